@@ -52,7 +52,7 @@ export class ExhibitorError extends Error {
 
   /** The fields a log or a reply may show. */
   toJSON(): Record<string, unknown> {
-    return { ...this, name: this.name, message: this.message };
+    return { ...Object.fromEntries(Object.entries(this)), name: this.name, message: this.message };
   }
 }
 

@@ -1,0 +1,119 @@
+/** Schema of the module options around the tenants, and what they become. */
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import * as v from 'valibot';
+import type { ExhibitorModuleOptions } from './exhibitor-options.interface.js';
+import type { HttpSettings } from './http-options.interface.js';
+import { milliseconds, parseUrl, text, whole } from './option-pieces.js';
+import type { SharedStore } from './shared-store.interface.js';
+import { httpSchema, oneOf } from './tenant-settings.js';
+
+export const HTTP_DEFAULTS: HttpSettings = Object.freeze({
+  deadline: 10_000,
+  attemptTimeout: 4_000,
+  attempts: 3,
+  maxResponseBytes: 5 * 1024 * 1024,
+  maxConcurrent: 64,
+});
+
+const sessionMode = oneOf(['cookie', 'host', 'bearer']);
+const count = whole(1, 10_000_000, 'entries');
+
+const origin = v.pipe(
+  text,
+  v.check(
+    (value) => parseUrl(value)?.origin === value.replace(/\/$/, ''),
+    'must be an origin, https://host[:port]',
+  ),
+  v.transform((value) => value.replace(/\/$/, '')),
+);
+
+function callable<F>(expected: string) {
+  return v.optional(v.custom<F>((value) => typeof value === 'function', expected));
+}
+
+const has = (value: unknown, name: string): boolean =>
+  typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
+
+const store = v.custom<SharedStore>(
+  (value) => has(value, 'get') && has(value, 'set') && has(value, 'delete'),
+  'must have the methods get, set and delete',
+);
+
+const standardSchema = v.custom<StandardSchemaV1>(
+  (value) =>
+    ((typeof value === 'object' && value !== null) || typeof value === 'function') && '~standard' in value,
+  'must be a Standard Schema (zod, valibot, arktype, …)',
+);
+
+const lookupCache = v.strictObject(
+  {
+    ttl: v.optional(milliseconds, 60_000),
+    max: v.optional(count, 10_000),
+    staleIfError: v.optional(whole(0, 86_400_000, 'milliseconds'), 0),
+  },
+  'must be { ttl, max, staleIfError } or false',
+);
+
+export const exhibitorSchema = v.strictObject(
+  {
+    tenant: v.optional(v.unknown()),
+    tenants: v.optional(v.unknown()),
+    tenantCache: v.optional(
+      v.strictObject(
+        { ttl: v.optional(milliseconds, 300_000), max: v.optional(count, 10_000) },
+        'must be { ttl, max }',
+      ),
+      {},
+    ),
+    resolveTenant: callable<NonNullable<ExhibitorModuleOptions['resolveTenant']>>('must be a function'),
+    resolveEvent: callable<NonNullable<ExhibitorModuleOptions['resolveEvent']>>('must be a function'),
+    resolveExhibitor: callable<NonNullable<ExhibitorModuleOptions['resolveExhibitor']>>('must be a function'),
+    secrets: v.optional(
+      v.array(
+        v.pipe(v.string('must be a string'), v.minLength(32, 'must have at least 32 characters')),
+        'must be a list of strings',
+      ),
+      [],
+    ),
+    cookies: v.optional(
+      v.strictObject(
+        {
+          loginTtl: v.optional(milliseconds, 600_000),
+          identityTtl: v.optional(milliseconds, 28_800_000),
+          sameSite: v.optional(oneOf(['lax', 'strict', 'none']), 'lax'),
+        },
+        'must be { loginTtl, identityTtl, sameSite }',
+      ),
+      {},
+    ),
+    session: v.optional(
+      v.pipe(
+        v.union(
+          [sessionMode, v.pipe(v.array(sessionMode), v.nonEmpty())],
+          "must be 'cookie', 'host', 'bearer' or a list of them",
+        ),
+        v.transform((mode) => (typeof mode === 'string' ? [mode] : [...new Set(mode)])),
+        v.check(
+          (modes) => !(modes.includes('cookie') && modes.includes('host')),
+          "must not name both 'cookie' and 'host': one of them keeps the identity",
+        ),
+      ),
+      'cookie',
+    ),
+    http: v.optional(httpSchema, {}),
+    allowedOrigins: v.optional(v.array(origin, 'must be a list of origins')),
+    lookupCache: v.optional(
+      v.union([v.literal(false), lookupCache], 'must be { ttl, max, staleIfError } or false'),
+      {},
+    ),
+    store: v.optional(store),
+    exhibitorSchema: v.optional(standardSchema),
+    exhibitorId: callable<(exhibitor: never) => string>('must be a function'),
+  },
+  'must be an object of options',
+);
+
+/** Checked module options without the tenants, which live in the registry. */
+export type ExhibitorSettings = Omit<v.InferOutput<typeof exhibitorSchema>, 'tenant' | 'tenants' | 'http'> & {
+  http: HttpSettings;
+};

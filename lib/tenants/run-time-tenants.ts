@@ -1,0 +1,88 @@
+import { isDeepStrictEqual } from 'node:util';
+import { LRUCache } from 'lru-cache';
+import { ConfigurationError } from '../errors/configuration.error.js';
+import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
+import { checkTenant } from '../options/check-tenant.js';
+import type { TenantSettings } from '../options/tenant-settings.js';
+import type { TenantSource } from '../options/tenant-source.interface.js';
+import { withRequireIss } from './mix-up.js';
+import { Tenant, type RegistrySettings } from './tenant.js';
+
+/** Unknown keys are kept apart, so that made-up keys push out no good tenant, and briefly: a tenant may be created. */
+const UNKNOWN = { ttl: 5_000, max: 10_000 };
+
+/** Tenants of a {@link TenantSource}: one question for many callers, read again when their time is up. */
+export class RunTimeTenants {
+  readonly #known: LRUCache<string, Tenant>;
+  readonly #unknown = new LRUCache<string, true>(UNKNOWN);
+  readonly #asked = new Map<string, Promise<Tenant | undefined>>();
+
+  constructor(
+    private readonly source: TenantSource,
+    private readonly settings: RegistrySettings,
+  ) {
+    this.#known = new LRUCache({ ...settings.tenantCache, allowStale: true, noDeleteOnStaleGet: true });
+  }
+
+  async find(key: string): Promise<Tenant | undefined> {
+    if (this.#known.getRemainingTTL(key) > 0) return this.#known.get(key);
+    if (this.#unknown.has(key)) return undefined;
+    const asked = this.#asked.get(key) ?? this.#ask(key);
+    return asked;
+  }
+
+  forget(key: string): void {
+    this.#known.delete(key);
+    this.#unknown.delete(key);
+    this.#asked.delete(key);
+  }
+
+  #ask(key: string): Promise<Tenant | undefined> {
+    const asked = this.#read(key).finally(() => {
+      if (this.#asked.get(key) === asked) this.#asked.delete(key);
+    });
+    this.#asked.set(key, asked);
+    return asked;
+  }
+
+  async #read(key: string): Promise<Tenant | undefined> {
+    const options = await this.#findInSource(key);
+    if (options === undefined) {
+      this.#known.delete(key);
+      this.#unknown.set(key, true);
+      return undefined;
+    }
+    const { settings, problems } = checkTenant(options, `tenants.${key}`, this.settings);
+    if (settings === undefined || problems.length > 0) throw new ConfigurationError(problems, key);
+    const before = this.#known.get(key);
+    const complete = withRequireIss(settings, true);
+    const anchor = before !== undefined && isSame(before.settings, complete) ? before.anchor : undefined;
+    const tenant = new Tenant(key, complete, this.settings.http, anchor);
+    this.#known.set(key, tenant);
+    return tenant;
+  }
+
+  async #findInSource(key: string): Promise<unknown> {
+    try {
+      return await this.source.find(key);
+    } catch (error) {
+      if (isExhibitorError(error)) throw error;
+      throw new ExhibitorError('service_unavailable', 'the tenant source failed', {
+        tenant: key,
+        cause: error,
+      });
+    }
+  }
+}
+
+/** Functions are left out: a source makes new ones at each call. */
+function isSame(before: TenantSettings, after: TenantSettings): boolean {
+  return isDeepStrictEqual(plain(before), plain(after));
+}
+
+function plain(value: unknown): unknown {
+  if (typeof value === 'function') return 'function';
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || value.constructor !== Object)
+    return value;
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, plain(inner)]));
+}
