@@ -1,0 +1,70 @@
+import type { SandboxExhibitor } from './seed.js';
+
+const STEMS = (
+  'Alder Arbor Aurora Beacon Birch Bright Cedar Cobalt Copper Coral Delta Ember Falcon Fjord Granite Harbor ' +
+  'Hazel Heron Indigo Juniper Kestrel Lark Linden Lumen Maple Meridian Nordic Onyx Orchard Osprey Pine Quarry ' +
+  'Raven River Saffron Sierra Solstice Summit Willow Zenith'
+).split(' ');
+const TRADES = (
+  'Acoustics Automation Bearings Cabinetry Ceramics Coatings Controls Cranes Displays Drives Elevators Fabrics ' +
+  'Fasteners Filtration Flooring Foundry Furnishings Glass Hydraulics Insulation Joinery Lighting Logistics ' +
+  'Materials Metalworks Optics Packaging Plastics Pumps Robotics Roofing Scaffolding Sensors Signage Stonework ' +
+  'Textiles Tooling Valves Ventilation Woodcraft'
+).split(' ');
+const COUNTRIES: readonly (readonly [country: string, legalForm: string])[] = [
+  ['Austria', 'GmbH'],
+  ['Brazil', 'Ltda'],
+  ['Denmark', 'A/S'],
+  ['Finland', 'Oy'],
+  ['France', 'SAS'],
+  ['Germany', 'GmbH & Co. KG'],
+  ['India', 'Pvt Ltd'],
+  ['Italy', 'S.r.l.'],
+  ['Japan', 'K.K.'],
+  ['Netherlands', 'B.V.'],
+  ['Poland', 'sp. z o.o.'],
+  ['Sweden', 'AB'],
+  ['United Kingdom', 'Ltd'],
+];
+const BOOTHS_PER_HALL = 150;
+
+/** Where in an event (as a share of it) each seeded person is the contact: distinct from seven exhibitors on. */
+const CONTACTS: readonly (readonly [email: string, positions: readonly number[]])[] = [
+  ['olga.one@example.com', [0.1]],
+  ['sam.several@example.com', [0.2, 0.45, 0.7]],
+  ['zoë+fair@example.com', [0.8]],
+  ['uma.unverified@example.com', [0.9]],
+];
+
+/**
+ * `count` plausible records of a tenant's event, the same on every call. Up to 1,600 names are distinct.
+ */
+export function exhibitorsOf(tenantKey: string, eventId: string, count: number): SandboxExhibitor[] {
+  const start = checksum(`${tenantKey}/${eventId}`);
+  return Array.from({ length: count }, (_, index) => {
+    // 1,063 is coprime to 1,600: the walk meets every pair of stem and trade once before it repeats.
+    const pair = (start + index * 1063) % (STEMS.length * TRADES.length);
+    const name = `${STEMS[pair % STEMS.length]} ${TRADES[Math.floor(pair / STEMS.length)]}`;
+    const [country, legalForm] = COUNTRIES[(start + index * 7) % COUNTRIES.length] ?? ['Norway', 'AS'];
+    const hall = 1 + Math.floor(index / BOOTHS_PER_HALL);
+    const place = index % BOOTHS_PER_HALL;
+    return {
+      id: `${tenantKey}-${eventId}-${String(index + 1).padStart(4, '0')}`,
+      name: `${name} ${legalForm}`,
+      hall: `Hall ${hall}`,
+      booth: `${hall}${'ABCDEF'.charAt(Math.floor(place / 25))}${String(1 + (place % 25)).padStart(2, '0')}`,
+      country,
+      contactEmails: [`contact@${name.toLowerCase().replace(' ', '-')}.example`, ...contactsAt(index, count)],
+    };
+  });
+}
+
+function contactsAt(index: number, count: number): string[] {
+  return CONTACTS.filter(([, positions]) =>
+    positions.some((position) => Math.floor(position * count) === index),
+  ).map(([email]) => email);
+}
+
+function checksum(text: string): number {
+  return [...text].reduce((sum, letter) => (sum * 31 + (letter.codePointAt(0) ?? 0)) % 65_521, 7);
+}

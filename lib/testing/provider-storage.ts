@@ -1,0 +1,72 @@
+import { LRUCache } from 'lru-cache';
+import type { Adapter, AdapterFactory, AdapterPayload } from 'oidc-provider';
+
+// The provider's own in-memory adapter keeps 1,000 entries for everything, which a load test outgrows.
+const MAX_ENTRIES = 50_000;
+// A sign-in under way names its grant too, and outlives it.
+const REVOKED_WITH_GRANT = new Set(['AccessToken', 'AuthorizationCode']);
+
+/** In-memory storage of one identity provider: sessions, interactions, grants, codes and login tokens. */
+export function createProviderStorage(): AdapterFactory {
+  const entries = new LRUCache<string, AdapterPayload>({ max: MAX_ENTRIES });
+  const keysByGrant = new LRUCache<string, Set<string>>({ max: MAX_ENTRIES });
+  const sessionByUid = new LRUCache<string, string>({ max: MAX_ENTRIES });
+
+  return (model) => new ModelStorage(model, entries, keysByGrant, sessionByUid);
+}
+
+class ModelStorage implements Adapter {
+  constructor(
+    private readonly model: string,
+    private readonly entries: LRUCache<string, AdapterPayload>,
+    private readonly keysByGrant: LRUCache<string, Set<string>>,
+    private readonly sessionByUid: LRUCache<string, string>,
+  ) {}
+
+  async upsert(id: string, payload: AdapterPayload, expiresIn?: number): Promise<void> {
+    const key = this.#key(id);
+    this.entries.set(key, payload, expiresIn === undefined ? {} : { ttl: Math.max(1, expiresIn * 1000) });
+    if (this.model === 'Session' && payload.uid) {
+      this.sessionByUid.set(payload.uid, key);
+    }
+    if (payload.grantId && REVOKED_WITH_GRANT.has(this.model)) {
+      this.keysByGrant.set(payload.grantId, (this.keysByGrant.get(payload.grantId) ?? new Set()).add(key));
+    }
+  }
+
+  async find(id: string): Promise<AdapterPayload | undefined> {
+    return this.entries.get(this.#key(id));
+  }
+
+  async findByUid(uid: string): Promise<AdapterPayload | undefined> {
+    const key = this.sessionByUid.get(uid);
+    return key === undefined ? undefined : this.entries.get(key);
+  }
+
+  /** Device flow only, which the sandbox does not offer. */
+  async findByUserCode(): Promise<undefined> {
+    return undefined;
+  }
+
+  async consume(id: string): Promise<void> {
+    const payload = this.entries.get(this.#key(id));
+    if (payload) {
+      payload.consumed = Math.floor(Date.now() / 1000);
+    }
+  }
+
+  async destroy(id: string): Promise<void> {
+    this.entries.delete(this.#key(id));
+  }
+
+  async revokeByGrantId(grantId: string): Promise<void> {
+    for (const key of this.keysByGrant.get(grantId) ?? []) {
+      this.entries.delete(key);
+    }
+    this.keysByGrant.delete(grantId);
+  }
+
+  #key(id: string): string {
+    return `${this.model}:${id}`;
+  }
+}

@@ -1,0 +1,32 @@
+import { generateKeyPair, randomUUID, type JsonWebKey, type KeyObject } from 'node:crypto';
+import { promisify } from 'node:util';
+
+/** A public key as RFC 7517 writes it. */
+export interface PublicJwk {
+  readonly kty: 'RSA';
+  readonly kid: string;
+  readonly alg: 'RS256';
+  readonly use: 'sig';
+  readonly n: string;
+  readonly e: string;
+}
+
+/** The key pair of one sandbox; it lives and dies with it. */
+export interface SigningKey {
+  readonly publicKey: KeyObject;
+  readonly publicKeyPem: string;
+  readonly publicJwks: { readonly keys: readonly PublicJwk[] };
+  readonly privateJwk: JsonWebKey & { readonly kty: 'RSA'; readonly kid: string };
+}
+
+export async function createSigningKey(): Promise<SigningKey> {
+  const { publicKey, privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 });
+  const kid = randomUUID();
+  const { n = '', e = '' } = publicKey.export({ format: 'jwk' });
+  return {
+    publicKey,
+    publicKeyPem: publicKey.export({ format: 'pem', type: 'spki' }).toString(),
+    publicJwks: { keys: [{ kty: 'RSA', kid, alg: 'RS256', use: 'sig', n, e }] },
+    privateJwk: { ...privateKey.export({ format: 'jwk' }), kty: 'RSA', kid, alg: 'RS256', use: 'sig' },
+  };
+}
