@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
 import { createProviderStorage } from './provider-storage.js';
-import { loginClients } from './provider-clients.js';
+import { isLoopbackUrl, loginClients } from './provider-clients.js';
+import { accountOf, grantEverything, signInPolicy, signInUrl } from './sign-in-policy.js';
 import { renderNotice } from './login-page.js';
-import { isLoopbackUrl } from './loopback.js';
 import type { SandboxSeed, SeedPerson } from './seed.js';
 import type { SigningKey } from './signing-key.js';
 
@@ -93,9 +93,9 @@ function configuration(oidc: typeof OidcProvider, setting: ProviderSetting): Oid
     clientBasedCORS: (_context, origin) => isLoopbackUrl(origin),
     // Two tabs may be signed in as two people: the second does not spoil the tokens of the first.
     expiresWithSession: async () => false,
-    findAccount: (_context, sub) => account(people.get(sub)),
+    findAccount: (_context, sub) => accountOf(people.get(sub)),
     loadExistingGrant: grantEverything,
-    interactions: { policy: policy(oidc, setting.signedInAs), url: signInUrl },
+    interactions: { policy: signInPolicy(oidc, setting.signedInAs), url: signInUrl(LOGIN_PATH) },
     extraTokenClaims: (_context, token) =>
       token.kind === 'ClientCredentials' ? { ...setting.tokenClaims() } : undefined,
     renderError: (context, out) => {
@@ -144,69 +144,6 @@ function configuration(oidc: typeof OidcProvider, setting: ProviderSetting): Oid
       },
     },
   };
-}
-
-function account(person: SeedPerson | undefined): OidcProvider.Account | undefined {
-  if (!person) {
-    return undefined;
-  }
-  const { sub, name, email, emailVerified, emailOnlyInUserinfo } = person;
-  return {
-    accountId: sub,
-    claims: (use) =>
-      use === 'id_token' && emailOnlyInUserinfo
-        ? { sub, name }
-        : {
-            sub,
-            name,
-            ...(email && { email }),
-            ...(emailVerified !== undefined && { email_verified: emailVerified }),
-          },
-  };
-}
-
-// Nobody is asked for consent: who signs in has agreed to what the client asks for.
-async function grantEverything(
-  context: OidcProvider.KoaContextWithOIDC,
-): Promise<OidcProvider.Grant | undefined> {
-  const { session, client, provider } = context.oidc;
-  if (!session?.accountId || !client) {
-    return undefined;
-  }
-  const grantId = session.grantIdFor(client.clientId);
-  const known = grantId === undefined ? undefined : await provider.Grant.find(grantId);
-  if (known?.accountId === session.accountId) {
-    return known;
-  }
-  const grant = new provider.Grant({ accountId: session.accountId, clientId: client.clientId });
-  grant.addOIDCScope('openid profile email');
-  await grant.save();
-  return grant;
-}
-
-// A sign-in page belongs to its own request only. The package ties it to the session it began in as well, and then
-// refuses it when another tab has signed in as someone else meanwhile.
-async function signInUrl(
-  _context: OidcProvider.KoaContextWithOIDC,
-  interaction: OidcProvider.Interaction,
-): Promise<string> {
-  interaction.session = undefined;
-  await interaction.persist();
-  return `${LOGIN_PATH}/${interaction.uid}`;
-}
-
-function policy(oidc: typeof OidcProvider, signedInAs: () => SeedPerson | undefined) {
-  const { Check, base } = oidc.interactionPolicy;
-  const prompts = base();
-  prompts.get('login')?.checks.add(
-    new Check('signed_in_as', 'the sandbox signs in someone else', ({ oidc: { session } }) => {
-      const person = signedInAs();
-      return person !== undefined && session?.accountId !== person.sub
-        ? Check.REQUEST_PROMPT
-        : Check.NO_NEED_TO_PROMPT;
-    }),
-  );
-  return prompts;
 }
 
 function isInvalidClient(body: unknown): boolean {

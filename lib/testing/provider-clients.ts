@@ -4,6 +4,8 @@ import type { SeedTenant } from './seed.js';
 // The package refuses plain http here for hybrid clients; loopback addresses are let through when they are used.
 const NO_REGISTERED_CALLBACK = 'https://sandbox.invalid/callback';
 
+const LOOPBACK_HOSTS = new Set(['127.0.0.1', 'localhost', '[::1]']);
+
 /** Three clients a tenant: the API client, the login client with a secret, and the one without. */
 export function loginClients(tenants: readonly SeedTenant[]): ClientMetadata[] {
   return tenants.flatMap((tenant) => {
@@ -32,4 +34,13 @@ export function loginClients(tenants: readonly SeedTenant[]): ClientMetadata[] {
       { ...login, client_id: tenant.publicLoginClientId, token_endpoint_auth_method: 'none' },
     ];
   });
+}
+
+/** Whether an address is plain http on this machine: any port, any path, no credentials and no fragment. */
+export function isLoopbackUrl(address: string): boolean {
+  if (!URL.canParse(address)) {
+    return false;
+  }
+  const { protocol, hostname, username, password, hash } = new URL(address);
+  return protocol === 'http:' && LOOPBACK_HOSTS.has(hostname) && `${username}${password}${hash}` === '';
 }
