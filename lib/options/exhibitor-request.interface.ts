@@ -18,6 +18,7 @@ export interface ExhibitorContext {
 export interface ExhibitorRequest {
   method: string;
   url: string;
+  originalUrl?: string;
   headers: Record<string, string | string[] | undefined>;
   params: Record<string, string | undefined>;
   query: Record<string, unknown>;

@@ -1,0 +1,10 @@
+import type { ExecutionContext } from '@nestjs/common';
+import { requestPairOf } from '../guards/execution-request.js';
+import { stateOf, type RequestState } from '../guards/request-state.js';
+
+/** What a guard found out; a decorator without its guard is a mistake in the host and says so. */
+export function requiredState(context: ExecutionContext, decorator: string, guard: string): RequestState {
+  const state = stateOf(requestPairOf(context).request);
+  if (state !== undefined) return state;
+  throw new Error(`@${decorator}() needs ${guard} on the route`);
+}

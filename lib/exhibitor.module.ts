@@ -1,0 +1,114 @@
+import {
+  ConfigurableModuleBuilder,
+  Inject,
+  Module,
+  type DynamicModule,
+  type OnApplicationBootstrap,
+  type Provider,
+} from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
+import { ConfigurationError } from './errors/configuration.error.js';
+import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
+import { EXHIBITOR_ROOM } from './exhibitors/exhibitors.providers.js';
+import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
+import { RequestResolver } from './guards/request-resolver.service.js';
+import { BearerIdentities } from './login/bearer-identities.service.js';
+import { CallbackService } from './login/callback.service.js';
+import { CodeExchange } from './login/code-exchange.service.js';
+import { IdentityCookie } from './login/identity-cookie.service.js';
+import { IdentitySession } from './login/identity-session.service.js';
+import { LoginCookies } from './login/login-cookies.service.js';
+import { ProviderKeys } from './login/provider-keys.service.js';
+import { TokenValidator } from './login/token-validator.service.js';
+import { UserInfo } from './login/user-info.service.js';
+import { CHECKED_OPTIONS, checkOptions } from './options/check-options.js';
+import type { ExhibitorModuleOptions } from './options/exhibitor-options.interface.js';
+import { Marks } from './store/marks.service.js';
+import { Sealer } from './store/sealer.service.js';
+import { SharedValues } from './store/shared-values.service.js';
+import { TenantRegistry } from './tenants/tenant-registry.service.js';
+import { TokenService } from './tokens/token.service.js';
+import { Clock } from './transport/clock.js';
+import { Transport } from './transport/transport.service.js';
+
+// Always transient: two registrations would be merged under `moduleIdGeneratorAlgorithm: 'deep-hash'`.
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
+  new ConfigurableModuleBuilder<ExhibitorModuleOptions>({ moduleName: 'Exhibitor', alwaysTransient: true })
+    .setClassMethodName('forRoot')
+    .setFactoryMethodName('createExhibitorOptions')
+    .setExtras<{ isGlobal?: boolean }>({ isGlobal: false }, (definition, { isGlobal }) => ({
+      ...definition,
+      global: isGlobal === true,
+    }))
+    .build();
+
+/** What guards, filter and selection inject, since Nest builds them in the host's module; and the public services. */
+const EXPORTED: Provider[] = [
+  TenantRegistry,
+  TokenService,
+  ExhibitorsService,
+  TokenValidator,
+  ExhibitorSelection,
+  RequestResolver,
+  IdentitySession,
+  LoginCookies,
+  CallbackService,
+  Marks,
+];
+
+/**
+ * Everything a host needs to work with the Exhibitor Event REST Service.
+ *
+ * @example
+ * ExhibitorModule.forRootAsync({
+ *   isGlobal: true,
+ *   inject: [ConfigService],
+ *   useFactory: (config: ConfigService) => ({ tenant: { … }, secrets: [config.getOrThrow('COOKIE_SECRET')] }),
+ * })
+ *
+ * @throws {ConfigurationError} at boot, naming every wrong option by its path
+ */
+@Module({
+  providers: [
+    {
+      provide: CHECKED_OPTIONS,
+      inject: [MODULE_OPTIONS_TOKEN],
+      useFactory: (options: unknown) => checkOptions(options),
+    },
+    Clock,
+    Transport,
+    Sealer,
+    SharedValues,
+    ...EXHIBITOR_ROOM,
+    ProviderKeys,
+    CodeExchange,
+    UserInfo,
+    BearerIdentities,
+    IdentityCookie,
+    ...EXPORTED,
+  ],
+  exports: [CHECKED_OPTIONS, ...EXPORTED],
+})
+export class ExhibitorModule extends ConfigurableModuleClass implements OnApplicationBootstrap {
+  constructor(@Inject(ModulesContainer) private readonly modules: ModulesContainer) {
+    super();
+  }
+
+  static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
+    return super.forRoot(options);
+  }
+
+  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
+    return super.forRootAsync(options);
+  }
+
+  /** Two global registrations would hide one another, and which one wins is an accident of the import order. */
+  onApplicationBootstrap(): void {
+    const global = [...this.modules.values()].filter(
+      (module) => module.metatype === ExhibitorModule && module.isGlobal,
+    );
+    if (global.length < 2) return;
+    throw new ConfigurationError([{ path: 'isGlobal', expected: 'only one ExhibitorModule may be global' }]);
+  }
+}
+

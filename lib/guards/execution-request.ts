@@ -1,0 +1,30 @@
+import type { ExecutionContext } from '@nestjs/common';
+import type { ExhibitorRequest } from '../options/exhibitor-request.interface.js';
+
+/** Request and response of a context: HTTP, or GraphQL, whose context holds them as Apollo or Mercurius name them. */
+export interface RequestPair {
+  request: ExhibitorRequest;
+  response: unknown;
+}
+
+/** The request of an execution context. */
+export function requestPairOf(context: ExecutionContext): RequestPair {
+  if (context.getType<string>() !== 'graphql') {
+    const http = context.switchToHttp();
+    return { request: http.getRequest<ExhibitorRequest>(), response: http.getResponse<unknown>() };
+  }
+  const shared = context.getArgByIndex<GraphqlContext>(2);
+  const request = shared.req ?? shared.request ?? shared.reply?.request;
+  if (request === undefined) {
+    throw new Error('the GraphQL context holds no request: return { req, res } from the context option');
+  }
+  return { request, response: shared.res ?? shared.reply ?? shared.response };
+}
+
+interface GraphqlContext {
+  req?: ExhibitorRequest;
+  request?: ExhibitorRequest;
+  res?: unknown;
+  response?: unknown;
+  reply?: { request?: ExhibitorRequest };
+}

@@ -1,0 +1,52 @@
+export { ExhibitorModule } from './exhibitor.module.js';
+export type {
+  ExhibitorModuleOptions,
+  ExhibitorOptionsFactory,
+  SessionMode,
+} from './options/exhibitor-options.interface.js';
+export type {
+  BearerLoginOptions,
+  LoginOptions,
+  ProviderOptions,
+  TenantOptions,
+} from './options/tenant-options.interface.js';
+export type { TenantSource } from './options/tenant-source.interface.js';
+export type { HttpOptions } from './options/http-options.interface.js';
+export type { SharedStore } from './options/shared-store.interface.js';
+export type { ExhibitorIdentity } from './options/exhibitor-identity.interface.js';
+export type { Exhibitor, ExhibitorContext, ExhibitorRequest } from './options/exhibitor-request.interface.js';
+
+export { ExhibitorError, isExhibitorError, type ExhibitorErrorDetails } from './errors/exhibitor.error.js';
+export { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from './errors/error-codes.js';
+export { ConfigurationError, type ConfigurationProblem } from './errors/configuration.error.js';
+export { LoginFailedError, type LoginFailureReason } from './errors/login-failed.error.js';
+export { PaginationDriftError, type PaginationBreach } from './errors/pagination-drift.error.js';
+export { TokenRejectedError } from './errors/token-rejected.error.js';
+
+export type {
+  DriftMessage,
+  LoginMessage,
+  LookupMessage,
+  RequestMessage,
+  TokenMessage,
+} from './diagnostics/channels.js';
+
+export { Tenant } from './tenants/tenant.js';
+export { TenantRegistry } from './tenants/tenant-registry.service.js';
+export { TokenService } from './tokens/token.service.js';
+export type { AccessToken } from './tokens/access-token.js';
+export { TokenValidator, type ValidateOptions } from './login/token-validator.service.js';
+
+export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';
+export { ExhibitorGuard } from './guards/exhibitor.guard.js';
+export { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
+export { ExhibitorCallbackGuard } from './guards/exhibitor-callback.guard.js';
+export { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
+export { ExhibitorSelection, type RequestPairLike } from './guards/exhibitor-selection.service.js';
+export { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
+
+export { CurrentExhibitors } from './decorators/current-exhibitors.decorator.js';
+export { CurrentExhibitor } from './decorators/current-exhibitor.decorator.js';
+export { CurrentIdentity } from './decorators/current-identity.decorator.js';
+export { CurrentEvent } from './decorators/current-event.decorator.js';
+export { CurrentTenant } from './decorators/current-tenant.decorator.js';

@@ -1,0 +1,115 @@
+import { Inject, Injectable, Logger } from '@nestjs/common';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { ExhibitorIdentity } from '../options/exhibitor-identity.interface.js';
+import { Sealer } from '../store/sealer.service.js';
+import type { Tenant } from '../tenants/tenant.js';
+import { Clock } from '../transport/clock.js';
+import { isSecureLogin } from './browser-login.js';
+import { clearCookie, receivedCookies, setCookie, type CookieAttributes } from './cookies.js';
+import type { HttpExchange } from './http-exchange.js';
+import { parseIdentity, parseSelections, type IdentityData, type Selections } from './stored-identity.js';
+
+const NAME = 'exhibitor-identity';
+
+/** Browsers drop a cookie above 4,096 bytes, name and attributes included (RFC 6265bis §5.6). */
+const MAX_SEALED = 3_850;
+
+/** What the cookie holds. */
+export interface CookieContent {
+  identity: IdentityData;
+  selections: Selections;
+  /** Whether it came with the `__Host-` prefix. */
+  secure: boolean;
+}
+
+/** The identity and the choices of a person in one sealed cookie. */
+@Injectable()
+export class IdentityCookie {
+  readonly #sameSite: CookieAttributes['sameSite'];
+  readonly #logger = new Logger('nestjs-exhibitor');
+  readonly #warned = new Set<string>();
+
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(Sealer) private readonly sealer: Sealer,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {
+    this.#sameSite = settings.cookies.sameSite;
+  }
+
+  async read(exchange: HttpExchange): Promise<CookieContent | undefined> {
+    const cookies = receivedCookies(exchange, NAME).filter(({ name }) => name === NAME);
+    for (const { value, secure } of cookies.toSorted((a, b) => Number(b.secure) - Number(a.secure))) {
+      const content = parseContent(await this.sealer.open('identity', value));
+      if (content !== undefined) return { ...content, secure };
+    }
+    return undefined;
+  }
+
+  async write(
+    exchange: HttpExchange,
+    tenant: Tenant,
+    identity: ExhibitorIdentity,
+    selections: Selections,
+  ): Promise<void> {
+    const ttl = identity.expiresAt - this.clock.wall();
+    const { returnTo: _once, ...kept } = identity;
+    const sealed = await this.#sealToFit(tenant, kept, selections, ttl);
+    setCookie(exchange, NAME, sealed, this.#attributes(isSecureLogin(tenant.login ?? {})), ttl);
+  }
+
+  /** Removes the cookie, under both of its names. */
+  clear(exchange: HttpExchange): void {
+    for (const { name, secure } of receivedCookies(exchange, NAME)) {
+      if (name === NAME) clearCookie(exchange, NAME, this.#attributes(secure));
+    }
+  }
+
+  async #sealToFit(
+    tenant: Tenant,
+    identity: ExhibitorIdentity,
+    selections: Selections,
+    ttl: number,
+  ): Promise<string> {
+    const keep = tenant.login?.keepClaims;
+    const chosen = keep === undefined ? identity.claims : only(identity.claims, keep);
+    const whole = await this.#seal({ ...identity, claims: chosen }, selections, ttl);
+    if (whole.length <= MAX_SEALED) return whole;
+    this.#warnOnce(tenant, Object.keys(chosen));
+    let kept = selections;
+    let sealed = await this.#seal({ ...identity, claims: {} }, kept, ttl);
+    while (sealed.length > MAX_SEALED && kept.length > 0) {
+      kept = kept.slice(1);
+      sealed = await this.#seal({ ...identity, claims: {} }, kept, ttl);
+    }
+    return sealed;
+  }
+
+  #seal(identity: ExhibitorIdentity, selections: Selections, ttl: number): Promise<string> {
+    return this.sealer.seal('identity', { identity, selections }, ttl);
+  }
+
+  #warnOnce(tenant: Tenant, claims: readonly string[]): void {
+    if (claims.length === 0 || this.#warned.has(tenant.key)) return;
+    this.#warned.add(tenant.key);
+    this.#logger.warn(
+      `tenant ${tenant.key}: the identity does not fit its cookie; dropped the claims ${claims.join(', ')}. ` +
+        'Name those you need in login.keepClaims.',
+    );
+  }
+
+  #attributes(secure: boolean): CookieAttributes {
+    return { secure, sameSite: this.#sameSite };
+  }
+}
+
+function only(claims: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(claims).filter(([name]) => names.includes(name)));
+}
+
+function parseContent(value: unknown): Omit<CookieContent, 'secure'> | undefined {
+  if (typeof value !== 'object' || value === null || !('identity' in value)) return undefined;
+  const identity = parseIdentity(value.identity);
+  if (identity === undefined) return undefined;
+  return { identity, selections: parseSelections('selections' in value ? value.selections : undefined) };
+}

@@ -1,0 +1,74 @@
+import { createHash, hkdfSync } from 'node:crypto';
+import { Inject, Injectable } from '@nestjs/common';
+import { compactDecrypt, CompactEncrypt, decodeProtectedHeader } from 'jose';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+
+/** What a sealed value is for. Each purpose has its own key, so that one value never passes for another. */
+export type SealPurpose = 'login' | 'identity' | 'store';
+
+interface SealingKey {
+  id: string;
+  key: Uint8Array;
+}
+
+interface Envelope {
+  /** End of validity, ms since the epoch. */
+  until: number;
+  value: unknown;
+}
+
+/** Seals values as JWE (`dir`, A256GCM; RFC 7516). The first secret seals, all of them open. */
+@Injectable()
+export class Sealer {
+  readonly #secrets: readonly string[];
+  readonly #keys = new Map<SealPurpose, readonly SealingKey[]>();
+
+  constructor(@Inject(CHECKED_OPTIONS) { settings }: CheckedOptions) {
+    this.#secrets = settings.secrets;
+  }
+
+  /** Seals a JSON value for `ttl` milliseconds. */
+  async seal(purpose: SealPurpose, value: unknown, ttl: number): Promise<string> {
+    const [first] = this.#keysFor(purpose);
+    if (first === undefined) throw new Error('nothing can be sealed without the option secrets');
+    const envelope: Envelope = { until: Date.now() + ttl, value };
+    return new CompactEncrypt(new TextEncoder().encode(JSON.stringify(envelope)))
+      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid: first.id })
+      .encrypt(first.key);
+  }
+
+  /** The value, or `undefined` for whatever does not open: foreign, tampered with, of another purpose, too old. */
+  async open(purpose: SealPurpose, sealed: string): Promise<unknown> {
+    try {
+      const { kid } = decodeProtectedHeader(sealed);
+      const known = this.#keysFor(purpose).find(({ id }) => id === kid);
+      if (known === undefined) return undefined;
+      const { plaintext } = await compactDecrypt(sealed, known.key, {
+        keyManagementAlgorithms: ['dir'],
+        contentEncryptionAlgorithms: ['A256GCM'],
+      });
+      const envelope: unknown = JSON.parse(new TextDecoder().decode(plaintext));
+      return isEnvelope(envelope) && envelope.until > Date.now() ? envelope.value : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #keysFor(purpose: SealPurpose): readonly SealingKey[] {
+    const known = this.#keys.get(purpose);
+    if (known !== undefined) return known;
+    const keys = this.#secrets.map((secret) => deriveKey(secret, purpose));
+    this.#keys.set(purpose, keys);
+    return keys;
+  }
+}
+
+function deriveKey(secret: string, purpose: SealPurpose): SealingKey {
+  const key = new Uint8Array(hkdfSync('sha256', secret, '', `nestjs-exhibitor:${purpose}`, 32));
+  const id = createHash('sha256').update('id:').update(key).digest('base64url').slice(0, 8);
+  return { id, key };
+}
+
+function isEnvelope(value: unknown): value is Envelope {
+  return typeof value === 'object' && value !== null && 'until' in value && typeof value.until === 'number';
+}
