@@ -1,0 +1,46 @@
+import { Observable } from 'rxjs';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import type { CallOptions } from './call-options.interface.js';
+import { onAbort } from './on-abort.js';
+
+/** A call that ends when its caller's signal aborts or its consumer leaves, whichever is first. */
+export interface CallScope {
+  readonly signal: AbortSignal;
+  /** The consumer leaves, or the call is done. May be called again. */
+  close(): void;
+}
+
+export function openScope(callerSignal: AbortSignal | undefined): CallScope {
+  const controller = new AbortController();
+  const forget = onAbort(callerSignal, () => controller.abort());
+  const close = (): void => {
+    forget();
+    controller.abort();
+  };
+  return { signal: controller.signal, close };
+}
+
+/** The error of a call whose caller aborted it. */
+export function abortedCall(): ExhibitorError {
+  return new ExhibitorError('aborted', 'the caller aborted the call');
+}
+
+/**
+ * A cold Observable of one answer. The options are checked when it is subscribed to, so that a wrong one arrives as an
+ * error notification; unsubscribing aborts the call.
+ */
+export function fromCall<C extends CallOptions, R>(
+  check: () => C,
+  run: (call: C, signal: AbortSignal) => Promise<R>,
+): Observable<R> {
+  return new Observable((subscriber) => {
+    const call = check();
+    const scope = openScope(call.signal);
+    subscriber.add(scope.close);
+    const answer = (value: R): void => {
+      subscriber.next(value);
+      subscriber.complete();
+    };
+    run(call, scope.signal).then(answer, (error: unknown) => subscriber.error(error));
+  });
+}

@@ -1,0 +1,61 @@
+import { isDeepStrictEqual } from 'node:util';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { defaultExhibitorId } from './exhibitor-id.js';
+
+/** How an event changed between two readings. */
+export interface ExhibitorChanges<T> {
+  /** Only in `after`, in its order. */
+  added: T[];
+  /** Only in `before`, in its order. */
+  removed: T[];
+  /** In both, with other content. */
+  changed: { before: T; after: T }[];
+  /** In both and the same, as in `after`. */
+  unchanged: T[];
+}
+
+/**
+ * Compares two readings of an event exhibitor by exhibitor. The service sends no notifications, so hosts poll: take a
+ * `snapshot` now and then and compare it with the last one. Content is compared deeply; the order of members and of
+ * exhibitors does not matter. An id that occurs more than once is paired in order.
+ *
+ * @param id tells exhibitors apart. Default: `exhibitor.id`, else `exhibitor.exhibitorId`
+ * @throws {ExhibitorError} `invalid_argument` where an exhibitor has no id
+ *
+ * @example
+ * const { exhibitors } = await firstValueFrom(service.snapshot('world-2026'));
+ * const { added, removed, changed } = compareExhibitors(await readLast(), exhibitors);
+ */
+export function compareExhibitors<T>(
+  before: readonly T[],
+  after: readonly T[],
+  id: (exhibitor: T) => string | undefined = defaultExhibitorId,
+): ExhibitorChanges<T> {
+  const left = groupById(before, id);
+  const changes: ExhibitorChanges<T> = { added: [], removed: [], changed: [], unchanged: [] };
+  for (const exhibitor of after) {
+    const earlier = left.get(idOf(exhibitor, id))?.shift();
+    if (earlier === undefined) changes.added.push(exhibitor);
+    else if (isDeepStrictEqual(earlier, exhibitor)) changes.unchanged.push(exhibitor);
+    else changes.changed.push({ before: earlier, after: exhibitor });
+  }
+  changes.removed = [...left.values()].flat();
+  return changes;
+}
+
+function groupById<T>(exhibitors: readonly T[], id: (exhibitor: T) => string | undefined): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const exhibitor of exhibitors) {
+    const key = idOf(exhibitor, id);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [exhibitor]);
+    else group.push(exhibitor);
+  }
+  return groups;
+}
+
+function idOf<T>(exhibitor: T, id: (exhibitor: T) => string | undefined): string {
+  const found = id(exhibitor);
+  if (found !== undefined) return found;
+  throw new ExhibitorError('invalid_argument', 'an exhibitor has no id: pass the function that tells it');
+}

@@ -1,0 +1,61 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+
+/** Where records were found in a reply, for an error that must not show them. */
+export interface RecordsOrigin {
+  tenant: string;
+  /** Path of the list, `data`, or empty where the reply is the list. */
+  path: string;
+}
+
+/**
+ * Records as the host wants them: what `exhibitorSchema` makes of them, or as they are. Synchronous unless the schema is
+ * not, so that a page costs no promise per record.
+ *
+ * @throws {ExhibitorError} `malformed_response` naming the path of the first issue, never a value
+ */
+export function parseRecords<T>(
+  rows: readonly unknown[],
+  schema: StandardSchemaV1 | undefined,
+  origin: RecordsOrigin,
+): T[] | Promise<T[]> {
+  if (schema === undefined) return plainRecords(rows, origin) as T[];
+  const results = rows.map((row, index) => validate(schema, row, index, origin));
+  return results.some(isPromise) ? (Promise.all(results) as Promise<T[]>) : (results as T[]);
+}
+
+/** Gives records that {@link parseRecords} made before, and that were kept, their type back. */
+export function parsedRecords<T>(records: readonly unknown[]): readonly T[] {
+  return records as readonly T[];
+}
+
+function plainRecords(rows: readonly unknown[], origin: RecordsOrigin): readonly unknown[] {
+  const odd = rows.findIndex((row) => typeof row !== 'object' || row === null || Array.isArray(row));
+  if (odd === -1) return rows;
+  throw refusal('is not an object', [odd], origin);
+}
+
+function validate(schema: StandardSchemaV1, row: unknown, index: number, origin: RecordsOrigin): unknown {
+  const accept = (result: StandardSchemaV1.Result<unknown>): unknown => {
+    if (result.issues === undefined) return result.value;
+    const path = (result.issues[0]?.path ?? []).map((part) => (typeof part === 'object' ? part.key : part));
+    throw refusal('does not fit exhibitorSchema', [index, ...path], origin);
+  };
+  const result = schema['~standard'].validate(row);
+  return isPromise(result) ? result.then(accept) : accept(result);
+}
+
+function isPromise<R>(result: R): result is R & Promise<Awaited<R>> {
+  return result instanceof Promise;
+}
+
+function refusal(problem: string, path: readonly PropertyKey[], origin: RecordsOrigin): ExhibitorError {
+  const shown = [origin.path, ...path.map(segment)].filter(Boolean).join('.');
+  return new ExhibitorError('malformed_response', `${shown} ${problem}`, { tenant: origin.tenant });
+}
+
+// A key of a record may itself be a value, such as an e-mail address in a map of contacts.
+function segment(key: PropertyKey): string {
+  const text = String(key);
+  return /^[\w$-]{1,64}$/.test(text) ? text : '*';
+}

@@ -1,0 +1,75 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
+import type { Tenant } from '../tenants/tenant.js';
+import { TokenService } from '../tokens/token.service.js';
+import type { Deadline } from '../transport/deadline.js';
+import type { TransportReply } from '../transport/transport-request.interface.js';
+import { Transport } from '../transport/transport.service.js';
+
+/** A GET of the REST API. */
+export interface RestRequest {
+  operation: 'list' | 'lookup';
+  /** Below `{base_url}`, its parameters encoded, with the query. */
+  path: string;
+  /** The path with its parameters named, for diagnostics. */
+  template: string;
+}
+
+/** Sends what the service specification asks of every REST request: bearer token, tenant header, Accept. */
+@Injectable()
+export class RestClient {
+  constructor(
+    @Inject(Transport) private readonly transport: Transport,
+    @Inject(TokenService) private readonly tokens: TokenService,
+  ) {}
+
+  /**
+   * The reply to a GET, 2xx only. A refused token is replaced once.
+   *
+   * @throws {ExhibitorError} `access_denied` for a second 401 or a 403, `not_found`, `request_rejected` for any other
+   * 4xx, and what {@link Transport.send} and the token service throw
+   */
+  async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
+    const first = await this.#send(tenant, request, deadline);
+    if (first.reply.status !== 401) return accept(first.reply, tenant, first.reply.attempts);
+    this.tokens.refused(tenant, first.accessToken);
+    const second = await this.#send(tenant, request, deadline);
+    if (second.reply.status === 401) this.tokens.refused(tenant, second.accessToken);
+    return accept(second.reply, tenant, first.reply.attempts + second.reply.attempts);
+  }
+
+  async #send(
+    tenant: Tenant,
+    { operation, path, template }: RestRequest,
+    deadline: Deadline,
+  ): Promise<{ reply: TransportReply; accessToken: string }> {
+    const { accessToken } = await this.tokens.tokenFor(tenant, deadline);
+    const headers = {
+      Authorization: `Bearer ${accessToken}`,
+      'X-Tenant-Id': tenant.tenantId,
+      Accept: 'application/json',
+    };
+    const url = `${tenant.baseUrl}${path}`;
+    const reply = await this.transport.send(
+      tenant,
+      { operation, method: 'GET', url, template, headers },
+      deadline,
+    );
+    return { reply, accessToken };
+  }
+}
+
+function accept(reply: TransportReply, tenant: Tenant, attempts: number): TransportReply {
+  const { status } = reply;
+  if (status < 300) return reply;
+  const details: ExhibitorErrorDetails = { tenant: tenant.key, status, attempts };
+  if (status === 404) throw new ExhibitorError('not_found', 'the service knows no such resource', details);
+  if (status === 401 || status === 403) {
+    throw new ExhibitorError('access_denied', `the service denied access with status ${status}`, details);
+  }
+  throw new ExhibitorError(
+    'request_rejected',
+    `the service rejected the request with status ${status}`,
+    details,
+  );
+}
