@@ -95,8 +95,11 @@ function dripBody(response: ServerResponse, msPerByte: number): void {
   replaceEnd(response, async (body, end) => {
     response.setHeader('content-length', body.length);
     response.flushHeaders();
-    for (let sent = 0; sent < body.length && !response.destroyed; sent += 1) {
+    for (let sent = 0; sent < body.length; sent += 1) {
       await pause(msPerByte, response);
+      if (response.destroyed) {
+        return;
+      }
       response.write(body.subarray(sent, sent + 1));
     }
     end();

@@ -29,7 +29,11 @@ export interface SandboxParts {
 export function requestListener(parts: SandboxParts): RequestListener {
   const answerAsProvider = parts.provider.callback();
 
-  return async (request, response) => {
+  return (request, response) => {
+    void serve(request, response).catch((error: unknown) => confess(response, error));
+  };
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const record = parts.log.begin(request, parts.connectionOf(request.socket));
     watchEnd(parts.log, record, response);
 
@@ -56,7 +60,16 @@ export function requestListener(parts: SandboxParts): RequestListener {
     const fault = parts.faults.take(record);
     record.fault = fault;
     await (fault ? answerWithFault(fault, response, answer) : answer());
-  };
+  }
+}
+
+// A mistake here, or a fault that cannot be sent, must not take the process of the tests along.
+function confess(response: ServerResponse, error: unknown): void {
+  if (response.headersSent || response.destroyed) {
+    response.destroy();
+    return;
+  }
+  sendJson(response, 500, { error: 'sandbox_failure', message: String(error) });
 }
 
 async function answerAsRest(

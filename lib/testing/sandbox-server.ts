@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   createServer,
   IncomingMessage,
@@ -14,6 +15,7 @@ const MAX_BODY_BYTES = 1024 * 1024;
 export class SandboxServer {
   readonly #sockets = new Map<Socket, number>();
   #connections = 0;
+  #closing: Promise<void> | undefined;
 
   private constructor(private readonly server: Server) {
     server.on('connection', (socket) => {
@@ -54,14 +56,20 @@ export class SandboxServer {
   }
 
   /** Stops listening and destroys every connection, whatever is under way on it. */
-  async close(): Promise<void> {
-    const closed = new Promise((resolve) => {
-      this.server.close(resolve);
-    });
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    const closed = [once(this.server, 'close')];
+    this.server.close();
+    // The server counts a connection as closed before those who listen to it have heard.
     for (const socket of this.#sockets.keys()) {
+      closed.push(once(socket, 'close'));
       socket.destroy();
     }
-    await closed;
+    await Promise.all(closed);
   }
 }
 

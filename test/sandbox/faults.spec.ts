@@ -1,0 +1,276 @@
+import { Agent, request } from 'node:http';
+import { gunzipSync } from 'node:zlib';
+import { ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
+import { apiHeaders, askToken, eventUrl, lookupUrl } from './rest-client.js';
+import { exchange, type Exchange, type Patience } from './wire.js';
+
+const OPERATIONS = ['token', 'list', 'lookup'] as const;
+type Operation = (typeof OPERATIONS)[number];
+
+describe('faults of the sandbox', () => {
+  let sandbox: ExhibitorSandbox;
+  let headers: Record<string, string>;
+  beforeAll(async () => {
+    sandbox = await ExhibitorSandbox.start();
+    headers = await apiHeaders(sandbox, 'acme');
+  });
+  afterEach(() => sandbox.clearFaults());
+  afterAll(() => sandbox.stop());
+
+  /** One proper request of this operation on a connection of its own. */
+  const ask = (operation: Operation, patience?: Patience): Promise<Exchange> => {
+    if (operation === 'token') {
+      const { authUrl, clientId, clientSecret } = sandbox.tenantOptions('acme');
+      const form = { grant_type: 'client_credentials', client_id: clientId, client_secret: clientSecret };
+      return exchange(
+        `${authUrl}/connect/token`,
+        {
+          method: 'POST',
+          headers: { 'content-type': 'application/x-www-form-urlencoded' },
+          body: new URLSearchParams(form).toString(),
+        },
+        patience,
+      );
+    }
+    const url =
+      operation === 'list'
+        ? eventUrl(sandbox, 'world-2026')
+        : lookupUrl(sandbox, 'world-2026', 'sam.several@example.com');
+    return exchange(url, { headers }, patience);
+  };
+
+  const met = async (operation: Operation, fault: Fault, patience?: Patience): Promise<Exchange> => {
+    sandbox.failNext(operation, fault);
+    const seen = await ask(operation, patience);
+    expect(sandbox.requests.at(-1)).toMatchObject({ operation, fault });
+    return seen;
+  };
+
+  /** The status that a tenant's list request gets. */
+  const list = async (key: string, eventId = 'boutique-2026') =>
+    (await fetch(eventUrl(sandbox, eventId), { headers: await apiHeaders(sandbox, key) })).status;
+
+  describe.each(OPERATIONS)('on %s', (operation) => {
+    it('answers a status with its headers', async () => {
+      const seen = await met(operation, { kind: 'status', status: 503, headers: { 'retry-after': '7' } });
+
+      expect(seen.head).toMatch(/^http\/1\.1 503 /);
+      expect(seen.head).toContain('retry-after: 7');
+      expect(JSON.parse(seen.body)).toMatchObject({ error: 'sandbox_fault' });
+    });
+
+    it.each<[string, Fault, string]>([
+      ['truncated JSON', { kind: 'body', body: '{"data":[' }, '{"data":['],
+      ['HTML with 200', { kind: 'body', body: '<p>Hi</p>', contentType: 'text/html' }, '<p>Hi</p>'],
+      ['an empty 200', { kind: 'body', body: '' }, ''],
+      ['invalid UTF-8', { kind: 'body', body: Buffer.from([0x22, 0xff, 0xfe, 0x22]) }, '"\u00ff\u00fe"'],
+    ])('answers %s', async (_what, fault, body) => {
+      const seen = await met(operation, fault);
+
+      expect(seen.head).toMatch(/^http\/1\.1 200 /);
+      expect(seen.head).toContain(
+        `content-type: ${fault.kind === 'body' && fault.contentType ? fault.contentType : 'application/json'}`,
+      );
+      expect(seen.body).toBe(body);
+    });
+
+    it('answers late, and then truly', async () => {
+      const seen = await met(operation, { kind: 'delay', ms: 150 }, { patience: 3000 });
+
+      expect(seen.ms).toBeGreaterThan(145);
+      expect(seen.head).toMatch(/^http\/1\.1 200 /);
+      expect(Buffer.byteLength(seen.bytes.subarray(seen.bytes.indexOf('\r\n\r\n') + 4))).toBe(lengthOf(seen));
+    });
+
+    it('resets the connection before any byte', async () => {
+      expect(await met(operation, { kind: 'reset', at: 'before-headers' })).toMatchObject({
+        end: 'reset',
+        text: '',
+      });
+    });
+
+    it('resets the connection in the middle of the headers', async () => {
+      const seen = await met(operation, { kind: 'reset', at: 'mid-headers' }, { patience: 3000 });
+
+      expect(seen).toMatchObject({ end: 'reset', head: undefined });
+      expect(seen.text).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+    });
+
+    it.each<[string, Fault, Exchange['end']]>([
+      ['resets the connection', { kind: 'reset', at: 'mid-body' }, 'reset'],
+      ['stalls', { kind: 'stall', at: 'mid-body' }, 'open'],
+      ['closes the connection', { kind: 'truncate' }, 'closed'],
+    ])('%s in the middle of the body', async (_what, fault, end) => {
+      const seen = await met(operation, fault, { patience: end === 'open' ? 300 : 3000 });
+
+      expect(seen.head).toMatch(/^http\/1\.1 200 /);
+      expect(seen.end).toBe(end);
+      expect(seen.body.length).toBeGreaterThan(0);
+      expect(seen.body.length).toBeLessThan(lengthOf(seen));
+    });
+
+    it('stalls before any byte, and notices that the client left', async () => {
+      expect(await met(operation, { kind: 'stall', at: 'before-headers' })).toMatchObject({
+        end: 'open',
+        text: '',
+      });
+      await until(() => sandbox.openRequests === 0);
+
+      expect(sandbox.requests.at(-1)).toMatchObject({ aborted: true, done: true, status: undefined });
+    });
+
+    it('unpacks a gzip bomb', async () => {
+      const bytes = 3_000_000;
+      const seen = await met(operation, { kind: 'gzipBomb', bytes }, { patience: 3000 });
+
+      expect(seen.head).toContain('content-encoding: gzip');
+      expect(seen.bytes.length).toBeLessThan(bytes / 100);
+      const unpacked = gunzipSync(unchunked(seen));
+      expect(unpacked).toHaveLength(bytes);
+      expect(JSON.parse(unpacked.toString())).toHaveLength(bytes - 2);
+    });
+
+    it('sends a large body', async () => {
+      const bytes = 3_000_000;
+      const body = unchunked(await met(operation, { kind: 'largeBody', bytes }, { patience: 3000 }));
+
+      expect(body).toHaveLength(bytes);
+      expect(JSON.parse(body.toString())).toHaveLength(bytes - 2);
+    });
+
+    it('redirects', async () => {
+      const { head } = await met(operation, { kind: 'redirect', location: 'https://elsewhere.example/' });
+
+      expect(head).toMatch(/^http\/1\.1 302 /);
+      expect(head).toContain('location: https://elsewhere.example/');
+    });
+
+    it('answers truly and closes the connection without having said so', async () => {
+      const seen = await met(operation, { kind: 'closeIdle' }, { listenOn: true, patience: 3000 });
+
+      expect(seen.head).not.toContain('connection: close');
+      expect(seen.body.length).toBe(lengthOf(seen));
+      expect(seen.end).toBe('closed');
+    });
+  });
+
+  it.each(['list', 'token'] as const)('drips the true reply of %s byte by byte', async (operation) => {
+    sandbox.setExhibitors('world-2026', [], 'acme');
+    const seen = await met(operation, { kind: 'drip', msPerByte: 1 }, { patience: 3000 });
+
+    expect(seen.body).toHaveLength(lengthOf(seen));
+    expect(() => JSON.parse(seen.body)).not.toThrow();
+    expect(seen.spread).toBeGreaterThan(lengthOf(seen) * 0.5);
+  });
+
+  it('leaves a reused connection stale: the next request on it fails', async () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const again = (): Promise<number | string> =>
+      new Promise((resolve) => {
+        request(eventUrl(sandbox, 'boutique-2026'), { agent, headers }, (reply) => {
+          reply.resume().once('end', () => resolve(reply.statusCode ?? 0));
+        })
+          .once('error', ({ message }) => resolve(message))
+          .end();
+      });
+
+    expect(await again()).toBe(200);
+    sandbox.failNext('list', { kind: 'reset', at: 'before-headers' });
+    expect(await again()).toMatch(/ECONNRESET|socket hang up/);
+    const [first, second] = sandbox.requests.slice(-2);
+    expect(second?.connection).toBe(first?.connection);
+    agent.destroy();
+  });
+
+  it('answers 500 to a fault that cannot be sent, and goes on', async () => {
+    sandbox.failNext('list', { kind: 'status', status: 503, headers: { 'x-broken': 'a\nb' } });
+    const statuses = [await list('acme'), await list('acme')];
+
+    expect(statuses).toEqual([500, 200]);
+  });
+
+  describe('meet exactly the requests that match', () => {
+    const FAULT: Fault = { kind: 'status', status: 418 };
+    it('as many as told, the oldest fault first', async () => {
+      sandbox.failNext('list', FAULT, 2);
+      sandbox.failNext('list', { kind: 'status', status: 429 });
+
+      expect([await list('acme'), await list('acme'), await list('acme'), await list('acme')]).toEqual([
+        418, 418, 429, 200,
+      ]);
+    });
+
+    it('until they are cleared, with Infinity', async () => {
+      sandbox.failNext('list', FAULT, Infinity);
+      const before = [await list('acme'), await list('globex'), await list('acme')];
+      sandbox.clearFaults();
+
+      expect([...before, await list('acme')]).toEqual([418, 418, 418, 200]);
+    });
+
+    it('of one tenant', async () => {
+      sandbox.failNext({ operation: 'list', tenant: 'globex' }, FAULT, Infinity);
+
+      expect([await list('acme'), await list('globex'), await list('initech')]).toEqual([200, 418, 200]);
+    });
+
+    it('of one tenant at the token endpoint', async () => {
+      sandbox.failNext({ operation: 'token', tenant: 'globex' }, FAULT, Infinity);
+
+      expect((await askToken(sandbox.tenantOptions('acme'))).status).toBe(200);
+      expect((await askToken(sandbox.tenantOptions('globex'))).status).toBe(418);
+    });
+
+    it('of one grant type', async () => {
+      sandbox.failNext({ grantType: 'authorization_code' }, FAULT);
+
+      expect((await askToken(sandbox.tenantOptions('acme'))).status).toBe(200);
+      expect(
+        (await askToken(sandbox.tenantOptions('acme'), { grant_type: 'authorization_code' })).status,
+      ).toBe(418);
+    });
+
+    it('of one path, also by a global expression', async () => {
+      sandbox.failNext({ path: /regional/g }, FAULT, 2);
+
+      expect([
+        await list('acme'),
+        await list('acme', 'regional-2026'),
+        await list('acme', 'regional-2026'),
+        await list('acme', 'regional-2026'),
+      ]).toEqual([200, 418, 418, 200]);
+    });
+
+    it.each([0, -1, 1.5, Number.NaN])('and refuse to happen %d times', (times) => {
+      expect(() => sandbox.failNext('list', FAULT, times)).toThrow(RangeError);
+    });
+  });
+});
+
+function lengthOf({ head = '' }: Exchange): number {
+  return Number(/content-length: (\d+)/.exec(head)?.[1]);
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let waited = 0; !condition(); waited += 10) {
+    if (waited > 5000) {
+      throw new Error('it did not come true within 5 s');
+    }
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** Takes chunked transfer coding off a body (RFC 9112 §7.1). */
+function unchunked({ bytes }: Exchange): Buffer {
+  const parts: Buffer[] = [];
+  let at = bytes.indexOf('\r\n\r\n') + 4;
+  for (;;) {
+    const line = bytes.indexOf('\r\n', at);
+    const size = Number.parseInt(bytes.subarray(at, line).toString(), 16);
+    if (!(size > 0)) {
+      return Buffer.concat(parts);
+    }
+    parts.push(bytes.subarray(line + 2, line + 2 + size));
+    at = line + 2 + size + 2;
+  }
+}

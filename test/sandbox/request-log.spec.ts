@@ -1,0 +1,113 @@
+import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
+import { apiHeaders, askToken, eventUrl, lookupUrl } from './rest-client.js';
+import { exchange } from './wire.js';
+
+describe('the record of requests', () => {
+  let sandbox: ExhibitorSandbox;
+  beforeAll(async () => {
+    sandbox = await ExhibitorSandbox.start();
+  });
+  beforeEach(() => sandbox.clearRequests());
+  afterAll(() => sandbox.stop());
+
+  it('tells who asked the token endpoint, with which form', async () => {
+    await askToken(sandbox.tenantOptions('initech'));
+
+    expect(sandbox.requests).toEqual([
+      expect.objectContaining({
+        method: 'POST',
+        path: '/connect/token',
+        operation: 'token',
+        grantType: 'client_credentials',
+        clientId: 'initech-api',
+        tenantKey: 'initech',
+        body: expect.objectContaining({ scope: 'idp_api' }),
+        status: 200,
+        aborted: false,
+        done: true,
+      }),
+    ]);
+  });
+
+  it('tells what a REST request asked for, with the token decoded', async () => {
+    const headers = await apiHeaders(sandbox, 'acme');
+    await fetch(lookupUrl(sandbox, 'a/b', 'zoë+fair@example.com'), { headers });
+    await fetch(eventUrl(sandbox, 'world-2026', '?Page=2&ItemsPerPage=10'), { headers });
+
+    expect(sandbox.requests.slice(-2)).toMatchObject([
+      {
+        path: '/api/v1/exhibitor/event/a%2Fb/contactEmail/zo%C3%AB%2Bfair%40example.com',
+        operation: 'lookup',
+        eventId: 'a/b',
+        contactEmail: 'zoë+fair@example.com',
+        status: 404,
+      },
+      {
+        path: '/api/v1/exhibitor/event/world-2026',
+        operation: 'list',
+        eventId: 'world-2026',
+        query: { Page: '2', ItemsPerPage: '10' },
+        tenantId: headers['x-tenant-id'],
+        tenantKey: 'acme',
+        headerTenantKey: 'acme',
+        tokenClaims: { client_id: 'acme-api', scope: 'idp_api' },
+        status: 200,
+      },
+    ]);
+  });
+
+  it('shows a client that mixes up its tenants', async () => {
+    const [acme, globex] = [await apiHeaders(sandbox, 'acme'), await apiHeaders(sandbox, 'globex')];
+    await fetch(eventUrl(sandbox, 'world-2026'), {
+      headers: { ...acme, 'x-tenant-id': globex['x-tenant-id'] ?? '' },
+    });
+
+    expect(sandbox.requests.at(-1)).toMatchObject({
+      tenantKey: 'acme',
+      headerTenantKey: 'globex',
+      status: 403,
+    });
+  });
+
+  it('tells which requests shared a connection', async () => {
+    const url = eventUrl(sandbox, 'boutique-2026');
+    await exchange(url, {});
+    await exchange(url, {});
+    const [first, second] = sandbox.requests;
+
+    expect(first?.connection).toBeGreaterThan(0);
+    expect(second?.connection).not.toBe(first?.connection);
+  });
+
+  it('tells a client that left before the whole reply was there, and counts what is open', async () => {
+    const headers = await apiHeaders(sandbox, 'acme');
+    sandbox.latency = 5000;
+    const leave = new AbortController();
+    const reply = fetch(eventUrl(sandbox, 'world-2026'), { headers, signal: leave.signal });
+    const refused = expect(reply).rejects.toThrow();
+    while (sandbox.openRequests === 0) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    expect(sandbox.requests.at(-1)).toMatchObject({ operation: 'list', done: false, aborted: false });
+
+    leave.abort();
+    await refused;
+    while (sandbox.openRequests > 0) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    sandbox.latency = 0;
+    expect(sandbox.requests.at(-1)).toMatchObject({
+      operation: 'list',
+      done: true,
+      aborted: true,
+      status: undefined,
+    });
+  });
+
+  it('forgets what is cleared', async () => {
+    await askToken(sandbox.tenantOptions('acme'));
+    sandbox.clearRequests();
+
+    expect(sandbox.requests).toEqual([]);
+  });
+});

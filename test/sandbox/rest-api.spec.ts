@@ -1,0 +1,251 @@
+import { request } from 'node:http';
+import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
+import { apiHeaders, eventUrl, jsonOf, lookupUrl, tokenOf, type Page } from './rest-client.js';
+
+describe('the REST API of the sandbox', () => {
+  let sandbox: ExhibitorSandbox;
+  let headers: Record<string, string>;
+  beforeAll(async () => {
+    sandbox = await ExhibitorSandbox.start();
+    headers = await apiHeaders(sandbox, 'acme');
+  });
+  afterAll(() => sandbox.stop());
+
+  const get = (url: string, more: Record<string, string> = {}) =>
+    fetch(url, { headers: { ...headers, ...more } });
+  const page = async (eventId: string, query = ''): Promise<Page> =>
+    jsonOf(get(eventUrl(sandbox, eventId, query)));
+
+  const lookup = async (email: string, eventId = 'world-2026') =>
+    (await get(lookupUrl(sandbox, eventId, email))).json();
+
+  const status = async (some: Record<string, string>) =>
+    (await fetch(eventUrl(sandbox, 'boutique-2026'), { headers: some })).status;
+
+  describe('listing an event', () => {
+    it('answers page 1 with 50 items unless asked otherwise', async () => {
+      expect(await page('world-2026')).toMatchObject({
+        paginationMetadata: {
+          currentPage: 1,
+          totalCount: 1234,
+          totalPages: 25,
+          hasPreviousPage: false,
+          hasNextPage: true,
+          itemsPerPage: 50,
+        },
+        data: sandbox.exhibitors('world-2026', 'acme').slice(0, 50),
+      });
+    });
+
+    it('gives every exhibitor once and in order over 25 pages of 50', async () => {
+      const ids: string[] = [];
+      for (let number = 1; number <= 25; number += 1) {
+        const { data, paginationMetadata } = await page('world-2026', `?Page=${number}&ItemsPerPage=50`);
+        expect(paginationMetadata).toMatchObject({ currentPage: number, hasNextPage: number < 25 });
+        ids.push(...data.map(({ id }) => id));
+      }
+
+      expect(ids).toHaveLength(1234);
+      expect(ids).toEqual(sandbox.exhibitors('world-2026', 'acme').map(({ id }) => id));
+      expect(new Set(ids).size).toBe(1234);
+    });
+
+    it.each([
+      ['empty-2026', 0],
+      ['boutique-2026', 7],
+      ['regional-2026', 50],
+      ['national-2026', 251],
+      ['world-2026', 1234],
+    ])('seeds %s with %i exhibitors', async (eventId, count) => {
+      const { paginationMetadata } = await page(eventId);
+
+      expect(paginationMetadata).toMatchObject({ totalCount: count, totalPages: Math.ceil(count / 50) });
+      expect(sandbox.events.map(({ id }) => id)).toContain(eventId);
+    });
+
+    it('takes ItemsPerPage above 50 for 50', async () => {
+      const { data, paginationMetadata } = await page('world-2026', '?ItemsPerPage=500');
+
+      expect(paginationMetadata).toMatchObject({ itemsPerPage: 50, totalPages: 25 });
+      expect(data).toHaveLength(50);
+    });
+
+    it('answers a page past the end empty, with true metadata', async () => {
+      expect(await page('boutique-2026', '?Page=9')).toEqual({
+        paginationMetadata: {
+          currentPage: 9,
+          totalCount: 7,
+          totalPages: 1,
+          hasPreviousPage: true,
+          hasNextPage: false,
+          itemsPerPage: 50,
+        },
+        data: [],
+      });
+    });
+
+    it.each(['?Page=0', '?Page=-1', '?Page=1.5', '?Page=one', '?Page=', '?Page=1&Page=2', '?ItemsPerPage=0'])(
+      'answers 400 to %s',
+      async (query) => {
+        expect((await get(eventUrl(sandbox, 'world-2026', query))).status).toBe(400);
+      },
+    );
+
+    it('answers 404 for an event it does not know', async () => {
+      expect((await get(eventUrl(sandbox, 'unknown-2026'))).status).toBe(404);
+    });
+
+    it('answers 405 to anything but GET', async () => {
+      const reply = await fetch(eventUrl(sandbox, 'world-2026'), { method: 'DELETE', headers });
+
+      expect([reply.status, reply.headers.get('allow')]).toEqual([405, 'GET']);
+    });
+
+    it('answers 400 to a path that is not percent-encoded properly', async () => {
+      expect((await get(`${sandbox.url}/api/v1/exhibitor/event/%E0%A4%A`)).status).toBe(400);
+    });
+
+    it('takes the path as it arrives: an encoded slash belongs to the event, and ".." is an event', async () => {
+      sandbox.setExhibitors('2026/spring', [{ id: 'x', contactEmails: [] }]);
+      const raw = await new Promise<number | undefined>((resolve) => {
+        request(sandbox.url, { path: '/api/v1/exhibitor/event/..', headers }, (reply) => {
+          reply.resume();
+          resolve(reply.statusCode);
+        }).end();
+      });
+
+      expect(raw).toBe(404);
+      expect(sandbox.requests.at(-1)).toMatchObject({ operation: 'list', eventId: '..' });
+      expect((await page('2026/spring')).data).toHaveLength(1);
+    });
+  });
+
+  describe('looking up a contact e-mail', () => {
+    it.each([
+      ['nora.none@example.com', 0],
+      ['olga.one@example.com', 1],
+      ['sam.several@example.com', 3],
+      ['zoë+fair@example.com', 1],
+      ['uma.unverified@example.com', 1],
+    ])('finds for %s as many exhibitors as seeded: %i at every event from seven on', async (email, count) => {
+      for (const eventId of ['boutique-2026', 'regional-2026', 'national-2026', 'world-2026']) {
+        expect(await lookup(email, eventId)).toHaveLength(count);
+      }
+      expect(await lookup(email, 'empty-2026')).toEqual([]);
+    });
+
+    it('compares byte for byte', async () => {
+      expect(await lookup('Olga.One@example.com')).toEqual([]);
+      expect(await lookup('zoe\u0308+fair@example.com')).toEqual([]);
+      expect(await lookup('zoë fair@example.com')).toEqual([]);
+    });
+
+    it('answers 404 for an event it does not know', async () => {
+      expect((await get(lookupUrl(sandbox, 'unknown-2026', 'olga.one@example.com'))).status).toBe(404);
+    });
+  });
+
+  describe('letting nobody in who may not', () => {
+    it.each([
+      ['no token', { authorization: '' }],
+      ['another scheme', { authorization: 'Basic YTpi' }],
+      ['a token that is none', { authorization: 'Bearer nonsense' }],
+    ])('answers 401 to %s', async (_what, more) => {
+      const reply = await get(eventUrl(sandbox, 'world-2026'), more);
+
+      expect(reply.status).toBe(401);
+      expect(reply.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
+      expect(await reply.json()).toMatchObject({ error: 'invalid_token' });
+    });
+
+    it('answers 401 to a token with a changed payload', async () => {
+      const [head, payload = '', signature] = (await tokenOf(sandbox.tenantOptions('acme'))).split('.');
+      const claims = JSON.parse(Buffer.from(payload, 'base64url').toString());
+      const forged = Buffer.from(JSON.stringify({ ...claims, client_id: 'globex-api' })).toString(
+        'base64url',
+      );
+      const reply = await get(eventUrl(sandbox, 'world-2026'), {
+        authorization: `Bearer ${head}.${forged}.${signature}`,
+        'x-tenant-id': sandbox.tenantOptions('globex').tenantId,
+      });
+
+      expect(reply.status).toBe(401);
+    });
+
+    it.each([['of another tenant'], ['of nobody'], ['left out']])(
+      'answers 403 to a tenant id %s',
+      async (which) => {
+        const ids: Record<string, string> = { 'of another tenant': sandbox.tenantOptions('globex').tenantId };
+        const reply = await get(eventUrl(sandbox, 'world-2026'), { 'x-tenant-id': ids[which] ?? '' });
+
+        expect(reply.status).toBe(403);
+        expect(await reply.json()).toMatchObject({ error: 'tenant_mismatch' });
+      },
+    );
+
+    it('shows each tenant its own records only', async () => {
+      for (const key of ['acme', 'globex', 'initech']) {
+        const reply = await fetch(eventUrl(sandbox, 'world-2026'), {
+          headers: await apiHeaders(sandbox, key),
+        });
+        const { data } = await jsonOf<Page>(reply);
+
+        expect(data.every(({ id }) => id.startsWith(`${key}-world-2026-`))).toBe(true);
+      }
+    });
+  });
+
+  describe('revoking tokens', () => {
+    it('refuses what a tenant was issued so far, and nothing else', async () => {
+      const [acme, globex] = [await apiHeaders(sandbox, 'acme'), await apiHeaders(sandbox, 'globex')];
+      sandbox.revokeTokens('acme');
+
+      expect([await status(acme), await status(globex)]).toEqual([401, 200]);
+      expect(await status(await apiHeaders(sandbox, 'acme'))).toBe(200);
+    });
+
+    it('refuses every token issued so far when no tenant is named', async () => {
+      const all = await Promise.all(['acme', 'globex', 'initech'].map((key) => apiHeaders(sandbox, key)));
+      sandbox.revokeTokens();
+
+      expect(await Promise.all(all.map(status))).toEqual([401, 401, 401]);
+    });
+  });
+
+  describe('changing records', () => {
+    const record = { id: 'new', name: 'New', contactEmails: ['new@example.com'] };
+
+    it('replaces the exhibitors of an event at one tenant', async () => {
+      const fresh = await apiHeaders(sandbox, 'acme');
+      sandbox.setExhibitors('boutique-2026', [record], 'acme');
+      const reply = await fetch(eventUrl(sandbox, 'boutique-2026'), { headers: fresh });
+
+      expect((await jsonOf<Page>(reply)).data).toEqual([record]);
+      expect(sandbox.exhibitors('boutique-2026', 'globex')).toHaveLength(7);
+    });
+
+    it('adds an event that was not known', async () => {
+      sandbox.setExhibitors('pop-up-2026', [record]);
+      const reply = await fetch(lookupUrl(sandbox, 'pop-up-2026', 'new@example.com'), {
+        headers: await apiHeaders(sandbox, 'initech'),
+      });
+
+      expect(await reply.json()).toEqual([record]);
+      expect(sandbox.events.at(-1)).toEqual({ id: 'pop-up-2026', title: 'pop-up-2026' });
+    });
+
+    it('refuses a tenant it does not have', () => {
+      expect(() => sandbox.setExhibitors('boutique-2026', [], 'nobody')).toThrow(/no tenant "nobody"/);
+    });
+  });
+
+  it('adds its latency to every REST reply', async () => {
+    const fresh = await apiHeaders(sandbox, 'acme');
+    sandbox.latency = 120;
+    const started = performance.now();
+    await (await fetch(eventUrl(sandbox, 'national-2026'), { headers: fresh })).arrayBuffer();
+    sandbox.latency = 0;
+
+    expect(performance.now() - started).toBeGreaterThan(115);
+  });
+});

@@ -1,0 +1,86 @@
+import { connect } from 'node:net';
+
+/** What came over a connection of its own, byte for byte. */
+export interface Exchange {
+  readonly text: string;
+  readonly bytes: Buffer;
+  /** Half of the header block or less counts as no head. */
+  readonly head: string | undefined;
+  readonly body: string;
+  /** How it ended: by FIN, by RST, or not at all before the client left. */
+  readonly end: 'closed' | 'reset' | 'open';
+  readonly ms: number;
+  /** Gap between the first and the last byte, in ms. */
+  readonly spread: number;
+}
+
+export interface Patience {
+  readonly patience?: number;
+  readonly listenOn?: boolean;
+}
+
+/**
+ * Sends one request as written and listens until the reply is complete, the connection ends, or nothing came for
+ * `patience` ms. With `listenOn` a complete reply is not the end.
+ */
+export function exchange(
+  address: string,
+  {
+    method = 'GET',
+    headers = {},
+    body = '',
+  }: { method?: string; headers?: Record<string, string>; body?: string },
+  { patience = 300, listenOn = false }: Patience = {},
+): Promise<Exchange> {
+  const { hostname, port, pathname, search } = new URL(address);
+  const started = performance.now();
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let first = 0;
+    let last = 0;
+    const socket = connect(Number(port), hostname, () => {
+      const lines = Object.entries({
+        host: `${hostname}:${port}`,
+        'content-length': String(body.length),
+        ...headers,
+      });
+      const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+      socket.write(`${method} ${pathname}${search} HTTP/1.1\r\n${head}\r\n${body}`);
+    });
+    const finish = (end: Exchange['end']) => {
+      socket.destroy();
+      const bytes = Buffer.concat(chunks);
+      const text = bytes.toString('latin1');
+      const split = text.indexOf('\r\n\r\n');
+      resolve({
+        text,
+        bytes,
+        head: split === -1 ? undefined : text.slice(0, split).toLowerCase(),
+        body: split === -1 ? '' : text.slice(split + 4),
+        end,
+        ms: performance.now() - started,
+        spread: last - first,
+      });
+    };
+    socket.setTimeout(patience, () => finish('open'));
+    socket.on('data', (chunk) => {
+      last = performance.now();
+      first ||= last;
+      chunks.push(chunk);
+      if (!listenOn && isComplete(Buffer.concat(chunks))) {
+        finish('open');
+      }
+    });
+    socket.once('end', () => finish('closed'));
+    socket.once('error', () => finish('reset'));
+  });
+}
+
+function isComplete(bytes: Buffer): boolean {
+  const split = bytes.indexOf('\r\n\r\n');
+  const length = /content-length: (\d+)/i.exec(bytes.subarray(0, Math.max(split, 0)).toString())?.[1];
+  if (split === -1 || length === undefined) {
+    return split !== -1 && bytes.subarray(-5).toString() === '0\r\n\r\n';
+  }
+  return bytes.length >= split + 4 + Number(length);
+}
