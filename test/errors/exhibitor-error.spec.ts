@@ -1,0 +1,68 @@
+import { inspect } from 'node:util';
+import { describe, expect, it } from '@jest/globals';
+import {
+  ConfigurationError,
+  ExhibitorError,
+  HTTP_STATUS_BY_CODE,
+  isExhibitorError,
+  LoginFailedError,
+  PaginationDriftError,
+  TokenRejectedError,
+} from '../../lib/index.js';
+
+describe('an ExhibitorError', () => {
+  it('shows its code and what is known of the failure, and nothing that is not', () => {
+    const error = new ExhibitorError('rate_limited', 'wait', {
+      tenant: 'acme',
+      status: 429,
+      retryAfterMs: 1_500,
+    });
+    expect(JSON.parse(JSON.stringify(error))).toEqual({
+      name: 'ExhibitorError',
+      message: 'wait',
+      code: 'rate_limited',
+      tenant: 'acme',
+      status: 429,
+      retryAfterMs: 1_500,
+    });
+    expect(inspect(error)).toContain("code: 'rate_limited'");
+    expect('attempts' in error).toBe(false);
+  });
+
+  it('passes on what a host function threw as its cause, as it is', () => {
+    const cause = new Error('vault is sealed');
+    expect(new ExhibitorError('token_unavailable', 'no secret', { cause }).cause).toBe(cause);
+  });
+
+  it('is known across copies of the package, and other errors are not', () => {
+    const foreign = Object.assign(new Error('x'), { code: 'rate_limited' });
+    const ofAnotherCopy = Object.defineProperty(new Error('x'), Symbol.for('nestjs-exhibitor.error'), {
+      value: true,
+    });
+    expect(
+      [new ExhibitorError('aborted', 'x'), ofAnotherCopy, foreign, undefined].map(isExhibitorError),
+    ).toEqual([true, true, false, false]);
+  });
+
+  it('has subclasses with what their code brings along', () => {
+    expect(new LoginFailedError('nonce', 'x')).toMatchObject({ code: 'login_failed', reason: 'nonce' });
+    expect(new TokenRejectedError('invalid_client', 'no', {})).toMatchObject({
+      code: 'token_rejected',
+      oauthError: 'invalid_client',
+      oauthErrorDescription: 'no',
+    });
+    expect(new ConfigurationError([{ path: 'tenant.baseUrl', expected: 'must be https' }]).message).toContain(
+      'tenant.baseUrl: must be https',
+    );
+    const breach = { field: 'totalCount', expected: 3, seen: 4, page: 2 };
+    expect(new PaginationDriftError(breach, 1)).toMatchObject({
+      code: 'pagination_drift',
+      breach,
+      lastGoodPage: 1,
+    });
+  });
+
+  it('has an HTTP status for every code', () => {
+    expect(Object.values(HTTP_STATUS_BY_CODE).every((status) => status >= 400 && status < 600)).toBe(true);
+  });
+});

@@ -1,0 +1,254 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { describe, expect, it } from '@jest/globals';
+import { ConfigurationError } from '../../lib/errors/configuration.error.js';
+import { checkOptions } from '../../lib/options/check-options.js';
+
+const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+const PEM = publicKey.export({ type: 'spki', format: 'pem' }).toString();
+const SECRETS = ['0123456789abcdef0123456789abcdef'];
+
+const login = () => ({
+  clientId: 'acme-web',
+  redirectUri: 'https://host.example/auth/callback',
+  issuer: 'https://login.example',
+  keys: PEM,
+});
+
+const tenant = () => ({
+  tenantId: 'acme-guid',
+  baseUrl: 'https://api.example',
+  authUrl: 'https://login.example',
+  clientId: 'acme-api',
+  clientSecret: 'api-secret',
+});
+
+/** Problems of options, `path: expected`. */
+function problems(options: unknown): string[] {
+  try {
+    checkOptions(options);
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    return error.problems.map(({ path, expected }) => `${path}: ${expected}`);
+  }
+}
+
+describe('the options', () => {
+  it('are complete with one tenant and its five fields', () => {
+    const { settings, tenants } = checkOptions({ tenant: tenant() });
+    expect(settings).toMatchObject({
+      session: ['cookie'],
+      secrets: [],
+      cookies: { loginTtl: 600_000, identityTtl: 28_800_000, sameSite: 'lax' },
+      tenantCache: { ttl: 300_000, max: 10_000 },
+      lookupCache: { ttl: 60_000, max: 10_000, staleIfError: 0 },
+      http: {
+        deadline: 10_000,
+        attemptTimeout: 4_000,
+        attempts: 3,
+        maxResponseBytes: 5_242_880,
+        maxConcurrent: 64,
+      },
+    });
+    expect(tenants).toEqual(new Map([['default', { ...tenant(), scope: 'idp_api' }]]));
+  });
+
+  it('have the documented defaults of a login', () => {
+    const { tenants } = checkOptions({
+      tenants: { acme: { ...tenant(), login: login() } },
+      secrets: SECRETS,
+    });
+    expect('get' in tenants && tenants.get('acme')?.login).toMatchObject({
+      algorithms: ['RS256', 'PS256', 'ES256'],
+      clockTolerance: 30,
+      emailClaim: 'email',
+      scope: 'openid profile',
+      responseType: 'code',
+      clientAuth: 'post',
+      requireVerifiedEmail: false,
+    });
+  });
+
+  it('name every problem at once, by its path', () => {
+    const wrong = {
+      tenants: {
+        acme: {
+          ...tenant(),
+          baseUrl: 'http://api.example',
+          http: { deadline: 0, attempts: 1.5 },
+          login: { ...login(), algorithms: ['none'] },
+        },
+        globex: { ...tenant(), tenantId: 'a\r\nb', clientSecret: '', baseURL: 'https://typo.example' },
+      },
+      secrets: ['too short'],
+      http: { maxConcurrent: 'many' },
+    };
+    expect(problems(wrong)).toEqual(
+      expect.arrayContaining([
+        'secrets.0: must have at least 32 characters',
+        'http.maxConcurrent: must be a whole number of requests from 1 to 10000',
+        'tenants.acme.baseUrl: must be https (http only for localhost, 127.0.0.1 and [::1])',
+        'tenants.acme.http.deadline: must be a whole number of milliseconds from 1 to 2147483647',
+        'tenants.acme.http.attempts: must be a whole number of requests from 1 to 10',
+        expect.stringContaining('tenants.acme.login.algorithms.0: must be one of'),
+        'tenants.globex.tenantId: must be printable ASCII without surrounding spaces',
+        'tenants.globex.clientSecret: must not be empty',
+        'tenants.globex.baseURL: is not an option',
+      ]),
+    );
+    expect(problems(wrong)).toHaveLength(9);
+  });
+
+  it.each([
+    ['nothing', undefined, ': must be an object of options'],
+    ['no tenant', {}, 'tenants: exactly one of tenant and tenants must be given'],
+    ['both', { tenant: tenant(), tenants: {} }, 'tenants: exactly one of tenant and tenants must be given'],
+    [
+      'no tenants',
+      { tenants: {} },
+      'tenants: must be an object of one or more tenants by key, or have a find method',
+    ],
+    ['a missing field', { tenant: { ...tenant(), clientId: undefined } }, 'tenant.clientId: is required'],
+    [
+      'a login without secrets',
+      { tenant: { ...tenant(), login: login() } },
+      'secrets: is required with a login: one or more strings of at least 32 characters',
+    ],
+    ['a store without secrets', { tenant: tenant(), store: new Map() }, 'secrets: is required with store'],
+    [
+      'credentials in an address',
+      { tenant: { ...tenant(), baseUrl: 'https://me:pw@api.example' } },
+      'tenant.baseUrl: must not contain credentials',
+    ],
+    [
+      'a query in an address',
+      { tenant: { ...tenant(), authUrl: 'https://login.example?x=1' } },
+      'tenant.authUrl: must not contain a query',
+    ],
+    [
+      'a relative address',
+      { tenant: { ...tenant(), authUrl: '/login' } },
+      'tenant.authUrl: must be an absolute URL',
+    ],
+    [
+      'two keepers of the identity',
+      { tenant: tenant(), session: ['cookie', 'host'] },
+      "session: must not name both 'cookie' and 'host': one of them keeps the identity",
+    ],
+    [
+      'an origin with a path',
+      { tenant: tenant(), allowedOrigins: ['https://api.example/v1'] },
+      'allowedOrigins.0: must be an origin, https://host[:port]',
+    ],
+  ])('refuse %s', (_, options, problem) => {
+    expect(problems(options)).toContain(problem);
+  });
+
+  it('accept a base path and drop the trailing slash', () => {
+    const { tenants } = checkOptions({ tenant: { ...tenant(), baseUrl: 'https://api.example/exhibitors/' } });
+    expect('get' in tenants && tenants.get('default')?.baseUrl).toBe('https://api.example/exhibitors');
+  });
+
+  it('accept plain http for loopback hosts alone', () => {
+    for (const host of ['localhost:8080', '127.0.0.1:8080', '[::1]:8080']) {
+      expect(problems({ tenant: { ...tenant(), baseUrl: `http://${host}` } })).toEqual([]);
+    }
+    expect(problems({ tenant: { ...tenant(), baseUrl: 'http://localhost.example' } })).toHaveLength(1);
+  });
+
+  it('hold every address against allowedOrigins', () => {
+    const keys = 'https://keys.example/jwks';
+    const options = { tenant: { ...tenant(), login: { ...login(), keys } }, secrets: SECRETS };
+    const allowedOrigins = ['https://api.example'];
+    expect(problems({ ...options, allowedOrigins })).toEqual([
+      'tenant.authUrl: must be on one of allowedOrigins',
+      'tenant.login.keys: must be on one of allowedOrigins',
+    ]);
+    allowedOrigins.push('https://login.example', 'https://keys.example/');
+    expect(problems({ ...options, allowedOrigins })).toEqual([]);
+  });
+
+  it('never show a value, since it may be a secret', () => {
+    const value = 'hunter2-hunter2';
+    const wrong = {
+      tenant: {
+        ...tenant(),
+        clientId: [value],
+        scope: { value },
+        login: { ...login(), clientSecret: 7, keys: value },
+      },
+      secrets: [value],
+    };
+    expect(problems(wrong).length).toBeGreaterThan(3);
+    expect(problems(wrong).join()).not.toContain(value);
+  });
+});
+
+describe('keys', () => {
+  const withKeys = (keys: unknown) =>
+    problems({ tenant: { ...tenant(), login: { ...login(), keys } }, secrets: SECRETS });
+  const jwk = publicKey.export({ format: 'jwk' });
+
+  it.each([
+    ['PEM (SPKI)', PEM],
+    ['PEM (PKCS#1)', publicKey.export({ type: 'pkcs1', format: 'pem' })],
+    ['a JWK', jwk],
+    ['the JSON of a JWK', JSON.stringify(jwk)],
+    ['a JWKS', { keys: [jwk] }],
+    ['the JSON of a JWKS', JSON.stringify({ keys: [jwk] })],
+    ['the URL of a JWKS', 'https://login.example/jwks?version=2'],
+  ])('may be %s', (_, keys) => {
+    expect(withKeys(keys)).toEqual([]);
+  });
+
+  it.each([
+    [
+      'a private PEM',
+      privateKey.export({ type: 'pkcs8', format: 'pem' }),
+      'must be a public key, not a private one',
+    ],
+    ['a private JWK', privateKey.export({ format: 'jwk' }), 'must hold public keys only'],
+    ['a symmetric JWK', { kty: 'oct', k: 'c2VjcmV0' }, 'must hold public keys only'],
+    [
+      'a broken PEM',
+      '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----',
+      'must be a readable PEM (SPKI, PKCS#1 or certificate)',
+    ],
+    ['broken JSON', '{"keys":', 'must be valid JSON of a JWK or JWKS'],
+    [
+      'an insecure URL',
+      'http://login.example/jwks',
+      'must be https (http only for localhost, 127.0.0.1 and [::1])',
+    ],
+    ['an empty JWKS', { keys: [] }, 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS'],
+    ['anything else', 'secret', 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS'],
+  ])('are refused as %s', (_, keys, expected) => {
+    expect(withKeys(keys)).toEqual([`tenant.login.keys: ${expected}`]);
+  });
+});
+
+describe("session: 'bearer'", () => {
+  const bearer = {
+    issuer: 'https://login.example',
+    keys: PEM,
+    audience: { accessToken: 'api' },
+    authorizedParties: ['spa'],
+  };
+
+  it('needs the audience and the parties of access tokens, and neither secrets nor a redirectUri', () => {
+    expect(problems({ tenant: { ...tenant(), login: bearer }, session: 'bearer' })).toEqual([]);
+    const { audience: _a, authorizedParties: _p, ...less } = bearer;
+    expect(problems({ tenant: { ...tenant(), login: less }, session: 'bearer' })).toEqual([
+      "tenant.login.audience.accessToken: is required with session 'bearer'",
+      "tenant.login.authorizedParties: is required with session 'bearer'",
+    ]);
+  });
+
+  it('beside a browser login needs both', () => {
+    expect(problems({ tenant: { ...tenant(), login: bearer }, session: ['cookie', 'bearer'] })).toEqual([
+      'tenant.login.clientId: is required',
+      'tenant.login.redirectUri: is required',
+      'secrets: is required with a login: one or more strings of at least 32 characters',
+    ]);
+  });
+});

@@ -1,0 +1,39 @@
+import { inspect } from 'node:util';
+
+/** What must never be shown, by shape: e-mail addresses, signed and sealed tokens, credentials in headers. */
+const SHAPES: readonly [name: string, shape: RegExp][] = [
+  ['an e-mail address', /[\p{L}\p{N}._+'-]+(?:@|%40)[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)*\.\p{L}{2,}/u],
+  ['a token', /eyJ[\w-]{8,}\.[\w-]*\./],
+  ['a bearer token', /Bearer\s+[\w.~+/-]{8,}/i],
+  ['basic credentials', /Basic\s+[\w+/=]{8,}/i],
+];
+
+const BASE64 = /[A-Za-z0-9+/_-]{16,}={0,2}/g;
+
+/** Secrets of the tests, told by who makes them. */
+export const knownSecrets = new Set<string>();
+
+/** What of an error is shown to whoever logs it. */
+function shownForms(error: unknown): string[] {
+  return [JSON.stringify(error) ?? '', inspect(error, { depth: Infinity }), String(error)];
+}
+
+/** What an error shows and must not, in words; empty if it is clean. */
+export function leaksOf(error: unknown): string[] {
+  const texts = shownForms(error).flatMap((text) => [text, ...decoded(text)]);
+  const leaks = texts.flatMap((text) => [
+    ...SHAPES.filter(([, shape]) => shape.test(text)).map(([name]) => name),
+    ...[...knownSecrets]
+      .filter((secret) => formsOf(secret).some((form) => text.includes(form)))
+      .map(() => 'a secret'),
+  ]);
+  return [...new Set(leaks)];
+}
+
+function formsOf(secret: string): string[] {
+  return [secret, encodeURIComponent(secret), Buffer.from(secret).toString('base64').replace(/=+$/, '')];
+}
+
+function decoded(text: string): string[] {
+  return [...text.matchAll(BASE64)].map(([run]) => Buffer.from(run, 'base64').toString('utf8'));
+}
