@@ -1,0 +1,98 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const PARTS = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'lib', 'sample'];
+
+/** A copy of the sources as somebody has them who has just cloned and installed: nothing is built yet. */
+export class ProjectCopy {
+  private readonly started: StartedProcess[] = [];
+
+  private constructor(private readonly folder: string) {}
+
+  static async create(): Promise<ProjectCopy> {
+    const folder = await mkdtemp(join(tmpdir(), 'exhibitor-sample-'));
+    for (const part of PARTS) {
+      await cp(join(PROJECT, part), join(folder, part), { recursive: true, filter: isSource });
+    }
+    await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'), 'dir');
+    return new ProjectCopy(folder);
+  }
+
+  /** Starts a command in a process group of its own, as a terminal would. */
+  run(command: string, args: string[], env: Record<string, string>): StartedProcess {
+    const process = new StartedProcess(this.folder, command, args, env);
+    this.started.push(process);
+    return process;
+  }
+
+  async remove(): Promise<void> {
+    await Promise.all(this.started.map((process) => process.kill()));
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}
+
+function isSource(path: string): boolean {
+  return basename(path) !== 'dist';
+}
+
+/** A child process with all it printed. */
+export class StartedProcess {
+  stdout = '';
+  stderr = '';
+  private readonly child: ChildProcess;
+  /** Exit code, or the signal it died of. */
+  readonly ended: Promise<number | NodeJS.Signals | null>;
+
+  constructor(cwd: string, command: string, args: string[], env: Record<string, string>) {
+    const { CI: _ci, ...inherited } = process.env;
+    this.child = spawn(command, args, {
+      cwd,
+      detached: true,
+      env: { ...inherited, NODE_ENV: 'development', ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.child.stdout?.on('data', (chunk: Buffer) => (this.stdout += chunk.toString()));
+    this.child.stderr?.on('data', (chunk: Buffer) => (this.stderr += chunk.toString()));
+    this.ended = new Promise((resolve, reject) => {
+      this.child.once('error', reject);
+      this.child.once('close', (code, signal) => resolve(code ?? signal));
+    });
+  }
+
+  /** Resolves once a line was printed; fails with what was said instead when the process ends first. */
+  async printed(line: string): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const look = () => {
+        if (this.stdout.includes(line)) resolve();
+      };
+      this.child.stdout?.on('data', look);
+      look();
+      void this.ended.then((end) =>
+        reject(new Error(`ended with ${end} first:\n${this.stdout}${this.stderr}`)),
+      );
+    });
+  }
+
+  /** To this process alone, as `kill` and process managers do. */
+  signal(signal: NodeJS.Signals): void {
+    this.child.kill(signal);
+  }
+
+  /** To everybody in the process group, as the terminal does on Ctrl-C. */
+  signalGroup(signal: NodeJS.Signals): void {
+    if (this.child.pid !== undefined) process.kill(-this.child.pid, signal);
+  }
+
+  async kill(): Promise<void> {
+    try {
+      this.signalGroup('SIGKILL');
+    } catch {
+      // It is gone already.
+    }
+    await this.ended.catch(() => undefined);
+  }
+}

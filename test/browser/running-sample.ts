@@ -1,0 +1,50 @@
+import { createServer } from 'node:net';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
+import { SANDBOX_EVENTS } from '../../sample/events/trade-events.js';
+import { createSample } from '../../sample/main.js';
+
+/** The sample and the sandbox behind it, in this process, so that a test sees what the sandbox was asked. */
+export interface RunningSample {
+  readonly url: string;
+  readonly sandbox: ExhibitorSandbox;
+  readonly app: NestExpressApplication;
+  stop(): Promise<void>;
+}
+
+export async function startSample(): Promise<RunningSample> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const sandbox = await ExhibitorSandbox.start();
+  const tenantOptions = sandbox.tenantOptions('acme', { redirectUri: `${url}/auth/callback` });
+  const app = await createSample({
+    tenant: 'acme',
+    tenantOptions: { ...tenantOptions, login: { ...tenantOptions.login, prompt: 'login' } },
+    secrets: ['a secret of the tests, long enough to seal cookies'],
+    events: SANDBOX_EVENTS,
+  });
+  await app.listen(port, '127.0.0.1');
+  return {
+    url,
+    sandbox,
+    app,
+    stop: async () => {
+      await app.close();
+      await sandbox.stop();
+    },
+  };
+}
+
+/** A port nobody listens on. The callback address names it, so it is needed before the sample listens. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  await new Promise((resolve) => {
+    server.close(resolve);
+  });
+  if (address === null || typeof address === 'string') throw new Error('no port was given');
+  return address.port;
+}
