@@ -1,0 +1,128 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
+import { TokenRejectedError } from '../errors/token-rejected.error.js';
+import type { Tenant } from '../tenants/tenant.js';
+import { Clock } from '../transport/clock.js';
+import type { Deadline } from '../transport/deadline.js';
+import type { TransportReply } from '../transport/transport-request.interface.js';
+import { Transport } from '../transport/transport.service.js';
+import type { TimedToken } from './held-token.js';
+import { isForGood, unexplained } from './refusal.js';
+import { scrub } from './scrub.js';
+import { earlyWindow } from './token-lifetime.js';
+import { parseRefusal, parseTokenReply, type TokenReply } from './token-reply.js';
+
+const PATH = '/connect/token';
+
+/**
+ * Asks the token endpoint for a token by client credentials, RFC 6749 §4.4.
+ *
+ * @internal
+ */
+@Injectable()
+export class TokenEndpoint {
+  constructor(
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Transport) private readonly transport: Transport,
+  ) {}
+
+  /**
+   * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`,
+   * `deadline_exceeded`
+   */
+  async fetch(tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
+    const secret = await readSecret(tenant, deadline);
+    try {
+      return await this.#fetchWith(secret, tenant, deadline);
+    } catch (error) {
+      const mayBeOld = error instanceof TokenRejectedError && error.oauthError === 'invalid_client';
+      if (!mayBeOld || !tenant.hasSecretFunction) throw error;
+      const newest = await readSecret(tenant, deadline);
+      // The same secret would be refused again, and providers lock a client out for that.
+      if (newest === secret) throw error;
+      return this.#fetchWith(newest, tenant, deadline);
+    }
+  }
+
+  async #fetchWith(secret: string, tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
+    const reply = await this.#ask(secret, tenant, deadline);
+    const { status } = reply;
+    const read = status < 300 ? parseTokenReply(reply.body, tenant.scope) : parseRefusal(reply.body);
+    if (read?.kind === 'granted') return this.#timed(read, reply.sentAt);
+    const details = { tenant: tenant.key, status, attempts: reply.attempts };
+    if (read?.kind === 'malformed') {
+      throw new ExhibitorError('malformed_response', `the token reply cannot be used: ${read.why}`, details);
+    }
+    if (read === undefined) throw new TokenRejectedError(unexplained(status), undefined, details);
+    const hidden = [secret, requestBody(tenant, secret), `${tenant.clientId}:${secret}`];
+    const oauthError = scrub(read.error, hidden);
+    if (!isForGood(oauthError)) {
+      throw new ExhibitorError('token_unavailable', `the token endpoint answered ${oauthError}`, details);
+    }
+    const description = read.description === undefined ? undefined : scrub(read.description, hidden);
+    throw new TokenRejectedError(oauthError, description, details);
+  }
+
+  async #ask(secret: string, tenant: Tenant, deadline: Deadline): Promise<TransportReply> {
+    const request = {
+      operation: 'token',
+      method: 'POST',
+      url: tenant.authUrl + PATH,
+      template: PATH,
+      body: requestBody(tenant, secret),
+    } as const;
+    try {
+      return await this.transport.send(tenant, request, deadline);
+    } catch (error) {
+      throw isExhibitorError(error) ? asTokenFailure(error) : error;
+    }
+  }
+
+  #timed(granted: Extract<TokenReply, { kind: 'granted' }>, sentAt: number): TimedToken {
+    const { accessToken, scope, lifetime } = granted;
+    // From when the request was sent: the token may have been made right then, and the reply slow.
+    const expiresAt = sentAt + lifetime;
+    const token = Object.freeze({
+      accessToken,
+      tokenType: 'Bearer',
+      scope,
+      expiresAt: new Date(this.clock.wall() + expiresAt - this.clock.now()),
+    } as const);
+    const renewAt = expiresAt - earlyWindow(lifetime, this.clock.random());
+    return { token, answer: Promise.resolve(token), renewAt, expiresAt };
+  }
+}
+
+function requestBody(tenant: Tenant, secret: string): string {
+  const form = new URLSearchParams({
+    client_id: tenant.clientId,
+    client_secret: secret,
+    grant_type: 'client_credentials',
+  });
+  if (tenant.scope !== null) form.set('scope', tenant.scope);
+  return form.toString();
+}
+
+async function readSecret(tenant: Tenant, deadline: Deadline): Promise<string> {
+  let secret: unknown;
+  try {
+    secret = await deadline.race(Promise.resolve(tenant.readClientSecret()));
+  } catch (error) {
+    if (deadline.isOver) throw deadline.failure({ tenant: tenant.key, attempts: 0 });
+    throw unavailable(tenant, 'the secret of the client could not be read', error);
+  }
+  if (typeof secret === 'string' && secret !== '') return secret;
+  throw unavailable(tenant, 'the secret of the client is empty');
+}
+
+function unavailable(tenant: Tenant, message: string, cause?: unknown): ExhibitorError {
+  return new ExhibitorError('token_unavailable', message, { tenant: tenant.key, attempts: 0, cause });
+}
+
+/** That the token endpoint is down is `token_unavailable`; what else can go wrong has a code of its own. */
+function asTokenFailure(error: ExhibitorError): ExhibitorError {
+  if (error.code !== 'service_unavailable') return error;
+  const { tenant, status, retryAfterMs, attempts } = error;
+  const details = { tenant, status, retryAfterMs, attempts };
+  return new ExhibitorError('token_unavailable', `no token: ${error.message}`, details);
+}

@@ -1,0 +1,183 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { channels, type TokenMessage } from '../diagnostics/channels.js';
+import { isExhibitorError } from '../errors/exhibitor.error.js';
+import { TokenRejectedError } from '../errors/token-rejected.error.js';
+import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import type { Tenant } from '../tenants/tenant.js';
+import { Clock } from '../transport/clock.js';
+import { Deadline } from '../transport/deadline.js';
+import type { AccessToken, GetTokenOptions, InvalidateOptions } from './access-token.interface.js';
+import { HeldToken, type Renewal, type TimedToken } from './held-token.js';
+import { isRemembered, remember, repeated } from './refusal.js';
+import { TokenEndpoint } from './token-endpoint.service.js';
+
+/** No second try of an early renewal for so long, in ms, after one failed; the old token is good meanwhile. */
+const PAUSE_AFTER_FAILURE = 5_000;
+
+/**
+ * Client-credentials access tokens of the tenants: cached, renewed ahead of time behind the one in use, and asked for
+ * once however many callers wait.
+ *
+ * @example
+ * const { accessToken } = await tokens.getToken({ tenant: 'acme' });
+ */
+@Injectable()
+export class TokenService {
+  readonly #held = new WeakMap<object, HeldToken>();
+
+  constructor(
+    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(TokenEndpoint) private readonly endpoint: TokenEndpoint,
+  ) {}
+
+  /**
+   * An access token that is good now.
+   *
+   * @throws {ExhibitorError} `token_rejected` (see {@link TokenRejectedError}), `token_unavailable`, `rate_limited`,
+   * `malformed_response`, `deadline_exceeded`, `aborted`, `unknown_tenant`, `tenant_required`
+   */
+  getToken(options?: GetTokenOptions): Promise<AccessToken> {
+    try {
+      const tenant = this.tenants.resolve(options?.tenant);
+      if (tenant instanceof Promise) return tenant.then((found) => this.#tokenWithin(found, options?.signal));
+      return this.#tokenWithin(tenant, options?.signal);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /**
+   * Lets go of the token of a tenant, so that the next call asks for another, and of a refusal that is remembered.
+   * With `rejected`, only if it is that very token.
+   *
+   * @throws {ExhibitorError} `unknown_tenant`, `tenant_required`
+   */
+  async invalidate(options?: InvalidateOptions): Promise<void> {
+    const tenant = await this.tenants.resolve(options?.tenant);
+    if (options?.rejected !== undefined) return this.refused(tenant, options.rejected);
+    const held = this.#held.get(tenant.anchor);
+    if (held === undefined) return;
+    held.drop();
+    held.refusal = undefined;
+  }
+
+  /** The token of a tenant within the deadline of a call; at once where one is held. @internal */
+  tokenFor(tenant: Tenant, deadline: Deadline): AccessToken | Promise<AccessToken> {
+    return this.#fresh(tenant)?.token ?? this.#wait(tenant, deadline);
+  }
+
+  /** The service answered 401 to exactly this token; one that was renewed since stays. @internal */
+  refused(tenant: Tenant, accessToken: string): void {
+    const held = this.#held.get(tenant.anchor);
+    if (held?.timed?.token.accessToken === accessToken) held.drop();
+  }
+
+  #tokenWithin(tenant: Tenant, signal: AbortSignal | undefined): Promise<AccessToken> {
+    if (signal?.aborted !== true) {
+      const fresh = this.#fresh(tenant);
+      if (fresh !== undefined) return fresh.answer;
+    }
+    const deadline = Deadline.start(this.clock, tenant.http.deadline, signal);
+    return this.#wait(tenant, deadline).finally(() => deadline.end());
+  }
+
+  #fresh(tenant: Tenant): TimedToken | undefined {
+    const held = this.#held.get(tenant.anchor);
+    const timed = held?.timed;
+    if (held === undefined || timed === undefined) return undefined;
+    const now = this.clock.now();
+    if (now >= timed.expiresAt) return undefined;
+    if (now >= timed.renewAt) this.#renewEarly(tenant, held, now);
+    if (channels.token.hasSubscribers) publish({ tenant: tenant.key, outcome: 'hit' });
+    return timed;
+  }
+
+  async #wait(tenant: Tenant, deadline: Deadline): Promise<AccessToken> {
+    try {
+      if (deadline.isOver) throw deadline.failure({ tenant: tenant.key });
+      return await this.#join(tenant, this.#heldOf(tenant), deadline);
+    } catch (error) {
+      const code = isExhibitorError(error) ? error.code : undefined;
+      if (channels.token.hasSubscribers) publish({ tenant: tenant.key, outcome: 'failed', code });
+      throw error;
+    }
+  }
+
+  async #join(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<AccessToken> {
+    for (;;) {
+      if (held.refusal !== undefined && this.clock.now() < held.refusal.until) throw repeated(held.refusal);
+      const isShared = held.renewal !== undefined;
+      const renewal = held.renewal ?? this.#renew(tenant, held);
+      try {
+        const { token } = await deadline.race(renewal.result);
+        const outcome = isShared ? 'shared' : renewal.outcome;
+        if (channels.token.hasSubscribers) publish({ tenant: tenant.key, outcome });
+        return token;
+      } catch (error) {
+        if (deadline.isOver) throw deadline.failure({ tenant: tenant.key });
+        // The time of the one who began it was up; who came later has some left.
+        const wasLate = isShared && isExhibitorError(error) && error.code === 'deadline_exceeded';
+        if (!wasLate) throw error;
+      }
+    }
+  }
+
+  #renewEarly(tenant: Tenant, held: HeldToken, now: number): void {
+    if (held.renewal !== undefined || now < held.pausedUntil) return;
+    if (held.refusal !== undefined && now < held.refusal.until) return;
+    void this.#reportEarly(tenant, held, this.#renew(tenant, held));
+  }
+
+  async #reportEarly(tenant: Tenant, held: HeldToken, renewal: Renewal): Promise<void> {
+    try {
+      await renewal.result;
+      if (channels.token.hasSubscribers) publish({ tenant: tenant.key, outcome: 'renewed-early' });
+    } catch (error) {
+      held.pausedUntil = this.clock.now() + PAUSE_AFTER_FAILURE;
+      const code = isExhibitorError(error) ? error.code : undefined;
+      if (channels.token.hasSubscribers) publish({ tenant: tenant.key, outcome: 'failed', code });
+    }
+  }
+
+  /** Begins a renewal, which has a deadline of its own: it is nobody's to stop. */
+  #renew(tenant: Tenant, held: HeldToken): Renewal {
+    const result = this.#fetch(tenant, held);
+    const renewal: Renewal = { result, outcome: held.isForced ? 'forced' : 'fetched' };
+    held.renewal = renewal;
+    // Each caller hears of a failure by itself; that none is left to hear must not end the process.
+    result.catch(() => undefined);
+    return renewal;
+  }
+
+  async #fetch(tenant: Tenant, held: HeldToken): Promise<TimedToken> {
+    const deadline = Deadline.start(this.clock, tenant.http.deadline);
+    try {
+      const timed = await this.endpoint.fetch(tenant, deadline);
+      held.timed = timed;
+      held.refusal = undefined;
+      held.isForced = false;
+      return timed;
+    } catch (error) {
+      if (error instanceof TokenRejectedError && isRemembered(error)) {
+        held.refusal = remember(error, this.clock.now(), this.clock.random());
+      }
+      throw error;
+    } finally {
+      deadline.end();
+      held.renewal = undefined;
+    }
+  }
+
+  #heldOf(tenant: Tenant): HeldToken {
+    const known = this.#held.get(tenant.anchor);
+    if (known !== undefined) return known;
+    const held = new HeldToken();
+    this.#held.set(tenant.anchor, held);
+    return held;
+  }
+}
+
+function publish(message: TokenMessage): void {
+  channels.token.publish(message);
+}

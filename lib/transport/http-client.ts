@@ -1,0 +1,90 @@
+import { HttpService } from '@nestjs/axios';
+import * as axios from 'axios';
+import {
+  AxiosHeaders,
+  type AxiosRequestConfig,
+  type AxiosResponse,
+  type InternalAxiosRequestConfig,
+} from 'axios';
+import type { Connections, WireRequest } from './connections.js';
+import { Exchange } from './exchange.js';
+import type { Outcome } from './outcome.js';
+
+// Without one, HttpService makes one for each request and cancels it after each, also after a success.
+const NO_CANCELLATION = new axios.default.CancelToken(() => {});
+
+const NO_HEADERS = new AxiosHeaders();
+
+/**
+ * The private `HttpService`: axios with undici beneath it. Its adapter resolves with the {@link Outcome} of the
+ * exchange, also where that is a failure: an `AxiosError` shows the bearer token, and none is ever made.
+ */
+export function createHttpClient(connections: Connections): HttpService {
+  const adapter = async (config: InternalAxiosRequestConfig): Promise<AxiosResponse<Outcome>> => {
+    const exchange = exchangeOf(config);
+    send(connections, wireRequest(config, exchange));
+    const data = await exchange.outcome;
+    const status = data.status ?? 0;
+    return { data, status, statusText: '', headers: NO_HEADERS, config };
+  };
+  // What axios would do to bodies, to JSON and by environment is done here or not at all.
+  return new HttpService(
+    axios.create({
+      adapter,
+      transformRequest: [],
+      transformResponse: [],
+      validateStatus: null,
+      proxy: false,
+    }),
+  );
+}
+
+/** Sends one request and answers its outcome; it never rejects. */
+export function exchangeOver(
+  http: HttpService,
+  request: AxiosRequestConfig & { signal: Exchange },
+): Promise<Outcome> {
+  return new Promise((resolve) => {
+    http.request<Outcome>({ ...request, cancelToken: NO_CANCELLATION }).subscribe({
+      next: ({ data }) => resolve(data),
+      error: () => resolve({ kind: 'failed', why: 'network', message: 'the request could not be sent' }),
+    });
+  });
+}
+
+function exchangeOf(config: InternalAxiosRequestConfig): Exchange {
+  if (config.signal instanceof Exchange) return config.signal;
+  throw new TypeError('a request without an exchange');
+}
+
+function wireRequest(config: InternalAxiosRequestConfig, exchange: Exchange): WireRequest {
+  const { origin, path } = splitUrl(config.url ?? '');
+  const body: unknown = config.data;
+  return {
+    origin,
+    path,
+    method: config.method === 'post' ? 'POST' : 'GET',
+    headers: exchange.headers,
+    body: typeof body === 'string' ? body : undefined,
+    reset: exchange.fresh,
+    // The deadline rules both; undici's own timers would only cost.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    exchange,
+  };
+}
+
+function send(connections: Connections, request: WireRequest): void {
+  const { exchange } = request;
+  if (exchange.dispatcher !== undefined) exchange.dispatcher.dispatch(request, exchange);
+  else if (exchange.fresh) connections.sendFresh(request);
+  else connections.send(request);
+}
+
+/** Of an absolute URL whose parts are encoded already; `new URL` would parse and normalize it again, at its cost. */
+export function splitUrl(url: string): { origin: string; path: string } {
+  const authority = url.indexOf('//') + 2;
+  const slash = url.indexOf('/', authority);
+  if (slash === -1) return { origin: url, path: '/' };
+  return { origin: url.slice(0, slash), path: url.slice(slash) };
+}

@@ -1,0 +1,64 @@
+import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import type { Tenant } from '../tenants/tenant.js';
+import { Clock } from './clock.js';
+import { Connections } from './connections.js';
+import type { Deadline } from './deadline.js';
+import { Delivery } from './delivery.js';
+import { Dispatchers } from './dispatchers.js';
+import { createHttpClient, splitUrl } from './http-client.js';
+import { Lanes } from './lanes.js';
+import type { TransportReply, TransportRequest } from './transport-request.interface.js';
+
+/**
+ * The one way out: every byte to the service passes here. It alone knows about time, retries, limits and what a
+ * failure of the network means.
+ *
+ * @internal
+ */
+@Injectable()
+export class Transport implements OnModuleDestroy {
+  readonly #connections = new Connections();
+  readonly #http = createHttpClient(this.#connections);
+  readonly #dispatchers = new Dispatchers();
+  readonly #lanes = new Lanes();
+  readonly #calls = new Set<Deadline>();
+  #isClosed = false;
+
+  constructor(@Inject(Clock) private readonly clock: Clock) {}
+
+  /**
+   * Sends a request, again where that helps, within the deadline.
+   *
+   * @returns any 2xx with its JSON, and any 4xx but 408 and 429 with its JSON if it has one
+   * @throws {ExhibitorError} `deadline_exceeded`, `aborted`, `rate_limited`, `service_unavailable` or
+   * `malformed_response`, with what is known of tenant, status, retryAfterMs and attempts
+   */
+  async send(tenant: Tenant, request: TransportRequest, deadline: Deadline): Promise<TransportReply> {
+    if (this.#isClosed) {
+      throw new ExhibitorError('service_unavailable', 'the module was closed', {
+        tenant: tenant.key,
+        attempts: 0,
+      });
+    }
+    const delivery = new Delivery(tenant, request, deadline, {
+      clock: this.clock,
+      http: this.#http,
+      dispatcher: this.#dispatchers.of(tenant),
+      lane: this.#lanes.of(tenant, request.operation, splitUrl(request.url).origin),
+    });
+    this.#calls.add(deadline);
+    try {
+      return await delivery.run();
+    } finally {
+      this.#calls.delete(deadline);
+    }
+  }
+
+  /** Ends what is under way and closes our connections; those of a host's dispatcher are the host's. */
+  async onModuleDestroy(): Promise<void> {
+    this.#isClosed = true;
+    for (const deadline of this.#calls) deadline.close();
+    await this.#connections.close();
+  }
+}
