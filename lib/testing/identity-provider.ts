@@ -3,7 +3,7 @@ import type * as OidcProvider from 'oidc-provider';
 import { createProviderStorage } from './provider-storage.js';
 import { isLoopbackUrl, loginClients } from './provider-clients.js';
 import { accountOf, grantEverything, signInPolicy, signInUrl } from './sign-in-policy.js';
-import { renderNotice } from './login-page.js';
+import { PAGE_HEADERS, renderNotice } from './login-page.js';
 import type { SandboxSeed, SeedPerson } from './seed.js';
 import type { SigningKey } from './signing-key.js';
 
@@ -99,7 +99,7 @@ function configuration(oidc: typeof OidcProvider, setting: ProviderSetting): Oid
     extraTokenClaims: (_context, token) =>
       token.kind === 'ClientCredentials' ? { ...setting.tokenClaims() } : undefined,
     renderError: (context, out) => {
-      context.type = 'html';
+      context.set(PAGE_HEADERS);
       context.body = renderNotice('This sign-in cannot go on', out.error_description ?? out.error);
     },
     ttl: {

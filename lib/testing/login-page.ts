@@ -5,16 +5,16 @@ const STYLE = `
 :root { color-scheme: light dark; --ink: #1d2433; --dim: #5b6475; --line: #d8dde6; --card: #fff; --back: #f3f5f9; --accent: #2456d6 }
 @media (prefers-color-scheme: dark) { :root { --ink: #eef1f7; --dim: #a3acbd; --line: #353d4d; --card: #1c2230; --back: #12161f; --accent: #7ea2ff } }
 * { box-sizing: border-box }
-body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 2rem 1rem; background: var(--back); color: var(--ink); font: 16px/1.5 system-ui, sans-serif }
-main { width: 100%; max-width: 27rem; padding: 2rem; background: var(--card); border: 1px solid var(--line); border-radius: 14px; box-shadow: 0 10px 30px #0000000f }
-h1 { margin: 0 0 .25rem; font-size: 1.4rem } p { margin: .25rem 0 1.25rem; color: var(--dim) }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem; background: var(--back); color: var(--ink); font: 16px/1.5 system-ui, sans-serif }
+main { width: 100%; max-width: 27rem; padding: 1.5rem 2rem; background: var(--card); border: 1px solid var(--line); border-radius: 14px; box-shadow: 0 10px 30px #0000000f }
+h1 { margin: 0 0 .25rem; font-size: 1.4rem } p { margin: .25rem 0 1rem; color: var(--dim) }
 .tenant { margin: 0 0 .75rem; color: var(--accent); font-weight: 600 }
 .people { display: grid; gap: .5rem }
-button { width: 100%; padding: .7rem 1rem; border: 1px solid var(--line); border-radius: 10px; background: none; color: inherit; font: inherit; text-align: left; cursor: pointer }
+button { width: 100%; padding: .4rem 1rem; border: 1px solid var(--line); border-radius: 10px; background: none; color: inherit; font: inherit; text-align: left; cursor: pointer }
 button:hover, button:focus-visible { border-color: var(--accent); outline: 1px solid var(--accent) }
 button small { display: block; color: var(--dim) }
-.cancel { margin-top: 1rem; border-color: transparent; text-align: center; color: var(--dim) }
-.note { margin: 1.5rem 0 0; padding-top: 1rem; border-top: 1px solid var(--line); font-size: .85rem }
+.cancel { margin-top: .5rem; border-color: transparent; text-align: center; color: var(--dim) }
+.note { margin: 1rem 0 0; padding-top: 1rem; border-top: 1px solid var(--line); font-size: .85rem }
 `;
 
 /** No `form-action`: Chromium applies it to the redirect back to the application as well. */
@@ -76,9 +76,7 @@ function page(title: string, content: Html): string {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <title>${title} – Exhibitor Sandbox</title>
         <link rel="icon" href="data:," />
-        <style>
-          ${new Html(STYLE)}
-        </style>
+        ${new Html(`<style>${STYLE}</style>`)}
       </head>
       <body>
         <main>

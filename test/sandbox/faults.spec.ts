@@ -182,6 +182,22 @@ describe('faults of the sandbox', () => {
     agent.destroy();
   });
 
+  it.each([
+    ['authorize', '/connect/authorize'],
+    ['resume', '/connect/authorize/some'],
+    ['login', '/connect/login/some'],
+    ['userinfo', '/connect/userinfo'],
+    ['keys', '/connect/jwks'],
+    ['discovery', '/.well-known/openid-configuration'],
+    ['other', '/'],
+  ] as const)('meet %s as well', async (operation, path) => {
+    sandbox.failNext(operation, { kind: 'status', status: 503 });
+    const statuses = [(await fetch(sandbox.url + path)).status, (await fetch(sandbox.url + path)).status];
+
+    expect(statuses[0]).toBe(503);
+    expect(statuses[1]).not.toBe(503);
+  });
+
   it('answers 500 to a fault that cannot be sent, and goes on', async () => {
     sandbox.failNext('list', { kind: 'status', status: 503, headers: { 'x-broken': 'a\nb' } });
     const statuses = [await list('acme'), await list('acme')];

@@ -247,7 +247,6 @@ describe('login at the sandbox', () => {
       const { response, url } = await visitor.open(authorizeUrl(tenant));
       const page = await response.text();
 
-      expect(response.headers.get('content-security-policy')).toContain("default-src 'none'");
       expect(page).toContain('for development only');
       expect(page).toContain('Acme Fairs');
       expect(page.match(/name="person"/g)).toHaveLength(sandbox.people.length);
@@ -257,6 +256,17 @@ describe('login at the sandbox', () => {
       const { url: back } = await visitor.post(url, { person: 'zoe.fair' });
       const tokens = await jsonOf<Tokens>(redeem(tenant, back.searchParams.get('code')));
       expect((await verified(tokens.id_token, tenant)).sub).toBe('zoe.fair');
+    });
+
+    it('allows its own style and nothing else', async () => {
+      const { response } = await new Visitor().open(authorizeUrl(sandbox.tenantOptions('acme')));
+      const style = /<style>(.*)<\/style>/s.exec(await response.text())?.[1] ?? '';
+      const hash = createHash('sha256').update(style).digest('base64');
+
+      expect(response.headers.get('content-security-policy')).toMatch(
+        /^default-src 'none'; style-src 'sha256-/,
+      );
+      expect(response.headers.get('content-security-policy')).toContain(`'sha256-${hash}'`);
     });
 
     it('shows the brand of the tenantId that was sent', async () => {
