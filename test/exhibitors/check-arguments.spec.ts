@@ -1,0 +1,176 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
+import {
+  checkContactEmail,
+  checkEventId,
+  checkListOptions,
+  checkLookupFilter,
+  checkLookupOptions,
+  checkSnapshotOptions,
+  checkStreamOptions,
+} from '../../lib/exhibitors/check-arguments.js';
+
+function refusal(check: () => unknown): ExhibitorError {
+  try {
+    check();
+  } catch (error) {
+    if (error instanceof ExhibitorError) return error;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+/** What a host without types may pass. */
+const untyped = (value: unknown): never => value as never;
+
+describe('an event id', () => {
+  it('is any non-empty text', () => {
+    for (const eventId of ['world-2026', 'a/b', '%2e%2e', ' ', '...', 'Messe München', '展会']) {
+      expect(checkEventId(eventId)).toBe(eventId);
+    }
+  });
+
+  it.each([
+    ['', 'eventId must be a non-empty string'],
+    [undefined, 'eventId must be a non-empty string'],
+    [7, 'eventId must be a non-empty string'],
+    ['.', "eventId must be other than '.' and '..'"],
+    ['..', "eventId must be other than '.' and '..'"],
+    ['a\ud800', 'eventId must be well-formed Unicode'],
+  ])('is not %p', (eventId, message) => {
+    expect(refusal(() => checkEventId(eventId))).toMatchObject({ code: 'invalid_argument', message });
+  });
+});
+
+describe('a contact e-mail address', () => {
+  it.each([
+    'sam.several@example.com',
+    "o'hara+fair@example.com",
+    'zoë+fair@example.com',
+    '用户@例え.jp',
+    'admin@localhost',
+    '"odd@local"@example.com',
+    'UPPER@EXAMPLE.COM',
+  ])('may be %s and is passed on byte for byte', (address) => {
+    expect(checkContactEmail(address)).toBe(address);
+  });
+
+  it.each([
+    '',
+    'nobody',
+    '@example.com',
+    'sam@',
+    'a@b@example.com',
+    'sam several@example.com',
+    'sam@example.com\r\nX-Tenant-Id: other',
+    'sam\u0000@example.com',
+    'sam\ud800@example.com',
+    undefined,
+    null,
+    42,
+  ])('is not %p, and the refusal does not repeat it', (address) => {
+    expect(refusal(() => checkContactEmail(address))).toMatchObject({
+      code: 'invalid_argument',
+      message: 'contactEmail must be an e-mail address',
+    });
+  });
+
+  it('never breaks the encoding of the path', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (value) => {
+        try {
+          checkContactEmail(value);
+        } catch (error) {
+          return error instanceof ExhibitorError;
+        }
+        return decodeURIComponent(encodeURIComponent(value)) === value;
+      }),
+    );
+  });
+});
+
+describe('the options of a call', () => {
+  it('have the defaults of the service and of the manual', () => {
+    expect(checkListOptions(undefined)).toEqual({ page: 1, itemsPerPage: 50 });
+    expect(checkStreamOptions({})).toEqual({
+      itemsPerPage: 50,
+      startPage: 1,
+      maxPages: undefined,
+      prefetch: 4,
+      onDrift: 'error',
+    });
+    expect(checkSnapshotOptions({})).toEqual({ itemsPerPage: 50, prefetch: 4, attempts: 3 });
+    expect(checkLookupOptions({})).toEqual({ fresh: false });
+  });
+
+  it('accept both ends of every range', () => {
+    expect(checkListOptions({ page: 1, itemsPerPage: 1 })).toMatchObject({ page: 1, itemsPerPage: 1 });
+    expect(checkListOptions({ page: 99_999, itemsPerPage: 50 })).toMatchObject({ itemsPerPage: 50 });
+    expect(checkStreamOptions({ prefetch: 16, maxPages: 1, deadline: 2_147_483_647 })).toMatchObject({
+      prefetch: 16,
+      maxPages: 1,
+    });
+  });
+
+  it.each<[string, () => unknown, string]>([
+    ['page 0', () => checkListOptions({ page: 0 }), 'page must be a whole number of 1 or more'],
+    ['page 1.5', () => checkListOptions({ page: 1.5 }), 'page must be a whole number of 1 or more'],
+    ['page NaN', () => checkListOptions({ page: NaN }), 'page must be a whole number of 1 or more'],
+    ['page "2"', () => checkListOptions({ page: untyped('2') }), 'page must be a whole number of 1 or more'],
+    [
+      'page null',
+      () => checkListOptions({ page: untyped(null) }),
+      'page must be a whole number of 1 or more',
+    ],
+    [
+      'itemsPerPage 0',
+      () => checkListOptions({ itemsPerPage: 0 }),
+      'itemsPerPage must be a whole number from 1 to 50',
+    ],
+    [
+      'itemsPerPage 51',
+      () => checkStreamOptions({ itemsPerPage: 51 }),
+      'itemsPerPage must be a whole number from 1 to 50',
+    ],
+    ['prefetch 0', () => checkStreamOptions({ prefetch: 0 }), 'prefetch must be a whole number from 1 to 16'],
+    [
+      'prefetch 17',
+      () => checkStreamOptions({ prefetch: 17 }),
+      'prefetch must be a whole number from 1 to 16',
+    ],
+    ['maxPages 0', () => checkStreamOptions({ maxPages: 0 }), 'maxPages must be a whole number of 1 or more'],
+    [
+      'startPage 0',
+      () => checkStreamOptions({ startPage: 0 }),
+      'startPage must be a whole number of 1 or more',
+    ],
+    [
+      'onDrift',
+      () => checkStreamOptions({ onDrift: untyped('warn') }),
+      "onDrift must be 'error' or 'ignore'",
+    ],
+    [
+      'attempts 0',
+      () => checkSnapshotOptions({ attempts: 0 }),
+      'attempts must be a whole number from 1 to 100',
+    ],
+    [
+      'deadline 0',
+      () => checkListOptions({ deadline: 0 }),
+      'deadline must be a whole number from 1 to 2147483647',
+    ],
+    [
+      'deadline 2^31',
+      () => checkLookupOptions({ deadline: 2 ** 31 }),
+      'deadline must be a whole number from 1 to 2147483647',
+    ],
+    ['fresh', () => checkLookupOptions({ fresh: untyped(1) }), 'fresh must be true or false'],
+    ['signal', () => checkListOptions({ signal: untyped({}) }), 'signal must be an AbortSignal'],
+    ['tenant', () => checkListOptions({ tenant: '' }), 'tenant must be the key of a tenant'],
+    ['options', () => checkListOptions(untyped('page=2')), 'options must be an object'],
+    ['filter', () => checkLookupFilter({ tenant: untyped(7) }), 'tenant must be the key of a tenant'],
+  ])('refuse a wrong %s by name, with what was expected', (_name, check, message) => {
+    expect(refusal(check)).toMatchObject({ code: 'invalid_argument', message });
+  });
+});

@@ -1,0 +1,80 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { compareExhibitors } from '../../lib/exhibitors/compare-exhibitors.js';
+import { defaultExhibitorId, exhibitorIdOf } from '../../lib/exhibitors/exhibitor-id.js';
+
+describe('compareExhibitors', () => {
+  it('tells what was added, removed, changed and left alone', () => {
+    const before = [
+      { id: 'a', hall: 1 },
+      { id: 'b', hall: 2 },
+      { id: 'c', hall: 3 },
+    ];
+    const after = [
+      { id: 'd', hall: 4 },
+      { id: 'c', hall: 3 },
+      { id: 'b', hall: 9 },
+    ];
+    expect(compareExhibitors(before, after)).toEqual({
+      added: [{ id: 'd', hall: 4 }],
+      removed: [{ id: 'a', hall: 1 }],
+      changed: [{ before: { id: 'b', hall: 2 }, after: { id: 'b', hall: 9 } }],
+      unchanged: [{ id: 'c', hall: 3 }],
+    });
+  });
+
+  it('compares deeply and does not mind the order of members', () => {
+    const [before, after] = [
+      [{ id: 'a', booth: { hall: 1, row: 2 } }],
+      [{ booth: { row: 2, hall: 1 }, id: 'a' }],
+    ];
+    expect(compareExhibitors(before, after).unchanged).toHaveLength(1);
+  });
+
+  it('takes a function that tells exhibitors apart', () => {
+    const changes = compareExhibitors([{ ref: 1, n: 1 }], [{ ref: 1, n: 2 }], ({ ref }) => `ref-${ref}`);
+    expect(changes.changed).toEqual([{ before: { ref: 1, n: 1 }, after: { ref: 1, n: 2 } }]);
+  });
+
+  it('refuses exhibitors without an id', () => {
+    expect(() => compareExhibitors([{ name: 'x' }], [])).toThrow(
+      expect.objectContaining({ code: 'invalid_argument' }),
+    );
+  });
+
+  it('accounts for every exhibitor exactly once, and leaves its arguments alone', () => {
+    const exhibitors = fc.array(fc.record({ id: fc.integer({ min: 0, max: 9 }), v: fc.boolean() }));
+    fc.assert(
+      fc.property(exhibitors, exhibitors, (before, after) => {
+        const copies = JSON.stringify([before, after]);
+        const { added, removed, changed, unchanged } = compareExhibitors(before, after);
+        const stayed = changed.length + unchanged.length;
+        expect(added.length + stayed).toBe(after.length);
+        expect(removed.length + stayed).toBe(before.length);
+        expect(JSON.stringify([before, after])).toBe(copies);
+        expect(compareExhibitors(after, before).added).toHaveLength(removed.length);
+      }),
+    );
+  });
+});
+
+describe('the id of an exhibitor', () => {
+  it.each<[unknown, string | undefined]>([
+    [{ id: 'a', exhibitorId: 'b' }, 'a'],
+    [{ exhibitorId: 'b' }, 'b'],
+    [{ id: '', exhibitorId: 'b' }, 'b'],
+    [{ id: 7 }, '7'],
+    [{ id: {} }, undefined],
+    [{}, undefined],
+    [null, undefined],
+    ['a', undefined],
+  ])('of %j is %p', (record, id) => {
+    expect(defaultExhibitorId(record)).toBe(id);
+  });
+
+  it("is the host's own where it has one", () => {
+    const idOf = exhibitorIdOf({ exhibitorId: (exhibitor: { booth: string }) => exhibitor.booth });
+    expect(idOf({ id: 'a', booth: 'A-17' })).toBe('A-17');
+    expect(exhibitorIdOf({})({ id: 'a' })).toBe('a');
+  });
+});

@@ -1,0 +1,85 @@
+import type { PaginationMetadata } from '../../lib/exhibitors/exhibitor-page.interface.js';
+import type { FetchedPage } from '../../lib/exhibitors/page-walk.js';
+
+/** A record of the model; numbered, so that a loss or a duplicate is seen at once. */
+export interface Row {
+  id: number;
+}
+
+/** What a model does beside answering: everything is decided beforehand, so that a run can be repeated. */
+export interface ModelPlan {
+  rows: number;
+  /** Largest page size the service grants. */
+  clampTo: number;
+  /** Turns of the event loop each request takes, by its number in order of arrival; used round and round. */
+  latencies: readonly number[];
+  /** After so many answers a row is inserted or deleted at this place. */
+  changes: readonly { afterAnswers: number; kind: 'insert' | 'delete'; at: number }[];
+  /** Numbers of the requests that fail for good. */
+  failures: readonly number[];
+  /** Numbers of the requests that are answered late because they were tried again. */
+  retries: readonly number[];
+}
+
+export interface Answer {
+  page: number;
+  metadata: PaginationMetadata;
+  rows: readonly Row[];
+}
+
+/** The list endpoint as the specification has it, in this process, with a collection that changes while it is read. */
+export class ModelService {
+  readonly rows: Row[];
+  readonly answers: Answer[] = [];
+  readonly asked: number[] = [];
+  underWay = 0;
+  mostUnderWay = 0;
+  changed = false;
+  #nextId: number;
+
+  constructor(private readonly plan: ModelPlan) {
+    this.rows = Array.from({ length: plan.rows }, (_, id) => ({ id }));
+    this.#nextId = plan.rows;
+  }
+
+  fetch = async (page: number, itemsPerPage: number, signal: AbortSignal): Promise<FetchedPage<Row>> => {
+    const request = this.asked.push(page);
+    this.underWay += 1;
+    this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
+    try {
+      await this.#work(request, signal);
+      return this.#answer(page, itemsPerPage);
+    } finally {
+      this.underWay -= 1;
+    }
+  };
+
+  async #work(request: number, signal: AbortSignal): Promise<void> {
+    const { latencies, retries, failures } = this.plan;
+    const latency = latencies[request % latencies.length] ?? 0;
+    const turns = retries.includes(request) ? latency * 3 + 1 : latency;
+    for (let turn = 0; turn <= turns; turn += 1) {
+      if (signal.aborted) throw new Error('aborted');
+      await Promise.resolve();
+    }
+    if (failures.includes(request)) throw new Error('down');
+  }
+
+  #answer(page: number, asked: number): FetchedPage<Row> {
+    const itemsPerPage = Math.min(asked, this.plan.clampTo);
+    const totalPages = Math.ceil(this.rows.length / itemsPerPage);
+    const rows = this.rows.slice((page - 1) * itemsPerPage, page * itemsPerPage);
+    const metadata = { currentPage: page, totalCount: this.rows.length, totalPages, itemsPerPage };
+    this.answers.push({ page, metadata, rows });
+    for (const change of this.plan.changes) {
+      if (change.afterAnswers === this.answers.length) this.#change(change);
+    }
+    return { page: { paginationMetadata: metadata, data: rows }, rows };
+  }
+
+  #change({ kind, at }: ModelPlan['changes'][number]): void {
+    this.changed = true;
+    if (kind === 'insert') this.rows.splice(at % (this.rows.length + 1), 0, { id: (this.#nextId += 1) });
+    else if (this.rows.length > 0) this.rows.splice(at % this.rows.length, 1);
+  }
+}

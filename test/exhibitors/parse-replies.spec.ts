@@ -1,0 +1,145 @@
+import { describe, expect, it } from '@jest/globals';
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { z } from 'zod';
+import { parseLookup } from '../../lib/exhibitors/parse-lookup.js';
+import { parsePage } from '../../lib/exhibitors/parse-page.js';
+import { parseRecords } from '../../lib/exhibitors/parse-records.js';
+
+const metadata = {
+  currentPage: 1,
+  totalCount: 2,
+  totalPages: 1,
+  hasPreviousPage: false,
+  hasNextPage: false,
+  itemsPerPage: 50,
+};
+
+describe('the paginated collection wrapper', () => {
+  it('is passed on as it is, with members the service adds', () => {
+    const body = { paginationMetadata: { ...metadata, cursor: 'x' }, data: [{ id: 'a' }], took: 3 };
+    expect(parsePage(body, 'acme')).toBe(body);
+  });
+
+  it('may lack the two booleans', () => {
+    const { hasNextPage: _next, hasPreviousPage: _previous, ...rest } = metadata;
+    expect(parsePage({ paginationMetadata: rest, data: [] }, 'acme').paginationMetadata).toEqual(rest);
+  });
+
+  it.each<[unknown, string]>([
+    [undefined, 'the reply is not an object'],
+    [null, 'the reply is not an object'],
+    ['text', 'the reply is not an object'],
+    [[], 'the reply is not an object'],
+    [{ data: [] }, 'paginationMetadata is not an object'],
+    [{ paginationMetadata: [], data: [] }, 'paginationMetadata is not an object'],
+    [{ paginationMetadata: metadata }, 'data is not an array'],
+    [{ paginationMetadata: metadata, data: {} }, 'data is not an array'],
+    [
+      { paginationMetadata: { ...metadata, totalCount: '2' }, data: [] },
+      'paginationMetadata.totalCount is not a whole number of 0 or more',
+    ],
+    [
+      { paginationMetadata: { ...metadata, totalPages: -1 }, data: [] },
+      'paginationMetadata.totalPages is not a whole number of 0 or more',
+    ],
+    [
+      { paginationMetadata: { ...metadata, currentPage: 1.5 }, data: [] },
+      'paginationMetadata.currentPage is not a whole number of 0 or more',
+    ],
+    [
+      { paginationMetadata: { ...metadata, itemsPerPage: 1e300 }, data: [] },
+      'paginationMetadata.itemsPerPage is not a whole number of 0 or more',
+    ],
+    [
+      { paginationMetadata: { ...metadata, hasNextPage: 'yes' }, data: [] },
+      'paginationMetadata.hasNextPage is not true or false',
+    ],
+  ])('is refused when it is %j', (body, problem) => {
+    expect(() => parsePage(body, 'acme')).toThrow(
+      expect.objectContaining({
+        code: 'malformed_response',
+        tenant: 'acme',
+        message: `not a page of exhibitors: ${problem}`,
+      }),
+    );
+  });
+});
+
+describe('the reply to a lookup', () => {
+  const booth = { id: 'b' };
+
+  it.each<[string, unknown, unknown[]]>([
+    ['an array', [booth, booth], [booth, booth]],
+    ['the wrapper', { paginationMetadata: metadata, data: [booth] }, [booth]],
+    ['a wrapper without paging information', { data: [booth] }, [booth]],
+    ['a wrapper of nothing', { paginationMetadata: metadata, data: null }, []],
+    ['one object', booth, [booth]],
+    ['one object with a member data', { id: 'b', data: ['x'] }, [{ id: 'b', data: ['x'] }]],
+    ['null', null, []],
+    ['an empty object', {}, []],
+    ['an empty array', [], []],
+    ['no body', undefined, []],
+  ])('may be %s', (_name, body, records) => {
+    expect(parseLookup(body, 'acme')).toEqual(records);
+  });
+
+  it.each<[string, unknown]>([
+    ['text', 'none'],
+    ['a number', 0],
+    ['a boolean', false],
+    ['a wrapper without data', { paginationMetadata: metadata }],
+    ['a wrapper whose data is an object', { paginationMetadata: metadata, data: { id: 'b' } }],
+  ])('is malformed as %s', (_name, body) => {
+    expect(() => parseLookup(body, 'acme')).toThrow(expect.objectContaining({ code: 'malformed_response' }));
+  });
+});
+
+describe('records', () => {
+  const origin = { tenant: 'acme', path: 'data' };
+
+  it('pass as they are without a schema', () => {
+    const rows = [{ id: 1, booth: { hall: 'A' } }];
+    expect(parseRecords(rows, undefined, origin)).toBe(rows);
+  });
+
+  it.each([[null], ['text'], [7], [[]]])('are objects, not %j', (row) => {
+    expect(() => parseRecords([{}, row], undefined, origin)).toThrow(
+      expect.objectContaining({ code: 'malformed_response', message: 'data.1 is not an object' }),
+    );
+  });
+
+  it('become what the schema makes of them', () => {
+    const schema = z.object({ id: z.string().transform((id) => id.toUpperCase()) });
+    expect(parseRecords([{ id: 'a', secret: 1 }], schema, origin)).toEqual([{ id: 'A' }]);
+  });
+
+  it('may be checked by an asynchronous schema', async () => {
+    const schema = z.object({ id: z.string() }).refine(async ({ id }) => id !== 'bad');
+    const asynchronous: StandardSchemaV1 = {
+      '~standard': {
+        version: 1,
+        vendor: 'test',
+        validate: async (value) => schema['~standard'].validate(value),
+      },
+    };
+    await expect(parseRecords([{ id: 'a' }], asynchronous, origin)).resolves.toEqual([{ id: 'a' }]);
+    await expect(parseRecords([{ id: 'a' }, { id: 'bad' }], asynchronous, origin)).rejects.toMatchObject({
+      code: 'malformed_response',
+      message: 'data.1 does not fit exhibitorSchema',
+    });
+  });
+
+  it('that the schema refuses are named by the path of the first issue, without their values', () => {
+    const schema = z.object({ booth: z.object({ hall: z.number() }) });
+    expect(() => parseRecords([{ booth: { hall: 'sam@example.com' } }], schema, origin)).toThrow(
+      expect.objectContaining({ message: 'data.0.booth.hall does not fit exhibitorSchema' }),
+    );
+  });
+
+  it('do not show a key that is itself a value', () => {
+    const schema = z.object({ contacts: z.record(z.string(), z.number()) });
+    expect(() => parseRecords([{ contacts: { 'sam@example.com': 'x' } }], schema, origin)).toThrow(
+      expect.objectContaining({ message: 'data.0.contacts.* does not fit exhibitorSchema' }),
+    );
+  });
+});

@@ -1,0 +1,237 @@
+/**
+ * Walks over a model service that is slow, clamps, fails and changes while it is read. In the normal run 1,000 cases a
+ * property; `PROPERTY_RUNS=100000` and `PROPERTY_SEED=…` set another number and repeat a run.
+ */
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { type Observable, take, toArray, lastValueFrom } from 'rxjs';
+import { PaginationDriftError } from '../../lib/errors/pagination-drift.error.js';
+import type { ExhibitorPage } from '../../lib/exhibitors/exhibitor-page.interface.js';
+import { PageWalk } from '../../lib/exhibitors/page-walk.js';
+import { fromWalk, iterateWalk } from '../../lib/exhibitors/read-walk.js';
+import { ModelService, type Answer, type ModelPlan, type Row } from './model-service.js';
+
+const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 1_000);
+const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31);
+const parameters = { numRuns, seed };
+const minutes = 60_000;
+
+interface Reading {
+  itemsPerPage: number;
+  prefetch: number;
+  startPage: number;
+  maxPages: number | undefined;
+}
+
+const turns = fc.integer({ min: 0, max: 12 });
+const requests = fc.array(fc.integer({ min: 1, max: 30 }), { maxLength: 2 });
+const change = fc.record({
+  afterAnswers: fc.integer({ min: 1, max: 30 }),
+  kind: fc.constantFrom('insert' as const, 'delete' as const),
+  at: fc.nat(400),
+});
+
+const quietPlan: fc.Arbitrary<ModelPlan> = fc.record({
+  rows: fc.oneof(fc.integer({ min: 0, max: 12 }), fc.integer({ min: 0, max: 400 })),
+  clampTo: fc.oneof(fc.constant(50), fc.integer({ min: 1, max: 50 })),
+  latencies: fc.array(turns, { minLength: 1, maxLength: 8 }),
+  changes: fc.constant([]),
+  failures: fc.constant([]),
+  retries: requests,
+});
+const restlessPlan: fc.Arbitrary<ModelPlan> = fc
+  .tuple(quietPlan, fc.array(change, { maxLength: 4 }), requests)
+  .map(([plan, changes, failures]) => ({ ...plan, changes, failures: failures.slice(1) }));
+
+const reading: fc.Arbitrary<Reading> = fc.record({
+  itemsPerPage: fc.integer({ min: 1, max: 50 }),
+  prefetch: fc.integer({ min: 1, max: 16 }),
+  startPage: fc.oneof({ weight: 4, arbitrary: fc.constant(1) }, fc.integer({ min: 1, max: 12 })),
+  maxPages: fc.option(fc.integer({ min: 1, max: 12 }), { nil: undefined }),
+});
+
+function openWalk(service: ModelService, how: Reading, onDrift: 'error' | 'ignore' = 'error') {
+  return new PageWalk<Row>({ ...how, tenant: 'acme', onDrift, fetch: service.fetch });
+}
+
+function pagesOf(service: ModelService, how: Reading, onDrift?: 'ignore'): Observable<ExhibitorPage<Row>> {
+  return fromWalk(
+    () => ({}),
+    async () => openWalk(service, how, onDrift),
+    (page: ExhibitorPage<Row>, subscriber) => subscriber.next(page),
+  );
+}
+
+/** Reads to the end or to the error, noting every page on the way and that the window holds. */
+async function read(service: ModelService, how: Reading, onDrift?: 'ignore') {
+  const pages: ExhibitorPage<Row>[] = [];
+  const error = await new Promise<unknown>((resolve) => {
+    pagesOf(service, how, onDrift).subscribe({
+      next: (page) => {
+        pages.push(page);
+        expect(Math.max(...service.asked)).toBeLessThan(how.startPage + pages.length + how.prefetch);
+      },
+      error: resolve,
+      complete: () => resolve(undefined),
+    });
+  });
+  return { pages, error };
+}
+
+/** The rows a reading is for, where nothing changes. */
+function wanted(rows: readonly Row[], how: Reading, size: number): Row[] {
+  const from = (how.startPage - 1) * size;
+  return rows.slice(from, how.maxPages === undefined ? undefined : from + how.maxPages * size);
+}
+
+/** What the numbers of the pages show, found again from what the service answered. */
+function contradicts(answer: Answer, first: Answer): boolean {
+  const { totalCount, totalPages } = answer.metadata;
+  return totalCount !== first.metadata.totalCount || totalPages !== first.metadata.totalPages;
+}
+
+if (process.env['PROPERTY_RUNS'] !== undefined) process.stdout.write(`seed ${seed}, ${numRuns} runs\n`);
+
+describe('an event at rest', () => {
+  it(
+    'is read exactly and in order, with no more under way than the window',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(quietPlan, reading, async (plan, how) => {
+          const service = new ModelService(plan);
+          const { pages, error } = await read(service, how);
+          expect(error).toBeUndefined();
+          const size = Math.min(how.itemsPerPage, plan.clampTo);
+          expect(pages.flatMap(({ data }) => data)).toEqual(wanted(service.rows, how, size));
+          expect(pages.map(({ paginationMetadata }) => paginationMetadata.currentPage)).toEqual(
+            pages.map((_, index) => how.startPage + index),
+          );
+          expect(service.mostUnderWay).toBeLessThanOrEqual(how.prefetch);
+          expect(new Set(service.asked).size).toBe(service.asked.length);
+          expect(service.asked).toHaveLength(pages.length);
+        }),
+        parameters,
+      );
+    },
+    60 * minutes,
+  );
+
+  it(
+    'is read by a slow loop without running ahead, and up to where the loop breaks',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(quietPlan, reading, fc.nat(200), turns, async (plan, how, stopAfter, pause) => {
+          const service = new ModelService(plan);
+          const size = Math.min(how.itemsPerPage, plan.clampTo);
+          const seen: Row[] = [];
+          const items = iterateWalk<object, Row>(
+            () => ({}),
+            async () => openWalk(service, how),
+          );
+          for await (const row of items) {
+            seen.push(row);
+            const reading = how.startPage + Math.floor((seen.length - 1) / size);
+            expect(Math.max(...service.asked)).toBeLessThanOrEqual(reading + how.prefetch);
+            for (let turn = 0; turn < pause; turn += 1) await Promise.resolve();
+            if (seen.length > stopAfter) break;
+          }
+          expect(seen).toEqual(wanted(service.rows, how, size).slice(0, stopAfter + 1));
+          await nothingMoreHappens(service);
+        }),
+        parameters,
+      );
+    },
+    60 * minutes,
+  );
+});
+
+describe('an event that changes, or a service that fails, while it is read', () => {
+  it(
+    'gives the rows that were served, or an error where the numbers show a change: no silent loss, no duplicate',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(restlessPlan, reading, async (plan, how) => {
+          const service = new ModelService(plan);
+          const { pages, error } = await read(service, how);
+          const served = pages.map(({ paginationMetadata }) =>
+            answerOf(service, paginationMetadata.currentPage),
+          );
+          const [first] = service.answers;
+          expect(pages.flatMap(({ data }) => data)).toEqual(served.flatMap(({ rows }) => rows));
+          expect(served.some((answer) => first !== undefined && contradicts(answer, first))).toBe(false);
+          if (error === undefined && first !== undefined) {
+            const size = first.metadata.itemsPerPage;
+            const promised = wanted(
+              Array.from({ length: first.metadata.totalCount }, (_, id) => ({ id })),
+              how,
+              size,
+            );
+            expect(pages.flatMap(({ data }) => data)).toHaveLength(promised.length);
+            if (!service.changed)
+              expect(pages.flatMap(({ data }) => data)).toEqual(wanted(service.rows, how, size));
+          }
+          if (error instanceof PaginationDriftError) {
+            expect(service.changed).toBe(true);
+            expect(error.lastGoodPage).toBe(pages.at(-1)?.paginationMetadata.currentPage ?? 0);
+            expect(error.breach.page).toBe(how.startPage + pages.length);
+          } else if (error !== undefined) {
+            expect(String(error)).toBe('Error: down');
+            expect(plan.failures.length).toBeGreaterThan(0);
+          }
+          await nothingMoreHappens(service);
+        }),
+        parameters,
+      );
+    },
+    60 * minutes,
+  );
+
+  it(
+    'ends where drift is ignored, having read as many pages as the first one told',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(restlessPlan, reading, async (plan, how) => {
+          const service = new ModelService({ ...plan, failures: [] });
+          const { pages, error } = await read(service, how, 'ignore');
+          expect(error).toBeUndefined();
+          const told = service.answers[0]?.metadata.totalPages ?? 0;
+          const last = Math.min(told, how.maxPages === undefined ? told : how.startPage + how.maxPages - 1);
+          expect(pages).toHaveLength(Math.max(1, last - how.startPage + 1));
+        }),
+        parameters,
+      );
+    },
+    60 * minutes,
+  );
+});
+
+describe('a consumer that leaves', () => {
+  it(
+    'stops everything, whatever is under way',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(restlessPlan, reading, fc.integer({ min: 1, max: 8 }), async (plan, how, count) => {
+          const service = new ModelService({ ...plan, failures: [] });
+          await lastValueFrom(pagesOf(service, how, 'ignore').pipe(take(count), toArray()));
+          await nothingMoreHappens(service);
+          expect(service.underWay).toBe(0);
+        }),
+        parameters,
+      );
+    },
+    60 * minutes,
+  );
+});
+
+function answerOf(service: ModelService, page: number): Answer {
+  const answer = service.answers.find((candidate) => candidate.page === page);
+  if (answer === undefined) throw new Error(`page ${page} was never served`);
+  return answer;
+}
+
+async function nothingMoreHappens(service: ModelService): Promise<void> {
+  const asked = service.asked.length;
+  for (let turn = 0; turn < 100; turn += 1) await Promise.resolve();
+  expect(service.asked).toHaveLength(asked);
+  expect(service.underWay).toBe(0);
+}
