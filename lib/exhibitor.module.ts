@@ -27,6 +27,7 @@ import { Marks } from './store/marks.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
+import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
 import { Clock } from './transport/clock.js';
 import { Transport } from './transport/transport.service.js';
@@ -79,6 +80,7 @@ const EXPORTED: Provider[] = [
     Transport,
     Sealer,
     SharedValues,
+    TokenEndpoint,
     ...EXHIBITOR_ROOM,
     ProviderKeys,
     CodeExchange,
@@ -111,4 +113,3 @@ export class ExhibitorModule extends ConfigurableModuleClass implements OnApplic
     throw new ConfigurationError([{ path: 'isGlobal', expected: 'only one ExhibitorModule may be global' }]);
   }
 }
-

@@ -34,7 +34,22 @@ export type {
 export { Tenant } from './tenants/tenant.js';
 export { TenantRegistry } from './tenants/tenant-registry.service.js';
 export { TokenService } from './tokens/token.service.js';
-export type { AccessToken } from './tokens/access-token.js';
+export type { AccessToken } from './tokens/access-token.interface.js';
+export { ExhibitorsService } from './exhibitors/exhibitors.service.js';
+export { compareExhibitors, type ExhibitorChanges } from './exhibitors/compare-exhibitors.js';
+export type {
+  CallOptions,
+  ListOptions,
+  LookupFilter,
+  LookupOptions,
+  SnapshotOptions,
+  StreamOptions,
+} from './exhibitors/call-options.interface.js';
+export type {
+  ExhibitorPage,
+  ExhibitorSnapshot,
+  PaginationMetadata,
+} from './exhibitors/exhibitor-page.interface.js';
 export { TokenValidator, type ValidateOptions } from './login/token-validator.service.js';
 
 export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';

@@ -1,0 +1,101 @@
+import { createServer } from 'node:net';
+import fastifyCookie from '@fastify/cookie';
+import { Authenticator } from '@fastify/passport';
+import fastifySession from '@fastify/session';
+import { Module, type INestApplication, type Type } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import session from 'express-session';
+import passport from 'passport';
+import { ExhibitorModule, type ExhibitorModuleOptions } from '../../lib/index.js';
+import { BoothController } from './booth.controller.js';
+
+export type HostKind = 'express' | 'fastify' | 'express + express-session' | 'fastify + @fastify/session';
+
+export const HOST_KINDS: readonly HostKind[] = [
+  'express',
+  'fastify',
+  'express + express-session',
+  'fastify + @fastify/session',
+];
+
+/** A host under test. */
+export interface Host {
+  app: INestApplication;
+  url: string;
+  callback: string;
+  close(): Promise<void>;
+}
+
+export const COOKIE_SECRET = 'a cookie secret of the tests, 32+ characters';
+
+export interface HostOptions {
+  kind?: HostKind;
+  controllers?: Type[];
+  /** Options of the module; given the address of this host. */
+  options: (callback: string, url: string) => ExhibitorModuleOptions;
+}
+
+/** Starts a Nest application with the module and the controller of the README on loopback. */
+export async function startHost({
+  kind = 'express',
+  controllers = [BoothController],
+  options,
+}: HostOptions): Promise<Host> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const callback = `${url}/auth/callback`;
+  const mode = kind.includes('session') ? { session: 'host' as const } : {};
+
+  @Module({ imports: [ExhibitorModule.forRoot({ ...mode, ...options(callback, url) })], controllers })
+  class AppModule {}
+
+  const app = await create(kind, AppModule);
+  await app.listen(port, '127.0.0.1');
+  return { app, url, callback, close: () => app.close() };
+}
+
+async function create(kind: HostKind, module: Type): Promise<INestApplication> {
+  const quiet = { logger: ['fatal'] as ['fatal'], forceCloseConnections: true };
+  if (kind.startsWith('express')) {
+    const app = await NestFactory.create<NestExpressApplication>(module, new ExpressAdapter(), quiet);
+    if (kind.includes('session')) withExpressSession(app);
+    return app;
+  }
+  const app = await NestFactory.create<NestFastifyApplication>(module, new FastifyAdapter(), quiet);
+  if (kind.includes('session')) await withFastifySession(app);
+  return app;
+}
+
+function withExpressSession(app: NestExpressApplication): void {
+  const auth = new passport.Passport();
+  auth.serializeUser((user, done) => done(null, user));
+  auth.deserializeUser((user: Express.User, done) => done(null, user));
+  app.use(
+    session({ secret: COOKIE_SECRET, resave: false, saveUninitialized: true, cookie: { secure: false } }),
+  );
+  app.use(auth.session());
+}
+
+async function withFastifySession(app: NestFastifyApplication): Promise<void> {
+  const auth = new Authenticator();
+  auth.registerUserSerializer(async (user) => user);
+  auth.registerUserDeserializer(async (user) => user);
+  await app.register(fastifyCookie as never);
+  await app.register(
+    fastifySession as never,
+    { secret: COOKIE_SECRET, saveUninitialized: true, cookie: { secure: false } } as never,
+  );
+  await app.register(auth.initialize() as never);
+  await app.register(auth.secureSession() as never);
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
