@@ -1,4 +1,4 @@
-import type { SandboxExhibitor } from './seed.js';
+import type { SandboxExhibitor } from './sandbox-exhibitor.interface.js';
 
 const STEMS = (
   'Alder Arbor Aurora Beacon Birch Bright Cedar Cobalt Copper Coral Delta Ember Falcon Fjord Granite Harbor ' +

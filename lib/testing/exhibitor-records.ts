@@ -1,4 +1,5 @@
-import type { SandboxExhibitor, SandboxSeed, SeedEvent } from './seed.js';
+import type { SandboxExhibitor } from './sandbox-exhibitor.interface.js';
+import type { SandboxSeed, SeedEvent } from './seed.js';
 
 /** The exhibitors of every tenant and event, as they stand now. */
 export class ExhibitorRecords {

@@ -1,19 +1,14 @@
 import { ApiAccessCheck } from './api-access.js';
 import { ExhibitorRecords } from './exhibitor-records.js';
-import { FaultQueue, type Fault, type FaultMatch } from './faults.js';
+import { FaultQueue, type FaultMatch } from './fault-queue.js';
+import type { Fault } from './faults.js';
 import { createIdentityProvider } from './identity-provider.js';
 import { loadProvider } from './load-provider.js';
 import { RequestLog, type SandboxRequest } from './request-log.js';
 import { requestListener } from './request-listener.js';
 import { SandboxServer } from './sandbox-server.js';
-import {
-  defaultSeed,
-  type SandboxExhibitor,
-  type SandboxSeed,
-  type SeedEvent,
-  type SeedPerson,
-  type SeedTenant,
-} from './seed.js';
+import { defaultSeed, type SandboxSeed, type SeedEvent, type SeedPerson, type SeedTenant } from './seed.js';
+import type { SandboxExhibitor } from './sandbox-exhibitor.interface.js';
 import { createSigningKey, type PublicJwk, type SigningKey } from './signing-key.js';
 import { tenantOptionsOf, type SandboxTenantOptions, type TenantOptionsOverrides } from './tenant-options.js';
 

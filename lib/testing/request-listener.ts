@@ -4,7 +4,7 @@ import { parse } from 'node:querystring';
 import type { ApiAccessCheck } from './api-access.js';
 import type { ExhibitorRecords } from './exhibitor-records.js';
 import { answerWithFault, pause } from './fault-on-the-wire.js';
-import type { FaultQueue } from './faults.js';
+import type { FaultQueue } from './fault-queue.js';
 import type { Provider } from './identity-provider.js';
 import { answerLogin } from './login-routes.js';
 import type { OpenRequest, RequestLog } from './request-log.js';
