@@ -1,0 +1,274 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
+import { z } from 'zod';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import {
+  aWhile,
+  eventually,
+  honest,
+  json,
+  startRestHost,
+  startService,
+  threeTenants,
+  type Answer,
+  type RestHost,
+} from './rest-host.js';
+
+let sandbox: ExhibitorSandbox;
+let host: RestHost;
+
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+  host = await startRestHost(threeTenants(sandbox));
+});
+afterAll(async () => {
+  await host.close();
+  await sandbox.stop();
+});
+beforeEach(() => sandbox.clearRequests());
+
+const lists = () => sandbox.requests.filter(({ operation }) => operation === 'list');
+
+describe('list', () => {
+  it('gives one page exactly as the service answers it', async () => {
+    const page = await firstValueFrom(host.exhibitors.list('national-2026', { tenant: 'acme', page: 6 }));
+    expect(page).toEqual({
+      paginationMetadata: {
+        currentPage: 6,
+        totalCount: 251,
+        totalPages: 6,
+        hasPreviousPage: true,
+        hasNextPage: false,
+        itemsPerPage: 50,
+      },
+      data: sandbox.exhibitors('national-2026', 'acme').slice(250),
+    });
+  });
+
+  it('always names page and page size, with the headers of the specification', async () => {
+    await firstValueFrom(host.exhibitors.list('regional-2026', { tenant: 'globex' }));
+    await firstValueFrom(
+      host.exhibitors.list('regional-2026', { tenant: 'globex', page: 2, itemsPerPage: 7 }),
+    );
+    expect(lists().map(({ query }) => query)).toEqual([
+      { Page: '1', ItemsPerPage: '50' },
+      { Page: '2', ItemsPerPage: '7' },
+    ]);
+    const [first] = lists();
+    expect(first?.headers).toMatchObject({ accept: 'application/json' });
+    expect(first).toMatchObject({ tenantKey: 'globex', headerTenantKey: 'globex', status: 200 });
+  });
+
+  it('sends each call by itself, equal ones too, and nothing before it is subscribed to', async () => {
+    const call = host.exhibitors.list('regional-2026', { tenant: 'acme' });
+    await aWhile();
+    expect(lists()).toHaveLength(0);
+    await Promise.all([firstValueFrom(call), firstValueFrom(call)]);
+    expect(lists()).toHaveLength(2);
+  });
+
+  it('encodes an event id so that it stays one segment of the path', async () => {
+    const eventId = 'a/b?c#d%2e%2e é';
+    await expect(firstValueFrom(host.exhibitors.list(eventId, { tenant: 'acme' }))).rejects.toMatchObject({
+      code: 'not_found',
+      tenant: 'acme',
+      status: 404,
+      attempts: 1,
+    });
+    expect(lists().map((request) => request.eventId)).toEqual([eventId]);
+  });
+
+  it.each([
+    ['eventId', '..', {}],
+    ['eventId', '', {}],
+    ['page', 'regional-2026', { page: 0 }],
+    ['itemsPerPage', 'regional-2026', { itemsPerPage: 51 }],
+    ['deadline', 'regional-2026', { deadline: 0 }],
+  ])('refuses a wrong %s through the Observable and sends nothing', async (name, eventId, options) => {
+    const call = host.exhibitors.list(eventId, { tenant: 'acme', ...options });
+    await expect(firstValueFrom(call)).rejects.toMatchObject({
+      code: 'invalid_argument',
+      message: expect.stringContaining(name),
+    });
+    expect(sandbox.requests).toHaveLength(0);
+  });
+
+  it('needs to know which tenant it is for', async () => {
+    await expect(firstValueFrom(host.exhibitors.list('regional-2026'))).rejects.toMatchObject({
+      code: 'tenant_required',
+    });
+    const unknown = host.exhibitors.list('regional-2026', { tenant: 'umbrella' });
+    await expect(firstValueFrom(unknown)).rejects.toMatchObject({ code: 'unknown_tenant' });
+    expect(sandbox.requests).toHaveLength(0);
+  });
+
+  it('is for the tenant of a bound view, and no other', async () => {
+    const initech = host.exhibitors.forTenant('initech');
+    await firstValueFrom(initech.list('regional-2026'));
+    await expect(firstValueFrom(initech.list('regional-2026', { tenant: 'acme' }))).rejects.toMatchObject({
+      code: 'invalid_argument',
+    });
+    expect(lists().map(({ headerTenantKey }) => headerTenantKey)).toEqual(['initech']);
+  });
+
+  it('replaces a refused token once', async () => {
+    await firstValueFrom(host.exhibitors.list('regional-2026', { tenant: 'acme' }));
+    sandbox.revokeTokens('acme');
+    sandbox.clearRequests();
+    const { data } = await firstValueFrom(host.exhibitors.list('regional-2026', { tenant: 'acme' }));
+    expect(data).toHaveLength(50);
+    expect(sandbox.requests.map(({ operation, status }) => [operation, status])).toEqual([
+      ['list', 401],
+      ['token', 200],
+      ['list', 200],
+    ]);
+  });
+
+  it('replaces a token that many calls were refused with by one request', async () => {
+    await firstValueFrom(host.exhibitors.list('regional-2026', { tenant: 'acme' }));
+    sandbox.revokeTokens('acme');
+    sandbox.clearRequests();
+    const calls = Array.from({ length: 20 }, () =>
+      firstValueFrom(host.exhibitors.list('regional-2026', { tenant: 'acme' })),
+    );
+    await Promise.all(calls);
+    expect(sandbox.requests.filter(({ operation }) => operation === 'token')).toHaveLength(1);
+  });
+
+  it.each([
+    [401, 'access_denied', 2],
+    [403, 'access_denied', 1],
+    [400, 'request_rejected', 1],
+    [409, 'request_rejected', 1],
+    [422, 'request_rejected', 1],
+  ])('ends a %i as %s after %i requests', async (status, code, attempts) => {
+    sandbox.failNext('list', { kind: 'status', status }, attempts);
+    const call = host.exhibitors.list('regional-2026', { tenant: 'acme' });
+    await expect(firstValueFrom(call)).rejects.toMatchObject({ code, status, attempts, tenant: 'acme' });
+    expect(lists()).toHaveLength(attempts);
+  });
+
+  it('keeps to its deadline, whatever is under way then', async () => {
+    sandbox.failNext('list', { kind: 'stall', at: 'mid-body' });
+    const began = performance.now();
+    const call = host.exhibitors.list('regional-2026', { tenant: 'acme', deadline: 200 });
+    await expect(firstValueFrom(call)).rejects.toMatchObject({ code: 'deadline_exceeded', tenant: 'acme' });
+    expect(performance.now() - began).toBeLessThan(2_000);
+  });
+
+  it('aborts on the wire when it is unsubscribed from', async () => {
+    sandbox.failNext('list', { kind: 'stall', at: 'before-headers' });
+    const subscription = host.exhibitors.list('regional-2026', { tenant: 'acme' }).subscribe();
+    await eventually(() => lists().length === 1);
+    subscription.unsubscribe();
+    await eventually(() => lists()[0]?.aborted === true);
+  });
+
+  it('aborts on the wire when the signal of its caller does', async () => {
+    sandbox.failNext('list', { kind: 'stall', at: 'before-headers' });
+    const controller = new AbortController();
+    const call = firstValueFrom(
+      host.exhibitors.list('regional-2026', { tenant: 'acme', signal: controller.signal }),
+    );
+    const ended = expect(call).rejects.toMatchObject({ code: 'aborted' });
+    await eventually(() => lists().length === 1);
+    controller.abort();
+    await ended;
+    await eventually(() => lists()[0]?.aborted === true);
+  });
+
+  it('sends nothing for a signal that is aborted already', async () => {
+    const call = host.exhibitors.list('regional-2026', { tenant: 'acme', signal: AbortSignal.abort() });
+    await expect(firstValueFrom(call)).rejects.toMatchObject({ code: 'aborted' });
+    await aWhile();
+    expect(sandbox.requests).toHaveLength(0);
+  });
+});
+
+describe('a reply to list that is not the documented shape', () => {
+  it.each<[string, Answer]>([
+    ['an array', () => []],
+    ['a wrapper without paging information', () => ({ data: [] })],
+    ['a record that is text', () => ({ ...honest(1, 50, 1), data: ['x'] })],
+    ['no content', ({ response }) => void response.writeHead(204).end()],
+    ['null', ({ response }) => json(response, null)],
+    ['text', ({ response }) => void response.writeHead(200, { 'content-type': 'text/plain' }).end('{}')],
+    [
+      'broken',
+      ({ response }) => void response.writeHead(200, { 'content-type': 'application/json' }).end('{'),
+    ],
+  ])('is malformed: %s', async (_name, answer) => {
+    const service = await startService(answer);
+    const { exhibitors, close } = await startRestHost({ tenant: service.tenant });
+    await expect(firstValueFrom(exhibitors.list('e'))).rejects.toMatchObject({
+      code: 'malformed_response',
+      tenant: 'default',
+    });
+    expect(service.urls).toHaveLength(1);
+    await close();
+    await service.stop();
+  });
+});
+
+describe('exhibitorSchema', () => {
+  const record = z.object({ id: z.string(), name: z.string().transform((name) => ({ shown: name })) });
+  type Booth = z.output<typeof record>;
+
+  it('checks every record, and what it makes of them is what the host gets', async () => {
+    const typed = await startRestHost<Booth>({
+      tenant: sandbox.tenantOptions('acme'),
+      exhibitorSchema: record,
+    });
+    const [first] = sandbox.exhibitors('boutique-2026', 'acme');
+    const expected = { id: first?.id, name: { shown: first?.name } };
+    const page = await firstValueFrom(typed.exhibitors.list('boutique-2026'));
+    expect(page.data[0]).toEqual(expected);
+    expect(page.paginationMetadata.totalCount).toBe(7);
+    const streamed = await lastValueFrom(typed.exhibitors.stream('boutique-2026').pipe(toArray()));
+    expect(streamed[0]?.name.shown).toBe(first?.name);
+    const [found] = await firstValueFrom(typed.exhibitors.lookup('boutique-2026', 'olga.one@example.com'));
+    expect(found?.name).toHaveProperty('shown');
+    await typed.close();
+  });
+
+  it('that refuses a record fails the call, naming the path and no value', async () => {
+    const strict = z.object({ contactEmails: z.array(z.number()) });
+    const typed = await startRestHost({ tenant: sandbox.tenantOptions('acme'), exhibitorSchema: strict });
+    const call = firstValueFrom(typed.exhibitors.lookup('boutique-2026', 'olga.one@example.com'));
+    await expect(call).rejects.toMatchObject({
+      code: 'malformed_response',
+      message: '0.contactEmails.0 does not fit exhibitorSchema',
+    });
+    await typed.close();
+  });
+
+  it('may be asynchronous, within the deadline', async () => {
+    const never = z.object({}).refine(() => new Promise<boolean>(() => {}));
+    const typed = await startRestHost({ tenant: sandbox.tenantOptions('acme'), exhibitorSchema: never });
+    const call = firstValueFrom(typed.exhibitors.list('boutique-2026', { deadline: 300 }));
+    await expect(call).rejects.toMatchObject({ code: 'deadline_exceeded' });
+    await typed.close();
+  });
+});
+
+describe('a tenant known only at run time', () => {
+  it('is found within the deadline of the call', async () => {
+    const source = { find: () => new Promise<undefined>(() => {}) };
+    const late = await startRestHost({ tenants: source, resolveTenant: () => 'acme' });
+    const call = firstValueFrom(late.exhibitors.list('regional-2026', { tenant: 'acme', deadline: 100 }));
+    await expect(call).rejects.toMatchObject({ code: 'deadline_exceeded' });
+    await late.close();
+  });
+
+  it('is served as one of the options', async () => {
+    const source = {
+      find: async (key: string) => (key === 'acme' ? sandbox.tenantOptions('acme') : undefined),
+    };
+    const found = await startRestHost({ tenants: source });
+    const { data } = await firstValueFrom(found.exhibitors.list('boutique-2026', { tenant: 'acme' }));
+    expect(data).toEqual(sandbox.exhibitors('boutique-2026', 'acme'));
+    const call = firstValueFrom(found.exhibitors.list('boutique-2026', { tenant: 'umbrella' }));
+    await expect(call).rejects.toMatchObject({ code: 'unknown_tenant' });
+    await found.close();
+  });
+});

@@ -1,0 +1,157 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { INestApplicationContext } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import {
+  ExhibitorModule,
+  ExhibitorsService,
+  type Exhibitor,
+  type ExhibitorModuleOptions,
+} from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+
+export const SECRETS = ['a cookie secret of the tests, 32+ characters'];
+
+/** An application without pages: the services, as a host's own providers get them. */
+export interface RestHost<T = Exhibitor> {
+  context: INestApplicationContext;
+  exhibitors: ExhibitorsService<T>;
+  close(): Promise<void>;
+}
+
+export async function startRestHost<T = Exhibitor>(options: ExhibitorModuleOptions): Promise<RestHost<T>> {
+  const imports = ExhibitorModule.forRoot({ secrets: SECRETS, ...options });
+  const context = await NestFactory.createApplicationContext(imports, { logger: ['fatal'] });
+  const exhibitors = context.get<ExhibitorsService<T>>(ExhibitorsService);
+  return { context, exhibitors, close: () => context.close() };
+}
+
+/** Options with the three tenants of a sandbox. */
+export function threeTenants(sandbox: ExhibitorSandbox): Pick<ExhibitorModuleOptions, 'tenants'> {
+  const keys = ['acme', 'globex', 'initech'];
+  return { tenants: Object.fromEntries(keys.map((key) => [key, sandbox.tenantOptions(key)])) };
+}
+
+/** A request to a hand-made service: which page was asked for, and how to answer. */
+export interface PageRequest {
+  /** Number of the REST request, from 1. */
+  count: number;
+  page: number;
+  itemsPerPage: number;
+  url: string;
+  request: IncomingMessage;
+  response: ServerResponse;
+}
+
+/** What a hand-made service answers: a body sent as JSON, or nothing where it answered itself. */
+export type Answer = (request: PageRequest) => unknown;
+
+/** A service that misbehaves as a test wants it to; it gives tokens to everyone. */
+export interface HandMadeService {
+  tenant: NonNullable<ExhibitorModuleOptions['tenant']>;
+  /** Paths with queries of the REST requests, in order of arrival. */
+  urls: string[];
+  /** REST requests whose connection the client closed before the reply was sent. */
+  aborted: number;
+  stop(): Promise<void>;
+}
+
+export async function startService(answer: Answer): Promise<HandMadeService> {
+  const urls: string[] = [];
+  const server = createServer((request, response) => {
+    const url = request.url ?? '';
+    if (url === '/connect/token') {
+      request.resume();
+      json(response, {
+        access_token: 'token-of-the-hand-made-service',
+        expires_in: 3600,
+        token_type: 'Bearer',
+      });
+      return;
+    }
+    const count = urls.push(url);
+    response.on('close', () => {
+      if (!response.writableFinished) service.aborted += 1;
+    });
+    const query = new URL(url, 'http://service').searchParams;
+    const [page, itemsPerPage] = [Number(query.get('Page')), Number(query.get('ItemsPerPage'))];
+    const body = answer({ count, page, itemsPerPage, url, request, response });
+    if (body !== undefined) json(response, body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  const service: HandMadeService = {
+    tenant: {
+      tenantId: 'hand-made',
+      baseUrl: url,
+      authUrl: url,
+      clientId: 'client',
+      clientSecret: 'hand-made-secret',
+    },
+    urls,
+    aborted: 0,
+    stop: () =>
+      new Promise((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  };
+  return service;
+}
+
+export function json(response: ServerResponse, body: unknown, status = 200): void {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(JSON.stringify(body));
+}
+
+/** A page of numbered rows in the wrapper; `metadata` contradicts it. */
+export function wrapper(page: number, rows: number, totalCount: number, size = 50, metadata: object = {}) {
+  const totalPages = Math.ceil(totalCount / size);
+  return {
+    paginationMetadata: {
+      currentPage: page,
+      totalCount,
+      totalPages,
+      hasPreviousPage: page > 1,
+      hasNextPage: page < totalPages,
+      itemsPerPage: size,
+      ...metadata,
+    },
+    data: Array.from({ length: rows }, (_, index) => ({ id: (page - 1) * size + index })),
+  };
+}
+
+/** A page of an honest service with `totalCount` numbered rows. */
+export function honest(page: number, size: number, totalCount: number) {
+  const rows = Math.max(0, Math.min(size, totalCount - (page - 1) * size));
+  return wrapper(page, rows, totalCount, size);
+}
+
+/** Messages on one of our diagnostics channels while `work` runs. */
+export async function messagesOn(channel: string, work: () => Promise<unknown>): Promise<unknown[]> {
+  const messages: unknown[] = [];
+  const collect = (message: unknown): void => void messages.push(message);
+  subscribe(channel, collect);
+  try {
+    await work();
+  } finally {
+    unsubscribe(channel, collect);
+  }
+  return messages;
+}
+
+/** Waits until something has happened; fails after a generous while. */
+export async function eventually(condition: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 500; turn += 1) {
+    if (condition()) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  throw new Error('it did not happen within 5 s');
+}
+
+/** Long enough for a request that should not have been sent to arrive. */
+export function aWhile(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 150));
+}
