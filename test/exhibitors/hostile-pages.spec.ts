@@ -1,0 +1,215 @@
+/** Services that contradict themselves: a stream over them fails honestly, or goes on and ends where it is told to. */
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { lastValueFrom, map, toArray, type Observable } from 'rxjs';
+import { PaginationDriftError, type StreamOptions } from '../../lib/index.js';
+import {
+  honest,
+  messagesOn,
+  startRestHost,
+  startService,
+  wrapper,
+  type Answer,
+  type PageRequest,
+} from './rest-host.js';
+
+const endings: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0)) await end();
+});
+
+async function against(answer: Answer) {
+  const service = await startService(answer);
+  const { exhibitors, close } = await startRestHost<{ id: number }>({ tenant: service.tenant });
+  endings.push(close, service.stop);
+  return { service, exhibitors };
+}
+
+const all = <V>(values: Observable<V>) => lastValueFrom(values.pipe(toArray()));
+const upTo = (count: number) => Array.from({ length: count }, (_, index) => index);
+
+/** Honest, but for the pages named. */
+const but =
+  (total: number, lies: Record<number, (request: PageRequest) => unknown>): Answer =>
+  (request) =>
+    (lies[request.page] ?? (({ page }) => honest(page, 50, total)))(request);
+
+const lies: [string, Answer, object, number][] = [
+  [
+    'answers another page than the one asked for',
+    but(200, { 3: () => honest(2, 50, 200) }),
+    { field: 'currentPage', expected: 3, seen: 2, page: 3 },
+    2,
+  ],
+  [
+    'grows',
+    but(200, { 3: () => wrapper(3, 50, 201) }),
+    { field: 'totalCount', expected: 200, seen: 201, page: 3 },
+    2,
+  ],
+  [
+    'shrinks',
+    but(200, { 4: () => wrapper(4, 49, 199) }),
+    { field: 'totalCount', expected: 200, seen: 199, page: 4 },
+    3,
+  ],
+  [
+    'changes its number of pages',
+    but(200, { 2: () => wrapper(2, 50, 200, 50, { totalPages: 5 }) }),
+    { field: 'totalPages', expected: 4, seen: 5, page: 2 },
+    1,
+  ],
+  [
+    'changes its page size',
+    but(200, { 2: () => wrapper(2, 40, 200, 50, { itemsPerPage: 40 }) }),
+    { field: 'itemsPerPage', expected: 50, seen: 40, page: 2 },
+    1,
+  ],
+  [
+    'sends more than a page holds',
+    but(200, { 2: () => wrapper(2, 51, 200) }),
+    { field: 'data.length', expected: 50, seen: 51, page: 2 },
+    1,
+  ],
+  [
+    'sends an empty page before the end',
+    but(200, { 3: () => wrapper(3, 0, 200) }),
+    { field: 'data.length', expected: 50, seen: 0, page: 3 },
+    2,
+  ],
+  [
+    'repeats the rows of the page before under a new number',
+    but(200, { 3: () => ({ ...wrapper(3, 50, 200), data: honest(2, 50, 200).data }) }),
+    { field: 'data', expected: 'other rows', seen: 'the rows of page 2', page: 3 },
+    2,
+  ],
+  [
+    'counts pages that do not fit its exhibitors',
+    () => wrapper(1, 50, 200, 50, { totalPages: 3 }),
+    { field: 'totalPages', expected: 4, seen: 3, page: 1 },
+    0,
+  ],
+  [
+    'has exhibitors in an empty event',
+    () => wrapper(1, 2, 0),
+    { field: 'data.length', expected: 0, seen: 2, page: 1 },
+    0,
+  ],
+];
+
+describe('a service that contradicts itself', () => {
+  it.each(lies)('is found out where it %s', async (_name, answer, breach, lastGoodPage) => {
+    const { exhibitors } = await against(answer);
+    const seen: number[] = [];
+    const reading = all(
+      exhibitors.pages('e').pipe(map(({ paginationMetadata }) => seen.push(paginationMetadata.currentPage))),
+    );
+    await expect(reading).rejects.toMatchObject({
+      name: 'PaginationDriftError',
+      code: 'pagination_drift',
+      tenant: 'default',
+      breach,
+      lastGoodPage,
+    });
+    expect(seen).toEqual(upTo(lastGoodPage).map((index) => index + 1));
+  });
+
+  it.each(lies)(
+    'is read on, and reported, where it %s and drift is ignored',
+    async (_name, answer, breach) => {
+      const { exhibitors, service } = await against(answer);
+      const messages = await messagesOn('nestjs-exhibitor:drift', () =>
+        all(exhibitors.stream('e', { onDrift: 'ignore' })),
+      );
+      expect(messages[0]).toEqual({ tenant: 'default', ...breach });
+      expect(service.urls.length).toBeLessThanOrEqual(4);
+    },
+  );
+});
+
+describe('a stream ends', () => {
+  const ignore: StreamOptions = { onDrift: 'ignore' };
+
+  it('although the service always says there is a next page', async () => {
+    const { exhibitors, service } = await against(({ page }) => ({
+      ...honest(page, 50, 120),
+      paginationMetadata: { ...honest(page, 50, 120).paginationMetadata, hasNextPage: true },
+    }));
+    await expect(all(exhibitors.stream('e'))).resolves.toEqual(upTo(120).map((id) => ({ id })));
+    expect(service.urls).toHaveLength(3);
+  });
+
+  it('although the event grows with every page and drift is ignored', async () => {
+    const { exhibitors, service } = await against(({ page }) => wrapper(page, 50, (page + 1) * 50));
+    await expect(all(exhibitors.pages('e', ignore))).resolves.toHaveLength(2);
+    expect(service.urls).toHaveLength(2);
+  });
+
+  it.each<[string, Answer]>([
+    ['empty pages', ({ page }) => wrapper(page, page === 1 ? 3 : 0, 3, 50, { totalPages: 1e9 })],
+    ['its last page for ever', () => wrapper(1, 3, 3, 50, { totalPages: 1e9 })],
+  ])(
+    'although the service claims a billion pages and serves %s, with drift ignored',
+    async (_name, answer) => {
+      const { exhibitors, service } = await against(answer);
+      await expect(all(exhibitors.stream('e', ignore))).resolves.toHaveLength(3);
+      expect(service.urls.length).toBeLessThan(10);
+    },
+  );
+
+  it.each([0, 1])('after one empty page where the event is empty and has %i pages', async (totalPages) => {
+    const { exhibitors, service } = await against(() => wrapper(1, 0, 0, 50, { totalPages }));
+    await expect(all(exhibitors.pages('e'))).resolves.toEqual([wrapper(1, 0, 0, 50, { totalPages })]);
+    await expect(all(exhibitors.stream('e'))).resolves.toEqual([]);
+    expect(service.urls).toHaveLength(2);
+  });
+});
+
+describe('a service that clamps the page size', () => {
+  it('is followed: pages are counted by what it grants', async () => {
+    const { exhibitors, service } = await against(({ page, itemsPerPage }) =>
+      honest(page, Math.min(itemsPerPage, 20), 90),
+    );
+    await expect(all(exhibitors.stream('e'))).resolves.toEqual(upTo(90).map((id) => ({ id })));
+    expect(service.urls.map((url) => new URL(url, 'http://x').search)).toEqual([
+      '?Page=1&ItemsPerPage=50',
+      '?Page=2&ItemsPerPage=20',
+      '?Page=3&ItemsPerPage=20',
+      '?Page=4&ItemsPerPage=20',
+      '?Page=5&ItemsPerPage=20',
+    ]);
+  });
+
+  it('is followed where it always gives 50', async () => {
+    const { exhibitors } = await against(({ page }) => honest(page, 50, 120));
+    const streamed = all(exhibitors.stream('e', { itemsPerPage: 10 }));
+    await expect(streamed).resolves.toEqual(upTo(120).map((id) => ({ id })));
+  });
+});
+
+describe('a failure on the way', () => {
+  it('comes after the pages before it, and cancels those behind it', async () => {
+    const { exhibitors, service } = await against(({ page, response }) => {
+      if (page === 1) return honest(1, 50, 1_000);
+      if (page === 2) setTimeout(() => response.end(JSON.stringify(honest(2, 50, 1_000))), 300);
+      if (page === 2) response.writeHead(200, { 'content-type': 'application/json' });
+      if (page === 3) response.writeHead(403).end();
+      return undefined;
+    });
+    const seen: number[] = [];
+    const reading = all(
+      exhibitors.pages('e').pipe(map(({ paginationMetadata }) => seen.push(paginationMetadata.currentPage))),
+    );
+    await expect(reading).rejects.toMatchObject({ code: 'access_denied' });
+    expect(seen).toEqual([1, 2]);
+    expect(service.urls).toHaveLength(5);
+    expect(service.aborted).toBe(2);
+  });
+
+  it('is told by a PaginationDriftError that says from where to resume', async () => {
+    const grown = () => wrapper(3, 50, 201);
+    const { exhibitors } = await against(but(200, { 3: grown }));
+    const error: unknown = await all(exhibitors.stream('e')).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(PaginationDriftError);
+    expect(String(error)).toBe('PaginationDriftError: page 3: totalCount is 201, expected 200');
+  });
+});
