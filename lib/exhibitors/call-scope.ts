@@ -1,23 +1,31 @@
 import { Observable } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { CallOptions } from './call-options.interface.js';
-import { onAbort } from './on-abort.js';
+import { onAbort } from '../transport/on-abort.js';
 
 /** A call that ends when its caller's signal aborts or its consumer leaves, whichever is first. */
 export interface CallScope {
   readonly signal: AbortSignal;
   /** The consumer leaves, or the call is done. May be called again. */
   close(): void;
+  /** The call is done: nothing is left to abort, and an abort error would be made for nothing. */
+  end(): void;
 }
 
 export function openScope(callerSignal: AbortSignal | undefined): CallScope {
   const controller = new AbortController();
   const forget = onAbort(callerSignal, () => controller.abort());
-  const close = (): void => {
+  let isDone = false;
+  const end = (): void => {
+    isDone = true;
     forget();
+  };
+  const close = (): void => {
+    if (isDone) return;
+    end();
     controller.abort();
   };
-  return { signal: controller.signal, close };
+  return { signal: controller.signal, close, end };
 }
 
 /** The error of a call whose caller aborted it. */
@@ -38,6 +46,7 @@ export function fromCall<C extends CallOptions, R>(
     const scope = openScope(call.signal);
     subscriber.add(scope.close);
     const answer = (value: R): void => {
+      scope.end();
       subscriber.next(value);
       subscriber.complete();
     };

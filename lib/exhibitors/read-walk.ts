@@ -2,7 +2,7 @@ import { Observable, type Subscriber } from 'rxjs';
 import { abortedCall, openScope } from './call-scope.js';
 import type { CallOptions } from './call-options.interface.js';
 import type { ExhibitorPage } from './exhibitor-page.interface.js';
-import { onAbort } from './on-abort.js';
+import { onAbort } from '../transport/on-abort.js';
 import type { PageWalk } from './page-walk.js';
 
 /** Opens a walk for a call whose options are checked. */

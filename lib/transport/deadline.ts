@@ -1,6 +1,7 @@
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
 import { LONGEST_TIMER } from '../options/option-pieces.js';
 import type { Clock } from './clock.js';
+import { onAbort } from './on-abort.js';
 
 /** Why a call ended before its work did: its time was up, its caller left, or the module was closed. */
 type Ending = 'deadline' | 'caller' | 'closed';
@@ -14,11 +15,11 @@ type Ending = 'deadline' | 'caller' | 'closed';
 export class Deadline {
   readonly #clock: Clock;
   #endsAt: number;
-  readonly #callerSignal: AbortSignal | undefined;
   readonly #listeners = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
   #controller: AbortController | undefined;
   #ending: Ending | undefined;
+  #forgetCaller: (() => void) | undefined;
 
   /** Gives a call `ms` milliseconds from now, less if `signal` is aborted before. */
   static start(clock: Clock, ms: number, signal?: AbortSignal): Deadline {
@@ -28,12 +29,8 @@ export class Deadline {
   private constructor(clock: Clock, ms: number, signal?: AbortSignal) {
     this.#clock = clock;
     this.#endsAt = clock.now() + ms;
-    this.#callerSignal = signal;
-    if (signal?.aborted) {
-      this.#ending = 'caller';
-      return;
-    }
-    signal?.addEventListener('abort', this.#onCallerAbort);
+    this.#forgetCaller = onAbort(signal, () => this.#finish('caller'));
+    if (this.isOver) return;
     this.#timer = setTimeout(Deadline.#expire, Math.min(ms, LONGEST_TIMER), this);
   }
 
@@ -117,11 +114,9 @@ export class Deadline {
   end(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#callerSignal?.removeEventListener('abort', this.#onCallerAbort);
+    this.#forgetCaller?.();
     this.#listeners.clear();
   }
-
-  readonly #onCallerAbort = (): void => this.#finish('caller');
 
   #finish(ending: Ending): void {
     if (this.#ending !== undefined) return;

@@ -23,8 +23,8 @@ export function requestHeaders(request: TransportRequest): Readonly<Record<strin
     accept: 'application/json',
     'accept-encoding': ACCEPTED_ENCODINGS,
     'user-agent': 'nestjs-exhibitor',
-    ...request.headers,
   };
+  for (const name in request.headers) headers[name.toLowerCase()] = request.headers[name] ?? '';
   if (request.body === undefined) return headers;
   if (Buffer.byteLength(request.body) > LARGEST_UPLOAD) {
     throw new ExhibitorError('invalid_argument', 'the request is too large to be sent');

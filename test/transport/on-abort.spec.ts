@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { deepFreeze } from '../../lib/exhibitors/deep-freeze.js';
-import { onAbort } from '../../lib/exhibitors/on-abort.js';
+import { onAbort } from '../../lib/transport/on-abort.js';
 
 describe('a signal that many calls share', () => {
   it('calls each of them back once', () => {

@@ -1,0 +1,99 @@
+/**
+ * Runs variants of one piece of work, each in a process of its own and one at a time, in turns, so that what happens
+ * on the machine meanwhile meets all of them alike.
+ *
+ * A variant is a module that calls {@link serveVariant}. A stub is a module that sends its address once it listens.
+ */
+import { fork } from 'node:child_process';
+import { availableParallelism, cpus } from 'node:os';
+import { fileURLToPath } from 'node:url';
+
+/** Starts a module as a process and waits for its first message. */
+export async function start(url, args = [], execArgv = []) {
+  const child = fork(fileURLToPath(url), args, { execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const ready = await nextMessage(child);
+  return { ready, ask: (question) => ask(child, question), stop: () => stop(child) };
+}
+
+function ask(child, question) {
+  const answer = nextMessage(child);
+  child.send(question);
+  return answer;
+}
+
+function nextMessage(child) {
+  return new Promise((resolve, reject) => {
+    const onExit = (code) => reject(new Error(`a process of the benchmark ended early with ${code}`));
+    child.once('exit', onExit);
+    child.once('message', (message) => {
+      child.off('exit', onExit);
+      resolve(message);
+    });
+  });
+}
+
+function stop(child) {
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.disconnect();
+  return ended;
+}
+
+/** In a variant's process: answers each question by doing the work and measuring it. */
+export function serveVariant(work) {
+  process.on('message', async (question) => process.send(await measure(() => work(question))));
+  process.on('disconnect', () => process.exit());
+  process.send('ready');
+}
+
+async function measure(work) {
+  globalThis.gc?.();
+  const cpuBefore = process.cpuUsage();
+  const began = performance.now();
+  const counted = await work();
+  const wallMs = performance.now() - began;
+  const { user, system } = process.cpuUsage(cpuBefore);
+  return { ...counted, wallMs, cpuUs: user + system };
+}
+
+/** Asks every variant the same question, `rounds` times in turns; the first round warms up and is dropped. */
+export async function interleave(variants, question, rounds) {
+  const seen = Object.fromEntries(Object.keys(variants).map((name) => [name, []]));
+  for (let round = 0; round <= rounds; round += 1) {
+    for (const [name, variant] of Object.entries(variants)) {
+      const measured = await variant.ask(question);
+      if (round > 0) seen[name].push(measured);
+    }
+  }
+  return seen;
+}
+
+/** Median, smallest and largest. */
+export function spread(values) {
+  const sorted = values.toSorted((one, other) => one - other);
+  const middle = sorted.length >> 1;
+  const median = sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  return { median, min: sorted[0], max: sorted.at(-1) };
+}
+
+/** `12.3 (11.9–13.0)` */
+export function show({ median, min, max }, digits = 1) {
+  return `${median.toFixed(digits)} (${min.toFixed(digits)}–${max.toFixed(digits)})`;
+}
+
+/** Prints rows as a Markdown table, ready for the README. */
+export function printTable(head, rows) {
+  const lines = [head, head.map(() => '---'), ...rows];
+  console.log(lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n'));
+  console.log();
+}
+
+/** One promise of the benchmark, kept or not; the process fails if one is not. */
+export function check(name, value, holds) {
+  console.log(`${holds ? 'ok  ' : 'MISS'} ${name}: ${value}`);
+  if (!holds) process.exitCode = 1;
+}
+
+export function describeMachine() {
+  const [cpu] = cpus();
+  return `Node ${process.version}, ${process.platform} ${process.arch}, ${availableParallelism()} × ${cpu?.model ?? 'unknown CPU'}`;
+}
