@@ -51,6 +51,8 @@ export type {
   PaginationMetadata,
 } from './exhibitors/exhibitor-page.interface.js';
 export { TokenValidator, type ValidateOptions } from './login/token-validator.service.js';
+export type { HttpExchange } from './login/http-exchange.js';
+export type { SessionState } from './login/identity-session.service.js';
 
 export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';
 export { ExhibitorGuard } from './guards/exhibitor.guard.js';

@@ -18,13 +18,14 @@ export function requestPairOf(context: ExecutionContext): RequestPair {
   if (request === undefined) {
     throw new Error('the GraphQL context holds no request: return { req, res } from the context option');
   }
-  return { request, response: shared.res ?? shared.reply ?? shared.response };
+  // Nest's Apollo driver hands on the request alone by default; Express keeps the response on it.
+  return { request, response: shared.res ?? shared.reply ?? shared.response ?? request.res };
 }
 
 interface GraphqlContext {
-  req?: ExhibitorRequest;
-  request?: ExhibitorRequest;
+  req?: ExhibitorRequest & { res?: unknown };
+  request?: ExhibitorRequest & { res?: unknown };
   res?: unknown;
   response?: unknown;
-  reply?: { request?: ExhibitorRequest };
+  reply?: { request?: ExhibitorRequest & { res?: unknown } };
 }

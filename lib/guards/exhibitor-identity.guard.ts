@@ -38,12 +38,12 @@ export class ExhibitorIdentityGuard implements CanActivate {
   /** The steps of this guard. */
   protected async check(exchange: HttpExchange, context: ExecutionContext): Promise<void> {
     const state = await this.requireIdentity(exchange, context);
-    rememberState(exchange.request, { session: state });
+    rememberState(exchange.request, { session: state }, context);
   }
 
   protected async requireIdentity(exchange: HttpExchange, context: ExecutionContext): Promise<SessionState> {
     const tenantKey = await this.getTenant(exchange, context);
-    const state = (await this.getIdentity(exchange, tenantKey)) ?? this.onNoIdentity(exchange);
+    const state = (await this.getIdentity(exchange, tenantKey)) ?? (await this.onNoIdentity(exchange));
     exchange.request.user = state.identity;
     return state;
   }
@@ -71,8 +71,17 @@ export class ExhibitorIdentityGuard implements CanActivate {
     return this.resolver.identity(exchange, tenantKey);
   }
 
-  /** Nobody is logged in. Override it to redirect to the login page. */
-  protected onNoIdentity(exchange: HttpExchange): SessionState {
+  /**
+   * Nobody is logged in. Override it to throw something else, or to redirect to the login page: then answer a promise
+   * that never settles, since the request is answered.
+   *
+   * @example
+   * protected override onNoIdentity(exchange: HttpExchange): Promise<never> {
+   *   exchange.redirect('/auth/login');
+   *   return new Promise(() => undefined);
+   * }
+   */
+  protected onNoIdentity(exchange: HttpExchange): SessionState | Promise<SessionState> {
     if (this.session.acceptsBearer) exchange.setHeader('WWW-Authenticate', 'Bearer');
     throw new ExhibitorError('unauthenticated', 'nobody is logged in');
   }

@@ -4,7 +4,7 @@ import type { HttpExchange } from '../login/http-exchange.js';
 import { IdentitySession } from '../login/identity-session.service.js';
 import type { Exhibitor, ExhibitorRequest } from '../options/exhibitor-request.interface.js';
 import { requestPairOf, type RequestPair } from './execution-request.js';
-import { stateOf, type RequestState } from './request-state.js';
+import { stateIn, stateOf, type RequestState } from './request-state.js';
 import { RequestResolver } from './request-resolver.service.js';
 import { isSameOrigin } from './same-site.js';
 
@@ -58,9 +58,14 @@ export class ExhibitorSelection<T = Exhibitor> {
     eventId: string;
   } {
     const pair: RequestPair = isExecutionContext(context) ? requestPairOf(context) : toPair(context);
-    const state = stateOf(pair.request);
+    const state = isExecutionContext(context) ? stateIn(context) : stateOf(pair.request);
     if (state?.eventId === undefined || state.exhibitors === undefined) {
       throw new Error('ExhibitorSelection needs ExhibitorGuard on the route');
+    }
+    if (pair.response === undefined) {
+      throw new Error(
+        'ExhibitorSelection needs the response: return { req, res } from the GraphQL context option',
+      );
     }
     const exchange = this.resolver.exchange(pair);
     const redirectUri = state.session.tenant.login?.redirectUri;

@@ -22,7 +22,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     const exhibitors = await this.getExhibitors(state, eventId);
     if (exhibitors.length === 0) this.onNoExhibitor(state, eventId);
     const exhibitorId = await this.resolver.exhibitorId(exchange, context, state, eventId, exhibitors);
-    this.attach(exchange, state, eventId, exhibitors, exhibitorId);
+    this.attach(exchange, context, { session: state, eventId, exhibitors }, exhibitorId);
   }
 
   protected getEvent(
@@ -51,19 +51,21 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
 
   private attach(
     { request }: HttpExchange,
-    session: SessionState,
-    eventId: string,
-    exhibitors: readonly unknown[],
+    context: ExecutionContext,
+    found: FoundExhibitors,
     exhibitorId: string | undefined,
   ): void {
+    const { session, eventId, exhibitors } = found;
     const { identity, tenant } = session;
     request.exhibitors = exhibitors;
     request.exhibitorContext = { identity, tenant: tenant.key, eventId, exhibitors, exhibitorId };
-    rememberState(request, {
-      session,
-      eventId,
-      exhibitors,
-      exhibitor: this.resolver.find(exhibitors, exhibitorId),
-    });
+    const exhibitor = this.resolver.find(exhibitors, exhibitorId);
+    rememberState(request, { ...found, exhibitor }, context);
   }
+}
+
+interface FoundExhibitors {
+  session: SessionState;
+  eventId: string;
+  exhibitors: readonly unknown[];
 }
