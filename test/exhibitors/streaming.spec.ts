@@ -1,0 +1,359 @@
+import type { ServerResponse } from 'node:http';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { firstValueFrom, lastValueFrom, map, take, tap, toArray, type Observable } from 'rxjs';
+import { compareExhibitors } from '../../lib/index.js';
+import { ExhibitorSandbox, type SandboxExhibitor } from '../../lib/testing/index.js';
+import {
+  aWhile,
+  eventually,
+  honest,
+  json,
+  startRestHost,
+  startService,
+  threeTenants,
+  type RestHost,
+} from './rest-host.js';
+
+const WORLD = 'world-2026';
+
+let sandbox: ExhibitorSandbox;
+let host: RestHost<SandboxExhibitor>;
+
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+  host = await startRestHost<SandboxExhibitor>(threeTenants(sandbox));
+});
+afterAll(async () => {
+  await host.close();
+  await sandbox.stop();
+});
+beforeEach(() => sandbox.clearRequests());
+afterEach(() => {
+  sandbox.latency = 0;
+  sandbox.clearFaults();
+});
+
+const acme = () => host.exhibitors.forTenant('acme');
+const lists = () => sandbox.requests.filter(({ operation }) => operation === 'list');
+const all = <V>(values: Observable<V>) => lastValueFrom(values.pipe(toArray()));
+const world = () => sandbox.exhibitors(WORLD, 'acme');
+const numbers = (from: number, to: number) =>
+  Array.from({ length: to - from + 1 }, (_, index) => from + index);
+
+describe('a whole event', () => {
+  it('is 25 pages of 50 in order, with its 1,234 exhibitors exactly', async () => {
+    const pages = await all(acme().pages(WORLD));
+    expect(pages.map(({ paginationMetadata }) => paginationMetadata.currentPage)).toEqual(numbers(1, 25));
+    expect(pages.map(({ data }) => data.length)).toEqual([...Array(24).fill(50), 34]);
+    expect(pages.flatMap(({ data }) => data)).toEqual(world());
+    expect(lists()).toHaveLength(25);
+  });
+
+  it('is the same as a stream and as an iteration, at every prefetch', async () => {
+    for (const prefetch of [1, 4, 16]) {
+      await expect(all(acme().stream(WORLD, { prefetch }))).resolves.toEqual(world());
+      const iterated: SandboxExhibitor[] = [];
+      for await (const exhibitor of acme().iterate(WORLD, { prefetch })) iterated.push(exhibitor);
+      expect(iterated).toEqual(world());
+    }
+  });
+
+  it('keeps its order although replies come in another', async () => {
+    for (const page of [2, 5, 9]) {
+      sandbox.failNext({ operation: 'list' }, { kind: 'delay', ms: page * 15 });
+    }
+    const ids = await all(
+      acme()
+        .stream(WORLD, { prefetch: 8 })
+        .pipe(map(({ id }) => id)),
+    );
+    expect(ids).toEqual(world().map(({ id }) => id));
+  });
+
+  it('survives failures that pass', async () => {
+    const faults = [
+      { kind: 'status', status: 503 },
+      { kind: 'reset', at: 'mid-body' },
+      { kind: 'truncate' },
+      { kind: 'status', status: 429, headers: { 'retry-after': '0' } },
+    ] as const;
+    const reading = acme()
+      .pages(WORLD)
+      .pipe(tap(({ paginationMetadata }) => failAfter(paginationMetadata.currentPage)));
+    const failAfter = (page: number): void => {
+      const fault = faults[page / 5 - 1];
+      if (fault !== undefined) sandbox.failNext('list', fault);
+    };
+    expect((await all(reading)).flatMap(({ data }) => data)).toEqual(world());
+    expect(lists()).toHaveLength(25 + faults.length);
+  });
+
+  it('survives tokens that are revoked while it is read', async () => {
+    const reading = acme()
+      .pages(WORLD)
+      .pipe(
+        tap(({ paginationMetadata }) => paginationMetadata.currentPage % 7 === 0 && sandbox.revokeTokens()),
+      );
+    expect((await all(reading)).flatMap(({ data }) => data)).toEqual(world());
+  });
+
+  it('is one empty page where it has no exhibitors', async () => {
+    const pages = await all(acme().pages('empty-2026'));
+    expect(pages).toMatchObject([{ paginationMetadata: { totalCount: 0, currentPage: 1 }, data: [] }]);
+    await expect(all(acme().stream('empty-2026'))).resolves.toEqual([]);
+  });
+
+  it('that does not exist is not found', async () => {
+    await expect(all(acme().pages('nowhere'))).rejects.toMatchObject({ code: 'not_found', tenant: 'acme' });
+  });
+
+  it('gives each page a deadline of its own', async () => {
+    sandbox.latency = 100;
+    const began = performance.now();
+    await all(acme().pages('national-2026', { prefetch: 1, deadline: 450 }));
+    expect(performance.now() - began).toBeGreaterThan(450);
+  });
+
+  it('is refused through the Observable, or by the first step of the iteration, where an argument is wrong', async () => {
+    const refusal = { code: 'invalid_argument' };
+    await expect(all(acme().pages('..'))).rejects.toMatchObject(refusal);
+    await expect(all(acme().stream(WORLD, { prefetch: 17 }))).rejects.toMatchObject(refusal);
+    await expect(all(acme().snapshot(WORLD, { attempts: 0 }))).rejects.toMatchObject(refusal);
+    await expect(acme().iterate(WORLD, { maxPages: 0 }).next()).rejects.toMatchObject(refusal);
+    await expect(host.exhibitors.iterate(WORLD).next()).rejects.toMatchObject({ code: 'tenant_required' });
+    expect(sandbox.requests).toHaveLength(0);
+  });
+});
+
+describe('the window', () => {
+  it.each([1, 4, 16])('holds at most %i pages under way', async (prefetch) => {
+    let most = 0;
+    const service = await startService(({ page, response }) => {
+      open += 1;
+      most = Math.max(most, open);
+      setTimeout(() => {
+        open -= 1;
+        json(response, honest(page, 50, 2_000));
+      }, 15);
+      return undefined;
+    });
+    let open = 0;
+    const own = await startRestHost({ tenant: service.tenant });
+    await all(own.exhibitors.pages('e', { prefetch }));
+    expect(most).toBe(prefetch);
+    await own.close();
+    await service.stop();
+  });
+
+  it('lets no more than its pages wait behind a slow one', async () => {
+    const service = await startService(({ page, response }) => {
+      if (page === 2) setTimeout(() => json(response, honest(2, 50, 1_000)), 300);
+      return page === 2 ? undefined : honest(page, 50, 1_000);
+    });
+    const own = await startRestHost({ tenant: service.tenant });
+    const reading = all(own.exhibitors.pages('e', { prefetch: 5 }));
+    await eventually(() => service.urls.length === 6);
+    await aWhile();
+    expect(service.urls).toHaveLength(6);
+    await expect(reading).resolves.toHaveLength(20);
+    await own.close();
+    await service.stop();
+  });
+
+  it('does not run ahead of a slow loop', async () => {
+    let index = 0;
+    for await (const exhibitor of acme().iterate(WORLD, { prefetch: 3 })) {
+      expect(exhibitor.id).toBe(world()[index]?.id);
+      index += 1;
+      if (index % 50 !== 1) continue;
+      const reading = (index + 49) / 50;
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      expect(lists()).toHaveLength(Math.min(25, reading + 3));
+    }
+    expect(index).toBe(1_234);
+  });
+});
+
+describe('a consumer that leaves', () => {
+  it('has one page and no more asked for by take(1)', async () => {
+    await firstValueFrom(acme().pages(WORLD));
+    await aWhile();
+    expect(lists()).toHaveLength(1);
+  });
+
+  it('in the middle of a page gets not one exhibitor more', async () => {
+    const seen: string[] = [];
+    const subscription = acme()
+      .stream(WORLD)
+      .subscribe(({ id }) => {
+        seen.push(id);
+        if (seen.length === 60) subscription.unsubscribe();
+      });
+    await eventually(() => seen.length === 60);
+    await aWhile();
+    expect(seen).toHaveLength(60);
+    expect(sandbox.openRequests).toBe(0);
+    expect(lists().length).toBeLessThanOrEqual(6);
+  });
+
+  it('by take has what is under way aborted on the wire', async () => {
+    const second: ServerResponse[] = [];
+    const service = await startService(({ page, count, response }) => {
+      if (page === 1) return honest(1, 50, 1_000);
+      if (page === 2) second.push(response);
+      // The rest of the window is under way by now, and stays so.
+      if (count === 5) json(second[0] ?? response, honest(2, 50, 1_000));
+      return undefined;
+    });
+    const own = await startRestHost({ tenant: service.tenant });
+    await all(own.exhibitors.stream('e').pipe(take(51)));
+    await eventually(() => service.aborted === 3);
+    await aWhile();
+    expect(service.urls).toHaveLength(5);
+    await own.close();
+    await service.stop();
+  });
+
+  it('by break has what is under way aborted on the wire', async () => {
+    sandbox.latency = 100;
+    for await (const exhibitor of acme().iterate(WORLD)) {
+      await eventually(() => lists().length === 5);
+      if (exhibitor.id !== '') break;
+    }
+    await eventually(() => sandbox.openRequests === 0);
+    expect(lists().filter(({ aborted }) => aborted)).toHaveLength(4);
+  });
+
+  it('may leave an iteration while it waits for a page', async () => {
+    sandbox.failNext('list', { kind: 'stall', at: 'before-headers' });
+    const items = acme().iterate(WORLD);
+    const waiting = items.next();
+    await eventually(() => lists().length === 1);
+    await expect(items.return?.()).resolves.toEqual({ done: true, value: undefined });
+    await expect(waiting).resolves.toEqual({ done: true, value: undefined });
+    await expect(items.next()).resolves.toMatchObject({ done: true });
+    await eventually(() => sandbox.openRequests === 0);
+  });
+
+  it.each(['pages', 'stream', 'snapshot'] as const)('by its signal fails %s with aborted', async (method) => {
+    sandbox.latency = 100;
+    const controller = new AbortController();
+    const reading = expect(
+      all<unknown>(acme()[method](WORLD, { signal: controller.signal })),
+    ).rejects.toMatchObject({ code: 'aborted' });
+    await eventually(() => lists().length > 1);
+    controller.abort();
+    await reading;
+    await eventually(() => sandbox.openRequests === 0);
+    const asked = lists().length;
+    await aWhile();
+    expect(lists()).toHaveLength(asked);
+  });
+
+  it('by its signal fails an iteration that is at rest, at its next step', async () => {
+    const controller = new AbortController();
+    const items = acme().iterate(WORLD, { signal: controller.signal, prefetch: 1, itemsPerPage: 1 });
+    await items.next();
+    await eventually(() => lists().length === 2 && sandbox.openRequests === 0);
+    controller.abort();
+    await expect(items.next()).rejects.toMatchObject({ code: 'aborted' });
+    await expect(items.next()).resolves.toMatchObject({ done: true });
+  });
+});
+
+describe('a part of an event', () => {
+  it('begins at startPage and ends after maxPages', async () => {
+    const pages = await all(acme().pages(WORLD, { startPage: 20, maxPages: 3 }));
+    expect(pages.map(({ paginationMetadata }) => paginationMetadata.currentPage)).toEqual([20, 21, 22]);
+    expect(pages.flatMap(({ data }) => data)).toEqual(world().slice(950, 1_100));
+    expect(lists()).toHaveLength(3);
+  });
+
+  it('resumes where a reading failed', async () => {
+    const seen: string[] = [];
+    let lastPage = 0;
+    const read = (startPage: number) =>
+      lastValueFrom(
+        acme()
+          .pages(WORLD, { startPage, prefetch: 2 })
+          .pipe(
+            tap(({ paginationMetadata, data }) => {
+              lastPage = paginationMetadata.currentPage;
+              seen.push(...data.map(({ id }) => id));
+              if (lastPage === 7) sandbox.failNext('list', { kind: 'status', status: 403 });
+            }),
+          ),
+      );
+    await expect(read(1)).rejects.toMatchObject({ code: 'access_denied' });
+    expect(lastPage).toBeLessThan(25);
+    await read(lastPage + 1);
+    expect(seen).toEqual(world().map(({ id }) => id));
+  });
+
+  it('behind the end is the one empty page the service answers', async () => {
+    const pages = await all(acme().pages(WORLD, { startPage: 26 }));
+    expect(pages.map(({ data }) => data)).toEqual([[]]);
+  });
+});
+
+describe('an event that changes while it is read', () => {
+  const LIVE = 'live-2026';
+  const records = (count: number, prefix = 'x') =>
+    Array.from({ length: count }, (_, index) => ({ id: `${prefix}${index}`, contactEmails: [] }));
+  const changeAt = (page: number, change: () => void) =>
+    tap<{ paginationMetadata: { currentPage: number } }>(
+      ({ paginationMetadata }) => void (paginationMetadata.currentPage === page && change()),
+    );
+
+  it('fails the stream, and says where', async () => {
+    sandbox.setExhibitors(LIVE, records(300), 'acme');
+    const reading = acme()
+      .pages(LIVE, { prefetch: 1 })
+      .pipe(changeAt(2, () => sandbox.setExhibitors(LIVE, records(299), 'acme')));
+    await expect(all(reading)).rejects.toMatchObject({
+      code: 'pagination_drift',
+      breach: { field: 'totalCount', expected: 300, seen: 299, page: 3 },
+      lastGoodPage: 2,
+    });
+  });
+
+  it('is read again by snapshot until it holds still', async () => {
+    sandbox.setExhibitors(LIVE, records(300), 'acme');
+    sandbox.latency = 30;
+    const before = Date.now();
+    const reading = lastValueFrom(acme().snapshot(LIVE, { prefetch: 1 }));
+    await eventually(() => lists().length === 3);
+    sandbox.setExhibitors(LIVE, records(301), 'acme');
+    const snapshot = await reading;
+    expect(snapshot).toMatchObject({ totalCount: 301, restarts: 1 });
+    expect(snapshot.exhibitors).toEqual(records(301));
+    expect(snapshot.takenAt.getTime()).toBeGreaterThanOrEqual(before);
+    expect(snapshot.takenAt.getTime()).toBeLessThanOrEqual(Date.now());
+  });
+
+  it('that never holds still fails the snapshot after its attempts', async () => {
+    let count = 300;
+    const service = await startService(({ page }) => honest(page, 50, page === 2 ? (count += 1) : count));
+    const own = await startRestHost({ tenant: service.tenant });
+    await expect(lastValueFrom(own.exhibitors.snapshot('e', { attempts: 2 }))).rejects.toMatchObject({
+      code: 'pagination_drift',
+    });
+    expect(service.urls.filter((url) => url.includes('Page=1&'))).toHaveLength(2);
+    await own.close();
+    await service.stop();
+  });
+
+  it('is polled by comparing snapshots', async () => {
+    sandbox.setExhibitors(LIVE, records(120), 'acme');
+    const { exhibitors: before } = await lastValueFrom(acme().snapshot(LIVE));
+    const changed = records(120).map((record) => (record.id === 'x7' ? { ...record, hall: 'B' } : record));
+    sandbox.setExhibitors(LIVE, [...records(2, 'new'), ...changed.slice(1)], 'acme');
+    const { exhibitors: after, totalCount, restarts } = await lastValueFrom(acme().snapshot(LIVE));
+    expect({ totalCount, restarts }).toEqual({ totalCount: 121, restarts: 0 });
+    const changes = compareExhibitors(before, after);
+    expect(changes.added.map(({ id }) => id)).toEqual(['new0', 'new1']);
+    expect(changes.removed.map(({ id }) => id)).toEqual(['x0']);
+    expect(changes.changed).toMatchObject([{ before: { id: 'x7' }, after: { hall: 'B' } }]);
+    expect(changes.unchanged).toHaveLength(118);
+  });
+});

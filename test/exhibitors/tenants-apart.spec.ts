@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { lastValueFrom, toArray } from 'rxjs';
+import { ExhibitorSandbox, type SandboxRequest } from '../../lib/testing/index.js';
+import { startRestHost, threeTenants, type RestHost } from './rest-host.js';
+
+const TENANTS = ['acme', 'globex', 'initech'] as const;
+type Key = (typeof TENANTS)[number];
+
+/** What of a recorded request says whose it is. */
+type Traced = Pick<SandboxRequest, 'operation' | 'tenantId' | 'tokenClaims' | 'clientId' | 'eventId'>;
+
+/** Each tenant reads an event that only it has: the path tells who asked, whatever the headers say. */
+const eventOf = (key: Key) => `only-${key}`;
+
+function expectTenantsApart(requests: readonly Traced[], sandbox: ExhibitorSandbox): void {
+  for (const { operation, tenantId, tokenClaims, clientId, eventId } of requests) {
+    if (operation === 'token') continue;
+    const owner = sandbox.tenants.find(({ key }) => eventId === `only-${key}`);
+    expect({ eventId, tenantId, token: tokenClaims?.['client_id'], clientId }).toEqual({
+      eventId,
+      tenantId: owner?.tenantId,
+      token: owner?.clientId,
+      clientId: owner?.clientId,
+    });
+  }
+}
+
+let sandbox: ExhibitorSandbox;
+let host: RestHost;
+
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+  for (const key of TENANTS) {
+    const records = Array.from({ length: 120 }, (_, index) => ({
+      id: `${key}-${index}`,
+      contactEmails: [`person${index % 5}@example.com`],
+    }));
+    sandbox.setExhibitors(eventOf(key), records, key);
+  }
+  host = await startRestHost(threeTenants(sandbox));
+});
+afterAll(async () => {
+  await host.close();
+  await sandbox.stop();
+});
+
+/** Ids of all exhibitors that one of the calls gives. */
+async function call(number: number, key: Key): Promise<unknown[]> {
+  const view = number % 2 === 0 ? host.exhibitors : host.exhibitors.forTenant(key);
+  const options = number % 2 === 0 ? { tenant: key } : {};
+  const kinds = [
+    () => view.stream(eventOf(key), options).pipe(toArray()),
+    () =>
+      view.lookup(eventOf(key), `person${number % 5}@example.com`, { ...options, fresh: number % 7 === 0 }),
+    async () => (await lastValueFrom(view.list(eventOf(key), { ...options, page: 2 }))).data,
+    async () => (await lastValueFrom(view.snapshot(eventOf(key), options))).exhibitors,
+  ] as const;
+  const answer = kinds[number % kinds.length]?.() ?? [];
+  const records = 'subscribe' in answer ? await lastValueFrom(answer) : await answer;
+  return records.map(({ id }) => id);
+}
+
+describe('200 mixed calls at once over three tenants', () => {
+  it('never send the token or the id of another tenant, and never give its exhibitors', async () => {
+    const answers = Array.from({ length: 200 }, async (_, number) => {
+      const key = TENANTS[number % TENANTS.length] ?? 'acme';
+      // Tokens are revoked in between, so that renewals mix too.
+      if (number % 50 === 49) sandbox.revokeTokens();
+      return { key, ids: await call(number, key) };
+    });
+    for (const { key, ids } of await Promise.all(answers)) {
+      expect(ids.length).toBeGreaterThan(0);
+      expect(ids.filter((id) => !String(id).startsWith(`${key}-`))).toEqual([]);
+    }
+    const { requests } = sandbox;
+    expect(new Set(requests.map(({ tenantKey }) => tenantKey))).toEqual(new Set(TENANTS));
+    expect(requests.length).toBeGreaterThan(200);
+    expectTenantsApart(requests, sandbox);
+  });
+
+  it('would be found out by one request with the id or the token of another', () => {
+    const good = sandbox.requests.find(
+      ({ operation, tenantKey }) => operation === 'list' && tenantKey === 'acme',
+    );
+    const other = sandbox.requests.find(
+      ({ operation, tenantKey }) => operation === 'list' && tenantKey === 'globex',
+    );
+    if (good === undefined || other === undefined) throw new Error('both tenants have listed');
+    expectTenantsApart([good, other], sandbox);
+    const swaps: Traced[] = [
+      { ...good, tenantId: other.tenantId },
+      { ...good, tokenClaims: other.tokenClaims, clientId: other.clientId },
+      { ...good, tenantId: other.tenantId, tokenClaims: other.tokenClaims, clientId: other.clientId },
+      { ...good, tokenClaims: undefined, clientId: undefined },
+    ];
+    for (const swapped of swaps) {
+      expect(() => expectTenantsApart([good, swapped], sandbox)).toThrow(/tenantId|token/);
+    }
+  });
+});
