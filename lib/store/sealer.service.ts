@@ -2,6 +2,7 @@ import { createHash, hkdfSync } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { compactDecrypt, CompactEncrypt, decodeProtectedHeader } from 'jose';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { Clock } from '../transport/clock.js';
 
 /** What a sealed value is for. Each purpose has its own key, so that one value never passes for another. */
 export type SealPurpose = 'login' | 'identity' | 'store';
@@ -23,7 +24,10 @@ export class Sealer {
   readonly #secrets: readonly string[];
   readonly #keys = new Map<SealPurpose, readonly SealingKey[]>();
 
-  constructor(@Inject(CHECKED_OPTIONS) { settings }: CheckedOptions) {
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {
     this.#secrets = settings.secrets;
   }
 
@@ -31,7 +35,7 @@ export class Sealer {
   async seal(purpose: SealPurpose, value: unknown, ttl: number): Promise<string> {
     const [first] = this.#keysFor(purpose);
     if (first === undefined) throw new Error('nothing can be sealed without the option secrets');
-    const envelope: Envelope = { until: Date.now() + ttl, value };
+    const envelope: Envelope = { until: this.clock.wall() + ttl, value };
     return new CompactEncrypt(new TextEncoder().encode(JSON.stringify(envelope)))
       .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid: first.id })
       .encrypt(first.key);
@@ -48,7 +52,7 @@ export class Sealer {
         contentEncryptionAlgorithms: ['A256GCM'],
       });
       const envelope: unknown = JSON.parse(new TextDecoder().decode(plaintext));
-      return isEnvelope(envelope) && envelope.until > Date.now() ? envelope.value : undefined;
+      return isEnvelope(envelope) && envelope.until > this.clock.wall() ? envelope.value : undefined;
     } catch {
       return undefined;
     }

@@ -2,22 +2,32 @@ import { createHash } from 'node:crypto';
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SharedStore } from '../options/shared-store.interface.js';
+import { inTime } from '../tenants/in-time.js';
+import { Clock } from '../transport/clock.js';
 import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';
 
+/** A store that takes longer, in ms, counts as down: what it holds is a help, never worth a caller's deadline. */
+const MAX_WAIT = 1_000;
+
+/** One warning in so many ms: every request of a busy host would write its own. */
+const WARN_EVERY = 10_000;
+
 /**
  * The host's {@link SharedStore}, sealed. Keys are digests: they may be made of an e-mail address. A store that is
- * down is a miss and a warning, never the failure of a call.
+ * down, or silent for a second, is a miss and a warning, never the failure of a call.
  */
 @Injectable()
 export class SharedValues {
   readonly #store: SharedStore | undefined;
   readonly #logger = new Logger('nestjs-exhibitor');
+  #warnedAt = Number.NEGATIVE_INFINITY;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Sealer) private readonly sealer: Sealer,
+    @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#store = settings.store;
   }
@@ -50,14 +60,23 @@ export class SharedValues {
   }
 
   async #attempt<R>(work: (store: SharedStore) => Promise<R>): Promise<R | undefined> {
-    if (this.#store === undefined) return undefined;
+    const store = this.#store;
+    if (store === undefined) return undefined;
     try {
-      return await work(this.#store);
+      return await inTime(MAX_WAIT, () => work(store));
     } catch (error) {
-      const why = error instanceof Error ? error.name : 'unknown error';
-      this.#logger.warn(`the shared store does not answer (${why}); going on without it`);
+      this.#warn(error);
       return undefined;
     }
+  }
+
+  #warn(error: unknown): void {
+    const now = this.clock.now();
+    if (now - this.#warnedAt < WARN_EVERY) return;
+    this.#warnedAt = now;
+    // Its message may show the address of the store, and that its password.
+    const why = error instanceof Error ? error.name : 'unknown error';
+    this.#logger.warn(`the shared store does not answer (${why}); going on without it`);
   }
 }
 

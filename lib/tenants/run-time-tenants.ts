@@ -5,6 +5,7 @@ import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
 import { checkTenant } from '../options/check-tenant.js';
 import type { TenantSettings } from '../options/tenant-settings.js';
 import type { TenantSource } from '../options/tenant-source.interface.js';
+import { inTime, LateAnswerError } from './in-time.js';
 import { withRequireIss } from './mix-up.js';
 import { Tenant, type RegistrySettings } from './tenant.js';
 
@@ -38,35 +39,50 @@ export class RunTimeTenants {
   }
 
   #ask(key: string): Promise<Tenant | undefined> {
-    const asked = this.#read(key).finally(() => {
-      if (this.#asked.get(key) === asked) this.#asked.delete(key);
-    });
+    const asked = this.#read(key)
+      .then((tenant) => {
+        // What was forgotten meanwhile is not kept: it may be older than the reason to forget it.
+        if (this.#asked.get(key) === asked) this.#keep(key, tenant);
+        return tenant;
+      })
+      .finally(() => {
+        if (this.#asked.get(key) === asked) this.#asked.delete(key);
+      });
     this.#asked.set(key, asked);
     return asked;
   }
 
+  #keep(key: string, tenant: Tenant | undefined): void {
+    if (tenant !== undefined) {
+      this.#known.set(key, tenant);
+      return;
+    }
+    this.#known.delete(key);
+    this.#unknown.set(key, true);
+  }
+
   async #read(key: string): Promise<Tenant | undefined> {
     const options = await this.#findInSource(key);
-    if (options === undefined) {
-      this.#known.delete(key);
-      this.#unknown.set(key, true);
-      return undefined;
-    }
+    if (options === undefined) return undefined;
     const { settings, problems } = checkTenant(options, `tenants.${key}`, this.settings);
     if (settings === undefined || problems.length > 0) throw new ConfigurationError(problems, key);
     const before = this.#known.get(key);
     const complete = withRequireIss(settings, true);
     const anchor = before !== undefined && isSame(before.settings, complete) ? before.anchor : undefined;
-    const tenant = new Tenant(key, complete, this.settings.http, anchor);
-    this.#known.set(key, tenant);
-    return tenant;
+    return new Tenant(key, complete, this.settings.http, anchor);
   }
 
   async #findInSource(key: string): Promise<unknown> {
     try {
-      return await this.source.find(key);
+      // Guards and logins wait for it without a deadline of their own.
+      return await inTime(this.settings.http.deadline, () => this.source.find(key));
     } catch (error) {
       if (isExhibitorError(error)) throw error;
+      if (error instanceof LateAnswerError) {
+        throw new ExhibitorError('deadline_exceeded', 'the tenant source did not answer in time', {
+          tenant: key,
+        });
+      }
       throw new ExhibitorError('service_unavailable', 'the tenant source failed', {
         tenant: key,
         cause: error,

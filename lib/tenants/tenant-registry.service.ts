@@ -37,7 +37,7 @@ export class TenantRegistry {
    * The tenant of this key.
    *
    * @throws {ExhibitorError} `unknown_tenant`; `configuration_invalid` where a source found one with wrong options;
-   * `service_unavailable` where the source failed, with its error as `cause`
+   * `service_unavailable` where the source failed, with its error as `cause`; `deadline_exceeded` where it was silent
    */
   async get(key: string): Promise<Tenant> {
     const tenant = this.#fixed.get(key) ?? (await this.#found?.find(key));
