@@ -72,12 +72,11 @@ export class CallbackService {
   /** OIDC Core §3.3.2.9 to §3.3.2.11. The front-channel access token is checked and dropped. */
   async #frontChannel({
     tenant,
-    login,
     pending,
     parameters,
     deadline,
   }: Callback): Promise<VerifiedToken | undefined> {
-    if (!isHybrid(login)) return undefined;
+    if (!isHybrid(pending)) return undefined;
     const { idToken, code, accessToken } = parameters;
     const token = await this.validator.validateIdToken(tenant, idToken ?? '', pending.nonce, deadline);
     const { c_hash: codeHash, at_hash: tokenHash } = token.payload;
@@ -114,9 +113,9 @@ export class CallbackService {
 }
 
 /** RFC 9207 §2.4; a hybrid reply is bound by its front-channel ID token instead. */
-function checkIssuer({ tenant, login, parameters }: Callback): void {
+function checkIssuer({ tenant, login, pending, parameters }: Callback): void {
   const { iss } = parameters;
-  if (iss === undefined ? login.requireIss === true && !isHybrid(login) : iss !== login.issuer)
+  if (iss === undefined ? login.requireIss === true && !isHybrid(pending) : iss !== login.issuer)
     refuse(tenant, 'issuer');
 }
 
