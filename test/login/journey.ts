@@ -1,0 +1,141 @@
+import { expect } from '@jest/globals';
+import type { ExhibitorIdentity } from '../../lib/index.js';
+import { Clock } from '../../lib/transport/clock.js';
+import type { HostileProvider } from '../support/hostile-provider.js';
+import type { Script } from '../support/hostile-provider-script.js';
+import type { Host } from '../support/host.js';
+import { formFields, Visitor, type Reply } from '../support/visitor.js';
+
+/** What the provider sends a browser back with. */
+export interface Arrival {
+  method: 'GET' | 'POST';
+  /** Address without its parameters. */
+  callback: string;
+  parameters: URLSearchParams;
+}
+
+/** A page where a login starts. */
+export type Start = Pick<Host, 'url'> & Partial<Host>;
+
+/** Goes to the provider and has what it answers, but does not bring it to the host yet. */
+export async function toProvider(visitor: Visitor, { url }: Start, query = ''): Promise<Arrival> {
+  const started = await visitor.visit(`${url}/auth/login${query}`);
+  if (started.location === undefined)
+    throw new Error(`the login answered ${started.status}: ${started.text}`);
+  const answered = await visitor.visit(started.location);
+  if (answered.location !== undefined) {
+    const target = new URL(answered.location);
+    return {
+      method: 'GET',
+      callback: `${target.origin}${target.pathname}`,
+      parameters: target.searchParams,
+    };
+  }
+  const { action, fields } = formFields(answered.text);
+  return { method: 'POST', callback: action, parameters: new URLSearchParams(fields) };
+}
+
+/** Brings the provider's answer to the host. */
+export function toHost(visitor: Visitor, { method, callback, parameters }: Arrival): Promise<Reply> {
+  return method === 'POST'
+    ? visitor.visit(callback, { form: parameters })
+    : visitor.visit(`${callback}?${parameters}`);
+}
+
+/** A whole login. */
+export async function logIn(visitor: Visitor, host: Start, query?: string): Promise<Reply> {
+  return toHost(visitor, await toProvider(visitor, host, query));
+}
+
+/** The same browser as it is now; what it does from here on does not change the other. */
+export function copyOf(visitor: Visitor, host: Start, origins?: Record<string, string>): Visitor {
+  const copy = new Visitor(origins);
+  const { hostname } = new URL(host.url);
+  for (const [name, value] of visitor.cookies(hostname)) copy.cookies(hostname).set(name, value);
+  return copy;
+}
+
+/** Who the host takes a visitor for. */
+export async function identityOf(visitor: Visitor, { url }: Start): Promise<ExhibitorIdentity | undefined> {
+  const reply = await visitor.visit(`${url}/me`);
+  if (reply.status === 401) return undefined;
+  expect(reply.status).toBe(200);
+  return (JSON.parse(reply.text) as { identity: ExhibitorIdentity }).identity;
+}
+
+/** Names of the cookies of pending logins. */
+export function pendingLogins(visitor: Visitor, { url }: Start): string[] {
+  return [...visitor.cookies(new URL(url).hostname).keys()].filter((name) =>
+    name.includes('exhibitor-login-'),
+  );
+}
+
+/** The body of a refusal. */
+export function refusalOf(reason: string): object {
+  return expect.objectContaining({
+    statusCode: 401,
+    error: 'Unauthorized',
+    code: 'login_failed',
+    reason,
+  }) as object;
+}
+
+/** The reply refuses the login, and says no more than that. */
+export function expectRefusal(reply: Reply, reason: string): void {
+  expect([reply.status, JSON.parse(reply.text)]).toEqual([401, refusalOf(reason)]);
+  expect(reply.headers.get('cache-control')).toBe('no-store');
+  expect(reply.headers.get('referrer-policy')).toBe('no-referrer');
+  expect(reply.setCookies.filter((cookie) => cookie.includes('exhibitor-identity='))).toEqual([]);
+}
+
+/** A login goes through, and somebody is logged in afterwards. */
+export async function expectAccepted(host: Start, query?: string): Promise<Visitor> {
+  const visitor = new Visitor();
+  const reply = await logIn(visitor, host, query);
+  expect([reply.status, reply.location]).toEqual([303, `${host.url}/`]);
+  expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat', email: 'pat@example.com' });
+  expect(pendingLogins(visitor, host)).toEqual([]);
+  return visitor;
+}
+
+/**
+ * The unchanged login is accepted; changed by the script it is refused for this reason, nobody is logged in by it,
+ * its pending login is spent, and the host goes on.
+ */
+export async function expectOnlyChangeRefused(
+  host: Start,
+  provider: HostileProvider,
+  script: Script,
+  reason: string,
+  honest: Script = {},
+): Promise<void> {
+  provider.script = honest;
+  await expectAccepted(host);
+
+  const visitor = new Visitor();
+  provider.script = { ...honest, ...script };
+  const arrival = await toProvider(visitor, host);
+  const before = copyOf(visitor, host);
+  const refused = await toHost(visitor, arrival);
+  provider.script = honest;
+  expectRefusal(refused, reason);
+  expect(await identityOf(visitor, host)).toBeUndefined();
+  expect(pendingLogins(visitor, host)).toEqual([]);
+
+  // Also for a browser that kept the cookie: the state is spent, not only the cookie taken back.
+  expectRefusal(await toHost(before, arrival), 'state');
+  expect(await identityOf(before, host)).toBeUndefined();
+}
+
+/** Lets the host believe that time has passed: on both its clocks, or on one of them. */
+export function leap(
+  { app }: Pick<Host, 'app'>,
+  ms: number,
+  which: readonly ('now' | 'wall')[] = ['now', 'wall'],
+): void {
+  const clock = app.get(Clock, { strict: false });
+  for (const name of which) {
+    const before = clock[name].bind(clock);
+    clock[name] = () => before() + ms;
+  }
+}

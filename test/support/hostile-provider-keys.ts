@@ -1,0 +1,73 @@
+import { createHmac, generateKeyPairSync, randomUUID, type KeyObject } from 'node:crypto';
+import { CompactSign, type CompactJWSHeaderParameters, type JWK } from 'jose';
+
+/** A key a provider signs with. */
+export interface SigningKey {
+  kid: string;
+  alg: string;
+  privateKey: KeyObject;
+  publicKey: KeyObject;
+  /** Public half, as a JWKS holds it. */
+  jwk: JWK;
+  /** Public half as SPKI. */
+  pem: string;
+}
+
+/** A new key for an algorithm of RFC 7518. */
+export function signingKey(alg: 'RS256' | 'PS256' | 'ES256' | 'ES384' | 'RS384' | 'RS512'): SigningKey {
+  const curve = alg === 'ES384' ? 'P-384' : 'P-256';
+  const { privateKey, publicKey } = alg.startsWith('ES')
+    ? generateKeyPairSync('ec', { namedCurve: curve })
+    : generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const kid = randomUUID();
+  return {
+    kid,
+    alg,
+    privateKey,
+    publicKey,
+    jwk: { ...(publicKey.export({ format: 'jwk' }) as JWK), kid, alg, use: 'sig' },
+    pem: publicKey.export({ format: 'pem', type: 'spki' }).toString(),
+  };
+}
+
+const rsa = signingKey('RS256');
+
+/** Keys of the hostile provider and of an attacker; made once, since RSA keys take long. */
+export const KEYS = {
+  rs256: rsa,
+  ps256: {
+    ...rsa,
+    kid: `${rsa.kid}-ps`,
+    alg: 'PS256',
+    jwk: { ...rsa.jwk, kid: `${rsa.kid}-ps`, alg: 'PS256' },
+  },
+  es256: signingKey('ES256'),
+  attacker: signingKey('RS256'),
+  attackerEs: signingKey('ES256'),
+} satisfies Record<string, SigningKey>;
+
+const base64url = (value: string | Uint8Array): string => Buffer.from(value).toString('base64url');
+
+/** A JWS of whatever payload. */
+export function sign(
+  payload: string,
+  { privateKey, kid, alg }: Pick<SigningKey, 'privateKey' | 'kid' | 'alg'>,
+  header: Partial<CompactJWSHeaderParameters> = {},
+): Promise<string> {
+  const complete = { alg, kid, typ: 'JWT', ...header };
+  const kept = Object.fromEntries(Object.entries(complete).filter(([, value]) => value !== undefined));
+  return new CompactSign(new TextEncoder().encode(payload))
+    .setProtectedHeader(kept as CompactJWSHeaderParameters)
+    .sign(privateKey);
+}
+
+/** A token that claims to need no signature. */
+export function unsigned(payload: string): string {
+  return `${base64url(JSON.stringify({ alg: 'none' }))}.${base64url(payload)}.`;
+}
+
+/** A token signed by HMAC: with the public key, as the confusion attack does, or with any other secret. */
+export function hmacSigned(payload: string, secret: string, kid?: string): string {
+  const input = `${base64url(JSON.stringify({ alg: 'HS256', kid }))}.${base64url(payload)}`;
+  return `${input}.${createHmac('sha256', secret).update(input).digest('base64url')}`;
+}
