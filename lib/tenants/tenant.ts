@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
@@ -80,6 +81,12 @@ export class Tenant {
   /** @internal */
   get settings(): TenantSettings {
     return this.#settings;
+  }
+
+  /** `inspect` with `showHidden` and `getters` would otherwise run the getters above. */
+  [inspect.custom](): object {
+    const { key, tenantId, baseUrl, authUrl } = this;
+    return { key, tenantId, baseUrl, authUrl };
   }
 }
 
