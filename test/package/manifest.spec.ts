@@ -1,0 +1,84 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { builtinModules } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { manifest, pack, ROOT, type PackedFile } from './tarball.js';
+
+describe('the package', () => {
+  let folder: string;
+  let files: PackedFile[];
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
+    ({ files } = await pack(folder));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it('holds the build and the documents, and nothing else', () => {
+    const foreign = files
+      .map(({ path }) => path)
+      .filter((path) => !/^dist\/.+\.(js|d\.ts)$/.test(path))
+      .filter(
+        (path) => !['package.json', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'].includes(path),
+      );
+    expect(foreign).toEqual([]);
+    expect(files.map(({ path }) => path)).toEqual(
+      expect.arrayContaining([
+        'dist/index.js',
+        'dist/index.d.ts',
+        'dist/testing/index.js',
+        'LICENSE',
+        'README.md',
+      ]),
+    );
+  });
+
+  it('declares everything it imports', () => {
+    const declared = new Set([
+      ...Object.keys(manifest.dependencies),
+      ...Object.keys(manifest.peerDependencies),
+    ]);
+    const undeclared = importsOfBuild().filter(
+      (name) => !declared.has(name) && !name.startsWith('node:') && !builtinModules.includes(name),
+    );
+    expect(undeclared).toEqual([]);
+  });
+
+  it('imports everything it declares', () => {
+    const imported = new Set(importsOfBuild());
+    // Nest's decorators need it at run time, though no file of ours names it.
+    const unused = [...Object.keys(manifest.dependencies), ...Object.keys(manifest.peerDependencies)].filter(
+      (name) => !imported.has(name) && name !== 'reflect-metadata',
+    );
+    expect(unused).toEqual([]);
+  });
+
+  it('has no top-level await, so that CommonJS hosts can require it', () => {
+    const waiting = buildFiles().filter((file) => /^(const .*= )?await /m.test(readFileSync(file, 'utf8')));
+    expect(waiting).toEqual([]);
+  });
+});
+
+function buildFiles(): string[] {
+  return readdirSync(join(ROOT, 'dist'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(js|d\.ts)$/.test(name))
+    .map((name) => join(ROOT, 'dist', name));
+}
+
+/** Names of the packages that the build imports, types included. */
+function importsOfBuild(): string[] {
+  const specifiers = buildFiles().flatMap((file) =>
+    [...readFileSync(file, 'utf8').matchAll(/(?:from|import|import\(|require\()\s*['"]([^'"\n]+)['"]/g)].map(
+      ([, name = '']) => name,
+    ),
+  );
+  const packages = specifiers
+    .filter((name) => !name.startsWith('.') && !name.startsWith('nestjs-exhibitor'))
+    .map((name) =>
+      name
+        .split('/')
+        .slice(0, name.startsWith('@') ? 2 : 1)
+        .join('/'),
+    );
+  return [...new Set(packages)];
+}

@@ -1,0 +1,85 @@
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+export const ROOT = join(import.meta.dirname, '../..');
+
+interface Manifest {
+  version: string;
+  dependencies: Record<string, string>;
+  devDependencies: Record<string, string>;
+  peerDependencies: Record<string, string>;
+}
+
+export const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
+
+/** A file of the tarball. */
+export interface PackedFile {
+  path: string;
+}
+
+/** Packs the project as for publishing. */
+export async function pack(folder: string): Promise<{ tarball: string; files: PackedFile[] }> {
+  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: ROOT });
+  // The build that `prepack` runs may print before the JSON.
+  const report: unknown = JSON.parse(stdout.slice(stdout.search(/[[{]\s*["{]/)));
+  const [packed] = Object.values(report as Record<string, { filename: string; files: PackedFile[] }>);
+  if (packed === undefined) throw new Error(`npm pack said: ${stdout}`);
+  return { tarball: join(folder, packed.filename), files: packed.files };
+}
+
+/** A folder outside the repository. */
+export class Outside {
+  readonly folder = mkdtempSync(join(tmpdir(), 'exhibitor-host-'));
+
+  /** Copies a folder of the repository here. */
+  copy(from: string): void {
+    cpSync(from, this.folder, { recursive: true });
+  }
+
+  write(name: string, content: string | object): void {
+    const text = typeof content === 'string' ? content : JSON.stringify(content, null, 2);
+    writeFileSync(join(this.folder, name), text);
+  }
+
+  async run(command: string, args: string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
+    try {
+      // What Jest sets for its own process must not reach another's.
+      const { NODE_OPTIONS: _options, NODE_ENV: _env, JEST_WORKER_ID: _worker, ...inherited } = process.env;
+      const { stdout, stderr } = await run(command, args, {
+        cwd: this.folder,
+        env: { ...inherited, ...env },
+        maxBuffer: 1e8,
+      });
+      return stdout + stderr;
+    } catch (error) {
+      const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+      throw new Error(`${command} ${args.join(' ')} failed:\n${stdout}\n${stderr}`);
+    }
+  }
+
+  install(...packages: string[]): Promise<string> {
+    return this.run('npm', ['install', '--no-audit', '--no-fund', '--loglevel', 'error', ...packages]);
+  }
+
+  start(script: string, env: NodeJS.ProcessEnv): ChildProcess {
+    return spawn(process.execPath, [script], {
+      cwd: this.folder,
+      env: { PATH: process.env['PATH'], ...env },
+      stdio: 'pipe',
+    });
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** `name@version` of the development dependencies, as the repository has them. */
+export function versions(...names: string[]): string[] {
+  return names.map((name) => `${name}@${manifest.devDependencies[name] ?? manifest.peerDependencies[name]}`);
+}

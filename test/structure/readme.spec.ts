@@ -1,0 +1,69 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import ts from 'typescript';
+import { HTTP_STATUS_BY_CODE } from '../../lib/index.js';
+import { exhibitorSchema } from '../../lib/options/exhibitor-settings.js';
+import { httpSchema, loginSchema, tenantSchema } from '../../lib/options/tenant-settings.js';
+import { README, readmeHost, readmeSnippets, ROOT } from './readme.js';
+
+describe('the README', () => {
+  let folder: string;
+  beforeAll(() => {
+    folder = mkdtempSync(join(ROOT, 'test', '.readme-'));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  /** Compiles files with the project's own settings; answers the errors. */
+  function compile(files: readonly string[]): string[] {
+    const config = ts.getParsedCommandLineOfConfigFile(
+      join(ROOT, 'tsconfig.json'),
+      {},
+      {
+        ...ts.sys,
+        onUnRecoverableConfigFileDiagnostic: () => undefined,
+      },
+    );
+    const program = ts.createProgram(files, { ...config?.options, noUnusedLocals: false });
+    return ts
+      .getPreEmitDiagnostics(program)
+      .map(
+        ({ file, messageText }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`,
+      );
+  }
+
+  it('has snippets that compile', () => {
+    const files = readmeSnippets().map((code, index) => {
+      const file = join(folder, `snippet-${index}.ts`);
+      writeFileSync(file, code);
+      return file;
+    });
+    expect(files.length).toBeGreaterThanOrEqual(6);
+    expect(compile(files)).toEqual([]);
+    const broken = join(folder, 'broken.ts');
+    writeFileSync(broken, "import { NoSuchThing } from 'nestjs-exhibitor';\nconsole.log(NoSuchThing);\n");
+    expect(compile([broken])).toHaveLength(1);
+  }, 120_000);
+
+  it('has a complete host of about 40 lines', () => {
+    const lines = readmeHost()
+      .split('\n')
+      .filter((line) => line.trim() !== '');
+    expect(lines.length).toBeLessThanOrEqual(50);
+  });
+
+  it('names every error code with its status', () => {
+    const documented = [...README.matchAll(/^\| `([a-z_]+)` \|.*\| (\d{3}) \|$/gm)].map(
+      ([, code, status]) => [code, Number(status)],
+    );
+    expect(Object.fromEntries(documented)).toEqual(HTTP_STATUS_BY_CODE);
+  });
+
+  it('names every option', () => {
+    const options = [exhibitorSchema, httpSchema, tenantSchema, loginSchema].flatMap(({ entries }) =>
+      Object.keys(entries),
+    );
+    const missing = options.filter((name) => !new RegExp(`^\\|.*\`(${name})[\`(]`, 'm').test(README));
+    expect(missing).toEqual([]);
+  });
+});

@@ -1,0 +1,27 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Root of the repository. */
+export const ROOT = join(import.meta.dirname, '../..');
+
+const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+
+/** The TypeScript snippets of the README. */
+export function readmeSnippets(): string[] {
+  return [...README.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = '']) => code);
+}
+
+/** The complete host of the README. */
+export function readmeHost(): string {
+  const code = /<!-- host -->\s*<!-- prettier-ignore -->\s*```ts\n([\s\S]*?)```/.exec(README)?.[1];
+  if (code === undefined) throw new Error('the README has no host');
+  return code;
+}
+
+/** The Jest settings the README gives to CommonJS hosts. */
+export function readmeJest(): object {
+  const json = /```json\n([\s\S]*?)```/.exec(README)?.[1] ?? '{}';
+  return (JSON.parse(json) as { jest: object }).jest;
+}
+
+export { README };
