@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import fastifyCookie from '@fastify/cookie';
 import { Authenticator } from '@fastify/passport';
 import fastifySession from '@fastify/session';
-import { Module, type INestApplication, type Type } from '@nestjs/common';
+import { Module, type INestApplication, type Provider, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
@@ -33,6 +33,8 @@ export const COOKIE_SECRET = 'a cookie secret of the tests, 32+ characters';
 export interface HostOptions {
   kind?: HostKind;
   controllers?: Type[];
+  /** Of the host's module, beside the imported one. */
+  providers?: Provider[];
   /** Options of the module; given the address of this host. */
   options: (callback: string, url: string) => ExhibitorModuleOptions;
 }
@@ -41,6 +43,7 @@ export interface HostOptions {
 export async function startHost({
   kind = 'express',
   controllers = [BoothController],
+  providers = [],
   options,
 }: HostOptions): Promise<Host> {
   const port = await freePort();
@@ -48,15 +51,20 @@ export async function startHost({
   const callback = `${url}/auth/callback`;
   const mode = kind.includes('session') ? { session: 'host' as const } : {};
 
-  @Module({ imports: [ExhibitorModule.forRoot({ ...mode, ...options(callback, url) })], controllers })
+  @Module({
+    imports: [ExhibitorModule.forRoot({ ...mode, ...options(callback, url) })],
+    controllers,
+    providers,
+  })
   class AppModule {}
 
-  const app = await create(kind, AppModule);
+  const app = await createApp(kind, AppModule);
   await app.listen(port, '127.0.0.1');
   return { app, url, callback, close: () => app.close() };
 }
 
-async function create(kind: HostKind, module: Type): Promise<INestApplication> {
+/** A Nest application of this kind, not listening yet. */
+export async function createApp(kind: HostKind, module: Type): Promise<INestApplication> {
   const quiet = { logger: ['fatal'] as ['fatal'], forceCloseConnections: true };
   if (kind.startsWith('express')) {
     const app = await NestFactory.create<NestExpressApplication>(module, new ExpressAdapter(), quiet);
