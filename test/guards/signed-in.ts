@@ -1,0 +1,24 @@
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { Visitor, type Reply } from '../support/visitor.js';
+
+/** A browser in which a person is logged in at a host with the routes of `BoothController`. */
+export async function signIn(
+  sandbox: ExhibitorSandbox,
+  host: { url: string },
+  person = 'sam.several',
+  query: Record<string, string> = {},
+): Promise<Visitor> {
+  const visitor = new Visitor();
+  sandbox.signInAs(person);
+  const done = await visitor.follow(
+    `${host.url}/auth/login?${new URLSearchParams({ returnTo: '/landed', ...query }).toString()}`,
+    ({ pathname }) => pathname === '/landed',
+  );
+  if (done.status !== 303) throw new Error(`the login ended with ${done.status}: ${done.text}`);
+  return visitor;
+}
+
+/** The JSON of a reply. */
+export function bodyOf<T = Record<string, unknown>>(reply: Reply): T {
+  return JSON.parse(reply.text) as T;
+}
