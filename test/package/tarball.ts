@@ -58,7 +58,7 @@ export class Outside {
       return stdout + stderr;
     } catch (error) {
       const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
-      throw new Error(`${command} ${args.join(' ')} failed:\n${stdout}\n${stderr}`);
+      throw new Error(`${command} ${args.join(' ')} failed:\n${stdout}\n${stderr}`, { cause: error });
     }
   }
 
