@@ -1,0 +1,208 @@
+import { expect } from '@jest/globals';
+import { KEYS, signingKey } from '../support/hostile-provider-keys.js';
+import { changes, type Claims, type Script } from '../support/hostile-provider-script.js';
+import {
+  CLIENT_ID,
+  CLIENT_SECRET,
+  type HostileProvider,
+  type LoginOverrides,
+} from '../support/hostile-provider.js';
+import type { Host } from '../support/host.js';
+import type { Flow } from './flows.js';
+import { Visitor } from '../support/visitor.js';
+import { expectAccepted, leap, toHost, toProvider } from './journey.js';
+
+/** A login that must be accepted, and what else it shows. */
+export interface AcceptedCase {
+  id?: string;
+  what: string;
+  script?: Script;
+  login?: LoginOverrides | ((provider: HostileProvider) => LoginOverrides);
+  /** Runs instead of a plain login. */
+  run?: (host: Host, provider: HostileProvider) => Promise<void>;
+  /** Looks at what the provider saw of it. */
+  seen?: (provider: HostileProvider) => void;
+}
+
+const now = (): number => Math.floor(Date.now() / 1000);
+/** Changes every ID token of the flow. */
+const tokens = (edit: (claims: Claims) => void): Script => ({
+  frontToken: { claims: edit },
+  backToken: { claims: edit },
+});
+const jwksUrl = (provider: HostileProvider): LoginOverrides => ({ keys: `${provider.url}/connect/jwks` });
+
+const authentication: readonly AcceptedCase[] = [
+  {
+    what: 'client_secret_post, the default',
+    seen: (provider) => {
+      const { form, headers } = provider.last('/connect/token');
+      expect(form.get('client_id')).toBe(CLIENT_ID);
+      expect(form.get('client_secret')).toBe(CLIENT_SECRET);
+      expect(headers.authorization).toBeUndefined();
+    },
+  },
+  {
+    id: '-client-secret-basic',
+    what: 'client_secret_basic, form-encoded first',
+    login: { clientAuth: 'basic' },
+    seen: (provider) => {
+      const { form, headers } = provider.last('/connect/token');
+      const [id = '', secret = ''] = Buffer.from(String(headers.authorization).slice(6), 'base64')
+        .toString()
+        .split(':')
+        .map((half) => new URLSearchParams(`x=${half}`).get('x') ?? '');
+      expect([id, secret]).toEqual([CLIENT_ID, CLIENT_SECRET]);
+      expect([form.has('client_id'), form.has('client_secret')]).toEqual([false, false]);
+    },
+  },
+  {
+    what: 'a public client with PKCE, which sends no secret at all',
+    login: { clientSecret: undefined },
+    seen: (provider) => {
+      const { form, headers } = provider.last('/connect/token');
+      expect(form.get('client_id')).toBe(CLIENT_ID);
+      expect(form.has('client_secret')).toBe(false);
+      expect(headers.authorization).toBeUndefined();
+      expect(form.get('code_verifier')).toMatch(/^[\w-]{43}$/);
+    },
+  },
+];
+
+const claims: readonly AcceptedCase[] = [
+  {
+    what: 'the audience as a list that holds the client id',
+    script: tokens((all) => void (all['aud'] = [all['aud']])),
+  },
+  {
+    what: 'further audiences and azp of this client',
+    script: tokens((all) => void Object.assign(all, { aud: [all['aud'], 'other-web'], azp: all['aud'] })),
+  },
+  { what: 'expired within the tolerance', script: tokens((all) => void (all['exp'] = now() - 15)) },
+  {
+    what: 'issued in the future within the tolerance',
+    script: tokens((all) => void (all['iat'] = now() + 15)),
+  },
+  {
+    what: 'an authentication recent enough for maxAge',
+    login: { maxAge: 60 },
+    script: tokens((all) => void (all['auth_time'] = now() - 50)),
+    seen: (provider) => expect(provider.last('/connect/authorize').query.get('max_age')).toBe('60'),
+  },
+  {
+    what: 'no at_hash in the ID token for the code, where it is optional',
+    script: { backToken: { claims: (all) => void delete all['at_hash'] } },
+  },
+];
+
+const userinfo: readonly AcceptedCase[] = [
+  {
+    id: '-scope-userinfo-claims',
+    what: 'the e-mail address only in userinfo',
+    script: { email: 'userinfo' },
+    seen: (provider) => expect(provider.last('/connect/authorize').query.get('scope')).toBe('openid profile'),
+  },
+  {
+    id: '-userinfo-bearer-header',
+    what: 'userinfo asked with the access token in the header alone',
+    script: { email: 'userinfo' },
+    seen: (provider) => {
+      const { headers, query, form } = provider.last('/connect/userinfo');
+      expect(headers.authorization).toMatch(/^Bearer \S+$/);
+      expect([...query, ...form]).toEqual([]);
+    },
+  },
+];
+
+const keys: readonly AcceptedCase[] = [
+  { id: '-idtoken-sig-rs256', what: 'RS256', script: {} },
+  { what: 'PS256', script: { frontToken: { key: KEYS.ps256 }, backToken: { key: KEYS.ps256 } } },
+  { what: 'ES256', script: { frontToken: { key: KEYS.es256 }, backToken: { key: KEYS.es256 } } },
+  {
+    id: '-kid-absent-single-jwks',
+    what: 'no kid, one key',
+    login: { keys: { keys: [KEYS.rs256.jwk] } },
+    script: { frontToken: { header: { kid: undefined } }, backToken: { header: { kid: undefined } } },
+  },
+  {
+    what: 'unknown and unreadable keys beside the good one',
+    login: {
+      keys: {
+        keys: [{ kty: 'LMS' }, { kty: 'RSA', n: '?', e: '?' }, { kty: 'EC', crv: 'P-0' }, KEYS.rs256.jwk],
+      },
+    },
+  },
+  {
+    what: 'unknown and unreadable keys behind a JWKS URL',
+    login: jwksUrl,
+    script: {
+      keys: changes({ keys: [null, 7, {}, { kty: 'LMS' }, { kty: 'RSA', n: '?' }, KEYS.rs256.jwk] }),
+    },
+  },
+  { id: '-signing-key-rotation', what: 'a new key behind a JWKS URL', login: jwksUrl, run: rotate },
+  {
+    id: '-signing-key-rotation-just-before-signing',
+    what: 'a new key while a login is under way',
+    login: jwksUrl,
+    run: rotateUnderWay,
+  },
+];
+
+async function rotate(host: Host, provider: HostileProvider): Promise<void> {
+  await expectAccepted(host);
+  await withNextKey(host, provider, () => expectAccepted(host));
+}
+
+async function rotateUnderWay(host: Host, provider: HostileProvider): Promise<void> {
+  await expectAccepted(host);
+  const visitor = new Visitor();
+  const arrival = await toProvider(visitor, host);
+  await withNextKey(host, provider, async () => {
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+  });
+}
+
+/** Another key is published and signs, half a minute after keys were fetched last. */
+async function withNextKey(
+  host: Host,
+  provider: HostileProvider,
+  login: () => Promise<unknown>,
+): Promise<void> {
+  const before = { jwks: provider.jwks, key: provider.key };
+  const next = signingKey('RS256');
+  provider.jwks = { keys: [next.jwk, ...before.jwks.keys] };
+  provider.key = next;
+  leap(host, 30_001, ['now']);
+  const fetched = provider.count('/connect/jwks');
+  await login();
+  expect(provider.count('/connect/jwks')).toBe(fetched + 1);
+  Object.assign(provider, before);
+}
+
+/** Cases every flow accepts. */
+export function acceptedCasesIn(flow: Flow): AcceptedCase[] {
+  return [
+    { id: '', what: `a complete ${flow} flow` },
+    {
+      id: '-nonce-unless-code-flow',
+      what: 'nonce, state and PKCE are always sent',
+      seen: (provider) => {
+        const { query } = provider.last('/connect/authorize');
+        for (const name of ['nonce', 'state', 'code_challenge'])
+          expect(query.get(name)).toMatch(/^[\w-]{43}$/);
+        expect(query.get('code_challenge_method')).toBe('S256');
+        expect(query.get('response_type')).toBe(flow);
+        expect(query.get('response_mode')).toBe(flow === 'code' ? null : 'form_post');
+        expect([...new Set(query.keys())]).toEqual([...query.keys()]);
+      },
+    },
+    ...['bearer', 'BEARER', 'bEARER'].map((type) => ({
+      what: `token_type ${type}`,
+      script: { token: changes({ token_type: type }) },
+    })),
+    ...authentication,
+    ...claims,
+    ...userinfo,
+    ...keys,
+  ];
+}
