@@ -31,10 +31,10 @@ export type {
   TokenMessage,
 } from './diagnostics/channels.js';
 
-export { Tenant } from './tenants/tenant.js';
+export type { Tenant } from './tenants/tenant.js';
 export { TenantRegistry } from './tenants/tenant-registry.service.js';
 export { TokenService } from './tokens/token.service.js';
-export type { AccessToken } from './tokens/access-token.interface.js';
+export type { AccessToken, GetTokenOptions, InvalidateOptions } from './tokens/access-token.interface.js';
 export { ExhibitorsService } from './exhibitors/exhibitors.service.js';
 export { compareExhibitors, type ExhibitorChanges } from './exhibitors/compare-exhibitors.js';
 export type {

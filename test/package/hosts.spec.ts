@@ -221,7 +221,6 @@ const PUBLIC_NAMES = [
   'HTTP_STATUS_BY_CODE',
   'LoginFailedError',
   'PaginationDriftError',
-  'Tenant',
   'TenantRegistry',
   'TokenRejectedError',
   'TokenService',
