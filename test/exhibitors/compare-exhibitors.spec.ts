@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { compareExhibitors } from '../../lib/exhibitors/compare-exhibitors.js';
 import { defaultExhibitorId, exhibitorIdOf } from '../../lib/exhibitors/exhibitor-id.js';
 

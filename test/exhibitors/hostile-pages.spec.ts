@@ -206,8 +206,7 @@ describe('a failure on the way', () => {
   });
 
   it('is told by a PaginationDriftError that says from where to resume', async () => {
-    const grown = () => wrapper(3, 50, 201);
-    const { exhibitors } = await against(but(200, { 3: grown }));
+    const { exhibitors } = await against(but(200, { 3: () => wrapper(3, 50, 201) }));
     const error: unknown = await all(exhibitors.stream('e')).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(PaginationDriftError);
     expect(String(error)).toBe('PaginationDriftError: page 3: totalCount is 201, expected 200');

@@ -62,6 +62,7 @@ export class ModelService {
       if (signal.aborted) throw new Error('aborted');
       await Promise.resolve();
     }
+    if (signal.aborted) throw new Error('aborted');
     if (failures.includes(request)) throw new Error('down');
   }
 

@@ -56,10 +56,10 @@ describe('a page held against the first', () => {
   });
 });
 
-describe('the first page, held against itself', () => {
-  const own = (metadata: PaginationMetadata, rows: number) =>
-    breachesOf({ asked: 1, metadata, rows: Array.from({ length: rows }, () => ({})) }, metadata, undefined);
+const own = (metadata: PaginationMetadata, rows: number) =>
+  breachesOf({ asked: 1, metadata, rows: Array.from({ length: rows }, () => ({})) }, metadata, undefined);
 
+describe('the first page, held against itself', () => {
   it('is in breach where totalPages does not fit totalCount', () => {
     expect(own({ ...first, totalPages: 4 }, 50)).toEqual([
       { field: 'totalPages', expected: 3, seen: 4, page: 1 },

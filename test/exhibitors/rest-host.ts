@@ -142,13 +142,13 @@ export async function messagesOn(channel: string, work: () => Promise<unknown>):
   return messages;
 }
 
-/** Waits until something has happened; fails after a generous while. */
+/** Waits until something has happened; fails after a while that is shorter than any timeout of an attempt. */
 export async function eventually(condition: () => boolean): Promise<void> {
-  for (let turn = 0; turn < 500; turn += 1) {
+  for (let turn = 0; turn < 300; turn += 1) {
     if (condition()) return;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
-  throw new Error('it did not happen within 5 s');
+  throw new Error('it did not happen within 3 s');
 }
 
 /** Long enough for a request that should not have been sent to arrive. */

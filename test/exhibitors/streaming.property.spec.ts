@@ -3,7 +3,7 @@
  * property; `PROPERTY_RUNS=100000` and `PROPERTY_SEED=…` set another number and repeat a run.
  */
 import { describe, expect, it } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { type Observable, take, toArray, lastValueFrom } from 'rxjs';
 import { PaginationDriftError } from '../../lib/errors/pagination-drift.error.js';
 import type { ExhibitorPage } from '../../lib/exhibitors/exhibitor-page.interface.js';
@@ -130,8 +130,8 @@ describe('an event at rest', () => {
           );
           for await (const row of items) {
             seen.push(row);
-            const reading = how.startPage + Math.floor((seen.length - 1) / size);
-            expect(Math.max(...service.asked)).toBeLessThanOrEqual(reading + how.prefetch);
+            const current = how.startPage + Math.floor((seen.length - 1) / size);
+            expect(Math.max(...service.asked)).toBeLessThanOrEqual(current + how.prefetch);
             for (let turn = 0; turn < pause; turn += 1) await Promise.resolve();
             if (seen.length > stopAfter) break;
           }
@@ -230,8 +230,9 @@ function answerOf(service: ModelService, page: number): Answer {
 }
 
 async function nothingMoreHappens(service: ModelService): Promise<void> {
-  const asked = service.asked.length;
+  const [asked, answered] = [service.asked.length, service.answers.length];
   for (let turn = 0; turn < 100; turn += 1) await Promise.resolve();
   expect(service.asked).toHaveLength(asked);
+  expect(service.answers).toHaveLength(answered);
   expect(service.underWay).toBe(0);
 }

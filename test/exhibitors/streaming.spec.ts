@@ -296,14 +296,16 @@ describe('a part of an event', () => {
   });
 });
 
+const records = (count: number, prefix = 'x') =>
+  Array.from({ length: count }, (_, index) => ({ id: `${prefix}${index}`, contactEmails: [] }));
+
+const changeAt = (page: number, change: () => void) =>
+  tap<{ paginationMetadata: { currentPage: number } }>(
+    ({ paginationMetadata }) => void (paginationMetadata.currentPage === page && change()),
+  );
+
 describe('an event that changes while it is read', () => {
   const LIVE = 'live-2026';
-  const records = (count: number, prefix = 'x') =>
-    Array.from({ length: count }, (_, index) => ({ id: `${prefix}${index}`, contactEmails: [] }));
-  const changeAt = (page: number, change: () => void) =>
-    tap<{ paginationMetadata: { currentPage: number } }>(
-      ({ paginationMetadata }) => void (paginationMetadata.currentPage === page && change()),
-    );
 
   it('fails the stream, and says where', async () => {
     sandbox.setExhibitors(LIVE, records(300), 'acme');

@@ -1,0 +1,57 @@
+/**
+ * What `stream` itself costs an exhibitor: a walk over pages that are parsed already, beside a plain loop over them. No
+ * network, no JSON; everything that is ours from the window to the subscriber is in it.
+ */
+import { lastValueFrom, Observable, reduce } from 'rxjs';
+import { serveVariant } from './harness.mjs';
+
+await import('reflect-metadata');
+const { PageWalk } = await import('../../dist/exhibitors/page-walk.js');
+const { fromWalk } = await import('../../dist/exhibitors/read-walk.js');
+
+const [PAGES, ITEMS] = [2_000, 50];
+const pages = Array.from({ length: PAGES }, (_, index) => ({
+  paginationMetadata: {
+    currentPage: index + 1,
+    totalCount: PAGES * ITEMS,
+    totalPages: PAGES,
+    itemsPerPage: ITEMS,
+  },
+  data: Array.from({ length: ITEMS }, (_row, row) => ({
+    id: `exhibitor-${index}-${row}`,
+    name: `Exhibitor number ${index * ITEMS + row}`,
+    hall: `Hall ${row % 7}`,
+    booths: [{ number: `${row % 7}.${row}`, squareMetres: 12 + row }],
+  })),
+}));
+
+const fetch = async (page) => ({ page: pages[page - 1], rows: pages[page - 1].data });
+const counted = reduce((count) => count + 1, 0);
+const ways = {
+  /** The same consumer, given the same rows by a loop. */
+  loop: () =>
+    new Observable((subscriber) => {
+      for (const { data } of pages) for (const exhibitor of data) subscriber.next(exhibitor);
+      subscriber.complete();
+    }),
+  stream: () => {
+    const plan = { tenant: 'bench', itemsPerPage: ITEMS, startPage: 1, prefetch: 4, onDrift: 'error', fetch };
+    return fromWalk(
+      () => ({}),
+      async () => new PageWalk(plan),
+      ({ data }, subscriber) => {
+        for (const exhibitor of data) {
+          if (subscriber.closed) return;
+          subscriber.next(exhibitor);
+        }
+      },
+    );
+  },
+};
+
+const way = ways[process.argv[2]];
+serveVariant(async () => {
+  const count = await lastValueFrom(way().pipe(counted));
+  if (count !== PAGES * ITEMS) throw new Error(`${count} exhibitors instead of ${PAGES * ITEMS}`);
+  return { count };
+});
