@@ -1,0 +1,331 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  ConsoleLogger,
+  Controller,
+  ForbiddenException,
+  Get,
+  Inject,
+  Injectable,
+  Module,
+  UseGuards,
+  type ExecutionContext,
+  type INestApplication,
+} from '@nestjs/common';
+import {
+  CurrentEvent,
+  CurrentExhibitor,
+  CurrentExhibitors,
+  CurrentIdentity,
+  CurrentTenant,
+  ExhibitorCallbackGuard,
+  ExhibitorGuard,
+  ExhibitorIdentityGuard,
+  ExhibitorLoginGuard,
+  ExhibitorModule,
+  type Exhibitor,
+  type ExhibitorIdentity,
+  type ExhibitorRequest,
+  type HttpExchange,
+  type SessionState,
+} from '../../lib/index.js';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { BoothController } from '../support/booth.controller.js';
+import { COOKIE_SECRET, createApp, freePort } from '../support/host.js';
+import { Visitor } from '../support/visitor.js';
+import { bodyOf, signIn } from './signed-in.js';
+
+/** Where the portal keeps who asked: a service of the host that its guards inject. */
+@Injectable()
+class AccessLog {
+  readonly lines: string[] = [];
+}
+
+@Injectable()
+class PortalGuard extends ExhibitorGuard {
+  @Inject(AccessLog) private readonly log!: AccessLog;
+
+  protected override async getEvent(
+    exchange: HttpExchange,
+    context: ExecutionContext,
+    state: SessionState,
+  ): Promise<string | undefined> {
+    const hall = exchange.request.query['hall'];
+    if (hall === 'big') return 'world-2026';
+    return super.getEvent(exchange, context, state);
+  }
+
+  protected override onNoExhibitor(state: SessionState, eventId: string): void {
+    this.log.lines.push(`${state.identity.subject} is nobody at ${eventId}`);
+  }
+
+  protected override onNoEvent(): never {
+    throw new ForbiddenException('which event?');
+  }
+
+  protected override onNoIdentity(exchange: HttpExchange): Promise<never> {
+    exchange.redirect('/auth/login');
+    return new Promise(() => undefined);
+  }
+}
+
+/** A guest of the portal: somebody for pages that need no login. */
+@Injectable()
+class GuestGuard extends ExhibitorIdentityGuard {
+  protected override getIdentity(exchange: HttpExchange, tenant: string | undefined) {
+    this.seen.push(`${exchange.request.method} ${exchange.request.url}`);
+    return super.getIdentity(exchange, tenant);
+  }
+
+  protected override onNoIdentity(): never {
+    throw new ForbiddenException('members only');
+  }
+
+  readonly seen: string[] = [];
+}
+
+/** A host whose request is wrapped, as by a gateway of its own. */
+@Injectable()
+class WrappedRequestGuard extends ExhibitorIdentityGuard {
+  protected override getRequest(context: ExecutionContext): ExhibitorRequest {
+    const request = super.getRequest(context);
+    const { 'x-forwarded-cookie': forwarded, ...others } = request.headers;
+    request.headers = forwarded === undefined ? others : { ...others, cookie: forwarded };
+    return request;
+  }
+}
+
+@Controller()
+class PortalController {
+  @Get('portal')
+  @UseGuards(PortalGuard)
+  portal(@CurrentExhibitors() exhibitors: Exhibitor[], @CurrentEvent() eventId: string): object {
+    return { eventId, count: exhibitors.length };
+  }
+
+  @Get('members')
+  @UseGuards(GuestGuard)
+  members(@CurrentIdentity() identity: ExhibitorIdentity): string {
+    return identity.subject;
+  }
+
+  @Get('wrapped')
+  @UseGuards(WrappedRequestGuard)
+  wrapped(@CurrentTenant() tenant: string): string {
+    return tenant;
+  }
+}
+
+/** Each decorator without its guard: mistakes of a host. */
+@Controller('mistakes')
+class MistakenController {
+  @Get('CurrentExhibitors')
+  exhibitors(@CurrentExhibitors() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('CurrentExhibitor')
+  exhibitor(@CurrentExhibitor() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('CurrentIdentity')
+  identity(@CurrentIdentity() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('CurrentEvent')
+  event(@CurrentEvent() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('CurrentTenant')
+  tenant(@CurrentTenant() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('identity-guard/CurrentExhibitors')
+  @UseGuards(ExhibitorIdentityGuard)
+  exhibitorsOfNoEvent(@CurrentExhibitors() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('identity-guard/CurrentExhibitor')
+  @UseGuards(ExhibitorIdentityGuard)
+  exhibitorOfNoEvent(@CurrentExhibitor() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('identity-guard/CurrentEvent')
+  @UseGuards(ExhibitorIdentityGuard)
+  eventOfNone(@CurrentEvent() given: unknown): unknown {
+    return given;
+  }
+}
+
+@Controller('callback')
+class CallbackController {
+  @Get('login')
+  @UseGuards(ExhibitorLoginGuard)
+  login(): void {}
+
+  @Get('back')
+  @UseGuards(ExhibitorCallbackGuard)
+  back(@CurrentEvent() eventId: string | undefined, @CurrentTenant() tenant: string): object {
+    return { eventId: eventId ?? 'none', tenant };
+  }
+}
+
+/** Errors Nest logs, as a developer sees them. */
+class ErrorLog extends ConsoleLogger {
+  readonly errors: string[] = [];
+  override error(message: unknown): void {
+    this.errors.push(message instanceof Error ? message.message : String(message));
+  }
+}
+
+let sandbox: ExhibitorSandbox;
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+});
+afterAll(() => sandbox.stop());
+
+describe.each(['express', 'fastify'] as const)('guards in a module of the host on %s', (kind) => {
+  let app: INestApplication;
+  let host: { url: string };
+  const log = new ErrorLog({ logLevels: ['error'] });
+
+  beforeAll(async () => {
+    const port = await freePort();
+    host = { url: `http://127.0.0.1:${port}` };
+    const redirectUri = `${host.url}/auth/callback`;
+
+    // Not global: only what this module re-exports reaches the module of the guards.
+    @Module({
+      imports: [
+        ExhibitorModule.forRoot({
+          tenant: sandbox.tenantOptions('acme', { redirectUri }),
+          secrets: [COOKIE_SECRET],
+        }),
+      ],
+      exports: [ExhibitorModule],
+    })
+    class ServiceModule {}
+
+    @Module({
+      imports: [ServiceModule],
+      controllers: [BoothController, PortalController, MistakenController, CallbackController],
+      providers: [AccessLog, PortalGuard],
+    })
+    class PortalModule {}
+
+    @Module({ imports: [PortalModule] })
+    class AppModule {}
+
+    app = await createApp(kind, AppModule);
+    app.useLogger(log);
+    await app.listen(port, '127.0.0.1');
+  });
+  afterAll(() => app.close());
+
+  it('work where the module is imported, not global', async () => {
+    const visitor = await signIn(sandbox, host);
+    expect((await visitor.visit(`${host.url}/events/world-2026/mine`)).status).toBe(200);
+  });
+
+  it('let a subclass decide about events, and let people in who stand for nobody', async () => {
+    const visitor = await signIn(sandbox, host, 'nora.none', { eventId: 'regional-2026' });
+    expect(bodyOf(await visitor.visit(`${host.url}/portal`))).toEqual({ eventId: 'regional-2026', count: 0 });
+    expect(bodyOf(await visitor.visit(`${host.url}/portal?hall=big`))).toEqual({
+      eventId: 'world-2026',
+      count: 0,
+    });
+    expect(app.get(AccessLog).lines.splice(0)).toEqual([
+      'nora.none is nobody at regional-2026',
+      'nora.none is nobody at world-2026',
+    ]);
+  });
+
+  it('let a subclass answer for a request without an event', async () => {
+    const visitor = await signIn(sandbox, host, 'olga.one');
+    const reply = await visitor.visit(`${host.url}/portal`);
+    expect(reply.status).toBe(403);
+    expect(bodyOf(reply)['message']).toBe('which event?');
+  });
+
+  it('let a subclass send nobody to the login', async () => {
+    const reply = await new Visitor().visit(`${host.url}/portal`);
+    expect(reply.status).toBe(302);
+    expect(reply.location).toBe(`${host.url}/auth/login`);
+  });
+
+  it('let a subclass throw an exception of the host', async () => {
+    const refused = await new Visitor().visit(`${host.url}/members`);
+    expect(refused.status).toBe(403);
+    expect(bodyOf(refused)['message']).toBe('members only');
+    const visitor = await signIn(sandbox, host, 'olga.one');
+    expect((await visitor.visit(`${host.url}/members`)).text).toBe('olga.one');
+  });
+
+  it('let a subclass say what the request is', async () => {
+    const visitor = await signIn(sandbox, host);
+    const sealed = visitor.cookies('127.0.0.1').get('exhibitor-identity');
+    const wrapped = await fetch(`${host.url}/wrapped`, {
+      headers: { 'x-forwarded-cookie': `exhibitor-identity=${sealed}` },
+    });
+    expect([wrapped.status, await wrapped.text()]).toEqual([200, 'default']);
+    expect((await fetch(`${host.url}/wrapped`)).status).toBe(401);
+  });
+
+  it('give the event of the login at the callback, where there is one', async () => {
+    const back = `${host.url}/callback/back`;
+    const port = await freePort();
+    const other = { url: `http://127.0.0.1:${port}` };
+
+    @Module({
+      imports: [
+        ExhibitorModule.forRoot({
+          tenant: sandbox.tenantOptions('acme', { redirectUri: back.replace(host.url, other.url) }),
+          secrets: [COOKIE_SECRET],
+        }),
+      ],
+      controllers: [CallbackController],
+    })
+    class CallbackModule {}
+
+    const second = await createApp(kind, CallbackModule);
+    await second.listen(port, '127.0.0.1');
+    try {
+      sandbox.signInAs('olga.one');
+      const login = async (query: string) =>
+        bodyOf(await new Visitor().follow(`${other.url}/callback/login${query}`));
+      expect(await login('?eventId=world-2026')).toEqual({ eventId: 'world-2026', tenant: 'default' });
+      expect(await login('')).toEqual({ eventId: 'none', tenant: 'default' });
+    } finally {
+      await second.close();
+    }
+  });
+
+  it.each(['CurrentExhibitors', 'CurrentExhibitor', 'CurrentIdentity', 'CurrentEvent', 'CurrentTenant'])(
+    'are missed by @%s, which tells the developer and not the visitor',
+    async (decorator) => {
+      log.errors.length = 0;
+      const reply = await new Visitor().visit(`${host.url}/mistakes/${decorator}`);
+      expect(reply.status).toBe(500);
+      expect(bodyOf(reply)).toEqual({ statusCode: 500, message: 'Internal server error' });
+      expect(log.errors.join('\n')).toMatch(
+        new RegExp(`@${decorator}\\(\\) needs Exhibitor(Identity)?Guard on the route`),
+      );
+    },
+  );
+
+  it.each(['CurrentExhibitors', 'CurrentExhibitor', 'CurrentEvent'])(
+    'of identities are not enough for @%s',
+    async (decorator) => {
+      log.errors.length = 0;
+      const visitor = await signIn(sandbox, host, 'olga.one', { eventId: 'world-2026' });
+      const reply = await visitor.visit(`${host.url}/mistakes/identity-guard/${decorator}`);
+      expect(reply.status).toBe(500);
+      expect(log.errors.join('\n')).toContain(`@${decorator}() needs ExhibitorGuard on the route`);
+    },
+  );
+});

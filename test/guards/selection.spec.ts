@@ -1,0 +1,337 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  Body,
+  Controller,
+  Get,
+  Inject,
+  Injectable,
+  Post,
+  UseFilters,
+  UseGuards,
+  UseInterceptors,
+  type CallHandler,
+  type ExecutionContext,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { from, switchMap } from 'rxjs';
+import {
+  CurrentExhibitor,
+  ExhibitorExceptionFilter,
+  ExhibitorGuard,
+  ExhibitorSelection,
+  type Exhibitor,
+} from '../../lib/index.js';
+import { ExhibitorSandbox, type SandboxExhibitor } from '../../lib/testing/index.js';
+import { BoothController } from '../support/booth.controller.js';
+import { COOKIE_SECRET, HOST_KINDS, startHost, type Host } from '../support/host.js';
+import { Visitor } from '../support/visitor.js';
+import { bodyOf, signIn } from './signed-in.js';
+
+/** Selects by what only an execution context is at hand for: an interceptor. */
+@Injectable()
+class SelectInterceptor implements NestInterceptor {
+  constructor(@Inject(ExhibitorSelection) private readonly selection: ExhibitorSelection) {}
+
+  intercept(context: ExecutionContext, next: CallHandler): ReturnType<NestInterceptor['intercept']> {
+    const { body } = context.switchToHttp().getRequest<{ body: { id?: string } }>();
+    const done =
+      body.id === undefined ? this.selection.clear(context) : this.selection.select(context, body.id);
+    return from(done).pipe(switchMap(() => next.handle()));
+  }
+}
+
+@Controller()
+class ContextController {
+  constructor(@Inject(ExhibitorSelection) private readonly selection: ExhibitorSelection) {}
+
+  @Post('events/:eventId/select-by-context')
+  @UseGuards(ExhibitorGuard)
+  @UseInterceptors(SelectInterceptor)
+  @UseFilters(ExhibitorExceptionFilter)
+  byContext(): string {
+    return 'done';
+  }
+
+  @Post('unguarded/select')
+  async unguarded(@Body('id') id: string): Promise<void> {
+    const request = { method: 'POST', headers: {} };
+    await this.selection.select({ request, response: {} }, id);
+  }
+
+  @Get('events/:eventId/chosen-id')
+  @UseGuards(ExhibitorGuard)
+  chosen(@CurrentExhibitor() exhibitor: Exhibitor): unknown {
+    return exhibitor['id'];
+  }
+}
+
+let sandbox: ExhibitorSandbox;
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+});
+afterAll(() => sandbox.stop());
+
+describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) => {
+  let host: Host;
+  let visitor: Visitor;
+  beforeAll(async () => {
+    host = await startHost({
+      kind,
+      controllers: [BoothController, ContextController],
+      providers: [SelectInterceptor],
+      options: (redirectUri) => ({
+        tenants: {
+          acme: sandbox.tenantOptions('acme', { redirectUri }),
+          globex: sandbox.tenantOptions('globex', { redirectUri }),
+        },
+        resolveTenant: ({ query }) => (query['tenant'] === 'globex' ? 'globex' : 'acme'),
+        secrets: [COOKIE_SECRET],
+        lookupCache: false,
+      }),
+    });
+  });
+  afterAll(() => host.close());
+  beforeEach(async () => {
+    visitor = await signIn(sandbox, host);
+  });
+
+  const at = (eventId: string, action: string): string => `${host.url}/events/${eventId}/${action}`;
+  const ownAt = (eventId: string, tenant = 'acme', email = 'sam.several@example.com'): SandboxExhibitor[] =>
+    sandbox.exhibitors(eventId, tenant).filter(({ contactEmails }) => contactEmails.includes(email));
+  const idsAt = (eventId: string, tenant = 'acme'): string[] => ownAt(eventId, tenant).map(({ id }) => id);
+  const select = (eventId: string, id: string | undefined, who = visitor, query = '') =>
+    who.visit(`${at(eventId, 'select')}${query}`, { form: { id: id ?? '' } });
+  const chosenAt = async (eventId: string, who = visitor, query = ''): Promise<string | number> => {
+    const reply = await who.visit(`${at(eventId, 'booth')}${query}`);
+    return reply.status === 200 ? String(bodyOf(reply)['id']) : reply.status;
+  };
+
+  it('stays through further requests, until another or none is chosen', async () => {
+    const [first, second] = idsAt('world-2026');
+    expect(await chosenAt('world-2026')).toBe(409);
+    const reply = await select('world-2026', first);
+    expect(reply.status).toBe(201);
+    expect(bodyOf(reply)).toMatchObject({ chosen: { id: first } });
+    for (let visit = 0; visit < 3; visit++) expect(await chosenAt('world-2026')).toBe(first);
+    await select('world-2026', second);
+    expect(await chosenAt('world-2026')).toBe(second);
+    await visitor.visit(at('world-2026', 'clear'), { method: 'POST' });
+    expect(await chosenAt('world-2026')).toBe(409);
+  });
+
+  it('must be one of the own ones: anything else is 400 and changes nothing', async () => {
+    const [first] = idsAt('world-2026');
+    await select('world-2026', first);
+    for (const id of ['acme-world-2026-0001', ...idsAt('national-2026').slice(0, 1), 'nonsense', '']) {
+      const refused = await select('world-2026', id);
+      expect(refused.status).toBe(400);
+      expect(bodyOf(refused)).toEqual({
+        statusCode: 400,
+        message: "exhibitorId: must be one of the person's own exhibitors",
+        error: 'Bad Request',
+        code: 'invalid_argument',
+      });
+    }
+    const twice = new URLSearchParams(idsAt('world-2026').map((id): [string, string] => ['id', id]));
+    expect((await visitor.visit(at('world-2026', 'select'), { form: twice })).status).toBe(400);
+    expect(await chosenAt('world-2026')).toBe(first);
+  });
+
+  it('is one for each event', async () => {
+    const [world] = idsAt('world-2026');
+    const [, national] = idsAt('national-2026');
+    await select('world-2026', world);
+    await select('national-2026', national);
+    expect(await chosenAt('world-2026')).toBe(world);
+    expect(await chosenAt('national-2026')).toBe(national);
+    await visitor.visit(at('world-2026', 'clear'), { method: 'POST' });
+    expect(await chosenAt('world-2026')).toBe(409);
+    expect(await chosenAt('national-2026')).toBe(national);
+  });
+
+  it('is one for each person: the next one in the same browser starts without', async () => {
+    const event = `shared-${kind.replaceAll(/\W+/g, '')}`;
+    const contactEmails = ['sam.several@example.com', 'olga.one@example.com'];
+    sandbox.setExhibitors(event, [
+      { id: 'a', contactEmails },
+      { id: 'b', contactEmails },
+    ]);
+    await select(event, 'a');
+    expect(await chosenAt(event)).toBe('a');
+    sandbox.signInAs('olga.one');
+    await visitor.follow(`${host.url}/auth/login?returnTo=/landed`, ({ pathname }) => pathname === '/landed');
+    expect(await chosenAt(event)).toBe(409);
+  });
+
+  it('is one for each tenant', async () => {
+    const event = `two-tenants-${kind.replaceAll(/\W+/g, '')}`;
+    const contactEmails = ['sam.several@example.com'];
+    sandbox.setExhibitors(event, [
+      { id: 'a', contactEmails },
+      { id: 'b', contactEmails },
+    ]);
+    await select(event, 'a');
+    await visitor.follow(
+      `${host.url}/auth/login?tenant=globex&returnTo=/landed`,
+      ({ pathname }) => pathname === '/landed',
+    );
+    expect(await chosenAt(event, visitor, '?tenant=globex')).toBe(409);
+    await select(event, 'b', visitor, '?tenant=globex');
+    expect(await chosenAt(event, visitor, '?tenant=globex')).toBe('b');
+  });
+
+  it('is kept for the last 20 events', async () => {
+    const events = Array.from({ length: 21 }, (_, index) => `e${index}-${kind.replaceAll(/\W+/g, '')}`);
+    const contactEmails = ['sam.several@example.com'];
+    for (const event of events) {
+      sandbox.setExhibitors(event, [
+        { id: `first-${event}`, contactEmails },
+        { id: `second-${event}`, contactEmails },
+      ]);
+      await select(event, `second-${event}`);
+    }
+    const [oldest = '', ...others] = events;
+    for (const event of others) expect(await chosenAt(event)).toBe(`second-${event}`);
+    expect(await chosenAt(oldest)).toBe(409);
+  });
+
+  it('counts no longer once the exhibitor is not one’s own any more', async () => {
+    const event = `changing-${kind.replaceAll(/\W+/g, '')}`;
+    const contactEmails = ['sam.several@example.com'];
+    const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, contactEmails }));
+    if (a === undefined || b === undefined || c === undefined) throw new Error('three are needed');
+    sandbox.setExhibitors(event, [a, b, c]);
+    await select(event, 'a');
+    sandbox.setExhibitors(event, [b, c]);
+    expect(await chosenAt(event)).toBe(409);
+    sandbox.setExhibitors(event, [b]);
+    expect(await chosenAt(event)).toBe('b');
+    sandbox.setExhibitors(event, [a, b]);
+    expect(await chosenAt(event)).toBe('a');
+  });
+
+  it('is forgotten at the logout', async () => {
+    const [first] = idsAt('world-2026');
+    await select('world-2026', first);
+    await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
+    sandbox.signInAs('sam.several');
+    await visitor.follow(`${host.url}/auth/login?returnTo=/landed`, ({ pathname }) => pathname === '/landed');
+    expect(await chosenAt('world-2026')).toBe(409);
+  });
+
+  it('gives way to the exhibitor a route names', async () => {
+    const [first, second] = idsAt('world-2026');
+    await select('world-2026', first);
+    const named = await visitor.visit(at('world-2026', `booths/${second}`));
+    expect(bodyOf(named)['id']).toBe(second);
+    expect(await chosenAt('world-2026')).toBe(first);
+  });
+
+  it('can be made and dropped with an execution context as well', async () => {
+    const [, , third] = idsAt('world-2026');
+    const made = await visitor.visit(at('world-2026', 'select-by-context'), { form: { id: third ?? '' } });
+    expect(made.status).toBe(201);
+    expect((await visitor.visit(at('world-2026', 'chosen-id'))).text).toBe(third);
+    await visitor.visit(at('world-2026', 'select-by-context'), { method: 'POST', form: {} });
+    expect(await chosenAt('world-2026')).toBe(409);
+    const refused = await visitor.visit(at('world-2026', 'select-by-context'), { form: { id: 'nonsense' } });
+    expect(refused.status).toBe(400);
+  });
+
+  it('needs ExhibitorGuard on the route, and says so', async () => {
+    const selection = host.app.get(ExhibitorSelection);
+    const unseen = { request: { method: 'POST', headers: {} }, response: {} };
+    await expect(selection.select(unseen, 'a')).rejects.toThrow(
+      'ExhibitorSelection needs ExhibitorGuard on the route',
+    );
+    await expect(selection.clear({ request: {}, response: {} })).rejects.toThrow(
+      'ExhibitorSelection needs the request that the guard has seen',
+    );
+    const reply = await visitor.visit(`${host.url}/unguarded/select`, { form: { id: 'a' } });
+    expect(reply.status).toBe(500);
+  });
+
+  it.each([
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    { origin: 'not an origin' },
+    { 'sec-fetch-site': 'cross-site', origin: 'HOST' },
+  ])('cannot be made from another site: %j', async (sent) => {
+    const [first, second] = idsAt('world-2026');
+    await select('world-2026', first);
+    const headers = Object.fromEntries(
+      Object.entries(sent).map(([name, value]) => [name, value === 'HOST' ? host.url : value]),
+    );
+    for (const [action, form] of [
+      ['select', { id: second ?? '' }],
+      ['select-by-context', { id: second ?? '' }],
+    ] as const) {
+      const refused = await visitor.visit(at('world-2026', action), { form, headers });
+      expect(refused.status).toBe(400);
+      expect(bodyOf(refused)).toEqual({
+        statusCode: 400,
+        message: 'a selection must come from this site',
+        error: 'Bad Request',
+        code: 'invalid_argument',
+      });
+    }
+    await visitor.visit(at('world-2026', 'select-by-context'), { method: 'POST', form: {}, headers });
+    expect(await chosenAt('world-2026')).toBe(first);
+  });
+
+  it.each([{ 'sec-fetch-site': 'same-origin' }, { 'sec-fetch-site': 'none' }, { origin: 'HOST' }, {}])(
+    'can be made from this site: %j',
+    async (sent) => {
+      const [, second] = idsAt('world-2026');
+      const headers = Object.fromEntries(
+        Object.entries(sent).map(([name, value]) => [name, value === 'HOST' ? host.url : value]),
+      );
+      const reply = await visitor.visit(at('world-2026', 'select'), { form: { id: second ?? '' }, headers });
+      expect(reply.status).toBe(201);
+      expect(await chosenAt('world-2026')).toBe(second);
+    },
+  );
+
+  describe('and the logout', () => {
+    it.each([
+      { 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-site': 'same-site' },
+      { origin: 'https://evil.example' },
+      { origin: 'null' },
+      { origin: 'not an origin' },
+    ])('cannot be caused by another site: %j', async (headers) => {
+      for (const who of [visitor, new Visitor()]) {
+        const refused = await who.visit(`${host.url}/auth/logout`, {
+          method: 'POST',
+          headers: Object.fromEntries(Object.entries(headers)),
+        });
+        expect(refused.status).toBe(400);
+        expect(bodyOf(refused)).toEqual({
+          statusCode: 400,
+          message: 'a logout must come from this site',
+          error: 'Bad Request',
+          code: 'invalid_argument',
+        });
+      }
+      expect((await visitor.visit(`${host.url}/me`)).status).toBe(200);
+    });
+
+    it('can be caused from this site, also by nobody', async () => {
+      for (const who of [visitor, new Visitor()]) {
+        const done = await who.visit(`${host.url}/auth/logout`, {
+          method: 'POST',
+          headers: { origin: host.url, 'sec-fetch-site': 'same-origin' },
+        });
+        expect(done.status).toBe(303);
+      }
+      const byOrigin = await new Visitor().visit(`${host.url}/auth/logout`, {
+        method: 'POST',
+        headers: { origin: host.url },
+      });
+      expect(byOrigin.status).toBe(303);
+      expect((await visitor.visit(`${host.url}/me`)).status).toBe(401);
+    });
+  });
+});
