@@ -1,3 +1,5 @@
+import { createServer } from 'node:net';
+
 /** A mistake of whoever starts the sample: shown as one line, without a stack. */
 export class StartError extends Error {}
 
@@ -9,24 +11,24 @@ export function portOf(name: string, value: string | undefined, fallback: number
   throw new StartError(`${name} must be a port from 1 to 65535, not ${JSON.stringify(value)}.`);
 }
 
-/** Says which port is taken instead of showing an error of the operating system. */
-export function explainPort(error: unknown, name: string, port: number): unknown {
-  const code = codeOf(error) ?? (error instanceof Error ? codeOf(error.cause) : undefined);
-  if (code === 'EADDRINUSE') {
-    return new StartError(
-      `Port ${port} is already in use. Choose another one: ${name}=${suggestion(port)} npm start`,
-    );
+/** Looks before anything is started, so that the answer is a line about the port and nothing else. */
+export async function requireFree(name: string, port: number): Promise<void> {
+  const probe = createServer();
+  await new Promise<void>((resolve, reject) => {
+    probe.once('error', (error) => reject(explain(error, name, port)));
+    probe.listen(port, '127.0.0.1', resolve);
+  });
+  await new Promise((resolve) => {
+    probe.close(resolve);
+  });
+}
+
+function explain(error: NodeJS.ErrnoException, name: string, port: number): Error {
+  if (error.code === 'EADDRINUSE') {
+    return new StartError(`Port ${port} is already in use. Set ${name} to another one.`);
   }
-  if (code === 'EACCES') {
-    return new StartError(`Port ${port} may not be opened by this user. Choose one above 1023 with ${name}.`);
+  if (error.code === 'EACCES') {
+    return new StartError(`Port ${port} is not open to this user. Set ${name} to one above 1023.`);
   }
   return error;
-}
-
-function suggestion(port: number): number {
-  return port < 65_535 ? port + 1 : port - 1;
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { SANDBOX_EVENTS } from './events/trade-events.js';
 import { createSample } from './main.js';
-import { explainPort, portOf, StartError } from './ports.js';
+import { portOf, requireFree, StartError } from './ports.js';
 
 const TENANT = 'acme';
 
@@ -13,10 +13,12 @@ async function start(): Promise<void> {
   const port = portOf('PORT', process.env['PORT'], 3000);
   const sandboxPort = portOf('SANDBOX_PORT', process.env['SANDBOX_PORT'], 4010);
   if (port === sandboxPort) throw new StartError('PORT and SANDBOX_PORT must differ.');
+  await requireFree('PORT', port);
+  await requireFree('SANDBOX_PORT', sandboxPort);
   const address = `http://127.0.0.1:${port}`;
 
-  const sandbox = await ExhibitorSandbox.start({ port: sandboxPort }).catch((error: unknown) => {
-    throw explainPort(error, 'SANDBOX_PORT', sandboxPort);
+  const sandbox = await ExhibitorSandbox.start({ port: sandboxPort }).catch((error: Error) => {
+    throw new StartError(error.message);
   });
   running.push(() => sandbox.stop());
   // About as far away as the real service, so that there is something to see of a list that loads.
@@ -32,9 +34,7 @@ async function start(): Promise<void> {
     events: SANDBOX_EVENTS,
   });
   running.push(() => app.close());
-  await app.listen(port, '127.0.0.1').catch((error: unknown) => {
-    throw explainPort(error, 'PORT', port);
-  });
+  await app.listen(port, '127.0.0.1');
 
   // The start page shows the size of each event: once it answers, so does the sandbox behind it.
   await fetch(address).then((response) => response.text());

@@ -44,8 +44,16 @@ function start() {
     const { title, text } = JSON.parse(data);
     fail(`${title}. ${text}`);
   });
-  // Left alone, an EventSource would connect again and read the whole event once more.
-  source.addEventListener('error', () => fail('The connection was lost before the list was complete.'));
+  source.addEventListener('error', ({ target }) => {
+    // Refused for good, for example since the login has ended in the meantime.
+    const refused = target.readyState === EventSource.CLOSED;
+    // Otherwise, left alone, it would connect again and read the whole event once more.
+    fail(
+      refused
+        ? 'The list is closed to you now. Please reload the page.'
+        : 'The connection was lost before the list was complete.',
+    );
+  });
 }
 
 function show({ exhibitors, loaded, total }) {

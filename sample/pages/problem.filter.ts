@@ -1,7 +1,7 @@
 import { Catch, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { personOf } from './person.js';
-import { describeProblem } from './problem.js';
+import { describeProblem, exhibitorErrorOf } from './problem.js';
 
 /** Shows every failure as a page of the portal; what it was goes to the log, never to the page. */
 @Catch()
@@ -16,7 +16,7 @@ export class ProblemFilter implements ExceptionFilter {
     const request = host.switchToHttp().getRequest<Request & { user?: unknown }>();
     const response = host.switchToHttp().getResponse<Response>();
     const problem = describeProblem(thrown);
-    if (problem.status >= 500) this.logger.error(thrown);
+    if (problem.status >= 500) this.note(thrown);
     if (response.headersSent) {
       response.end();
       return;
@@ -30,10 +30,18 @@ export class ProblemFilter implements ExceptionFilter {
     }
     response.render('problem', { ...problem, person: personOf(request), back: pathToReturnTo(request) });
   }
+
+  private note(thrown: unknown): void {
+    const error = exhibitorErrorOf(thrown);
+    if (error) this.logger.warn(error.toJSON());
+    else this.logger.error(thrown);
+  }
 }
 
 /** Trying again repeats a page that was looked at. A form is not sent twice: its page is shown again instead. */
 function pathToReturnTo(request: Request): string {
   if (request.path.startsWith('/auth/')) return '/';
-  return request.method === 'GET' ? request.originalUrl : request.path.replace(/\/[^/]*$/, '') || '/';
+  const path = request.method === 'GET' ? request.originalUrl : request.path.replace(/\/[^/]*$/, '');
+  // Two slashes at the start would make a link to another host of it.
+  return path.replace(/^\/*/, '/');
 }

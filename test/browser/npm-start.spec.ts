@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { defaultSeed, type SandboxExhibitor } from 'nestjs-exhibitor/testing';
+import { portOf } from '../../sample/ports.js';
 import { describeInChromium } from './chromium.js';
 import { ProjectCopy, type StartedProcess } from './project-copy.js';
 import { freePort } from './running-sample.js';
@@ -8,6 +9,8 @@ import { Visitor } from './visitor.js';
 
 const WORLD = defaultSeed().exhibitors['acme']?.['world-2026'] ?? [];
 const SAMS = WORLD.filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
+
+const START = ['sample/dist/start.js'];
 
 let project: ProjectCopy;
 let ports: { PORT: string; SANDBOX_PORT: string };
@@ -35,13 +38,13 @@ describeInChromium('From the start page to logout', (browser) => {
   it('welcomes with the five events and their sizes', async () => {
     await visitor.page.goto(url);
     expect(await visitor.page.title()).toBe('Trade events · Exhibitor Portal');
-    expect(await visitor.heading()).toBe('Your booth at every event');
+    await visitor.arrivesAt('Your booth at every event');
     const cards = await visitor.page.getByRole('listitem').allInnerTexts();
     expect(cards.map((card) => card.replace(/\s+/g, ' '))).toEqual([
       'World Industry Expo 2026 Hanover · 20–24 April 2026 1,234 exhibitors My booth All exhibitors',
       'National Building Show 2026 Birmingham · 9–11 June 2026 251 exhibitors My booth All exhibitors',
       'Regional Craft Fair 2026 Graz · 3–5 July 2026 50 exhibitors My booth All exhibitors',
-      'Boutique Design Days 2026 Copenhagen · 17–18 September 2026 7 exhibitors My booth All exhibitors',
+      'Boutique Design Days 2026 Copenhagen · 17–18 Sept 2026 7 exhibitors My booth All exhibitors',
       'Empty Hall Preview 2026 Rotterdam · 12 November 2026 No exhibitors yet My booth All exhibitors',
     ]);
     expect(await visitor.text()).not.toContain('Logged in as');
@@ -50,14 +53,14 @@ describeInChromium('From the start page to logout', (browser) => {
 
   it('sends to the identity provider for login', async () => {
     await visitor.page.getByRole('link', { name: 'My booth at World Industry Expo 2026' }).click();
-    expect(await visitor.heading()).toBe('Sign in');
+    await visitor.arrivesAt('Sign in');
     expect(new URL(visitor.page.url()).port).toBe(ports.SANDBOX_PORT);
     await visitor.screenshot('2-sign-in');
   });
 
   it('asks a person with several exhibitors to choose', async () => {
     await visitor.signInAs('Sam Several');
-    expect(await visitor.heading()).toBe('Choose your exhibitor');
+    await visitor.arrivesAt('Choose your exhibitor');
     expect(await visitor.text()).toContain('belongs to 3 exhibitors of World Industry Expo 2026');
     const choices = await visitor.page.getByRole('main').getByRole('button').allInnerTexts();
     expect(choices.map((choice) => choice.split('\n')[0])).toEqual(SAMS.map(({ name }) => name));
@@ -66,8 +69,8 @@ describeInChromium('From the start page to logout', (browser) => {
 
   it('shows the exhibitor that was chosen', async () => {
     await visitor.page.getByRole('button', { name: String(chosen['name']) }).click();
+    await visitor.arrivesAt(String(chosen['name']));
     expect(visitor.page.url()).toBe(`${url}/events/world-2026/mine`);
-    expect(await visitor.heading()).toBe(chosen['name']);
     const text = await visitor.text();
     expect(text).toContain('Logged in as sam.several@example.com');
     for (const field of ['hall', 'booth', 'country', 'id']) expect(text).toContain(String(chosen[field]));
@@ -76,7 +79,7 @@ describeInChromium('From the start page to logout', (browser) => {
 
   it('shows all 1,234 exhibitors of the event in order', async () => {
     await visitor.page.getByRole('link', { name: 'All exhibitors' }).click();
-    expect(await visitor.heading()).toBe('All exhibitors');
+    await visitor.arrivesAt('All exhibitors');
     await visitor.page.getByText('1,234 of 1,234 exhibitors').waitFor();
     expect(await visitor.page.getByRole('progressbar').evaluate(share)).toBe(1);
     const names = await visitor.page.locator('tbody th').allInnerTexts();
@@ -86,13 +89,13 @@ describeInChromium('From the start page to logout', (browser) => {
 
   it('remembers the choice', async () => {
     await visitor.page.goto(`${url}/events/world-2026/mine`);
-    expect(await visitor.heading()).toBe(chosen['name']);
+    await visitor.arrivesAt(String(chosen['name']));
   });
 
   it('logs out', async () => {
     await visitor.page.getByRole('button', { name: 'Log out' }).click();
+    await visitor.arrivesAt('Your booth at every event');
     expect(visitor.page.url()).toBe(`${url}/`);
-    expect(await visitor.heading()).toBe('Your booth at every event');
     await visitor.page.getByRole('link', { name: 'Log in' }).waitFor();
     expect(await visitor.text()).not.toContain('sam.several@example.com');
     await visitor.screenshot('6-logged-out');
@@ -111,50 +114,51 @@ describe('npm start', () => {
     expect(provider.status).toBe(200);
   });
 
-  it('says which port is taken, and ends', async () => {
-    const sample = project.run('node', ['sample/dist/start.js'], {
-      PORT: ports.PORT,
-      SANDBOX_PORT: String(await freePort()),
-    });
+  it.each(['PORT', 'SANDBOX_PORT'] as const)('says in one line that %s is taken, and ends', async (name) => {
+    const free = { PORT: String(await freePort()), SANDBOX_PORT: String(await freePort()) };
+    const sample = project.run('node', START, { ...free, [name]: ports[name] });
     expect(await sample.ended).toBe(1);
-    expect(sample.stderr).toBe(
-      `Port ${ports.PORT} is already in use. Choose another one: PORT=${Number(ports.PORT) + 1} npm start\n`,
-    );
-    const sandbox = project.run('node', ['sample/dist/start.js'], {
-      PORT: String(await freePort()),
-      SANDBOX_PORT: ports.SANDBOX_PORT,
-    });
-    expect(await sandbox.ended).toBe(1);
-    expect(sandbox.stderr).toContain(`Port ${ports.SANDBOX_PORT} is already in use.`);
+    expect(sample.stderr).toBe(`Port ${ports[name]} is already in use. Set ${name} to another one.\n`);
+    expect(sample.stdout).toBe('');
   });
 
-  it.each(['http', '0', '65536', '-1', '30.5', '1e3'])('refuses %j as a port in one line', async (PORT) => {
-    const sample = project.run('node', ['sample/dist/start.js'], { ...ports, PORT });
+  it('says in one line what is wrong with a port, and ends', async () => {
+    const sample = project.run('node', START, { ...ports, PORT: 'http' });
     expect(await sample.ended).toBe(1);
-    expect(sample.stderr).toBe(`PORT must be a port from 1 to 65535, not "${PORT}".\n`);
+    expect(sample.stderr).toBe('PORT must be a port from 1 to 65535, not "http".\n');
   });
 
-  it('refuses one port for both', async () => {
-    const sample = project.run('node', ['sample/dist/start.js'], { PORT: '3000', SANDBOX_PORT: '3000' });
-    expect(await sample.ended).toBe(1);
-    expect(sample.stderr).toBe('PORT and SANDBOX_PORT must differ.\n');
-  });
-
-  it('ends cleanly on Ctrl-C and frees its ports', async () => {
-    npm.signalGroup('SIGINT');
+  it('ends cleanly on SIGTERM and frees its ports, the shell of npm notwithstanding', async () => {
+    const before = npm.stderr;
+    npm.signal('SIGTERM');
     expect(await npm.ended).toBe(0);
-    expect(npm.stderr).toBe('');
+    expect(npm.stderr).toBe(before);
     await expect(isFree(ports.PORT)).resolves.toBe(true);
     await expect(isFree(ports.SANDBOX_PORT)).resolves.toBe(true);
   });
 
-  it.each(['SIGTERM', 'SIGINT'] as const)('ends with code 0 on %s to the process itself', async (signal) => {
-    const sample = project.run('node', ['sample/dist/start.js'], ports);
+  it('ends with code 0 on Ctrl-C, which npm passes on a second time', async () => {
+    const sample = project.run('node', START, ports);
     await sample.printed(`Sample ready at ${url}\n`);
-    sample.signal(signal);
+    sample.signalGroup('SIGINT');
+    sample.signalGroup('SIGINT');
     expect(await sample.ended).toBe(0);
     expect(sample.stdout).toBe(`Sample ready at ${url}\n`);
     expect(sample.stderr).toBe('');
+  });
+});
+
+describe('A port', () => {
+  it.each(['0', '65536', '-1', '30.5', '1e3', '80 80'])('is not %j', (value) => {
+    expect(() => portOf('PORT', value, 3000)).toThrow(
+      `PORT must be a port from 1 to 65535, not ${JSON.stringify(value)}.`,
+    );
+  });
+
+  it('has a default, also where the variable is empty', () => {
+    expect(portOf('PORT', undefined, 3000)).toBe(3000);
+    expect(portOf('PORT', ' ', 3000)).toBe(3000);
+    expect(portOf('PORT', '8080', 3000)).toBe(8080);
   });
 });
 

@@ -23,6 +23,8 @@ export async function startSample(): Promise<RunningSample> {
     secrets: ['a secret of the tests, long enough to seal cookies'],
     events: SANDBOX_EVENTS,
   });
+  // Failures are made on purpose here; what a visitor sees of them is asserted instead.
+  app.useLogger(false);
   await app.listen(port, '127.0.0.1');
   return {
     url,

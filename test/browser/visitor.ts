@@ -18,9 +18,9 @@ export class Visitor {
       if (response.status() >= 400) this.troubles.push(`${response.status()} ${response.url()}`);
     });
     page.on('requestfailed', (request) => {
-      // The page closes its event stream when the list is complete; browsers count that as an aborted request.
-      if (request.resourceType() === 'eventsource') return;
-      this.troubles.push(`failed: ${request.url()} ${request.failure()?.errorText}`);
+      const reason = request.failure()?.errorText;
+      // The browser's own doing: the event stream is closed at the end, a page is left while its icon loads.
+      if (reason !== 'net::ERR_ABORTED') this.troubles.push(`failed: ${request.url()} ${reason}`);
     });
   }
 
@@ -39,8 +39,17 @@ export class Visitor {
     return (await this.page.locator('body').innerText()).replace(/\s+/g, ' ');
   }
 
-  async heading(): Promise<string> {
-    return this.page.getByRole('heading', { level: 1 }).innerText();
+  /** Waits for the page with this heading, which a click may still be loading. */
+  async arrivesAt(heading: string): Promise<void> {
+    const level = { level: 1 };
+    try {
+      await this.page
+        .getByRole('heading', { ...level, name: heading, exact: true })
+        .waitFor({ timeout: 10_000 });
+    } catch {
+      const instead = await this.page.getByRole('heading', level).allInnerTexts();
+      throw new Error(`expected the page "${heading}", but it is "${instead.join()}"`);
+    }
   }
 
   async screenshot(name: string): Promise<void> {
