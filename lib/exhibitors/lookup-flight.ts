@@ -36,7 +36,7 @@ export class LookupFlight {
     this.#callers += 1;
     this.#deadline.extend(deadline.remaining());
     try {
-      return await deadline.race(this.#answer);
+      return await deadline.race(this.#answer, this.#deadline);
     } finally {
       this.#callers -= 1;
       if (this.#callers === 0) this.#abandon.abort();

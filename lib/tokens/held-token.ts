@@ -1,4 +1,5 @@
 import type { AccessToken } from './access-token.interface.js';
+import type { Deadline } from '../transport/deadline.js';
 import type { Refusal } from './refusal.js';
 
 /** A token and when it is to be renewed and must not be used any more, by the clock that never jumps. */
@@ -13,6 +14,8 @@ export interface TimedToken {
 /** A renewal under way. */
 export interface Renewal {
   readonly result: Promise<TimedToken>;
+  /** Its own, not that of any caller. */
+  readonly deadline: Deadline;
   readonly outcome: 'fetched' | 'forced';
 }
 

@@ -110,12 +110,12 @@ export class TokenService {
       const isShared = held.renewal !== undefined;
       const renewal = held.renewal ?? this.#renew(tenant, held);
       try {
-        const { token } = await deadline.race(renewal.result);
+        const { token } = await deadline.race(renewal.result, renewal.deadline);
         const outcome = isShared ? 'shared' : renewal.outcome;
         if (channels.token.hasSubscribers) publish({ tenant: tenant.key, outcome });
         return token;
       } catch (error) {
-        if (deadline.isOver) throw deadline.failure({ tenant: tenant.key });
+        if (deadline.isOver) throw error;
         // The time of the one who began it was up; who came later has some left.
         const wasLate = isShared && isExhibitorError(error) && error.code === 'deadline_exceeded';
         if (!wasLate) throw error;
@@ -142,16 +142,17 @@ export class TokenService {
 
   /** Begins a renewal, which has a deadline of its own: it is nobody's to stop. */
   #renew(tenant: Tenant, held: HeldToken): Renewal {
-    const result = this.#fetch(tenant, held);
-    const renewal: Renewal = { result, outcome: held.isForced ? 'forced' : 'fetched' };
+    const deadline = Deadline.start(this.clock, tenant.http.deadline);
+    deadline.tenant = tenant.key;
+    const result = this.#fetch(tenant, held, deadline);
+    const renewal: Renewal = { result, deadline, outcome: held.isForced ? 'forced' : 'fetched' };
     held.renewal = renewal;
     // Each caller hears of a failure by itself; that none is left to hear must not end the process.
     result.catch(() => undefined);
     return renewal;
   }
 
-  async #fetch(tenant: Tenant, held: HeldToken): Promise<TimedToken> {
-    const deadline = Deadline.start(this.clock, tenant.http.deadline);
+  async #fetch(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
     try {
       const timed = await this.endpoint.fetch(tenant, deadline);
       held.timed = timed;

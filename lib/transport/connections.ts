@@ -23,7 +23,10 @@ class FollowedClient extends Client {
     options: Dispatcher.DispatchOptions & { exchange?: Exchange },
     handler: Dispatcher.DispatchHandler,
   ): boolean {
-    if (options.exchange !== undefined) options.exchange.line = this.#line;
+    if (options.exchange !== undefined) {
+      options.exchange.line = this.#line;
+      this.#line.serve(options.exchange);
+    }
     return super.dispatch(options, handler);
   }
 }

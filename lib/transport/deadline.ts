@@ -13,6 +13,11 @@ type Ending = 'deadline' | 'caller' | 'closed';
  * @internal
  */
 export class Deadline {
+  /** Requests sent within this call so far: what `attempts` of its error says. */
+  sent = 0;
+  /** Key of the tenant those were for. */
+  tenant: string | undefined;
+
   readonly #clock: Clock;
   #endsAt: number;
   readonly #listeners = new Set<() => void>();
@@ -66,11 +71,15 @@ export class Deadline {
     return new ExhibitorError('deadline_exceeded', 'the deadline of the call passed', details);
   }
 
-  /** Waits for work that others wait for too: leaving it does not stop it. */
-  race<T>(shared: Promise<T>): Promise<T> {
-    if (this.isOver) return Promise.reject(this.failure());
+  /**
+   * Waits for work that others wait for too: leaving it does not stop it.
+   *
+   * @param under the deadline of that work, whose requests the failure counts
+   */
+  race<T>(shared: Promise<T>, under: Deadline = this): Promise<T> {
+    if (this.isOver) return Promise.reject(this.failure({ tenant: under.tenant, attempts: under.sent }));
     return new Promise((resolve, reject) => {
-      const forget = this.onOver(() => reject(this.failure()));
+      const forget = this.onOver(() => reject(this.failure({ tenant: under.tenant, attempts: under.sent })));
       shared.then(resolve, reject).finally(forget);
     });
   }

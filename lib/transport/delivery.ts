@@ -37,6 +37,7 @@ export class Delivery {
     private readonly tools: DeliveryTools,
   ) {
     this.#headers = requestHeaders(request);
+    deadline.tenant = tenant.key;
     this.#isOnce = request.repeat === 'never';
   }
 
@@ -70,6 +71,7 @@ export class Delivery {
     const admission = await this.#enter();
     const sentAt = (this.#sentAt = clock.now());
     this.#sent++;
+    this.deadline.sent++;
     const outcome = await this.#exchange(fresh);
     const isStale = outcome.kind === 'failed' && outcome.stale === true;
     lane.leave(isStale ? undefined : healthOf(outcome, this.deadline.isTimeUp), admission, clock);

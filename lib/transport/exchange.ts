@@ -47,6 +47,11 @@ export class Exchange implements Dispatcher.DispatchHandler, GenericAbortSignal 
     });
   }
 
+  /** True once there is an outcome: nobody waits for the wire any more. */
+  get isSettled(): boolean {
+    return this.#settle === undefined;
+  }
+
   /** Ends the request because its time is up or its call is over. */
   stop(why: 'timeout' | 'over'): void {
     const message = why === 'timeout' ? 'the service did not answer in time' : 'the call is over';
@@ -55,7 +60,7 @@ export class Exchange implements Dispatcher.DispatchHandler, GenericAbortSignal 
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    if (this.#settle === undefined) {
+    if (this.isSettled) {
       controller.abort(new Error('stopped before it was sent'));
       return;
     }
@@ -91,7 +96,7 @@ export class Exchange implements Dispatcher.DispatchHandler, GenericAbortSignal 
   }
 
   onResponseEnd(): void {
-    if (this.#settle === undefined) return;
+    if (this.isSettled) return;
     const [first] = this.#chunks;
     const data = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks);
     this.#chunks = [];
@@ -101,7 +106,7 @@ export class Exchange implements Dispatcher.DispatchHandler, GenericAbortSignal 
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, _error: Error): void {
-    if (this.#settle === undefined) return;
+    if (this.isSettled) return;
     const untouched = this.#status === 0 && this.line?.bytesRead === this.#bytesBefore;
     this.#done({
       kind: 'failed',
@@ -113,7 +118,7 @@ export class Exchange implements Dispatcher.DispatchHandler, GenericAbortSignal 
   }
 
   #read(data: Buffer | UnreadableBody): void {
-    if (this.#settle === undefined) return;
+    if (this.isSettled) return;
     const isRefusal = this.#status >= 400;
     if (this.#status === 204) return this.#done(this.#answered(undefined));
     if (!isRefusal && !isJsonType(this.#replyHeaders['content-type'])) {
@@ -146,7 +151,7 @@ export class Exchange implements Dispatcher.DispatchHandler, GenericAbortSignal 
 
   /** Settles and closes the connection, whose rest is not wanted. */
   #break(outcome: Outcome, controller = this.#controller): void {
-    if (this.#settle === undefined) return;
+    if (this.isSettled) return;
     this.#done(outcome);
     if (controller === undefined) this.line?.abandon();
     else controller.abort(new Error('the rest of the reply is not wanted'));

@@ -1,6 +1,8 @@
 import { Socket } from 'node:net';
 import type { buildConnector } from 'undici';
 
+const UNWANTED = 'nobody waits for this connection';
+
 /**
  * The connection of one undici client: whether it has served before, and how much came over it. undici does not tell
  * a request which connection it was written to, and both decide whether a reset request may be sent again.
@@ -9,10 +11,22 @@ export class Line {
   #socket: Socket | undefined;
   #connecting: Socket | undefined;
   #served = false;
+  #waiter: { readonly isSettled: boolean } | undefined;
+
+  /** A request is given to this line. */
+  serve(waiter: { readonly isSettled: boolean }): void {
+    this.#waiter = waiter;
+  }
 
   /** A connector that lets this line follow its socket. */
   follow(connector: buildConnector.connector): buildConnector.connector {
     return (options, callback) => {
+      // undici connects again after a request was stopped, only to find that it was: one more connection for the
+      // service to accept, whenever it is slow already.
+      if (this.#waiter?.isSettled === true) {
+        queueMicrotask(() => callback(new Error(UNWANTED), null));
+        return;
+      }
       const begun: unknown = connector(options, (...result) => {
         this.#connecting = undefined;
         this.#socket = result[1] ?? undefined;
@@ -37,6 +51,6 @@ export class Line {
 
   /** Nobody waits for the connection any more while it is being made: a host that does not answer keeps no socket. */
   abandon(): void {
-    this.#connecting?.destroy(new Error('nobody waits for this connection'));
+    this.#connecting?.destroy(new Error(UNWANTED));
   }
 }

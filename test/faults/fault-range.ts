@@ -1,0 +1,208 @@
+import { createServer, type Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { NestFactory } from '@nestjs/core';
+import type { INestApplicationContext } from '@nestjs/common';
+import { firstValueFrom } from 'rxjs';
+import {
+  ExhibitorModule,
+  ExhibitorsService,
+  TokenService,
+  isExhibitorError,
+  type ExhibitorError,
+} from '../../lib/index.js';
+import { defaultSeed, ExhibitorSandbox, type SandboxSeed, type SeedTenant } from '../../lib/testing/index.js';
+import { faultTable, OPERATIONS, type Ending, type FaultOperation, type FaultRow } from './fault-table.js';
+
+/** One fault at one operation: a tenant of its own, so that no circuit, budget or token is shared. */
+export interface Cell {
+  key: string;
+  row: FaultRow;
+  operation: FaultOperation;
+  ending: Ending;
+}
+
+/** What a cell came to. */
+export interface CellResult {
+  errors: ExhibitorError[];
+  requests: number;
+  ms: number;
+}
+
+export interface SilentPort {
+  url: string;
+  accepted: number;
+  open: number;
+}
+
+const EVENT = 'regional-2026';
+const CONTACT = 'olga.one@example.com';
+
+/** A sandbox and a host with one tenant for each cell of the table. */
+export class FaultRange {
+  private constructor(
+    readonly cells: readonly Cell[],
+    readonly sandbox: ExhibitorSandbox,
+    private readonly app: INestApplicationContext,
+    private readonly silent: ReadonlyMap<string, SilentPort & { close(): Promise<void> }>,
+  ) {}
+
+  static async open(otherOrigin: string): Promise<FaultRange> {
+    const cells = faultTable(otherOrigin).flatMap((row) =>
+      OPERATIONS.map((operation): Cell => ({ key: '', row, operation, ending: row.ending(operation) })),
+    );
+    for (const [index, cell] of cells.entries()) cell.key = `cell-${index}`;
+    const sandbox = await ExhibitorSandbox.start({ seed: seedFor(cells) });
+    const silent = new Map<string, SilentPort & { close(): Promise<void> }>();
+    const tenants: Record<string, object> = {};
+    for (const cell of cells) tenants[cell.key] = await tenantOf(cell, sandbox, silent);
+    const imports = ExhibitorModule.forRoot({ tenants: tenants as never, secrets: ['x'.repeat(32)] });
+    const app = await NestFactory.createApplicationContext(imports, { logger: ['fatal'] });
+    return new FaultRange(cells, sandbox, app, silent);
+  }
+
+  /** Gives the cells of the REST API their tokens, one by one: a cell measures its fault, not a rush for tokens. */
+  async warmUp(): Promise<void> {
+    const tokens = this.app.get(TokenService);
+    for (const { key, operation } of this.cells) {
+      if (operation !== 'token') await tokens.getToken({ tenant: key });
+    }
+  }
+
+  /** Makes the calls of a cell into its fault. */
+  async run(cell: Cell): Promise<CellResult> {
+    if (cell.row.site.at === 'sandbox') {
+      const { fault, times } = cell.row.site;
+      this.sandbox.failNext({ operation: cell.operation, tenant: cell.key }, fault(), times);
+    }
+    const errors: ExhibitorError[] = [];
+    const before = this.#requestsOf(cell);
+    const began = performance.now();
+    for (let call = 0; call < cell.row.calls; call += 1) {
+      const error = await this.#call(cell).then(
+        () => undefined,
+        (reason: unknown) => reason,
+      );
+      if (isExhibitorError(error)) errors.push(error);
+      else if (error !== undefined) throw error;
+    }
+    const ms = performance.now() - began;
+    return { errors, requests: this.#requestsOf(cell) - before, ms };
+  }
+
+  /** What a cell still holds open at the service: requests, or connections of a port that is silent. */
+  openOf(cell: Cell): number {
+    const underWay = this.sandbox.requests.filter((request) => this.#isOf(cell, request) && !request.done);
+    return underWay.length + (this.silent.get(cell.key)?.open ?? 0);
+  }
+
+  /** Lets the service notice that connections were closed: it hears of the last ones a moment later. */
+  async settle(): Promise<void> {
+    for (let turn = 0; turn < 100 && this.cells.some((cell) => this.openOf(cell) > 0); turn += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.app.close();
+    await this.sandbox.stop();
+    for (const port of this.silent.values()) await port.close();
+  }
+
+  #call({ key, operation }: Cell): Promise<unknown> {
+    if (operation === 'token') return this.#newToken(key);
+    const exhibitors = this.app.get(ExhibitorsService).forTenant(key);
+    if (operation === 'list') return firstValueFrom(exhibitors.list(EVENT));
+    return firstValueFrom(exhibitors.lookup(EVENT, CONTACT, { fresh: true }));
+  }
+
+  async #newToken(tenant: string): Promise<unknown> {
+    const tokens = this.app.get(TokenService);
+    await tokens.invalidate({ tenant });
+    return tokens.getToken({ tenant });
+  }
+
+  #requestsOf(cell: Cell): number {
+    const silent = this.silent.get(cell.key);
+    if (silent !== undefined) return silent.accepted;
+    return this.sandbox.requests.filter((request) => this.#isOf(cell, request)).length;
+  }
+
+  #isOf({ key, operation }: Cell, request: ExhibitorSandbox['requests'][number]): boolean {
+    return request.operation === operation && (request.headerTenantKey ?? request.tenantKey) === key;
+  }
+}
+
+function seedFor(cells: readonly Cell[]): SandboxSeed {
+  const { exhibitors, events, people } = defaultSeed();
+  const records = exhibitors['acme'] ?? {};
+  return {
+    tenants: cells.map(({ key }): SeedTenant => ({
+      key,
+      name: key,
+      tenantId: `${key}-id`,
+      clientId: `${key}-api`,
+      clientSecret: `${key}-secret-of-the-fault-suite`,
+      loginClientId: `${key}-web`,
+      loginClientSecret: `${key}-web-secret-of-the-fault-suite`,
+      publicLoginClientId: `${key}-app`,
+    })),
+    events,
+    people,
+    exhibitors: Object.fromEntries(cells.map(({ key }) => [key, records])),
+  };
+}
+
+async function tenantOf(
+  { key, row, operation }: Cell,
+  sandbox: ExhibitorSandbox,
+  silent: Map<string, SilentPort & { close(): Promise<void> }>,
+): Promise<object> {
+  const { tenantId, clientId, clientSecret } = sandbox.tenantOptions(key);
+  const http = { deadline: row.deadline, attemptTimeout: row.attemptTimeout };
+  const whole = { tenantId, clientId, clientSecret, baseUrl: sandbox.url, authUrl: sandbox.url, http };
+  if (row.site.at === 'sandbox') return whole;
+  const address = await addressOf(row.site.of, key, silent);
+  return operation === 'token' ? { ...whole, authUrl: address } : { ...whole, baseUrl: address };
+}
+
+async function addressOf(
+  of: 'refused port' | 'silent port' | 'unknown name',
+  key: string,
+  silent: Map<string, SilentPort & { close(): Promise<void> }>,
+): Promise<string> {
+  // A label of more than 63 characters is no name: it fails without asking any server.
+  if (of === 'unknown name') return `https://${'x'.repeat(64)}.invalid`;
+  const port = await openSilentPort();
+  if (of === 'silent port') {
+    silent.set(key, port);
+    return port.url;
+  }
+  await port.close();
+  return port.url;
+}
+
+async function openSilentPort(): Promise<SilentPort & { close(): Promise<void> }> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    port.accepted += 1;
+    sockets.add(socket);
+    socket
+      .on('close', () => sockets.delete(socket))
+      .on('error', () => undefined)
+      .resume();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const port = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    accepted: 0,
+    get open() {
+      return sockets.size;
+    },
+    close: () =>
+      new Promise<void>((resolve) => {
+        for (const socket of sockets) socket.destroy();
+        server.close(() => resolve());
+      }),
+  };
+  return port;
+}

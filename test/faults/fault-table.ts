@@ -1,0 +1,246 @@
+import type { Fault } from '../../lib/testing/index.js';
+
+/** The three requests of the service that carry a deadline, retries and limits. */
+export const OPERATIONS = ['token', 'list', 'lookup'] as const;
+export type FaultOperation = (typeof OPERATIONS)[number];
+
+/** How a cell ends. */
+export interface Ending {
+  /** Code of the error; absent where the call succeeds in spite of the fault. */
+  code?: string;
+  /** How many requests the service gets, at least and at most. */
+  requests: readonly [number, number];
+  /** What the error says the service asked for, in ms. */
+  retryAfterMs?: readonly [number, number];
+  /** The call takes no less than this, in ms: what the service asked for is waited for. */
+  atLeastMs?: number;
+  /** The call takes no more than this, in ms: a wait that cannot fit is not begun. */
+  atMostMs?: number;
+}
+
+/** Where a fault is: in the sandbox, or in the address of the service. */
+export type Site =
+  | { at: 'sandbox'; fault: () => Fault; times: number }
+  | { at: 'address'; of: 'refused port' | 'silent port' | 'unknown name' };
+
+export interface FaultRow {
+  name: string;
+  site: Site;
+  ending: (operation: FaultOperation) => Ending;
+  /** In ms. */
+  deadline: number;
+  /** In ms. */
+  attemptTimeout: number;
+  /** Calls made one after the other; each must end as said, and the requests are those of all. */
+  calls: number;
+}
+
+const ATTEMPTS = 3;
+const DEADLINE = 1_500;
+const ATTEMPT_TIMEOUT = 600;
+const RETRIED = [408, 429, 500, 502, 503, 504];
+
+/** A reset of a connection that was kept alive is replayed once, attempts left or not. */
+const REPLAY = 1;
+
+function row(
+  name: string,
+  fault: Fault | (() => Fault),
+  times: number,
+  ending: FaultRow['ending'],
+  deadline = DEADLINE,
+): FaultRow {
+  const make = typeof fault === 'function' ? fault : () => fault;
+  return {
+    name,
+    site: { at: 'sandbox', fault: make, times },
+    ending,
+    deadline,
+    attemptTimeout: ATTEMPT_TIMEOUT,
+    calls: 1,
+  };
+}
+
+/** For a reply that takes the sandbox a while to make. */
+function unhurried(given: FaultRow): FaultRow {
+  return { ...given, deadline: 10_000, attemptTimeout: 9_000 };
+}
+
+function address(of: Extract<Site, { at: 'address' }>['of'], ending: FaultRow['ending']): FaultRow {
+  return {
+    name: of,
+    site: { at: 'address', of },
+    ending,
+    deadline: DEADLINE,
+    attemptTimeout: ATTEMPT_TIMEOUT,
+    calls: 1,
+  };
+}
+
+/** The second request is answered. */
+const recovers =
+  (details: Partial<Ending> = {}) =>
+  (): Ending => ({ requests: [2, 2 + REPLAY], ...details });
+
+/** The token endpoint that is down has a code of its own; all else has the same for all. */
+const fails =
+  (code: string, requests: Ending['requests'], details: Partial<Ending> = {}) =>
+  (operation: FaultOperation): Ending => ({
+    code: operation === 'token' && code === 'service_unavailable' ? 'token_unavailable' : code,
+    requests,
+    ...details,
+  });
+
+const unavailable = (most = ATTEMPTS) => fails('service_unavailable', [ATTEMPTS, most]);
+const malformed = fails('malformed_response', [1, 1]);
+
+/** What a 4xx means depends on who is asked. */
+const refused =
+  (codes: Partial<Record<FaultOperation, string | 'no error'>>, requests = 1) =>
+  (operation: FaultOperation): Ending => {
+    const code = codes[operation];
+    const most: Ending['requests'] = operation === 'token' ? [1, 1] : [requests, requests];
+    return { code: code === 'no error' ? undefined : code, requests: most };
+  };
+
+const status = (code: number, headers?: Record<string, string>): Fault => ({
+  kind: 'status',
+  status: code,
+  headers,
+});
+const retryAfter = (code: number, value: string): Fault => status(code, { 'retry-after': value });
+const dateIn = (ms: number): string => new Date(Date.now() + ms).toUTCString();
+
+const statuses: FaultRow[] = RETRIED.flatMap((code) => [
+  row(`${code} once`, status(code), 1, recovers()),
+  row(
+    `${code} for ever`,
+    status(code),
+    Infinity,
+    code === 429 ? fails('rate_limited', [3, 3]) : unavailable(),
+  ),
+]);
+
+const refusals: FaultRow[] = [
+  row(
+    '400',
+    status(400),
+    Infinity,
+    refused({ token: 'token_rejected', list: 'request_rejected', lookup: 'request_rejected' }),
+  ),
+  row('401 once', status(401), 1, (operation) =>
+    operation === 'token' ? { code: 'token_rejected', requests: [1, 1] } : { requests: [2, 2] },
+  ),
+  row(
+    '401 for ever',
+    status(401),
+    Infinity,
+    refused({ token: 'token_rejected', list: 'access_denied', lookup: 'access_denied' }, 2),
+  ),
+  row(
+    '403',
+    status(403),
+    Infinity,
+    refused({ token: 'token_rejected', list: 'access_denied', lookup: 'access_denied' }),
+  ),
+  row(
+    '404',
+    status(404),
+    Infinity,
+    refused({ token: 'token_rejected', list: 'not_found', lookup: 'no error' }),
+  ),
+];
+
+const waits: FaultRow[] = [
+  row('503 with Retry-After: 1', retryAfter(503, '1'), 1, recovers({ atLeastMs: 990 }), 3_000),
+  row('429 with Retry-After: 1', retryAfter(429, '1'), 1, recovers({ atLeastMs: 990 }), 3_000),
+  row(
+    '429 with a Retry-After that does not fit',
+    retryAfter(429, '120'),
+    1,
+    fails('rate_limited', [1, 1], { retryAfterMs: [120_000, 120_000], atMostMs: 1_000 }),
+  ),
+  row(
+    '503 with a Retry-After that does not fit',
+    retryAfter(503, '120'),
+    1,
+    fails('service_unavailable', [1, 1], { retryAfterMs: [120_000, 120_000], atMostMs: 1_000 }),
+  ),
+  row(
+    '503 with Retry-After as a date',
+    () => retryAfter(503, dateIn(2_000)),
+    1,
+    recovers({ atLeastMs: 700 }),
+    3_500,
+  ),
+  row(
+    '503 with Retry-After as a date that does not fit',
+    () => retryAfter(503, dateIn(60_000)),
+    1,
+    fails('service_unavailable', [1, 1], { retryAfterMs: [50_000, 60_000], atMostMs: 1_000 }),
+  ),
+  row('503 with Retry-After in the past', () => retryAfter(503, dateIn(-60_000)), 1, recovers()),
+  row('503 with a malformed Retry-After', retryAfter(503, 'in a minute'), 1, recovers()),
+];
+
+const cuts: FaultRow[] = (['before-headers', 'mid-headers', 'mid-body'] as const).flatMap((at) => [
+  row(`reset ${at} once`, { kind: 'reset', at }, 1, recovers()),
+  row(`reset ${at} for ever`, { kind: 'reset', at }, Infinity, unavailable(ATTEMPTS + REPLAY)),
+]);
+
+const stalls: FaultRow[] = (['before-headers', 'mid-body'] as const).flatMap((at) => [
+  row(`stall ${at} once`, { kind: 'stall', at }, 1, recovers({ atLeastMs: 590 })),
+  row(`stall ${at} for ever`, { kind: 'stall', at }, Infinity, fails('deadline_exceeded', [2, 3])),
+]);
+
+const bodies: FaultRow[] = [
+  row('drip once', { kind: 'drip', msPerByte: 40 }, 1, recovers({ atLeastMs: 590 })),
+  row('drip for ever', { kind: 'drip', msPerByte: 40 }, Infinity, fails('deadline_exceeded', [2, 3])),
+  row('cut short of its length once', { kind: 'truncate' }, 1, recovers()),
+  row('cut short of its length for ever', { kind: 'truncate' }, Infinity, unavailable()),
+  row('truncated JSON', { kind: 'body', body: '{"data":[{"id":"1"},{"id"' }, 1, malformed),
+  row(
+    'HTML with 200',
+    { kind: 'body', body: '<html>Sign in to the Wi-Fi</html>', contentType: 'text/html' },
+    1,
+    malformed,
+  ),
+  row('empty 200', { kind: 'body', body: '' }, 1, malformed),
+  row('wrong content type', { kind: 'body', body: '[]', contentType: 'text/plain' }, 1, malformed),
+  row(
+    'invalid UTF-8',
+    { kind: 'body', body: Buffer.from([0x5b, 0x22, 0xff, 0xfe, 0x22, 0x5d]) },
+    1,
+    malformed,
+  ),
+  unhurried(row('30 MB gzip bomb', { kind: 'gzipBomb', bytes: 30e6 }, 1, malformed)),
+  unhurried(row('50 MB body', { kind: 'largeBody', bytes: 50e6 }, 1, malformed)),
+];
+
+/** Every fault; what it is told of another origin, it sends us to. */
+export function faultTable(otherOrigin: string): FaultRow[] {
+  return [
+    ...statuses,
+    ...refusals,
+    ...waits,
+    ...cuts,
+    ...stalls,
+    ...bodies,
+    row('redirect to another origin', { kind: 'redirect', location: otherOrigin }, 1, malformed),
+    row(
+      'redirect that keeps the method',
+      { kind: 'redirect', location: otherOrigin, status: 307 },
+      1,
+      malformed,
+    ),
+    {
+      ...row('server that closes each idle connection', { kind: 'closeIdle' }, Infinity, () => ({
+        requests: [5, 10],
+      })),
+      calls: 5,
+    },
+    address('refused port', fails('service_unavailable', [0, 0])),
+    address('silent port', fails('deadline_exceeded', [2, 3])),
+    address('unknown name', fails('service_unavailable', [0, 0])),
+  ];
+}

@@ -1,0 +1,87 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { FaultRange, type Cell, type CellResult } from './fault-range.js';
+import { faultTable, OPERATIONS } from './fault-table.js';
+
+const AT_ONCE = 12;
+/** What a call may take beyond its deadline, on a machine that is busy with all cells. */
+const TOLERANCE = 1.3;
+
+const table = faultTable('http://unused.invalid');
+const results = new Map<string, CellResult>();
+const unhandled: unknown[] = [];
+const collect = (reason: unknown): void => void unhandled.push(reason);
+let range: FaultRange;
+let otherRequests = 0;
+
+const other = createServer((_request, response) => {
+  otherRequests += 1;
+  response.end();
+});
+
+beforeAll(async () => {
+  process.on('unhandledRejection', collect);
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+  range = await FaultRange.open(`http://127.0.0.1:${(other.address() as AddressInfo).port}/elsewhere`);
+  await range.warmUp();
+  const waiting = [...range.cells];
+  await Promise.all(Array.from({ length: AT_ONCE }, () => work(waiting)));
+  await range.settle();
+}, 120_000);
+
+afterAll(async () => {
+  await range.close();
+  await new Promise((resolve) => other.close(resolve));
+  process.off('unhandledRejection', collect);
+});
+
+async function work(waiting: Cell[]): Promise<void> {
+  for (let cell = waiting.shift(); cell !== undefined; cell = waiting.shift()) {
+    results.set(nameOf(cell.row.name, cell.operation), await range.run(cell));
+  }
+}
+
+function nameOf(fault: string, operation: string): string {
+  return `${fault} × ${operation}`;
+}
+
+describe('whatever goes wrong with the service', () => {
+  const cells = table.flatMap((row) => OPERATIONS.map((operation) => [row.name, operation] as const));
+
+  it.each(cells)('%s × %s ends as promised', (name, operation) => {
+    const cell = range.cells.find(({ row, operation: of }) => row.name === name && of === operation);
+    const result = results.get(nameOf(name, operation));
+    if (cell === undefined || result === undefined) throw new Error('the cell did not run');
+    const { ending, row } = cell;
+    const [error] = result.errors;
+
+    expect(result.errors.map(({ code }) => code)).toEqual(ending.code === undefined ? [] : [ending.code]);
+    expect(result.requests).toBeGreaterThanOrEqual(ending.requests[0]);
+    expect(result.requests).toBeLessThanOrEqual(ending.requests[1]);
+    // Where nothing could be reached, there is nobody to count.
+    if (error !== undefined && result.requests > 0) expect(error.attempts).toBe(result.requests);
+    if (error !== undefined) expect(error.tenant).toBe(cell.key);
+    if (ending.retryAfterMs !== undefined) {
+      expect(error?.retryAfterMs).toBeGreaterThanOrEqual(ending.retryAfterMs[0]);
+      expect(error?.retryAfterMs).toBeLessThanOrEqual(ending.retryAfterMs[1]);
+    }
+    expect(result.ms).toBeGreaterThanOrEqual(ending.atLeastMs ?? 0);
+    expect(result.ms).toBeLessThanOrEqual(ending.atMostMs ?? row.deadline * row.calls * TOLERANCE);
+    expect(range.openOf(cell)).toBe(0);
+  });
+
+  it('was tried at every operation', () => {
+    expect(results.size).toBe(cells.length);
+    expect(results.size).toBe(table.length * OPERATIONS.length);
+    expect(results.size).toBeGreaterThanOrEqual(150);
+  });
+
+  it('never sends us to another origin', () => {
+    expect(otherRequests).toBe(0);
+  });
+
+  it('leaves no rejection unhandled', () => {
+    expect(unhandled).toEqual([]);
+  });
+});
