@@ -1,0 +1,83 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { INestApplicationContext } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { firstValueFrom } from 'rxjs';
+import { ExhibitorModule, ExhibitorsService, TokenService } from '../../lib/index.js';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+
+let sandbox: ExhibitorSandbox;
+let app: INestApplicationContext;
+let exhibitors: ExhibitorsService;
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+});
+afterAll(() => sandbox.stop());
+beforeEach(async () => {
+  const { login: _, ...tenant } = sandbox.tenantOptions('acme');
+  app = await NestFactory.createApplicationContext(
+    ExhibitorModule.forRoot({ tenant, http: { deadline: 20_000 } }),
+    { logger: false, abortOnError: false },
+  );
+  exhibitors = app.get(ExhibitorsService);
+});
+afterEach(async () => {
+  sandbox.tokenLifetime = 3600;
+  await app.close();
+});
+
+const tokenRequests = (): number => sandbox.requests.filter(({ operation }) => operation === 'token').length;
+
+describe('1,000 callers at once', () => {
+  it('of an expired token cost one token request', async () => {
+    sandbox.tokenLifetime = 1;
+    await firstValueFrom(exhibitors.list('boutique-2026'));
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    sandbox.tokenLifetime = 3600;
+    sandbox.clearRequests();
+    const pages = await Promise.all(
+      Array.from({ length: 1_000 }, () => firstValueFrom(exhibitors.list('boutique-2026'))),
+    );
+    expect(pages.every(({ data }) => data.length === 7)).toBe(true);
+    expect(tokenRequests()).toBe(1);
+    expect(sandbox.requests.filter(({ operation }) => operation === 'list')).toHaveLength(1_000);
+  });
+
+  it('of a revoked token cost one more, and all succeed', async () => {
+    await firstValueFrom(exhibitors.list('boutique-2026'));
+    sandbox.revokeTokens('acme');
+    sandbox.clearRequests();
+    const pages = await Promise.all(
+      Array.from({ length: 1_000 }, () => firstValueFrom(exhibitors.list('boutique-2026'))),
+    );
+    expect(pages.every(({ data }) => data.length === 7)).toBe(true);
+    expect(tokenRequests()).toBe(1);
+  });
+
+  it('of the same lookup cost one lookup', async () => {
+    sandbox.clearRequests();
+    const found = await Promise.all(
+      Array.from({ length: 1_000 }, () =>
+        firstValueFrom(exhibitors.lookup('world-2026', 'sam.several@example.com')),
+      ),
+    );
+    expect(found.every((records) => records.length === 3)).toBe(true);
+    expect(sandbox.requests.filter(({ operation }) => operation === 'lookup')).toHaveLength(1);
+  });
+});
+
+describe('a token the service refuses', () => {
+  it('is replaced, and the call succeeds', async () => {
+    const tokens = app.get(TokenService);
+    await firstValueFrom(exhibitors.list('boutique-2026'));
+    const { accessToken } = await tokens.getToken();
+    sandbox.revokeTokens();
+    sandbox.clearRequests();
+    expect((await firstValueFrom(exhibitors.list('boutique-2026'))).data).toHaveLength(7);
+    expect(sandbox.requests.map(({ operation, status }) => `${operation} ${status}`)).toEqual([
+      'list 401',
+      'token 200',
+      'list 200',
+    ]);
+    expect((await tokens.getToken()).accessToken).not.toBe(accessToken);
+  });
+});
