@@ -41,9 +41,12 @@ export class ProviderKeys {
     return known;
   }
 
-  /** Has a deadline of its own: the fetch is shared, and one caller's haste must not fail it for all. */
+  /**
+   * Has a deadline of its own: the fetch is shared, and one caller's haste must not fail it for all. Half of theirs, so
+   * that a caller who waits in vain has time left to go on with the last good keys.
+   */
   async #fetch(tenant: Tenant, url: string): Promise<unknown> {
-    const deadline = Deadline.start(this.clock, tenant.http.deadline);
+    const deadline = Deadline.start(this.clock, tenant.http.deadline / 2);
     const request = {
       operation: 'keys',
       method: 'GET',
