@@ -10,7 +10,7 @@ import {
 import type { Host } from '../support/host.js';
 import type { Flow } from './flows.js';
 import { Visitor } from '../support/visitor.js';
-import { expectAccepted, leap, toHost, toProvider } from './journey.js';
+import { expectAccepted, clockOf, toHost, toProvider } from './journey.js';
 
 /** A login that must be accepted, and what else it shows. */
 export interface AcceptedCase {
@@ -172,7 +172,7 @@ async function withNextKey(
   const next = signingKey('RS256');
   provider.jwks = { keys: [next.jwk, ...before.jwks.keys] };
   provider.key = next;
-  leap(host, 30_001, ['now']);
+  clockOf(host).skip(30_001, ['now']);
   const fetched = provider.count('/connect/jwks');
   await login();
   expect(provider.count('/connect/jwks')).toBe(fetched + 1);

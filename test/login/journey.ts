@@ -127,15 +127,21 @@ export async function expectOnlyChangeRefused(
   expect(await identityOf(before, host)).toBeUndefined();
 }
 
-/** Lets the host believe that time has passed: on both its clocks, or on one of them. */
-export function leap(
-  { app }: Pick<Host, 'app'>,
-  ms: number,
-  which: readonly ('now' | 'wall')[] = ['now', 'wall'],
-): void {
+/** The clocks of a host, which a test moves: the one for waits (`now`) and the one for dates (`wall`). */
+export function clockOf({ app }: Pick<Host, 'app'>): {
+  skip(ms: number, which?: readonly ('now' | 'wall')[]): void;
+  back(): void;
+} {
   const clock = app.get(Clock, { strict: false });
-  for (const name of which) {
-    const before = clock[name].bind(clock);
-    clock[name] = () => before() + ms;
-  }
+  return {
+    skip(ms, which = ['now', 'wall']) {
+      for (const name of which) {
+        const before = clock[name].bind(clock);
+        clock[name] = () => before() + ms;
+      }
+    },
+    back() {
+      for (const name of ['now', 'wall'] as const) Reflect.deleteProperty(clock, name);
+    },
+  };
 }

@@ -1,0 +1,294 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { HostileProvider } from '../support/hostile-provider.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { Visitor, type Reply } from '../support/visitor.js';
+import type { Flow } from './flows.js';
+import {
+  clockOf,
+  copyOf,
+  expectAccepted,
+  expectRefusal,
+  identityOf,
+  logIn,
+  pendingLogins,
+  toHost,
+  toProvider,
+  type Arrival,
+} from './journey.js';
+
+let provider: HostileProvider;
+beforeAll(async () => {
+  provider = await HostileProvider.start();
+});
+afterEach(() => {
+  provider.script = {};
+});
+afterAll(() => provider.stop());
+
+const PLAIN_KINDS: readonly HostKind[] = ['express', 'fastify'];
+const CASES = PLAIN_KINDS.flatMap((kind) =>
+  (['code', 'code token id_token'] as const).map((flow): [HostKind, Flow] => [kind, flow]),
+);
+
+describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) => {
+  let host: Host;
+  const LOGIN_TTL = 60_000;
+  beforeAll(async () => {
+    host = await startHost({
+      kind,
+      options: (callback) => ({
+        tenant: provider.tenantOptions(callback, { responseType }),
+        secrets: [COOKIE_SECRET],
+        cookies: { loginTtl: LOGIN_TTL },
+      }),
+    });
+  });
+  afterAll(() => host.close());
+
+  const changed = (arrival: Arrival, edit: (parameters: URLSearchParams) => void): Arrival => {
+    const parameters = new URLSearchParams(arrival.parameters);
+    edit(parameters);
+    return { ...arrival, parameters };
+  };
+
+  /** Refused, with nothing set, and the login under way can still be finished. */
+  async function expectHarmless(
+    edit: (arrival: Arrival, visitor: Visitor) => Arrival | Promise<Arrival>,
+  ): Promise<void> {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const tokens = provider.count('/connect/token');
+    const refused = await toHost(visitor, await edit(arrival, visitor));
+    expectRefusal(refused, 'state');
+    expect(refused.setCookies.filter((cookie) => cookie.includes('exhibitor'))).toEqual([]);
+    expect(provider.count('/connect/token')).toBe(tokens);
+    expect(await identityOf(visitor, host)).toBeUndefined();
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
+  }
+
+  const without = (name: string) => (arrival: Arrival) => changed(arrival, (all) => all.delete(name));
+  const twice = (name: string) => (arrival: Arrival) =>
+    changed(arrival, (all) => all.append(name, all.get(name) ?? ''));
+
+  it('is needed', () => expectHarmless(without('state')));
+
+  it('must be known', () =>
+    expectHarmless((arrival) => changed(arrival, (all) => all.set('state', 'x'.repeat(43)))));
+
+  it('must be unchanged', () =>
+    expectHarmless((arrival) => changed(arrival, (all) => all.set('state', `${all.get('state')}x`))));
+
+  it('must not be empty', () => expectHarmless((arrival) => changed(arrival, (all) => all.set('state', ''))));
+
+  it('must not be sent twice', () => expectHarmless(twice('state')));
+
+  it.each(responseType === 'code' ? ['code', 'iss'] : ['code', 'id_token', 'access_token', 'iss'])(
+    'lets no response through that has %s twice',
+    (name) => expectHarmless(twice(name)),
+  );
+
+  it.each(responseType === 'code' ? ['code'] : ['code', 'id_token', 'access_token'])(
+    'lets no response through that lacks %s',
+    (name) => expectHarmless(without(name)),
+  );
+
+  it('must be of this browser', async () => {
+    const victim = new Visitor();
+    await toProvider(victim, host);
+    const attacker = await toProvider(new Visitor(), host);
+    expectRefusal(await toHost(victim, attacker), 'state');
+    expect(pendingLogins(victim, host)).toHaveLength(1);
+    expect(await identityOf(victim, host)).toBeUndefined();
+  });
+
+  it('is worth nothing with a cookie that was tampered with', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const cookies = visitor.cookies('127.0.0.1');
+    const [name = ''] = pendingLogins(visitor, host);
+    const sealed = cookies.get(name) ?? '';
+    const at = sealed.length - 30;
+    cookies.set(name, `${sealed.slice(0, at)}${sealed[at] === 'A' ? 'B' : 'A'}${sealed.slice(at + 1)}`);
+    expectRefusal(await toHost(visitor, arrival), 'state');
+    cookies.set(name, sealed);
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+  });
+
+  it('is worth nothing with the cookie of another login of this browser', async () => {
+    const visitor = new Visitor();
+    const first = await toProvider(visitor, host);
+    const [firstName = ''] = pendingLogins(visitor, host);
+    await toProvider(visitor, host);
+    const cookies = visitor.cookies('127.0.0.1');
+    const [secondName = ''] = pendingLogins(visitor, host).filter((name) => name !== firstName);
+    cookies.set(firstName, cookies.get(secondName) ?? '');
+    expectRefusal(await toHost(visitor, first), 'state');
+  });
+
+  it('is good once', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const early = copyOf(visitor, host);
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+    const tokens = provider.count('/connect/token');
+    expectRefusal(await toHost(visitor, arrival), 'state');
+    expectRefusal(await toHost(early, arrival), 'state');
+    expect(provider.count('/connect/token')).toBe(tokens);
+    expect(await identityOf(early, host)).toBeUndefined();
+  });
+
+  it('is good once also for two requests at the same time', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const code = arrival.parameters.get('code') ?? '';
+    const replies = await Promise.all(
+      Array.from({ length: 8 }, () => toHost(copyOf(visitor, host), arrival)),
+    );
+    expect(replies.map(({ status }) => status).toSorted()).toEqual([303, ...Array<number>(7).fill(401)]);
+    expect(provider.redemptions.get(code)).toBe(1);
+  });
+
+  it('does not disturb who is logged in when the back button repeats it', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+    const before = await identityOf(visitor, host);
+    expectRefusal(await toHost(visitor, arrival), 'state');
+    expect(await identityOf(visitor, host)).toEqual(before);
+  });
+
+  it('ends with the time a login has', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const clock = clockOf(host);
+    clock.skip(LOGIN_TTL + 1);
+    expectRefusal(await toHost(visitor, arrival), 'state');
+    clock.back();
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+  });
+
+  it('keeps a forged error from ending a login', async () => {
+    await expectHarmless((arrival) =>
+      changed(arrival, (all) => {
+        for (const name of [...all.keys()]) all.delete(name);
+        all.set('error', 'access_denied');
+      }),
+    );
+    await expectHarmless((arrival) =>
+      changed(arrival, (all) => {
+        all.delete('code');
+        all.set('error', 'access_denied');
+        all.set('state', 'x'.repeat(43));
+      }),
+    );
+  });
+
+  it('lets a true error end the login', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const denied = changed(arrival, (all) => {
+      all.delete('code');
+      all.set('error', 'access_denied');
+    });
+    expectRefusal(await toHost(visitor, denied), 'denied');
+    expectRefusal(await toHost(visitor, arrival), 'state');
+  });
+
+  it('is taken only by the method its login asked for', () =>
+    expectHarmless((arrival) => ({ ...arrival, method: arrival.method === 'GET' ? 'POST' : 'GET' })));
+
+  it('is not taken from the query of a form, nor from a form in the address', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const mixed =
+      arrival.method === 'POST'
+        ? await visitor.visit(`${arrival.callback}?${arrival.parameters}`, { method: 'POST' })
+        : await visitor.visit(arrival.callback);
+    expectRefusal(mixed, 'state');
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+  });
+
+  it('is not spent by HEAD, which link checkers send', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const head = await visitor.visit(`${arrival.callback}?${arrival.parameters}`, { method: 'HEAD' });
+    expect([401, 404]).toContain(head.status);
+    expect(head.setCookies).toEqual([]);
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+  });
+
+  it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])('is not taken by %s', async (method) => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const reply = await visitor.visit(`${arrival.callback}?${arrival.parameters}`, { method });
+    expect(reply.status).toBe(404);
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+  });
+
+  it('needs no more than a bare visit to be refused', async () => {
+    expectRefusal(await new Visitor().visit(host.callback), 'state');
+    expectRefusal(await new Visitor().visit(host.callback, { method: 'POST' }), 'state');
+    await expectAccepted(host);
+  });
+
+  it('must be a text, also in a JSON body', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    for (const body of ['[]', '{}', '{"state":["a"]}', '{"state":{"a":"b"}}', '{"state":null}']) {
+      const reply = await post(visitor, host, body);
+      expectRefusal(reply, 'state');
+    }
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+  });
+});
+
+describe.each(PLAIN_KINDS)('with a shared store, a login on %s', (kind) => {
+  it('is good once across processes', async () => {
+    const values = new Map<string, string>();
+    const store = {
+      get: async (key: string) => values.get(key),
+      set: async (key: string, value: string, { ifAbsent }: { ifAbsent?: boolean }) => {
+        if (ifAbsent === true && values.has(key)) return false;
+        values.set(key, value);
+        return true;
+      },
+      delete: async (key: string) => void values.delete(key),
+    };
+    const start = (redirectUri?: string): Promise<Host> =>
+      startHost({
+        kind,
+        options: (callback) => ({
+          tenant: provider.tenantOptions(redirectUri ?? callback),
+          secrets: [COOKIE_SECRET],
+          store,
+        }),
+      });
+    const one = await start();
+    const other = await start(one.callback);
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, one);
+    const early = copyOf(visitor, one);
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+    expectRefusal(await toHost(early, { ...arrival, callback: other.callback }), 'state');
+    expect((await logIn(new Visitor(), one)).status).toBe(303);
+    await Promise.all([one.close(), other.close()]);
+  });
+});
+
+async function post(visitor: Visitor, host: Host, body: string): Promise<Reply> {
+  const sent = [...visitor.cookies('127.0.0.1')].map(([name, value]) => `${name}=${value}`).join('; ');
+  const response = await fetch(host.callback, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { 'content-type': 'application/json', cookie: sent },
+    body,
+  });
+  return {
+    status: response.status,
+    headers: response.headers,
+    text: await response.text(),
+    location: undefined,
+    setCookies: response.headers.getSetCookie(),
+  };
+}
