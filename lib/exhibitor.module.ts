@@ -15,6 +15,7 @@ import { RequestResolver } from './guards/request-resolver.service.js';
 import { BearerIdentities } from './login/bearer-identities.service.js';
 import { CallbackService } from './login/callback.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
+import { HybridAdvice } from './login/hybrid-advice.service.js';
 import { IdentityCookie } from './login/identity-cookie.service.js';
 import { IdentitySession } from './login/identity-session.service.js';
 import { LoginCookies } from './login/login-cookies.service.js';
@@ -87,6 +88,7 @@ const EXPORTED: Provider[] = [
     UserInfo,
     BearerIdentities,
     IdentityCookie,
+    HybridAdvice,
     ...EXPORTED,
   ],
   exports: [CHECKED_OPTIONS, ...EXPORTED],
