@@ -35,9 +35,14 @@ async function isUsable(key: JWK): Promise<boolean> {
   const algorithm = key.alg ?? ALGORITHM_BY_CURVE[key.crv ?? ''] ?? ALGORITHM_BY_TYPE[key.kty ?? ''];
   if (algorithm === undefined) return false;
   try {
-    await importJWK(key, algorithm);
-    return true;
+    const imported = await importJWK(key, algorithm);
+    return !(imported instanceof Uint8Array) && isLongEnough(imported.algorithm);
   } catch {
     return false;
   }
+}
+
+/** Shorter RSA keys verify nothing (RFC 7518 §3.3), and Node imports an unreadable modulus as one of no length. */
+function isLongEnough(algorithm: object): boolean {
+  return !('modulusLength' in algorithm) || Number(algorithm.modulusLength) >= 2048;
 }
