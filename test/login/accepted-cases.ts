@@ -125,6 +125,11 @@ const keys: readonly AcceptedCase[] = [
     script: { frontToken: { header: { kid: undefined } }, backToken: { header: { kid: undefined } } },
   },
   {
+    what: 'no kid, one key that can be read',
+    login: { keys: { keys: [{ kty: 'RSA', n: '?', e: 'AQAB' }, KEYS.rs256.jwk] } },
+    script: { frontToken: { header: { kid: undefined } }, backToken: { header: { kid: undefined } } },
+  },
+  {
     what: 'unknown and unreadable keys beside the good one',
     login: {
       keys: {

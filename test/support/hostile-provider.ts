@@ -18,7 +18,10 @@ for (const secret of [CODE, ACCESS_TOKEN, CLIENT_SECRET]) knownSecrets.add(secre
 /** What is known of a login between its authorize request and its token request. */
 interface Grant {
   request: URLSearchParams;
+  /** Handed out for the code, good for userinfo. */
   accessToken: string;
+  /** Handed out beside the code, good for nothing. */
+  frontAccessToken: string;
   clientId: string;
 }
 
@@ -107,6 +110,7 @@ export class HostileProvider {
     const grant = {
       request,
       accessToken: `${ACCESS_TOKEN}${randomUUID()}`,
+      frontAccessToken: `${ACCESS_TOKEN}${randomUUID()}`,
       clientId: request.get('client_id') ?? '',
     };
     this.#grants.set(code, grant);
@@ -115,12 +119,12 @@ export class HostileProvider {
     if (types.includes('id_token')) {
       const hashes = {
         c_hash: this.#hash(code),
-        ...(types.includes('token') ? { at_hash: this.#hash(grant.accessToken) } : {}),
+        ...(types.includes('token') ? { at_hash: this.#hash(grant.frontAccessToken) } : {}),
       };
       response.set('id_token', await this.#idToken(grant, this.script.frontToken, hashes));
     }
     if (types.includes('token')) {
-      response.set('access_token', grant.accessToken);
+      response.set('access_token', grant.frontAccessToken);
       response.set('token_type', 'Bearer');
     }
     this.script.authorization?.(response);
