@@ -63,7 +63,8 @@ export class RunTimeTenants {
 
   async #read(key: string): Promise<Tenant | undefined> {
     const options = await this.#findInSource(key);
-    if (options === undefined) return undefined;
+    // Many a database answers null for what it does not have.
+    if (options === undefined || options === null) return undefined;
     const { settings, problems } = checkTenant(options, `tenants.${key}`, this.settings);
     if (settings === undefined || problems.length > 0) throw new ConfigurationError(problems, key);
     const before = this.#known.get(key);

@@ -1,0 +1,110 @@
+import { inspect } from 'node:util';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { INestApplicationContext } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { firstValueFrom } from 'rxjs';
+import { ExhibitorModule, ExhibitorsService, TenantRegistry, TokenService } from '../../lib/index.js';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { COOKIE_SECRET } from '../support/host.js';
+
+let sandbox: ExhibitorSandbox;
+let app: INestApplicationContext;
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+});
+afterAll(() => sandbox.stop());
+beforeEach(async () => {
+  sandbox.clearRequests();
+  app = await NestFactory.createApplicationContext(
+    ExhibitorModule.forRoot({
+      tenants: { acme: sandbox.tenantOptions('acme'), globex: sandbox.tenantOptions('globex') },
+      secrets: [COOKIE_SECRET],
+    }),
+    { logger: false, abortOnError: false },
+  );
+});
+afterEach(() => app.close());
+
+describe('the tenants of the options', () => {
+  it('name themselves and where their service is', async () => {
+    const tenant = await app.get(TenantRegistry).get('acme');
+    expect(JSON.parse(JSON.stringify(tenant))).toEqual({
+      key: 'acme',
+      tenantId: sandbox.tenantOptions('acme').tenantId,
+      baseUrl: sandbox.url,
+      authUrl: sandbox.url,
+    });
+    expect(Object.isFrozen(tenant)).toBe(true);
+  });
+
+  it('show no secret, however they are looked at', async () => {
+    const tenant = await app.get(TenantRegistry).get('acme');
+    const { clientSecret, login } = sandbox.tenantOptions('acme');
+    const looks = [
+      JSON.stringify(tenant),
+      String(tenant),
+      inspect(tenant, { depth: Infinity }),
+      inspect(tenant, { depth: Infinity, showHidden: true, getters: true }),
+      inspect({ nested: [tenant] }, { depth: Infinity, showHidden: true, getters: true }),
+      inspect(structuredClone({ ...tenant })),
+      JSON.stringify(Object.entries(tenant)),
+    ];
+    for (const look of looks) {
+      expect(look).not.toContain(clientSecret);
+      expect(look).not.toContain(login.clientSecret);
+    }
+    expect(inspect(tenant)).toContain(tenant.tenantId);
+  });
+
+  it.each(['nobody', '__proto__', 'constructor', 'toString', 'hasOwnProperty', 'default', ''])(
+    'do not include %j',
+    async (key) => {
+      const failure = { code: 'unknown_tenant', tenant: key };
+      await expect(app.get(TenantRegistry).get(key)).rejects.toMatchObject(failure);
+      await expect(app.get(TokenService).getToken({ tenant: key })).rejects.toMatchObject(failure);
+      const call = firstValueFrom(app.get(ExhibitorsService).list('boutique-2026', { tenant: key }));
+      await expect(call).rejects.toMatchObject(
+        key === '' ? { code: expect.stringMatching(/unknown_tenant|invalid_argument/) } : failure,
+      );
+      expect(sandbox.requests).toHaveLength(0);
+    },
+  );
+
+  it('may have any name, also that of a property all objects have', async () => {
+    const named = Object.fromEntries(
+      ['constructor', 'toString', 'find me'].map((key) => [key, sandbox.tenantOptions('acme')]),
+    );
+    Object.defineProperty(named, '__proto__', { value: sandbox.tenantOptions('globex'), enumerable: true });
+    const other = await NestFactory.createApplicationContext(
+      ExhibitorModule.forRoot({ tenants: named, secrets: [COOKIE_SECRET] }),
+      { logger: false, abortOnError: false },
+    );
+    const registry = other.get(TenantRegistry);
+    expect(await registry.get('constructor')).toMatchObject({ key: 'constructor' });
+    expect(await registry.get('__proto__')).toMatchObject({
+      tenantId: sandbox.tenantOptions('globex').tenantId,
+    });
+    await other.close();
+  });
+
+  it('have to be named where there are several', async () => {
+    const failure = { code: 'tenant_required' };
+    await expect(app.get(TokenService).getToken()).rejects.toMatchObject(failure);
+    await expect(app.get(TokenService).invalidate()).rejects.toMatchObject(failure);
+    const exhibitors = app.get(ExhibitorsService);
+    await expect(firstValueFrom(exhibitors.list('boutique-2026'))).rejects.toMatchObject(failure);
+    const lookup = firstValueFrom(exhibitors.lookup('boutique-2026', 'sam.several@example.com'));
+    await expect(lookup).rejects.toMatchObject(failure);
+    expect(sandbox.requests).toHaveLength(0);
+  });
+
+  it('ask for another token once they are forgotten, and leave the others alone', async () => {
+    const tokens = app.get(TokenService);
+    const first = await tokens.getToken({ tenant: 'acme' });
+    const other = await tokens.getToken({ tenant: 'globex' });
+    app.get(TenantRegistry).forget('acme');
+    app.get(TenantRegistry).forget('nobody');
+    expect((await tokens.getToken({ tenant: 'acme' })).accessToken).not.toBe(first.accessToken);
+    expect((await tokens.getToken({ tenant: 'globex' })).accessToken).toBe(other.accessToken);
+  });
+});

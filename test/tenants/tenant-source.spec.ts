@@ -1,0 +1,347 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { INestApplicationContext } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { firstValueFrom } from 'rxjs';
+import {
+  ConfigurationError,
+  type ExhibitorError,
+  ExhibitorModule,
+  ExhibitorsService,
+  isExhibitorError,
+  TenantRegistry,
+  TokenService,
+  type ExhibitorModuleOptions,
+  type TenantOptions,
+} from '../../lib/index.js';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { COOKIE_SECRET } from '../support/host.js';
+
+type Answer = TenantOptions | undefined | Promise<TenantOptions | undefined>;
+
+let sandbox: ExhibitorSandbox;
+let app: INestApplicationContext | undefined;
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+});
+afterAll(() => sandbox.stop());
+beforeEach(() => sandbox.clearRequests());
+afterEach(async () => {
+  await app?.close();
+  app = undefined;
+});
+
+/** A host whose tenants come from this function; notes what it was asked for. */
+async function boot(
+  find: (key: string) => Answer,
+  options: Partial<ExhibitorModuleOptions> = {},
+): Promise<{
+  asked: string[];
+  registry: TenantRegistry;
+  tokens: TokenService;
+  exhibitors: ExhibitorsService;
+}> {
+  const asked: string[] = [];
+  const source = {
+    find: (key: string): Answer => {
+      asked.push(key);
+      return find(key);
+    },
+  };
+  app = await NestFactory.createApplicationContext(
+    ExhibitorModule.forRoot({ tenants: source, secrets: [COOKIE_SECRET], ...options }),
+    { logger: false, abortOnError: false },
+  );
+  return {
+    asked,
+    registry: app.get(TenantRegistry),
+    tokens: app.get(TokenService),
+    exhibitors: app.get(ExhibitorsService),
+  };
+}
+
+/** Options of a tenant without a login. */
+function apiOnly(key: string): TenantOptions {
+  const { login: _, ...options } = sandbox.tenantOptions(key);
+  return options;
+}
+
+/** The options of the sandbox's tenants, read anew each time, as out of a database. */
+function fromDatabase(key: string): TenantOptions | undefined {
+  return sandbox.tenants.some((tenant) => tenant.key === key) ? sandbox.tenantOptions(key) : undefined;
+}
+
+async function failureOf(call: Promise<unknown>): Promise<ExhibitorError> {
+  try {
+    await call;
+  } catch (error) {
+    if (isExhibitorError(error)) return error;
+    throw error;
+  }
+  throw new Error('the call did not fail');
+}
+
+const tokenRequests = (): number => sandbox.requests.filter(({ operation }) => operation === 'token').length;
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const EXPIRED = { tenantCache: { ttl: 40 } };
+const untilExpired = (): Promise<void> => pause(60);
+
+describe('tenants of a source', () => {
+  it.each([
+    ['at once', fromDatabase],
+    ['later', async (key: string) => fromDatabase(key)],
+  ])('are found %s, each when it is first needed, and asked for once', async (_, find) => {
+    const { asked, exhibitors, registry } = await boot(find);
+    for (const tenant of ['acme', 'globex', 'acme']) {
+      const { data } = await firstValueFrom(exhibitors.list('boutique-2026', { tenant }));
+      expect(data[0]?.['id']).toBe(`${tenant}-boutique-2026-0001`);
+    }
+    expect(asked).toEqual(['acme', 'globex']);
+    expect(await registry.get('acme')).toMatchObject({ key: 'acme', baseUrl: sandbox.url });
+  });
+
+  it.each([undefined, null])('that are not found (%s) are unknown', async (nothing) => {
+    const { exhibitors, tokens, registry } = await boot(() => nothing as undefined);
+    for (const call of [
+      registry.get('nobody'),
+      tokens.getToken({ tenant: 'nobody' }),
+      firstValueFrom(exhibitors.list('boutique-2026', { tenant: 'nobody' })),
+    ]) {
+      expect(await failureOf(call)).toMatchObject({ code: 'unknown_tenant', tenant: 'nobody' });
+    }
+    expect(sandbox.requests).toHaveLength(0);
+  });
+
+  it('have to be named: none of them is the only one', async () => {
+    const { exhibitors, tokens, asked } = await boot(fromDatabase);
+    expect((await failureOf(tokens.getToken())).code).toBe('tenant_required');
+    const call = firstValueFrom(exhibitors.list('boutique-2026'));
+    expect((await failureOf(call)).code).toBe('tenant_required');
+    expect(asked).toEqual([]);
+  });
+
+  it.each([
+    [
+      'throws',
+      (): Answer => {
+        throw DATABASE_DOWN;
+      },
+    ],
+    ['rejects', (): Answer => Promise.reject(DATABASE_DOWN)],
+  ])('are unavailable where it %s: its error is the cause, as it is', async (_, find) => {
+    let isDown = true;
+    const { registry } = await boot((key) => (isDown ? find() : fromDatabase(key)));
+    const failure = await failureOf(registry.get('acme'));
+    expect(failure).toMatchObject({ code: 'service_unavailable', tenant: 'acme' });
+    expect(failure.cause).toBe(DATABASE_DOWN);
+    isDown = false;
+    expect(await registry.get('acme')).toMatchObject({ key: 'acme' });
+  });
+
+  it('are unavailable where it is silent: nobody waits longer than the deadline', async () => {
+    let isSilent = true;
+    const { registry, tokens, exhibitors } = await boot(
+      (key) => (isSilent ? new Promise(() => undefined) : fromDatabase(key)),
+      { http: { deadline: 150 } },
+    );
+    const calls = [
+      registry.get('acme'),
+      tokens.getToken({ tenant: 'acme' }),
+      firstValueFrom(exhibitors.list('boutique-2026', { tenant: 'acme' })),
+    ];
+    for (const call of calls.map(failureOf)) expect((await call).code).toBe('deadline_exceeded');
+    isSilent = false;
+    expect(await registry.get('acme')).toMatchObject({ key: 'acme' });
+  });
+
+  it('are checked when they are found, and a wrong one says all that is wrong', async () => {
+    const { registry } = await boot((key) => ({
+      ...apiOnly('acme'),
+      baseUrl: 'http://api.example',
+      tenantId: `${key}\r\nX-Tenant-Id: other`,
+    }));
+    const failure = await failureOf(registry.get('wrong'));
+    expect(failure).toBeInstanceOf(ConfigurationError);
+    expect(failure).toMatchObject({ code: 'configuration_invalid', tenant: 'wrong' });
+    const { problems } = failure as ConfigurationError;
+    expect(problems.map(({ path }) => path).toSorted()).toEqual([
+      'tenants.wrong.baseUrl',
+      'tenants.wrong.tenantId',
+    ]);
+  });
+
+  it('must be on the allowed origins, as those of the options', async () => {
+    const { registry } = await boot(() => ({ ...apiOnly('acme'), baseUrl: 'https://elsewhere.example' }), {
+      allowedOrigins: [sandbox.url],
+    });
+    expect(String(await failureOf(registry.get('acme')))).toContain(
+      'tenants.acme.baseUrl: must be on one of allowedOrigins',
+    );
+  });
+
+  it('are asked for once by many who wait', async () => {
+    const { asked, registry, tokens } = await boot(async (key) => {
+      await pause(20);
+      return fromDatabase(key);
+    });
+    const found = await Promise.all(Array.from({ length: 100 }, () => registry.get('acme')));
+    await Promise.all(Array.from({ length: 100 }, () => tokens.getToken({ tenant: 'acme' })));
+    expect(new Set(found).size).toBe(1);
+    expect(asked).toEqual(['acme']);
+    expect(tokenRequests()).toBe(1);
+  });
+});
+
+describe('a tenant whose time is up', () => {
+  it('is read again, and keeps its token and cached lookups where nothing changed', async () => {
+    const { asked, tokens, exhibitors } = await boot(fromDatabase, EXPIRED);
+    const lookup = () =>
+      firstValueFrom(exhibitors.lookup('world-2026', 'sam.several@example.com', { tenant: 'acme' }));
+    const { accessToken } = await tokens.getToken({ tenant: 'acme' });
+    await lookup();
+    await untilExpired();
+    expect((await tokens.getToken({ tenant: 'acme' })).accessToken).toBe(accessToken);
+    expect(await lookup()).toHaveLength(3);
+    expect(asked.length).toBeGreaterThan(1);
+    expect(tokenRequests()).toBe(1);
+    expect(sandbox.requests.filter(({ operation }) => operation === 'lookup')).toHaveLength(1);
+  });
+
+  const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const pem = publicKey.export({ type: 'spki', format: 'pem' }).toString();
+
+  it.each<[what: string, options: () => TenantOptions]>([
+    [
+      'a function for the secret',
+      () => ({ ...apiOnly('acme'), clientSecret: async () => sandbox.tenantOptions('acme').clientSecret }),
+    ],
+    [
+      'keys as PEM',
+      () => ({
+        ...apiOnly('acme'),
+        login: { ...sandbox.tenantOptions('acme').login, keys: pem, authorize: () => true },
+      }),
+    ],
+    ['http options', () => ({ ...apiOnly('acme'), http: { deadline: 5_000 } })],
+  ])('keeps them also with %s, which is made anew each time', async (_, options) => {
+    const { asked, tokens } = await boot(options, EXPIRED);
+    await tokens.getToken({ tenant: 'acme' });
+    await untilExpired();
+    await tokens.getToken({ tenant: 'acme' });
+    expect(asked.length).toBeGreaterThan(1);
+    expect(tokenRequests()).toBe(1);
+  });
+
+  it.each<[what: string, after: () => TenantOptions]>([
+    [
+      'secret',
+      () => ({ ...apiOnly('acme'), clientSecret: () => sandbox.tenantOptions('acme').clientSecret }),
+    ],
+    ['client', () => ({ ...apiOnly('globex'), tenantId: apiOnly('acme').tenantId })],
+    ['scope', () => ({ ...apiOnly('acme'), scope: null })],
+    ['identity provider', () => ({ ...apiOnly('acme'), authUrl: `${sandbox.url}/` })],
+    ['tenant id', () => ({ ...apiOnly('acme'), tenantId: 'another' })],
+    [
+      'other signing key',
+      () => ({ ...apiOnly('acme'), login: { ...sandbox.tenantOptions('acme').login, keys: pem } }),
+    ],
+  ])('drops them with its changed %s', async (what, after) => {
+    let options = apiOnly('acme');
+    const { tokens } = await boot(() => options, EXPIRED);
+    await tokens.getToken({ tenant: 'acme' });
+    options = after();
+    await untilExpired();
+    await tokens.getToken({ tenant: 'acme' });
+    // A trailing slash is no change: both addresses mean the same.
+    expect(tokenRequests()).toBe(what === 'identity provider' ? 1 : 2);
+  });
+
+  it('uses the new secret from then on', async () => {
+    let clientSecret = 'not the secret';
+    const { tokens } = await boot(() => ({ ...apiOnly('acme'), clientSecret }), EXPIRED);
+    expect((await failureOf(tokens.getToken({ tenant: 'acme' }))).code).toBe('token_rejected');
+    clientSecret = sandbox.tenantOptions('acme').clientSecret;
+    await untilExpired();
+    expect(await tokens.getToken({ tenant: 'acme' })).toMatchObject({ tokenType: 'Bearer' });
+  });
+
+  it('is unknown once the source does not find it any more', async () => {
+    let isThere = true;
+    const { registry } = await boot((key) => (isThere ? fromDatabase(key) : undefined), EXPIRED);
+    await registry.get('acme');
+    isThere = false;
+    await untilExpired();
+    expect((await failureOf(registry.get('acme'))).code).toBe('unknown_tenant');
+  });
+});
+
+describe('keys nobody has', () => {
+  it('are asked for once in a while, and push out no good tenant', async () => {
+    const { asked, registry, tokens } = await boot(fromDatabase, { tenantCache: { max: 3 } });
+    for (const tenant of ['acme', 'globex', 'initech']) await tokens.getToken({ tenant });
+    for (let turn = 0; turn < 2; turn++) {
+      for (let index = 0; index < 50; index++) {
+        expect((await failureOf(registry.get(`made-up-${index}`))).code).toBe('unknown_tenant');
+      }
+    }
+    for (const tenant of ['acme', 'globex', 'initech']) await tokens.getToken({ tenant });
+    expect(asked).toHaveLength(3 + 50);
+    expect(tokenRequests()).toBe(3);
+  });
+
+  it.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'find', ''])(
+    'may be called %j',
+    async (key) => {
+      const { registry } = await boot(fromDatabase);
+      expect(await failureOf(registry.get(key))).toMatchObject({ code: 'unknown_tenant', tenant: key });
+    },
+  );
+});
+
+describe('more tenants than are kept', () => {
+  it('push out the one that was needed least lately, with its token', async () => {
+    const { asked, tokens } = await boot(fromDatabase, { tenantCache: { max: 2 } });
+    for (const tenant of ['acme', 'globex', 'acme', 'initech', 'acme', 'globex']) {
+      await tokens.getToken({ tenant });
+    }
+    expect(asked).toEqual(['acme', 'globex', 'initech', 'globex']);
+    expect(tokenRequests()).toBe(4);
+  });
+});
+
+describe('a tenant that is forgotten', () => {
+  it('is read again when next needed, and asks for another token', async () => {
+    const { asked, registry, tokens } = await boot(fromDatabase);
+    await tokens.getToken({ tenant: 'acme' });
+    registry.forget('acme');
+    await tokens.getToken({ tenant: 'acme' });
+    expect(asked).toEqual(['acme', 'acme']);
+    expect(tokenRequests()).toBe(2);
+  });
+
+  it('is looked for again at once where it was unknown', async () => {
+    let isThere = false;
+    const { registry } = await boot((key) => (isThere ? fromDatabase(key) : undefined));
+    expect((await failureOf(registry.get('acme'))).code).toBe('unknown_tenant');
+    isThere = true;
+    expect((await failureOf(registry.get('acme'))).code).toBe('unknown_tenant');
+    registry.forget('acme');
+    expect(await registry.get('acme')).toMatchObject({ key: 'acme' });
+  });
+
+  it('does not come back from a question that was under way', async () => {
+    const answers: ((options: TenantOptions) => void)[] = [];
+    const { asked, registry } = await boot(() => new Promise((resolve) => void answers.push(resolve)));
+    const before = registry.get('acme');
+    registry.forget('acme');
+    const after = registry.get('acme');
+    answers[1]?.({ ...apiOnly('acme'), tenantId: 'new' });
+    expect(await after).toMatchObject({ tenantId: 'new' });
+    answers[0]?.({ ...apiOnly('acme'), tenantId: 'old' });
+    expect(await before).toMatchObject({ tenantId: 'old' });
+    expect(await registry.get('acme')).toMatchObject({ tenantId: 'new' });
+    expect(asked).toHaveLength(2);
+  });
+});
+
+const DATABASE_DOWN = new Error('the database is down');
