@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SharedStore } from '../options/shared-store.interface.js';
-import { inTime } from '../tenants/in-time.js';
+import { inTime, LateAnswerError } from '../tenants/in-time.js';
 import { Clock } from '../transport/clock.js';
 import { Sealer } from './sealer.service.js';
 
@@ -10,6 +10,9 @@ const PREFIX = 'nestjs-exhibitor';
 
 /** A store that takes longer, in ms, counts as down: what it holds is a help, never worth a caller's deadline. */
 const MAX_WAIT = 1_000;
+
+/** A store that was silent is not asked for so many ms: not every call must wait for it. */
+const PAUSE_AFTER_SILENCE = 5_000;
 
 /** One warning in so many ms: every request of a busy host would write its own. */
 const WARN_EVERY = 10_000;
@@ -23,6 +26,7 @@ export class SharedValues {
   readonly #store: SharedStore | undefined;
   readonly #logger = new Logger('nestjs-exhibitor');
   #warnedAt = Number.NEGATIVE_INFINITY;
+  #pausedUntil = Number.NEGATIVE_INFINITY;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -38,8 +42,11 @@ export class SharedValues {
   }
 
   async get(kind: string, name: string): Promise<unknown> {
-    const sealed = await this.#attempt((store) => store.get(keyOf(kind, name)));
-    return typeof sealed === 'string' ? this.sealer.open('store', sealed) : undefined;
+    const key = keyOf(kind, name);
+    const sealed = await this.#attempt((store) => store.get(key));
+    const content = typeof sealed === 'string' ? await this.sealer.open('store', sealed) : undefined;
+    // Who can write to the store must not pass one tenant's value for another's.
+    return isContent(content) && content.key === key ? content.value : undefined;
   }
 
   /** Sets for `ttl` ms; answers whether it was set, `undefined` where the store is absent or down. */
@@ -51,8 +58,9 @@ export class SharedValues {
     ifAbsent = false,
   ): Promise<boolean | undefined> {
     if (this.#store === undefined) return undefined;
-    const sealed = await this.sealer.seal('store', value, ttl);
-    return this.#attempt((store) => store.set(keyOf(kind, name), sealed, { ttl: Math.ceil(ttl), ifAbsent }));
+    const key = keyOf(kind, name);
+    const sealed = await this.sealer.seal('store', { key, value }, ttl);
+    return this.#attempt((store) => store.set(key, sealed, { ttl: Math.ceil(ttl), ifAbsent }));
   }
 
   async delete(kind: string, name: string): Promise<void> {
@@ -61,10 +69,11 @@ export class SharedValues {
 
   async #attempt<R>(work: (store: SharedStore) => Promise<R>): Promise<R | undefined> {
     const store = this.#store;
-    if (store === undefined) return undefined;
+    if (store === undefined || this.clock.now() < this.#pausedUntil) return undefined;
     try {
       return await inTime(MAX_WAIT, () => work(store));
     } catch (error) {
+      if (error instanceof LateAnswerError) this.#pausedUntil = this.clock.now() + PAUSE_AFTER_SILENCE;
       this.#warn(error);
       return undefined;
     }
@@ -82,4 +91,8 @@ export class SharedValues {
 
 function keyOf(kind: string, name: string): string {
   return `${PREFIX}:${kind}:${createHash('sha256').update(name).digest('base64url')}`;
+}
+
+function isContent(value: unknown): value is { key: unknown; value: unknown } {
+  return typeof value === 'object' && value !== null && 'key' in value && 'value' in value;
 }

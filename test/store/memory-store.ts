@@ -1,0 +1,64 @@
+import type { SharedStore } from '../../lib/index.js';
+
+/** A store in memory that several hosts share, as they would a Redis. */
+export class MemoryStore implements SharedStore {
+  readonly raw = new Map<string, { value: string; until: number }>();
+  /** Set to make every call throw, or hang. */
+  failure: 'none' | 'throws' | 'rejects' | 'hangs' = 'none';
+  calls = 0;
+
+  async get(key: string): Promise<string | undefined> {
+    await this.#meetFailure();
+    const entry = this.raw.get(key);
+    return entry !== undefined && entry.until > Date.now() ? entry.value : undefined;
+  }
+
+  async set(
+    key: string,
+    value: string,
+    { ttl, ifAbsent }: { ttl: number; ifAbsent?: boolean },
+  ): Promise<boolean> {
+    await this.#meetFailure();
+    const taken = this.raw.get(key);
+    if (ifAbsent === true && taken !== undefined && taken.until > Date.now()) return false;
+    this.raw.set(key, { value, until: Date.now() + ttl });
+    return true;
+  }
+
+  async delete(key: string): Promise<void> {
+    await this.#meetFailure();
+    this.raw.delete(key);
+  }
+
+  /** Everything an administrator of the store could read. */
+  get dump(): string {
+    return JSON.stringify([...this.raw]);
+  }
+
+  #meetFailure(): Promise<void> {
+    this.calls += 1;
+    switch (this.failure) {
+      case 'throws':
+        throw new Error('redis://admin:s3cret@10.0.0.1 refused');
+      case 'rejects':
+        return Promise.reject(new TypeError('the store is down'));
+      case 'hangs':
+        return new Promise(() => undefined);
+      case 'none':
+        return Promise.resolve();
+    }
+  }
+}
+
+/** A store whose methods throw before they answer a promise. */
+export const THROWING_STORE: SharedStore = {
+  get: () => {
+    throw new Error('no connection');
+  },
+  set: () => {
+    throw new Error('no connection');
+  },
+  delete: () => {
+    throw new Error('no connection');
+  },
+};

@@ -1,0 +1,130 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { bodyOf, signIn } from '../guards/signed-in.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { Visitor } from '../support/visitor.js';
+import { MemoryStore } from './memory-store.js';
+
+let sandbox: ExhibitorSandbox;
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+});
+afterAll(() => sandbox.stop());
+
+/** Two processes of one host behind a balancer: the same options, the same callback, one store. */
+describe.each(['express', 'fastify'] as const)('two processes of a host on %s', (kind) => {
+  let store: MemoryStore;
+  let one: Host;
+  let other: Host;
+
+  async function startBoth(shared: MemoryStore | undefined): Promise<void> {
+    const start = (redirectUri?: string): Promise<Host> =>
+      startHost({
+        kind,
+        options: (callback) => ({
+          tenant: sandbox.tenantOptions('acme', { redirectUri: redirectUri ?? callback }),
+          secrets: [COOKIE_SECRET],
+          ...(shared === undefined ? {} : { store: shared }),
+        }),
+      });
+    one = await start();
+    other = await start(one.callback);
+  }
+
+  /** Logs in up to the callback, which is not visited: its address is answered. */
+  async function pendingCallback(visitor: Visitor): Promise<string> {
+    sandbox.signInAs('sam.several');
+    const { location } = await visitor.follow(
+      `${one.url}/auth/login`,
+      ({ pathname }) => pathname === '/auth/callback',
+    );
+    if (location === undefined) throw new Error('the provider did not send the browser back');
+    return location;
+  }
+
+  /** A second browser with the same cookies, as somebody has who copied them. */
+  function copyOf(visitor: Visitor): Visitor {
+    const copy = new Visitor();
+    for (const [name, value] of visitor.cookies('127.0.0.1')) copy.cookies('127.0.0.1').set(name, value);
+    return copy;
+  }
+
+  const toOther = (address: string): string => address.replace(one.url, other.url);
+
+  beforeEach(() => {
+    store = new MemoryStore();
+  });
+  afterEach(async () => {
+    jest.restoreAllMocks();
+    await Promise.all([one.close(), other.close()]);
+  });
+
+  it('finish a login once, whichever is asked first', async () => {
+    await startBoth(store);
+    const visitor = new Visitor();
+    const callback = await pendingCallback(visitor);
+    const thief = copyOf(visitor);
+    expect((await visitor.visit(callback)).status).toBe(303);
+    const again = await thief.visit(toOther(callback));
+    expect(again.status).toBe(401);
+    expect(bodyOf(again)).toMatchObject({ code: 'login_failed', reason: 'state' });
+  });
+
+  it('finish it once also where both are asked at the same time', async () => {
+    await startBoth(store);
+    const visitor = new Visitor();
+    const callback = await pendingCallback(visitor);
+    const replies = await Promise.all([
+      copyOf(visitor).visit(callback),
+      copyOf(visitor).visit(toOther(callback)),
+    ]);
+    expect(replies.map(({ status }) => status).toSorted()).toEqual([303, 401]);
+  });
+
+  it('know each other’s logins and logouts', async () => {
+    await startBoth(store);
+    const visitor = await signIn(sandbox, one);
+    const copy = copyOf(visitor);
+    expect((await copy.visit(`${other.url}/me`)).status).toBe(200);
+    expect((await visitor.visit(`${one.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
+    expect((await copy.visit(`${one.url}/me`)).status).toBe(401);
+    expect((await copy.visit(`${other.url}/me`)).status).toBe(401);
+  });
+
+  it('know only their own logouts without a store', async () => {
+    await startBoth(undefined);
+    const visitor = await signIn(sandbox, one);
+    const copy = copyOf(visitor);
+    await visitor.visit(`${one.url}/auth/logout`, { method: 'POST' });
+    expect((await copy.visit(`${one.url}/me`)).status).toBe(401);
+    expect((await copy.visit(`${other.url}/me`)).status).toBe(200);
+  });
+
+  it('show the store no address, no token and no cookie', async () => {
+    await startBoth(store);
+    const visitor = await signIn(sandbox, one, 'sam.several', { eventId: 'world-2026' });
+    await visitor.visit(`${one.url}/events/world-2026/mine`);
+    const cookie = visitor.cookies('127.0.0.1').get('exhibitor-identity') ?? 'none';
+    await visitor.visit(`${one.url}/auth/logout`, { method: 'POST' });
+    expect(store.raw.size).toBeGreaterThanOrEqual(2);
+    const tokens = sandbox.requests.flatMap(({ headers }) => headers.authorization?.split(' ')[1] ?? []);
+    for (const secret of ['sam.several', 'example.com', cookie, ...tokens]) {
+      expect(store.dump).not.toContain(secret);
+    }
+  });
+
+  it.each(['throws', 'rejects', 'hangs'] as const)('work on while the store %s', async (failure) => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    await startBoth(store);
+    store.failure = failure;
+    const began = performance.now();
+    const visitor = await signIn(sandbox, one, 'sam.several', { eventId: 'world-2026' });
+    expect((await visitor.visit(`${one.url}/events/world-2026/mine`)).status).toBe(200);
+    expect((await visitor.visit(`${one.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
+    expect((await visitor.visit(`${one.url}/me`)).status).toBe(401);
+    expect(performance.now() - began).toBeLessThan(15_000);
+    expect(store.calls).toBeGreaterThan(0);
+    expect(warn).toHaveBeenCalledWith(expect.stringContaining('the shared store does not answer'));
+  });
+});

@@ -1,0 +1,246 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import type { SharedStore } from '../../lib/index.js';
+import { checkOptions } from '../../lib/options/check-options.js';
+import { Marks } from '../../lib/store/marks.service.js';
+import { Sealer } from '../../lib/store/sealer.service.js';
+import { SharedValues } from '../../lib/store/shared-values.service.js';
+import { Clock } from '../../lib/transport/clock.js';
+import { MemoryStore, THROWING_STORE } from './memory-store.js';
+
+const SECRET = 'the first secret of the store tests, long';
+const NEWER = 'the second secret of the store tests, too';
+
+interface Process {
+  sealer: Sealer;
+  values: SharedValues;
+  marks: Marks;
+}
+
+/** What one process of a host has. */
+function startProcess(store: SharedStore | undefined, secrets = [SECRET]): Process {
+  const options = checkOptions({
+    tenant: {
+      tenantId: 'acme',
+      baseUrl: 'https://api.example',
+      authUrl: 'https://login.example',
+      clientId: 'acme-api',
+      clientSecret: 'secret',
+    },
+    secrets,
+    store,
+  });
+  const clock = new Clock();
+  const sealer = new Sealer(options, clock);
+  const values = new SharedValues(options, sealer, clock);
+  return { sealer, values, marks: new Marks(values) };
+}
+
+let store: MemoryStore;
+let warnings: string[];
+beforeEach(() => {
+  store = new MemoryStore();
+  warnings = [];
+  jest.spyOn(Logger.prototype, 'warn').mockImplementation((message: unknown) => {
+    warnings.push(String(message));
+  });
+});
+afterEach(() => {
+  jest.restoreAllMocks();
+});
+
+const PERSON = { email: 'sam.several@example.com', token: 'abc.def.ghi', list: [1, { two: null }] };
+
+describe('values in a shared store', () => {
+  it('are read by every process that has the secret', async () => {
+    const [one, other] = [startProcess(store), startProcess(store)];
+    expect(await one.values.set('lookup', 'sam.several@example.com', PERSON, 60_000)).toBe(true);
+    expect(await other.values.get('lookup', 'sam.several@example.com')).toEqual(PERSON);
+    await other.values.delete('lookup', 'sam.several@example.com');
+    expect(await one.values.get('lookup', 'sam.several@example.com')).toBeUndefined();
+  });
+
+  it('are sealed, and their keys are digests: the store shows neither address nor token', async () => {
+    const { values } = startProcess(store);
+    await values.set('lookup', `acme/world-2026/${PERSON.email}`, PERSON, 60_000);
+    expect(store.raw.size).toBe(1);
+    expect([...store.raw.keys()][0]).toMatch(/^nestjs-exhibitor:lookup:[\w-]{43}$/);
+    for (const secret of [PERSON.email, 'sam.several', PERSON.token, 'world-2026']) {
+      expect(store.dump).not.toContain(secret);
+      expect(store.dump).not.toContain(Buffer.from(secret).toString('base64').replace(/=+$/, ''));
+    }
+  });
+
+  it('are one for each kind', async () => {
+    const { values } = startProcess(store);
+    await values.set('token', 'acme', 1, 60_000);
+    await values.set('lookup', 'acme', 2, 60_000);
+    expect([await values.get('token', 'acme'), await values.get('lookup', 'acme')]).toEqual([1, 2]);
+  });
+
+  it('are set once with ifAbsent', async () => {
+    const [one, other] = [startProcess(store), startProcess(store)];
+    expect(await one.values.set('state', 'x', 1, 60_000, true)).toBe(true);
+    expect(await other.values.set('state', 'x', 2, 60_000, true)).toBe(false);
+    expect(await other.values.get('state', 'x')).toBe(1);
+  });
+
+  it('end with their time, also where the store keeps them longer', async () => {
+    const { values } = startProcess(store);
+    await values.set('token', 'acme', 1, 20);
+    for (const entry of store.raw.values()) entry.until = Number.POSITIVE_INFINITY;
+    await new Promise((resolve) => setTimeout(resolve, 40));
+    expect(await values.get('token', 'acme')).toBeUndefined();
+  });
+
+  it('are nothing to a process without the secret', async () => {
+    await startProcess(store).values.set('token', 'acme', 1, 60_000);
+    expect(await startProcess(store, [NEWER]).values.get('token', 'acme')).toBeUndefined();
+  });
+
+  it('outlive the rotation of the secret: all open, the first seals', async () => {
+    const before = startProcess(store, [SECRET]);
+    const appended = startProcess(store, [SECRET, NEWER]);
+    const promoted = startProcess(store, [NEWER, SECRET]);
+    await before.values.set('token', 'a', 1, 60_000);
+    await appended.values.set('token', 'b', 2, 60_000);
+    await promoted.values.set('token', 'c', 3, 60_000);
+    expect(await promoted.values.get('token', 'a')).toBe(1);
+    expect(await promoted.values.get('token', 'b')).toBe(2);
+    expect(await appended.values.get('token', 'c')).toBe(3);
+    expect(await before.values.get('token', 'b')).toBe(2);
+    expect(await before.values.get('token', 'c')).toBeUndefined();
+  });
+
+  it.each(['', 'nonsense', 'a.b.c.d.e', '{"until":9e15,"value":1}', 'null'])(
+    'that somebody else put there are none: %j',
+    async (planted) => {
+      const { values } = startProcess(store);
+      await values.set('token', 'acme', 1, 60_000);
+      for (const entry of store.raw.values()) entry.value = planted;
+      expect(await values.get('token', 'acme')).toBeUndefined();
+    },
+  );
+
+  it('pass for no value of another purpose: neither login nor identity opens', async () => {
+    const { sealer, values } = startProcess(store);
+    await values.set('token', 'acme', { tenant: 'acme' }, 60_000);
+    const [entry] = store.raw.values();
+    expect(await sealer.open('store', entry?.value ?? '')).toMatchObject({ value: { tenant: 'acme' } });
+    expect(await sealer.open('login', entry?.value ?? '')).toBeUndefined();
+    expect(await sealer.open('identity', entry?.value ?? '')).toBeUndefined();
+  });
+
+  it('open under their own key alone: one that was moved is none', async () => {
+    const { values } = startProcess(store);
+    await values.set('token', 'acme', 'of acme', 60_000);
+    await values.set('token', 'globex', 'of globex', 60_000);
+    const [acme, globex] = store.raw.values();
+    if (acme === undefined || globex === undefined) throw new Error('both are stored');
+    [acme.value, globex.value] = [globex.value, acme.value];
+    expect([await values.get('token', 'acme'), await values.get('token', 'globex')]).toEqual([
+      undefined,
+      undefined,
+    ]);
+  });
+
+  it('are not kept where the host gave no store', async () => {
+    const { values } = startProcess(undefined);
+    expect(values.enabled).toBe(false);
+    expect(await values.set('token', 'acme', 1, 60_000)).toBeUndefined();
+    expect(await values.get('token', 'acme')).toBeUndefined();
+    await values.delete('token', 'acme');
+    expect(warnings).toEqual([]);
+  });
+});
+
+describe('a store that fails', () => {
+  it.each(['throws', 'rejects', 'hangs'] as const)('and %s is a miss and a warning', async (failure) => {
+    const { values, marks } = startProcess(store);
+    store.failure = failure;
+    const began = performance.now();
+    const answers = await Promise.all([
+      values.get('token', 'acme'),
+      values.set('token', 'acme', 1, 60_000),
+      values.delete('token', 'acme'),
+      marks.claim('spent-state', 'x', 60_000),
+      marks.has('denied-identity', 'y'),
+    ]);
+    expect(answers).toEqual([undefined, undefined, undefined, true, false]);
+    // A silent one is waited for a second, far below the deadline of a call.
+    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toMatch(/^the shared store does not answer \(\w*Error\); going on without it$/);
+    expect(warnings[0]).not.toMatch(/s3cret|10\.0\.0\.1/);
+  });
+
+  it('and hangs is left alone for a while, so that not every call waits for it', async () => {
+    const { values } = startProcess(store);
+    store.failure = 'hangs';
+    await values.get('token', 'acme');
+    store.calls = 0;
+    const began = performance.now();
+    for (let turn = 0; turn < 20; turn++) await values.get('token', 'acme');
+    expect(store.calls).toBe(0);
+    expect(performance.now() - began).toBeLessThan(1_000);
+  });
+
+  it('is a miss also where it throws before it answers a promise', async () => {
+    const { values } = startProcess(THROWING_STORE);
+    expect(await values.get('token', 'acme')).toBeUndefined();
+    expect(await values.set('token', 'acme', 1, 60_000)).toBeUndefined();
+    await values.delete('token', 'acme');
+    expect(warnings).toHaveLength(1);
+  });
+
+  it('is used again once it is back', async () => {
+    const { values } = startProcess(store);
+    store.failure = 'rejects';
+    expect(await values.set('token', 'acme', 1, 60_000)).toBeUndefined();
+    store.failure = 'none';
+    expect(await values.set('token', 'acme', 2, 60_000)).toBe(true);
+    expect(await values.get('token', 'acme')).toBe(2);
+  });
+});
+
+describe('marks', () => {
+  it('are made once, in a process and across processes', async () => {
+    const [one, other] = [startProcess(store), startProcess(store)];
+    expect(await one.marks.claim('spent-state', 'x', 60_000)).toBe(true);
+    expect(await one.marks.claim('spent-state', 'x', 60_000)).toBe(false);
+    expect(await other.marks.claim('spent-state', 'x', 60_000)).toBe(false);
+    expect(await other.marks.has('spent-state', 'x')).toBe(true);
+    expect(await other.marks.has('denied-identity', 'x')).toBe(false);
+  });
+
+  it('are made once by many at the same time', async () => {
+    const processes = Array.from({ length: 5 }, () => startProcess(store));
+    const claims = await Promise.all(
+      Array.from({ length: 50 }, (_, turn) => processes[turn % 5]?.marks.claim('spent-state', 'x', 60_000)),
+    );
+    expect(claims.filter((claim) => claim === true)).toHaveLength(1);
+  });
+
+  it('are kept in the process alone where there is no store', async () => {
+    const [one, other] = [startProcess(undefined), startProcess(undefined)];
+    expect(await one.marks.claim('spent-state', 'x', 60_000)).toBe(true);
+    expect(await one.marks.claim('spent-state', 'x', 60_000)).toBe(false);
+    expect(await one.marks.has('spent-state', 'x')).toBe(true);
+    expect(await other.marks.claim('spent-state', 'x', 60_000)).toBe(true);
+  });
+
+  it('end with their time', async () => {
+    const { marks } = startProcess(undefined);
+    await marks.claim('denied-identity', 'x', 20);
+    await new Promise((resolve) => setTimeout(resolve, 40));
+    expect(await marks.has('denied-identity', 'x')).toBe(false);
+  });
+
+  it('are remembered for the last 100,000', async () => {
+    const { marks } = startProcess(undefined);
+    for (let index = 0; index <= 100_000; index++) await marks.claim('spent-state', `s${index}`, 60_000);
+    expect(await marks.has('spent-state', 's0')).toBe(false);
+    expect(await marks.has('spent-state', 's1')).toBe(true);
+    expect(await marks.has('spent-state', 's100000')).toBe(true);
+  });
+});
