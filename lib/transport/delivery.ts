@@ -61,12 +61,12 @@ export class Delivery {
    * read, and goes out again at once, on a connection that cannot be stale.
    */
   async #attemptAndReplay(attempt: number): Promise<Outcome> {
-    const outcome = await this.#attempt(attempt, this.#isOnce);
+    const outcome = await this.#attempt(this.#isOnce);
     const isStale = outcome.kind === 'failed' && outcome.stale === true;
-    return isStale && this.#sent === attempt ? this.#attempt(attempt, true) : outcome;
+    return isStale && this.#sent === attempt ? this.#attempt(true) : outcome;
   }
 
-  async #attempt(attempt: number, fresh: boolean): Promise<Outcome> {
+  async #attempt(fresh: boolean): Promise<Outcome> {
     const { clock, lane } = this.tools;
     const admission = await this.#enter();
     const sentAt = (this.#sentAt = clock.now());
@@ -75,7 +75,7 @@ export class Delivery {
     const outcome = await this.#exchange(fresh);
     const isStale = outcome.kind === 'failed' && outcome.stale === true;
     lane.leave(isStale ? undefined : healthOf(outcome, this.deadline.isTimeUp), admission, clock);
-    this.#publish(outcome, attempt, clock.now() - sentAt);
+    this.#publish(outcome, clock.now() - sentAt);
     if (outcome.kind === 'failed' && outcome.why === 'over')
       throw this.deadline.failure(this.#details(outcome));
     return outcome;
@@ -142,7 +142,7 @@ export class Delivery {
     return { tenant: this.tenant.key, attempts: this.#sent, status: outcome?.status };
   }
 
-  #publish(outcome: Outcome, attempt: number, durationMs: number): void {
+  #publish(outcome: Outcome, durationMs: number): void {
     if (!channels.request.hasSubscribers) return;
     const { operation, template } = this.request;
     const isOver = outcome.kind === 'failed' && outcome.why === 'over';
@@ -153,7 +153,7 @@ export class Delivery {
       template,
       status: outcome.status,
       durationMs,
-      attempt,
+      attempt: this.#sent,
       code,
     });
   }

@@ -23,6 +23,8 @@ const GROUPS: Readonly<Record<Operation, string>> = {
 /** What one tenant may do at one origin for one purpose. Most tenants are well and have no circuit. */
 export class Lane {
   readonly budget = new RetryBudget();
+  /** Calls that use it now, their waits included. */
+  users = 0;
   readonly #bulkhead = new Bulkhead();
   #circuit: Circuit | undefined;
 
@@ -30,6 +32,11 @@ export class Lane {
     readonly group: string,
     readonly origin: string,
   ) {}
+
+  /** True where it says nothing that a new one would not. */
+  get isAsNew(): boolean {
+    return this.users === 0 && this.#circuit === undefined && this.budget.isFull;
+  }
 
   /**
    * Takes a slot for one request, waiting for it if need be. Answers `undefined` where the call was over before, and
@@ -57,24 +64,31 @@ export class Lane {
   }
 }
 
-/** The lanes of all tenants; those of a tenant go when it leaves the registry. */
+/**
+ * The lanes of all tenants. One that is idle and well is dropped, so that a quiet tenant keeps nothing here; those of a
+ * tenant that leaves the registry go with it.
+ */
 export class Lanes {
   readonly #byTenant = new WeakMap<object, Lane[]>();
 
-  /** The lane of a request. */
-  of(tenant: Tenant, operation: Operation, origin: string): Lane {
-    const lanes = this.#byTenant.get(tenant.anchor) ?? this.#add(tenant);
+  /** The lane of a request, to be released by {@link release}. */
+  use(tenant: Tenant, operation: Operation, origin: string): Lane {
+    const lanes = this.#byTenant.get(tenant.anchor) ?? [];
     const group = GROUPS[operation];
     const known = lanes.find((lane) => lane.group === group && lane.origin === origin);
-    if (known !== undefined) return known;
-    const lane = new Lane(group, origin);
-    lanes.push(lane);
+    const lane = known ?? new Lane(group, origin);
+    lane.users += 1;
+    if (known !== undefined) return lane;
+    this.#byTenant.set(tenant.anchor, [...lanes, lane]);
     return lane;
   }
 
-  #add(tenant: Tenant): Lane[] {
-    const lanes: Lane[] = [];
-    this.#byTenant.set(tenant.anchor, lanes);
-    return lanes;
+  /** A call is done with its lane. */
+  release(tenant: Tenant, lane: Lane): void {
+    lane.users -= 1;
+    if (!lane.isAsNew) return;
+    const rest = this.#byTenant.get(tenant.anchor)?.filter((other) => other !== lane) ?? [];
+    if (rest.length === 0) this.#byTenant.delete(tenant.anchor);
+    else this.#byTenant.set(tenant.anchor, rest);
   }
 }

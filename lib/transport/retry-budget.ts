@@ -7,6 +7,11 @@ const GAIN_WITHOUT_RETRY = 1;
 export class RetryBudget {
   #left = FULL;
 
+  /** True where nothing is spent. */
+  get isFull(): boolean {
+    return this.#left === FULL;
+  }
+
   /** Takes the cost of one retry; false where it cannot be paid, and nothing is taken. */
   take(reason: keyof typeof COST): boolean {
     const cost = COST[reason];

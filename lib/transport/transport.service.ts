@@ -41,17 +41,16 @@ export class Transport implements OnModuleDestroy {
         attempts: 0,
       });
     }
-    const delivery = new Delivery(tenant, request, deadline, {
-      clock: this.clock,
-      http: this.#http,
-      dispatcher: this.#dispatchers.of(tenant),
-      lane: this.#lanes.of(tenant, request.operation, splitUrl(request.url).origin),
-    });
+    const { origin } = splitUrl(request.url);
+    const dispatcher = this.#dispatchers.of(tenant);
+    const lane = this.#lanes.use(tenant, request.operation, origin);
     this.#calls.add(deadline);
     try {
-      return await delivery.run();
+      const tools = { clock: this.clock, http: this.#http, dispatcher, lane };
+      return await new Delivery(tenant, request, deadline, tools).run();
     } finally {
       this.#calls.delete(deadline);
+      this.#lanes.release(tenant, lane);
     }
   }
 

@@ -1,0 +1,225 @@
+import { createServer, type Socket } from 'node:net';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { HttpOptions } from '../../lib/index.js';
+import {
+  eventually,
+  follow,
+  pause,
+  Sender,
+  sendJson,
+  startServer,
+  type TestServer,
+} from './transport-bench.js';
+
+let server: TestServer;
+let sender: Sender;
+
+afterEach(async () => {
+  await sender.close();
+  await server.stop();
+});
+
+const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]';
+
+/** A server on a bare socket; told of each request, its number, and its number on its connection. */
+async function onSockets(
+  handle: (socket: Socket, request: number, onConnection: number) => void,
+  http: HttpOptions = {},
+): Promise<{ requests: number }> {
+  const seen = { requests: 0 };
+  const net = createServer((socket) => {
+    let onConnection = 0;
+    socket
+      .on('error', () => undefined)
+      .on('data', () => {
+        seen.requests += 1;
+        onConnection += 1;
+        handle(socket, seen.requests, onConnection);
+      });
+  });
+  server = await follow(net, 'http');
+  sender = Sender.with(server.url, http);
+  return seen;
+}
+
+/** Leaves one connection behind that is idle; undici takes it for that a turn of the event loop later. */
+async function warmUp(): Promise<void> {
+  await sender.send();
+  await pause(20);
+}
+
+/** Resets every connection that has served before. */
+const resetReused = (socket: Socket, _request: number, onConnection: number): void => {
+  if (onConnection > 1) socket.resetAndDestroy();
+  else socket.write(REPLY);
+};
+
+describe('a connection that was kept alive and is reset before any byte', () => {
+  it('is replaced at once, though no attempt is left', async () => {
+    const seen = await onSockets(resetReused, { attempts: 1 });
+    await warmUp();
+    const reply = await sender.send();
+    expect(reply).toMatchObject({ status: 200, attempts: 2 });
+    expect(seen.requests).toBe(3);
+  });
+
+  it('is replaced for the token request too', async () => {
+    const seen = await onSockets(resetReused, { attempts: 1 });
+    await warmUp();
+    await expect(sender.send({ operation: 'token', method: 'POST', body: 'a=b' })).resolves.toMatchObject({
+      status: 200,
+    });
+    expect(seen.requests).toBe(3);
+  });
+
+  it('is replaced once: a service that resets every connection fails', async () => {
+    let isUp = true;
+    const seen = await onSockets((socket) => (isUp ? socket.write(REPLY) : socket.resetAndDestroy()), {
+      attempts: 1,
+    });
+    await warmUp();
+    isUp = false;
+    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 2 });
+    expect(seen.requests).toBe(3);
+  });
+
+  it('counts for nothing in the circuit: sixty of them in a row leave it closed', async () => {
+    await onSockets(resetReused, { attempts: 1 });
+    for (let call = 0; call < 60; call += 1) {
+      await warmUp();
+      await expect(sender.send()).resolves.toMatchObject({ status: 200, attempts: 2 });
+    }
+  });
+
+  it('is not replaced where some of the reply had come', async () => {
+    const seen = await onSockets(
+      (socket, _request, onConnection) => {
+        if (onConnection === 1) socket.write(REPLY);
+        else socket.write('HTTP/1.1 200 O', () => setTimeout(() => socket.resetAndDestroy(), 20));
+      },
+      { attempts: 1 },
+    );
+    await warmUp();
+    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 1 });
+    expect(seen.requests).toBe(2);
+  });
+
+  it('is not replaced where the connection was new', async () => {
+    const seen = await onSockets((socket) => socket.resetAndDestroy(), { attempts: 1 });
+    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 1 });
+    expect(seen.requests).toBe(1);
+  });
+});
+
+describe('a request that must never be repeated', () => {
+  const redeem = () => sender.send({ operation: 'code', method: 'POST', body: 'code=once', repeat: 'never' });
+
+  it('goes out once, whatever happens to it', async () => {
+    const seen = await onSockets((socket) => socket.resetAndDestroy());
+    await expect(redeem()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 1 });
+    await pause(300);
+    expect(seen.requests).toBe(1);
+  });
+
+  it.each([408, 429, 503])('goes out once, also where the service answers %i', async (status) => {
+    server = await startServer((_request, response) => sendJson(response, {}, status));
+    sender = Sender.with(server.url);
+    await expect(redeem()).rejects.toMatchObject({ status, attempts: 1 });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it('has a connection of its own, which is closed after', async () => {
+    await onSockets(resetReused);
+    await warmUp();
+    await expect(redeem()).resolves.toMatchObject({ status: 200 });
+    await expect(redeem()).resolves.toMatchObject({ status: 200 });
+    expect(server.connected).toBe(3);
+    await eventually(() => server.connections.size === 1);
+  });
+
+  it('has the whole deadline for its one attempt', async () => {
+    server = await startServer((_request, response) => void setTimeout(() => sendJson(response), 400));
+    sender = Sender.with(server.url, { attemptTimeout: 100, deadline: 5_000 });
+    await expect(redeem()).resolves.toMatchObject({ status: 200, attempts: 1 });
+  });
+});
+
+describe('the attempts of a call', () => {
+  it('are as many as the host allows', async () => {
+    server = await startServer((_request, response) => sendJson(response, {}, 503));
+    for (const attempts of [1, 2, 5]) {
+      sender = Sender.with(server.url, { attempts });
+      server.requests.length = 0;
+      await expect(sender.send()).rejects.toMatchObject({ attempts, status: 503 });
+      expect(server.requests).toHaveLength(attempts);
+      await sender.close();
+    }
+  });
+
+  it('leave room for a second where the first stalls', async () => {
+    server = await startServer((_request, response, count) => {
+      if (count > 1) sendJson(response);
+    });
+    sender = Sender.with(server.url, { attemptTimeout: 200, deadline: 5_000 });
+    await expect(sender.send()).resolves.toMatchObject({ status: 200, attempts: 2 });
+    await eventually(() => server.connections.size === 1);
+  });
+
+  it('open no connection for a request that was stopped', async () => {
+    server = await startServer(() => undefined);
+    sender = Sender.with(server.url, { attemptTimeout: 100, attempts: 2 });
+    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 2 });
+    await eventually(() => server.connections.size === 0);
+    await pause(200);
+    expect(server.connected).toBe(2);
+  });
+
+  it('stop at once when the caller leaves: on the wire, and while waiting to try again', async () => {
+    server = await startServer((_request, response, count) => {
+      if (count === 2) sendJson(response, {}, 503, { 'retry-after': '5' });
+    });
+    sender = Sender.with(server.url);
+    for (const requests of [1, 2]) {
+      const controller = new AbortController();
+      const sent = sender.send({}, { signal: controller.signal });
+      await eventually(() => server.requests.length === requests);
+      await pause(100);
+      const began = performance.now();
+      controller.abort();
+      await expect(sent).rejects.toMatchObject({ code: 'aborted', attempts: 1 });
+      expect(performance.now() - began).toBeLessThan(1_000);
+    }
+    await pause(200);
+    expect(server.requests).toHaveLength(2);
+  });
+
+  it('stop when the deadline passes while waiting to try again', async () => {
+    server = await startServer((_request, response) => sendJson(response, {}, 503, { 'retry-after': '1' }));
+    sender = Sender.with(server.url, { deadline: 1_500 });
+    await expect(sender.send()).rejects.toMatchObject({
+      code: 'service_unavailable',
+      retryAfterMs: 1_000,
+      attempts: 2,
+    });
+  });
+
+  it('are none for a call that is over before it begins', async () => {
+    server = await startServer((_request, response) => sendJson(response));
+    sender = Sender.with(server.url);
+    await expect(sender.send({}, { signal: AbortSignal.abort() })).rejects.toMatchObject({
+      code: 'aborted',
+      attempts: 0,
+    });
+    expect(server.requests).toHaveLength(0);
+  });
+
+  it('end with a budget where everything fails, so that retries do not add to a storm', async () => {
+    server = await startServer((_request, response, count) =>
+      sendJson(response, {}, count % 3 === 0 ? 200 : 503),
+    );
+    sender = Sender.with(server.url, { attempts: 2, maxConcurrent: 1_000 });
+    await Promise.allSettled(Array.from({ length: 600 }, () => sender.send()));
+    // Without a budget, each of the 400 or so that fail would have been sent twice.
+    expect(server.requests.length).toBeLessThan(600 + 150);
+  });
+});

@@ -1,0 +1,91 @@
+import { describe, expect, it } from '@jest/globals';
+import { Circuit } from '../../lib/transport/circuit.js';
+import { healthOf, type Health } from '../../lib/transport/outcome.js';
+
+const failures = (circuit: Circuit, count: number, health: Health = 'bad'): void => {
+  for (let request = 0; request < count; request += 1) circuit.record(health, circuit.admit(0), 0, 1);
+};
+
+describe('a circuit', () => {
+  it('opens within 50 failures in a row', () => {
+    const circuit = new Circuit();
+    failures(circuit, 30);
+    expect(circuit.admit(0)).toBe('free');
+    failures(circuit, 20);
+    expect(circuit.admit(0)).toEqual({ retryAfterMs: expect.any(Number) });
+  });
+
+  it('opens where most of many requests fail, though some succeed', () => {
+    const circuit = new Circuit();
+    for (let request = 0; request < 200; request += 1) {
+      circuit.record(request % 4 === 0 ? 'good' : 'bad', 'free', 0, 1);
+    }
+    expect(circuit.refusal(0)).toBeDefined();
+  });
+
+  it('stays closed where a third of many requests fail', () => {
+    const circuit = new Circuit();
+    for (let request = 0; request < 1_000; request += 1) {
+      circuit.record(request % 3 === 0 ? 'bad' : 'good', 'free', 0, 1);
+    }
+    expect(circuit.admit(0)).toBe('free');
+  });
+
+  it('tries again within 10 s, with one request alone', () => {
+    const circuit = new Circuit();
+    failures(circuit, 50);
+    expect(circuit.admit(3_000)).toEqual({ retryAfterMs: expect.any(Number) });
+    expect(circuit.admit(10_000)).toBe('trial');
+    expect(circuit.admit(10_000)).toEqual({ retryAfterMs: expect.any(Number) });
+  });
+
+  it('closes after a trial that went well and opens after one that did not', () => {
+    const well = new Circuit();
+    failures(well, 50);
+    well.record('good', well.admit(10_000), 10_000, 1);
+    expect(well.admit(10_000)).toBe('free');
+
+    const ill = new Circuit();
+    failures(ill, 50);
+    ill.record('bad', ill.admit(10_000), 10_000, 1);
+    expect(ill.admit(10_000)).toEqual({ retryAfterMs: expect.any(Number) });
+  });
+
+  it('lets another try where the trial was aborted, which says nothing of the service', () => {
+    const circuit = new Circuit();
+    failures(circuit, 50);
+    circuit.record(undefined, circuit.admit(10_000), 10_000, 1);
+    expect(circuit.admit(10_000)).toBe('trial');
+  });
+
+  it('does not listen to requests from before it opened', () => {
+    const circuit = new Circuit();
+    failures(circuit, 50);
+    circuit.record('good', 'free', 0, 1);
+    expect(circuit.refusal(0)).toBeDefined();
+  });
+
+  it('is forgotten after a hundred good requests in a row', () => {
+    const circuit = new Circuit();
+    failures(circuit, 5);
+    failures(circuit, 99, 'good');
+    expect(circuit.isForgotten).toBe(false);
+    failures(circuit, 1, 'good');
+    expect(circuit.isForgotten).toBe(true);
+  });
+
+  it('counts 5xx, broken connections and timeouts; not 4xx, odd replies and aborts', () => {
+    const answered = (status: number) =>
+      healthOf({ kind: 'answered', status, headers: {}, body: undefined, receivedBytes: 0 }, false);
+    const failed = (why: 'network' | 'timeout' | 'malformed' | 'over', isTimeUp: boolean) =>
+      healthOf({ kind: 'failed', why, message: '' }, isTimeUp);
+    expect([500, 503, 599].map(answered)).toEqual(['bad', 'bad', 'bad']);
+    expect([200, 401, 408, 429].map(answered)).toEqual(['good', 'good', 'good', 'good']);
+    expect([failed('network', false), failed('timeout', false), failed('over', true)]).toEqual([
+      'bad',
+      'bad',
+      'bad',
+    ]);
+    expect([failed('malformed', false), failed('over', false)]).toEqual(['good', undefined]);
+  });
+});

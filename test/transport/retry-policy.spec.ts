@@ -1,0 +1,107 @@
+import { describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import type { Outcome } from '../../lib/transport/outcome.js';
+import { RetryBudget } from '../../lib/transport/retry-budget.js';
+import { backOff, waitBeforeRetry, type Standing } from '../../lib/transport/retry-policy.js';
+
+const answered = (status: number): Outcome => ({
+  kind: 'answered',
+  status,
+  headers: {},
+  body: undefined,
+  receivedBytes: 0,
+});
+const failed = (why: 'network' | 'timeout' | 'malformed' | 'over'): Outcome => ({
+  kind: 'failed',
+  why,
+  message: '',
+});
+
+const standing = (given: Partial<Standing>): Standing => ({
+  outcome: answered(503),
+  attempt: 1,
+  attempts: 3,
+  retryAfterMs: undefined,
+  remaining: 10_000,
+  chance: 0.5,
+  ...given,
+});
+const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+
+describe('the wait before a retry', () => {
+  it('is anything from nothing to 100 ms, twice as much after each failure, never above 2 s', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 40 }), chance, (attempt, luck) => {
+        const most = Math.min(2_000, 100 * 2 ** (attempt - 1));
+        expect(backOff(attempt, luck)).toBeGreaterThanOrEqual(0);
+        expect(backOff(attempt, luck)).toBeLessThanOrEqual(most);
+        expect(backOff(attempt, 1)).toBe(most);
+      }),
+    );
+  });
+
+  it.each([408, 429, 500, 502, 503, 504])('is taken after %i', (status) => {
+    expect(waitBeforeRetry(standing({ outcome: answered(status) }))).toBe(50);
+  });
+
+  it.each([200, 400, 401, 403, 404, 409, 422, 501, 505])('is not taken after %i', (status) => {
+    expect(waitBeforeRetry(standing({ outcome: answered(status) }))).toBeUndefined();
+  });
+
+  it('is taken after a broken connection and a stalled attempt, not after a reply that cannot be used', () => {
+    expect(waitBeforeRetry(standing({ outcome: failed('network') }))).toBe(50);
+    expect(waitBeforeRetry(standing({ outcome: failed('timeout') }))).toBe(50);
+    expect(waitBeforeRetry(standing({ outcome: failed('malformed') }))).toBeUndefined();
+    expect(waitBeforeRetry(standing({ outcome: failed('over') }))).toBeUndefined();
+  });
+
+  it('is not begun where no attempt is left', () => {
+    expect(waitBeforeRetry(standing({ attempt: 3 }))).toBeUndefined();
+  });
+
+  it('is at least what the service asked for, and not begun where that does not fit', () => {
+    fc.assert(
+      fc.property(
+        fc.nat(20_000),
+        fc.integer({ min: 1, max: 20_000 }),
+        chance,
+        (retryAfterMs, remaining, luck) => {
+          const wait = waitBeforeRetry(standing({ retryAfterMs, remaining, chance: luck }));
+          if (retryAfterMs >= remaining) expect(wait).toBeUndefined();
+          else {
+            expect(wait).toBeGreaterThanOrEqual(retryAfterMs);
+            expect(wait).toBeLessThan(remaining);
+          }
+        },
+      ),
+    );
+  });
+});
+
+describe('the retry budget', () => {
+  it('pays 100 retries after errors, or 50 after timeouts, then none', () => {
+    for (const [reason, most] of [
+      ['error', 100],
+      ['timeout', 50],
+    ] as const) {
+      const budget = new RetryBudget();
+      const paid = Array.from({ length: 200 }, () => budget.take(reason)).filter(Boolean);
+      expect(paid).toHaveLength(most);
+    }
+  });
+
+  it('gets back what a retry cost that helped, and a little for each success without one', () => {
+    const budget = new RetryBudget();
+    while (budget.take('error'));
+    budget.giveBack('error');
+    expect([budget.take('error'), budget.take('error')]).toEqual([true, false]);
+    for (let success = 0; success < 5; success += 1) budget.giveBack(undefined);
+    expect([budget.take('error'), budget.take('error')]).toEqual([true, false]);
+  });
+
+  it('never grows beyond full', () => {
+    const budget = new RetryBudget();
+    budget.giveBack('timeout');
+    expect(budget.isFull).toBe(true);
+  });
+});
