@@ -65,7 +65,7 @@ export async function startHost({
 
 /** A Nest application of this kind, not listening yet. */
 export async function createApp(kind: HostKind, module: Type): Promise<INestApplication> {
-  const quiet = { logger: ['fatal'] as ['fatal'], forceCloseConnections: true };
+  const quiet = { logger: ['fatal'] as ['fatal'], forceCloseConnections: true, abortOnError: false };
   if (kind.startsWith('express')) {
     const app = await NestFactory.create<NestExpressApplication>(module, new ExpressAdapter(), quiet);
     if (kind.includes('session')) withExpressSession(app);
