@@ -3,7 +3,7 @@ import { CompactSign, type CompactJWSHeaderParameters, type JWK } from 'jose';
 
 /** A key a provider signs with. */
 export interface SigningKey {
-  kid: string;
+  kid?: string;
   alg: string;
   privateKey: KeyObject;
   publicKey: KeyObject;

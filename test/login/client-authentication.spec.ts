@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { LoginOverrides } from '../support/hostile-provider.js';
+import { COOKIE_SECRET, startHost } from '../support/host.js';
+import { Visitor } from '../support/visitor.js';
+import { identityOf } from './journey.js';
+
+let sandbox: ExhibitorSandbox;
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+  sandbox.signInAs('olga.one@example.com');
+});
+afterAll(() => sandbox.stop());
+
+/** A login of globex, whose secrets are full of reserved characters; answers the token request. */
+async function tokenRequestOf(login: LoginOverrides, publicClient = false) {
+  const host = await startHost({
+    options: (redirectUri) => {
+      const tenant = sandbox.tenantOptions('globex', { redirectUri, publicClient });
+      return { tenant: { ...tenant, login: { ...tenant.login, ...login } }, secrets: [COOKIE_SECRET] };
+    },
+  });
+  sandbox.clearRequests();
+  const visitor = new Visitor();
+  await visitor.follow(`${host.url}/auth/login`, (url) => url.href === `${host.url}/`);
+  const identity = await identityOf(visitor, host);
+  await host.close();
+  expect(identity).toMatchObject({ subject: 'olga.one' });
+  const request = sandbox.requests.find(({ path }) => path === '/connect/token');
+  if (request === undefined) throw new Error('the code was not redeemed');
+  return request;
+}
+
+describe('the client of a login authenticates at the certified provider', () => {
+  it('in the body, reserved characters and all', async () => {
+    const { headers, body } = await tokenRequestOf({ clientAuth: 'post' });
+    expect(headers.authorization).toBeUndefined();
+    expect(body).toMatchObject({
+      client_id: 'globex-web',
+      client_secret: 'globex-web-secret-for+development/only&=%20:?',
+    });
+  });
+
+  it('in the header, id and secret form-encoded before they are joined', async () => {
+    const { headers, body } = await tokenRequestOf({ clientAuth: 'basic' });
+    const pair = Buffer.from(String(headers.authorization).replace('Basic ', ''), 'base64').toString();
+    expect(pair).toBe('globex-web:globex-web-secret-for%2Bdevelopment%2Fonly%26%3D%2520%3A%3F');
+    expect(body).not.toHaveProperty('client_id');
+    expect(body).not.toHaveProperty('client_secret');
+  });
+
+  it('as a public client by PKCE alone, without a secret, not even an empty one', async () => {
+    const { headers, body } = await tokenRequestOf({}, true);
+    expect(headers.authorization).toBeUndefined();
+    expect(body).toMatchObject({ client_id: 'globex-app' });
+    expect(body).not.toHaveProperty('client_secret');
+  });
+
+  it('never in the address', async () => {
+    const { query } = await tokenRequestOf({});
+    expect(query).toEqual({});
+  });
+});
