@@ -1,11 +1,14 @@
 /**
  * Freezes a value and everything plain in it. Instances of classes, which a schema may make (`Date`, `Map`), are left
- * alone: freezing them would not protect what they hold.
+ * alone: freezing them would not protect what they hold. Takes no stack, since a reply may be nested without end.
  */
 export function deepFreeze<T>(value: T): T {
-  if (!isPlain(value) || Object.isFrozen(value)) return value;
-  Object.freeze(value);
-  for (const inner of Object.values(value)) deepFreeze(inner);
+  const left: unknown[] = [value];
+  while (left.length > 0) {
+    const next = left.pop();
+    if (!isPlain(next) || Object.isFrozen(next)) continue;
+    for (const inner of Object.values(Object.freeze(next))) left.push(inner);
+  }
   return value;
 }
 

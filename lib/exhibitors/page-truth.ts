@@ -1,6 +1,6 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { PaginationBreach } from '../errors/pagination-drift.error.js';
 import type { PaginationMetadata } from './exhibitor-page.interface.js';
+import { isSameJson } from './is-same-json.js';
 
 /** A page as it came, with the number that was asked for. */
 export interface SeenPage {
@@ -63,7 +63,7 @@ function pagesThatFit({ totalCount, totalPages, itemsPerPage }: PaginationMetada
 /** Rows that are those of the page before: a service that serves its last page for ever. Ends at the first difference. */
 export function isRepeated(rows: readonly unknown[], before: readonly unknown[]): boolean {
   if (rows.length === 0 || rows.length !== before.length) return false;
-  return rows.every((row, index) => isDeepStrictEqual(row, before[index]));
+  return rows.every((row, index) => isSameJson(row, before[index]));
 }
 
 /**

@@ -25,7 +25,7 @@ export interface WalkPlan<T> extends Pick<
 /** Walks the pages of an event in order: fetched ahead in a window, each held against the first. */
 export class PageWalk<T> {
   readonly #plan: WalkPlan<T>;
-  readonly #window: PageWindow<SeenPage & FetchedPage<T>>;
+  readonly #window: PageWindow<FetchedPage<T>>;
   #itemsPerPage: number;
   #first: PaginationMetadata | undefined;
   #before: SeenPage | undefined;
@@ -35,7 +35,11 @@ export class PageWalk<T> {
   constructor(plan: WalkPlan<T>) {
     this.#plan = plan;
     this.#itemsPerPage = plan.itemsPerPage;
-    this.#window = new PageWindow((page, signal) => this.#fetch(page, signal), plan.prefetch, plan.startPage);
+    this.#window = new PageWindow(
+      (page, signal) => plan.fetch(page, this.#itemsPerPage, signal),
+      plan.prefetch,
+      plan.startPage,
+    );
   }
 
   /**
@@ -44,18 +48,14 @@ export class PageWalk<T> {
    * @throws {PaginationDriftError} where the page contradicts the first one and `onDrift` is `error`
    */
   async next(): Promise<ExhibitorPage<T> | undefined> {
-    const seen = await this.#arrival();
-    if (seen === undefined) return undefined;
-    const first = this.#first ?? seen.metadata;
-    const breaches = breachesOf(seen, first, this.#before);
-    if (breaches.length > 0) this.#report(breaches);
-    if (this.#first === undefined) this.#begin(first);
-    if (isBehindTheEnd(seen, first, this.#before)) {
+    try {
+      const fetched = await this.#window.next();
+      return this.#closed ? this.#end() : fetched && this.#judge(fetched);
+    } catch (error) {
+      if (this.#closed) return this.#end();
       this.close();
-      return undefined;
+      throw error;
     }
-    this.#before = seen;
-    return seen.page;
   }
 
   /** Fetches ahead while the page last given is being read. */
@@ -71,18 +71,24 @@ export class PageWalk<T> {
     this.#window.close();
   }
 
-  async #fetch(page: number, signal: AbortSignal): Promise<SeenPage & FetchedPage<T>> {
-    const fetched = await this.#plan.fetch(page, this.#itemsPerPage, signal);
-    return { ...fetched, asked: page, metadata: fetched.page.paginationMetadata };
+  #judge({ page, rows }: FetchedPage<T>): ExhibitorPage<T> | undefined {
+    const before = this.#before;
+    const asked = before === undefined ? this.#plan.startPage : before.asked + 1;
+    const seen = { asked, metadata: page.paginationMetadata, rows };
+    const first = this.#first ?? seen.metadata;
+    const breaches = breachesOf(seen, first, before);
+    if (breaches.length > 0) this.#report(breaches);
+    if (before === undefined) this.#begin(first);
+    if (isBehindTheEnd(seen, first, before)) {
+      this.close();
+      return undefined;
+    }
+    this.#before = seen;
+    return page;
   }
 
-  async #arrival(): Promise<(SeenPage & FetchedPage<T>) | undefined> {
-    try {
-      const seen = await this.#window.next();
-      if (!this.#closed) return seen;
-    } catch (error) {
-      if (!this.#closed) throw error;
-    }
+  /** What was under way failed because the walk was closed: only the reason for that counts. */
+  #end(): undefined {
     if (this.#reason !== undefined) throw this.#reason;
     return undefined;
   }

@@ -12,7 +12,8 @@ export interface RecordsOrigin {
  * Records as the host wants them: what `exhibitorSchema` makes of them, or as they are. Synchronous unless the schema is
  * not, so that a page costs no promise per record.
  *
- * @throws {ExhibitorError} `malformed_response` naming the path of the first issue, never a value
+ * @throws {ExhibitorError} `malformed_response` naming the path of the first issue, never a value; what the
+ * schema itself threw is its `cause`
  */
 export function parseRecords<T>(
   rows: readonly unknown[],
@@ -37,21 +38,41 @@ function plainRecords(rows: readonly unknown[], origin: RecordsOrigin): readonly
 
 function validate(schema: StandardSchemaV1, row: unknown, index: number, origin: RecordsOrigin): unknown {
   const accept = (result: StandardSchemaV1.Result<unknown>): unknown => {
-    if (result.issues === undefined) return result.value;
+    if (!result.issues) return result.value;
     const path = (result.issues[0]?.path ?? []).map((part) => (typeof part === 'object' ? part.key : part));
     throw refusal('does not fit exhibitorSchema', [index, ...path], origin);
   };
-  const result = schema['~standard'].validate(row);
-  return isPromise(result) ? result.then(accept) : accept(result);
+  const fail = (cause: unknown): never => {
+    throw refusal('made exhibitorSchema throw', [index], origin, cause);
+  };
+  const result = attempt(() => schema['~standard'].validate(row), fail);
+  if (!isPromise(result)) return accept(result);
+  const checked = result.catch(fail).then(accept);
+  // Another row may fail first, and then nobody looks at this one.
+  checked.catch(() => {});
+  return checked;
+}
+
+function attempt<R>(work: () => R, fail: (cause: unknown) => never): R {
+  try {
+    return work();
+  } catch (error) {
+    return fail(error);
+  }
 }
 
 function isPromise<R>(result: R): result is R & Promise<Awaited<R>> {
   return result instanceof Promise;
 }
 
-function refusal(problem: string, path: readonly PropertyKey[], origin: RecordsOrigin): ExhibitorError {
+function refusal(
+  problem: string,
+  path: readonly PropertyKey[],
+  origin: RecordsOrigin,
+  cause?: unknown,
+): ExhibitorError {
   const shown = [origin.path, ...path.map(segment)].filter(Boolean).join('.');
-  return new ExhibitorError('malformed_response', `${shown} ${problem}`, { tenant: origin.tenant });
+  return new ExhibitorError('malformed_response', `${shown} ${problem}`, { tenant: origin.tenant, cause });
 }
 
 // A key of a record may itself be a value, such as an e-mail address in a map of contacts.

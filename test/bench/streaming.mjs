@@ -74,7 +74,9 @@ async function processorBound() {
   );
 }
 
-const megabytes = (bytes) => (bytes / 1024 / 1024).toFixed(1);
+function megabytes(bytes) {
+  return (bytes / 1024 / 1024).toFixed(1);
+}
 
 async function memory() {
   const sizes = [
@@ -102,11 +104,13 @@ async function memory() {
   console.log();
 }
 
-const items = (name) => start(here('streaming-items.mjs'), [name], ['--expose-gc']);
+function items(name) {
+  return start(here('streaming-items.mjs'), [name], ['--expose-gc']);
+}
 
 async function perItem() {
   const [loop, stream] = await Promise.all([items('loop'), items('stream')]);
-  const seen = await interleave({ loop, stream }, undefined, ROUNDS * 4);
+  const seen = await interleave({ loop, stream }, {}, ROUNDS * 4);
   const each = (name) => spread(seen[name].map(({ wallMs, count }) => (wallMs * 1e6) / count));
   printTable(
     ['100,000 exhibitors, parsed beforehand', 'ns each'],

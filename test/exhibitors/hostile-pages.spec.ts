@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { lastValueFrom, map, toArray, type Observable } from 'rxjs';
 import { PaginationDriftError, type StreamOptions } from '../../lib/index.js';
 import {
+  eventually,
   honest,
   messagesOn,
   startRestHost,
@@ -202,7 +203,7 @@ describe('a failure on the way', () => {
     await expect(reading).rejects.toMatchObject({ code: 'access_denied' });
     expect(seen).toEqual([1, 2]);
     expect(service.urls).toHaveLength(5);
-    expect(service.aborted).toBe(2);
+    await eventually(() => service.aborted === 2);
   });
 
   it('is told by a PaginationDriftError that says from where to resume', async () => {

@@ -254,7 +254,7 @@ describe('exhibitorSchema', () => {
 describe('a tenant known only at run time', () => {
   it('is found within the deadline of the call', async () => {
     const source = { find: () => new Promise<undefined>(() => {}) };
-    const late = await startRestHost({ tenants: source, resolveTenant: () => 'acme' });
+    const late = await startRestHost({ tenants: source, http: { deadline: 1_000 } });
     const call = firstValueFrom(late.exhibitors.list('regional-2026', { tenant: 'acme', deadline: 100 }));
     await expect(call).rejects.toMatchObject({ code: 'deadline_exceeded' });
     await late.close();

@@ -142,4 +142,34 @@ describe('records', () => {
       expect.objectContaining({ message: 'data.0.contacts.* does not fit exhibitorSchema' }),
     );
   });
+
+  it.each([
+    [
+      'at once',
+      () => {
+        throw new RangeError('of the host');
+      },
+    ],
+    ['later', () => Promise.reject(new RangeError('of the host'))],
+  ])('that make the schema throw %s fail with what it threw as the cause', async (_when, validate) => {
+    const schema: StandardSchemaV1 = { '~standard': { version: 1, vendor: 'test', validate } };
+    await expect(async () => parseRecords([{}], schema, origin)).rejects.toMatchObject({
+      code: 'malformed_response',
+      message: 'data.0 made exhibitorSchema throw',
+      cause: { name: 'RangeError', message: 'of the host' },
+    });
+  });
+
+  it('are all looked after where one is refused before another is checked', async () => {
+    const validate = (row: unknown) =>
+      row === 1 ? Promise.reject(new Error('late')) : { issues: [{ message: 'no' }] };
+    const schema: StandardSchemaV1 = { '~standard': { version: 1, vendor: 'test', validate } };
+    const unhandled: unknown[] = [];
+    const collect = (reason: unknown): void => void unhandled.push(reason);
+    process.on('unhandledRejection', collect);
+    expect(() => parseRecords([1, 2], schema, origin)).toThrow('data.1 does not fit exhibitorSchema');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    process.off('unhandledRejection', collect);
+    expect(unhandled).toEqual([]);
+  });
 });

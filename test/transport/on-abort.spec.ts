@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { deepFreeze } from '../../lib/exhibitors/deep-freeze.js';
 import { onAbort } from '../../lib/transport/on-abort.js';
 
 describe('a signal that many calls share', () => {
@@ -44,20 +43,5 @@ describe('a signal that many calls share', () => {
     for (let call = 0; call < 200; call += 1) onAbort(signal, () => {});
     const quiet = new Promise((resolve) => setTimeout(resolve, 50, 'quiet'));
     await expect(Promise.race([warned, quiet])).resolves.toBe('quiet');
-  });
-});
-
-describe('records that several requests read', () => {
-  it('are frozen to the last plain member', () => {
-    const record = deepFreeze([{ booth: { halls: ['A'] }, since: new Date(0) }]);
-    expect(Object.isFrozen(record[0]?.booth.halls)).toBe(true);
-    expect(Object.isFrozen(record[0]?.since)).toBe(false);
-    expect(() => record[0]?.booth.halls.push('B')).toThrow(TypeError);
-  });
-
-  it('may refer to themselves', () => {
-    const record: Record<string, unknown> = {};
-    record.self = record;
-    expect(Object.isFrozen(deepFreeze(record))).toBe(true);
   });
 });

@@ -1,0 +1,60 @@
+import { isDeepStrictEqual } from 'node:util';
+import { describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import { deepFreeze } from '../../lib/exhibitors/deep-freeze.js';
+import { isSameJson } from '../../lib/exhibitors/is-same-json.js';
+
+/** Nested deeper than any stack, as a hostile reply may be. */
+function nested(): unknown {
+  return JSON.parse(`${'['.repeat(200_000)}${']'.repeat(200_000)}`);
+}
+
+describe('two JSON values', () => {
+  it('are the same exactly where a deep comparison says so', () => {
+    const value = fc.jsonValue({ maxDepth: 3 });
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.tuple(value, value),
+          value.map((one) => [one, one] as const),
+        ),
+        ([one, other]) => {
+          const [a, b]: unknown[] = JSON.parse(JSON.stringify([one, other]));
+          expect(isSameJson(a, b)).toBe(isDeepStrictEqual(a, b));
+        },
+      ),
+    );
+  });
+
+  it.each([
+    [{ a: 1, b: [2] }, { b: [2], a: 1 }, true],
+    [{ a: 1 }, { a: 1, b: 1 }, false],
+    [{ a: 1 }, { b: 1 }, false],
+    [{ a: [] }, { a: {} }, false],
+    [{ a: null }, { a: {} }, false],
+    [[1, 2], [2, 1], false],
+  ])('%j and %j: %p', (one, other, same) => {
+    expect(isSameJson(one, other)).toBe(same);
+    expect(isSameJson(other, one)).toBe(same);
+  });
+
+  it('may be nested without end', () => {
+    expect(isSameJson(nested(), nested())).toBe(true);
+  });
+});
+
+describe('records that several requests read', () => {
+  it('are frozen to the last plain member', () => {
+    const record = deepFreeze([{ booth: { halls: ['A'] }, since: new Date(0) }]);
+    expect(Object.isFrozen(record[0]?.booth.halls)).toBe(true);
+    expect(Object.isFrozen(record[0]?.since)).toBe(false);
+    expect(() => record[0]?.booth.halls.push('B')).toThrow(TypeError);
+  });
+
+  it('may refer to themselves, and be nested without end', () => {
+    const record: Record<string, unknown> = {};
+    record.self = record;
+    expect(Object.isFrozen(deepFreeze(record))).toBe(true);
+    expect(Object.isFrozen(deepFreeze(nested()))).toBe(true);
+  });
+});
