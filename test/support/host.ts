@@ -35,6 +35,8 @@ export interface HostOptions {
   controllers?: Type[];
   /** Of the host's module, beside the imported one. */
   providers?: Provider[];
+  /** Sets up the application before it listens: middleware, plugins. */
+  configure?: (app: INestApplication) => unknown;
   /** Options of the module; given the address of this host. */
   options: (callback: string, url: string) => ExhibitorModuleOptions;
 }
@@ -44,6 +46,7 @@ export async function startHost({
   kind = 'express',
   controllers = [BoothController],
   providers = [],
+  configure,
   options,
 }: HostOptions): Promise<Host> {
   const port = await freePort();
@@ -59,6 +62,7 @@ export async function startHost({
   class AppModule {}
 
   const app = await createApp(kind, AppModule);
+  await configure?.(app);
   await app.listen(port, '127.0.0.1');
   return { app, url, callback, close: () => app.close() };
 }
