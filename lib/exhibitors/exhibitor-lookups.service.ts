@@ -7,7 +7,7 @@ import { Clock } from '../transport/clock.js';
 import type { Deadline } from '../transport/deadline.js';
 import type { LookupFilter } from './call-options.interface.js';
 import { deepFreeze } from './deep-freeze.js';
-import { isLookupOf, LookupCache, lookupKey, type LookupSubject } from './lookup-cache.js';
+import { isLookupOf, LookupCache, lookupKey, type LookupName, type LookupSubject } from './lookup-cache.js';
 import { LookupFlight } from './lookup-flight.js';
 import { parseLookup } from './parse-lookup.js';
 import { parseRecords } from './parse-records.js';
@@ -65,16 +65,17 @@ export class ExhibitorLookups {
   /** Forgets answers, also those under way: whoever waits gets them, the cache does not. */
   forget(filter: LookupFilter): void {
     this.#cache.forget(filter);
-    for (const [key, { subject }] of this.#flights) {
-      if (isLookupOf(subject, filter)) this.#flights.delete(key);
+    for (const [key, { name }] of this.#flights) {
+      if (isLookupOf(name, filter)) this.#flights.delete(key);
     }
   }
 
   #start(key: string, subject: LookupSubject, deadline: Deadline): LookupFlight {
-    const flight = new LookupFlight(subject, this.clock, deadline.remaining(), async (shared) => {
+    const name: LookupName = { ...subject, tenant: subject.tenant.key };
+    const flight = new LookupFlight(name, this.clock, deadline.remaining(), async (shared) => {
       try {
         const records = deepFreeze(await this.#ask(subject, shared));
-        if (this.#flights.get(key) === flight) this.#cache.keep(key, subject, records, this.clock.now());
+        if (this.#flights.get(key) === flight) this.#cache.keep(key, name, records, this.clock.now());
         return records;
       } finally {
         if (this.#flights.get(key) === flight) this.#flights.delete(key);

@@ -10,8 +10,14 @@ export interface LookupSubject {
   contactEmail: string;
 }
 
+/** A lookup by name: what is kept must not keep a tenant that has left. */
+export interface LookupName extends Omit<LookupSubject, 'tenant'> {
+  /** Key of the tenant. */
+  tenant: string;
+}
+
 interface Entry {
-  subject: LookupSubject;
+  name: LookupName;
   records: readonly unknown[];
   /** {@link Clock.now} until which the answer is good. */
   freshUntil: number;
@@ -32,11 +38,11 @@ export function lookupKey({ tenant, eventId, contactEmail }: LookupSubject): str
 }
 
 /** True where a lookup is one of those the filter names. */
-export function isLookupOf(subject: LookupSubject, filter: LookupFilter): boolean {
+export function isLookupOf(name: LookupName, filter: LookupFilter): boolean {
   return (
-    (filter.tenant === undefined || filter.tenant === subject.tenant.key) &&
-    (filter.eventId === undefined || filter.eventId === subject.eventId) &&
-    (filter.contactEmail === undefined || filter.contactEmail === subject.contactEmail)
+    (filter.tenant === undefined || filter.tenant === name.tenant) &&
+    (filter.eventId === undefined || filter.eventId === name.eventId) &&
+    (filter.contactEmail === undefined || filter.contactEmail === name.contactEmail)
   );
 }
 
@@ -65,13 +71,13 @@ export class LookupCache {
     return entry !== undefined && now < entry.freshUntil + this.#staleIfError ? entry.records : undefined;
   }
 
-  keep(key: string, subject: LookupSubject, records: readonly unknown[], now: number): void {
-    this.#entries?.set(key, { subject, records, freshUntil: now + this.#ttl });
+  keep(key: string, name: LookupName, records: readonly unknown[], now: number): void {
+    this.#entries?.set(key, { name, records, freshUntil: now + this.#ttl });
   }
 
   forget(filter: LookupFilter): void {
-    for (const [key, { subject }] of this.#entries?.entries() ?? []) {
-      if (isLookupOf(subject, filter)) this.#entries?.delete(key);
+    for (const [key, { name }] of this.#entries?.entries() ?? []) {
+      if (isLookupOf(name, filter)) this.#entries?.delete(key);
     }
   }
 }

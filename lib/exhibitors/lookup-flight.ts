@@ -1,25 +1,25 @@
 import type { Clock } from '../transport/clock.js';
 import { Deadline } from '../transport/deadline.js';
-import type { LookupSubject } from './lookup-cache.js';
+import type { LookupName } from './lookup-cache.js';
 
 /**
  * One request that many callers wait for. It lasts as long as the last of them: a caller who leaves, or whose time is up,
  * takes nothing from the others; when nobody waits any more it is aborted on the wire.
  */
 export class LookupFlight {
-  readonly subject: LookupSubject;
+  readonly name: LookupName;
   readonly #answer: Promise<readonly unknown[]>;
   readonly #deadline: Deadline;
   readonly #abandon = new AbortController();
   #callers = 0;
 
   constructor(
-    subject: LookupSubject,
+    name: LookupName,
     clock: Clock,
     ms: number,
     work: (deadline: Deadline) => Promise<readonly unknown[]>,
   ) {
-    this.subject = subject;
+    this.name = name;
     this.#deadline = Deadline.start(clock, ms, this.#abandon.signal);
     this.#answer = work(this.#deadline).finally(() => this.#deadline.end());
     // Everyone who waits has a promise of their own; nobody may be waiting when this one fails.

@@ -62,7 +62,7 @@ const lies: [string, Answer, object, number][] = [
   [
     'changes its page size',
     but(200, { 2: () => wrapper(2, 40, 200, 50, { itemsPerPage: 40 }) }),
-    { field: 'itemsPerPage', expected: 50, seen: 40, page: 2 },
+    { field: 'data.length', expected: 50, seen: 40, page: 2 },
     1,
   ],
   [
