@@ -1,0 +1,56 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  eventually,
+  pause,
+  Sender,
+  sendJson,
+  startServer,
+  tenantAt,
+  type TestServer,
+} from './transport-bench.js';
+
+let server: TestServer;
+
+afterEach(() => server.stop());
+
+describe('connections', () => {
+  it('are kept alive and shared by the tenants of an origin', async () => {
+    server = await startServer((_request, response) => sendJson(response));
+    const sender = Sender.withTenants({ acme: tenantAt(server.url), globex: tenantAt(server.url) });
+    for (const tenant of ['acme', 'globex', 'acme', 'globex']) {
+      await sender.send({}, { tenant });
+      await pause(20);
+    }
+    expect(server.requests).toHaveLength(4);
+    expect(server.connected).toBe(1);
+    await sender.close();
+  });
+
+  it('are as many as there are requests at once, and no more', async () => {
+    server = await startServer((_request, response) => void setTimeout(() => sendJson(response), 50));
+    const sender = Sender.with(server.url, { maxConcurrent: 4 });
+    await Promise.all(Array.from({ length: 40 }, () => sender.send()));
+    expect(server.requests).toHaveLength(40);
+    expect(server.connected).toBeLessThanOrEqual(8);
+    await sender.close();
+  });
+
+  it('are closed with the module, and what is under way or waiting ends', async () => {
+    server = await startServer((_request, response, count) => {
+      if (count === 1) sendJson(response, {}, 503, { 'retry-after': '60' });
+    });
+    const sender = Sender.with(server.url, { deadline: 120_000, attemptTimeout: 120_000, maxConcurrent: 1 });
+    const calls = Array.from({ length: 3 }, () => sender.send());
+    const redemption = sender.send({ operation: 'code', repeat: 'never' });
+    const results = Promise.allSettled([...calls, redemption]);
+    await eventually(() => server.requests.length === 3);
+    const began = performance.now();
+    await sender.close();
+    for (const result of await results) {
+      expect(result).toMatchObject({ status: 'rejected', reason: { code: 'service_unavailable' } });
+    }
+    expect(performance.now() - began).toBeLessThan(2_000);
+    await eventually(() => server.connections.size === 0);
+    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
+  });
+});

@@ -1,0 +1,81 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { inspect } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { RequestMessage } from '../../lib/diagnostics/channels.js';
+import { Sender, sendJson, startServer, type TestServer } from './transport-bench.js';
+
+const CHANNEL = 'nestjs-exhibitor:request';
+const messages: RequestMessage[] = [];
+const collect = (message: unknown): void => void messages.push(message as RequestMessage);
+
+let server: TestServer;
+let sender: Sender;
+beforeEach(() => subscribe(CHANNEL, collect));
+afterEach(async () => {
+  unsubscribe(CHANNEL, collect);
+  messages.length = 0;
+  await sender.close();
+  await server.stop();
+});
+
+describe('nestjs-exhibitor:request', () => {
+  it('tells of each attempt', async () => {
+    server = await startServer((_request, response, count) =>
+      sendJson(response, {}, [503, 429, 200][count - 1]),
+    );
+    sender = Sender.with(server.url);
+    await sender.send({ operation: 'lookup', template: '/{eventId}' });
+    const common = {
+      tenant: 'default',
+      operation: 'lookup',
+      template: '/{eventId}',
+      durationMs: expect.any(Number),
+    };
+    expect(messages).toEqual([
+      { ...common, attempt: 1, status: 503, code: 'service_unavailable' },
+      { ...common, attempt: 2, status: 429, code: 'rate_limited' },
+      { ...common, attempt: 3, status: 200, code: undefined },
+    ]);
+  });
+
+  it.each([
+    ['malformed_response', (): void => undefined],
+    ['deadline_exceeded', (): void => undefined],
+    ['aborted', (): void => undefined],
+    ['service_unavailable', (): void => undefined],
+  ])('tells of an attempt that ended with %s', async (code) => {
+    const controller = new AbortController();
+    server = await startServer((request, response) => {
+      if (code === 'malformed_response') response.end('no JSON');
+      if (code === 'aborted') controller.abort();
+      if (code === 'service_unavailable') request.socket.resetAndDestroy();
+    });
+    sender = Sender.with(server.url, { attempts: 1 });
+    await expect(sender.send({}, { deadline: 400, signal: controller.signal })).rejects.toMatchObject({
+      code,
+    });
+    expect(messages).toEqual([expect.objectContaining({ code, attempt: 1 })]);
+  });
+
+  it('carries no token, no secret, no address and no query', async () => {
+    server = await startServer((_request, response) => sendJson(response, { error_description: 'body' }));
+    sender = Sender.with(server.url);
+    const secrets = [
+      'a-bearer-token',
+      'a-client-secret',
+      'zoë@example.com',
+      'zo%C3%AB%40example.com',
+      'Page=7',
+    ];
+    const [token, secret, , encoded, query] = secrets;
+    await sender.send({
+      method: 'POST',
+      url: `${server.url}/contactEmail/${encoded}?${query}`,
+      headers: { Authorization: `Bearer ${token}` },
+      body: `client_secret=${secret}`,
+    });
+    const shown = inspect(messages, { depth: Infinity });
+    expect(messages).toHaveLength(1);
+    expect(secrets.filter((value) => shown.includes(value))).toEqual([]);
+  });
+});

@@ -1,0 +1,152 @@
+import type { ServerResponse } from 'node:http';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  eventually,
+  Sender,
+  sendJson,
+  startServer,
+  tenantAt,
+  TestClock,
+  type TestServer,
+} from './transport-bench.js';
+
+let server: TestServer;
+let sender: Sender;
+let isIll: boolean;
+const held: ServerResponse[] = [];
+
+beforeEach(async () => {
+  isIll = true;
+  server = await startServer((request, response) => {
+    if (request.url?.startsWith('/hold') === true) held.push(response);
+    else if (isIll && request.url?.startsWith('/ill') === true) sendJson(response, {}, 500);
+    else sendJson(response);
+  });
+});
+afterEach(async () => {
+  held.length = 0;
+  await sender.close();
+  await server.stop();
+});
+
+const tenants = () => ({ ill: tenantAt(`${server.url}/ill`), well: tenantAt(`${server.url}/well`) });
+
+async function failing(times: number, request = {}): Promise<void> {
+  for (let call = 0; call < times; call += 1) {
+    await expect(sender.send(request, { tenant: 'ill' })).rejects.toMatchObject({
+      code: 'service_unavailable',
+    });
+  }
+}
+
+describe('a tenant whose service fails', () => {
+  it('is not asked any more within 50 failures in a row, and told when to come back', async () => {
+    sender = Sender.withTenants(tenants(), { attempts: 1 });
+    await failing(80);
+    expect(server.requests.length).toBeLessThanOrEqual(50);
+    await expect(sender.send({}, { tenant: 'ill' })).rejects.toMatchObject({
+      code: 'service_unavailable',
+      attempts: 0,
+      retryAfterMs: expect.any(Number),
+    });
+  });
+
+  it('slows no other tenant and opens the circuit of none', async () => {
+    sender = Sender.withTenants(tenants(), { attempts: 1 });
+    await failing(60);
+    await expect(sender.send({}, { tenant: 'well' })).resolves.toMatchObject({ status: 200 });
+  });
+
+  it('still gets tokens and logs users in where only its REST API fails', async () => {
+    sender = Sender.withTenants(tenants(), { attempts: 1 });
+    await failing(60, { operation: 'lookup' });
+    await failing(1, { operation: 'list' });
+    isIll = false;
+    for (const operation of ['token', 'userinfo'] as const) {
+      await expect(sender.send({ operation }, { tenant: 'ill' })).resolves.toMatchObject({ status: 200 });
+    }
+    await expect(sender.send({ operation: 'list' }, { tenant: 'ill' })).rejects.toMatchObject({
+      attempts: 0,
+    });
+  });
+
+  it('is tried again within 10 s, and served when it is well', async () => {
+    const clock = new TestClock();
+    sender = Sender.with(`${server.url}/ill`, { attempts: 1 }, clock);
+    for (let call = 0; call < 60; call += 1)
+      await expect(sender.send()).rejects.toMatchObject({ attempts: call < 40 ? 1 : 0 });
+    const before = server.requests.length;
+    isIll = false;
+    clock.ahead = 10_000;
+    await expect(sender.send()).resolves.toMatchObject({ status: 200 });
+    await expect(sender.send()).resolves.toMatchObject({ status: 200 });
+    expect(server.requests.length).toBe(before + 2);
+  });
+});
+
+describe('requests under way at once', () => {
+  const hold = (tenant: string, signal?: AbortSignal) =>
+    sender.send({ url: `${server.url}/hold` }, { tenant, signal, deadline: 20_000 });
+  const release = () => {
+    for (const response of held.splice(0)) sendJson(response);
+  };
+
+  it('are bounded for each tenant; the rest wait their turn', async () => {
+    sender = Sender.withTenants(tenants(), { maxConcurrent: 3, attemptTimeout: 20_000 });
+    const calls = Array.from({ length: 10 }, () => hold('ill'));
+    await eventually(() => held.length === 3);
+    await expect(sender.send({}, { tenant: 'well' })).resolves.toMatchObject({ status: 200 });
+    let most = 0;
+    while (server.requests.length < 11 || held.length > 0) {
+      most = Math.max(most, held.length);
+      release();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    expect(most).toBe(3);
+    expect(await Promise.all(calls)).toHaveLength(10);
+  });
+
+  it('let a burst of a thousand callers wait', async () => {
+    sender = Sender.withTenants(tenants());
+    const calls = Array.from({ length: 1_000 }, () => sender.send({}, { tenant: 'well' }));
+    const replies = await Promise.all(calls);
+    expect(replies.every(({ status }) => status === 200)).toBe(true);
+    expect(server.connected).toBeLessThanOrEqual(2 * 64);
+  });
+
+  it('shed at once what exceeds the queue, and say when to come back', async () => {
+    sender = Sender.withTenants(tenants(), { maxConcurrent: 1, attemptTimeout: 20_000 });
+    const calls = Array.from({ length: 1 + 16 }, () => hold('ill'));
+    await eventually(() => held.length === 1);
+    const began = performance.now();
+    await expect(hold('ill')).rejects.toMatchObject({
+      code: 'service_unavailable',
+      attempts: 0,
+      retryAfterMs: expect.any(Number),
+    });
+    expect(performance.now() - began).toBeLessThan(1_000);
+    const served = Promise.all(calls);
+    const timer = setInterval(release, 5);
+    expect(await served).toHaveLength(17);
+    clearInterval(timer);
+  });
+
+  it('give up the place of a caller who leaves, or whose time is up', async () => {
+    sender = Sender.withTenants(tenants(), { maxConcurrent: 1, attemptTimeout: 20_000 });
+    const first = hold('ill');
+    await eventually(() => held.length === 1);
+    const controller = new AbortController();
+    const leaving = hold('ill', controller.signal);
+    const late = sender.send({}, { tenant: 'ill', deadline: 50 });
+    await expect(late).rejects.toMatchObject({ code: 'deadline_exceeded', attempts: 0 });
+    controller.abort();
+    await expect(leaving).rejects.toMatchObject({ code: 'aborted', attempts: 0 });
+    const next = hold('ill');
+    release();
+    await first;
+    await eventually(() => held.length === 1);
+    release();
+    await expect(next).resolves.toMatchObject({ status: 200 });
+    expect(server.requests).toHaveLength(2);
+  });
+});
