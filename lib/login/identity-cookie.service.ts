@@ -1,4 +1,5 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorIdentity } from '../options/exhibitor-identity.interface.js';
 import { Sealer } from '../store/sealer.service.js';
@@ -82,7 +83,9 @@ export class IdentityCookie {
       kept = kept.slice(1);
       sealed = await this.#seal({ ...identity, claims: {} }, kept, ttl);
     }
-    return sealed;
+    if (sealed.length <= MAX_SEALED) return sealed;
+    // A browser would drop the cookie without a word, and the person would be asked to log in again and again.
+    throw new LoginFailedError('provider', 'the identity is too large for a cookie', { tenant: tenant.key });
   }
 
   #seal(identity: ExhibitorIdentity, selections: Selections, ttl: number): Promise<string> {
