@@ -1,0 +1,310 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { parseSetCookie } from 'cookie';
+import { decodeProtectedHeader } from 'jose';
+import type { ExhibitorModuleOptions } from '../../lib/index.js';
+import { HostileProvider, type LoginOverrides } from '../support/hostile-provider.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { Visitor, type Reply } from '../support/visitor.js';
+import { clockOf, copyOf, expectRefusal, identityOf, pendingLogins, toHost, toProvider } from './journey.js';
+
+const HTTPS = 'https://host.example.com';
+const KINDS: readonly HostKind[] = ['express', 'fastify'];
+
+let provider: HostileProvider;
+const hosts: Host[] = [];
+beforeAll(async () => {
+  provider = await HostileProvider.start();
+});
+afterEach(async () => {
+  provider.script = {};
+  await Promise.all(hosts.splice(0).map((host) => host.close()));
+});
+afterAll(() => provider.stop());
+
+/** Cookies a reply sets, with their attributes as they are written. */
+function attributesIn(reply: Reply): Record<string, string> {
+  return Object.fromEntries(
+    reply.setCookies.map((header) => {
+      const [pair = '', ...attributes] = header.split('; ');
+      const name = pair.slice(0, pair.indexOf('=')).replace(/-[0-9a-z]{8}-[\w-]{22}$/, '-…');
+      return [name, attributes.toSorted().join('; ')];
+    }),
+  );
+}
+
+describe.each(KINDS)('the sealed cookies on %s', (kind) => {
+  async function start(
+    login: LoginOverrides = {},
+    options: Partial<ExhibitorModuleOptions> = {},
+  ): Promise<Host> {
+    const host = await startHost({
+      kind,
+      options: (callback) => ({
+        tenant: provider.tenantOptions(callback, login),
+        secrets: [COOKIE_SECRET],
+        ...options,
+      }),
+    });
+    hosts.push(host);
+    return host;
+  }
+
+  /** A host that the world knows under an https address, as behind a proxy that ends TLS. */
+  async function startBehindTls(
+    login: LoginOverrides = {},
+  ): Promise<{ site: { url: string }; visitor: () => Visitor }> {
+    const host = await start({ redirectUri: `${HTTPS}/auth/callback`, ...login });
+    return { site: { url: HTTPS }, visitor: () => new Visitor({ [HTTPS]: host.url }) };
+  }
+
+  it('are host-only, http-only and Lax on plain http, which is for loopback', async () => {
+    const host = await start();
+    const visitor = new Visitor();
+    const started = await visitor.visit(`${host.url}/auth/login`);
+    expect(attributesIn(started)).toEqual({
+      'exhibitor-login-…': 'HttpOnly; Max-Age=600; Path=/; SameSite=Lax',
+    });
+    const finished = await toHost(visitor, await toProvider(visitor, host));
+    expect(attributesIn(finished)).toEqual({
+      'exhibitor-login-…': 'HttpOnly; Max-Age=0; Path=/; SameSite=Lax',
+      'exhibitor-identity': 'HttpOnly; Max-Age=28800; Path=/; SameSite=Lax',
+    });
+  });
+
+  it('are Secure and carry the __Host- prefix where the callback is https', async () => {
+    const { site, visitor: arrive } = await startBehindTls();
+    const visitor = arrive();
+    const started = await visitor.visit(`${site.url}/auth/login`);
+    expect(attributesIn(started)).toEqual({
+      '__Host-exhibitor-login-…': 'HttpOnly; Max-Age=600; Path=/; SameSite=Lax; Secure',
+    });
+    const finished = await toHost(visitor, await toProvider(visitor, site));
+    expect(attributesIn(finished)).toEqual({
+      '__Host-exhibitor-login-…': 'HttpOnly; Max-Age=0; Path=/; SameSite=Lax; Secure',
+      '__Host-exhibitor-identity': 'HttpOnly; Max-Age=28800; Path=/; SameSite=Lax; Secure',
+    });
+    expect(await identityOf(visitor, site)).toMatchObject({ subject: 'pat' });
+    const left = await visitor.visit(`${site.url}/auth/logout`, { method: 'POST' });
+    expect(attributesIn(left)).toEqual({
+      '__Host-exhibitor-identity': 'HttpOnly; Max-Age=0; Path=/; SameSite=Lax; Secure',
+    });
+    expect(await identityOf(visitor, site)).toBeUndefined();
+  });
+
+  it('let a form_post from the provider’s site through: None, of the login alone', async () => {
+    const { site, visitor: arrive } = await startBehindTls({ responseType: 'code token id_token' });
+    const visitor = arrive();
+    const started = await visitor.visit(`${site.url}/auth/login`);
+    expect(attributesIn(started)).toEqual({
+      '__Host-exhibitor-login-…': 'HttpOnly; Max-Age=600; Path=/; SameSite=None; Secure',
+    });
+    const finished = await toHost(visitor, await toProvider(visitor, site));
+    expect(finished.status).toBe(303);
+    expect(attributesIn(finished)).toEqual({
+      '__Host-exhibitor-login-…': 'HttpOnly; Max-Age=0; Path=/; SameSite=None; Secure',
+      '__Host-exhibitor-identity': 'HttpOnly; Max-Age=28800; Path=/; SameSite=Lax; Secure',
+    });
+  });
+
+  it('live as long as the options say', async () => {
+    const host = await start(
+      {},
+      { cookies: { loginTtl: 90_000, identityTtl: 3_600_000, sameSite: 'strict' } },
+    );
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const finished = await toHost(visitor, arrival);
+    expect(attributesIn(finished)['exhibitor-identity']).toBe(
+      'HttpOnly; Max-Age=3600; Path=/; SameSite=Strict',
+    );
+    const clock = clockOf(host);
+    clock.skip(3_599_000);
+    expect(await identityOf(visitor, host)).toBeDefined();
+    clock.skip(2_000);
+    // Also for who keeps the cookie longer than the browser should.
+    expect(await identityOf(visitor, host)).toBeUndefined();
+  });
+
+  it('tell when they were born, for a browser that has too many', async () => {
+    const host = await start();
+    const visitor = new Visitor();
+    await toProvider(visitor, host);
+    const [name = ''] = pendingLogins(visitor, host);
+    const born = Number.parseInt(/^exhibitor-login-([0-9a-z]+)-[\w-]{22}$/.exec(name)?.[1] ?? '', 36);
+    expect(Math.abs(Date.now() - born)).toBeLessThan(60_000);
+  });
+
+  it('are JWE, each purpose with a key of its own, and show nothing', async () => {
+    const host = await start();
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host, '?returnTo=/secret-page&eventId=secret-event');
+    const cookies = visitor.cookies('127.0.0.1');
+    const login = cookies.get(pendingLogins(visitor, host)[0] ?? '') ?? '';
+    await toHost(visitor, arrival);
+    const identity = cookies.get('exhibitor-identity') ?? '';
+    const headers = [login, identity].map((sealed) => decodeProtectedHeader(sealed));
+    for (const header of headers)
+      expect(header).toEqual({ alg: 'dir', enc: 'A256GCM', kid: expect.any(String) });
+    expect(headers[0]?.kid).not.toBe(headers[1]?.kid);
+    const shown = [login, identity].flatMap((sealed) =>
+      sealed.split('.').map((part) => Buffer.from(part, 'base64url').toString('latin1')),
+    );
+    expect(shown.join()).not.toMatch(/secret|pat|example|subject|verifier|state/);
+  });
+
+  it('do not stand in for each other', async () => {
+    const host = await start();
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const [name = ''] = pendingLogins(visitor, host);
+    const cookies = visitor.cookies('127.0.0.1');
+    const login = cookies.get(name) ?? '';
+    const swapped = copyOf(visitor, host);
+    await toHost(visitor, arrival);
+    swapped.cookies('127.0.0.1').set('exhibitor-identity', login);
+    expect(await identityOf(swapped, host)).toBeUndefined();
+    const next = await toProvider(swapped, host);
+    const [nextName = ''] = pendingLogins(swapped, host).filter((each) => each !== name);
+    swapped.cookies('127.0.0.1').set(nextName, cookies.get('exhibitor-identity') ?? '');
+    expectRefusal(await toHost(swapped, next), 'state');
+  });
+
+  it('that a sibling domain planted without the prefix are no cookies', async () => {
+    const { site, visitor: arrive } = await startBehindTls();
+    const attacker = arrive();
+    const arrival = await toProvider(attacker, site);
+    const victim = arrive();
+    for (const [name, value] of attacker.cookies('host.example.com'))
+      victim.cookies('host.example.com').set(name.replace('__Host-', ''), value);
+    expectRefusal(await toHost(victim, arrival), 'state');
+
+    await toHost(attacker, arrival);
+    const sealed = attacker.cookies('host.example.com').get('__Host-exhibitor-identity') ?? '';
+    victim.cookies('host.example.com').set('exhibitor-identity', sealed);
+    expect(await identityOf(victim, site)).toBeUndefined();
+    victim.cookies('host.example.com').set('__Host-exhibitor-identity', sealed);
+    expect(await identityOf(victim, site)).toBeDefined();
+  });
+
+  it('that do not open are no cookies, never an exception', async () => {
+    const host = await start();
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const [name = ''] = pendingLogins(visitor, host);
+    const sealed = visitor.cookies('127.0.0.1').get(name) ?? '';
+    await toHost(visitor, arrival);
+    const [header = '', ...rest] = sealed.split('.');
+    const garbage = [
+      '',
+      'x',
+      '....',
+      'a.b.c.d.e',
+      '%',
+      '%E0%A4%A',
+      '"quoted"',
+      sealed.slice(0, -1),
+      `${sealed}.${sealed}`,
+      [Buffer.from('{"alg":"none"}').toString('base64url'), ...rest].join('.'),
+      [Buffer.from('{"alg":"dir","enc":"A256GCM","kid":7}').toString('base64url'), ...rest].join('.'),
+      [Buffer.from('{"alg":"dir","enc":"A256GCM","zip":"DEF"}').toString('base64url'), ...rest].join('.'),
+      [header, ...rest.map(() => '')].join('.'),
+      'x'.repeat(2_500),
+    ];
+    for (const value of garbage) {
+      const stranger = new Visitor();
+      const own = await toProvider(stranger, host);
+      const [ownName = ''] = pendingLogins(stranger, host);
+      const cookies = stranger.cookies('127.0.0.1');
+      cookies.set(ownName, value);
+      cookies.set('exhibitor-identity', value);
+      cookies.set('exhibitor-login-', value);
+      cookies.set('exhibitor-login-zzz', value);
+      expect(await identityOf(stranger, host)).toBeUndefined();
+      expectRefusal(await toHost(stranger, own), 'state');
+      expect((await stranger.visit(`${host.url}/auth/login`)).status).toBe(302);
+    }
+  });
+
+  it('are left alone where they are of the host', async () => {
+    const host = await start();
+    const visitor = new Visitor();
+    visitor.cookies('127.0.0.1').set('exhibitor-identity-card', 'of the host');
+    visitor.cookies('127.0.0.1').set('theme', 'dark');
+    await toHost(visitor, await toProvider(visitor, host));
+    await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
+    expect([...visitor.cookies('127.0.0.1').keys()].toSorted()).toEqual(['exhibitor-identity-card', 'theme']);
+  });
+
+  describe('of an identity that is too large', () => {
+    const BIG = 'x'.repeat(5_000);
+    const warnings: string[] = [];
+
+    async function logInWith(
+      claims: Record<string, unknown>,
+      login?: LoginOverrides,
+    ): Promise<{ host: Host; visitor: Visitor; reply: Reply }> {
+      const host = await start(login);
+      warnings.length = 0;
+      host.app.useLogger({
+        log: () => undefined,
+        error: () => undefined,
+        warn: (line: string) => warnings.push(line),
+      });
+      provider.script = { backToken: { claims: (all) => void Object.assign(all, claims) } };
+      const visitor = new Visitor();
+      const reply = await toHost(visitor, await toProvider(visitor, host));
+      return { host, visitor, reply };
+    }
+
+    const longest = ({ setCookies }: Reply): number => Math.max(...setCookies.map((cookie) => cookie.length));
+
+    it('keep what the guards need, and a warning names what was dropped, once', async () => {
+      const { host, visitor, reply } = await logInWith({ biography: BIG, nickname: 'Patty' });
+      expect(reply.status).toBe(303);
+      expect(longest(reply)).toBeLessThanOrEqual(4_096);
+      expect(await identityOf(visitor, host)).toMatchObject({
+        subject: 'pat',
+        email: 'pat@example.com',
+        claims: {},
+      });
+      const again = new Visitor();
+      await toHost(again, await toProvider(again, host));
+      expect(warnings).toHaveLength(1);
+      expect(warnings[0]).toMatch(/biography.*nickname.*login\.keepClaims/s);
+      expect(warnings[0]).not.toContain('Patty');
+    });
+
+    it('hold the claims that the option names', async () => {
+      const { host, visitor } = await logInWith(
+        { biography: BIG, nickname: 'Patty' },
+        { keepClaims: ['nickname'] },
+      );
+      expect((await identityOf(visitor, host))?.claims).toEqual({ nickname: 'Patty' });
+      expect(warnings).toEqual([]);
+    });
+
+    it('hold all claims where they fit', async () => {
+      const { host, visitor } = await logInWith({ nickname: 'Patty', groups: ['a', 'b'] });
+      expect((await identityOf(visitor, host))?.claims).toMatchObject({
+        nickname: 'Patty',
+        groups: ['a', 'b'],
+      });
+      expect(warnings).toEqual([]);
+    });
+
+    it('refuse the login where even the address is too long, rather than lose it without a word', async () => {
+      const { host, visitor, reply } = await logInWith({ email: `${BIG}@example.com` });
+      expectRefusal(reply, 'provider');
+      expect(await identityOf(visitor, host)).toBeUndefined();
+    });
+  });
+
+  it('are written so that a cookie parser reads back what was meant', async () => {
+    const host = await start();
+    const reply = await new Visitor().visit(`${host.url}/auth/login`);
+    for (const header of reply.setCookies) {
+      const { name, value } = parseSetCookie(header);
+      expect(`${name}=${value}`).toMatch(/^[\w-]+=[\w.-]+$/);
+    }
+  });
+});

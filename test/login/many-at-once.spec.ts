@@ -1,0 +1,188 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ExhibitorModuleOptions } from '../../lib/index.js';
+import { HostileProvider } from '../support/hostile-provider.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { Visitor } from '../support/visitor.js';
+import { FLOWS } from './flows.js';
+import {
+  expectRefusal,
+  identityOf,
+  logIn,
+  pendingLogins,
+  toHost,
+  toProvider,
+  type Arrival,
+} from './journey.js';
+
+const KINDS: readonly HostKind[] = ['express', 'fastify'];
+
+let provider: HostileProvider;
+let other: HostileProvider;
+const hosts: Host[] = [];
+beforeAll(async () => {
+  provider = await HostileProvider.start();
+  other = await HostileProvider.start();
+});
+afterEach(async () => {
+  provider.script = {};
+  await Promise.all(hosts.splice(0).map((host) => host.close()));
+});
+afterAll(async () => {
+  await provider.stop();
+  await other.stop();
+});
+
+async function start(
+  kind: HostKind,
+  options: (callback: string) => Partial<ExhibitorModuleOptions>,
+): Promise<Host> {
+  const host = await startHost({
+    kind,
+    options: (callback) => ({ secrets: [COOKIE_SECRET], ...options(callback) }),
+  });
+  hosts.push(host);
+  return host;
+}
+
+describe.each(KINDS)('many logins at once on %s', (kind) => {
+  it.each(FLOWS)('by %s: two tabs, interleaved, each come to their own page', async (responseType) => {
+    const host = await start(kind, (callback) => ({
+      tenant: provider.tenantOptions(callback, { responseType }),
+    }));
+    const visitor = new Visitor();
+    const first = await toProvider(visitor, host, '?returnTo=/first&eventId=event-1');
+    const second = await toProvider(visitor, host, '?returnTo=/second&eventId=event-2');
+    expect(pendingLogins(visitor, host)).toHaveLength(2);
+    expect((await toHost(visitor, second)).location).toBe(`${host.url}/second`);
+    expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-2' });
+    expect((await toHost(visitor, first)).location).toBe(`${host.url}/first`);
+    expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-1' });
+    expect(pendingLogins(visitor, host)).toEqual([]);
+  });
+
+  it('at two tenants in one browser: each is finished at its own', async () => {
+    const host = await start(kind, (callback) => ({
+      tenants: { one: provider.tenantOptions(callback), two: other.tenantOptions(callback) },
+      resolveTenant: ({ query }) => (typeof query['tenant'] === 'string' ? query['tenant'] : undefined),
+    }));
+    const visitor = new Visitor();
+    const one = await toProvider(visitor, host, '?tenant=one');
+    const two = await toProvider(visitor, host, '?tenant=two');
+    const asked = [provider.count('/connect/token'), other.count('/connect/token')];
+    expect((await toHost(visitor, one)).status).toBe(303);
+    expect(await identityOf(visitor, host)).toMatchObject({ tenant: 'one', issuer: provider.url });
+    expect((await toHost(visitor, two)).status).toBe(303);
+    expect(await identityOf(visitor, host)).toMatchObject({ tenant: 'two', issuer: other.url });
+    expect([provider.count('/connect/token'), other.count('/connect/token')]).toEqual(
+      asked.map((count) => count + 1),
+    );
+  });
+
+  it('of twenty people: nobody becomes another', async () => {
+    const host = await start(kind, (callback) => ({ tenant: provider.tenantOptions(callback) }));
+    // The person is told by the nonce, which the provider got from that very browser.
+    provider.script = { backToken: { claims: (claims) => void (claims['sub'] = `sub-${claims['nonce']}`) } };
+    const subjects = await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        const visitor = new Visitor();
+        const arrival = await toProvider(visitor, host);
+        const nonces = provider.seen.filter(
+          ({ query }) => query.get('state') === arrival.parameters.get('state'),
+        );
+        expect((await toHost(visitor, arrival)).status).toBe(303);
+        const expected = `sub-${nonces[0]?.query.get('nonce')}`;
+        expect((await identityOf(visitor, host))?.subject).toBe(expected);
+        return expected;
+      }),
+    );
+    expect(new Set(subjects).size).toBe(20);
+  });
+
+  it('of one person: six are kept, the oldest go first', async () => {
+    const host = await start(kind, (callback) => ({ tenant: provider.tenantOptions(callback) }));
+    const visitor = new Visitor();
+    const arrivals: Arrival[] = [];
+    for (let tab = 0; tab < 8; tab++) {
+      arrivals.push(await toProvider(visitor, host));
+      expect(pendingLogins(visitor, host)).toHaveLength(Math.min(tab + 1, 6));
+      await sleep(2);
+    }
+    const [oldest, older, ...kept] = arrivals;
+    for (const gone of [oldest, older]) {
+      if (gone !== undefined) expectRefusal(await toHost(visitor, gone), 'state');
+    }
+    for (const arrival of kept.toReversed()) expect((await toHost(visitor, arrival)).status).toBe(303);
+    expect(pendingLogins(visitor, host)).toEqual([]);
+  });
+
+  it('keeps identity and newest login of a browser whose cookies are all full', async () => {
+    const host = await start(kind, (callback) => ({ tenant: provider.tenantOptions(callback) }));
+    const visitor = new Visitor();
+    await logIn(visitor, host);
+    for (let tab = 0; tab < 6; tab++) await toProvider(visitor, host, `?returnTo=/${'x'.repeat(500)}`);
+    const sent = [...visitor.cookies('127.0.0.1')].map(([name, value]) => `${name}=${value}`).join('; ');
+    // Node accepts 16 KiB of headers.
+    expect(sent.length).toBeLessThan(14_000);
+    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
+  });
+});
+
+describe.each(KINDS)('a rotation of the secrets on %s', (kind) => {
+  const OLD = 'the old cookie secret of these tests, 32+ characters';
+  const NEW = 'the new cookie secret of these tests, 32+ characters';
+
+  /** The same host at each step of the rotation: it keeps its callback address, as behind a load balancer. */
+  async function steps(): Promise<Record<'before' | 'appended' | 'promoted' | 'removed', Host>> {
+    const hostWith = (secrets: string[]): Promise<Host> =>
+      start(kind, (callback) => ({ tenant: provider.tenantOptions(callback), secrets }));
+    return {
+      before: await hostWith([OLD]),
+      appended: await hostWith([OLD, NEW]),
+      promoted: await hostWith([NEW, OLD]),
+      removed: await hostWith([NEW]),
+    };
+  }
+
+  const at = (host: Host, arrival: Arrival): Arrival => ({ ...arrival, callback: host.callback });
+
+  it('lets logins that are under way go on until the old secret is removed', async () => {
+    const { before, appended, promoted, removed } = await steps();
+    for (const next of [appended, promoted]) {
+      const visitor = new Visitor();
+      const arrival = await toProvider(visitor, before);
+      expect((await toHost(visitor, at(next, arrival))).status).toBe(303);
+    }
+    // What the new secret sealed opens at those that still seal with the old one, and after the old one has gone.
+    for (const next of [appended, removed]) {
+      const visitor = new Visitor();
+      const arrival = await toProvider(visitor, promoted);
+      expect((await toHost(visitor, at(next, arrival))).status).toBe(303);
+    }
+  });
+
+  it('lets who is logged in stay so until the old secret is removed', async () => {
+    const { before, appended, promoted, removed } = await steps();
+    const visitor = new Visitor();
+    await logIn(visitor, before);
+    const identity = await identityOf(visitor, before);
+    expect(identity).toBeDefined();
+    expect(await identityOf(visitor, appended)).toEqual(identity);
+    expect(await identityOf(visitor, promoted)).toEqual(identity);
+    expect(await identityOf(visitor, removed)).toBeUndefined();
+
+    const later = new Visitor();
+    await logIn(later, promoted);
+    expect(await identityOf(later, appended)).toBeDefined();
+    expect(await identityOf(later, removed)).toBeDefined();
+    expect(await identityOf(later, before)).toBeUndefined();
+  });
+
+  it('ends what the removed secret has sealed, as if it were not there', async () => {
+    const { before, removed } = await steps();
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, before);
+    expectRefusal(await toHost(visitor, at(removed, arrival)), 'state');
+    expect((await logIn(visitor, removed)).status).toBe(303);
+  });
+});

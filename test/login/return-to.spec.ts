@@ -1,0 +1,165 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { safeReturnTo } from '../../lib/login/return-to.js';
+import { HostileProvider } from '../support/hostile-provider.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { Visitor } from '../support/visitor.js';
+import { identityOf, toHost, toProvider } from './journey.js';
+
+const KEPT: readonly string[] = [
+  '/',
+  '/events/world-2026/mine',
+  '/events?page=2&size=50',
+  '/path#fragment',
+  '/a//b',
+  '/%2F%2Fevil.example',
+  '/ümläut/ß',
+  '/path with space',
+  '/?next=https://evil.example',
+  '/@evil.example',
+  '/:80',
+  '/.',
+  `/${'x'.repeat(511)}`,
+];
+
+const DROPPED: readonly unknown[] = [
+  '',
+  'events',
+  './events',
+  '../events',
+  '?query',
+  '#fragment',
+  '//evil.example',
+  '///evil.example',
+  '//evil.example/path',
+  '/\\evil.example',
+  '\\/evil.example',
+  '\\\\evil.example',
+  '/path\\evil',
+  'https://evil.example',
+  'HTTPS://evil.example',
+  'https:evil.example',
+  'http:/evil.example',
+  'javascript:alert(1)',
+  'data:text/html,x',
+  ' /events',
+  ' //evil.example',
+  '/\t/evil.example',
+  '/\n/evil.example',
+  '/\r\nSet-Cookie: a=b',
+  '\t//evil.example',
+  '/\u0000',
+  '/\u007f',
+  `/${'x'.repeat(512)}`,
+  `/${'ü'.repeat(256)}`,
+  ['/events'],
+  { path: '/events' },
+  7,
+  null,
+  undefined,
+];
+
+describe('returnTo', () => {
+  it.each(KEPT)('keeps %j', (value) => {
+    expect(safeReturnTo(value)).toBe(value);
+  });
+
+  it.each(DROPPED)('drops %j', (value) => {
+    expect(safeReturnTo(value)).toBeUndefined();
+  });
+
+  it('never leads to another origin, however a browser resolves it', () => {
+    const nasty = fc.constantFrom(
+      '/',
+      '\\',
+      '//',
+      '\t',
+      '\n',
+      '\r',
+      ' ',
+      '@',
+      ':',
+      '.',
+      '..',
+      '%2f',
+      '?',
+      '#',
+    );
+    const word = fc.constantFrom(
+      'evil.example',
+      'https:',
+      'javascript:',
+      'localhost',
+      'a',
+      '[::1]',
+      '\u3002',
+      '／',
+    );
+    const address = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.webUrl(),
+      fc
+        .array(fc.oneof(nasty, word, fc.string({ maxLength: 3 })), { maxLength: 8 })
+        .map((all) => all.join('')),
+      fc.array(fc.oneof(nasty, word), { maxLength: 6 }).map((all) => `/${all.join('')}`),
+    );
+    let kept = 0;
+    fc.assert(
+      fc.property(address, (value) => {
+        const safe = safeReturnTo(value);
+        if (safe === undefined) return;
+        kept++;
+        expect(Buffer.byteLength(safe)).toBeLessThanOrEqual(512);
+        for (const base of [
+          'https://host.example.com/auth/callback',
+          'http://127.0.0.1:3000/auth/callback?a=b',
+        ]) {
+          expect(new URL(safe, base).origin).toBe(new URL(base).origin);
+        }
+      }),
+      { numRuns: 20_000 },
+    );
+    expect(kept).toBeGreaterThan(500);
+  });
+});
+
+describe.each(['express', 'fastify'] as const)('a login on %s', (kind) => {
+  let provider: HostileProvider;
+  let host: Host;
+  beforeAll(async () => {
+    provider = await HostileProvider.start();
+    host = await startHost({
+      kind,
+      options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
+    });
+  });
+  afterAll(async () => {
+    await host.close();
+    await provider.stop();
+  });
+
+  const texts = (values: readonly unknown[]): string[] =>
+    values.filter((value): value is string => typeof value === 'string');
+
+  it.each(texts(KEPT))('returns to %j', async (returnTo) => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host, `?${new URLSearchParams({ returnTo })}`);
+    const reply = await toHost(visitor, arrival);
+    expect([reply.status, reply.location]).toEqual([303, new URL(returnTo, host.url).href]);
+    // It is good for this one redirect and not kept.
+    expect(await identityOf(visitor, host)).not.toHaveProperty('returnTo');
+  });
+
+  it.each(texts(DROPPED))('ends on the start page instead of %j, and goes through', async (returnTo) => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host, `?${new URLSearchParams({ returnTo })}`);
+    const reply = await toHost(visitor, arrival);
+    expect([reply.status, reply.location]).toEqual([303, `${host.url}/`]);
+  });
+
+  it('drops one that is sent twice', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host, '?returnTo=/a&returnTo=//evil.example');
+    expect((await toHost(visitor, arrival)).location).toBe(`${host.url}/`);
+  });
+});
