@@ -1,0 +1,408 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { Controller, Get, Redirect, UseGuards } from '@nestjs/common';
+import {
+  CurrentIdentity,
+  ExhibitorCallbackGuard,
+  type ExhibitorIdentity,
+  type ExhibitorModuleOptions,
+} from '../../lib/index.js';
+import { HostileProvider, type LoginOverrides } from '../support/hostile-provider.js';
+import { BoothController } from '../support/booth.controller.js';
+import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
+import { Visitor } from '../support/visitor.js';
+import {
+  copyOf,
+  expectAccepted,
+  expectRefusal,
+  identityOf,
+  logIn,
+  pendingLogins,
+  toHost,
+  toProvider,
+} from './journey.js';
+
+/** A second callback, as a host has that gives each provider one of its own. */
+@Controller()
+class OtherCallback {
+  @Get('other/callback')
+  @UseGuards(ExhibitorCallbackGuard)
+  @Redirect('/', 303)
+  callback(@CurrentIdentity() { returnTo }: ExhibitorIdentity): { url: string } {
+    return { url: returnTo ?? '/' };
+  }
+}
+
+let honest: HostileProvider;
+let attacker: HostileProvider;
+const hosts: Host[] = [];
+beforeAll(async () => {
+  honest = await HostileProvider.start();
+  attacker = await HostileProvider.start();
+});
+afterEach(async () => {
+  honest.script = {};
+  attacker.script = {};
+  await Promise.all(hosts.splice(0).map((host) => host.close()));
+});
+afterAll(async () => {
+  await honest.stop();
+  await attacker.stop();
+});
+
+async function start(
+  kind: HostKind,
+  options: (callback: string, url: string) => Partial<ExhibitorModuleOptions>,
+): Promise<Host> {
+  const host = await startHost({
+    kind,
+    controllers: [BoothController, OtherCallback],
+    options: (callback, url) => ({
+      secrets: [COOKIE_SECRET],
+      resolveTenant: ({ query }) => (typeof query['tenant'] === 'string' ? query['tenant'] : undefined),
+      ...options(callback, url),
+    }),
+  });
+  hosts.push(host);
+  return host;
+}
+
+const KINDS: readonly HostKind[] = ['express', 'fastify'];
+const withoutIss = { authorization: (all: URLSearchParams) => all.delete('iss') };
+
+describe.each(KINDS)('tenants of two providers on %s', (kind) => {
+  const shared = (login: LoginOverrides = {}) =>
+    start(kind, (callback) => ({
+      tenants: {
+        honest: honest.tenantOptions(callback, login),
+        attacker: attacker.tenantOptions(callback, login),
+      },
+    }));
+
+  it('that share a callback need iss in the response, and it must be the right one', async () => {
+    const host = await shared();
+    honest.script = withoutIss;
+    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
+    honest.script = { authorization: (all) => all.set('iss', attacker.url) };
+    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
+    honest.script = {};
+    expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
+  });
+
+  it('can be told not to need it', async () => {
+    const host = await shared({ requireIss: false });
+    honest.script = withoutIss;
+    expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
+    honest.script = { authorization: (all) => all.set('iss', attacker.url) };
+    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
+  });
+
+  it('with callbacks of their own do not need it', async () => {
+    const host = await start(kind, (callback, url) => ({
+      tenants: {
+        honest: honest.tenantOptions(callback),
+        attacker: attacker.tenantOptions(`${url}/other/callback`),
+      },
+    }));
+    honest.script = withoutIss;
+    attacker.script = withoutIss;
+    expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
+    expect((await logIn(new Visitor(), host, '?tenant=attacker')).status).toBe(303);
+  });
+
+  it('with callbacks of their own accept a response only at the one their login named', async () => {
+    const host = await start(kind, (callback, url) => ({
+      tenants: {
+        honest: honest.tenantOptions(callback),
+        attacker: attacker.tenantOptions(`${url}/other/callback`),
+      },
+    }));
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host, '?tenant=honest');
+    const asked = attacker.count('/connect/token') + honest.count('/connect/token');
+    expectRefusal(await toHost(visitor, { ...arrival, callback: `${host.url}/other/callback` }), 'state');
+    expect(attacker.count('/connect/token') + honest.count('/connect/token')).toBe(asked);
+    expect(pendingLogins(visitor, host)).toHaveLength(1);
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+  });
+
+  it('of a source need it, since nobody knows who else is in it', async () => {
+    const host = await start(kind, (callback) => ({
+      tenants: { find: (key) => (key === 'honest' ? honest.tenantOptions(callback) : undefined) },
+    }));
+    honest.script = withoutIss;
+    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
+    honest.script = {};
+    expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
+  });
+
+  it('of one issuer alone need it not', async () => {
+    const host = await start(kind, (callback) => ({
+      tenants: { one: honest.tenantOptions(callback), two: honest.tenantOptions(callback) },
+    }));
+    honest.script = withoutIss;
+    expect((await logIn(new Visitor(), host, '?tenant=two')).status).toBe(303);
+  });
+
+  it('get no code of each other: an attacker’s provider is not sent the honest one’s', async () => {
+    const host = await shared();
+    const visitor = new Visitor();
+    // RFC 9700 §4.4.1: the attacker's authorize endpoint sends the browser on to the honest provider.
+    const started = await toProvider(visitor, host, '?tenant=attacker');
+    const state = started.parameters.get('state') ?? '';
+    const { query } = attacker.last('/connect/authorize');
+    const stolen = await honest.authorize(query);
+    expect(stolen.get('state')).toBe(state);
+    const asked = attacker.count('/connect/token');
+    expectRefusal(await toHost(visitor, { ...started, parameters: stolen }), 'issuer');
+    expect(attacker.count('/connect/token')).toBe(asked);
+  });
+
+  it('give nobody the identity of another tenant, even for the same person', async () => {
+    const host = await shared();
+    const visitor = new Visitor();
+    await logIn(visitor, host, '?tenant=honest');
+    expect((await visitor.visit(`${host.url}/me?tenant=honest`)).status).toBe(200);
+    expect((await visitor.visit(`${host.url}/me?tenant=attacker`)).status).toBe(401);
+    expect((await visitor.visit(`${host.url}/me?tenant=nobody`)).status).toBe(404);
+  });
+});
+
+describe.each(KINDS)('an identity on %s', (kind) => {
+  const changes: readonly [
+    what: string,
+    change: (options: ReturnType<HostileProvider['tenantOptions']>) => void,
+  ][] = [
+    ['issuer', ({ login }) => void (login && (login.issuer = 'https://login.example.com'))],
+    ['client', ({ login }) => void (login && Object.assign(login, { clientId: 'another-web' }))],
+    ['tenant id', (options) => void (options.tenantId = 'another-tenant')],
+  ];
+
+  it.each(changes)('ends where the %s of its tenant changes', async (_what, change) => {
+    const options = (callback: string) => ({ tenant: honest.tenantOptions(callback) });
+    const before = await start(kind, options);
+    const same = await start(kind, options);
+    const changed = await start(kind, (callback) => {
+      const tenant = honest.tenantOptions(callback);
+      change(tenant);
+      return { tenant };
+    });
+    const visitor = new Visitor();
+    await logIn(visitor, before);
+    expect(await identityOf(visitor, same)).toMatchObject({ subject: 'pat' });
+    expect(await identityOf(visitor, changed)).toBeUndefined();
+  });
+
+  it('ends where the key of its tenant is taken by another', async () => {
+    const before = await start(kind, (callback) => ({ tenants: { a: honest.tenantOptions(callback) } }));
+    const renamed = await start(kind, (callback) => ({ tenants: { b: honest.tenantOptions(callback) } }));
+    const visitor = new Visitor();
+    await logIn(visitor, before);
+    expect(await identityOf(visitor, before)).toBeDefined();
+    expect(await identityOf(visitor, renamed)).toBeUndefined();
+  });
+
+  it('is replaced by a new login in that browser', async () => {
+    const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const visitor = new Visitor();
+    await logIn(visitor, host);
+    const first = await identityOf(visitor, host);
+    honest.script = { backToken: { claims: (claims) => void (claims['sub'] = 'quinn') } };
+    await logIn(visitor, host);
+    const second = await identityOf(visitor, host);
+    expect(second).toMatchObject({ subject: 'quinn' });
+    expect(second?.id).not.toBe(first?.id);
+  });
+});
+
+describe.each(HOST_KINDS)('a logout on %s', (kind) => {
+  it('ends the identity also for who kept its cookie', async () => {
+    const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const visitor = await expectAccepted(host);
+    const thief = copyOf(visitor, host);
+    const other = await expectAccepted(host);
+    expect(await identityOf(thief, host)).toMatchObject({ subject: 'pat' });
+    expect((await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
+    expect(await identityOf(visitor, host)).toBeUndefined();
+    expect(await identityOf(thief, host)).toBeUndefined();
+    // Another login of the same person goes on.
+    expect(await identityOf(other, host)).toMatchObject({ subject: 'pat' });
+  });
+
+  it('is not caused by another site, by GET or by form', async () => {
+    const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const visitor = await expectAccepted(host);
+    const attempts = [
+      visitor.visit(`${host.url}/auth/logout`),
+      visitor.visit(`${host.url}/auth/logout`, {
+        method: 'POST',
+        headers: { 'sec-fetch-site': 'cross-site' },
+      }),
+      visitor.visit(`${host.url}/auth/logout`, {
+        method: 'POST',
+        headers: { 'sec-fetch-site': 'same-site' },
+      }),
+      visitor.visit(`${host.url}/auth/logout`, {
+        method: 'POST',
+        headers: { origin: 'https://evil.example' },
+      }),
+      visitor.visit(`${host.url}/auth/logout`, { method: 'POST', headers: { origin: 'null' } }),
+    ];
+    expect((await Promise.all(attempts)).map(({ status }) => status)).toEqual([404, 400, 400, 400, 400]);
+    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
+  });
+
+  it('does no harm where nobody is logged in', async () => {
+    const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    expect((await new Visitor().visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
+  });
+});
+
+describe.each(KINDS)('with a shared store, a logout on %s', (kind) => {
+  it('ends the identity in every process', async () => {
+    const values = new Map<string, string>();
+    const store = {
+      get: async (key: string) => values.get(key),
+      set: async (key: string, value: string) => Boolean(values.set(key, value)),
+      delete: async (key: string) => void values.delete(key),
+    };
+    const options = (callback: string) => ({ tenant: honest.tenantOptions(callback), store });
+    const [one, two] = [await start(kind, options), await start(kind, options)];
+    const visitor = await expectAccepted(one);
+    const thief = copyOf(visitor, one);
+    expect(await identityOf(thief, two)).toMatchObject({ subject: 'pat' });
+    await visitor.visit(`${one.url}/auth/logout`, { method: 'POST' });
+    expect(await identityOf(thief, two)).toBeUndefined();
+  });
+});
+
+describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
+  'a session of the host on %s',
+  (kind) => {
+    it('gets a new id at login and at logout, so that a planted one is worth nothing', async () => {
+      const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+      const visitor = new Visitor();
+      await visitor.visit(`${host.url}/me`);
+      const names = () => [...visitor.cookies('127.0.0.1')].filter(([name]) => !name.startsWith('exhibitor'));
+      const planted = copyOf(visitor, host);
+      const [[name, before] = ['', '']] = names();
+      await logIn(visitor, host);
+      const during = visitor.cookies('127.0.0.1').get(name);
+      expect([before, during]).toEqual([expect.any(String), expect.any(String)]);
+      expect(during).not.toBe(before);
+      expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
+      expect(await identityOf(planted, host)).toBeUndefined();
+      expect([...visitor.cookies('127.0.0.1').keys()]).not.toContain('exhibitor-identity');
+      await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
+      expect(visitor.cookies('127.0.0.1').get(name)).not.toBe(during);
+      expect(await identityOf(visitor, host)).toBeUndefined();
+    });
+  },
+);
+
+describe.each(KINDS)("the host's last word on %s", (kind) => {
+  const hostWith = (login: LoginOverrides): Promise<Host> =>
+    start(kind, (callback) => ({ tenant: honest.tenantOptions(callback, login) }));
+
+  it('is asked with the whole identity, once a login', async () => {
+    const authorize = jest.fn(async (_identity: ExhibitorIdentity) => true);
+    const host = await hostWith({ authorize });
+    await logIn(new Visitor(), host, '?eventId=event-1&returnTo=/page');
+    expect(authorize.mock.calls).toEqual([
+      [
+        expect.objectContaining({
+          issuer: honest.url,
+          subject: 'pat',
+          email: 'pat@example.com',
+          tenant: 'default',
+          eventId: 'event-1',
+          returnTo: '/page',
+        }),
+      ],
+    ]);
+  });
+
+  it.each([
+    ['false', () => false],
+    ['a promise of false', async () => false],
+    ['nothing', () => undefined as unknown as boolean],
+    ['a truthy value that is not true', () => 'yes' as unknown as boolean],
+  ])('refuses by %s', async (_what, authorize) => {
+    const host = await hostWith({ authorize });
+    const visitor = new Visitor();
+    expectRefusal(await logIn(visitor, host), 'not_authorized');
+    expect(await identityOf(visitor, host)).toBeUndefined();
+  });
+
+  it('fails the login, not the process, where it throws', async () => {
+    const host = await hostWith({
+      authorize: () => {
+        throw new Error('the directory is down');
+      },
+    });
+    const visitor = new Visitor();
+    const reply = await logIn(visitor, host);
+    expect([reply.status, JSON.parse(reply.text)]).toEqual([
+      503,
+      expect.objectContaining({ code: 'service_unavailable' }),
+    ]);
+    expect(reply.text).not.toContain('directory');
+    expect(await identityOf(visitor, host)).toBeUndefined();
+  });
+});
+
+describe.each(KINDS)('the e-mail address on %s', (kind) => {
+  const hostWith = (login: LoginOverrides): Promise<Host> =>
+    start(kind, (callback) => ({ tenant: honest.tenantOptions(callback, login) }));
+  const claims = (members: Record<string, unknown>) => ({
+    backToken: { claims: (all: Record<string, unknown>) => void Object.assign(all, members) },
+  });
+
+  it('may be without a word on verification, unless that is required', async () => {
+    const unsaid = {
+      ...claims({ email_verified: undefined }),
+      userinfo: (reply: { body: string }) => {
+        const { email_verified: _unsaid, ...rest } = JSON.parse(reply.body) as Record<string, unknown>;
+        reply.body = JSON.stringify(rest);
+      },
+    };
+    honest.script = unsaid;
+    await expectAccepted(await hostWith({}));
+    const strict = await hostWith({ requireVerifiedEmail: true });
+    expectRefusal(await logIn(new Visitor(), strict), 'email_unverified');
+    honest.script = {};
+    await expectAccepted(strict);
+  });
+
+  it('may be verified by userinfo where the ID token does not say so', async () => {
+    honest.script = claims({ email_verified: undefined });
+    const asked = honest.count('/connect/userinfo');
+    await expectAccepted(await hostWith({ requireVerifiedEmail: true }));
+    expect(honest.count('/connect/userinfo')).toBe(asked + 1);
+  });
+
+  it.each([false, 'false'])('is refused where the provider says %j', async (email_verified) => {
+    honest.script = claims({ email_verified });
+    expectRefusal(await logIn(new Visitor(), await hostWith({})), 'email_unverified');
+  });
+
+  it.each([true, 'true'])(
+    'is accepted where the provider says %j and it is required',
+    async (email_verified) => {
+      honest.script = claims({ email_verified });
+      await expectAccepted(await hostWith({ requireVerifiedEmail: true }));
+    },
+  );
+
+  it('is taken byte for byte, from the claim that is configured', async () => {
+    honest.script = claims({ upn: 'Zoë+Fair@Example.COM' });
+    const host = await hostWith({ emailClaim: 'upn' });
+    const visitor = new Visitor();
+    await logIn(visitor, host);
+    expect((await identityOf(visitor, host))?.email).toBe('Zoë+Fair@Example.COM');
+  });
+
+  it('is not looked for among what every object has', async () => {
+    const host = await hostWith({ emailClaim: 'constructor' });
+    expectRefusal(await logIn(new Visitor(), host), 'email_missing');
+  });
+});
