@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { safeReturnTo } from '../../lib/login/return-to.js';
 import { HostileProvider } from '../support/hostile-provider.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
