@@ -1,0 +1,100 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { BrowserContext, Page } from 'playwright-core';
+import type { ExhibitorIdentity } from '../../lib/index.js';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { describeInChromium } from '../browser/chromium.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import type { Flow } from './flows.js';
+
+const CASES: readonly (readonly [HostKind, Flow])[] = [
+  ['express', 'code'],
+  ['express', 'code token id_token'],
+  ['fastify', 'code'],
+  ['fastify', 'code token id_token'],
+];
+
+describeInChromium('a login in a browser', (browser) => {
+  let sandbox: ExhibitorSandbox;
+  beforeAll(async () => {
+    sandbox = await ExhibitorSandbox.start();
+  });
+  afterAll(() => sandbox.stop());
+
+  describe.each(CASES)('on %s by %s', (kind, responseType) => {
+    let host: Host;
+    let context: BrowserContext;
+    let callbacks: string[];
+    beforeAll(async () => {
+      host = await startHost({
+        kind,
+        options: (redirectUri) => ({
+          tenant: sandbox.tenantOptions('acme', { redirectUri, responseType }),
+          secrets: [COOKIE_SECRET],
+        }),
+      });
+      context = await browser().newContext();
+    });
+    afterEach(() => context.clearCookies());
+    afterAll(async () => {
+      await context.close();
+      await host.close();
+    });
+
+    async function openTab(path: string): Promise<Page> {
+      const page = await context.newPage();
+      callbacks = [];
+      page.on('response', (response) => {
+        const { origin, pathname } = new URL(response.url());
+        if (origin === host.url && pathname === '/auth/callback')
+          callbacks.push(`${response.request().method()} ${response.status()}`);
+      });
+      await page.goto(`${host.url}/auth/login?returnTo=${encodeURIComponent(path)}`);
+      return page;
+    }
+
+    /** Chooses a person on the provider's page and waits for the page of the host. */
+    async function signIn(page: Page, name: string, path: string): Promise<void> {
+      await page.getByRole('button', { name }).click();
+      await page.waitForURL(`${host.url}${path}`);
+    }
+
+    const identityOn = async (page: Page): Promise<ExhibitorIdentity> =>
+      (JSON.parse(await page.locator('body').innerText()) as { identity: ExhibitorIdentity }).identity;
+
+    it('leads to the page that was asked for, and the host knows who it is', async () => {
+      const page = await openTab('/me?tab=only');
+      await signIn(page, 'Olga One', '/me?tab=only');
+      expect(await identityOn(page)).toMatchObject({ subject: 'olga.one', email: 'olga.one@example.com' });
+      expect(callbacks).toEqual([responseType === 'code' ? 'GET 303' : 'POST 303']);
+      const cookies = await context.cookies(host.url);
+      const ours = cookies.filter(({ name }) => name.startsWith('exhibitor-') && !name.includes('sandbox'));
+      expect(ours.map(({ name, httpOnly, sameSite, path }) => [name, httpOnly, sameSite, path])).toEqual([
+        ['exhibitor-identity', true, 'Lax', '/'],
+      ]);
+      await page.close();
+    });
+
+    it('goes through in two tabs, interleaved, each to its own page', async () => {
+      const first = await openTab('/me?tab=first');
+      const second = await openTab('/me?tab=second');
+      await signIn(second, 'Sam Several', '/me?tab=second');
+      expect(await identityOn(second)).toMatchObject({ subject: 'sam.several' });
+      await signIn(first, 'Olga One', '/me?tab=first');
+      expect(await identityOn(first)).toMatchObject({ subject: 'olga.one' });
+      // There is one identity in a browser: that of the login that was finished last.
+      await second.reload();
+      expect(await identityOn(second)).toMatchObject({ subject: 'olga.one' });
+      await first.close();
+      await second.close();
+    });
+
+    it('survives the back button', async () => {
+      const page = await openTab('/me');
+      await signIn(page, 'Olga One', '/me');
+      await page.goBack();
+      await page.goto(`${host.url}/me`);
+      expect(await identityOn(page)).toMatchObject({ subject: 'olga.one' });
+      await page.close();
+    });
+  });
+});
