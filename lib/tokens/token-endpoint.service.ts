@@ -49,7 +49,7 @@ export class TokenEndpoint {
     const { status } = reply;
     const read = status < 300 ? parseTokenReply(reply.body, tenant.scope) : parseRefusal(reply.body);
     if (read?.kind === 'granted') return this.#timed(read, reply.sentAt);
-    const details = { tenant: tenant.key, status, attempts: reply.attempts };
+    const details = { tenant: tenant.key, status, attempts: deadline.sent };
     if (read?.kind === 'malformed') {
       throw new ExhibitorError('malformed_response', `the token reply cannot be used: ${read.why}`, details);
     }
@@ -74,7 +74,7 @@ export class TokenEndpoint {
     try {
       return await this.transport.send(tenant, request, deadline);
     } catch (error) {
-      throw isExhibitorError(error) ? asTokenFailure(error) : error;
+      throw isExhibitorError(error) ? asTokenFailure(error, deadline.sent) : error;
     }
   }
 
@@ -120,9 +120,9 @@ function unavailable(tenant: Tenant, message: string, cause?: unknown): Exhibito
 }
 
 /** That the token endpoint is down is `token_unavailable`; what else can go wrong has a code of its own. */
-function asTokenFailure(error: ExhibitorError): ExhibitorError {
+function asTokenFailure(error: ExhibitorError, attempts: number): ExhibitorError {
   if (error.code !== 'service_unavailable') return error;
-  const { tenant, status, retryAfterMs, attempts } = error;
+  const { tenant, status, retryAfterMs } = error;
   const details = { tenant, status, retryAfterMs, attempts };
   return new ExhibitorError('token_unavailable', `no token: ${error.message}`, details);
 }

@@ -193,7 +193,7 @@ describe('the attempts of a call', () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  it('stop when the deadline passes while waiting to try again', async () => {
+  it('begin no wait that does not fit into what is left of the deadline', async () => {
     server = await startServer((_request, response) => sendJson(response, {}, 503, { 'retry-after': '1' }));
     sender = Sender.with(server.url, { deadline: 1_500 });
     await expect(sender.send()).rejects.toMatchObject({

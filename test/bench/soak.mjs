@@ -1,0 +1,148 @@
+/**
+ * Minutes of steady load for three tenants in one process, of which one has a service that fails at random: what do
+ * the other two notice, and does the process grow?
+ *
+ * Quiet and faulty stretches take turns, so that what else the machine does meets both alike.
+ *
+ * SOAK_SECONDS of faults (300), SOAK_QUIET_SECONDS without (100), SOAK_TURNS (5), SOAK_SEED (2026), SOAK_RATE (calls a
+ * second and tenant, 40).
+ */
+import { check, describeMachine, printTable, seededRandom, start as startProcess } from './harness.mjs';
+
+const SECONDS = Number(process.env.SOAK_SECONDS ?? 300);
+const QUIET_SECONDS = Number(process.env.SOAK_QUIET_SECONDS ?? 100);
+const TURNS = Number(process.env.SOAK_TURNS ?? 5);
+const SEED = Number(process.env.SOAK_SEED ?? 2026);
+const RATE = Number(process.env.SOAK_RATE ?? 40);
+const [ILL, ...WELL] = ['ill', 'well', 'fine'];
+
+const unhandled = [];
+process.on('unhandledRejection', (reason) => unhandled.push(reason));
+
+const stub = await startProcess(new URL('soak-stub.mjs', import.meta.url), [ILL, String(SEED)]);
+await import('reflect-metadata');
+const { NestFactory } = await import('@nestjs/core');
+const { ExhibitorModule, ExhibitorsService } = await import('../../dist/index.js');
+const { firstValueFrom } = await import('rxjs');
+
+const random = seededRandom(SEED);
+const tenants = Object.fromEntries(
+  [ILL, ...WELL].map((key) => [
+    key,
+    {
+      tenantId: key,
+      baseUrl: `${stub.ready}/${key}`,
+      authUrl: `${stub.ready}/${key}`,
+      clientId: key,
+      clientSecret: `secret of ${key}`,
+    },
+  ]),
+);
+const http = { deadline: 3_000, attemptTimeout: 1_000 };
+const app = await NestFactory.createApplicationContext(ExhibitorModule.forRoot({ tenants, http }), {
+  logger: false,
+});
+const exhibitors = app.get(ExhibitorsService);
+
+console.log(`## Soak — ${describeMachine()}`);
+console.log(
+  `seed ${SEED}, ${SECONDS} s with faults on "${ILL}" and ${QUIET_SECONDS} s without, in ${TURNS} turns, ` +
+    `${RATE} calls a second and tenant\n`,
+);
+
+const memory = [];
+const began = performance.now();
+const [quiet, faulty] = [nothingSeen(), nothingSeen()];
+await phase(10, nothingSeen());
+for (let turn = 0; turn < TURNS; turn += 1) {
+  await phase(QUIET_SECONDS / TURNS, quiet);
+  await stub.ask('faults');
+  await phase(SECONDS / TURNS, faulty);
+  await stub.ask('quiet');
+}
+report();
+await app.close();
+await stub.stop();
+
+function nothingSeen() {
+  return Object.fromEntries([ILL, ...WELL].map((key) => [key, { times: [], codes: {} }]));
+}
+
+/** Calls at a steady rate, whether or not the ones before have ended: a slow service meets more of them, not fewer. */
+async function phase(seconds, seen) {
+  const calls = new Set();
+  const start = performance.now();
+  for (let turn = 0; performance.now() - start < seconds * 1000; turn += 1) {
+    for (const key of [ILL, ...WELL]) {
+      const call = measured(key, seen[key]).finally(() => calls.delete(call));
+      calls.add(call);
+    }
+    if (turn % (5 * RATE) === 0) sampleMemory();
+    const due = start + ((turn + 1) * 1000) / RATE;
+    await new Promise((resolve) => setTimeout(resolve, Math.max(0, due - performance.now())));
+  }
+  await Promise.all(calls);
+}
+
+function sampleMemory() {
+  const { rss, heapUsed: heap } = process.memoryUsage();
+  memory.push({ elapsed: (performance.now() - began) / 1000, rss, heap });
+}
+
+async function measured(tenant, { times, codes }) {
+  const start = performance.now();
+  const chance = random();
+  const work =
+    chance < 0.7
+      ? exhibitors.list('soak-2026', { tenant, page: 1 + Math.floor(chance * 10) })
+      : exhibitors.lookup('soak-2026', `person-${Math.floor(chance * 1e6)}@example.com`, {
+          tenant,
+          fresh: true,
+        });
+  const code = await firstValueFrom(work).then(
+    () => 'ok',
+    (error) => error.code ?? String(error),
+  );
+  times.push(performance.now() - start);
+  codes[code] = (codes[code] ?? 0) + 1;
+}
+
+function report() {
+  const quantile = (times, share) =>
+    times.toSorted((one, other) => one - other)[Math.floor(times.length * share)];
+  const success = ({ times, codes }) => (100 * (codes.ok ?? 0)) / times.length;
+  printTable(
+    ['tenant', 'phase', 'calls', 'success, %', 'p50, ms', 'p99, ms', 'ended with'],
+    [ILL, ...WELL].flatMap((key) =>
+      Object.entries({ quiet: quiet[key], faults: faulty[key] }).map(([name, seen]) => [
+        key,
+        name,
+        seen.times.length,
+        success(seen).toFixed(3),
+        quantile(seen.times, 0.5).toFixed(2),
+        quantile(seen.times, 0.99).toFixed(2),
+        JSON.stringify(seen.codes).replaceAll('"', ''),
+      ]),
+    ),
+  );
+  for (const key of WELL) {
+    const [before, after] = [quantile(quiet[key].times, 0.99), quantile(faulty[key].times, 0.99)];
+    check(`success of "${key}" ≥ 99.9 %`, success(faulty[key]).toFixed(3), success(faulty[key]) >= 99.9);
+    check(`p99 of "${key}" ≤ 1.5 × its quiet p99`, (after / before).toFixed(2), after <= 1.5 * before);
+  }
+  reportMemory();
+  check('unhandled rejections = 0', unhandled.length, unhandled.length === 0);
+}
+
+/** The first part settles; after it the last third must not stand above the first. */
+function reportMemory() {
+  const settled = memory.slice(Math.ceil(memory.length / 5));
+  const third = Math.ceil(settled.length / 3);
+  const median = (values) => values.toSorted((one, other) => one - other)[values.length >> 1] / 2 ** 20;
+  const rss = settled.map((sample) => sample.rss);
+  const [first, last] = [median(rss.slice(0, third)), median(rss.slice(-third))];
+  globalThis.gc?.();
+  console.log(`RSS in MiB every 5 s: ${memory.map((sample) => (sample.rss / 2 ** 20).toFixed(0)).join(' ')}`);
+  console.log(`heap in MiB at the end: ${(process.memoryUsage().heapUsed / 2 ** 20).toFixed(1)}`);
+  check('RSS does not grow: last third ≤ 1.05 × first', (last / first).toFixed(3), last <= 1.05 * first);
+}

@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { NestFactory } from '@nestjs/core';
+import type { INestApplicationContext } from '@nestjs/common';
+import { firstValueFrom } from 'rxjs';
+import { ExhibitorModule, ExhibitorsService, TokenService } from '../../lib/index.js';
+import { ExhibitorSandbox, type Fault } from '../../lib/testing/index.js';
+
+const MIB = 1024 * 1024;
+const LIMIT = 5 * MIB;
+
+let sandbox: ExhibitorSandbox;
+let app: INestApplicationContext;
+
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+  const { tenantId, clientId, clientSecret } = sandbox.tenantOptions('acme');
+  const tenant = { tenantId, clientId, clientSecret, baseUrl: sandbox.url, authUrl: sandbox.url };
+  const http = { deadline: 30_000, attemptTimeout: 30_000 };
+  app = await NestFactory.createApplicationContext(ExhibitorModule.forRoot({ tenant, http }), {
+    logger: false,
+  });
+});
+afterAll(async () => {
+  await app.close();
+  await sandbox.stop();
+});
+
+/** Bytes outside of the JavaScript heap, where bodies are. */
+const outside = (): number => process.memoryUsage().arrayBuffers;
+
+/** Lets every call of `calls` meet the bomb; answers how much memory its body took at most. */
+async function explode(fault: Fault, times: number): Promise<number> {
+  await app.get(TokenService).getToken();
+  const before = outside();
+  let most = before;
+  const watch = setInterval(() => {
+    most = Math.max(most, outside());
+  }, 2);
+  for (let call = 0; call < times; call += 1) {
+    sandbox.failNext('list', fault);
+    const list = firstValueFrom(app.get(ExhibitorsService).list('regional-2026'));
+    await expect(list).rejects.toMatchObject({ code: 'malformed_response', attempts: 1 });
+  }
+  clearInterval(watch);
+  return most - before;
+}
+
+describe('a body that is far too large', () => {
+  it.each<[string, Fault]>([
+    ['a gzip bomb of 30 MB', { kind: 'gzipBomb', bytes: 30e6 }],
+    ['50 MB', { kind: 'largeBody', bytes: 50e6 }],
+  ])('is dropped at the limit, time after time: %s', async (_what, fault) => {
+    await explode(fault, 2);
+    // What was dropped waits for the collector; what is held would be the whole body, or ten limits.
+    expect(await explode(fault, 10)).toBeLessThan(8 * LIMIT);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(sandbox.openRequests).toBe(0);
+  });
+});

@@ -1,0 +1,142 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { HttpOptions, TenantOptions } from '../../lib/index.js';
+import type { TokenMessage } from '../../lib/diagnostics/channels.js';
+import { checkOptions } from '../../lib/options/check-options.js';
+import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
+import { TokenEndpoint } from '../../lib/tokens/token-endpoint.service.js';
+import { TokenService } from '../../lib/tokens/token.service.js';
+import { Clock } from '../../lib/transport/clock.js';
+import { Transport } from '../../lib/transport/transport.service.js';
+
+/** How the token endpoint of a test answers: a body for 200, or as it likes. */
+export type Answer = (form: URLSearchParams, count: number, response: ServerResponse) => unknown;
+
+/** A clock that the test moves, and a chance it sets. */
+export class TestClock extends Clock {
+  ahead = 0;
+  chance = 0;
+
+  override now(): number {
+    return super.now() + this.ahead;
+  }
+
+  override wall(): number {
+    return super.wall() + this.ahead;
+  }
+
+  override random(): number {
+    return this.chance;
+  }
+}
+
+/** A token endpoint on loopback and a token service that asks it. */
+export class TokenBench {
+  /** The forms that were posted, in order. */
+  readonly posts: URLSearchParams[] = [];
+  readonly messages: TokenMessage[] = [];
+  answer: Answer;
+  readonly clock = new TestClock();
+  readonly registry: TenantRegistry;
+  readonly tokens: TokenService;
+  readonly #transport: Transport;
+  readonly #collect = (message: unknown): void => void this.messages.push(message as TokenMessage);
+
+  private constructor(
+    private readonly server: ReturnType<typeof createServer>,
+    readonly url: string,
+    answer: Answer,
+    tenants: Record<string, Partial<TenantOptions>>,
+    http: HttpOptions,
+  ) {
+    this.answer = answer;
+    const whole = Object.entries(tenants).map(([key, options]) => [key, { ...this.tenant(key), ...options }]);
+    const checked = checkOptions({ tenants: Object.fromEntries(whole), http });
+    this.registry = new TenantRegistry(checked);
+    this.#transport = new Transport(this.clock);
+    this.tokens = new TokenService(this.registry, this.clock, new TokenEndpoint(this.clock, this.#transport));
+    subscribe('nestjs-exhibitor:token', this.#collect);
+  }
+
+  static async start(
+    answer: Answer = granted(),
+    tenants: Record<string, Partial<TenantOptions>> = { acme: {} },
+    http: HttpOptions = {},
+  ): Promise<TokenBench> {
+    const server = createServer((request, response) => void bench.#serve(request, response));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const bench = new TokenBench(server, url, answer, tenants, http);
+    return bench;
+  }
+
+  tenant(key: string): TenantOptions {
+    return {
+      tenantId: key,
+      baseUrl: this.url,
+      authUrl: this.url,
+      clientId: `${key}-api`,
+      clientSecret: `${key} secret/+&`,
+    };
+  }
+
+  /** Outcomes told of on the diagnostics channel, in order. */
+  get outcomes(): string[] {
+    return this.messages.map(({ outcome }) => outcome);
+  }
+
+  async stop(): Promise<void> {
+    unsubscribe('nestjs-exhibitor:token', this.#collect);
+    await this.#transport.onModuleDestroy();
+    this.server.closeAllConnections();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let text = '';
+    for await (const chunk of request) text += String(chunk);
+    const form = new URLSearchParams(text);
+    const count = this.posts.push(form);
+    const body = await this.answer(form, count, response);
+    if (body !== undefined) reply(response, 200, body);
+  }
+}
+
+export function reply(
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): undefined {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
+}
+
+/** Grants `token-1`, `token-2` and so on; `fields` replace those of the reply. */
+export function granted(fields: Record<string, unknown> = {}): Answer {
+  return (_form, count) => ({
+    access_token: `token-${count}`,
+    expires_in: 3600,
+    token_type: 'Bearer',
+    scope: 'idp_api',
+    ...fields,
+  });
+}
+
+/** Refuses with an OAuth error. */
+export function refused(error: string, status = 400, description?: string): Answer {
+  return (_form, _count, response) => reply(response, status, { error, error_description: description });
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Waits until something has happened; fails after a generous while. */
+export async function eventually(condition: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 500; turn += 1) {
+    if (condition()) return;
+    await pause(10);
+  }
+  throw new Error('it did not happen within 5 s');
+}

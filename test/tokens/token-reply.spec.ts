@@ -1,0 +1,170 @@
+import { describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import { earlyWindow, lifetimeOf } from '../../lib/tokens/token-lifetime.js';
+import { parseTokenReply } from '../../lib/tokens/token-reply.js';
+import { scrub } from '../../lib/tokens/scrub.js';
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+
+describe('expires_in', () => {
+  it.each([
+    ['a number of seconds', 120, 120_000],
+    ['a fraction', 1.5, 1_500],
+    ['its digits as a string', '120', 120_000],
+    ['digits between spaces', ' 120 ', 120_000],
+    ['zero', 0, 0],
+    ['negative', -5, 0],
+    ['negative, as a string', '-5', 0],
+    ['more than a day', 86_401, DAY],
+    ['huge', 1e300, DAY],
+    ['huge, as JSON reads 1e999', Infinity, DAY],
+    ['huge, as a string', '9'.repeat(400), DAY],
+    ['missing', undefined, HOUR],
+    ['null', null, HOUR],
+    ['not a number', NaN, HOUR],
+    ['words', 'an hour', HOUR],
+    ['empty', '', HOUR],
+    ['another notation', '0x10', HOUR],
+    ['true', true, HOUR],
+    ['a list', [3600], HOUR],
+    ['an object', {}, HOUR],
+  ])('that is %s', (_what, value, lifetime) => {
+    expect(lifetimeOf(value)).toBe(lifetime);
+  });
+
+  it('is never less than nothing nor more than a day, whatever it is', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const lifetime = lifetimeOf(value);
+        expect(lifetime >= 0 && lifetime <= DAY).toBe(true);
+      }),
+    );
+  });
+});
+
+describe('the early window', () => {
+  it('is the last minute or tenth of a life, of which chance takes up to half', () => {
+    fc.assert(
+      fc.property(fc.nat(DAY), fc.double({ min: 0, max: 1, noNaN: true }), (lifetime, chance) => {
+        const widest = Math.min(60_000, lifetime / 10);
+        expect(earlyWindow(lifetime, chance)).toBeLessThanOrEqual(widest);
+        expect(earlyWindow(lifetime, chance)).toBeGreaterThanOrEqual(widest / 2);
+      }),
+    );
+  });
+});
+
+describe('a token reply', () => {
+  const whole = { access_token: 'token', token_type: 'Bearer', expires_in: 3600, scope: 'idp_api' };
+
+  it('grants a token', () => {
+    expect(parseTokenReply(whole, 'idp_api')).toEqual({
+      kind: 'granted',
+      accessToken: 'token',
+      scope: 'idp_api',
+      lifetime: HOUR,
+    });
+  });
+
+  it.each(['bearer', 'BEARER', 'Bearer'])('names its type in any case: %s', (type) => {
+    expect(parseTokenReply({ ...whole, token_type: type }, null).kind).toBe('granted');
+  });
+
+  it('that names no scope grants the one that was asked for', () => {
+    const { scope: _scope, ...silent } = whole;
+    expect(parseTokenReply(silent, 'a b')).toMatchObject({ scope: 'a b' });
+    expect(parseTokenReply(silent, null)).toMatchObject({ scope: undefined });
+  });
+
+  it.each([
+    ['without access_token', { access_token: undefined }],
+    ['with an empty access_token', { access_token: '' }],
+    ['whose access_token is a number', { access_token: 1 }],
+    ['whose access_token ends the header', { access_token: 'token\r\nX-Tenant-Id: other' }],
+    ['whose access_token has a space', { access_token: 'token other' }],
+    ['whose access_token is not ASCII', { access_token: 'tökén' }],
+    ['without token_type', { token_type: undefined }],
+    ['of another type', { token_type: 'mac' }],
+    ['whose type is a list', { token_type: ['Bearer'] }],
+  ])('%s is malformed', (_what, fields) => {
+    expect(parseTokenReply({ ...whole, ...fields }, null).kind).toBe('malformed');
+  });
+
+  it.each([null, 'token', 1, true, [], [whole]])('that is no object is malformed: %p', (body) => {
+    expect(parseTokenReply(body, null).kind).toBe('malformed');
+  });
+
+  it('is never granted without a token that fits a header, whatever it says', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.string({ unit: 'binary' }), (value, accessToken) => {
+        const read = parseTokenReply({ ...whole, access_token: accessToken, extra: value }, null);
+        if (read.kind === 'granted') expect(read.accessToken).toMatch(/^[\x21-\x7e]+$/);
+        parseTokenReply(value, null);
+      }),
+    );
+  });
+});
+
+describe('what is shown of a description', () => {
+  const text = fc
+    .string({ minLength: 6, maxLength: 40, unit: 'binary' })
+    .filter((value) => value.trim().length >= 6);
+
+  it('holds no secret: raw, URL-encoded or base64, wherever in the text it starts', () => {
+    const shapes: ((secret: string, before: string) => string)[] = [
+      (secret) => secret,
+      (secret) => encodeURIComponent(secret),
+      (secret) => encodeURIComponent(secret).toLowerCase(),
+      (secret) => new URLSearchParams({ client_secret: secret }).toString(),
+      (secret) => Buffer.from(secret).toString('base64'),
+      (secret) => Buffer.from(secret).toString('base64url'),
+      (secret, before) => Buffer.from(`${before}:${secret}`).toString('base64'),
+    ];
+    fc.assert(
+      fc.property(
+        fc.stringMatching(/^[\x21-\x7e]{8,40}$/),
+        fc.string({ maxLength: 6 }),
+        fc.constantFrom(...shapes),
+        (secret, before, shape) => {
+          const shown = scrub(`the client sent ${shape(secret, before)} which is wrong`, [secret]);
+          const unpacked = [...shown.matchAll(/[\w+/=-]{8,}/g)].map(([run]) =>
+            Buffer.from(run, 'base64').toString(),
+          );
+          for (const form of [shown, decodeURIComponentSafely(shown), ...unpacked])
+            expect(form.includes(secret)).toBe(false);
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+
+  it('is one line of no more than 300 characters, whatever the service sends', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 2_000 }), text, (description, secret) => {
+        const shown = scrub(description, [secret]);
+        expect(shown.length).toBeLessThanOrEqual(301);
+        expect(shown).toMatch(/^[^\p{Cc}]*$/u);
+      }),
+    );
+  });
+
+  it('holds no token and no e-mail address', () => {
+    const shown = scrub('user zoë@example.com with Bearer abcdefghijkl and eyJhbGciOi.eyJzdWIi.c2ln', []);
+    expect(shown).toBe('user [removed] with Bearer [removed] and [removed]');
+  });
+
+  it('is left as it is otherwise', () => {
+    expect(scrub('The client is not known, ask onboarding.', ['the-secret'])).toBe(
+      'The client is not known, ask onboarding.',
+    );
+  });
+});
+
+function decodeURIComponentSafely(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}

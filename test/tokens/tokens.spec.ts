@@ -1,0 +1,523 @@
+import { inspect } from 'node:util';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { eventually, granted, pause, refused, reply, TokenBench, type Answer } from './token-bench.js';
+
+let bench: TokenBench;
+afterEach(() => bench.stop());
+
+const SECOND = 1_000;
+const HOUR = 3_600 * SECOND;
+const get = (tenant = 'acme', signal?: AbortSignal) => bench.tokens.getToken({ tenant, signal });
+const textOf = async (tenant?: string) => (await get(tenant)).accessToken;
+
+describe('getToken', () => {
+  it('posts the credentials of the tenant as a form, and answers the token', async () => {
+    bench = await TokenBench.start();
+    const token = await get();
+    expect(token).toEqual({
+      accessToken: 'token-1',
+      tokenType: 'Bearer',
+      scope: 'idp_api',
+      expiresAt: expect.any(Date),
+    });
+    expect(Math.abs(token.expiresAt.getTime() - Date.now() - HOUR)).toBeLessThan(10 * SECOND);
+    expect(Object.fromEntries(bench.posts[0] ?? [])).toEqual({
+      client_id: 'acme-api',
+      client_secret: 'acme secret/+&',
+      grant_type: 'client_credentials',
+      scope: 'idp_api',
+    });
+  });
+
+  it('asks for the scope of the tenant, and for none where it is null', async () => {
+    bench = await TokenBench.start(granted(), { one: { scope: 'a b' }, none: { scope: null } });
+    await get('one');
+    await get('none');
+    expect(bench.posts.map((form) => form.get('scope'))).toEqual(['a b', null]);
+  });
+
+  it('needs no name where there is one tenant, and one where there are several', async () => {
+    bench = await TokenBench.start(granted(), { acme: {}, globex: {} });
+    await expect(bench.tokens.getToken()).rejects.toMatchObject({ code: 'tenant_required' });
+    await expect(get('nobody')).rejects.toMatchObject({ code: 'unknown_tenant' });
+    await bench.stop();
+    bench = await TokenBench.start();
+    await expect(bench.tokens.getToken()).resolves.toMatchObject({ accessToken: 'token-1' });
+  });
+
+  it('answers from memory while the token is good', async () => {
+    bench = await TokenBench.start();
+    for (let call = 0; call < 5; call += 1) expect(await textOf()).toBe('token-1');
+    expect(bench.posts).toHaveLength(1);
+    expect(bench.outcomes).toEqual(['fetched', 'hit', 'hit', 'hit', 'hit']);
+  });
+
+  it('asks once for a thousand callers', async () => {
+    bench = await TokenBench.start(async (form, count, response) => {
+      await pause(50);
+      return granted()(form, count, response);
+    });
+    const texts = await Promise.all(Array.from({ length: 1_000 }, () => textOf()));
+    expect(new Set(texts)).toEqual(new Set(['token-1']));
+    expect(bench.posts).toHaveLength(1);
+    expect(bench.outcomes.filter((outcome) => outcome === 'shared')).toHaveLength(999);
+  });
+
+  it('keeps the tokens of tenants apart, though their credentials are equal', async () => {
+    const same = { clientId: 'same', clientSecret: 'the same secret' };
+    bench = await TokenBench.start(granted(), { acme: same, globex: same });
+    expect([await textOf('acme'), await textOf('globex')]).toEqual(['token-1', 'token-2']);
+    await bench.tokens.invalidate({ tenant: 'acme' });
+    expect([await textOf('acme'), await textOf('globex')]).toEqual(['token-3', 'token-2']);
+  });
+
+  it('works against the sandbox', async () => {
+    bench = await TokenBench.start();
+    const sandbox = await ExhibitorSandbox.start();
+    const { tenantId, clientId, clientSecret } = sandbox.tenantOptions('globex');
+    const other = await TokenBench.start(granted(), {
+      globex: { tenantId, clientId, clientSecret, authUrl: sandbox.url },
+    });
+    await expect(other.tokens.getToken()).resolves.toMatchObject({ tokenType: 'Bearer', scope: 'idp_api' });
+    await other.stop();
+    await sandbox.stop();
+  });
+});
+
+describe('renewal', () => {
+  const lifetime = (seconds: unknown): Answer => granted({ expires_in: seconds });
+
+  it('waits for the early window, then runs behind the old token', async () => {
+    let isSlow = false;
+    bench = await TokenBench.start(async (form, count, response) => {
+      if (isSlow) await pause(100);
+      return granted()(form, count, response);
+    });
+    await get();
+    bench.clock.ahead = HOUR - 61 * SECOND;
+    expect(await textOf()).toBe('token-1');
+    expect(bench.posts).toHaveLength(1);
+    isSlow = true;
+    bench.clock.ahead = HOUR - 59 * SECOND;
+    expect(await Promise.all([textOf(), textOf(), textOf()])).toEqual(['token-1', 'token-1', 'token-1']);
+    await eventually(() => bench.outcomes.includes('renewed-early'));
+    expect(await textOf()).toBe('token-2');
+    expect(bench.posts).toHaveLength(2);
+  });
+
+  it('begins up to half of the window later, by chance', async () => {
+    bench = await TokenBench.start();
+    bench.clock.chance = 1;
+    await get();
+    bench.clock.ahead = HOUR - 31 * SECOND;
+    await get();
+    await pause(50);
+    expect(bench.posts).toHaveLength(1);
+    bench.clock.ahead = HOUR - 29 * SECOND;
+    await get();
+    await eventually(() => bench.posts.length === 2);
+  });
+
+  it('that fails early is not seen, and is not tried again for 5 s', async () => {
+    bench = await TokenBench.start(granted(), { acme: {} }, { attempts: 1 });
+    await get();
+    bench.answer = (_form, _count, response) => reply(response, 503, {});
+    bench.clock.ahead = HOUR - 59 * SECOND;
+    for (let call = 0; call < 20; call += 1) {
+      expect(await textOf()).toBe('token-1');
+      await pause(5);
+    }
+    expect(bench.posts).toHaveLength(2);
+    bench.clock.ahead += 5_500;
+    expect(await textOf()).toBe('token-1');
+    await eventually(() => bench.posts.length === 3);
+  });
+
+  it('that is refused early is not seen either while the old token lives', async () => {
+    bench = await TokenBench.start();
+    await get();
+    bench.answer = refused('invalid_client', 401);
+    bench.clock.ahead = HOUR - 59 * SECOND;
+    for (let call = 0; call < 5; call += 1) {
+      expect(await textOf()).toBe('token-1');
+      await pause(10);
+    }
+    expect(bench.posts).toHaveLength(2);
+    bench.clock.ahead = HOUR + SECOND;
+    await expect(get()).rejects.toMatchObject({ code: 'token_rejected' });
+  });
+
+  it('is waited for by all once the old token is over', async () => {
+    bench = await TokenBench.start();
+    await get();
+    bench.clock.ahead = HOUR + SECOND;
+    expect(await Promise.all([textOf(), textOf(), textOf()])).toEqual(['token-2', 'token-2', 'token-2']);
+    expect(bench.outcomes).toEqual(['fetched', 'fetched', 'shared', 'shared']);
+  });
+
+  it.each([0, -1, '0'])(
+    'is due at once where expires_in is %p, after the call that fetched it',
+    async (seconds) => {
+      bench = await TokenBench.start(async (form, count, response) => {
+        await pause(20);
+        return lifetime(seconds)(form, count, response);
+      });
+      expect(await Promise.all([textOf(), textOf()])).toEqual(['token-1', 'token-1']);
+      expect(await textOf()).toBe('token-2');
+    },
+  );
+
+  it.each([undefined, 'soon', null])('is due after an hour where expires_in is %p', async (seconds) => {
+    bench = await TokenBench.start(lifetime(seconds));
+    await get();
+    bench.clock.ahead = HOUR - 61 * SECOND;
+    expect(await textOf()).toBe('token-1');
+    bench.clock.ahead = HOUR + SECOND;
+    expect(await textOf()).toBe('token-2');
+  });
+
+  it('is due after a day at the latest', async () => {
+    bench = await TokenBench.start(lifetime(1e12));
+    await get();
+    bench.clock.ahead = 24 * HOUR + SECOND;
+    expect(await textOf()).toBe('token-2');
+  });
+
+  it('counts the lifetime from when the request was sent, the one that was answered', async () => {
+    bench = await TokenBench.start(async (form, count, response) => {
+      if (count === 1) return reply(response, 503, {}, { 'retry-after': '2' });
+      bench.clock.ahead += 3 * SECOND;
+      return lifetime(10)(form, count, response);
+    });
+    const { expiresAt } = await get();
+    const left = expiresAt.getTime() - bench.clock.wall();
+    expect(left).toBeGreaterThan(5 * SECOND);
+    expect(left).toBeLessThanOrEqual(7 * SECOND);
+  });
+
+  it('takes short lifetimes as they are', async () => {
+    bench = await TokenBench.start(lifetime(2));
+    await get();
+    bench.clock.ahead = 1.5 * SECOND;
+    expect(await textOf()).toBe('token-1');
+    bench.clock.ahead = 2.1 * SECOND;
+    expect(await textOf()).toBe('token-2');
+  });
+});
+
+describe('a caller who leaves', () => {
+  const slow: Answer = async (form, count, response) => {
+    await pause(150);
+    return granted()(form, count, response);
+  };
+
+  it('is told so, and the renewal goes on for the others', async () => {
+    bench = await TokenBench.start(slow);
+    const controller = new AbortController();
+    const [leaving, staying] = [get('acme', controller.signal), textOf()];
+    controller.abort();
+    await expect(leaving).rejects.toMatchObject({ code: 'aborted' });
+    await expect(staying).resolves.toBe('token-1');
+    expect(bench.posts).toHaveLength(1);
+  });
+
+  it('leaves a renewal behind that nobody waits for, whose token is kept', async () => {
+    bench = await TokenBench.start(slow);
+    const controller = new AbortController();
+    const leaving = get('acme', controller.signal);
+    await eventually(() => bench.posts.length === 1);
+    controller.abort();
+    await expect(leaving).rejects.toMatchObject({ code: 'aborted' });
+    await pause(300);
+    expect(await textOf()).toBe('token-1');
+    expect(bench.posts).toHaveLength(1);
+  });
+
+  it('before the call gets nothing, though a token is held', async () => {
+    bench = await TokenBench.start();
+    await get();
+    await expect(get('acme', AbortSignal.abort())).rejects.toMatchObject({ code: 'aborted' });
+  });
+});
+
+describe('a caller who comes late', () => {
+  it('is not failed by the deadline of those who came before', async () => {
+    bench = await TokenBench.start(
+      () => undefined,
+      { acme: {} },
+      { deadline: 600, attemptTimeout: 600, attempts: 1 },
+    );
+    const early = get();
+    await pause(300);
+    const late = get();
+    bench.answer = granted();
+    await expect(early).rejects.toMatchObject({
+      code: expect.stringMatching(/deadline_exceeded|token_unavailable/),
+    });
+    await expect(late).resolves.toMatchObject({ accessToken: 'token-2' });
+  });
+});
+
+describe('a token the service refused', () => {
+  it('is let go; one that was renewed since stays', async () => {
+    bench = await TokenBench.start();
+    const [tenant, first] = [await bench.registry.get('acme'), await textOf()];
+    bench.tokens.refused(tenant, first);
+    bench.tokens.refused(tenant, first);
+    expect(await textOf()).toBe('token-2');
+    bench.tokens.refused(tenant, first);
+    expect(await textOf()).toBe('token-2');
+    expect(bench.posts).toHaveLength(2);
+    expect(bench.outcomes).toEqual(['fetched', 'forced', 'hit']);
+  });
+
+  it('is let go by invalidate, if it is that very token', async () => {
+    bench = await TokenBench.start();
+    await get();
+    await bench.tokens.invalidate({ rejected: 'another' });
+    expect(await textOf()).toBe('token-1');
+    await bench.tokens.invalidate({ rejected: 'token-1' });
+    expect(await textOf()).toBe('token-2');
+    await bench.tokens.invalidate();
+    expect(await textOf()).toBe('token-3');
+    await expect(bench.tokens.invalidate({ tenant: 'nobody' })).rejects.toMatchObject({
+      code: 'unknown_tenant',
+    });
+  });
+});
+
+describe('a refusal for good', () => {
+  it.each([
+    ['invalid_client', 401],
+    ['invalid_client', 400],
+    ['invalid_scope', 400],
+    ['unauthorized_client', 400],
+    ['unsupported_grant_type', 400],
+    ['access_denied', 403],
+    ['invalid_client', 200],
+  ])('is remembered: %s with %i', async (error, status) => {
+    bench = await TokenBench.start(refused(error, status, 'as described'));
+    const expected = {
+      code: 'token_rejected',
+      oauthError: error,
+      oauthErrorDescription: 'as described',
+      status,
+      tenant: 'acme',
+    };
+    await expect(get()).rejects.toMatchObject({ ...expected, attempts: 1 });
+    await expect(get()).rejects.toMatchObject({ ...expected, attempts: 0 });
+    expect(bench.posts).toHaveLength(1);
+    expect(bench.outcomes).toEqual(['failed', 'failed']);
+  });
+
+  it('is forgotten after 30 s, a little more or less', async () => {
+    for (const [chance, kept, gone] of [
+      [0, 26, 28],
+      [1, 32, 34],
+    ] as const) {
+      bench = await TokenBench.start(refused('invalid_client'));
+      bench.clock.chance = chance;
+      await expect(get()).rejects.toMatchObject({ code: 'token_rejected' });
+      bench.clock.ahead = kept * SECOND;
+      await expect(get()).rejects.toMatchObject({ attempts: 0 });
+      bench.answer = granted();
+      bench.clock.ahead = gone * SECOND;
+      await expect(textOf()).resolves.toBe('token-2');
+      if (chance === 0) await bench.stop();
+    }
+  });
+
+  it('is forgotten by invalidate: the host has put it right', async () => {
+    bench = await TokenBench.start(refused('invalid_scope'));
+    await expect(get()).rejects.toMatchObject({ code: 'token_rejected' });
+    bench.answer = granted();
+    await bench.tokens.invalidate();
+    await expect(textOf()).resolves.toBe('token-2');
+  });
+
+  it.each([
+    ['temporarily_unavailable', 400],
+    ['server_error', 400],
+  ])('is not what %s means', async (error, status) => {
+    bench = await TokenBench.start(refused(error, status));
+    await expect(get()).rejects.toMatchObject({ code: 'token_unavailable' });
+    bench.answer = granted();
+    await expect(textOf()).resolves.toBe('token-2');
+  });
+
+  it.each([400, 403, 404])('is not remembered where a %i does not say why', async (status) => {
+    bench = await TokenBench.start(
+      (_form, _count, response) => void response.writeHead(status).end('<html>'),
+    );
+    await expect(get()).rejects.toMatchObject({
+      code: 'token_rejected',
+      oauthError: `http_${status}`,
+      status,
+    });
+    bench.answer = granted();
+    await expect(textOf()).resolves.toBe('token-2');
+  });
+
+  it('shows nothing it echoes of the request', async () => {
+    bench = await TokenBench.start((form, _count, response) => {
+      const secret = form.get('client_secret') ?? '';
+      const echoed = [
+        secret,
+        encodeURIComponent(secret),
+        Buffer.from(secret).toString('base64'),
+        form.toString(),
+      ];
+      return reply(response, 401, {
+        error: 'invalid_client',
+        error_description: `wrong: ${echoed.join(' | ')}`,
+      });
+    });
+    const error: unknown = await get().catch((reason: unknown) => reason);
+    const shown = [inspect(error, { depth: Infinity }), JSON.stringify(error), String(error)].join('\n');
+    expect(error).toMatchObject({
+      code: 'token_rejected',
+      oauthErrorDescription: expect.stringContaining('wrong:'),
+    });
+    for (const form of [
+      'acme secret/+&',
+      'acme%20secret',
+      'acme+secret',
+      Buffer.from('acme secret').toString('base64').slice(0, 12),
+    ]) {
+      expect(shown).not.toContain(form);
+    }
+  });
+});
+
+describe('a failure that passes', () => {
+  it.each([
+    ['503', 503, 'token_unavailable'],
+    ['429', 429, 'rate_limited'],
+  ])('is not remembered: %s', async (_what, status, code) => {
+    bench = await TokenBench.start(
+      (_form, _count, response) => reply(response, status, {}),
+      { acme: {} },
+      { attempts: 2 },
+    );
+    await expect(get()).rejects.toMatchObject({ code, status, attempts: 2 });
+    bench.answer = granted();
+    await expect(textOf()).resolves.toBe('token-3');
+  });
+
+  it('is malformed_response where the reply makes no sense', async () => {
+    bench = await TokenBench.start(() => ({ token: 'what?' }));
+    await expect(get()).rejects.toMatchObject({
+      code: 'malformed_response',
+      status: 200,
+      attempts: 1,
+      tenant: 'acme',
+    });
+  });
+
+  it('tells of the deadline with the requests that were sent', async () => {
+    bench = await TokenBench.start(() => undefined, { acme: {} }, { deadline: 300 });
+    await expect(get()).rejects.toMatchObject({ code: 'deadline_exceeded', attempts: 1, tenant: 'acme' });
+  });
+});
+
+describe('a secret that is a function', () => {
+  it('is asked for each token request, and not for a token from memory', async () => {
+    let asked = 0;
+    const clientSecret = async () => `secret-number-${(asked += 1)}`;
+    bench = await TokenBench.start(granted(), { acme: { clientSecret } });
+    await get();
+    await get();
+    expect(asked).toBe(1);
+    await bench.tokens.invalidate();
+    await get();
+    expect(bench.posts.map((form) => form.get('client_secret'))).toEqual([
+      'secret-number-1',
+      'secret-number-2',
+    ]);
+  });
+
+  it('is read again once after invalid_client, since it may have been rotated', async () => {
+    let asked = 0;
+    const clientSecret = () => ['the old secret', 'the new secret'][asked++] ?? 'none';
+    bench = await TokenBench.start(
+      (form, count, response) =>
+        form.get('client_secret') === 'the new secret'
+          ? granted()(form, count, response)
+          : refused('invalid_client', 401)(form, count, response),
+      { acme: { clientSecret } },
+    );
+    expect(await textOf()).toBe('token-2');
+    expect(asked).toBe(2);
+  });
+
+  it('that is the same as before is not tried again: clients are locked out for that', async () => {
+    let asked = 0;
+    const clientSecret = () => {
+      asked += 1;
+      return 'the only secret';
+    };
+    bench = await TokenBench.start(refused('invalid_client', 401), { acme: { clientSecret } });
+    await expect(get()).rejects.toMatchObject({ code: 'token_rejected', attempts: 1 });
+    expect([asked, bench.posts.length]).toEqual([2, 1]);
+  });
+
+  it('that was refused twice is refused, with both requests counted', async () => {
+    let asked = 0;
+    bench = await TokenBench.start(refused('invalid_client', 401), {
+      acme: { clientSecret: () => `secret-no-${(asked += 1)}` },
+    });
+    await expect(get()).rejects.toMatchObject({ code: 'token_rejected', attempts: 2 });
+    expect([asked, bench.posts.length]).toEqual([2, 2]);
+  });
+
+  it('that is a plain string is sent once', async () => {
+    bench = await TokenBench.start(refused('invalid_client', 401));
+    await expect(get()).rejects.toMatchObject({ code: 'token_rejected' });
+    expect(bench.posts).toHaveLength(1);
+  });
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('the vault is sealed');
+      },
+    ],
+    ['rejects', () => Promise.reject(new Error('the vault is sealed'))],
+  ])('that %s is token_unavailable, with its error as the cause', async (_what, clientSecret) => {
+    bench = await TokenBench.start(granted(), { acme: { clientSecret } });
+    await expect(get()).rejects.toMatchObject({
+      code: 'token_unavailable',
+      attempts: 0,
+      cause: new Error('the vault is sealed'),
+    });
+    expect(bench.posts).toHaveLength(0);
+  });
+
+  it('that answers nothing is token_unavailable, and nothing is sent', async () => {
+    bench = await TokenBench.start(granted(), { acme: { clientSecret: () => '' } });
+    await expect(get()).rejects.toMatchObject({ code: 'token_unavailable', attempts: 0 });
+    expect(bench.posts).toHaveLength(0);
+  });
+
+  it('that never answers ends with the deadline', async () => {
+    const clientSecret = () => new Promise<string>(() => {});
+    bench = await TokenBench.start(granted(), { acme: { clientSecret } }, { deadline: 200 });
+    await expect(get()).rejects.toMatchObject({ code: 'deadline_exceeded', attempts: 0 });
+  });
+});
+
+describe('nestjs-exhibitor:token', () => {
+  it('tells of tenant, outcome and code, and of nothing else', async () => {
+    bench = await TokenBench.start();
+    await get();
+    bench.answer = refused('invalid_client', 401, 'acme secret/+&');
+    await bench.tokens.invalidate();
+    await expect(get()).rejects.toMatchObject({ code: 'token_rejected' });
+    expect(bench.messages).toEqual([
+      { tenant: 'acme', outcome: 'fetched' },
+      { tenant: 'acme', outcome: 'failed', code: 'token_rejected' },
+    ]);
+  });
+});
