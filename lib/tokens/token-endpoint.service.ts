@@ -16,8 +16,6 @@ const PATH = '/connect/token';
 
 /**
  * Asks the token endpoint for a token by client credentials, RFC 6749 §4.4.
- *
- * @internal
  */
 @Injectable()
 export class TokenEndpoint {

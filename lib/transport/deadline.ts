@@ -9,8 +9,6 @@ type Ending = 'deadline' | 'caller' | 'closed';
 /**
  * The time one call has, for its token, attempts, waits and bodies together, and the caller's wish to stop it.
  * Whoever starts one ends it, which clears the timer and the listener on the caller's signal.
- *
- * @internal
  */
 export class Deadline {
   /** Requests sent within this call so far: what `attempts` of its error says. */

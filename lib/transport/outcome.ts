@@ -1,6 +1,6 @@
 import type { ExhibitorErrorCode } from '../errors/error-codes.js';
 
-/** What one request on the wire came to. @internal */
+/** What one request on the wire came to. */
 export type Outcome = Answered | Failed;
 
 /** The service answered with a status; the body is read where it matters. */

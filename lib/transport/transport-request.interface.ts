@@ -1,7 +1,7 @@
 /** What a request is for; decides which budget it draws on and how large its reply may be. */
 export type Operation = 'token' | 'list' | 'lookup' | 'code' | 'userinfo' | 'keys';
 
-/** One request to the service, before retries. @internal */
+/** One request to the service, before retries. */
 export interface TransportRequest {
   operation: Operation;
   method: 'GET' | 'POST';
@@ -16,7 +16,7 @@ export interface TransportRequest {
   repeat?: 'safe' | 'never';
 }
 
-/** A reply the caller has to judge: any 2xx, and any 4xx but 408 and 429. @internal */
+/** A reply the caller has to judge: any 2xx, and any 4xx but 408 and 429. */
 export interface TransportReply {
   status: number;
   /** By lower-case name. */

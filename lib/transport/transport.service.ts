@@ -13,8 +13,6 @@ import type { TransportReply, TransportRequest } from './transport-request.inter
 /**
  * The one way out: every byte to the service passes here. It alone knows about time, retries, limits and what a
  * failure of the network means.
- *
- * @internal
  */
 @Injectable()
 export class Transport implements OnModuleDestroy {
