@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { KEYS, signingKey } from '../support/hostile-provider-keys.js';
+import { KEYS } from '../support/hostile-provider-keys.js';
 import { changes, type Claims, type Script } from '../support/hostile-provider-script.js';
 import {
   CLIENT_ID,
@@ -174,7 +174,7 @@ async function withNextKey(
   login: () => Promise<unknown>,
 ): Promise<void> {
   const before = { jwks: provider.jwks, key: provider.key };
-  const next = signingKey('RS256');
+  const { next } = KEYS;
   provider.jwks = { keys: [next.jwk, ...before.jwks.keys] };
   provider.key = next;
   clockOf(host).skip(30_001, ['now']);
@@ -199,6 +199,17 @@ export function acceptedCasesIn(flow: Flow): AcceptedCase[] {
         expect(query.get('response_type')).toBe(flow);
         expect(query.get('response_mode')).toBe(flow === 'code' ? null : 'form_post');
         expect([...new Set(query.keys())]).toEqual([...query.keys()]);
+        // Sent only where the options name them.
+        for (const name of ['prompt', 'max_age', 'tenantId']) expect(query.has(name)).toBe(false);
+      },
+    },
+    {
+      what: 'prompt, branding and further scopes, sent as the options say',
+      login: { prompt: 'login', brandingTenantId: 'a-branding-guid', scope: ['profile', 'email'] },
+      seen: (provider) => {
+        const { query } = provider.last('/connect/authorize');
+        expect([query.get('prompt'), query.get('tenantId')]).toEqual(['login', 'a-branding-guid']);
+        expect(query.get('scope')).toBe('openid profile email');
       },
     },
     ...['bearer', 'BEARER', 'bEARER'].map((type) => ({

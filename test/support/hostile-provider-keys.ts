@@ -42,6 +42,8 @@ export const KEYS = {
     jwk: { ...rsa.jwk, kid: `${rsa.kid}-ps`, alg: 'PS256' },
   },
   es256: signingKey('ES256'),
+  /** The one the provider signs with after a rotation. */
+  next: signingKey('RS256'),
   attacker: signingKey('RS256'),
   attackerEs: signingKey('ES256'),
 } satisfies Record<string, SigningKey>;

@@ -1,0 +1,62 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { leaksOf } from '../setup/leaks.js';
+import { HostileProvider } from '../support/hostile-provider.js';
+import { answers } from '../support/hostile-provider-script.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { Visitor } from '../support/visitor.js';
+import { logIn, toHost, toProvider } from './journey.js';
+
+describe('the diagnostics of logins', () => {
+  let provider: HostileProvider;
+  let host: Host;
+  const messages: unknown[] = [];
+  const collect = (message: unknown): void => void messages.push(message);
+  beforeAll(async () => {
+    provider = await HostileProvider.start();
+    host = await startHost({
+      options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
+    });
+  });
+  beforeEach(() => {
+    messages.length = 0;
+    subscribe('nestjs-exhibitor:login', collect);
+  });
+  afterEach(() => {
+    unsubscribe('nestjs-exhibitor:login', collect);
+    provider.script = {};
+    expect(messages.flatMap((message) => leaksOf(message))).toEqual([]);
+  });
+  afterAll(async () => {
+    await host.close();
+    await provider.stop();
+  });
+
+  it('tell of a login that begins and succeeds', async () => {
+    await logIn(new Visitor(), host);
+    expect(messages).toEqual([
+      { tenant: 'default', outcome: 'started' },
+      { tenant: 'default', outcome: 'succeeded' },
+    ]);
+  });
+
+  it('tell why one fails', async () => {
+    provider.script = { backToken: { claims: (claims) => void (claims['nonce'] = 'another') } };
+    await logIn(new Visitor(), host);
+    expect(messages[1]).toEqual({ tenant: 'default', outcome: 'failed', reason: 'nonce' });
+  });
+
+  it('name no tenant for a response that belongs to no login', async () => {
+    await new Visitor().visit(`${host.callback}?state=x&code=y`);
+    expect(messages).toEqual([{ outcome: 'failed', reason: 'state' }]);
+  });
+
+  it('tell of a provider in trouble without a reason, since nothing was refused', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    provider.script = { token: answers({}, 500) };
+    await toHost(visitor, arrival);
+    expect(messages[1]).toEqual(expect.objectContaining({ tenant: 'default', outcome: 'failed' }));
+    expect(messages[1]).not.toHaveProperty('reason');
+  });
+});
