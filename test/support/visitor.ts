@@ -13,6 +13,7 @@ export interface VisitOptions {
   method?: string;
   headers?: Record<string, string>;
   form?: Record<string, string> | URLSearchParams;
+  json?: unknown;
 }
 
 /**
@@ -35,11 +36,16 @@ export class Visitor {
     const cookies = this.cookies(url.hostname);
     const sent = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
     const form = options.form && new URLSearchParams(options.form);
+    const json = options.json === undefined ? undefined : JSON.stringify(options.json);
     const target = `${this.origins[url.origin] ?? url.origin}${url.pathname}${url.search}`;
     const response = await fetch(target, {
-      method: options.method ?? (form ? 'POST' : 'GET'),
-      headers: { ...(sent ? { cookie: sent } : {}), ...options.headers },
-      body: form ?? null,
+      method: options.method ?? (form || json ? 'POST' : 'GET'),
+      headers: {
+        ...(sent ? { cookie: sent } : {}),
+        ...(json ? { 'content-type': 'application/json' } : {}),
+        ...options.headers,
+      },
+      body: form ?? json ?? null,
       redirect: 'manual',
     });
     const setCookies = response.headers.getSetCookie();

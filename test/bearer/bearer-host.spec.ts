@@ -1,0 +1,328 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { TenantRegistry, type ExhibitorModuleOptions } from '../../lib/index.js';
+import { BearerIdentities } from '../../lib/login/bearer-identities.service.js';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { bodyOf, signIn } from '../guards/signed-in.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { Visitor, type Reply } from '../support/visitor.js';
+import { FrontDoor } from './front-door.js';
+
+let sandbox: ExhibitorSandbox;
+let door: FrontDoor;
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+  door = await FrontDoor.open(sandbox);
+});
+afterAll(async () => {
+  await door.close();
+  await sandbox.stop();
+});
+beforeEach(() => {
+  sandbox.clearRequests();
+  door.userinfoCalls.length = 0;
+});
+afterEach(() => sandbox.clearFaults());
+
+const visit = (
+  host: Host,
+  path: string,
+  token: string | undefined,
+  form?: Record<string, string>,
+): Promise<Reply> =>
+  new Visitor().visit(`${host.url}${path}`, {
+    headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+    form,
+  });
+
+/** Claims of an access token that says nothing of an e-mail address, as most do. */
+const MAILLESS = { email: undefined };
+
+describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind) => {
+  let host: Host;
+  const start = (options: Partial<ExhibitorModuleOptions> = {}): Promise<Host> =>
+    startHost({
+      kind,
+      options: (redirectUri) => ({
+        tenant: door.tenantOptions('acme', redirectUri),
+        session: 'bearer',
+        http: { attempts: 1 },
+        ...options,
+      }),
+    });
+  beforeAll(async () => {
+    host = await start();
+  });
+  afterAll(() => host.close());
+
+  it('lets a person in by the access token of each request', async () => {
+    const token = await door.mint();
+    const me = await visit(host, '/me', token);
+    expect(me.status).toBe(200);
+    expect(bodyOf(me)).toEqual({
+      tenant: 'default',
+      identity: {
+        id: expect.any(String),
+        issuer: sandbox.url,
+        subject: 'sam.several',
+        email: 'sam.several@example.com',
+        claims: { sub: 'sam.several', email: 'sam.several@example.com' },
+        tenant: 'default',
+        tenantId: sandbox.tenantOptions('acme').tenantId,
+        clientId: 'portal-spa',
+        expiresAt: expect.any(Number),
+      },
+    });
+    expect(me.setCookies).toEqual([]);
+    const mine = await visit(host, '/events/world-2026/mine', token);
+    expect(bodyOf<unknown[]>(mine)).toHaveLength(3);
+    expect(mine.headers.get('cache-control')).toBe('private, no-store');
+  });
+
+  it('never sends that token to the REST API', async () => {
+    const token = await door.mint({ jti: randomUUID() });
+    expect((await visit(host, '/events/national-2026/mine', token)).status).toBe(200);
+    expect((await visit(host, '/events/national-2026/exhibitors?page=1', token)).status).toBe(200);
+    const rest = sandbox.requests.filter(({ path }) => path.startsWith('/api/'));
+    expect(rest.map(({ operation }) => operation)).toEqual(['lookup', 'list']);
+    for (const { tokenClaims, headers } of rest) {
+      expect(tokenClaims).toMatchObject({ client_id: 'acme-api', scope: 'idp_api' });
+      expect(headers.authorization).not.toContain(token);
+    }
+    expect(JSON.stringify(sandbox.requests)).not.toContain(token);
+  });
+
+  it.each([undefined, '', 'Bearer', 'Bearer ', 'Basic dXNlcjpwYXNz', 'Bearer two tokens'])(
+    'asks for a token where none is sent: %j',
+    async (authorization) => {
+      for (const path of ['/me', '/events/world-2026/mine']) {
+        const reply = await new Visitor().visit(`${host.url}${path}`, {
+          headers: authorization === undefined ? {} : { authorization },
+        });
+        expect(reply.status).toBe(401);
+        expect(reply.headers.get('www-authenticate')).toBe('Bearer');
+        expect(bodyOf(reply)).toMatchObject({ statusCode: 401, code: 'unauthenticated' });
+      }
+    },
+  );
+
+  it('looks for a token in the header alone, not in the address', async () => {
+    const reply = await visit(host, `/me?access_token=${await door.mint()}`, undefined);
+    expect([reply.status, reply.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+  });
+
+  it.each([
+    ['expired', { exp: 1_700_000_000 }],
+    ['issuer', { iss: 'https://evil.example' }],
+    ['audience', { aud: 'other-api' }],
+    ['audience', { azp: 'stranger' }],
+    ['email_unverified', { email_verified: false }],
+    ['email_unverified', { email_verified: 'false' }],
+  ])('refuses a token by %s: %j', async (reason, overrides) => {
+    const reply = await visit(host, '/me', await door.mint(overrides));
+    expect(reply.status).toBe(401);
+    expect(reply.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
+    expect(bodyOf(reply)).toEqual({
+      statusCode: 401,
+      message: `the token is refused: ${reason}`,
+      error: 'Unauthorized',
+      code: 'login_failed',
+      reason,
+    });
+  });
+
+  it.each(['opaque', 'a.b.c'])('refuses what is no token of the provider: %s', async (token) => {
+    const reply = await visit(host, '/me', token);
+    expect([reply.status, reply.headers.get('www-authenticate')]).toEqual([
+      401,
+      'Bearer error="invalid_token"',
+    ]);
+    expect(bodyOf(reply)).toMatchObject({ reason: 'signature' });
+  });
+
+  it('refuses an ID token, though its signature is good', async () => {
+    const idToken = await door.mint({ aud: 'acme-web', azp: undefined, nonce: 'n' }, { typ: 'JWT' });
+    expect(bodyOf(await visit(host, '/me', idToken))).toMatchObject({ reason: 'audience' });
+  });
+
+  it('takes the address from userinfo where the token has none, and asks once', async () => {
+    const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
+    door.userinfo.set(token, { sub: 'sam.several', email: 'sam.several@example.com', name: 'Sam' });
+    const replies = await Promise.all(Array.from({ length: 25 }, () => visit(host, '/me', token)));
+    for (const reply of replies) {
+      expect(bodyOf(reply)['identity']).toMatchObject({
+        email: 'sam.several@example.com',
+        claims: { name: 'Sam' },
+      });
+    }
+    expect(bodyOf<unknown[]>(await visit(host, '/events/world-2026/mine', token))).toHaveLength(3);
+    expect(door.userinfoCalls).toEqual([token]);
+  });
+
+  it.each([
+    ['subject', { sub: 'somebody.else', email: 'sam.several@example.com' }],
+    ['email_missing', { sub: 'sam.several' }],
+    ['email_unverified', { sub: 'sam.several', email: 'a@example.com', email_verified: false }],
+    ['provider', 401],
+  ])('refuses by %s what userinfo says: %j', async (reason, answer) => {
+    const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
+    door.userinfo.set(token, answer);
+    const reply = await visit(host, '/me', token);
+    expect([reply.status, bodyOf(reply)['reason']]).toEqual([401, reason]);
+    expect(reply.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
+  });
+
+  it('is unavailable while userinfo is, and remembers no failure', async () => {
+    const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
+    door.userinfo.set(token, 503);
+    const reply = await visit(host, '/me', token);
+    expect([reply.status, bodyOf(reply)['code']]).toEqual([503, 'service_unavailable']);
+    expect(reply.headers.has('www-authenticate')).toBe(false);
+    door.userinfo.set(token, { sub: 'sam.several', email: 'sam.several@example.com' });
+    expect((await visit(host, '/me', token)).status).toBe(200);
+  });
+
+  it('remembers a token no longer than it lasts', async () => {
+    const tenant = door.tenantOptions('acme');
+    const strict = await start({
+      tenant: { ...tenant, login: { ...tenant.login, clockTolerance: 0 } as typeof tenant.login },
+    });
+    try {
+      const token = await door.mint({ jti: randomUUID(), exp: Math.floor(Date.now() / 1000) + 2 });
+      expect((await visit(strict, '/me', token)).status).toBe(200);
+      await new Promise((resolve) => setTimeout(resolve, 2_200));
+      const late = await visit(strict, '/me', token);
+      expect([late.status, bodyOf(late)['reason']]).toEqual([401, 'expired']);
+    } finally {
+      await strict.close();
+    }
+  });
+
+  it('keeps no choice, since there is nowhere to keep it: each request names the exhibitor', async () => {
+    const token = await door.mint();
+    const [first] = bodyOf<{ id: string }[]>(await visit(host, '/events/world-2026/mine', token));
+    const refused = await visit(host, '/events/world-2026/select', token, { id: first?.id ?? '' });
+    expect(refused.status).toBe(400);
+    expect(bodyOf(refused)).toMatchObject({
+      code: 'invalid_argument',
+      message: "a selection cannot be kept with session 'bearer': send exhibitorId with each request",
+    });
+    const named = await visit(host, `/events/world-2026/booths/${first?.id}`, token);
+    expect(bodyOf(named)['id']).toBe(first?.id);
+    const foreign = await visit(host, '/events/world-2026/booths/acme-world-2026-0001', token);
+    expect(foreign.status).toBe(403);
+  });
+
+  it('takes no cookie for a person, and starts no login', async () => {
+    const byCookie = await startHost({
+      kind,
+      options: (redirectUri) => ({
+        tenant: door.tenantOptions('acme', redirectUri),
+        session: ['cookie', 'bearer'],
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+    const visitor = await signIn(sandbox, byCookie);
+    await byCookie.close();
+    expect((await visitor.visit(`${host.url}/me`)).status).toBe(401);
+    const login = await visit(host, '/auth/login', undefined);
+    expect(login.status).toBe(500);
+  });
+});
+
+describe.each(['express', 'fastify'] as const)("session: ['cookie', 'bearer'] on %s", (kind) => {
+  let host: Host;
+  beforeAll(async () => {
+    host = await startHost({
+      kind,
+      options: (redirectUri) => ({
+        tenant: door.tenantOptions('acme', redirectUri),
+        session: ['cookie', 'bearer'],
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+  });
+  afterAll(() => host.close());
+
+  it('serves pages by cookie and apps by token', async () => {
+    const visitor = await signIn(sandbox, host, 'olga.one');
+    const byCookie = bodyOf(await visitor.visit(`${host.url}/me`));
+    expect(byCookie['identity']).toMatchObject({ subject: 'olga.one', clientId: 'acme-web' });
+    const byToken = bodyOf(await visit(host, '/me', await door.mint()));
+    expect(byToken['identity']).toMatchObject({ subject: 'sam.several', clientId: 'portal-spa' });
+  });
+
+  it('asks in the order of the option: with both, the cookie is who it is', async () => {
+    const visitor = await signIn(sandbox, host, 'olga.one');
+    const authorization = `Bearer ${await door.mint()}`;
+    const both = await visitor.visit(`${host.url}/me`, { headers: { authorization } });
+    expect(bodyOf(both)['identity']).toMatchObject({ subject: 'olga.one' });
+    await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
+    const after = await visitor.visit(`${host.url}/me`, { headers: { authorization } });
+    expect(bodyOf(after)['identity']).toMatchObject({ subject: 'sam.several' });
+  });
+
+  it('says how to come in, and that a token is refused', async () => {
+    const nobody = await visit(host, '/me', undefined);
+    expect([nobody.status, nobody.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+    const refused = await visit(host, '/me', await door.mint({ aud: 'other' }));
+    expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
+      401,
+      'Bearer error="invalid_token"',
+    ]);
+  });
+
+  it('lets a person out though their token is refused', async () => {
+    const headers = { authorization: 'Bearer opaque' };
+    const done = await new Visitor().visit(`${host.url}/auth/logout`, { method: 'POST', headers });
+    expect(done.status).toBe(303);
+  });
+});
+
+describe('tokens that were verified', () => {
+  it('are remembered by their digest, the last 10,000 of a tenant', async () => {
+    const host = await startHost({
+      options: () => ({ tenant: door.tenantOptions('acme'), session: 'bearer' }),
+    });
+    try {
+      const tenant = await host.app.get(TenantRegistry).get('default');
+      const identities = host.app.get(BearerIdentities, { strict: false });
+      const first = await door.mint({ ...MAILLESS, jti: 'first' });
+      door.userinfo.set(first, { sub: 'sam.several', email: 'sam.several@example.com' });
+      const identity = await identities.identify(tenant, first);
+      expect(await identities.identify(tenant, first)).toBe(identity);
+      expect(door.userinfoCalls).toEqual([first]);
+      expect(JSON.stringify(identity)).not.toContain(first);
+      for (let index = 0; index < 10_000; index++) {
+        await identities.identify(tenant, await door.mint({ jti: String(index) }));
+      }
+      expect(await identities.identify(tenant, first)).not.toBe(identity);
+      expect(door.userinfoCalls).toEqual([first, first]);
+    } finally {
+      await host.close();
+    }
+  });
+
+  it('are remembered for their tenant alone', async () => {
+    const host = await startHost({
+      options: () => ({
+        tenants: { acme: door.tenantOptions('acme'), globex: door.tenantOptions('globex') },
+        session: 'bearer',
+        resolveTenant: ({ headers }) => String(headers['x-tenant']),
+      }),
+    });
+    try {
+      const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
+      door.userinfo.set(token, { sub: 'sam.several', email: 'sam.several@example.com' });
+      for (const tenant of ['acme', 'globex', 'acme']) {
+        const reply = await fetch(`${host.url}/me`, {
+          headers: { authorization: `Bearer ${token}`, 'x-tenant': tenant },
+        });
+        expect(await reply.json()).toMatchObject({ tenant, identity: { tenant } });
+      }
+      expect(door.userinfoCalls).toEqual([token, token]);
+    } finally {
+      await host.close();
+    }
+  });
+});
