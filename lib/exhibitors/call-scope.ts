@@ -1,7 +1,7 @@
 import { Observable } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import type { CallOptions } from './call-options.interface.js';
 import { onAbort } from '../transport/on-abort.js';
+import type { CallOptions } from './call-options.interface.js';
 
 /** A call that ends when its caller's signal aborts or its consumer leaves, whichever is first. */
 export interface CallScope {

@@ -12,6 +12,7 @@ export class LookupFlight {
   readonly #deadline: Deadline;
   readonly #abandon = new AbortController();
   #callers = 0;
+  #isDone = false;
 
   constructor(
     name: LookupName,
@@ -21,7 +22,10 @@ export class LookupFlight {
   ) {
     this.name = name;
     this.#deadline = Deadline.start(clock, ms, this.#abandon.signal);
-    this.#answer = work(this.#deadline).finally(() => this.#deadline.end());
+    this.#answer = work(this.#deadline).finally(() => {
+      this.#isDone = true;
+      this.#deadline.end();
+    });
     // Everyone who waits has a promise of their own; nobody may be waiting when this one fails.
     this.#answer.catch(() => {});
   }
@@ -39,7 +43,7 @@ export class LookupFlight {
       return await deadline.race(this.#answer, this.#deadline);
     } finally {
       this.#callers -= 1;
-      if (this.#callers === 0) this.#abandon.abort();
+      if (this.#callers === 0 && !this.#isDone) this.#abandon.abort();
     }
   }
 }

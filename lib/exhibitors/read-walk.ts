@@ -1,8 +1,8 @@
 import { Observable, type Subscriber } from 'rxjs';
+import { onAbort } from '../transport/on-abort.js';
 import { abortedCall, openScope } from './call-scope.js';
 import type { CallOptions } from './call-options.interface.js';
 import type { ExhibitorPage } from './exhibitor-page.interface.js';
-import { onAbort } from '../transport/on-abort.js';
 import type { PageWalk } from './page-walk.js';
 
 /** Opens a walk for a call whose options are checked. */

@@ -75,7 +75,11 @@ export class Deadline {
    * @param under the deadline of that work, whose requests the failure counts
    */
   race<T>(shared: Promise<T>, under: Deadline = this): Promise<T> {
-    if (this.isOver) return Promise.reject(this.failure({ tenant: under.tenant, attempts: under.sent }));
+    if (this.isOver) {
+      // Nobody else may be waiting for it, and a rejection that nobody handles ends the process.
+      shared.catch(() => {});
+      return Promise.reject(this.failure({ tenant: under.tenant, attempts: under.sent }));
+    }
     return new Promise((resolve, reject) => {
       const forget = this.onOver(() => reject(this.failure({ tenant: under.tenant, attempts: under.sent })));
       shared.then(resolve, reject).finally(forget);

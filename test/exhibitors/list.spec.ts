@@ -185,6 +185,19 @@ describe('list', () => {
   });
 });
 
+describe('a call that is over before its tenant is found', () => {
+  it('leaves no rejection unhandled', async () => {
+    const unhandled: unknown[] = [];
+    const collect = (reason: unknown): void => void unhandled.push(reason);
+    process.on('unhandledRejection', collect);
+    const call = host.exhibitors.list('regional-2026', { tenant: 'umbrella', signal: AbortSignal.abort() });
+    await expect(firstValueFrom(call)).rejects.toMatchObject({ code: 'aborted' });
+    await aWhile();
+    process.off('unhandledRejection', collect);
+    expect(unhandled).toEqual([]);
+  });
+});
+
 describe('a reply to list that is not the documented shape', () => {
   it.each<[string, Answer]>([
     ['an array', () => []],
