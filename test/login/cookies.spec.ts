@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { parseSetCookie } from 'cookie';
 import { decodeProtectedHeader } from 'jose';
 import type { ExhibitorModuleOptions } from '../../lib/index.js';
+import { leaksOf } from '../setup/leaks.js';
 import { HostileProvider, type LoginOverrides } from '../support/hostile-provider.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
@@ -150,6 +151,22 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
       sealed.split('.').map((part) => Buffer.from(part, 'base64url').toString('latin1')),
     );
     expect(shown.join()).not.toMatch(/secret|pat|example|subject|verifier|state/);
+  });
+
+  it('keep no token: the identity has neither the ID token nor the access token, nor what is about them', async () => {
+    const host = await start();
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    await toHost(visitor, arrival);
+    const identity = await identityOf(visitor, host);
+    expect(Object.keys(identity?.claims ?? {}).toSorted()).toEqual([
+      'auth_time',
+      'email',
+      'email_verified',
+      'sub',
+    ]);
+    expect(leaksOf({ ...identity, email: '', claims: { ...identity?.claims, email: '' } })).toEqual([]);
+    expect(JSON.stringify(identity)).not.toContain(arrival.parameters.get('code'));
   });
 
   it('do not stand in for each other', async () => {

@@ -22,7 +22,7 @@ async function warningsAtBoot(tenants: Record<string, TenantOptions>): Promise<s
   @Module({ imports: [ExhibitorModule.forRoot({ tenants, secrets: [COOKIE_SECRET] })] })
   class AppModule {}
   const logger = new Warnings();
-  const app = await NestFactory.createApplicationContext(AppModule, { logger });
+  const app = await NestFactory.createApplicationContext(AppModule, { logger, abortOnError: false });
   await app.close();
   return logger.lines;
 }
@@ -110,4 +110,13 @@ describe('a hybrid login', () => {
     ]);
     expect(await warningsAtBoot({ plain: provider.tenantOptions(callback) })).toEqual([]);
   });
+
+  it.each(['token', 'id_token', 'id_token token', 'code token', 'none'])(
+    'is the most there is: %s is refused at boot',
+    async (responseType) => {
+      const tenant = provider.tenantOptions('http://127.0.0.1:3000/auth/callback');
+      Object.assign(tenant.login ?? {}, { responseType });
+      await expect(warningsAtBoot({ tenant })).rejects.toMatchObject({ code: 'configuration_invalid' });
+    },
+  );
 });
