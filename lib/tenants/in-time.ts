@@ -8,6 +8,8 @@ export async function inTime<R>(ms: number, ask: () => R | Promise<R>): Promise<
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new LateAnswerError(`no answer within ${ms} ms`)), ms);
+    // A host that closes must not wait for a function of its own that hangs.
+    timer.unref();
   });
   try {
     return await Promise.race([ask(), late]);
