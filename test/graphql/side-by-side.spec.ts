@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
+import { Module, UseGuards, type INestApplication } from '@nestjs/common';
+import { Args, GqlExecutionContext, GraphQLModule, Query, Resolver } from '@nestjs/graphql';
+import {
+  CurrentEvent,
+  CurrentExhibitors,
+  CurrentTenant,
+  ExhibitorGuard,
+  ExhibitorIdentityGuard,
+  ExhibitorModule,
+  type Exhibitor,
+} from '../../lib/index.js';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { COOKIE_SECRET, createApp, freePort } from '../support/host.js';
+
+const EVENTS = ['boutique-2026', 'regional-2026', 'national-2026', 'world-2026'];
+
+@Resolver()
+class EventResolver {
+  @Query(() => [String])
+  @UseGuards(ExhibitorGuard)
+  mine(
+    @CurrentExhibitors() exhibitors: Exhibitor[],
+    @CurrentEvent() eventId: string,
+    @Args('eventId', { type: () => String }) asked: string,
+  ): string[] {
+    return [asked, eventId, ...exhibitors.map(({ id }) => String(id))];
+  }
+
+  @Query(() => String)
+  @UseGuards(ExhibitorIdentityGuard)
+  tenant(@CurrentTenant() tenant: string): string {
+    return tenant;
+  }
+}
+
+let sandbox: ExhibitorSandbox;
+let app: INestApplication;
+let url: string;
+
+// The host keeps the person and lookups are cached, so that nothing but promises is waited for and the guards of all
+// fields run in step.
+beforeAll(async () => {
+  sandbox = await ExhibitorSandbox.start();
+  const port = await freePort();
+  url = `http://127.0.0.1:${port}/graphql`;
+
+  @Module({
+    imports: [
+      GraphQLModule.forRoot<ApolloDriverConfig>({
+        driver: ApolloDriver,
+        autoSchemaFile: true,
+        graphiql: false,
+      }),
+      ExhibitorModule.forRoot({
+        tenant: sandbox.tenantOptions('acme'),
+        secrets: [COOKIE_SECRET],
+        session: 'host',
+        resolveEvent: (_, context) =>
+          GqlExecutionContext.create(context).getArgs<{ eventId?: string }>().eventId,
+      }),
+    ],
+    providers: [EventResolver],
+  })
+  class AppModule {}
+
+  app = await createApp('express', AppModule);
+  app.use((request: { user?: unknown }, _: unknown, next: () => void) => {
+    request.user = {
+      issuer: sandbox.url,
+      subject: 'sam.several',
+      email: 'sam.several@example.com',
+      tenant: 'default',
+    };
+    next();
+  });
+  await app.listen(port, '127.0.0.1');
+});
+afterAll(async () => {
+  await app.close();
+  await sandbox.stop();
+});
+
+describe('the fields of one request, each about an event of its own', () => {
+  it('are given what belongs to them', async () => {
+    const fields = EVENTS.map((event, index) => `f${index}: mine(eventId: "${event}")`).join(' ');
+    const query = `{ before: tenant ${fields} after: tenant }`;
+    for (let turn = 0; turn < 3; turn++) {
+      const reply = await fetch(url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ query }),
+      });
+      const { data, errors } = (await reply.json()) as { data: Record<string, unknown>; errors?: unknown };
+      expect(errors).toBeUndefined();
+      for (const [index, event] of EVENTS.entries()) {
+        const own = sandbox
+          .exhibitors(event, 'acme')
+          .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
+        expect(own.length).toBeGreaterThan(0);
+        expect(data[`f${index}`]).toEqual([event, event, ...own.map(({ id }) => id)]);
+      }
+      expect(data).toMatchObject({ before: 'default', after: 'default' });
+    }
+  });
+});
