@@ -28,6 +28,7 @@ import { Marks } from './store/marks.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
+import { SharedTokens } from './tokens/shared-tokens.service.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
 import { Clock } from './transport/clock.js';
@@ -81,6 +82,7 @@ const EXPORTED: Provider[] = [
     Transport,
     Sealer,
     SharedValues,
+    SharedTokens,
     TokenEndpoint,
     ...EXHIBITOR_ROOM,
     ProviderKeys,

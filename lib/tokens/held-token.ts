@@ -1,6 +1,8 @@
 import type { AccessToken } from './access-token.interface.js';
+import type { Clock } from '../transport/clock.js';
 import type { Deadline } from '../transport/deadline.js';
 import type { Refusal } from './refusal.js';
+import { earlyWindow } from './token-lifetime.js';
 
 /** A token and when it is to be renewed and must not be used any more, by the clock that never jumps. */
 export interface TimedToken {
@@ -11,12 +13,30 @@ export interface TimedToken {
   readonly expiresAt: number;
 }
 
+/** A token as it is kept until `expiresAt`, by the clock that never jumps. */
+export function timedToken(
+  granted: { accessToken: string; scope?: string; lifetime: number },
+  expiresAt: number,
+  clock: Clock,
+): TimedToken {
+  const { accessToken, scope, lifetime } = granted;
+  const token = Object.freeze({
+    accessToken,
+    tokenType: 'Bearer',
+    scope,
+    expiresAt: new Date(clock.wall() + expiresAt - clock.now()),
+  } as const);
+  const renewAt = expiresAt - earlyWindow(lifetime, clock.random());
+  return { token, answer: Promise.resolve(token), renewAt, expiresAt };
+}
+
 /** A renewal under way. */
 export interface Renewal {
   readonly result: Promise<TimedToken>;
   /** Its own, not that of any caller. */
   readonly deadline: Deadline;
-  readonly outcome: 'fetched' | 'forced';
+  /** `shared`: another process had fetched it. */
+  outcome: 'fetched' | 'forced' | 'shared';
 }
 
 /**
@@ -32,9 +52,20 @@ export class HeldToken {
   pausedUntil = 0;
   /** The next token replaces one that was refused or invalidated. */
   isForced = false;
+  /** The token that the next one replaces: another process may still share it. */
+  replaced: string | undefined = undefined;
+
+  /** Takes a new token. */
+  keep(timed: TimedToken): void {
+    this.timed = timed;
+    this.refusal = undefined;
+    this.isForced = false;
+    this.replaced = undefined;
+  }
 
   /** Lets go of the token; the next one replaces it. */
   drop(): void {
+    this.replaced = this.timed?.token.accessToken ?? this.replaced;
     this.timed = undefined;
     this.isForced = true;
   }

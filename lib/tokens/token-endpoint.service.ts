@@ -6,13 +6,19 @@ import { Clock } from '../transport/clock.js';
 import type { Deadline } from '../transport/deadline.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
-import type { TimedToken } from './held-token.js';
+import { timedToken, type TimedToken } from './held-token.js';
 import { isForGood, unexplained } from './refusal.js';
 import { scrub } from './scrub.js';
-import { earlyWindow } from './token-lifetime.js';
-import { parseRefusal, parseTokenReply, type TokenReply } from './token-reply.js';
+import { SharedTokens } from './shared-tokens.service.js';
+import { parseRefusal, parseTokenReply } from './token-reply.js';
 
 const PATH = '/connect/token';
+
+/** A token, and whether another process had fetched it. */
+export interface FetchedToken {
+  timed: TimedToken;
+  isShared: boolean;
+}
 
 /**
  * Asks the token endpoint for a token by client credentials, RFC 6749 §4.4.
@@ -22,14 +28,24 @@ export class TokenEndpoint {
   constructor(
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Transport) private readonly transport: Transport,
+    @Inject(SharedTokens) private readonly shared: SharedTokens,
   ) {}
 
   /**
+   * A token that another process shares, else a new one.
+   *
+   * @param unlike text of the token that is to be replaced, which another process may still share
    * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`,
    * `deadline_exceeded`
    */
-  async fetch(tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
+  async fetch(tenant: Tenant, deadline: Deadline, unlike: string | undefined): Promise<FetchedToken> {
     const secret = await readSecret(tenant, deadline);
+    const known = await this.shared.find(tenant, secret, unlike);
+    if (known !== undefined) return { timed: known, isShared: true };
+    return { timed: await this.#fetchWithNewest(secret, tenant, deadline), isShared: false };
+  }
+
+  async #fetchWithNewest(secret: string, tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
     try {
       return await this.#fetchWith(secret, tenant, deadline);
     } catch (error) {
@@ -46,7 +62,12 @@ export class TokenEndpoint {
     const reply = await this.#ask(secret, tenant, deadline);
     const { status } = reply;
     const read = status < 300 ? parseTokenReply(reply.body, tenant.scope) : parseRefusal(reply.body);
-    if (read?.kind === 'granted') return this.#timed(read, reply.sentAt);
+    if (read?.kind === 'granted') {
+      // From when the request was sent: the token may have been made right then, and the reply slow.
+      const timed = timedToken(read, reply.sentAt + read.lifetime, this.clock);
+      await this.shared.keep(tenant, secret, timed, read.lifetime);
+      return timed;
+    }
     const details = { tenant: tenant.key, status, attempts: deadline.sent };
     if (read?.kind === 'malformed') {
       throw new ExhibitorError('malformed_response', `the token reply cannot be used: ${read.why}`, details);
@@ -74,20 +95,6 @@ export class TokenEndpoint {
     } catch (error) {
       throw isExhibitorError(error) ? asTokenFailure(error, deadline.sent) : error;
     }
-  }
-
-  #timed(granted: Extract<TokenReply, { kind: 'granted' }>, sentAt: number): TimedToken {
-    const { accessToken, scope, lifetime } = granted;
-    // From when the request was sent: the token may have been made right then, and the reply slow.
-    const expiresAt = sentAt + lifetime;
-    const token = Object.freeze({
-      accessToken,
-      tokenType: 'Bearer',
-      scope,
-      expiresAt: new Date(this.clock.wall() + expiresAt - this.clock.now()),
-    } as const);
-    const renewAt = expiresAt - earlyWindow(lifetime, this.clock.random());
-    return { token, answer: Promise.resolve(token), renewAt, expiresAt };
   }
 }
 

@@ -7,7 +7,7 @@ export type TokenReply =
   | { kind: 'malformed'; why: string };
 
 /** Visible ASCII: anything else could end the header it is sent in, or start another. */
-const HEADER_SAFE = /^[\x21-\x7e]+$/;
+export const HEADER_SAFE = /^[\x21-\x7e]+$/;
 
 /** Reads a token reply, RFC 6749 §5.1; an error body is understood whatever status it came with. */
 export function parseTokenReply(body: unknown, requestedScope: string | null): TokenReply {

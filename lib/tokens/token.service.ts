@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { channels, type TokenMessage } from '../diagnostics/channels.js';
 import { isExhibitorError } from '../errors/exhibitor.error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
@@ -22,7 +22,8 @@ const PAUSE_AFTER_FAILURE = 5_000;
  * const { accessToken } = await tokens.getToken({ tenant: 'acme' });
  */
 @Injectable()
-export class TokenService {
+export class TokenService implements OnModuleDestroy {
+  readonly #renewals = new Set<Deadline>();
   readonly #held = new WeakMap<object, HeldToken>();
 
   constructor(
@@ -71,6 +72,11 @@ export class TokenService {
   refused(tenant: Tenant, accessToken: string): void {
     const held = this.#held.get(tenant.anchor);
     if (held?.timed?.token.accessToken === accessToken) held.drop();
+  }
+
+  /** Ends the renewals under way, also those that wait for the secret of a host that does not answer. @internal */
+  onModuleDestroy(): void {
+    for (const deadline of this.#renewals) deadline.close();
   }
 
   #tokenWithin(tenant: Tenant, signal: AbortSignal | undefined): Promise<AccessToken> {
@@ -144,6 +150,7 @@ export class TokenService {
   #renew(tenant: Tenant, held: HeldToken): Renewal {
     const deadline = Deadline.start(this.clock, tenant.http.deadline);
     deadline.tenant = tenant.key;
+    this.#renewals.add(deadline);
     const result = this.#fetch(tenant, held, deadline);
     const renewal: Renewal = { result, deadline, outcome: held.isForced ? 'forced' : 'fetched' };
     held.renewal = renewal;
@@ -154,10 +161,10 @@ export class TokenService {
 
   async #fetch(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
     try {
-      const timed = await this.endpoint.fetch(tenant, deadline);
-      held.timed = timed;
-      held.refusal = undefined;
-      held.isForced = false;
+      const unlike = held.timed?.token.accessToken ?? held.replaced;
+      const { timed, isShared } = await this.endpoint.fetch(tenant, deadline, unlike);
+      if (isShared && held.renewal !== undefined) held.renewal.outcome = 'shared';
+      held.keep(timed);
       return timed;
     } catch (error) {
       if (error instanceof TokenRejectedError && isRemembered(error)) {
@@ -166,6 +173,7 @@ export class TokenService {
       throw error;
     } finally {
       deadline.end();
+      this.#renewals.delete(deadline);
       held.renewal = undefined;
     }
   }

@@ -1,14 +1,19 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import type { HttpOptions, TenantOptions } from '../../lib/index.js';
+import type { HttpOptions, SharedStore, TenantOptions } from '../../lib/index.js';
 import type { TokenMessage } from '../../lib/diagnostics/channels.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
+import { Sealer } from '../../lib/store/sealer.service.js';
+import { SharedValues } from '../../lib/store/shared-values.service.js';
+import { SharedTokens } from '../../lib/tokens/shared-tokens.service.js';
 import { TokenEndpoint } from '../../lib/tokens/token-endpoint.service.js';
 import { TokenService } from '../../lib/tokens/token.service.js';
 import { Clock } from '../../lib/transport/clock.js';
 import { Transport } from '../../lib/transport/transport.service.js';
+
+const secrets = ['a secret of the token tests, 32+ characters'];
 
 /** How the token endpoint of a test answers: a body for 200, or as it likes. */
 export type Answer = (form: URLSearchParams, count: number, response: ServerResponse) => unknown;
@@ -49,13 +54,20 @@ export class TokenBench {
     answer: Answer,
     tenants: Record<string, Partial<TenantOptions>>,
     http: HttpOptions,
+    store?: SharedStore,
   ) {
     this.answer = answer;
     const whole = Object.entries(tenants).map(([key, options]) => [key, { ...this.tenant(key), ...options }]);
-    const checked = checkOptions({ tenants: Object.fromEntries(whole), http });
+    const checked = checkOptions({ tenants: Object.fromEntries(whole), http, store, secrets });
     this.registry = new TenantRegistry(checked);
     this.#transport = new Transport(this.clock);
-    this.tokens = new TokenService(this.registry, this.clock, new TokenEndpoint(this.clock, this.#transport));
+    const values = new SharedValues(checked, new Sealer(checked, this.clock), this.clock);
+    const shared = new SharedTokens(values, this.clock);
+    this.tokens = new TokenService(
+      this.registry,
+      this.clock,
+      new TokenEndpoint(this.clock, this.#transport, shared),
+    );
     subscribe('nestjs-exhibitor:token', this.#collect);
   }
 
@@ -63,11 +75,12 @@ export class TokenBench {
     answer: Answer = granted(),
     tenants: Record<string, Partial<TenantOptions>> = { acme: {} },
     http: HttpOptions = {},
+    store?: SharedStore,
   ): Promise<TokenBench> {
     const server = createServer((request, response) => void bench.#serve(request, response));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const bench = new TokenBench(server, url, answer, tenants, http);
+    const bench = new TokenBench(server, url, answer, tenants, http, store);
     return bench;
   }
 

@@ -508,6 +508,16 @@ describe('a secret that is a function', () => {
   });
 });
 
+describe('closing', () => {
+  it('ends a renewal that waits for a secret, and leaves no timer', async () => {
+    const clientSecret = () => new Promise<string>(() => {});
+    bench = await TokenBench.start(granted(), { acme: { clientSecret } }, { deadline: 600_000 });
+    const waiting = get();
+    setImmediate(() => bench.tokens.onModuleDestroy());
+    await expect(waiting).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
+  });
+});
+
 describe('nestjs-exhibitor:token', () => {
   it('tells of tenant, outcome and code, and of nothing else', async () => {
     bench = await TokenBench.start();

@@ -1,0 +1,64 @@
+import { createHash } from 'node:crypto';
+import { Inject, Injectable } from '@nestjs/common';
+import { SharedValues } from '../store/shared-values.service.js';
+import type { Tenant } from '../tenants/tenant.js';
+import { Clock } from '../transport/clock.js';
+import { timedToken, type TimedToken } from './held-token.js';
+import { HEADER_SAFE } from './token-reply.js';
+
+const KIND = 'token';
+
+/** What another process has to know of a token. Times are by the wall clock, the only one that processes share. */
+interface SharedToken {
+  accessToken: string;
+  scope?: string;
+  lifetime: number;
+  expiresAt: number;
+}
+
+/**
+ * The tokens that the processes of a host share through its store. One is found by token URL, client, scope and a
+ * fingerprint of the secret: whoever does not know the secret finds no token, and a new secret leads to a new token.
+ *
+ * @internal
+ */
+@Injectable()
+export class SharedTokens {
+  constructor(
+    @Inject(SharedValues) private readonly values: SharedValues,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {}
+
+  /** A token of another process that is not to be renewed yet, and is not `unlike`, the one that is to be replaced. */
+  async find(tenant: Tenant, secret: string, unlike: string | undefined): Promise<TimedToken | undefined> {
+    if (!this.values.enabled) return undefined;
+    const shared = parseShared(await this.values.get(KIND, nameOf(tenant, secret)));
+    if (shared === undefined || shared.accessToken === unlike) return undefined;
+    const left = shared.expiresAt - this.clock.wall();
+    const timed = timedToken(shared, this.clock.now() + left, this.clock);
+    return this.clock.now() < timed.renewAt ? timed : undefined;
+  }
+
+  /** Lets other processes have a token. */
+  async keep(tenant: Tenant, secret: string, timed: TimedToken, lifetime: number): Promise<void> {
+    const left = timed.expiresAt - this.clock.now();
+    if (!this.values.enabled || left <= 0) return;
+    const { accessToken, scope } = timed.token;
+    const expiresAt = this.clock.wall() + left;
+    const shared: SharedToken = { accessToken, scope, lifetime, expiresAt };
+    await this.values.set(KIND, nameOf(tenant, secret), shared, left);
+  }
+}
+
+function nameOf(tenant: Tenant, secret: string): string {
+  const fingerprint = createHash('sha256').update(secret).digest('base64url');
+  return JSON.stringify([tenant.authUrl, tenant.clientId, tenant.scope, fingerprint]);
+}
+
+function parseShared(value: unknown): SharedToken | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { accessToken, scope, lifetime, expiresAt } = value as Record<string, unknown>;
+  if (typeof accessToken !== 'string' || !HEADER_SAFE.test(accessToken)) return undefined;
+  if (typeof lifetime !== 'number' || typeof expiresAt !== 'number') return undefined;
+  return { accessToken, scope: typeof scope === 'string' ? scope : undefined, lifetime, expiresAt };
+}
