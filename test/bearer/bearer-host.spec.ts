@@ -293,8 +293,9 @@ describe('tokens that were verified', () => {
       expect(await identities.identify(tenant, first)).toBe(identity);
       expect(door.userinfoCalls).toEqual([first]);
       expect(JSON.stringify(identity)).not.toContain(first);
-      for (let index = 0; index < 10_000; index++) {
-        await identities.identify(tenant, await door.mint({ jti: String(index) }));
+      for (let start = 0; start < 10_000; start += 500) {
+        const others = Array.from({ length: 500 }, (_, index) => door.mint({ jti: String(start + index) }));
+        await Promise.all(others.map(async (other) => identities.identify(tenant, await other)));
       }
       expect(await identities.identify(tenant, first)).not.toBe(identity);
       expect(door.userinfoCalls).toEqual([first, first]);
