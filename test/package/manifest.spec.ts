@@ -17,7 +17,7 @@ describe('the package', () => {
   it('holds the build and the documents, and nothing else', () => {
     const foreign = files
       .map(({ path }) => path)
-      .filter((path) => !/^dist\/.+\.(js|d\.ts)$/.test(path))
+      .filter((path) => !/^(dist\/.+\.(js|d\.ts)|docs\/.+\.md)$/.test(path))
       .filter(
         (path) => !['package.json', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'].includes(path),
       );
