@@ -19,8 +19,6 @@ interface SharedToken {
 /**
  * The tokens that the processes of a host share through its store. One is found by token URL, client, scope and a
  * fingerprint of the secret: whoever does not know the secret finds no token, and a new secret leads to a new token.
- *
- * @internal
  */
 @Injectable()
 export class SharedTokens {

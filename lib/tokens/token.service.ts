@@ -74,7 +74,7 @@ export class TokenService implements OnModuleDestroy {
     if (held?.timed?.token.accessToken === accessToken) held.drop();
   }
 
-  /** Ends the renewals under way, also those that wait for the secret of a host that does not answer. @internal */
+  /** Ends the renewals under way, also those that wait for the secret of a host that does not answer. */
   onModuleDestroy(): void {
     for (const deadline of this.#renewals) deadline.close();
   }
