@@ -11,6 +11,7 @@ import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import {
+  clockOf,
   copyOf,
   expectAccepted,
   expectRefusal,
@@ -278,6 +279,19 @@ describe.each(KINDS)('with a shared store, a logout on %s', (kind) => {
 describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
   'a session of the host on %s',
   (kind) => {
+    it('holds the identity no longer than that lives', async () => {
+      const host = await start(kind, (callback) => ({
+        tenant: honest.tenantOptions(callback),
+        cookies: { identityTtl: 3_600_000 },
+      }));
+      const visitor = await expectAccepted(host);
+      const clock = clockOf(host);
+      clock.skip(3_599_000);
+      expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
+      clock.skip(2_000);
+      expect(await identityOf(visitor, host)).toBeUndefined();
+    });
+
     it('gets a new id at login and at logout, so that a planted one is worth nothing', async () => {
       const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
       const visitor = new Visitor();
