@@ -7,10 +7,17 @@ import {
   type HostileProvider,
   type LoginOverrides,
 } from '../support/hostile-provider.js';
-import type { Host } from '../support/host.js';
-import type { Flow } from './flows.js';
 import { Visitor } from '../support/visitor.js';
-import { expectAccepted, clockOf, toHost, toProvider } from './journey.js';
+import type { Flow } from './flows.js';
+import { expectAccepted, toHost, toProvider, type Start } from './journey.js';
+
+/** A host a case runs on, in this process or in another. */
+export interface CaseHost extends Start {
+  /** Added to the login route, where the host serves several tenants. */
+  query?: string;
+  /** Moves the clock by which the host waits. */
+  skip(ms: number): unknown;
+}
 
 /** A login that must be accepted, and what else it shows. */
 export interface AcceptedCase {
@@ -19,7 +26,7 @@ export interface AcceptedCase {
   script?: Script;
   login?: LoginOverrides | ((provider: HostileProvider) => LoginOverrides);
   /** Runs instead of a plain login. */
-  run?: (host: Host, provider: HostileProvider) => Promise<void>;
+  run?: (host: CaseHost, provider: HostileProvider) => Promise<void>;
   /** Looks at what the provider saw of it. */
   seen?: (provider: HostileProvider) => void;
 }
@@ -153,15 +160,15 @@ const keys: readonly AcceptedCase[] = [
   },
 ];
 
-async function rotate(host: Host, provider: HostileProvider): Promise<void> {
-  await expectAccepted(host);
-  await withNextKey(host, provider, () => expectAccepted(host));
+async function rotate(host: CaseHost, provider: HostileProvider): Promise<void> {
+  await expectAccepted(host, host.query);
+  await withNextKey(host, provider, () => expectAccepted(host, host.query));
 }
 
-async function rotateUnderWay(host: Host, provider: HostileProvider): Promise<void> {
-  await expectAccepted(host);
+async function rotateUnderWay(host: CaseHost, provider: HostileProvider): Promise<void> {
+  await expectAccepted(host, host.query);
   const visitor = new Visitor();
-  const arrival = await toProvider(visitor, host);
+  const arrival = await toProvider(visitor, host, host.query);
   await withNextKey(host, provider, async () => {
     expect((await toHost(visitor, arrival)).status).toBe(303);
   });
@@ -169,7 +176,7 @@ async function rotateUnderWay(host: Host, provider: HostileProvider): Promise<vo
 
 /** Another key is published and signs, half a minute after keys were fetched last. */
 async function withNextKey(
-  host: Host,
+  host: CaseHost,
   provider: HostileProvider,
   login: () => Promise<unknown>,
 ): Promise<void> {
@@ -177,7 +184,7 @@ async function withNextKey(
   const { next } = KEYS;
   provider.jwks = { keys: [next.jwk, ...before.jwks.keys] };
   provider.key = next;
-  clockOf(host).skip(30_001, ['now']);
+  await host.skip(30_001);
   const fetched = provider.count('/connect/jwks');
   await login();
   expect(provider.count('/connect/jwks')).toBe(fetched + 1);

@@ -3,7 +3,7 @@ import { HostileProvider, type LoginOverrides } from '../support/hostile-provide
 import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
 import { acceptedCasesIn } from './accepted-cases.js';
 import { FLOWS, nameOf, tokenCasesIn, type Flow, type RefusedCase } from './flows.js';
-import { expectAccepted, expectOnlyChangeRefused } from './journey.js';
+import { clockOf, expectAccepted, expectOnlyChangeRefused } from './journey.js';
 import { hashCasesIn } from './refused-hashes.js';
 import { ID_TOKEN_CASES, PERSON_CASES } from './refused-id-tokens.js';
 import { replyCasesIn } from './refused-replies.js';
@@ -61,7 +61,7 @@ describe.each(HOST_KINDS)('on %s', (kind) => {
         const host = await hostFor(typeof login === 'function' ? login(provider) : login);
         provider.script = script;
         if (run === undefined) await expectAccepted(host);
-        else await run(host, provider);
+        else await run({ ...host, skip: (ms) => clockOf(host).skip(ms, ['now']) }, provider);
         seen?.(provider);
       });
     }

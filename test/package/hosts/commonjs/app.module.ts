@@ -1,15 +1,18 @@
-import { Controller, Get, Module, Post, Redirect, UseGuards } from '@nestjs/common';
+import { readFileSync } from 'node:fs';
+import { Controller, Get, Module, Param, Post, Redirect, UseGuards } from '@nestjs/common';
 import {
   CurrentExhibitors,
   CurrentIdentity,
   ExhibitorCallbackGuard,
   ExhibitorGuard,
+  ExhibitorIdentityGuard,
   ExhibitorLoginGuard,
   ExhibitorLogoutGuard,
   ExhibitorModule,
   ExhibitorsService,
   type Exhibitor,
   type ExhibitorIdentity,
+  type ExhibitorModuleOptions,
   type TenantOptions,
 } from 'nestjs-exhibitor';
 
@@ -41,6 +44,19 @@ export class BoothController {
   @Redirect('/', 303)
   logout(): void {}
 
+  @Get('me')
+  @UseGuards(ExhibitorIdentityGuard)
+  me(@CurrentIdentity() identity: ExhibitorIdentity) {
+    return { identity };
+  }
+
+  /** Time flies, for tests of what happens later. */
+  @Post('clock/:ms')
+  skip(@Param('ms') ms: string): void {
+    const before = performance.now.bind(performance);
+    performance.now = () => before() + Number(ms);
+  }
+
   @Get('events/:eventId/mine')
   @UseGuards(ExhibitorGuard)
   mine(@CurrentExhibitors() exhibitors: Exhibitor[]) {
@@ -53,13 +69,20 @@ export class BoothController {
   }
 }
 
+/** One tenant, or a file of many that a login names in its query. */
+function tenants(): ExhibitorModuleOptions {
+  const file = process.env['TENANTS_FILE'];
+  if (file === undefined) return { tenant: JSON.parse(process.env['TENANT'] ?? '') as TenantOptions };
+  return {
+    tenants: JSON.parse(readFileSync(file, 'utf8')) as Record<string, TenantOptions>,
+    resolveTenant: ({ query }) => (typeof query['tenant'] === 'string' ? query['tenant'] : undefined),
+  };
+}
+
 @Module({
   imports: [
     ExhibitorModule.forRootAsync({
-      useFactory: () => ({
-        tenant: JSON.parse(process.env['TENANT'] ?? '') as TenantOptions,
-        secrets: ['a cookie secret of 32 characters or more'],
-      }),
+      useFactory: () => ({ ...tenants(), secrets: ['a cookie secret of 32 characters or more'] }),
     }),
   ],
   controllers: [BoothController],

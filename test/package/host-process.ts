@@ -1,0 +1,71 @@
+/** Hosts under test that run in processes of their own. */
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { expect } from '@jest/globals';
+import type { ExhibitorSandbox, TenantOptionsOverrides } from '../../lib/testing/index.js';
+import { formFields, Visitor } from '../support/visitor.js';
+
+/** Environment of the README's host for a tenant of the sandbox. */
+export function environment(
+  sandbox: ExhibitorSandbox,
+  key: string,
+  overrides: TenantOptionsOverrides,
+  port: number,
+): NodeJS.ProcessEnv {
+  const tenant = sandbox.tenantOptions(key, overrides);
+  const { login } = tenant;
+  return {
+    PORT: String(port),
+    TENANT_ID: tenant.tenantId,
+    BASE_URL: tenant.baseUrl,
+    AUTH_URL: tenant.authUrl,
+    API_CLIENT_ID: tenant.clientId,
+    API_CLIENT_SECRET: tenant.clientSecret,
+    LOGIN_CLIENT_ID: login.clientId,
+    LOGIN_CLIENT_SECRET: login.clientSecret,
+    REDIRECT_URI: login.redirectUri,
+    ISSUER: login.issuer,
+    IDP_PUBLIC_KEY: sandbox.publicKeyPem,
+    COOKIE_SECRET: 'a cookie secret of 32 characters or more',
+    TENANT: JSON.stringify(tenant),
+  };
+}
+
+/** Waits until a host answers; fails with what it printed where it ends instead. */
+export async function isUp(url: string, process: ChildProcess): Promise<void> {
+  const said: string[] = [];
+  process.stdout?.on('data', (chunk) => said.push(String(chunk)));
+  process.stderr?.on('data', (chunk) => said.push(String(chunk)));
+  for (let attempt = 0; attempt < 200; attempt++) {
+    if (process.exitCode !== null) throw new Error(`the host ended:\n${said.join('')}`);
+    try {
+      await fetch(url);
+      return;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+  throw new Error(`the host does not answer:\n${said.join('')}`);
+}
+
+/** Logs in and reads one's exhibitors, then ends the host by SIGTERM. */
+export async function useHost(sandbox: ExhibitorSandbox, url: string, host: ChildProcess): Promise<void> {
+  await isUp(url, host);
+  sandbox.signInAs('sam.several@example.com');
+  const visitor = new Visitor();
+  const done = (next: URL): boolean => next.href === `${url}/events/world-2026/mine`;
+  const login = `${url}/auth/login?eventId=world-2026&returnTo=/events/world-2026/mine`;
+  let reply = await visitor.follow(login, done);
+  if (reply.text.includes('<form')) {
+    const { action, fields } = formFields(reply.text);
+    reply = { ...(await visitor.visit(action, { form: fields })), url: action };
+  }
+  expect(reply.status).toBe(303);
+  const mine = await visitor.visit(`${url}/events/world-2026/mine`);
+  expect([mine.status, JSON.parse(mine.text)]).toEqual([200, expect.arrayContaining([expect.any(Object)])]);
+  expect(JSON.parse(mine.text)).toHaveLength(3);
+  const page = await visitor.visit(`${url}/events/world-2026/exhibitors`);
+  expect(JSON.parse(page.text)).toMatchObject({ paginationMetadata: { totalCount: 1234 } });
+  host.kill('SIGTERM');
+  await once(host, 'exit');
+}

@@ -1,0 +1,106 @@
+import type { ChildProcess } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { acceptedCasesIn, type CaseHost } from '../login/accepted-cases.js';
+import { FLOWS, nameOf } from '../login/flows.js';
+import { expectAccepted } from '../login/journey.js';
+import { readmeJest } from '../structure/readme.js';
+import { freePort } from '../support/host.js';
+import { HostileProvider } from '../support/hostile-provider.js';
+import { environment, isUp, useHost } from './host-process.js';
+import { Outside, pack, ROOT, versions } from './tarball.js';
+
+let outside: Outside;
+beforeAll(async () => {
+  outside = new Outside();
+  outside.copy(join(ROOT, 'test/package/hosts/commonjs'));
+  const { tarball } = await pack(outside.folder);
+  await outside.install(
+    tarball,
+    ...['common', 'core', 'platform-express', 'platform-fastify', 'testing', 'passport'].map(
+      (name) => `@nestjs/${name}@^11`,
+    ),
+    '@nestjs/axios@^4',
+    'typescript@~5.9',
+    'jest@^30',
+    'ts-jest@^29',
+    '@types/jest@^30',
+    ...versions('axios', 'passport', 'rxjs', 'reflect-metadata', '@types/node', '@types/express'),
+  );
+  await outside.run('npx', ['tsc', '-p', '.']);
+});
+afterAll(() => outside.remove());
+
+describe('a CommonJS host on Nest 11 that installed the tarball', () => {
+  let sandbox: ExhibitorSandbox;
+  let child: ChildProcess | undefined;
+  beforeAll(async () => {
+    sandbox = await ExhibitorSandbox.start();
+  });
+  afterEach(() => void child?.kill('SIGKILL'));
+  afterAll(() => sandbox.stop());
+
+  it.each([
+    ['express', 'code'],
+    ['fastify', 'code'],
+    ['express', 'code id_token'],
+    ['fastify', 'code token id_token'],
+  ] as const)('lets a person in on %s by %s', async (adapter, responseType) => {
+    const port = await freePort();
+    const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
+    const env = environment(sandbox, 'globex', { redirectUri, responseType }, port);
+    child = outside.start('built/main.js', { ...env, ADAPTER: adapter });
+    await useHost(sandbox, `http://127.0.0.1:${port}`, child);
+  });
+
+  it('runs its usual Jest against us with the configuration of the README', async () => {
+    const settings = JSON.parse(readFileSync(join(outside.folder, 'package.json'), 'utf8')) as {
+      jest: object;
+    };
+    expect(settings.jest).toMatchObject(readmeJest());
+    const said = await outside.run('npx', ['jest', '--ci'], environment(sandbox, 'acme', {}, 0));
+    expect(said).toMatch(/Tests:\s+2 passed, 2 total/);
+  });
+});
+
+/** Every case of every flow, each with a tenant of its own: one process serves them all. */
+const CASES = FLOWS.flatMap((flow) =>
+  acceptedCasesIn(flow).map((accepted) => ({ flow, accepted, tenant: `${flow} ${nameOf(accepted)}` })),
+);
+
+describe.each(['express', 'fastify'])('a host on Nest 11 and %s accepts', (adapter) => {
+  let provider: HostileProvider;
+  let child: ChildProcess;
+  let host: Omit<CaseHost, 'query'>;
+  beforeAll(async () => {
+    provider = await HostileProvider.start();
+    const port = await freePort();
+    const url = `http://127.0.0.1:${port}`;
+    const tenants = CASES.map(({ flow, accepted: { login }, tenant }) => {
+      const changed = typeof login === 'function' ? login(provider) : login;
+      return [tenant, provider.tenantOptions(`${url}/auth/callback`, { responseType: flow, ...changed })];
+    });
+    outside.write('tenants.json', Object.fromEntries(tenants));
+    const file = join(outside.folder, 'tenants.json');
+    child = outside.start('built/main.js', { PORT: String(port), ADAPTER: adapter, TENANTS_FILE: file });
+    await isUp(url, child);
+    host = { url, skip: (ms) => fetch(`${url}/clock/${ms}`, { method: 'POST' }) };
+  });
+  afterEach(() => {
+    provider.script = {};
+  });
+  afterAll(async () => {
+    child.kill('SIGKILL');
+    await provider.stop();
+  });
+
+  it.each(CASES)('$tenant', async ({ accepted: { script = {}, run, seen }, tenant }) => {
+    provider.script = script;
+    const query = `?tenant=${encodeURIComponent(tenant)}`;
+    if (run === undefined) await expectAccepted(host, query);
+    else await run({ ...host, query }, provider);
+    seen?.(provider);
+  });
+});

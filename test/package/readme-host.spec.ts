@@ -1,0 +1,122 @@
+import type { ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { readmeHost } from '../structure/readme.js';
+import { freePort } from '../support/host.js';
+import { environment, useHost } from './host-process.js';
+import { Outside, pack, versions } from './tarball.js';
+
+let folder: string;
+let tarball: string;
+let sandbox: ExhibitorSandbox;
+let child: ChildProcess | undefined;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
+  ({ tarball } = await pack(folder));
+  sandbox = await ExhibitorSandbox.start();
+});
+
+afterEach(() => {
+  child?.kill('SIGKILL');
+});
+
+afterAll(async () => {
+  await sandbox.stop();
+  rmSync(folder, { recursive: true });
+});
+
+describe('the packed tarball, installed outside the repository', () => {
+  it('boots the host of the README on Nest 12 in plain node, and a person logs in', async () => {
+    const outside = new Outside();
+    const port = await freePort();
+    outside.write('package.json', { name: 'readme-host', private: true, type: 'module' });
+    outside.write('main.ts', readmeHost());
+    outside.write('tsconfig.json', {
+      compilerOptions: {
+        module: 'nodenext',
+        target: 'ES2022',
+        strict: true,
+        experimentalDecorators: true,
+        emitDecoratorMetadata: true,
+        types: ['node'],
+      },
+    });
+    await outside.install(
+      tarball,
+      ...versions(
+        '@nestjs/common',
+        '@nestjs/core',
+        '@nestjs/platform-express',
+        '@nestjs/axios',
+        '@nestjs/passport',
+      ),
+      ...versions(
+        'axios',
+        'passport',
+        'rxjs',
+        'reflect-metadata',
+        '@types/node',
+        '@types/express',
+        'typescript',
+      ),
+    );
+    // Without skipLibCheck: our declarations must stand on their own in a host.
+    const said = await outside.run('npx', ['tsc', '-p', '.']);
+    expect(said.trim()).toBe('');
+    const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
+    child = outside.start('main.js', environment(sandbox, 'acme', { redirectUri }, port));
+    await useHost(sandbox, `http://127.0.0.1:${port}`, child);
+
+    // Exactly these names: whatever else became public would have to stay.
+    const names = await outside.run('node', [
+      '-e',
+      "import('nestjs-exhibitor').then((m) => console.log(Object.keys(m).join()))",
+    ]);
+    expect(names.trim().split(',').toSorted()).toEqual(PUBLIC_NAMES);
+    const required = await outside.run('node', [
+      '--input-type=commonjs',
+      '-e',
+      "console.log(typeof require('nestjs-exhibitor').ExhibitorModule)",
+    ]);
+    expect(required.trim()).toContain('function');
+    // The optional peer is not there: importing the sandbox works, starting it says what to install.
+    const missing = await outside.run('node', [
+      '-e',
+      "import('nestjs-exhibitor/testing').then((m) => m.ExhibitorSandbox.start()).catch((e) => console.log(e.message))",
+    ]);
+    expect(missing).toContain('npm install --save-dev oidc-provider');
+    outside.remove();
+  });
+});
+
+const PUBLIC_NAMES = [
+  'ConfigurationError',
+  'CurrentEvent',
+  'CurrentExhibitor',
+  'CurrentExhibitors',
+  'CurrentIdentity',
+  'CurrentTenant',
+  'ExhibitorCallbackGuard',
+  'ExhibitorError',
+  'ExhibitorExceptionFilter',
+  'ExhibitorGuard',
+  'ExhibitorIdentityGuard',
+  'ExhibitorLoginGuard',
+  'ExhibitorLogoutGuard',
+  'ExhibitorModule',
+  'ExhibitorSelection',
+  'ExhibitorsService',
+  'HTTP_STATUS_BY_CODE',
+  'LoginFailedError',
+  'PaginationDriftError',
+  'TenantRegistry',
+  'TokenRejectedError',
+  'TokenService',
+  'TokenValidator',
+  'compareExhibitors',
+  'isExhibitorError',
+];
