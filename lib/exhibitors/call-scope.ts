@@ -50,6 +50,10 @@ export function fromCall<C extends CallOptions, R>(
       subscriber.next(value);
       subscriber.complete();
     };
-    run(call, scope.signal).then(answer, (error: unknown) => subscriber.error(error));
+    const fail = (error: unknown): void => {
+      scope.end();
+      subscriber.error(error);
+    };
+    run(call, scope.signal).then(answer, fail);
   });
 }

@@ -4,23 +4,30 @@ import type { Deadline } from './deadline.js';
 const WAITING_PER_SLOT = 16;
 
 /**
+ * So many requests begin in one turn of the event loop. A tenant whose token was late has a hundred callers waiting for
+ * it; begun all at once, with a connection each, they would hold up the replies of every other tenant meanwhile.
+ */
+const BEGUN_PER_TURN = 8;
+
+/**
  * Bounds the requests under way of one tenant at one origin, first come first served. A caller that leaves gives up
  * its place at once and one that was given a slot has it: cockatiel's bulkhead keeps the former and may lose the latter.
  */
 export class Bulkhead {
   #active = 0;
+  #begunThisTurn = 0;
   #waiting: (() => void)[] = [];
 
-  /** Takes a slot if one is free. */
+  /** Takes a slot if one is free and nobody waits for it. */
   tryEnter(slots: number): boolean {
-    if (this.#active >= slots) return false;
-    this.#active++;
+    if (this.#waiting.length > 0 || !this.#mayBegin(slots)) return false;
+    this.#begin(slots);
     return true;
   }
 
   /** True where nobody may even wait. */
   isFull(slots: number): boolean {
-    return this.#waiting.length >= slots * WAITING_PER_SLOT;
+    return this.#active + this.#waiting.length >= slots * (1 + WAITING_PER_SLOT);
   }
 
   /** Waits for a slot; false where the call was over before there was one. */
@@ -38,10 +45,33 @@ export class Bulkhead {
     });
   }
 
-  /** Gives the slot to the one who waits longest, or back. */
-  leave(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#active--;
-    else next();
+  /** Gives the slot back, to the one who waits longest. */
+  leave(slots: number): void {
+    this.#active--;
+    this.#letIn(slots);
+  }
+
+  #mayBegin(slots: number): boolean {
+    return this.#active < slots && this.#begunThisTurn < BEGUN_PER_TURN;
+  }
+
+  #begin(slots: number): void {
+    this.#active++;
+    this.#begunThisTurn++;
+    if (this.#begunThisTurn === 1) setImmediate(() => this.#turn(slots));
+  }
+
+  #turn(slots: number): void {
+    this.#begunThisTurn = 0;
+    this.#letIn(slots);
+  }
+
+  #letIn(slots: number): void {
+    while (this.#mayBegin(slots)) {
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      this.#begin(slots);
+      next();
+    }
   }
 }

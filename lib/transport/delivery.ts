@@ -74,7 +74,8 @@ export class Delivery {
     this.deadline.sent++;
     const outcome = await this.#exchange(fresh);
     const isStale = outcome.kind === 'failed' && outcome.stale === true;
-    lane.leave(isStale ? undefined : healthOf(outcome, this.deadline.isTimeUp), admission, clock);
+    const health = isStale ? undefined : healthOf(outcome, this.deadline.isTimeUp);
+    lane.leave(this.tenant.http.maxConcurrent, health, admission, clock);
     this.#publish(outcome, clock.now() - sentAt);
     if (outcome.kind === 'failed' && outcome.why === 'over')
       throw this.deadline.failure(this.#details(outcome));
@@ -86,11 +87,19 @@ export class Delivery {
     if (this.deadline.isOver) throw this.deadline.failure(this.#details());
     const admission = await lane.enter(this.tenant.http.maxConcurrent, this.deadline, clock);
     if (admission === undefined) throw this.deadline.failure(this.#details());
-    if (typeof admission === 'string') return admission;
+    if (typeof admission === 'string') return this.#stillWanted(admission);
     throw new ExhibitorError('service_unavailable', 'the service is not asked: it fails or is too busy', {
       ...this.#details(),
       retryAfterMs: Math.ceil(admission.retryAfterMs),
     });
+  }
+
+  /** A slot may come in the very moment in which the time is up. */
+  #stillWanted(admission: Admission): Admission {
+    if (!this.deadline.isOver) return admission;
+    const { clock, lane } = this.tools;
+    lane.leave(this.tenant.http.maxConcurrent, undefined, admission, clock);
+    throw this.deadline.failure(this.#details());
   }
 
   async #exchange(fresh: boolean): Promise<Outcome> {

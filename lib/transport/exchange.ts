@@ -15,6 +15,11 @@ const LARGEST_REFUSAL = 64 * 1024;
 export class Exchange implements Dispatcher.DispatchHandler, GenericAbortSignal {
   /** Never: axios would make an error of it, while an exchange that was stopped has settled with its outcome. */
   readonly aborted = false;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The host's own way out; ours if none. */
+  readonly dispatcher: Dispatcher | undefined;
+  /** To be sent on a connection of its own. */
+  readonly fresh: boolean;
   /** The connection undici chose; unknown behind a dispatcher of the host. */
   line: Line | undefined;
   readonly outcome: Promise<Outcome>;
@@ -27,12 +32,6 @@ export class Exchange implements Dispatcher.DispatchHandler, GenericAbortSignal 
   #replyHeaders: Record<string, string | undefined> = {};
   #chunks: Buffer[] = [];
   #size = 0;
-
-  readonly headers: Readonly<Record<string, string>>;
-  /** The host's own way out; ours if none. */
-  readonly dispatcher: Dispatcher | undefined;
-  /** To be sent on a connection of its own. */
-  readonly fresh: boolean;
 
   /** @param limit largest body in bytes, packed or unpacked */
   constructor(

@@ -50,13 +50,13 @@ export class Lane {
       if (!(await this.#bulkhead.wait(deadline))) return undefined;
     }
     const admission = this.#circuit?.admit(clock.now()) ?? 'free';
-    if (typeof admission === 'object') this.#bulkhead.leave();
+    if (typeof admission === 'object') this.#bulkhead.leave(slots);
     return admission;
   }
 
   /** Gives the slot back and takes the end of the request. */
-  leave(health: Health, admission: Admission, clock: Clock): void {
-    this.#bulkhead.leave();
+  leave(slots: number, health: Health, admission: Admission, clock: Clock): void {
+    this.#bulkhead.leave(slots);
     if (this.#circuit === undefined && health !== 'bad') return;
     this.#circuit ??= new Circuit();
     this.#circuit.record(health, admission, clock.now(), clock.random());

@@ -1,0 +1,71 @@
+import { describe, expect, it } from '@jest/globals';
+import { Bulkhead } from '../../lib/transport/bulkhead.js';
+import { Clock } from '../../lib/transport/clock.js';
+import { Deadline } from '../../lib/transport/deadline.js';
+
+const clock = new Clock();
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
+
+/** Lets a number of callers in, those who wait included; answers the numbers of those who are in, in order. */
+function crowd(
+  bulkhead: Bulkhead,
+  callers: number,
+  slots: number,
+): { inside: number[]; deadlines: Deadline[] } {
+  const inside: number[] = [];
+  const deadlines = Array.from({ length: callers }, (_, caller) => {
+    const deadline = Deadline.start(clock, 60_000);
+    if (bulkhead.tryEnter(slots)) inside.push(caller);
+    else void bulkhead.wait(deadline).then((entered) => entered && inside.push(caller));
+    return deadline;
+  });
+  return { inside, deadlines };
+}
+
+const end = (deadlines: Deadline[]): void => deadlines.forEach((deadline) => deadline.end());
+
+describe('a bulkhead', () => {
+  it('lets a few begin in each turn of the event loop, in order, as far as there are slots', async () => {
+    const bulkhead = new Bulkhead();
+    const { inside, deadlines } = crowd(bulkhead, 40, 20);
+    const steps = [inside.length];
+    for (let turn = 0; turn < 6; turn += 1) {
+      await nextTurn();
+      await nextTurn();
+      steps.push(inside.length);
+    }
+    expect(Math.max(...steps.map((count, index) => count - (steps[index - 1] ?? 0)))).toBeLessThanOrEqual(16);
+    expect(steps[0]).toBe(8);
+    expect(inside).toEqual(Array.from({ length: 20 }, (_, caller) => caller));
+    bulkhead.leave(20);
+    await nextTurn();
+    expect(inside.at(-1)).toBe(20);
+    end(deadlines);
+  });
+
+  it('gives no slot to a caller who has left, and lets nobody overtake', async () => {
+    const bulkhead = new Bulkhead();
+    const { inside, deadlines } = crowd(bulkhead, 4, 1);
+    deadlines[1]?.close();
+    await nextTurn();
+    expect(bulkhead.tryEnter(1)).toBe(false);
+    bulkhead.leave(1);
+    await nextTurn();
+    expect(inside).toEqual([0, 2]);
+    bulkhead.leave(1);
+    bulkhead.leave(1);
+    await nextTurn();
+    expect(inside).toEqual([0, 2, 3]);
+    expect(bulkhead.tryEnter(1)).toBe(true);
+    end(deadlines);
+  });
+
+  it('is full when sixteen wait for each slot', () => {
+    const bulkhead = new Bulkhead();
+    const { deadlines } = crowd(bulkhead, 33, 2);
+    expect(bulkhead.isFull(2)).toBe(false);
+    const { deadlines: last } = crowd(bulkhead, 1, 2);
+    expect(bulkhead.isFull(2)).toBe(true);
+    end([...deadlines, ...last]);
+  });
+});
