@@ -1,7 +1,6 @@
 const MAX_BYTES = 512;
 
-// oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-const UNSAFE = /[\u0000-\u001f\u007f\\]/;
+const UNSAFE = /[\p{Cc}\\]/u;
 
 /**
  * A `returnTo` that is safe to redirect to: a path of this origin, at most 512 bytes. Anything else is dropped, not
