@@ -3,13 +3,12 @@ import type { Deadline } from './deadline.js';
 /** For each request that may be under way, so many may wait: a burst is served, a flood is not kept in memory. */
 const WAITING_PER_SLOT = 16;
 
-/** So many requests begin in one turn of the event loop: the window of a stream begins at once, and in order. */
-const BEGUN_PER_TURN = 8;
+/** So many requests begin in one turn of the event loop: the default window of a stream begins at once. */
+const BEGUN_PER_TURN = 4;
 
 /**
  * Where more wait, only so many. A tenant whose token was late has a hundred callers waiting for it; begun at once, with
- * a connection each, they hold up the replies of every other tenant: with eight in each turn, the p99 of the others was
- * still twice as long as without. It costs no throughput.
+ * a connection each, they hold up the replies of every other tenant. It costs no throughput.
  */
 const BEGUN_PER_TURN_OF_A_BURST = 2;
 
