@@ -77,9 +77,15 @@ export class Delivery {
     const health = isStale ? undefined : healthOf(outcome, this.deadline.isTimeUp);
     lane.leave(this.tenant.http.maxConcurrent, health, admission, clock);
     this.#publish(outcome, clock.now() - sentAt);
-    if (outcome.kind === 'failed' && outcome.why === 'over')
-      throw this.deadline.failure(this.#details(outcome));
-    return outcome;
+    if (outcome.kind === 'answered' || outcome.why !== 'over') return outcome;
+    if (outcome.unsent === true) this.#uncount();
+    throw this.deadline.failure(this.#details(outcome));
+  }
+
+  /** `attempts` of an error are the requests that were sent. */
+  #uncount(): void {
+    this.#sent--;
+    this.deadline.sent--;
   }
 
   async #enter(): Promise<Admission> {

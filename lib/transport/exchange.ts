@@ -61,7 +61,8 @@ export class Exchange implements Dispatcher.DispatchHandler, GenericAbortSignal 
   /** Ends the request because its time is up or its call is over. */
   stop(why: 'timeout' | 'over'): void {
     const message = why === 'timeout' ? 'the service did not answer in time' : 'the call is over';
-    this.#break({ kind: 'failed', why, message, status: this.#status || undefined });
+    const unsent = this.#controller === undefined;
+    this.#break({ kind: 'failed', why, message, status: this.#status || undefined, unsent });
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {

@@ -25,6 +25,8 @@ export interface Failed {
   status?: number;
   /** The connection had served before and was reset before a byte of this reply: the request was most likely not read. */
   stale?: boolean;
+  /** It was stopped before there was a connection to write it to. */
+  unsent?: boolean;
 }
 
 /** True where the request is worth sending again. RFC 9110 §15: these say that another time may do. */
