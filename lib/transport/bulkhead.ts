@@ -8,7 +8,7 @@ const BEGUN_PER_TURN = 4;
 
 /**
  * Where more wait, only so many. A tenant whose token was late has a hundred callers waiting for it; begun at once, with
- * a connection each, they hold up the replies of every other tenant. It costs no throughput.
+ * a connection each, they hold up the replies of every other tenant.
  */
 const BEGUN_PER_TURN_OF_A_BURST = 2;
 
