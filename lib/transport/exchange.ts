@@ -12,7 +12,7 @@ const LARGEST_REFUSAL = 64 * 1024;
  * So many bytes of one reply are taken in one turn of the event loop. Unasked, a socket hands over 2 MiB in a row, and
  * the small replies of every other tenant wait behind it.
  */
-const BITE = 128 * 1024;
+const BITE = 64 * 1024;
 
 /**
  * One request on the wire, from dispatch to the end of its body. It is handed to axios as its `signal`, where the
