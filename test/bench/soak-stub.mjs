@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import { seededRandom } from './harness.mjs';
 
-const [ill, seed] = process.argv.slice(2);
+const [ill, seed, large] = process.argv.slice(2);
 const random = seededRandom(Number(seed) + 1);
 const RECORDS = Array.from({ length: 50 }, (_, index) => ({
   id: `exhibitor-${index}`,
@@ -26,7 +26,10 @@ const FAULTS = [
       response.writeHead(200, headers(body)).write(body.subarray(0, 20), () => request.socket.destroy()),
   ],
   [0.05, ({ response }) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html>')],
-  [0.05, ({ response }) => response.writeHead(200, { 'content-type': 'application/json' }).end(TOO_LARGE)],
+  [
+    Number(large),
+    ({ response }) => response.writeHead(200, { 'content-type': 'application/json' }).end(TOO_LARGE),
+  ],
 ];
 
 createServer((request, response) => {

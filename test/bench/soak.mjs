@@ -5,7 +5,8 @@
  * Quiet and faulty stretches take turns, so that what else the machine does meets both alike.
  *
  * Needs `--expose-gc`. SOAK_SECONDS of faults (300), SOAK_QUIET_SECONDS without (100), SOAK_TURNS (5), SOAK_SEED (2026),
- * SOAK_RATE (calls a second and tenant, 40).
+ * SOAK_RATE (calls a second and tenant, 40), SOAK_LARGE (share of the faulty tenant's replies that are 6 MB and do not
+ * say so first; 0.025, about their part in the fault suite).
  */
 import { check, describeMachine, printTable, seededRandom, start as startProcess } from './harness.mjs';
 
@@ -14,6 +15,7 @@ const QUIET_SECONDS = Number(process.env.SOAK_QUIET_SECONDS ?? 100);
 const TURNS = Number(process.env.SOAK_TURNS ?? 5);
 const SEED = Number(process.env.SOAK_SEED ?? 2026);
 const RATE = Number(process.env.SOAK_RATE ?? 40);
+const LARGE = Number(process.env.SOAK_LARGE ?? 0.025);
 /** A bounded cache that still fills would look like a leak. */
 const PEOPLE = 500;
 const [ILL, ...WELL] = ['ill', 'well', 'fine'];
@@ -23,7 +25,9 @@ process.on('unhandledRejection', (reason) => unhandled.push(reason));
 
 // The tenant that fails has a service process of its own: what its faults cost the service is not ours to answer for.
 const [failing, working] = await Promise.all(
-  [1, 2].map(() => startProcess(new URL('soak-stub.mjs', import.meta.url), [ILL, String(SEED)])),
+  [1, 2].map(() =>
+    startProcess(new URL('soak-stub.mjs', import.meta.url), [ILL, String(SEED), String(LARGE)]),
+  ),
 );
 const addressOf = (key) => `${(key === ILL ? failing : working).ready}/${key}`;
 await import('reflect-metadata');
