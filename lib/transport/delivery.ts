@@ -82,7 +82,7 @@ export class Delivery {
     throw this.deadline.failure(this.#details(outcome));
   }
 
-  /** `attempts` of an error are the requests that were sent. */
+  /** What the end of the call stopped before it had a connection was no request, and `attempts` count requests. */
   #uncount(): void {
     this.#sent--;
     this.deadline.sent--;

@@ -8,7 +8,14 @@
  * SOAK_RATE (calls a second and tenant, 40), SOAK_LARGE (share of the faulty tenant's replies that are 6 MB and do not
  * say so first; 0.025, about their part in the fault suite).
  */
-import { check, describeMachine, printTable, seededRandom, start as startProcess } from './harness.mjs';
+import {
+  check,
+  describeMachine,
+  printTable,
+  seededRandom,
+  spread,
+  start as startProcess,
+} from './harness.mjs';
 
 const SECONDS = Number(process.env.SOAK_SECONDS ?? 300);
 const QUIET_SECONDS = Number(process.env.SOAK_QUIET_SECONDS ?? 100);
@@ -16,6 +23,8 @@ const TURNS = Number(process.env.SOAK_TURNS ?? 5);
 const SEED = Number(process.env.SOAK_SEED ?? 2026);
 const RATE = Number(process.env.SOAK_RATE ?? 40);
 const LARGE = Number(process.env.SOAK_LARGE ?? 0.025);
+/** Before each stretch, not measured: echoes of the one before, and code that the forced collection threw away. */
+const SETTLING_SECONDS = 5;
 /** A bounded cache that still fills would look like a leak. */
 const PEOPLE = 500;
 const [ILL, ...WELL] = ['ill', 'well', 'fine'];
@@ -60,8 +69,6 @@ console.log(
     `${RATE} calls a second and tenant\n`,
 );
 
-/** Before each stretch, not measured: echoes of the one before, and code that the forced collection threw away. */
-const SETTLING_SECONDS = 5;
 const memory = [];
 const [quiet, faulty] = [nothingSeen(), nothingSeen()];
 await phase(10, nothingSeen());
@@ -158,11 +165,10 @@ function report() {
 function reportMemory() {
   const settled = memory.slice(2);
   const third = Math.ceil(settled.length / 3);
-  const median = (values) => values.toSorted((one, other) => one - other)[values.length >> 1];
   const inMiB = (name) => memory.map((sample) => (sample[name] / 2 ** 20).toFixed(1)).join(' ');
   for (const [name, label] of Object.entries({ rss: 'RSS', heap: 'heap' })) {
     const values = settled.map((sample) => sample[name]);
-    const growth = median(values.slice(-third)) / median(values.slice(0, third));
+    const growth = spread(values.slice(-third)).median / spread(values.slice(0, third)).median;
     console.log(`${label} in MiB after each stretch: ${inMiB(name)}`);
     check(`${label} does not grow: last third ≤ 1.05 × first`, growth.toFixed(3), growth <= 1.05);
   }

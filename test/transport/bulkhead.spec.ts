@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Bulkhead } from '../../lib/transport/bulkhead.js';
 import { Clock } from '../../lib/transport/clock.js';
 import { Deadline } from '../../lib/transport/deadline.js';
 
 const clock = new Clock();
-const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 /** Lets a number of callers in, those who wait included; answers the numbers of those who are in, in order. */
 function crowd(

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import { Exchange } from '../../lib/transport/exchange.js';
 
 const CHUNK = 32 * 1024;
-const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 /** A connection that hands over chunks until it is paused, as undici does; answers how many it could in each turn. */
 async function handOver(body: Buffer, exchange: Exchange): Promise<number[]> {
