@@ -9,29 +9,29 @@ import {
 import { ModulesContainer } from '@nestjs/core';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
-import { EXHIBITOR_ROOM } from './exhibitors/exhibitors.providers.js';
+import { EXHIBITORS_PROVIDERS } from './exhibitors/exhibitors.providers.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
 import { RequestResolver } from './guards/request-resolver.service.js';
-import { BearerIdentities } from './login/bearer-identities.service.js';
+import { BearerIdentities } from './session/bearer-identities.service.js';
 import { CallbackService } from './login/callback.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
 import { HybridAdvice } from './login/hybrid-advice.service.js';
-import { IdentityCookie } from './login/identity-cookie.service.js';
-import { IdentitySession } from './login/identity-session.service.js';
+import { IdentityCookie } from './session/identity-cookie.service.js';
+import { IdentitySession } from './session/identity-session.service.js';
 import { LoginCookies } from './login/login-cookies.service.js';
-import { ProviderKeys } from './login/provider-keys.service.js';
-import { TokenValidator } from './login/token-validator.service.js';
-import { UserInfo } from './login/user-info.service.js';
+import { VerificationKeys } from './oidc/verification-keys.service.js';
+import { TokenValidator } from './oidc/token-validator.service.js';
+import { UserInfo } from './oidc/user-info.service.js';
 import { CHECKED_OPTIONS, checkOptions } from './options/check-options.js';
 import type { ExhibitorModuleOptions } from './options/exhibitor-options.interface.js';
-import { Marks } from './store/marks.service.js';
+import { ReplayCache } from './store/replay-cache.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
 import { SharedTokens } from './tokens/shared-tokens.service.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
-import { Clock } from './transport/clock.js';
+import { Clock } from './time/clock.js';
 import { Transport } from './transport/transport.service.js';
 
 // Always transient: two registrations would be merged under `moduleIdGeneratorAlgorithm: 'deep-hash'`.
@@ -56,7 +56,7 @@ const EXPORTED: Provider[] = [
   IdentitySession,
   LoginCookies,
   CallbackService,
-  Marks,
+  ReplayCache,
 ];
 
 /**
@@ -84,8 +84,8 @@ const EXPORTED: Provider[] = [
     SharedValues,
     SharedTokens,
     TokenEndpoint,
-    ...EXHIBITOR_ROOM,
-    ProviderKeys,
+    ...EXHIBITORS_PROVIDERS,
+    VerificationKeys,
     CodeExchange,
     UserInfo,
     BearerIdentities,
@@ -113,7 +113,9 @@ export class ExhibitorModule extends ConfigurableModuleClass implements OnApplic
     const global = [...this.modules.values()].filter(
       (module) => module.metatype === ExhibitorModule && module.isGlobal,
     );
-    if (global.length < 2) return;
+    if (global.length < 2) {
+      return;
+    }
     throw new ConfigurationError([{ path: 'isGlobal', expected: 'only one ExhibitorModule may be global' }]);
   }
 }

@@ -12,9 +12,9 @@ export type {
 } from './options/tenant-options.interface.js';
 export type { TenantSource } from './options/tenant-source.interface.js';
 export type { HttpOptions } from './options/http-options.interface.js';
-export type { SharedStore } from './options/shared-store.interface.js';
-export type { ExhibitorIdentity } from './options/exhibitor-identity.interface.js';
-export type { Exhibitor, ExhibitorContext, ExhibitorRequest } from './options/exhibitor-request.interface.js';
+export type { SharedStore } from './model/shared-store.interface.js';
+export type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
+export type { Exhibitor, ExhibitorContext, ExhibitorRequest } from './model/exhibitor-request.interface.js';
 
 export { ExhibitorError, isExhibitorError, type ExhibitorErrorDetails } from './errors/exhibitor.error.js';
 export { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from './errors/error-codes.js';
@@ -49,10 +49,10 @@ export type {
   ExhibitorPage,
   ExhibitorSnapshot,
   PaginationMetadata,
-} from './exhibitors/exhibitor-page.interface.js';
-export { TokenValidator, type ValidateOptions } from './login/token-validator.service.js';
-export type { HttpExchange } from './login/http-exchange.js';
-export type { SessionState } from './login/identity-session.service.js';
+} from './exhibitors/pages/exhibitor-page.interface.js';
+export { TokenValidator, type ValidateOptions } from './oidc/token-validator.service.js';
+export type { HttpContext } from './http/http-context.js';
+export type { SessionState } from './session/identity-session.service.js';
 
 export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';
 export { ExhibitorGuard } from './guards/exhibitor.guard.js';

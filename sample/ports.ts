@@ -5,9 +5,13 @@ export class StartError extends Error {}
 
 /** Reads a port from the environment. */
 export function portOf(name: string, value: string | undefined, fallback: number): number {
-  if (value === undefined || value.trim() === '') return fallback;
+  if (value === undefined || value.trim() === '') {
+    return fallback;
+  }
   const port = /^\d{1,5}$/.test(value.trim()) ? Number(value) : 0;
-  if (port >= 1 && port <= 65_535) return port;
+  if (port >= 1 && port <= 65_535) {
+    return port;
+  }
   throw new StartError(`${name} must be a port from 1 to 65535, not ${JSON.stringify(value)}.`);
 }
 

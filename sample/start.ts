@@ -12,7 +12,9 @@ const running: (() => Promise<unknown>)[] = [];
 async function start(): Promise<void> {
   const port = portOf('PORT', process.env['PORT'], 3000);
   const sandboxPort = portOf('SANDBOX_PORT', process.env['SANDBOX_PORT'], 4010);
-  if (port === sandboxPort) throw new StartError('PORT and SANDBOX_PORT must differ.');
+  if (port === sandboxPort) {
+    throw new StartError('PORT and SANDBOX_PORT must differ.');
+  }
   await requireFree('PORT', port);
   await requireFree('SANDBOX_PORT', sandboxPort);
   const address = `http://127.0.0.1:${port}`;
@@ -43,7 +45,9 @@ async function start(): Promise<void> {
 
 /** A signal may come twice: npm passes on a Ctrl-C that the terminal has sent already. */
 const signalled = new Promise<void>((resolve) => {
-  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => resolve());
+  for (const signal of ['SIGINT', 'SIGTERM']) {
+    process.on(signal, () => resolve());
+  }
 });
 
 try {
@@ -53,5 +57,7 @@ try {
   console.error(error instanceof StartError ? error.message : error);
   process.exitCode = 1;
 } finally {
-  for (const end of running.toReversed()) await end();
+  for (const end of running.toReversed()) {
+    await end();
+  }
 }

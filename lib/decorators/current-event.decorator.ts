@@ -12,7 +12,9 @@ export const CurrentEvent = createParamDecorator(
   (_: unknown, context: ExecutionContext): string | undefined => {
     const state = requiredState(context, 'CurrentEvent', 'ExhibitorGuard');
     // A login without an event has none at the callback; ExhibitorIdentityGuard looks for none.
-    if ('eventId' in state) return state.eventId;
+    if ('eventId' in state) {
+      return state.eventId;
+    }
     throw new Error('@CurrentEvent() needs ExhibitorGuard on the route');
   },
 );

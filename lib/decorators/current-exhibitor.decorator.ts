@@ -12,8 +12,12 @@ import { requiredState } from './required-state.js';
  */
 export const CurrentExhibitor = createParamDecorator((_: unknown, context: ExecutionContext) => {
   const { exhibitors, exhibitor, session } = requiredState(context, 'CurrentExhibitor', 'ExhibitorGuard');
-  if (exhibitors === undefined) throw new Error('@CurrentExhibitor() needs ExhibitorGuard on the route');
-  if (exhibitor !== undefined) return exhibitor;
+  if (exhibitors === undefined) {
+    throw new Error('@CurrentExhibitor() needs ExhibitorGuard on the route');
+  }
+  if (exhibitor !== undefined) {
+    return exhibitor;
+  }
   throw toHttpException(
     new ExhibitorError('exhibitor_not_selected', 'choose one of your exhibitors first', {
       tenant: session.tenant.key,

@@ -9,6 +9,8 @@ import { requiredState } from './required-state.js';
  */
 export const CurrentExhibitors = createParamDecorator((_: unknown, context: ExecutionContext) => {
   const { exhibitors } = requiredState(context, 'CurrentExhibitors', 'ExhibitorGuard');
-  if (exhibitors !== undefined) return exhibitors;
+  if (exhibitors !== undefined) {
+    return exhibitors;
+  }
   throw new Error('@CurrentExhibitors() needs ExhibitorGuard on the route');
 });

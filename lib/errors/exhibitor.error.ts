@@ -44,10 +44,14 @@ export class ExhibitorError extends Error {
     this.name = new.target.name;
     this.code = code;
     for (const [field, value] of Object.entries(known)) {
-      if (value !== undefined) Object.defineProperty(this, field, { value, enumerable: true });
+      if (value !== undefined) {
+        Object.defineProperty(this, field, { value, enumerable: true });
+      }
     }
     Object.defineProperty(this, BRAND, { value: true });
-    if (created.hasSubscribers) created.publish(this);
+    if (created.hasSubscribers) {
+      created.publish(this);
+    }
   }
 
   /** The fields a log or a reply may show. */

@@ -1,6 +1,6 @@
 import { Observable } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { onAbort } from '../transport/on-abort.js';
+import { onAbort } from '../time/on-abort.js';
 import type { CallOptions } from './call-options.interface.js';
 
 /** A call that ends when its caller's signal aborts or its consumer leaves, whichever is first. */
@@ -21,7 +21,9 @@ export function openScope(callerSignal: AbortSignal | undefined): CallScope {
     forget();
   };
   const close = (): void => {
-    if (isDone) return;
+    if (isDone) {
+      return;
+    }
     end();
     controller.abort();
   };

@@ -1,6 +1,6 @@
 /** Checks of what a host passes to a call, before anything is sent. No value is ever shown: it may be an e-mail address. */
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { LONGEST_TIMER } from '../options/option-pieces.js';
+import { LONGEST_TIMER } from '../options/option-schemas.js';
 import type {
   CallOptions,
   ListOptions,
@@ -24,10 +24,16 @@ export type LookupCall = Checked<LookupOptions, 'fresh'>;
 
 /** @throws {ExhibitorError} `invalid_argument` */
 export function checkEventId(eventId: unknown): string {
-  if (typeof eventId !== 'string' || eventId === '') throw invalid('eventId', 'a non-empty string');
+  if (typeof eventId !== 'string' || eventId === '') {
+    throw invalid('eventId', 'a non-empty string');
+  }
   // These two survive encodeURIComponent and would climb out of the path.
-  if (eventId === '.' || eventId === '..') throw invalid('eventId', "other than '.' and '..'");
-  if (hasLoneSurrogate(eventId)) throw invalid('eventId', 'well-formed Unicode');
+  if (eventId === '.' || eventId === '..') {
+    throw invalid('eventId', "other than '.' and '..'");
+  }
+  if (hasLoneSurrogate(eventId)) {
+    throw invalid('eventId', 'well-formed Unicode');
+  }
   return eventId;
 }
 
@@ -47,8 +53,12 @@ export function checkContactEmail(contactEmail: unknown): string {
 function isEmailAddress(value: string): boolean {
   const at = value.lastIndexOf('@');
   const local = value.slice(0, at);
-  if (at < 1 || at === value.length - 1) return false;
-  if (/[\s\p{Cc}]/u.test(value) || hasLoneSurrogate(value)) return false;
+  if (at < 1 || at === value.length - 1) {
+    return false;
+  }
+  if (/[\s\p{Cc}]/u.test(value) || hasLoneSurrogate(value)) {
+    return false;
+  }
   return !local.includes('@') || /^".+"$/.test(local);
 }
 
@@ -66,7 +76,9 @@ export function checkListOptions(options: ListOptions | undefined): ListCall {
 export function checkStreamOptions(options: StreamOptions | undefined): StreamCall {
   const given = checkCall(options);
   const onDrift = given.onDrift ?? 'error';
-  if (onDrift !== 'error' && onDrift !== 'ignore') throw invalid('onDrift', "'error' or 'ignore'");
+  if (onDrift !== 'error' && onDrift !== 'ignore') {
+    throw invalid('onDrift', "'error' or 'ignore'");
+  }
   return {
     ...given,
     itemsPerPage: whole(given.itemsPerPage, 'itemsPerPage', MOST_ITEMS_PER_PAGE, MOST_ITEMS_PER_PAGE),
@@ -92,7 +104,9 @@ export function checkSnapshotOptions(options: SnapshotOptions | undefined): Snap
 export function checkLookupOptions(options: LookupOptions | undefined): LookupCall {
   const given = checkCall(options);
   const fresh = given.fresh ?? false;
-  if (typeof fresh !== 'boolean') throw invalid('fresh', 'true or false');
+  if (typeof fresh !== 'boolean') {
+    throw invalid('fresh', 'true or false');
+  }
   return { ...given, fresh };
 }
 
@@ -109,8 +123,12 @@ export function checkLookupFilter(filter: LookupFilter | undefined): LookupFilte
 function checkCall<Options extends CallOptions>(options: Options | undefined): Options {
   const given = checkObject(options, 'options');
   checkTenantKey(given.tenant);
-  if (given.deadline !== undefined) whole(given.deadline, 'deadline', 1, LONGEST_TIMER);
-  if (given.signal !== undefined && !isAbortSignal(given.signal)) throw invalid('signal', 'an AbortSignal');
+  if (given.deadline !== undefined) {
+    whole(given.deadline, 'deadline', 1, LONGEST_TIMER);
+  }
+  if (given.signal !== undefined && !isAbortSignal(given.signal)) {
+    throw invalid('signal', 'an AbortSignal');
+  }
   return given;
 }
 
@@ -119,20 +137,28 @@ function checkObject<Options extends object>(
   name: string,
 ): Partial<Options> & Options {
   const given: unknown = options ?? {};
-  if (typeof given !== 'object' || given === null) throw invalid(name, 'an object');
+  if (typeof given !== 'object' || given === null) {
+    throw invalid(name, 'an object');
+  }
   return given as Partial<Options> & Options;
 }
 
 function checkTenantKey(tenant: unknown): string | undefined {
-  if (tenant === undefined) return undefined;
-  if (typeof tenant !== 'string' || tenant === '') throw invalid('tenant', 'the key of a tenant');
+  if (tenant === undefined) {
+    return undefined;
+  }
+  if (typeof tenant !== 'string' || tenant === '') {
+    throw invalid('tenant', 'the key of a tenant');
+  }
   return tenant;
 }
 
 // The default is also what keeps `undefined` apart from a wrong value; every range begins at 1.
 function whole(value: unknown, name: string, fallback: number, most = Number.MAX_SAFE_INTEGER): number {
   const given = value === undefined ? fallback : value;
-  if (typeof given === 'number' && Number.isSafeInteger(given) && given >= 1 && given <= most) return given;
+  if (typeof given === 'number' && Number.isSafeInteger(given) && given >= 1 && given <= most) {
+    return given;
+  }
   const range = most === Number.MAX_SAFE_INTEGER ? 'of 1 or more' : `from 1 to ${most}`;
   throw invalid(name, `a whole number ${range}`);
 }

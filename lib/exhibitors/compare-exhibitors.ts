@@ -35,9 +35,13 @@ export function compareExhibitors<T>(
   const changes: ExhibitorChanges<T> = { added: [], removed: [], changed: [], unchanged: [] };
   for (const exhibitor of after) {
     const earlier = left.get(idOf(exhibitor, id))?.shift();
-    if (earlier === undefined) changes.added.push(exhibitor);
-    else if (isDeepStrictEqual(earlier, exhibitor)) changes.unchanged.push(exhibitor);
-    else changes.changed.push({ before: earlier, after: exhibitor });
+    if (earlier === undefined) {
+      changes.added.push(exhibitor);
+    } else if (isDeepStrictEqual(earlier, exhibitor)) {
+      changes.unchanged.push(exhibitor);
+    } else {
+      changes.changed.push({ before: earlier, after: exhibitor });
+    }
   }
   changes.removed = [...left.values()].flat();
   return changes;
@@ -48,14 +52,19 @@ function groupById<T>(exhibitors: readonly T[], id: (exhibitor: T) => string | u
   for (const exhibitor of exhibitors) {
     const key = idOf(exhibitor, id);
     const group = groups.get(key);
-    if (group === undefined) groups.set(key, [exhibitor]);
-    else group.push(exhibitor);
+    if (group === undefined) {
+      groups.set(key, [exhibitor]);
+    } else {
+      group.push(exhibitor);
+    }
   }
   return groups;
 }
 
 function idOf<T>(exhibitor: T, id: (exhibitor: T) => string | undefined): string {
   const found = id(exhibitor);
-  if (found !== undefined) return found;
+  if (found !== undefined) {
+    return found;
+  }
   throw new ExhibitorError('invalid_argument', 'an exhibitor has no id: pass the function that tells it');
 }

@@ -6,15 +6,23 @@ export function deepFreeze<T>(value: T): T {
   const left: unknown[] = [value];
   while (left.length > 0) {
     const next = left.pop();
-    if (!isPlain(next) || Object.isFrozen(next)) continue;
-    for (const inner of Object.values(Object.freeze(next))) left.push(inner);
+    if (!isPlain(next) || Object.isFrozen(next)) {
+      continue;
+    }
+    for (const inner of Object.values(Object.freeze(next))) {
+      left.push(inner);
+    }
   }
   return value;
 }
 
 function isPlain(value: unknown): value is object {
-  if (typeof value !== 'object' || value === null) return false;
-  if (Array.isArray(value)) return true;
+  if (typeof value !== 'object' || value === null) {
+    return false;
+  }
+  if (Array.isArray(value)) {
+    return true;
+  }
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

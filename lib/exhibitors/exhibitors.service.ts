@@ -1,9 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import type { Exhibitor } from '../options/exhibitor-request.interface.js';
+import type { Exhibitor } from '../model/exhibitor-request.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../transport/clock.js';
+import { Clock } from '../time/clock.js';
 import type {
   ListOptions,
   LookupFilter,
@@ -22,13 +22,13 @@ import {
   checkStreamOptions,
   type StreamCall,
 } from './check-arguments.js';
-import type { ExhibitorPage, ExhibitorSnapshot } from './exhibitor-page.interface.js';
-import { ExhibitorLookups } from './exhibitor-lookups.service.js';
-import { ExhibitorPages } from './exhibitor-pages.service.js';
+import type { ExhibitorPage, ExhibitorSnapshot } from './pages/exhibitor-page.interface.js';
+import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
+import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
 import { parsedRecords } from './parse-records.js';
-import { fromWalk, iterateWalk, type OpenWalk } from './read-walk.js';
-import { ServiceCalls } from './service-calls.service.js';
-import { takeSnapshot } from './take-snapshot.js';
+import { fromPages, iteratePages, type OpenReader } from './pages/read-pages.js';
+import { CallRunner } from './call-runner.service.js';
+import { takeSnapshot } from './pages/take-snapshot.js';
 
 /**
  * The exhibitors of events: one page, whole events, and those of a contact. Every Observable is cold; unsubscribing, or
@@ -49,7 +49,7 @@ export class ExhibitorsService<T = Exhibitor> {
   constructor(
     @Inject(ExhibitorPages) private readonly reader: ExhibitorPages,
     @Inject(ExhibitorLookups) private readonly lookups: ExhibitorLookups,
-    @Inject(ServiceCalls) private readonly calls: ServiceCalls,
+    @Inject(CallRunner) private readonly calls: CallRunner,
     @Inject(Clock) private readonly clock: Clock,
   ) {}
 
@@ -89,7 +89,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * return this.exhibitors.pages(eventId).pipe(map(({ paginationMetadata }) => ({ data: paginationMetadata })));
    */
   pages(eventId: string, options?: StreamOptions): Observable<ExhibitorPage<T>> {
-    return fromWalk(...this.#walk(eventId, options), (page, subscriber) => subscriber.next(page));
+    return fromPages(...this.#walk(eventId, options), (page, subscriber) => subscriber.next(page));
   }
 
   /**
@@ -102,9 +102,11 @@ export class ExhibitorsService<T = Exhibitor> {
    * exhibitors.stream('world-2026').pipe(filter(isNew), take(10), toArray());
    */
   stream(eventId: string, options?: StreamOptions): Observable<T> {
-    return fromWalk(...this.#walk(eventId, options), ({ data }, subscriber) => {
+    return fromPages(...this.#walk(eventId, options), ({ data }, subscriber) => {
       for (const exhibitor of data) {
-        if (subscriber.closed) return;
+        if (subscriber.closed) {
+          return;
+        }
         subscriber.next(exhibitor);
       }
     });
@@ -118,7 +120,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * for await (const exhibitor of exhibitors.iterate('world-2026', { prefetch: 2 })) await store(exhibitor);
    */
   iterate(eventId: string, options?: StreamOptions): AsyncIterableIterator<T> {
-    return iterateWalk(...this.#walk(eventId, options));
+    return iteratePages(...this.#walk(eventId, options));
   }
 
   /**
@@ -131,7 +133,7 @@ export class ExhibitorsService<T = Exhibitor> {
       (call, signal) => {
         const walk = { ...call, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
         const open = () => this.reader.walk<T>(call.eventId, walk, signal);
-        return takeSnapshot({ open, wall: () => this.clock.wall() }, call.attempts, signal);
+        return takeSnapshot({ open, epochMs: () => this.clock.epochMs() }, call.attempts, signal);
       },
     );
   }
@@ -188,7 +190,7 @@ export class ExhibitorsService<T = Exhibitor> {
   #walk(
     eventId: string,
     options: StreamOptions | undefined,
-  ): [check: () => StreamCall & { eventId: string }, open: OpenWalk<StreamCall & { eventId: string }, T>] {
+  ): [check: () => StreamCall & { eventId: string }, open: OpenReader<StreamCall & { eventId: string }, T>] {
     return [
       () => ({ ...checkStreamOptions(this.#bound(options)), eventId: checkEventId(eventId) }),
       (call, signal) => this.reader.walk<T>(call.eventId, call, signal),
@@ -200,9 +202,13 @@ export class ExhibitorsService<T = Exhibitor> {
     options: Options | undefined,
   ): Options | { tenant: string } | undefined {
     const tenant = this.#tenant;
-    if (tenant === undefined) return options;
+    if (tenant === undefined) {
+      return options;
+    }
     const named = options?.tenant ?? tenant;
-    if (named === tenant) return { ...options, tenant };
+    if (named === tenant) {
+      return { ...options, tenant };
+    }
     throw new ExhibitorError('invalid_argument', 'tenant must not be another than that of forTenant');
   }
 }

@@ -8,22 +8,36 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
  * @throws {ExhibitorError} `malformed_response` for anything else
  */
 export function parseLookup(body: unknown, tenant: string): readonly unknown[] {
-  if (body === undefined || body === null) return [];
-  if (Array.isArray(body)) return body;
-  if (typeof body !== 'object') throw malformed('the reply is neither an object nor an array', tenant);
-  if (Object.keys(body).length === 0) return [];
+  if (body === undefined || body === null) {
+    return [];
+  }
+  if (Array.isArray(body)) {
+    return body;
+  }
+  if (typeof body !== 'object') {
+    throw malformed('the reply is neither an object nor an array', tenant);
+  }
+  if (Object.keys(body).length === 0) {
+    return [];
+  }
   return isWrapper(body) ? wrapped(body, tenant) : [body];
 }
 
 // An exhibitor may have a member `data` of its own: only the paging information, or nothing else beside it, makes a wrapper.
 function isWrapper(body: object): body is { data?: unknown } {
-  if ('paginationMetadata' in body) return true;
+  if ('paginationMetadata' in body) {
+    return true;
+  }
   return 'data' in body && Array.isArray(body.data) && Object.keys(body).length === 1;
 }
 
 function wrapped(body: { data?: unknown }, tenant: string): readonly unknown[] {
-  if (body.data === null) return [];
-  if (Array.isArray(body.data)) return body.data;
+  if (body.data === null) {
+    return [];
+  }
+  if (Array.isArray(body.data)) {
+    return body.data;
+  }
   throw malformed('data is not an array', tenant);
 }
 

@@ -20,7 +20,9 @@ export function parseRecords<T>(
   schema: StandardSchemaV1 | undefined,
   origin: RecordsOrigin,
 ): T[] | Promise<T[]> {
-  if (schema === undefined) return plainRecords(rows, origin) as T[];
+  if (schema === undefined) {
+    return plainRecords(rows, origin) as T[];
+  }
   const results = rows.map((row, index) => validate(schema, row, index, origin));
   return results.some(isPromise) ? (Promise.all(results) as Promise<T[]>) : (results as T[]);
 }
@@ -32,13 +34,17 @@ export function parsedRecords<T>(records: readonly unknown[]): readonly T[] {
 
 function plainRecords(rows: readonly unknown[], origin: RecordsOrigin): readonly unknown[] {
   const odd = rows.findIndex((row) => typeof row !== 'object' || row === null || Array.isArray(row));
-  if (odd === -1) return rows;
+  if (odd === -1) {
+    return rows;
+  }
   throw refusal('is not an object', [odd], origin);
 }
 
 function validate(schema: StandardSchemaV1, row: unknown, index: number, origin: RecordsOrigin): unknown {
   const accept = (result: StandardSchemaV1.Result<unknown>): unknown => {
-    if (!result.issues) return result.value;
+    if (!result.issues) {
+      return result.value;
+    }
     const path = (result.issues[0]?.path ?? []).map((part) => (typeof part === 'object' ? part.key : part));
     throw refusal('does not fit exhibitorSchema', [index, ...path], origin);
   };
@@ -46,7 +52,9 @@ function validate(schema: StandardSchemaV1, row: unknown, index: number, origin:
     throw refusal('made exhibitorSchema throw', [index], origin, cause);
   };
   const result = attempt(() => schema['~standard'].validate(row), fail);
-  if (!isPromise(result)) return accept(result);
+  if (!isPromise(result)) {
+    return accept(result);
+  }
   const checked = result.catch(fail).then(accept);
   // Another row may fail first, and then nobody looks at this one.
   checked.catch(() => {});

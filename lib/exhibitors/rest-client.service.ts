@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { TokenService } from '../tokens/token.service.js';
-import type { Deadline } from '../transport/deadline.js';
+import type { Deadline } from '../time/deadline.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 
@@ -31,10 +31,14 @@ export class RestClient {
    */
   async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
     const first = await this.#send(tenant, request, deadline);
-    if (first.reply.status !== 401) return accept(first.reply, tenant, first.reply.attempts);
+    if (first.reply.status !== 401) {
+      return accept(first.reply, tenant, first.reply.attempts);
+    }
     this.tokens.refused(tenant, first.accessToken);
     const second = await this.#send(tenant, request, deadline);
-    if (second.reply.status === 401) this.tokens.refused(tenant, second.accessToken);
+    if (second.reply.status === 401) {
+      this.tokens.refused(tenant, second.accessToken);
+    }
     return accept(second.reply, tenant, first.reply.attempts + second.reply.attempts);
   }
 
@@ -61,9 +65,13 @@ export class RestClient {
 
 function accept(reply: TransportReply, tenant: Tenant, attempts: number): TransportReply {
   const { status } = reply;
-  if (status < 300) return reply;
+  if (status < 300) {
+    return reply;
+  }
   const details: ExhibitorErrorDetails = { tenant: tenant.key, status, attempts };
-  if (status === 404) throw new ExhibitorError('not_found', 'the service knows no such resource', details);
+  if (status === 404) {
+    throw new ExhibitorError('not_found', 'the service knows no such resource', details);
+  }
   if (status === 401 || status === 403) {
     throw new ExhibitorError('access_denied', `the service denied access with status ${status}`, details);
   }

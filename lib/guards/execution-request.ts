@@ -1,5 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { ExhibitorRequest } from '../options/exhibitor-request.interface.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 
 /** Request and response of a context: HTTP, or GraphQL, whose context holds them as Apollo or Mercurius name them. */
 export interface RequestPair {

@@ -4,12 +4,12 @@ import { isExhibitorError } from '../errors/exhibitor.error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { fitsLogin, readCallback, type CallbackParameters } from '../login/callback-parameters.js';
 import { CallbackService } from '../login/callback.service.js';
-import type { HttpExchange } from '../login/http-exchange.js';
-import { IdentitySession } from '../login/identity-session.service.js';
+import type { HttpContext } from '../http/http-context.js';
+import { IdentitySession } from '../session/identity-session.service.js';
 import { LoginCookies } from '../login/login-cookies.service.js';
 import type { PendingLogin } from '../login/pending-login.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { Marks } from '../store/marks.service.js';
+import { ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { LoginRoute } from './login-route.js';
 import { rememberState } from './request-state.js';
@@ -32,7 +32,7 @@ export class ExhibitorCallbackGuard extends LoginRoute implements CanActivate {
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(LoginCookies) private readonly cookies: LoginCookies,
-    @Inject(Marks) private readonly marks: Marks,
+    @Inject(ReplayCache) private readonly marks: ReplayCache,
     @Inject(CallbackService) private readonly callback: CallbackService,
     @Inject(IdentitySession) private readonly session: IdentitySession,
   ) {
@@ -40,41 +40,46 @@ export class ExhibitorCallbackGuard extends LoginRoute implements CanActivate {
     this.#loginTtl = settings.cookies.loginTtl;
   }
 
-  protected override async handle(exchange: HttpExchange): Promise<boolean> {
+  protected override async handle(http: HttpContext): Promise<boolean> {
     try {
-      await this.finish(exchange);
+      await this.finish(http);
       return true;
     } catch (error) {
-      if (channels.login.hasSubscribers) channels.login.publish(failureOf(error));
+      if (channels.login.hasSubscribers) {
+        channels.login.publish(failureOf(error));
+      }
       throw error;
     }
   }
 
   /** Path the provider called. Override it behind a proxy that strips a prefix of the path. */
-  protected getCallbackPath(exchange: HttpExchange): string {
-    return exchange.target.pathname;
+  protected getCallbackPath(http: HttpContext): string {
+    return http.target.pathname;
   }
 
-  private async finish(exchange: HttpExchange): Promise<void> {
-    const { pending, parameters } = await this.match(exchange);
+  private async finish(http: HttpContext): Promise<void> {
+    const { pending, parameters } = await this.match(http);
     const tenant = await this.tenants.get(pending.tenant);
     const identity = await this.callback.finish(tenant, pending, parameters);
-    const session = await this.session.establish(exchange, tenant, identity);
-    rememberState(exchange.request, { session, eventId: identity.eventId });
-    if (channels.login.hasSubscribers) channels.login.publish({ tenant: tenant.key, outcome: 'succeeded' });
+    const session = await this.session.establish(http, tenant, identity);
+    rememberState(http.request, { session, eventId: identity.eventId });
+    if (channels.login.hasSubscribers) {
+      channels.login.publish({ tenant: tenant.key, outcome: 'succeeded' });
+    }
   }
 
   /** The pending login this response belongs to, spent by now. What belongs to none burns none. */
-  private async match(
-    exchange: HttpExchange,
-  ): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
-    const parameters = readCallback(exchange);
-    const pending = parameters && (await this.cookies.find(exchange, parameters.state));
-    const fits =
-      pending && fitsLogin(parameters, pending, exchange.request.method, this.getCallbackPath(exchange));
-    if (!fits) throw new LoginFailedError('state', 'this response belongs to no pending login');
-    this.cookies.spend(exchange, pending);
-    if (await this.marks.claim('spent-state', pending.state, this.#loginTtl)) return { pending, parameters };
+  private async match(http: HttpContext): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
+    const parameters = readCallback(http);
+    const pending = parameters && (await this.cookies.find(http, parameters.state));
+    const fits = pending && fitsLogin(parameters, pending, http.request.method, this.getCallbackPath(http));
+    if (!fits) {
+      throw new LoginFailedError('state', 'this response belongs to no pending login');
+    }
+    this.cookies.spend(http, pending);
+    if (await this.marks.claim('spent-state', pending.state, this.#loginTtl)) {
+      return { pending, parameters };
+    }
     throw new LoginFailedError('state', 'this login was finished before', { tenant: pending.tenant });
   }
 }

@@ -15,7 +15,9 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
   override catch(error: ExhibitorError, host: ArgumentsHost): unknown {
     const exception = toHttpException(error);
     // A resolver's error goes back into the GraphQL result, not to a response.
-    if (host.getType() !== 'http') return exception;
+    if (host.getType() !== 'http') {
+      return exception;
+    }
     const adapter = this.applicationRef ?? this.httpAdapterHost?.httpAdapter;
     const response: unknown = host.switchToHttp().getResponse();
     const retryAfter = retryAfterOf(error);

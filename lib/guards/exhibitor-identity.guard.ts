@@ -1,8 +1,8 @@
 import { Inject, Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
-import type { HttpExchange } from '../login/http-exchange.js';
-import { IdentitySession, type SessionState } from '../login/identity-session.service.js';
-import type { ExhibitorRequest } from '../options/exhibitor-request.interface.js';
+import type { HttpContext } from '../http/http-context.js';
+import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { requestPairOf } from './execution-request.js';
 import { rememberState } from './request-state.js';
 import { RequestResolver } from './request-resolver.service.js';
@@ -24,32 +24,32 @@ export class ExhibitorIdentityGuard implements CanActivate {
   ) {}
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const exchange = this.getExchange(context);
+    const http = this.getHttp(context);
     // What depends on the person must not come out of a cache for another; a handler's own header wins later.
-    exchange.setHeader('Cache-Control', 'private, no-store');
+    http.setHeader('Cache-Control', 'private, no-store');
     try {
-      await this.check(exchange, context);
+      await this.check(http, context);
       return true;
     } catch (error) {
-      return this.onFailure(error, exchange);
+      return this.onFailure(error, http);
     }
   }
 
   /** The steps of this guard. */
-  protected async check(exchange: HttpExchange, context: ExecutionContext): Promise<void> {
-    const state = await this.requireIdentity(exchange, context);
-    rememberState(exchange.request, { session: state }, context);
+  protected async check(http: HttpContext, context: ExecutionContext): Promise<void> {
+    const state = await this.requireIdentity(http, context);
+    rememberState(http.request, { session: state }, context);
   }
 
-  protected async requireIdentity(exchange: HttpExchange, context: ExecutionContext): Promise<SessionState> {
-    const tenantKey = await this.getTenant(exchange, context);
-    const state = (await this.getIdentity(exchange, tenantKey)) ?? (await this.onNoIdentity(exchange));
-    exchange.request.user = state.identity;
+  protected async requireIdentity(http: HttpContext, context: ExecutionContext): Promise<SessionState> {
+    const tenantKey = await this.getTenant(http, context);
+    const state = (await this.getIdentity(http, tenantKey)) ?? (await this.onNoIdentity(http));
+    http.request.user = state.identity;
     return state;
   }
 
-  protected getExchange(context: ExecutionContext): HttpExchange {
-    return this.resolver.exchange({ request: this.getRequest(context), response: this.getResponse(context) });
+  protected getHttp(context: ExecutionContext): HttpContext {
+    return this.resolver.httpOf({ request: this.getRequest(context), response: this.getResponse(context) });
   }
 
   protected getRequest(context: ExecutionContext): ExhibitorRequest {
@@ -60,15 +60,12 @@ export class ExhibitorIdentityGuard implements CanActivate {
     return requestPairOf(context).response;
   }
 
-  protected getTenant(exchange: HttpExchange, context: ExecutionContext): Promise<string | undefined> {
-    return this.resolver.tenantKey(exchange, context);
+  protected getTenant(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
+    return this.resolver.tenantKey(http, context);
   }
 
-  protected getIdentity(
-    exchange: HttpExchange,
-    tenantKey: string | undefined,
-  ): Promise<SessionState | undefined> {
-    return this.resolver.identity(exchange, tenantKey);
+  protected getIdentity(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
+    return this.resolver.identity(http, tenantKey);
   }
 
   /**
@@ -76,24 +73,30 @@ export class ExhibitorIdentityGuard implements CanActivate {
    * that never settles, since the request is answered.
    *
    * @example
-   * protected override onNoIdentity(exchange: HttpExchange): Promise<never> {
-   *   exchange.redirect('/auth/login');
+   * protected override onNoIdentity(http: HttpContext): Promise<never> {
+   *   http.redirect('/auth/login');
    *   return new Promise(() => undefined);
    * }
    */
-  protected onNoIdentity(exchange: HttpExchange): SessionState | Promise<SessionState> {
-    if (this.session.acceptsBearer) exchange.setHeader('WWW-Authenticate', 'Bearer');
+  protected onNoIdentity(http: HttpContext): SessionState | Promise<SessionState> {
+    if (this.session.acceptsBearer) {
+      http.setHeader('WWW-Authenticate', 'Bearer');
+    }
     throw new ExhibitorError('unauthenticated', 'nobody is logged in');
   }
 
   /** Turns an {@link ExhibitorError} into the reply of its code; other errors are the host's and pass as they are. */
-  protected onFailure(error: unknown, exchange: HttpExchange): never {
-    if (!isExhibitorError(error)) throw error;
+  protected onFailure(error: unknown, http: HttpContext): never {
+    if (!isExhibitorError(error)) {
+      throw error;
+    }
     if (error.code === 'login_failed' && this.session.acceptsBearer) {
-      exchange.setHeader('WWW-Authenticate', 'Bearer error="invalid_token"');
+      http.setHeader('WWW-Authenticate', 'Bearer error="invalid_token"');
     }
     const retryAfter = retryAfterOf(error);
-    if (retryAfter !== undefined) exchange.setHeader('Retry-After', retryAfter);
+    if (retryAfter !== undefined) {
+      http.setHeader('Retry-After', retryAfter);
+    }
     throw toHttpException(error);
   }
 }

@@ -3,7 +3,7 @@ import { channels } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { browserLoginOf } from '../login/browser-login.js';
 import { authorizationUrl } from '../login/exhibitor.strategy.js';
-import type { HttpExchange } from '../login/http-exchange.js';
+import type { HttpContext } from '../http/http-context.js';
 import { LoginCookies } from '../login/login-cookies.service.js';
 import { startLogin } from '../login/pending-login.js';
 import { safeReturnTo } from '../login/return-to.js';
@@ -32,41 +32,47 @@ export class ExhibitorLoginGuard extends LoginRoute implements CanActivate {
     super(resolver);
   }
 
-  protected override async handle(exchange: HttpExchange, context: ExecutionContext): Promise<boolean> {
-    requireNavigation(exchange);
-    const tenant = await this.tenants.resolve(await this.resolver.tenantKey(exchange, context));
+  protected override async handle(http: HttpContext, context: ExecutionContext): Promise<boolean> {
+    requireNavigation(http);
+    const tenant = await this.tenants.resolve(await this.resolver.tenantKey(http, context));
     const { redirectUri, responseType } = browserLoginOf(tenant);
-    const eventId = await this.getEvent(exchange, context, tenant);
-    const returnTo = this.getReturnTo(exchange);
+    const eventId = await this.getEvent(http, context, tenant);
+    const returnTo = this.getReturnTo(http);
     const pending = startLogin({ tenant: tenant.key, redirectUri, responseType, eventId, returnTo });
     const url = await authorizationUrl(tenant, pending);
-    await this.cookies.keep(exchange, pending);
-    if (channels.login.hasSubscribers) channels.login.publish({ tenant: tenant.key, outcome: 'started' });
-    exchange.redirect(url);
+    await this.cookies.keep(http, pending);
+    if (channels.login.hasSubscribers) {
+      channels.login.publish({ tenant: tenant.key, outcome: 'started' });
+    }
+    http.redirect(url);
     // `true` would run the handler on an answered request, `false` would answer 403.
     return new Promise<never>(() => undefined);
   }
 
   protected async getEvent(
-    exchange: HttpExchange,
+    http: HttpContext,
     context: ExecutionContext,
     tenant: Tenant,
   ): Promise<string | undefined> {
-    const eventId = await this.resolver.eventId(exchange, context);
-    if (eventId === undefined || Buffer.byteLength(eventId) <= MAX_EVENT_BYTES) return eventId;
+    const eventId = await this.resolver.eventId(http, context);
+    if (eventId === undefined || Buffer.byteLength(eventId) <= MAX_EVENT_BYTES) {
+      return eventId;
+    }
     throw new ExhibitorError('invalid_argument', `eventId: must have at most ${MAX_EVENT_BYTES} bytes`, {
       tenant: tenant.key,
     });
   }
 
-  protected getReturnTo(exchange: HttpExchange): string | undefined {
-    return safeReturnTo(exchange.request.query?.['returnTo']);
+  protected getReturnTo(http: HttpContext): string | undefined {
+    return safeReturnTo(http.request.query?.['returnTo']);
   }
 }
 
 /** A login started by an image or a script of another page would only disturb (Fetch Metadata). */
-function requireNavigation(exchange: HttpExchange): void {
-  const destination = exchange.header('sec-fetch-dest');
-  if (destination === undefined || destination === 'document' || destination === 'iframe') return;
+function requireNavigation(http: HttpContext): void {
+  const destination = http.header('sec-fetch-dest');
+  if (destination === undefined || destination === 'document' || destination === 'iframe') {
+    return;
+  }
   throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
 }

@@ -1,10 +1,10 @@
 import { Inject, Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import type { HttpExchange } from '../login/http-exchange.js';
-import { IdentitySession, type SessionState } from '../login/identity-session.service.js';
+import type { HttpContext } from '../http/http-context.js';
+import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
 import { LoginRoute } from './login-route.js';
 import { RequestResolver } from './request-resolver.service.js';
-import { isSameOrigin } from './same-site.js';
+import { isSameOrigin } from '../http/cross-site-request.js';
 
 /**
  * Forgets identity and selection, then runs the handler. A request of another site is refused (400
@@ -22,22 +22,23 @@ export class ExhibitorLogoutGuard extends LoginRoute implements CanActivate {
     super(resolver);
   }
 
-  protected override async handle(exchange: HttpExchange, _context: ExecutionContext): Promise<boolean> {
-    const state = await this.#currentSession(exchange);
-    if (!isSameOrigin(exchange, originOf(state))) {
+  protected override async handle(http: HttpContext, _context: ExecutionContext): Promise<boolean> {
+    const state = await this.#currentSession(http);
+    if (!isSameOrigin(http, originOf(state))) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
-    await this.session.forget(exchange, state);
+    await this.session.forget(http, state);
     return true;
   }
 
   /** A bearer token that is refused is nobody's: there is nothing to forget then. */
-  async #currentSession(exchange: HttpExchange): Promise<SessionState | undefined> {
+  async #currentSession(http: HttpContext): Promise<SessionState | undefined> {
     try {
-      return await this.session.read(exchange, undefined);
+      return await this.session.read(http, undefined);
     } catch (error) {
-      if (error instanceof ExhibitorError && ['login_failed', 'tenant_required'].includes(error.code))
+      if (error instanceof ExhibitorError && ['login_failed', 'tenant_required'].includes(error.code)) {
         return undefined;
+      }
       throw error;
     }
   }

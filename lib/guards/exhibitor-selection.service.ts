@@ -1,12 +1,12 @@
 import { Inject, Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import type { HttpExchange } from '../login/http-exchange.js';
-import { IdentitySession } from '../login/identity-session.service.js';
-import type { Exhibitor, ExhibitorRequest } from '../options/exhibitor-request.interface.js';
+import type { HttpContext } from '../http/http-context.js';
+import { IdentitySession } from '../session/identity-session.service.js';
+import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { requestPairOf, type RequestPair } from './execution-request.js';
 import { stateIn, stateOf, type RequestState } from './request-state.js';
 import { RequestResolver } from './request-resolver.service.js';
-import { isSameOrigin } from './same-site.js';
+import { isSameOrigin } from '../http/cross-site-request.js';
 
 /**
  * Keeps which of several exhibitors a person acts for at an event: per person, tenant and event, until the logout.
@@ -30,7 +30,7 @@ export class ExhibitorSelection<T = Exhibitor> {
    * @throws {ExhibitorError} `invalid_argument` for an id that is not one's own, or a request of another site
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
-    const { exchange, state, eventId } = this.#current(context);
+    const { http, state, eventId } = this.#current(context);
     const exhibitors = state.exhibitors ?? [];
     const chosen = typeof exhibitorId === 'string' ? this.resolver.find(exhibitors, exhibitorId) : undefined;
     if (!isOneOf<T>(chosen, exhibitors)) {
@@ -42,18 +42,18 @@ export class ExhibitorSelection<T = Exhibitor> {
         },
       );
     }
-    await this.session.select(exchange, state.session, eventId, exhibitorId);
+    await this.session.select(http, state.session, eventId, exhibitorId);
     return chosen;
   }
 
   /** Forgets the choice for the event of this request. */
   async clear(context: ExecutionContext | RequestPairLike): Promise<void> {
-    const { exchange, state, eventId } = this.#current(context);
-    await this.session.select(exchange, state.session, eventId, undefined);
+    const { http, state, eventId } = this.#current(context);
+    await this.session.select(http, state.session, eventId, undefined);
   }
 
   #current(context: ExecutionContext | RequestPairLike): {
-    exchange: HttpExchange;
+    http: HttpContext;
     state: RequestState;
     eventId: string;
   } {
@@ -67,12 +67,12 @@ export class ExhibitorSelection<T = Exhibitor> {
         'ExhibitorSelection needs the response: return { req, res } from the GraphQL context option',
       );
     }
-    const exchange = this.resolver.exchange(pair);
+    const http = this.resolver.httpOf(pair);
     const redirectUri = state.session.tenant.login?.redirectUri;
-    if (!isSameOrigin(exchange, redirectUri === undefined ? undefined : new URL(redirectUri).origin)) {
+    if (!isSameOrigin(http, redirectUri === undefined ? undefined : new URL(redirectUri).origin)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');
     }
-    return { exchange, state, eventId: state.eventId };
+    return { http, state, eventId: state.eventId };
   }
 }
 
@@ -87,7 +87,9 @@ function isExecutionContext(context: ExecutionContext | RequestPairLike): contex
 }
 
 function toPair({ request, response }: RequestPairLike): RequestPair {
-  if (!isRequest(request)) throw new Error('ExhibitorSelection needs the request that the guard has seen');
+  if (!isRequest(request)) {
+    throw new Error('ExhibitorSelection needs the request that the guard has seen');
+  }
   return { request, response };
 }
 

@@ -1,7 +1,7 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import type { HttpExchange } from '../login/http-exchange.js';
-import type { SessionState } from '../login/identity-session.service.js';
+import type { HttpContext } from '../http/http-context.js';
+import type { SessionState } from '../session/identity-session.service.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
 import { rememberState } from './request-state.js';
 
@@ -16,21 +16,23 @@ import { rememberState } from './request-state.js';
  */
 @Injectable()
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
-  protected override async check(exchange: HttpExchange, context: ExecutionContext): Promise<void> {
-    const state = await this.requireIdentity(exchange, context);
-    const eventId = (await this.getEvent(exchange, context, state)) ?? this.onNoEvent(state);
+  protected override async check(http: HttpContext, context: ExecutionContext): Promise<void> {
+    const state = await this.requireIdentity(http, context);
+    const eventId = (await this.getEvent(http, context, state)) ?? this.onNoEvent(state);
     const exhibitors = await this.getExhibitors(state, eventId);
-    if (exhibitors.length === 0) this.onNoExhibitor(state, eventId);
-    const exhibitorId = await this.resolver.exhibitorId(exchange, context, state, eventId, exhibitors);
-    this.attach(exchange, context, { session: state, eventId, exhibitors }, exhibitorId);
+    if (exhibitors.length === 0) {
+      this.onNoExhibitor(state, eventId);
+    }
+    const exhibitorId = await this.resolver.exhibitorId(http, context, state, eventId, exhibitors);
+    this.attach(http, context, { session: state, eventId, exhibitors }, exhibitorId);
   }
 
   protected getEvent(
-    exchange: HttpExchange,
+    http: HttpContext,
     context: ExecutionContext,
     state: SessionState,
   ): Promise<string | undefined> {
-    return this.resolver.eventId(exchange, context, state.identity.eventId);
+    return this.resolver.eventId(http, context, state.identity.eventId);
   }
 
   protected getExhibitors(state: SessionState, eventId: string): Promise<readonly unknown[]> {
@@ -50,7 +52,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
   }
 
   private attach(
-    { request }: HttpExchange,
+    { request }: HttpContext,
     context: ExecutionContext,
     found: FoundExhibitors,
     exhibitorId: string | undefined,

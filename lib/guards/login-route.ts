@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { isExhibitorError } from '../errors/exhibitor.error.js';
-import type { HttpExchange } from '../login/http-exchange.js';
-import type { ExhibitorRequest } from '../options/exhibitor-request.interface.js';
+import type { HttpContext } from '../http/http-context.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { requestPairOf } from './execution-request.js';
 import type { RequestResolver } from './request-resolver.service.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
@@ -11,24 +11,28 @@ export abstract class LoginRoute {
   constructor(protected readonly resolver: RequestResolver) {}
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const exchange = this.resolver.exchange({
+    const http = this.resolver.httpOf({
       request: this.getRequest(context),
       response: this.getResponse(context),
     });
-    exchange.setHeader('Cache-Control', 'no-store');
+    http.setHeader('Cache-Control', 'no-store');
     // The address of a callback holds the code.
-    exchange.setHeader('Referrer-Policy', 'no-referrer');
+    http.setHeader('Referrer-Policy', 'no-referrer');
     try {
-      return await this.handle(exchange, context);
+      return await this.handle(http, context);
     } catch (error) {
-      if (!isExhibitorError(error)) throw error;
+      if (!isExhibitorError(error)) {
+        throw error;
+      }
       const retryAfter = retryAfterOf(error);
-      if (retryAfter !== undefined) exchange.setHeader('Retry-After', retryAfter);
+      if (retryAfter !== undefined) {
+        http.setHeader('Retry-After', retryAfter);
+      }
       throw toHttpException(error);
     }
   }
 
-  protected abstract handle(exchange: HttpExchange, context: ExecutionContext): Promise<boolean>;
+  protected abstract handle(http: HttpContext, context: ExecutionContext): Promise<boolean>;
 
   protected getRequest(context: ExecutionContext): ExhibitorRequest {
     return requestPairOf(context).request;

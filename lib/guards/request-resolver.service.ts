@@ -3,8 +3,8 @@ import { HttpAdapterHost } from '@nestjs/core';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { exhibitorIdOf } from '../exhibitors/exhibitor-id.js';
 import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
-import { HttpExchange } from '../login/http-exchange.js';
-import { IdentitySession, type SessionState } from '../login/identity-session.service.js';
+import { HttpContext } from '../http/http-context.js';
+import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
@@ -27,29 +27,31 @@ export class RequestResolver {
     this.#idOf = exhibitorIdOf(options.settings);
   }
 
-  exchange({ request, response }: RequestPair): HttpExchange {
-    return new HttpExchange(request, response, this.adapterHost.httpAdapter);
+  httpOf({ request, response }: RequestPair): HttpContext {
+    return new HttpContext(request, response, this.adapterHost.httpAdapter);
   }
 
   /** Key of the tenant that `resolveTenant` names, else of the only one; `undefined` leaves it to the identity. */
-  async tenantKey(exchange: HttpExchange, context: ExecutionContext): Promise<string | undefined> {
-    const key = (await this.#settings.resolveTenant?.(exchange.request, context)) ?? this.tenants.onlyKey;
-    if (key !== undefined) await this.tenants.get(key);
+  async tenantKey(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
+    const key = (await this.#settings.resolveTenant?.(http.request, context)) ?? this.tenants.onlyKey;
+    if (key !== undefined) {
+      await this.tenants.get(key);
+    }
     return key;
   }
 
   /** The session of the request at this tenant, where there is one. */
-  identity(exchange: HttpExchange, tenantKey: string | undefined): Promise<SessionState | undefined> {
-    return this.session.read(exchange, tenantKey);
+  identity(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
+    return this.session.read(http, tenantKey);
   }
 
   /** The event: what `resolveEvent` names, else the route parameter, else the query, else the event of the login. */
   async eventId(
-    exchange: HttpExchange,
+    http: HttpContext,
     context: ExecutionContext,
     loginEvent?: string,
   ): Promise<string | undefined> {
-    const { request } = exchange;
+    const { request } = http;
     if (this.#settings.resolveEvent !== undefined) {
       return (await this.#settings.resolveEvent(request, context)) ?? loginEvent;
     }
@@ -67,35 +69,42 @@ export class RequestResolver {
    * @throws {ExhibitorError} `no_exhibitor` where the request names one that is not theirs
    */
   async exhibitorId(
-    exchange: HttpExchange,
+    http: HttpContext,
     context: ExecutionContext,
     state: SessionState,
     eventId: string,
     exhibitors: readonly unknown[],
   ): Promise<string | undefined> {
     const ids = exhibitors.map((exhibitor) => this.#idOf(exhibitor));
-    const named = await this.#namedExhibitor(exchange, context);
+    const named = await this.#namedExhibitor(http, context);
     if (named !== undefined && !ids.includes(named)) {
       throw new ExhibitorError('no_exhibitor', 'you do not stand for this exhibitor at this event', {
         tenant: state.tenant.key,
       });
     }
-    if (named !== undefined) return named;
+    if (named !== undefined) {
+      return named;
+    }
     const stored = state.selections.find(([event]) => event === eventId)?.[1];
-    if (stored !== undefined && ids.includes(stored)) return stored;
+    if (stored !== undefined && ids.includes(stored)) {
+      return stored;
+    }
     return ids.length === 1 ? ids[0] : undefined;
   }
 
   /** The record of an id among these. */
   find(exhibitors: readonly unknown[], exhibitorId: string | undefined): unknown {
     // A single exhibitor is the one, even where its records carry no id.
-    if (exhibitors.length === 1 && exhibitorId === undefined) return exhibitors[0];
+    if (exhibitors.length === 1 && exhibitorId === undefined) {
+      return exhibitors[0];
+    }
     return exhibitors.find((exhibitor) => exhibitorId !== undefined && this.#idOf(exhibitor) === exhibitorId);
   }
 
-  async #namedExhibitor({ request }: HttpExchange, context: ExecutionContext): Promise<string | undefined> {
-    if (this.#settings.resolveExhibitor !== undefined)
+  async #namedExhibitor({ request }: HttpContext, context: ExecutionContext): Promise<string | undefined> {
+    if (this.#settings.resolveExhibitor !== undefined) {
       return this.#settings.resolveExhibitor(request, context);
+    }
     return textOf(request.params?.['exhibitorId']);
   }
 }

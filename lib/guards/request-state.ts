@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { SessionState } from '../login/identity-session.service.js';
-import type { ExhibitorRequest } from '../options/exhibitor-request.interface.js';
+import type { SessionState } from '../session/identity-session.service.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { requestPairOf } from './execution-request.js';
 
 /** What the guards found out about a request, for the decorators and the selection. */
@@ -22,7 +22,9 @@ export function rememberState(
 ): void {
   states.set(request, state);
   const field = context && fieldOf(context);
-  if (field !== undefined) states.set(field, state);
+  if (field !== undefined) {
+    states.set(field, state);
+  }
 }
 
 /** What the last guard found out about a request. */

@@ -20,6 +20,8 @@ export function toHttpException(error: ExhibitorError): HttpException {
 
 /** `Retry-After` in whole seconds, for replies that say when to come back. */
 export function retryAfterOf(error: ExhibitorError): string | undefined {
-  if (error.retryAfterMs === undefined || HTTP_STATUS_BY_CODE[error.code] !== 503) return undefined;
+  if (error.retryAfterMs === undefined || HTTP_STATUS_BY_CODE[error.code] !== 503) {
+    return undefined;
+  }
   return String(Math.ceil(error.retryAfterMs / 1000));
 }

@@ -3,19 +3,19 @@ import { Inject, Injectable } from '@nestjs/common';
 import { isExhibitorError, ExhibitorError } from '../errors/exhibitor.error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import type { ExhibitorIdentity } from '../options/exhibitor-identity.interface.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../transport/clock.js';
-import { Deadline } from '../transport/deadline.js';
+import { Clock } from '../time/clock.js';
+import { Deadline } from '../time/deadline.js';
 import { browserLoginOf, isHybrid, type BrowserLogin } from './browser-login.js';
 import type { CallbackParameters } from './callback-parameters.js';
 import { CodeExchange } from './code-exchange.service.js';
-import { contactEmail, hasContactEmail, personClaims } from './contact-email.js';
-import { hashFits } from './id-token-hash.js';
+import { contactEmail, hasContactEmail, personClaims } from '../oidc/contact-email.js';
+import { hashFits } from '../oidc/id-token-hash.js';
 import type { PendingLogin } from './pending-login.js';
-import { TokenValidator } from './token-validator.service.js';
-import { UserInfo, type Claims } from './user-info.service.js';
-import type { VerifiedToken } from './verify-token.js';
+import { TokenValidator } from '../oidc/token-validator.service.js';
+import { UserInfo, type Claims } from '../oidc/user-info.service.js';
+import type { VerifiedToken } from '../oidc/verify-token.js';
 
 /** One callback on its way: everything its steps need. */
 interface Callback {
@@ -60,9 +60,12 @@ export class CallbackService {
       const tokens = await this.exchange.redeem(tenant, pending, parameters.code ?? '', deadline);
       const back = await this.validator.validateIdToken(tenant, tokens.idToken, pending.nonce, deadline);
       const { at_hash: atHash } = back.payload;
-      if (atHash !== undefined && !hashFits(atHash, tokens.accessToken, back.header.alg))
+      if (atHash !== undefined && !hashFits(atHash, tokens.accessToken, back.header.alg)) {
         refuse(tenant, 'token_hash');
-      if (front !== undefined) checkSamePerson(tenant, front, back);
+      }
+      if (front !== undefined) {
+        checkSamePerson(tenant, front, back);
+      }
       return await this.#identify(callback, back.payload, tokens.accessToken);
     } finally {
       deadline.end();
@@ -76,13 +79,18 @@ export class CallbackService {
     parameters,
     deadline,
   }: Callback): Promise<VerifiedToken | undefined> {
-    if (!isHybrid(pending)) return undefined;
+    if (!isHybrid(pending)) {
+      return undefined;
+    }
     const { idToken, code, accessToken } = parameters;
     const token = await this.validator.validateIdToken(tenant, idToken ?? '', pending.nonce, deadline);
     const { c_hash: codeHash, at_hash: tokenHash } = token.payload;
-    if (!hashFits(codeHash, code ?? '', token.header.alg)) refuse(tenant, 'code_hash');
-    if (accessToken !== undefined && !hashFits(tokenHash, accessToken, token.header.alg))
+    if (!hashFits(codeHash, code ?? '', token.header.alg)) {
+      refuse(tenant, 'code_hash');
+    }
+    if (accessToken !== undefined && !hashFits(tokenHash, accessToken, token.header.alg)) {
       refuse(tenant, 'token_hash');
+    }
     return token;
   }
 
@@ -93,7 +101,9 @@ export class CallbackService {
       ? undefined
       : await this.userInfo.read(tenant, accessToken, subject, deadline);
     const contact = contactEmail(userinfo === undefined ? [idToken] : [idToken, userinfo], login);
-    if ('refusal' in contact) return refuse(tenant, contact.refusal);
+    if ('refusal' in contact) {
+      return refuse(tenant, contact.refusal);
+    }
     const identity: ExhibitorIdentity = {
       id: randomUUID(),
       issuer: login.issuer,
@@ -105,9 +115,11 @@ export class CallbackService {
       clientId: login.clientId,
       ...(pending.eventId === undefined ? {} : { eventId: pending.eventId }),
       ...(pending.returnTo === undefined ? {} : { returnTo: pending.returnTo }),
-      expiresAt: this.clock.wall() + this.#identityTtl,
+      expiresAt: this.clock.epochMs() + this.#identityTtl,
     };
-    if (!(await askHost(login, identity))) refuse(tenant, 'not_authorized');
+    if (!(await askHost(login, identity))) {
+      refuse(tenant, 'not_authorized');
+    }
     return identity;
   }
 }
@@ -115,26 +127,34 @@ export class CallbackService {
 /** RFC 9207 §2.4; a hybrid reply is bound by its front-channel ID token instead. */
 function checkIssuer({ tenant, login, pending, parameters }: Callback): void {
   const { iss } = parameters;
-  if (iss === undefined ? login.requireIss === true && !isHybrid(pending) : iss !== login.issuer)
+  if (iss === undefined ? login.requireIss === true && !isHybrid(pending) : iss !== login.issuer) {
     refuse(tenant, 'issuer');
+  }
 }
 
 function checkError({ tenant, parameters: { error } }: Callback): void {
-  if (error !== undefined) refuse(tenant, error === 'access_denied' ? 'denied' : 'provider');
+  if (error !== undefined) {
+    refuse(tenant, error === 'access_denied' ? 'denied' : 'provider');
+  }
 }
 
 /** OIDC Core §3.3.3.6: both ID tokens name the same issuer and subject. */
 function checkSamePerson(tenant: Tenant, front: VerifiedToken, back: VerifiedToken): void {
-  if (front.payload.iss !== back.payload.iss || front.payload.sub !== back.payload.sub)
+  if (front.payload.iss !== back.payload.iss || front.payload.sub !== back.payload.sub) {
     refuse(tenant, 'subject');
+  }
 }
 
 async function askHost(login: BrowserLogin, identity: ExhibitorIdentity): Promise<boolean> {
-  if (login.authorize === undefined) return true;
+  if (login.authorize === undefined) {
+    return true;
+  }
   try {
     return (await login.authorize(identity)) === true;
   } catch (error) {
-    if (isExhibitorError(error)) throw error;
+    if (isExhibitorError(error)) {
+      throw error;
+    }
     throw new ExhibitorError('service_unavailable', "the host's authorize function failed", {
       tenant: identity.tenant,
       cause: error,

@@ -73,7 +73,9 @@ export function authorizationUrl(tenant: Tenant, pending: PendingLogin): Promise
     const request = { query: {}, headers: {} };
     const response = {
       setHeader: (name: string, value: string) => {
-        if (name === 'Location') resolve(withResponseType(value, pending.responseType));
+        if (name === 'Location') {
+          resolve(withResponseType(value, pending.responseType));
+        }
       },
       end: () => undefined,
     };

@@ -14,9 +14,13 @@ export class HybridAdvice implements OnModuleInit {
 
   onModuleInit(): void {
     const { tenants } = this.options;
-    if ('find' in tenants) return;
+    if ('find' in tenants) {
+      return;
+    }
     for (const [key, { login }] of tenants) {
-      if (login === undefined || !isHybrid(login)) continue;
+      if (login === undefined || !isHybrid(login)) {
+        continue;
+      }
       this.#logger.warn(
         `tenant ${key}: login.responseType '${login.responseType}' brings tokens through the browser; ` +
           "if the provider allows it, 'code' is recommended",

@@ -8,8 +8,8 @@ import {
   setCookie,
   type CookieAttributes,
   type ReceivedCookie,
-} from './cookies.js';
-import type { HttpExchange } from './http-exchange.js';
+} from '../http/cookies.js';
+import type { HttpContext } from '../http/http-context.js';
 import { parsePendingLogin, type PendingLogin } from './pending-login.js';
 
 const PREFIX = 'exhibitor-login-';
@@ -33,37 +33,38 @@ export class LoginCookies {
   }
 
   /** Keeps a pending login in the browser and drops the oldest ones beyond the limit. */
-  async keep(exchange: HttpExchange, login: PendingLogin): Promise<void> {
-    const pending = receivedCookies(exchange, PREFIX).toSorted((a, b) => birthOf(b) - birthOf(a));
-    for (const old of pending.slice(MAX_PENDING - 1))
-      clearCookie(exchange, old.name, attributesOf(login, old));
+  async keep(http: HttpContext, login: PendingLogin): Promise<void> {
+    const pending = receivedCookies(http, PREFIX).toSorted((a, b) => birthOf(b) - birthOf(a));
+    for (const old of pending.slice(MAX_PENDING - 1)) {
+      clearCookie(http, old.name, attributesOf(login, old));
+    }
     const name = `${PREFIX}${login.startedAt.toString(36)}-${digest(login.state)}`;
-    setCookie(
-      exchange,
-      name,
-      await this.sealer.seal('login', login, this.#ttl),
-      attributesOf(login),
-      this.#ttl,
-    );
+    setCookie(http, name, await this.sealer.seal('login', login, this.#ttl), attributesOf(login), this.#ttl);
   }
 
   /** The pending login of this state in this browser, where there is one. */
-  async find(exchange: HttpExchange, state: string): Promise<PendingLogin | undefined> {
+  async find(http: HttpContext, state: string): Promise<PendingLogin | undefined> {
     const suffix = `-${digest(state)}`;
-    for (const cookie of receivedCookies(exchange, PREFIX)) {
-      if (!cookie.name.endsWith(suffix)) continue;
+    for (const cookie of receivedCookies(http, PREFIX)) {
+      if (!cookie.name.endsWith(suffix)) {
+        continue;
+      }
       const login = parsePendingLogin(await this.sealer.open('login', cookie.value));
       // Without the prefix check a sibling domain could plant a login of its own (RFC 9700 §4.7).
-      if (login?.state === state && cookie.secure === isSecure(login)) return login;
+      if (login?.state === state && cookie.secure === isSecure(login)) {
+        return login;
+      }
     }
     return undefined;
   }
 
   /** Ends a pending login in the browser. */
-  spend(exchange: HttpExchange, login: PendingLogin): void {
+  spend(http: HttpContext, login: PendingLogin): void {
     const suffix = `-${digest(login.state)}`;
-    for (const cookie of receivedCookies(exchange, PREFIX)) {
-      if (cookie.name.endsWith(suffix)) clearCookie(exchange, cookie.name, attributesOf(login, cookie));
+    for (const cookie of receivedCookies(http, PREFIX)) {
+      if (cookie.name.endsWith(suffix)) {
+        clearCookie(http, cookie.name, attributesOf(login, cookie));
+      }
     }
   }
 }

@@ -7,8 +7,12 @@ const UNSAFE = /[\p{Cc}\\]/u;
  * refused: a login must not fail for a stale link.
  */
 export function safeReturnTo(value: unknown): string | undefined {
-  if (typeof value !== 'string' || Buffer.byteLength(value) > MAX_BYTES) return undefined;
-  if (!value.startsWith('/') || value.startsWith('//') || UNSAFE.test(value)) return undefined;
+  if (typeof value !== 'string' || Buffer.byteLength(value) > MAX_BYTES) {
+    return undefined;
+  }
+  if (!value.startsWith('/') || value.startsWith('//') || UNSAFE.test(value)) {
+    return undefined;
+  }
   const url = URL.canParse(value, 'http://origin.invalid')
     ? new URL(value, 'http://origin.invalid')
     : undefined;

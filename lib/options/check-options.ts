@@ -30,7 +30,9 @@ export function checkOptions(input: unknown): CheckedOptions {
   const given = tenantsOf(input, problems);
   if (given === undefined || 'find' in given) {
     const checked = refuseProblems(problems, settings);
-    if (given === undefined) throw new ConfigurationError(problems);
+    if (given === undefined) {
+      throw new ConfigurationError(problems);
+    }
     return { settings: requireStoreSecrets(checked), tenants: given };
   }
   // A broken module option must not hide the tenants' problems: they are checked against the defaults then.
@@ -41,7 +43,9 @@ export function checkOptions(input: unknown): CheckedOptions {
     problems.push(
       ...checked.problems.filter(({ path: at }) => settings !== undefined || at.startsWith(path)),
     );
-    if (checked.settings !== undefined) tenants.set(key, checked.settings);
+    if (checked.settings !== undefined) {
+      tenants.set(key, checked.settings);
+    }
   }
   const complete = requireStoreSecrets(refuseProblems(distinct(problems), settings));
   return { settings: complete, tenants };
@@ -56,26 +60,36 @@ function refuseProblems(
   problems: readonly ConfigurationProblem[],
   settings: ExhibitorSettings | undefined,
 ): ExhibitorSettings {
-  if (problems.length > 0 || settings === undefined) throw new ConfigurationError(problems);
+  if (problems.length > 0 || settings === undefined) {
+    throw new ConfigurationError(problems);
+  }
   return settings;
 }
 
 function requireStoreSecrets(settings: ExhibitorSettings): ExhibitorSettings {
-  if (settings.store === undefined || settings.secrets.length > 0) return settings;
+  if (settings.store === undefined || settings.secrets.length > 0) {
+    return settings;
+  }
   throw new ConfigurationError([{ path: 'secrets', expected: 'is required with store' }]);
 }
 
 type Given = TenantSource | { entries: [key: string, path: string, options: unknown][] };
 
 function tenantsOf(input: unknown, problems: ConfigurationProblem[]): Given | undefined {
-  if (!isObject(input)) return undefined;
+  if (!isObject(input)) {
+    return undefined;
+  }
   const { tenant, tenants } = input;
   if ((tenant === undefined) === (tenants === undefined)) {
     problems.push({ path: 'tenants', expected: 'exactly one of tenant and tenants must be given' });
     return undefined;
   }
-  if (tenant !== undefined) return { entries: [[SINGLE_TENANT, 'tenant', tenant]] };
-  if (isSource(tenants)) return tenants;
+  if (tenant !== undefined) {
+    return { entries: [[SINGLE_TENANT, 'tenant', tenant]] };
+  }
+  if (isSource(tenants)) {
+    return tenants;
+  }
   if (!isObject(tenants) || Object.keys(tenants).length === 0) {
     problems.push({
       path: 'tenants',
@@ -83,7 +97,9 @@ function tenantsOf(input: unknown, problems: ConfigurationProblem[]): Given | un
     });
     return undefined;
   }
-  if (Object.hasOwn(tenants, '')) problems.push({ path: 'tenants', expected: 'must not have an empty key' });
+  if (Object.hasOwn(tenants, '')) {
+    problems.push({ path: 'tenants', expected: 'must not have an empty key' });
+  }
   return { entries: Object.entries(tenants).map(([key, options]) => [key, `tenants.${key}`, options]) };
 }
 

@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
-import { parseUrl } from './option-pieces.js';
+import { parseUrl } from './option-schemas.js';
 import { problemsOf } from './problems.js';
 import { tenantSchema, type LoginSettings, type TenantSettings } from './tenant-settings.js';
 
@@ -15,7 +15,9 @@ export function checkTenant(
   rules: TenantRules,
 ): { settings?: TenantSettings; problems: ConfigurationProblem[] } {
   const parsed = v.safeParse(tenantSchema, input);
-  if (!parsed.success) return { problems: problemsOf(parsed.issues, path) };
+  if (!parsed.success) {
+    return { problems: problemsOf(parsed.issues, path) };
+  }
   const settings = parsed.output;
   const problems = [
     ...originProblems(settings, path, rules),
@@ -26,7 +28,9 @@ export function checkTenant(
 
 function originProblems(tenant: TenantSettings, path: string, rules: TenantRules): ConfigurationProblem[] {
   const { allowedOrigins } = rules;
-  if (allowedOrigins === undefined) return [];
+  if (allowedOrigins === undefined) {
+    return [];
+  }
   const keys = tenant.login?.keys;
   const urls: [string, string | undefined][] = [
     ['baseUrl', tenant.baseUrl],
@@ -43,7 +47,9 @@ function loginProblems(
   path: string,
   rules: TenantRules,
 ): ConfigurationProblem[] {
-  if (login === undefined) return [];
+  if (login === undefined) {
+    return [];
+  }
   const bearer = rules.session.includes('bearer');
   const browser = rules.session.some((mode) => mode !== 'bearer');
   return [
@@ -54,9 +60,12 @@ function loginProblems(
 
 function browserProblems(login: LoginSettings, path: string, rules: TenantRules): ConfigurationProblem[] {
   const problems: ConfigurationProblem[] = [];
-  if (login.clientId === undefined) problems.push({ path: `${path}.clientId`, expected: 'is required' });
-  if (login.redirectUri === undefined)
+  if (login.clientId === undefined) {
+    problems.push({ path: `${path}.clientId`, expected: 'is required' });
+  }
+  if (login.redirectUri === undefined) {
     problems.push({ path: `${path}.redirectUri`, expected: 'is required' });
+  }
   if (rules.secrets.length === 0) {
     problems.push({
       path: 'secrets',

@@ -1,8 +1,8 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import type { Exhibitor, ExhibitorRequest } from './exhibitor-request.interface.js';
+import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import type { HttpOptions } from './http-options.interface.js';
-import type { SharedStore } from './shared-store.interface.js';
+import type { SharedStore } from '../model/shared-store.interface.js';
 import type { TenantOptions } from './tenant-options.interface.js';
 import type { TenantSource } from './tenant-source.interface.js';
 

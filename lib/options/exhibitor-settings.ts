@@ -3,8 +3,8 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import * as v from 'valibot';
 import type { ExhibitorModuleOptions } from './exhibitor-options.interface.js';
 import type { HttpSettings } from './http-options.interface.js';
-import { milliseconds, parseUrl, text, whole } from './option-pieces.js';
-import type { SharedStore } from './shared-store.interface.js';
+import { milliseconds, parseUrl, text, whole } from './option-schemas.js';
+import type { SharedStore } from '../model/shared-store.interface.js';
 import { httpSchema, oneOf } from './tenant-settings.js';
 
 export const HTTP_DEFAULTS: HttpSettings = Object.freeze({

@@ -1,7 +1,7 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 import * as v from 'valibot';
-import { parseUrl, secureUrl } from './option-pieces.js';
+import { parseUrl, secureUrl } from './option-schemas.js';
 
 /** Where the public keys of a provider come from, told apart once. */
 export type KeySource =
@@ -14,27 +14,39 @@ export const keySource = v.pipe(
   v.unknown(),
   v.rawTransform<unknown, KeySource>(({ dataset, addIssue, NEVER }) => {
     const parsed = parseKeys(dataset.value);
-    if (typeof parsed !== 'string') return parsed;
+    if (typeof parsed !== 'string') {
+      return parsed;
+    }
     addIssue({ message: parsed });
     return NEVER;
   }),
 );
 
 function parseKeys(value: unknown): KeySource | string {
-  if (typeof value === 'string') return parseText(value.trim());
+  if (typeof value === 'string') {
+    return parseText(value.trim());
+  }
   return parseJwks(value);
 }
 
 function parseText(value: string): KeySource | string {
-  if (value.startsWith('-----BEGIN')) return parsePem(value);
-  if (value.startsWith('{')) return parseJson(value);
-  if (parseUrl(value) === undefined) return EXPECTED;
+  if (value.startsWith('-----BEGIN')) {
+    return parsePem(value);
+  }
+  if (value.startsWith('{')) {
+    return parseJson(value);
+  }
+  if (parseUrl(value) === undefined) {
+    return EXPECTED;
+  }
   const url = v.safeParse(secureUrl, value);
   return url.success ? { kind: 'url', url: url.output } : url.issues[0].message;
 }
 
 function parsePem(value: string): KeySource | string {
-  if (value.includes('PRIVATE KEY')) return 'must be a public key, not a private one';
+  if (value.includes('PRIVATE KEY')) {
+    return 'must be a public key, not a private one';
+  }
   try {
     return { kind: 'pem', key: createPublicKey(value) };
   } catch {
@@ -51,10 +63,16 @@ function parseJson(value: string): KeySource | string {
 }
 
 function parseJwks(value: unknown): KeySource | string {
-  if (!isObject(value)) return EXPECTED;
+  if (!isObject(value)) {
+    return EXPECTED;
+  }
   const keys: unknown = 'keys' in value ? value['keys'] : [value];
-  if (!Array.isArray(keys) || keys.length === 0 || !keys.every(isJwk)) return EXPECTED;
-  if (keys.some((key) => 'd' in key || key.kty === 'oct')) return 'must hold public keys only';
+  if (!Array.isArray(keys) || keys.length === 0 || !keys.every(isJwk)) {
+    return EXPECTED;
+  }
+  if (keys.some((key) => 'd' in key || key.kty === 'oct')) {
+    return 'must hold public keys only';
+  }
   return { kind: 'jwks', jwks: { keys } };
 }
 

@@ -10,8 +10,12 @@ export function problemsOf(issues: readonly BaseIssue<unknown>[], path = ''): Co
 }
 
 function expectation(issue: BaseIssue<unknown>): string {
-  if (issue.kind === 'schema' && issue.input === undefined && issue.path !== undefined) return 'is required';
+  if (issue.kind === 'schema' && issue.input === undefined && issue.path !== undefined) {
+    return 'is required';
+  }
   // A key that is unknown or missing carries the message of the object around it.
-  if (issue.type !== 'strict_object' || issue.expected === 'Object') return issue.message;
+  if (issue.type !== 'strict_object' || issue.expected === 'Object') {
+    return issue.message;
+  }
   return issue.expected === 'never' ? 'is not an option' : 'is required';
 }

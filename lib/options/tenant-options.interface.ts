@@ -1,5 +1,5 @@
 import type { JSONWebKeySet, JWK } from 'jose';
-import type { ExhibitorIdentity } from './exhibitor-identity.interface.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { HttpOptions } from './http-options.interface.js';
 
 /** One tenant of the service, as it was given at onboarding. */

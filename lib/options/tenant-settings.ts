@@ -1,8 +1,8 @@
 /** What a checked {@link TenantOptions} becomes: defaults applied, keys parsed, bearer and browser login told apart. */
 import * as v from 'valibot';
 import { keySource } from './key-source.js';
-import { anyFunction, base, headerText, milliseconds, secureUrl, text, whole } from './option-pieces.js';
-import type { ExhibitorIdentity } from './exhibitor-identity.interface.js';
+import { anyFunction, base, headerText, milliseconds, secureUrl, text, whole } from './option-schemas.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { HttpOptions } from './http-options.interface.js';
 
 const oneOf = <const T extends readonly string[]>(values: T) =>

@@ -2,7 +2,7 @@ import { createHash, hkdfSync } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { compactDecrypt, CompactEncrypt, decodeProtectedHeader } from 'jose';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { Clock } from '../transport/clock.js';
+import { Clock } from '../time/clock.js';
 
 /** What a sealed value is for. Each purpose has its own key, so that one value never passes for another. */
 export type SealPurpose = 'login' | 'identity' | 'store';
@@ -34,8 +34,10 @@ export class Sealer {
   /** Seals a JSON value for `ttl` milliseconds. */
   async seal(purpose: SealPurpose, value: unknown, ttl: number): Promise<string> {
     const [first] = this.#keysFor(purpose);
-    if (first === undefined) throw new Error('nothing can be sealed without the option secrets');
-    const envelope: Envelope = { until: this.clock.wall() + ttl, value };
+    if (first === undefined) {
+      throw new Error('nothing can be sealed without the option secrets');
+    }
+    const envelope: Envelope = { until: this.clock.epochMs() + ttl, value };
     return new CompactEncrypt(new TextEncoder().encode(JSON.stringify(envelope)))
       .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid: first.id })
       .encrypt(first.key);
@@ -46,13 +48,15 @@ export class Sealer {
     try {
       const { kid } = decodeProtectedHeader(sealed);
       const known = this.#keysFor(purpose).find(({ id }) => id === kid);
-      if (known === undefined) return undefined;
+      if (known === undefined) {
+        return undefined;
+      }
       const { plaintext } = await compactDecrypt(sealed, known.key, {
         keyManagementAlgorithms: ['dir'],
         contentEncryptionAlgorithms: ['A256GCM'],
       });
       const envelope: unknown = JSON.parse(new TextDecoder().decode(plaintext));
-      return isEnvelope(envelope) && envelope.until > this.clock.wall() ? envelope.value : undefined;
+      return isEnvelope(envelope) && envelope.until > this.clock.epochMs() ? envelope.value : undefined;
     } catch {
       return undefined;
     }
@@ -60,7 +64,9 @@ export class Sealer {
 
   #keysFor(purpose: SealPurpose): readonly SealingKey[] {
     const known = this.#keys.get(purpose);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      return known;
+    }
     const keys = this.#secrets.map((secret) => deriveKey(secret, purpose));
     this.#keys.set(purpose, keys);
     return keys;

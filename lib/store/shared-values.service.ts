@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import type { SharedStore } from '../options/shared-store.interface.js';
-import { inTime, LateAnswerError } from '../tenants/in-time.js';
-import { Clock } from '../transport/clock.js';
+import type { SharedStore } from '../model/shared-store.interface.js';
+import { withTimeout, TimeoutError } from '../time/with-timeout.js';
+import { Clock } from '../time/clock.js';
 import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';
@@ -57,7 +57,9 @@ export class SharedValues {
     ttl: number,
     ifAbsent = false,
   ): Promise<boolean | undefined> {
-    if (this.#store === undefined) return undefined;
+    if (this.#store === undefined) {
+      return undefined;
+    }
     const key = keyOf(kind, name);
     const sealed = await this.sealer.seal('store', { key, value }, ttl);
     return this.#attempt((store) => store.set(key, sealed, { ttl: Math.ceil(ttl), ifAbsent }));
@@ -69,11 +71,15 @@ export class SharedValues {
 
   async #attempt<R>(work: (store: SharedStore) => Promise<R>): Promise<R | undefined> {
     const store = this.#store;
-    if (store === undefined || this.clock.now() < this.#pausedUntil) return undefined;
+    if (store === undefined || this.clock.now() < this.#pausedUntil) {
+      return undefined;
+    }
     try {
-      return await inTime(MAX_WAIT, () => work(store));
+      return await withTimeout(MAX_WAIT, () => work(store));
     } catch (error) {
-      if (error instanceof LateAnswerError) this.#pausedUntil = this.clock.now() + PAUSE_AFTER_SILENCE;
+      if (error instanceof TimeoutError) {
+        this.#pausedUntil = this.clock.now() + PAUSE_AFTER_SILENCE;
+      }
       this.#warn(error);
       return undefined;
     }
@@ -81,7 +87,9 @@ export class SharedValues {
 
   #warn(error: unknown): void {
     const now = this.clock.now();
-    if (now - this.#warnedAt < WARN_EVERY) return;
+    if (now - this.#warnedAt < WARN_EVERY) {
+      return;
+    }
     this.#warnedAt = now;
     // Its message may show the address of the store, and that its password.
     const why = error instanceof Error ? error.name : 'unknown error';

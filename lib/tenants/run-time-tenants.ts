@@ -5,8 +5,8 @@ import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
 import { checkTenant } from '../options/check-tenant.js';
 import type { TenantSettings } from '../options/tenant-settings.js';
 import type { TenantSource } from '../options/tenant-source.interface.js';
-import { inTime, LateAnswerError } from './in-time.js';
-import { withRequireIss } from './mix-up.js';
+import { withTimeout, TimeoutError } from '../time/with-timeout.js';
+import { withRequireIss } from './require-iss.js';
 import { Tenant, type RegistrySettings } from './tenant.js';
 
 /** Unknown keys are kept apart, so that made-up keys push out no good tenant, and briefly: a tenant may be created. */
@@ -26,8 +26,12 @@ export class RunTimeTenants {
   }
 
   async find(key: string): Promise<Tenant | undefined> {
-    if (this.#known.getRemainingTTL(key) > 0) return this.#known.get(key);
-    if (this.#unknown.has(key)) return undefined;
+    if (this.#known.getRemainingTTL(key) > 0) {
+      return this.#known.get(key);
+    }
+    if (this.#unknown.has(key)) {
+      return undefined;
+    }
     const asked = this.#asked.get(key) ?? this.#ask(key);
     return asked;
   }
@@ -42,11 +46,15 @@ export class RunTimeTenants {
     const asked = this.#read(key)
       .then((tenant) => {
         // What was forgotten meanwhile is not kept: it may be older than the reason to forget it.
-        if (this.#asked.get(key) === asked) this.#keep(key, tenant);
+        if (this.#asked.get(key) === asked) {
+          this.#keep(key, tenant);
+        }
         return tenant;
       })
       .finally(() => {
-        if (this.#asked.get(key) === asked) this.#asked.delete(key);
+        if (this.#asked.get(key) === asked) {
+          this.#asked.delete(key);
+        }
       });
     this.#asked.set(key, asked);
     return asked;
@@ -64,22 +72,28 @@ export class RunTimeTenants {
   async #read(key: string): Promise<Tenant | undefined> {
     const options = await this.#findInSource(key);
     // Many a database answers null for what it does not have.
-    if (options === undefined || options === null) return undefined;
+    if (options === undefined || options === null) {
+      return undefined;
+    }
     const { settings, problems } = checkTenant(options, `tenants.${key}`, this.settings);
-    if (settings === undefined || problems.length > 0) throw new ConfigurationError(problems, key);
+    if (settings === undefined || problems.length > 0) {
+      throw new ConfigurationError(problems, key);
+    }
     const before = this.#known.get(key);
     const complete = withRequireIss(settings, true);
-    const anchor = before !== undefined && isSame(before.settings, complete) ? before.anchor : undefined;
+    const anchor = before !== undefined && isSame(before.settings, complete) ? before.stateKey : undefined;
     return new Tenant(key, complete, this.settings.http, anchor);
   }
 
   async #findInSource(key: string): Promise<unknown> {
     try {
       // Guards and logins wait for it without a deadline of their own.
-      return await inTime(this.settings.http.deadline, () => this.source.find(key));
+      return await withTimeout(this.settings.http.deadline, () => this.source.find(key));
     } catch (error) {
-      if (isExhibitorError(error)) throw error;
-      if (error instanceof LateAnswerError) {
+      if (isExhibitorError(error)) {
+        throw error;
+      }
+      if (error instanceof TimeoutError) {
         throw new ExhibitorError('deadline_exceeded', 'the tenant source did not answer in time', {
           tenant: key,
         });
@@ -98,8 +112,11 @@ function isSame(before: TenantSettings, after: TenantSettings): boolean {
 }
 
 function plain(value: unknown): unknown {
-  if (typeof value === 'function') return 'function';
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || value.constructor !== Object)
+  if (typeof value === 'function') {
+    return 'function';
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || value.constructor !== Object) {
     return value;
+  }
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, plain(inner)]));
 }

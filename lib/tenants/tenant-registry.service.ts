@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { requireIssDefaults } from './mix-up.js';
+import { requireIssDefaults } from './require-iss.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';
 
@@ -29,7 +29,9 @@ export class TenantRegistry {
 
   /** Key of the only tenant; `undefined` where there are several or they come from a source. */
   get onlyKey(): string | undefined {
-    if (this.#found !== undefined || this.#fixed.size !== 1) return undefined;
+    if (this.#found !== undefined || this.#fixed.size !== 1) {
+      return undefined;
+    }
     return this.#fixed.keys().next().value;
   }
 
@@ -41,8 +43,9 @@ export class TenantRegistry {
    */
   async get(key: string): Promise<Tenant> {
     const tenant = this.#fixed.get(key) ?? (await this.#found?.find(key));
-    if (tenant === undefined)
+    if (tenant === undefined) {
       throw new ExhibitorError('unknown_tenant', 'there is no such tenant', { tenant: key });
+    }
     return tenant;
   }
 
@@ -66,7 +69,9 @@ export class TenantRegistry {
   /** Drops what is kept of a tenant: its tokens, budgets and keys. One of a source is read again when next needed. */
   forget(key: string): void {
     const tenant = this.#fixed.get(key);
-    if (tenant !== undefined) this.#fixed.set(key, tenant.renewed());
+    if (tenant !== undefined) {
+      this.#fixed.set(key, tenant.renewed());
+    }
     this.#found?.forget(key);
   }
 }

@@ -38,7 +38,7 @@ export class Tenant {
    *
    * @internal
    */
-  get anchor(): object {
+  get stateKey(): object {
     return this.#anchor;
   }
 

@@ -1,6 +1,6 @@
 import type { AccessToken } from './access-token.interface.js';
-import type { Clock } from '../transport/clock.js';
-import type { Deadline } from '../transport/deadline.js';
+import type { Clock } from '../time/clock.js';
+import type { Deadline } from '../time/deadline.js';
 import type { Refusal } from './refusal.js';
 import { earlyWindow } from './token-lifetime.js';
 
@@ -24,7 +24,7 @@ export function timedToken(
     accessToken,
     tokenType: 'Bearer',
     scope,
-    expiresAt: new Date(clock.wall() + expiresAt - clock.now()),
+    expiresAt: new Date(clock.epochMs() + expiresAt - clock.now()),
   } as const);
   const renewAt = expiresAt - earlyWindow(lifetime, clock.random());
   return { token, answer: Promise.resolve(token), renewAt, expiresAt };

@@ -7,7 +7,7 @@ const REMEMBERED = 30_000;
 const PASSING: ReadonlySet<string> = new Set(['temporarily_unavailable', 'server_error', 'slow_down']);
 
 /** True where asking again with the same request will not help. */
-export function isForGood(oauthError: string): boolean {
+export function isPermanent(oauthError: string): boolean {
   return !PASSING.has(oauthError);
 }
 

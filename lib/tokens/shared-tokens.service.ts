@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../transport/clock.js';
+import { Clock } from '../time/clock.js';
 import { timedToken, type TimedToken } from './held-token.js';
 import { HEADER_SAFE } from './token-reply.js';
 
@@ -29,10 +29,14 @@ export class SharedTokens {
 
   /** A token of another process that is not to be renewed yet, and is not `unlike`, the one that is to be replaced. */
   async find(tenant: Tenant, secret: string, unlike: string | undefined): Promise<TimedToken | undefined> {
-    if (!this.values.enabled) return undefined;
+    if (!this.values.enabled) {
+      return undefined;
+    }
     const shared = parseShared(await this.values.get(KIND, nameOf(tenant, secret)));
-    if (shared === undefined || shared.accessToken === unlike) return undefined;
-    const left = shared.expiresAt - this.clock.wall();
+    if (shared === undefined || shared.accessToken === unlike) {
+      return undefined;
+    }
+    const left = shared.expiresAt - this.clock.epochMs();
     const timed = timedToken(shared, this.clock.now() + left, this.clock);
     return this.clock.now() < timed.renewAt ? timed : undefined;
   }
@@ -40,9 +44,11 @@ export class SharedTokens {
   /** Lets other processes have a token. */
   async keep(tenant: Tenant, secret: string, timed: TimedToken, lifetime: number): Promise<void> {
     const left = timed.expiresAt - this.clock.now();
-    if (!this.values.enabled || left <= 0) return;
+    if (!this.values.enabled || left <= 0) {
+      return;
+    }
     const { accessToken, scope } = timed.token;
-    const expiresAt = this.clock.wall() + left;
+    const expiresAt = this.clock.epochMs() + left;
     const shared: SharedToken = { accessToken, scope, lifetime, expiresAt };
     await this.values.set(KIND, nameOf(tenant, secret), shared, left);
   }
@@ -54,9 +60,15 @@ function nameOf(tenant: Tenant, secret: string): string {
 }
 
 function parseShared(value: unknown): SharedToken | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
+  if (typeof value !== 'object' || value === null) {
+    return undefined;
+  }
   const { accessToken, scope, lifetime, expiresAt } = value as Record<string, unknown>;
-  if (typeof accessToken !== 'string' || !HEADER_SAFE.test(accessToken)) return undefined;
-  if (typeof lifetime !== 'number' || typeof expiresAt !== 'number') return undefined;
+  if (typeof accessToken !== 'string' || !HEADER_SAFE.test(accessToken)) {
+    return undefined;
+  }
+  if (typeof lifetime !== 'number' || typeof expiresAt !== 'number') {
+    return undefined;
+  }
   return { accessToken, scope: typeof scope === 'string' ? scope : undefined, lifetime, expiresAt };
 }

@@ -2,12 +2,12 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../transport/clock.js';
-import type { Deadline } from '../transport/deadline.js';
+import { Clock } from '../time/clock.js';
+import type { Deadline } from '../time/deadline.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { timedToken, type TimedToken } from './held-token.js';
-import { isForGood, unexplained } from './refusal.js';
+import { isPermanent, unexplained } from './refusal.js';
 import { scrub } from './scrub.js';
 import { SharedTokens } from './shared-tokens.service.js';
 import { parseRefusal, parseTokenReply } from './token-reply.js';
@@ -41,7 +41,9 @@ export class TokenEndpoint {
   async fetch(tenant: Tenant, deadline: Deadline, unlike: string | undefined): Promise<FetchedToken> {
     const secret = await readSecret(tenant, deadline);
     const known = await this.shared.find(tenant, secret, unlike);
-    if (known !== undefined) return { timed: known, isShared: true };
+    if (known !== undefined) {
+      return { timed: known, isShared: true };
+    }
     return { timed: await this.#fetchWithNewest(secret, tenant, deadline), isShared: false };
   }
 
@@ -50,10 +52,14 @@ export class TokenEndpoint {
       return await this.#fetchWith(secret, tenant, deadline);
     } catch (error) {
       const mayBeOld = error instanceof TokenRejectedError && error.oauthError === 'invalid_client';
-      if (!mayBeOld || !tenant.hasSecretFunction) throw error;
+      if (!mayBeOld || !tenant.hasSecretFunction) {
+        throw error;
+      }
       const newest = await readSecret(tenant, deadline);
       // The same secret would be refused again, and providers lock a client out for that.
-      if (newest === secret) throw error;
+      if (newest === secret) {
+        throw error;
+      }
       return this.#fetchWith(newest, tenant, deadline);
     }
   }
@@ -72,10 +78,12 @@ export class TokenEndpoint {
     if (read?.kind === 'malformed') {
       throw new ExhibitorError('malformed_response', `the token reply cannot be used: ${read.why}`, details);
     }
-    if (read === undefined) throw new TokenRejectedError(unexplained(status), undefined, details);
+    if (read === undefined) {
+      throw new TokenRejectedError(unexplained(status), undefined, details);
+    }
     const hidden = [secret, requestBody(tenant, secret), `${tenant.clientId}:${secret}`];
     const oauthError = scrub(read.error, hidden);
-    if (!isForGood(oauthError)) {
+    if (!isPermanent(oauthError)) {
       throw new ExhibitorError('token_unavailable', `the token endpoint answered ${oauthError}`, details);
     }
     const description = read.description === undefined ? undefined : scrub(read.description, hidden);
@@ -104,7 +112,9 @@ function requestBody(tenant: Tenant, secret: string): string {
     client_secret: secret,
     grant_type: 'client_credentials',
   });
-  if (tenant.scope !== null) form.set('scope', tenant.scope);
+  if (tenant.scope !== null) {
+    form.set('scope', tenant.scope);
+  }
   return form.toString();
 }
 
@@ -113,10 +123,14 @@ async function readSecret(tenant: Tenant, deadline: Deadline): Promise<string> {
   try {
     secret = await deadline.race(Promise.resolve(tenant.readClientSecret()));
   } catch (error) {
-    if (deadline.isOver) throw deadline.failure({ tenant: tenant.key, attempts: 0 });
+    if (deadline.isOver) {
+      throw deadline.failure({ tenant: tenant.key, attempts: 0 });
+    }
     throw unavailable(tenant, 'the secret of the client could not be read', error);
   }
-  if (typeof secret === 'string' && secret !== '') return secret;
+  if (typeof secret === 'string' && secret !== '') {
+    return secret;
+  }
   throw unavailable(tenant, 'the secret of the client is empty');
 }
 
@@ -126,7 +140,9 @@ function unavailable(tenant: Tenant, message: string, cause?: unknown): Exhibito
 
 /** That the token endpoint is down is `token_unavailable`; what else can go wrong has a code of its own. */
 function asTokenFailure(error: ExhibitorError, attempts: number): ExhibitorError {
-  if (error.code !== 'service_unavailable') return error;
+  if (error.code !== 'service_unavailable') {
+    return error;
+  }
   const { tenant, status, retryAfterMs } = error;
   const details = { tenant, status, retryAfterMs, attempts };
   return new ExhibitorError('token_unavailable', `no token: ${error.message}`, details);

@@ -10,13 +10,19 @@ const NUMBER = /^[+-]?\d+(?:\.\d+)?$/;
  */
 export function lifetimeOf(expiresIn: unknown): number {
   const seconds = secondsOf(expiresIn);
-  if (seconds === undefined) return DEFAULT_LIFETIME;
+  if (seconds === undefined) {
+    return DEFAULT_LIFETIME;
+  }
   return Math.min(Math.max(0, seconds * 1000), LONGEST_LIFETIME);
 }
 
 function secondsOf(value: unknown): number | undefined {
-  if (typeof value === 'number' && !Number.isNaN(value)) return value;
-  if (typeof value === 'string' && NUMBER.test(value.trim())) return Number(value);
+  if (typeof value === 'number' && !Number.isNaN(value)) {
+    return value;
+  }
+  if (typeof value === 'string' && NUMBER.test(value.trim())) {
+    return Number(value);
+  }
   return undefined;
 }
 

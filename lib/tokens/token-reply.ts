@@ -11,24 +11,37 @@ export const HEADER_SAFE = /^[\x21-\x7e]+$/;
 
 /** Reads a token reply, RFC 6749 §5.1; an error body is understood whatever status it came with. */
 export function parseTokenReply(body: unknown, requestedScope: string | null): TokenReply {
-  if (typeof body !== 'object' || body === null) return malformed('it is not an object');
+  if (typeof body !== 'object' || body === null) {
+    return malformed('it is not an object');
+  }
   const refusal = parseRefusal(body);
-  if (refusal !== undefined) return refusal;
+  if (refusal !== undefined) {
+    return refusal;
+  }
   const { access_token: accessToken, token_type: type, scope, expires_in: expiresIn } = body as Fields;
-  if (typeof accessToken !== 'string' || accessToken === '') return malformed('it has no access_token');
-  if (!HEADER_SAFE.test(accessToken)) return malformed('its access_token does not fit a header');
+  if (typeof accessToken !== 'string' || accessToken === '') {
+    return malformed('it has no access_token');
+  }
+  if (!HEADER_SAFE.test(accessToken)) {
+    return malformed('its access_token does not fit a header');
+  }
   // RFC 6749 §7.1: a token of a type the client does not know must not be used.
-  if (typeof type !== 'string' || type.toLowerCase() !== 'bearer')
+  if (typeof type !== 'string' || type.toLowerCase() !== 'bearer') {
     return malformed('its token_type is not Bearer');
+  }
   const granted = typeof scope === 'string' ? scope : (requestedScope ?? undefined);
   return { kind: 'granted', accessToken, scope: granted, lifetime: lifetimeOf(expiresIn) };
 }
 
 /** An error body, RFC 6749 §5.2. */
 export function parseRefusal(body: unknown): Extract<TokenReply, { kind: 'refused' }> | undefined {
-  if (typeof body !== 'object' || body === null) return undefined;
+  if (typeof body !== 'object' || body === null) {
+    return undefined;
+  }
   const { error, error_description: description } = body as Fields;
-  if (typeof error !== 'string' || error === '') return undefined;
+  if (typeof error !== 'string' || error === '') {
+    return undefined;
+  }
   return { kind: 'refused', error, description: typeof description === 'string' ? description : undefined };
 }
 

@@ -4,8 +4,8 @@ import { isExhibitorError } from '../errors/exhibitor.error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../transport/clock.js';
-import { Deadline } from '../transport/deadline.js';
+import { Clock } from '../time/clock.js';
+import { Deadline } from '../time/deadline.js';
 import type { AccessToken, GetTokenOptions, InvalidateOptions } from './access-token.interface.js';
 import { HeldToken, type Renewal, type TimedToken } from './held-token.js';
 import { isRemembered, remember, repeated } from './refusal.js';
@@ -41,7 +41,9 @@ export class TokenService implements OnModuleDestroy {
   getToken(options?: GetTokenOptions): Promise<AccessToken> {
     try {
       const tenant = this.tenants.resolve(options?.tenant);
-      if (tenant instanceof Promise) return tenant.then((found) => this.#tokenWithin(found, options?.signal));
+      if (tenant instanceof Promise) {
+        return tenant.then((found) => this.#tokenWithin(found, options?.signal));
+      }
       return this.#tokenWithin(tenant, options?.signal);
     } catch (error) {
       return Promise.reject(error);
@@ -56,9 +58,13 @@ export class TokenService implements OnModuleDestroy {
    */
   async invalidate(options?: InvalidateOptions): Promise<void> {
     const tenant = await this.tenants.resolve(options?.tenant);
-    if (options?.rejected !== undefined) return this.refused(tenant, options.rejected);
-    const held = this.#held.get(tenant.anchor);
-    if (held === undefined) return;
+    if (options?.rejected !== undefined) {
+      return this.refused(tenant, options.rejected);
+    }
+    const held = this.#held.get(tenant.stateKey);
+    if (held === undefined) {
+      return;
+    }
     held.drop();
     held.refusal = undefined;
   }
@@ -70,79 +76,113 @@ export class TokenService implements OnModuleDestroy {
 
   /** The service answered 401 to exactly this token; one that was renewed since stays. @internal */
   refused(tenant: Tenant, accessToken: string): void {
-    const held = this.#held.get(tenant.anchor);
-    if (held?.timed?.token.accessToken === accessToken) held.drop();
+    const held = this.#held.get(tenant.stateKey);
+    if (held?.timed?.token.accessToken === accessToken) {
+      held.drop();
+    }
   }
 
   /** Ends the renewals under way, also those that wait for the secret of a host that does not answer. */
   onModuleDestroy(): void {
-    for (const deadline of this.#renewals) deadline.close();
+    for (const deadline of this.#renewals) {
+      deadline.close();
+    }
   }
 
   #tokenWithin(tenant: Tenant, signal: AbortSignal | undefined): Promise<AccessToken> {
     if (signal?.aborted !== true) {
       const fresh = this.#fresh(tenant);
-      if (fresh !== undefined) return fresh.answer;
+      if (fresh !== undefined) {
+        return fresh.answer;
+      }
     }
     const deadline = Deadline.start(this.clock, tenant.http.deadline, signal);
     return this.#wait(tenant, deadline).finally(() => deadline.end());
   }
 
   #fresh(tenant: Tenant): TimedToken | undefined {
-    const held = this.#held.get(tenant.anchor);
+    const held = this.#held.get(tenant.stateKey);
     const timed = held?.timed;
-    if (held === undefined || timed === undefined) return undefined;
+    if (held === undefined || timed === undefined) {
+      return undefined;
+    }
     const now = this.clock.now();
-    if (now >= timed.expiresAt) return undefined;
-    if (now >= timed.renewAt) this.#renewEarly(tenant, held, now);
-    if (channels.token.hasSubscribers) publish({ tenant: tenant.key, outcome: 'hit' });
+    if (now >= timed.expiresAt) {
+      return undefined;
+    }
+    if (now >= timed.renewAt) {
+      this.#renewEarly(tenant, held, now);
+    }
+    if (channels.token.hasSubscribers) {
+      publish({ tenant: tenant.key, outcome: 'hit' });
+    }
     return timed;
   }
 
   async #wait(tenant: Tenant, deadline: Deadline): Promise<AccessToken> {
     try {
-      if (deadline.isOver) throw deadline.failure({ tenant: tenant.key });
+      if (deadline.isOver) {
+        throw deadline.failure({ tenant: tenant.key });
+      }
       return await this.#join(tenant, this.#heldOf(tenant), deadline);
     } catch (error) {
       const code = isExhibitorError(error) ? error.code : undefined;
-      if (channels.token.hasSubscribers) publish({ tenant: tenant.key, outcome: 'failed', code });
+      if (channels.token.hasSubscribers) {
+        publish({ tenant: tenant.key, outcome: 'failed', code });
+      }
       throw error;
     }
   }
 
   async #join(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<AccessToken> {
     for (;;) {
-      if (held.refusal !== undefined && this.clock.now() < held.refusal.until) throw repeated(held.refusal);
+      if (held.refusal !== undefined && this.clock.now() < held.refusal.until) {
+        throw repeated(held.refusal);
+      }
       const isShared = held.renewal !== undefined;
       const renewal = held.renewal ?? this.#renew(tenant, held);
       try {
         const { token } = await deadline.race(renewal.result, renewal.deadline);
         const outcome = isShared ? 'shared' : renewal.outcome;
-        if (channels.token.hasSubscribers) publish({ tenant: tenant.key, outcome });
+        if (channels.token.hasSubscribers) {
+          publish({ tenant: tenant.key, outcome });
+        }
         return token;
       } catch (error) {
-        if (deadline.isOver) throw error;
+        if (deadline.isOver) {
+          throw error;
+        }
         // The time of the one who began it was up; who came later has some left.
         const wasLate = isShared && isExhibitorError(error) && error.code === 'deadline_exceeded';
-        if (!wasLate) throw error;
+        if (!wasLate) {
+          throw error;
+        }
       }
     }
   }
 
   #renewEarly(tenant: Tenant, held: HeldToken, now: number): void {
-    if (held.renewal !== undefined || now < held.pausedUntil) return;
-    if (held.refusal !== undefined && now < held.refusal.until) return;
+    if (held.renewal !== undefined || now < held.pausedUntil) {
+      return;
+    }
+    if (held.refusal !== undefined && now < held.refusal.until) {
+      return;
+    }
     void this.#reportEarly(tenant, held, this.#renew(tenant, held));
   }
 
   async #reportEarly(tenant: Tenant, held: HeldToken, renewal: Renewal): Promise<void> {
     try {
       await renewal.result;
-      if (channels.token.hasSubscribers) publish({ tenant: tenant.key, outcome: 'renewed-early' });
+      if (channels.token.hasSubscribers) {
+        publish({ tenant: tenant.key, outcome: 'renewed-early' });
+      }
     } catch (error) {
       held.pausedUntil = this.clock.now() + PAUSE_AFTER_FAILURE;
       const code = isExhibitorError(error) ? error.code : undefined;
-      if (channels.token.hasSubscribers) publish({ tenant: tenant.key, outcome: 'failed', code });
+      if (channels.token.hasSubscribers) {
+        publish({ tenant: tenant.key, outcome: 'failed', code });
+      }
     }
   }
 
@@ -163,7 +203,9 @@ export class TokenService implements OnModuleDestroy {
     try {
       const unlike = held.timed?.token.accessToken ?? held.replaced;
       const { timed, isShared } = await this.endpoint.fetch(tenant, deadline, unlike);
-      if (isShared && held.renewal !== undefined) held.renewal.outcome = 'shared';
+      if (isShared && held.renewal !== undefined) {
+        held.renewal.outcome = 'shared';
+      }
       held.keep(timed);
       return timed;
     } catch (error) {
@@ -179,10 +221,12 @@ export class TokenService implements OnModuleDestroy {
   }
 
   #heldOf(tenant: Tenant): HeldToken {
-    const known = this.#held.get(tenant.anchor);
-    if (known !== undefined) return known;
+    const known = this.#held.get(tenant.stateKey);
+    if (known !== undefined) {
+      return known;
+    }
     const held = new HeldToken();
-    this.#held.set(tenant.anchor, held);
+    this.#held.set(tenant.stateKey, held);
     return held;
   }
 }

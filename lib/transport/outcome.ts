@@ -31,7 +31,9 @@ export interface Failed {
 
 /** True where the request is worth sending again. RFC 9110 §15: these say that another time may do. */
 export function isTransient(outcome: Outcome): boolean {
-  if (outcome.kind === 'failed') return outcome.why === 'network' || outcome.why === 'timeout';
+  if (outcome.kind === 'failed') {
+    return outcome.why === 'network' || outcome.why === 'timeout';
+  }
   return RETRIED_STATUSES.has(outcome.status);
 }
 
@@ -50,25 +52,35 @@ export type Health = 'good' | 'bad' | undefined;
  * an abort about the caller.
  */
 export function healthOf(outcome: Outcome, isTimeUp: boolean): Health {
-  if (outcome.kind === 'answered') return outcome.status >= 500 ? 'bad' : 'good';
-  if (outcome.why === 'malformed') return 'good';
+  if (outcome.kind === 'answered') {
+    return outcome.status >= 500 ? 'bad' : 'good';
+  }
+  if (outcome.why === 'malformed') {
+    return 'good';
+  }
   return outcome.why === 'over' && !isTimeUp ? undefined : 'bad';
 }
 
 /** The code the outcome has when nothing more is tried; `undefined` for one that is final. */
 export function codeOf(outcome: Outcome): ExhibitorErrorCode | undefined {
-  if (outcome.kind === 'answered') return codeOfStatus(outcome.status);
+  if (outcome.kind === 'answered') {
+    return codeOfStatus(outcome.status);
+  }
   return outcome.why === 'malformed' ? 'malformed_response' : 'service_unavailable';
 }
 
 function codeOfStatus(status: number): ExhibitorErrorCode | undefined {
-  if (status === 429) return 'rate_limited';
+  if (status === 429) {
+    return 'rate_limited';
+  }
   return status === 408 || status >= 500 ? 'service_unavailable' : undefined;
 }
 
 /** The failure in words. */
 export function describeOutcome(outcome: Outcome): string {
-  if (outcome.kind === 'failed') return outcome.message;
+  if (outcome.kind === 'failed') {
+    return outcome.message;
+  }
   return outcome.status === 429
     ? 'the service limits our requests'
     : `the service answered ${outcome.status}`;

@@ -1,13 +1,13 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from './clock.js';
-import { Connections } from './connections.js';
-import type { Deadline } from './deadline.js';
-import { Delivery } from './delivery.js';
-import { Dispatchers } from './dispatchers.js';
-import { createHttpClient, splitUrl } from './http-client.js';
-import { Lanes } from './lanes.js';
+import { Clock } from '../time/clock.js';
+import { Connections } from './wire/connections.js';
+import type { Deadline } from '../time/deadline.js';
+import { RetryingRequest } from './retrying-request.js';
+import { Dispatchers } from './wire/dispatchers.js';
+import { createHttpClient, splitUrl } from './wire/http-client.js';
+import { TenantLimits } from './limits/tenant-limits.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 
 /**
@@ -19,7 +19,7 @@ export class Transport implements OnModuleDestroy {
   readonly #connections = new Connections();
   readonly #http = createHttpClient(this.#connections);
   readonly #dispatchers = new Dispatchers();
-  readonly #lanes = new Lanes();
+  readonly #lanes = new TenantLimits();
   readonly #calls = new Set<Deadline>();
   #isClosed = false;
 
@@ -41,21 +41,23 @@ export class Transport implements OnModuleDestroy {
     }
     const { origin } = splitUrl(request.url);
     const dispatcher = this.#dispatchers.of(tenant);
-    const lane = this.#lanes.use(tenant, request.operation, origin);
+    const limits = this.#lanes.use(tenant, request.operation, origin);
     this.#calls.add(deadline);
     try {
-      const tools = { clock: this.clock, http: this.#http, dispatcher, lane };
-      return await new Delivery(tenant, request, deadline, tools).run();
+      const tools = { clock: this.clock, http: this.#http, dispatcher, limits };
+      return await new RetryingRequest(tenant, request, deadline, tools).run();
     } finally {
       this.#calls.delete(deadline);
-      this.#lanes.release(tenant, lane);
+      this.#lanes.release(tenant, limits);
     }
   }
 
   /** Ends what is under way and closes our connections; those of a host's dispatcher are the host's. */
   async onModuleDestroy(): Promise<void> {
     this.#isClosed = true;
-    for (const deadline of this.#calls) deadline.close();
+    for (const deadline of this.#calls) {
+      deadline.close();
+    }
     await this.#connections.close();
   }
 }

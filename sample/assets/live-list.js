@@ -30,7 +30,9 @@ function start() {
   source = new EventSource(view.dataset.live);
   source.addEventListener('page', ({ data }) => {
     const page = JSON.parse(data);
-    if (first) rows.replaceChildren();
+    if (first) {
+      rows.replaceChildren();
+    }
     first = false;
     seen = page;
     show(page);
@@ -87,11 +89,15 @@ function fail(reason) {
 }
 
 toggle.addEventListener('click', () => {
-  if (!source) return start();
+  if (!source) {
+    return start();
+  }
   end();
   part('announcement').textContent = 'Stopped.';
 });
 
-for (const element of view.querySelectorAll('[data-paging]')) element.hidden = true;
+for (const element of view.querySelectorAll('[data-paging]')) {
+  element.hidden = true;
+}
 part('panel').hidden = false;
 start();

@@ -20,7 +20,9 @@ export class EventSizes {
   /** `undefined` while the service cannot tell. */
   sizeOf(eventId: string): Promise<number | undefined> {
     const known = this.known.get(eventId);
-    if (known && known.until > Date.now()) return known.size;
+    if (known && known.until > Date.now()) {
+      return known.size;
+    }
     const size = this.ask(eventId);
     this.known.set(eventId, { size, until: Date.now() + FRESH_MS });
     return size;

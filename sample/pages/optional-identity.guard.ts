@@ -8,7 +8,9 @@ export class OptionalIdentityGuard extends ExhibitorIdentityGuard {
     try {
       return await super.canActivate(context);
     } catch (error) {
-      if (error instanceof HttpException && error.getStatus() === HttpStatus.UNAUTHORIZED) return true;
+      if (error instanceof HttpException && error.getStatus() === HttpStatus.UNAUTHORIZED) {
+        return true;
+      }
       throw error;
     }
   }

@@ -9,7 +9,9 @@ export interface Person {
 /** The guards put the identity on `request.user`. */
 export function personOf(request: { user?: unknown }): Person | undefined {
   const identity = request.user as ExhibitorIdentity | undefined;
-  if (!identity) return undefined;
+  if (!identity) {
+    return undefined;
+  }
   const { name } = identity.claims;
   return { name: typeof name === 'string' && name !== '' ? name : identity.email, email: identity.email };
 }

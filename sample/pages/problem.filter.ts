@@ -16,13 +16,17 @@ export class ProblemFilter implements ExceptionFilter {
     const request = host.switchToHttp().getRequest<Request & { user?: unknown }>();
     const response = host.switchToHttp().getResponse<Response>();
     const problem = describeProblem(thrown);
-    if (problem.status >= 500) this.note(thrown);
+    if (problem.status >= 500) {
+      this.note(thrown);
+    }
     if (response.headersSent) {
       response.end();
       return;
     }
     response.status(problem.status);
-    if (!response.hasHeader('Cache-Control')) response.setHeader('Cache-Control', 'private, no-store');
+    if (!response.hasHeader('Cache-Control')) {
+      response.setHeader('Cache-Control', 'private, no-store');
+    }
     const { title, text } = problem;
     if (!request.accepts('html')) {
       response.json({ statusCode: problem.status, title, text });
@@ -33,14 +37,19 @@ export class ProblemFilter implements ExceptionFilter {
 
   private note(thrown: unknown): void {
     const error = exhibitorErrorOf(thrown);
-    if (error) this.logger.warn(error.toJSON());
-    else this.logger.error(thrown);
+    if (error) {
+      this.logger.warn(error.toJSON());
+    } else {
+      this.logger.error(thrown);
+    }
   }
 }
 
 /** Trying again repeats a page that was looked at. A form is not sent twice: its page is shown again instead. */
 function pathToReturnTo(request: Request): string {
-  if (request.path.startsWith('/auth/')) return '/';
+  if (request.path.startsWith('/auth/')) {
+    return '/';
+  }
   const path = request.method === 'GET' ? request.originalUrl : request.path.replace(/\/[^/]*$/, '');
   // Two slashes at the start would make a link to another host of it.
   return path.replace(/^\/*/, '/');

@@ -110,7 +110,9 @@ const BY_STATUS: Readonly<Record<number, Words>> = {
 /** The words for anything that was thrown. */
 export function describeProblem(thrown: unknown): Problem {
   const error = exhibitorErrorOf(thrown);
-  if (error) return { status: HTTP_STATUS_BY_CODE[error.code], ...wordsFor(error) };
+  if (error) {
+    return { status: HTTP_STATUS_BY_CODE[error.code], ...wordsFor(error) };
+  }
   const status = thrown instanceof HttpException ? thrown.getStatus() : 500;
   return { status, ...(BY_STATUS[status] ?? BROKEN) };
 }
@@ -122,6 +124,8 @@ export function exhibitorErrorOf(thrown: unknown): ExhibitorError | undefined {
 }
 
 function wordsFor(error: ExhibitorError): Words {
-  if (error.code !== 'login_failed') return BY_CODE[error.code];
+  if (error.code !== 'login_failed') {
+    return BY_CODE[error.code];
+  }
   return (error instanceof LoginFailedError && BY_REASON[error.reason]) || LOGIN_REFUSED;
 }

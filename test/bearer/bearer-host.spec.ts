@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { TenantRegistry, type ExhibitorModuleOptions } from '../../lib/index.js';
-import { BearerIdentities } from '../../lib/login/bearer-identities.service.js';
+import { BearerIdentities } from '../../lib/session/bearer-identities.service.js';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';

@@ -93,9 +93,13 @@ export class FrontDoor {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (request.url === '/connect/userinfo') return this.#answerUserinfo(request, response);
+    if (request.url === '/connect/userinfo') {
+      return this.#answerUserinfo(request, response);
+    }
     const body: Buffer[] = [];
-    for await (const chunk of request) body.push(chunk as Buffer);
+    for await (const chunk of request) {
+      body.push(chunk as Buffer);
+    }
     const { host: _host, connection: _connection, 'content-length': _length, ...headers } = request.headers;
     const reply = await fetch(`${this.sandbox.url}${request.url ?? ''}`, {
       method: request.method ?? 'GET',

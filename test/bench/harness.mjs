@@ -61,7 +61,9 @@ export async function interleave(variants, question, rounds) {
   for (let round = 0; round <= rounds; round += 1) {
     for (const [name, variant] of Object.entries(variants)) {
       const measured = await variant.ask(question);
-      if (round > 0) seen[name].push(measured);
+      if (round > 0) {
+        seen[name].push(measured);
+      }
     }
   }
   return seen;
@@ -90,7 +92,9 @@ export function printTable(head, rows) {
 /** One promise of the benchmark, kept or not; the process fails if one is not. */
 export function check(name, value, holds) {
   console.log(`${holds ? 'ok  ' : 'MISS'} ${name}: ${value}`);
-  if (!holds) process.exitCode = 1;
+  if (!holds) {
+    process.exitCode = 1;
+  }
 }
 
 export function describeMachine() {

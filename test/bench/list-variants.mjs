@@ -43,7 +43,9 @@ const makers = {
     const http = new HttpService(create({ httpAgent: new HttpAgent({ keepAlive: true }), timeout: 4_000 }));
     let cached;
     const token = () => {
-      if (cached && Date.now() < cached.until) return from(cached.promise);
+      if (cached && Date.now() < cached.until) {
+        return from(cached.promise);
+      }
       const promise = firstValueFrom(http.post(`${stub}/connect/token`, form)).then(
         ({ data }) => data.access_token,
       );
@@ -91,7 +93,9 @@ serveVariant(async ({ concurrency, calls }) => {
     while (left > 0) {
       left -= 1;
       const page = await call();
-      if (page.data.length !== 50) throw new Error('not the page that was asked for');
+      if (page.data.length !== 50) {
+        throw new Error('not the page that was asked for');
+      }
     }
   };
   await Promise.all(Array.from({ length: concurrency }, caller));

@@ -46,7 +46,9 @@ function report(concurrency, seen) {
   const toUndici = cpuRatio('exhibitor', 'undici');
   check(`CPU of list at ${concurrency} ≤ 0.75 × HttpService`, toService.toFixed(2), toService <= 0.75);
   check(`CPU of list at ${concurrency} ≤ 2.2 × undici.request`, toUndici.toFixed(2), toUndici <= 2.2);
-  if (concurrency === 1) return;
+  if (concurrency === 1) {
+    return;
+  }
   const served = rateRatio('exhibitor', 'httpService');
   check(`calls of list at ${concurrency} ≥ 1.3 × HttpService`, served.toFixed(2), served >= 1.3);
 }

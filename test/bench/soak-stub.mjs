@@ -38,8 +38,11 @@ createServer((request, response) => {
   const [, tenant] = url.pathname.split('/');
   const body = Buffer.from(JSON.stringify(answer(url)));
   const fault = tenant === ill && hasFaults ? pick() : undefined;
-  if (fault !== undefined) fault({ request, response, body });
-  else response.writeHead(200, headers(body)).end(body);
+  if (fault !== undefined) {
+    fault({ request, response, body });
+  } else {
+    response.writeHead(200, headers(body)).end(body);
+  }
 }).listen(0, '127.0.0.1', function () {
   process.send(`http://127.0.0.1:${this.address().port}`);
 });
@@ -53,7 +56,9 @@ function answer(url) {
   if (url.pathname.endsWith('/connect/token')) {
     return { access_token: 'token-of-the-soak', expires_in: 20, token_type: 'Bearer', scope: 'idp_api' };
   }
-  if (url.pathname.includes('/contactEmail/')) return RECORDS.slice(0, 2);
+  if (url.pathname.includes('/contactEmail/')) {
+    return RECORDS.slice(0, 2);
+  }
   const currentPage = Number(url.searchParams.get('Page'));
   const metadata = { currentPage, totalCount: 1_000, totalPages: 20, itemsPerPage: 50 };
   return {

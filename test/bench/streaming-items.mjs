@@ -6,8 +6,8 @@ import { lastValueFrom, Observable, reduce } from 'rxjs';
 import { serveVariant } from './harness.mjs';
 
 await import('reflect-metadata');
-const { PageWalk } = await import('../../dist/exhibitors/page-walk.js');
-const { fromWalk } = await import('../../dist/exhibitors/read-walk.js');
+const { PageReader } = await import('../../dist/exhibitors/pages/page-reader.js');
+const { fromPages } = await import('../../dist/exhibitors/pages/read-pages.js');
 
 const [PAGES, ITEMS] = [2_000, 50];
 /** A reading is short: several in a row measure the code as a host runs it, compiled. */
@@ -33,17 +33,21 @@ const ways = {
   /** The same consumer, given the same rows by a loop. */
   loop: () =>
     new Observable((subscriber) => {
-      for (const { data } of pages) for (const exhibitor of data) subscriber.next(exhibitor);
+      for (const { data } of pages) {
+        for (const exhibitor of data) subscriber.next(exhibitor);
+      }
       subscriber.complete();
     }),
   stream: () => {
     const plan = { tenant: 'bench', itemsPerPage: ITEMS, startPage: 1, prefetch: 4, onDrift: 'error', fetch };
-    return fromWalk(
+    return fromPages(
       () => ({}),
-      async () => new PageWalk(plan),
+      async () => new PageReader(plan),
       ({ data }, subscriber) => {
         for (const exhibitor of data) {
-          if (subscriber.closed) return;
+          if (subscriber.closed) {
+            return;
+          }
           subscriber.next(exhibitor);
         }
       },
@@ -54,8 +58,11 @@ const ways = {
 const way = ways[process.argv[2]];
 serveVariant(async () => {
   let count = 0;
-  for (let reading = 0; reading < READINGS; reading += 1) count += await lastValueFrom(way().pipe(counted));
-  if (count !== READINGS * PAGES * ITEMS)
+  for (let reading = 0; reading < READINGS; reading += 1) {
+    count += await lastValueFrom(way().pipe(counted));
+  }
+  if (count !== READINGS * PAGES * ITEMS) {
     throw new Error(`${count} exhibitors are not those of ${PAGES} pages`);
+  }
   return { count };
 });

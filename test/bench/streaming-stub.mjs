@@ -22,7 +22,9 @@ function rowsOf(page) {
 function bodyOf(page, totalPages) {
   const key = `${page}/${totalPages}`;
   const known = bodies.get(key);
-  if (known) return known;
+  if (known) {
+    return known;
+  }
   const paginationMetadata = {
     currentPage: page,
     totalCount: totalPages * ITEMS,
@@ -44,10 +46,14 @@ function send(response, body) {
 const server = createServer((request, response) => {
   request.resume();
   const [, pages, latency] = /pages-(\d+)-latency-(\d+)/.exec(request.url) ?? [];
-  if (pages === undefined) return send(response, token);
+  if (pages === undefined) {
+    return send(response, token);
+  }
   const page = Number(new URL(request.url, 'http://stub').searchParams.get('Page'));
   const body = bodyOf(page, Number(pages));
-  if (latency === '0') return send(response, body);
+  if (latency === '0') {
+    return send(response, body);
+  }
   return setTimeout(send, Number(latency), response, body);
 });
 server.keepAliveTimeout = 60_000;

@@ -49,7 +49,9 @@ const makers = {
       await lastValueFrom(
         exhibitors.pages(event, { prefetch }).pipe(
           mergeMap(({ paginationMetadata, data }) => {
-            if (paginationMetadata.currentPage % every === 0) peak = Math.max(peak, liveBytes());
+            if (paginationMetadata.currentPage % every === 0) {
+              peak = Math.max(peak, liveBytes());
+            }
             count += data.length;
             return EMPTY;
           }),
@@ -95,6 +97,8 @@ const read = await makers[variant]();
 serveVariant(async ({ pages, latency, prefetch, every }) => {
   const answer = await read(`pages-${pages}-latency-${latency}`, prefetch, every);
   const { count, ...more } = typeof answer === 'number' ? { count: answer } : answer;
-  if (count !== pages * 50) throw new Error(`${count} exhibitors instead of ${pages * 50}`);
+  if (count !== pages * 50) {
+    throw new Error(`${count} exhibitors instead of ${pages * 50}`);
+  }
   return { count, ...more };
 });

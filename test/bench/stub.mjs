@@ -33,8 +33,12 @@ let tokens = 0;
 const server = createServer((request, response) => {
   request.resume();
   const isToken = request.url === '/connect/token';
-  if (request.url === '/tokens') return response.end(String(tokens));
-  if (isToken) tokens += 1;
+  if (request.url === '/tokens') {
+    return response.end(String(tokens));
+  }
+  if (isToken) {
+    tokens += 1;
+  }
   const body = isToken ? token : page;
   response.writeHead(200, {
     'content-type': 'application/json; charset=utf-8',

@@ -68,7 +68,9 @@ const works = {
 let tokens;
 
 async function callInARow(service, calls) {
-  for (let call = 0; call < calls; call += 1) await service.getToken();
+  for (let call = 0; call < calls; call += 1) {
+    await service.getToken();
+  }
   return { calls };
 }
 

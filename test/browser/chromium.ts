@@ -21,7 +21,9 @@ const executable = findChromium();
 /** `undefined` where there is none. `CHROME_PATH` names one in an unusual place. */
 function findChromium(): string | undefined {
   const named = process.env['CHROME_PATH'];
-  if (named) return named;
+  if (named) {
+    return named;
+  }
   const folders = (process.env['PATH'] ?? '').split(delimiter);
   const candidates = folders.flatMap((folder) => NAMES.map((name) => join(folder, name)));
   return [...candidates, ON_MACOS].find((candidate) => existsSync(candidate));
@@ -34,7 +36,9 @@ function findChromium(): string | undefined {
 export function describeInChromium(name: string, suite: (browser: () => Browser) => void): void {
   if (executable === undefined) {
     const line = `Chromium was not found: "${name}" is not tested. Install it, or set CHROME_PATH.`;
-    if (process.env['CI']) throw new Error(line);
+    if (process.env['CI']) {
+      throw new Error(line);
+    }
     process.stderr.write(`${line}\n`);
     describe.skip(name, () => suite(noBrowser));
     return;

@@ -206,7 +206,9 @@ function share(bar: unknown): number {
 async function until(holds: () => boolean): Promise<void> {
   const limit = Date.now() + 10_000;
   while (!holds()) {
-    if (Date.now() > limit) throw new Error(`still not so: ${holds}`);
+    if (Date.now() > limit) {
+      throw new Error(`still not so: ${holds}`);
+    }
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

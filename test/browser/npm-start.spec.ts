@@ -73,7 +73,9 @@ describeInChromium('From the start page to logout', (browser) => {
     expect(visitor.page.url()).toBe(`${url}/events/world-2026/mine`);
     const text = await visitor.text();
     expect(text).toContain('Logged in as sam.several@example.com');
-    for (const field of ['hall', 'booth', 'country', 'id']) expect(text).toContain(String(chosen[field]));
+    for (const field of ['hall', 'booth', 'country', 'id']) {
+      expect(text).toContain(String(chosen[field]));
+    }
     await visitor.screenshot('4-exhibitor');
   });
 

@@ -67,7 +67,9 @@ export class StartedProcess {
   async printed(line: string): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       const look = () => {
-        if (this.stdout.includes(line)) resolve();
+        if (this.stdout.includes(line)) {
+          resolve();
+        }
       };
       this.child.stdout?.on('data', look);
       look();
@@ -84,7 +86,9 @@ export class StartedProcess {
 
   /** To everybody in the process group, as the terminal does on Ctrl-C. */
   signalGroup(signal: NodeJS.Signals): void {
-    if (this.child.pid !== undefined) process.kill(-this.child.pid, signal);
+    if (this.child.pid !== undefined) {
+      process.kill(-this.child.pid, signal);
+    }
   }
 
   async kill(): Promise<void> {

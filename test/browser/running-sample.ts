@@ -47,6 +47,8 @@ export async function freePort(): Promise<number> {
   await new Promise((resolve) => {
     server.close(resolve);
   });
-  if (address === null || typeof address === 'string') throw new Error('no port was given');
+  if (address === null || typeof address === 'string') {
+    throw new Error('no port was given');
+  }
   return address.port;
 }

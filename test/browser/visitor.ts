@@ -11,16 +11,22 @@ export class Visitor {
 
   private constructor(readonly page: Page) {
     page.on('console', (message) => {
-      if (['error', 'warning'].includes(message.type())) this.troubles.push(`console: ${message.text()}`);
+      if (['error', 'warning'].includes(message.type())) {
+        this.troubles.push(`console: ${message.text()}`);
+      }
     });
     page.on('pageerror', (error) => this.troubles.push(`page: ${error.message}`));
     page.on('response', (response) => {
-      if (response.status() >= 400) this.troubles.push(`${response.status()} ${response.url()}`);
+      if (response.status() >= 400) {
+        this.troubles.push(`${response.status()} ${response.url()}`);
+      }
     });
     page.on('requestfailed', (request) => {
       const reason = request.failure()?.errorText;
       // The browser's own doing: the event stream is closed at the end, a page is left while its icon loads.
-      if (reason !== 'net::ERR_ABORTED') this.troubles.push(`failed: ${request.url()} ${reason}`);
+      if (reason !== 'net::ERR_ABORTED') {
+        this.troubles.push(`failed: ${request.url()} ${reason}`);
+      }
     });
   }
 

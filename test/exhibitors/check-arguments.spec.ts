@@ -15,7 +15,9 @@ function refusal(check: () => unknown): ExhibitorError {
   try {
     check();
   } catch (error) {
-    if (error instanceof ExhibitorError) return error;
+    if (error instanceof ExhibitorError) {
+      return error;
+    }
     throw error;
   }
   throw new Error('nothing was refused');

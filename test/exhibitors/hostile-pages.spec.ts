@@ -15,7 +15,9 @@ import {
 
 const endings: (() => Promise<void>)[] = [];
 afterEach(async () => {
-  for (const end of endings.splice(0)) await end();
+  for (const end of endings.splice(0)) {
+    await end();
+  }
 });
 
 async function against(answer: Answer) {
@@ -190,10 +192,18 @@ describe('a service that clamps the page size', () => {
 describe('a failure on the way', () => {
   it('comes after the pages before it, and cancels those behind it', async () => {
     const { exhibitors, service } = await against(({ page, response }) => {
-      if (page === 1) return honest(1, 50, 1_000);
-      if (page === 2) setTimeout(() => response.end(JSON.stringify(honest(2, 50, 1_000))), 300);
-      if (page === 2) response.writeHead(200, { 'content-type': 'application/json' });
-      if (page === 3) response.writeHead(403).end();
+      if (page === 1) {
+        return honest(1, 50, 1_000);
+      }
+      if (page === 2) {
+        setTimeout(() => response.end(JSON.stringify(honest(2, 50, 1_000))), 300);
+      }
+      if (page === 2) {
+        response.writeHead(200, { 'content-type': 'application/json' });
+      }
+      if (page === 3) {
+        response.writeHead(403).end();
+      }
       return undefined;
     });
     const seen: number[] = [];

@@ -1,5 +1,5 @@
-import type { PaginationMetadata } from '../../lib/exhibitors/exhibitor-page.interface.js';
-import type { FetchedPage } from '../../lib/exhibitors/page-walk.js';
+import type { PaginationMetadata } from '../../lib/exhibitors/pages/exhibitor-page.interface.js';
+import type { FetchedPage } from '../../lib/exhibitors/pages/page-reader.js';
 
 /** A record of the model; numbered, so that a loss or a duplicate is seen at once. */
 export interface Row {
@@ -59,11 +59,17 @@ export class ModelService {
     const latency = latencies[request % latencies.length] ?? 0;
     const turns = retries.includes(request) ? latency * 3 + 1 : latency;
     for (let turn = 0; turn <= turns; turn += 1) {
-      if (signal.aborted) throw new Error('aborted');
+      if (signal.aborted) {
+        throw new Error('aborted');
+      }
       await Promise.resolve();
     }
-    if (signal.aborted) throw new Error('aborted');
-    if (failures.includes(request)) throw new Error('down');
+    if (signal.aborted) {
+      throw new Error('aborted');
+    }
+    if (failures.includes(request)) {
+      throw new Error('down');
+    }
   }
 
   #answer(page: number, asked: number): FetchedPage<Row> {
@@ -73,14 +79,19 @@ export class ModelService {
     const metadata = { currentPage: page, totalCount: this.rows.length, totalPages, itemsPerPage };
     this.answers.push({ page, metadata, rows });
     for (const change of this.plan.changes) {
-      if (change.afterAnswers === this.answers.length) this.#change(change);
+      if (change.afterAnswers === this.answers.length) {
+        this.#change(change);
+      }
     }
     return { page: { paginationMetadata: metadata, data: rows }, rows };
   }
 
   #change({ kind, at }: ModelPlan['changes'][number]): void {
     this.changed = true;
-    if (kind === 'insert') this.rows.splice(at % (this.rows.length + 1), 0, { id: (this.#nextId += 1) });
-    else if (this.rows.length > 0) this.rows.splice(at % this.rows.length, 1);
+    if (kind === 'insert') {
+      this.rows.splice(at % (this.rows.length + 1), 0, { id: (this.#nextId += 1) });
+    } else if (this.rows.length > 0) {
+      this.rows.splice(at % this.rows.length, 1);
+    }
   }
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { z } from 'zod';
 import { parseLookup } from '../../lib/exhibitors/parse-lookup.js';
-import { parsePage } from '../../lib/exhibitors/parse-page.js';
+import { parsePage } from '../../lib/exhibitors/parse-replies.js';
 import { parseRecords } from '../../lib/exhibitors/parse-records.js';
 
 const metadata = {

@@ -72,12 +72,16 @@ export async function startService(answer: Answer): Promise<HandMadeService> {
     }
     const count = urls.push(url);
     response.on('close', () => {
-      if (!response.writableFinished) service.aborted += 1;
+      if (!response.writableFinished) {
+        service.aborted += 1;
+      }
     });
     const query = new URL(url, 'http://service').searchParams;
     const [page, itemsPerPage] = [Number(query.get('Page')), Number(query.get('ItemsPerPage'))];
     const body = answer({ count, page, itemsPerPage, url, request, response });
-    if (body !== undefined) json(response, body);
+    if (body !== undefined) {
+      json(response, body);
+    }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
@@ -145,7 +149,9 @@ export async function messagesOn(channel: string, work: () => Promise<unknown>):
 /** Waits until something has happened; fails after a while that is shorter than any timeout of an attempt. */
 export async function eventually(condition: () => boolean): Promise<void> {
   for (let turn = 0; turn < 300; turn += 1) {
-    if (condition()) return;
+    if (condition()) {
+      return;
+    }
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
   throw new Error('it did not happen within 3 s');

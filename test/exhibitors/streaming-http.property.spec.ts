@@ -24,7 +24,9 @@ let host: RestHost<Row>;
 beforeAll(async () => {
   service = await startService(({ page, itemsPerPage, url, response }) => {
     const event = events.get(/event\/([^?]+)/.exec(url)?.[1] ?? '');
-    if (event === undefined) return {};
+    if (event === undefined) {
+      return {};
+    }
     event.requests += 1;
     if (event.requests === event.stumble) {
       response.setHeader('retry-after', '0');
@@ -72,9 +74,13 @@ describe('an event read over HTTP', () => {
           const [first] = model.answers;
           expect(rows).toHaveLength(first?.metadata.totalCount ?? -1);
           expect(model.answers.every(({ metadata }) => metadata.totalCount === rows.length)).toBe(true);
-          if (!model.changed) expect(rows).toEqual(before);
+          if (!model.changed) {
+            expect(rows).toEqual(before);
+          }
         } catch (error) {
-          if (!isExhibitorError(error)) throw error;
+          if (!isExhibitorError(error)) {
+            throw error;
+          }
           expect(error.code).toBe('pagination_drift');
           expect(model.changed).toBe(true);
         }

@@ -6,9 +6,9 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { type Observable, take, toArray, lastValueFrom } from 'rxjs';
 import { PaginationDriftError } from '../../lib/errors/pagination-drift.error.js';
-import type { ExhibitorPage } from '../../lib/exhibitors/exhibitor-page.interface.js';
-import { PageWalk } from '../../lib/exhibitors/page-walk.js';
-import { fromWalk, iterateWalk } from '../../lib/exhibitors/read-walk.js';
+import type { ExhibitorPage } from '../../lib/exhibitors/pages/exhibitor-page.interface.js';
+import { PageReader } from '../../lib/exhibitors/pages/page-reader.js';
+import { fromPages, iteratePages } from '../../lib/exhibitors/pages/read-pages.js';
 import { ModelService, type Answer, type ModelPlan, type Row } from './model-service.js';
 
 const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 1_000);
@@ -51,11 +51,11 @@ const reading: fc.Arbitrary<Reading> = fc.record({
 });
 
 function openWalk(service: ModelService, how: Reading, onDrift: 'error' | 'ignore' = 'error') {
-  return new PageWalk<Row>({ ...how, tenant: 'acme', onDrift, fetch: service.fetch });
+  return new PageReader<Row>({ ...how, tenant: 'acme', onDrift, fetch: service.fetch });
 }
 
 function pagesOf(service: ModelService, how: Reading, onDrift?: 'ignore'): Observable<ExhibitorPage<Row>> {
-  return fromWalk(
+  return fromPages(
     () => ({}),
     async () => openWalk(service, how, onDrift),
     (page: ExhibitorPage<Row>, subscriber) => subscriber.next(page),
@@ -90,7 +90,9 @@ function contradicts(answer: Answer, first: Answer): boolean {
   return totalCount !== first.metadata.totalCount || totalPages !== first.metadata.totalPages;
 }
 
-if (process.env['PROPERTY_RUNS'] !== undefined) process.stdout.write(`seed ${seed}, ${numRuns} runs\n`);
+if (process.env['PROPERTY_RUNS'] !== undefined) {
+  process.stdout.write(`seed ${seed}, ${numRuns} runs\n`);
+}
 
 describe('an event at rest', () => {
   it(
@@ -124,7 +126,7 @@ describe('an event at rest', () => {
           const service = new ModelService(plan);
           const size = Math.min(how.itemsPerPage, plan.clampTo);
           const seen: Row[] = [];
-          const items = iterateWalk<object, Row>(
+          const items = iteratePages<object, Row>(
             () => ({}),
             async () => openWalk(service, how),
           );
@@ -132,8 +134,12 @@ describe('an event at rest', () => {
             seen.push(row);
             const current = how.startPage + Math.floor((seen.length - 1) / size);
             expect(Math.max(...service.asked)).toBeLessThanOrEqual(current + how.prefetch);
-            for (let turn = 0; turn < pause; turn += 1) await Promise.resolve();
-            if (seen.length > stopAfter) break;
+            for (let turn = 0; turn < pause; turn += 1) {
+              await Promise.resolve();
+            }
+            if (seen.length > stopAfter) {
+              break;
+            }
           }
           expect(seen).toEqual(wanted(service.rows, how, size).slice(0, stopAfter + 1));
           await nothingMoreHappens(service);
@@ -167,8 +173,9 @@ describe('an event that changes, or a service that fails, while it is read', () 
               size,
             );
             expect(pages.flatMap(({ data }) => data)).toHaveLength(promised.length);
-            if (!service.changed)
+            if (!service.changed) {
               expect(pages.flatMap(({ data }) => data)).toEqual(wanted(service.rows, how, size));
+            }
           }
           if (error instanceof PaginationDriftError) {
             expect(service.changed).toBe(true);
@@ -225,13 +232,17 @@ describe('a consumer that leaves', () => {
 
 function answerOf(service: ModelService, page: number): Answer {
   const answer = service.answers.find((candidate) => candidate.page === page);
-  if (answer === undefined) throw new Error(`page ${page} was never served`);
+  if (answer === undefined) {
+    throw new Error(`page ${page} was never served`);
+  }
   return answer;
 }
 
 async function nothingMoreHappens(service: ModelService): Promise<void> {
   const [asked, answered] = [service.asked.length, service.answers.length];
-  for (let turn = 0; turn < 100; turn += 1) await Promise.resolve();
+  for (let turn = 0; turn < 100; turn += 1) {
+    await Promise.resolve();
+  }
   expect(service.asked).toHaveLength(asked);
   expect(service.answers).toHaveLength(answered);
   expect(service.underWay).toBe(0);

@@ -53,7 +53,9 @@ describe('a whole event', () => {
     for (const prefetch of [1, 4, 16]) {
       await expect(all(acme().stream(WORLD, { prefetch }))).resolves.toEqual(world());
       const iterated: SandboxExhibitor[] = [];
-      for await (const exhibitor of acme().iterate(WORLD, { prefetch })) iterated.push(exhibitor);
+      for await (const exhibitor of acme().iterate(WORLD, { prefetch })) {
+        iterated.push(exhibitor);
+      }
       expect(iterated).toEqual(world());
     }
   });
@@ -82,7 +84,9 @@ describe('a whole event', () => {
       .pipe(tap(({ paginationMetadata }) => failAfter(paginationMetadata.currentPage)));
     const failAfter = (page: number): void => {
       const fault = faults[page / 5 - 1];
-      if (fault !== undefined) sandbox.failNext('list', fault);
+      if (fault !== undefined) {
+        sandbox.failNext('list', fault);
+      }
     };
     expect((await all(reading)).flatMap(({ data }) => data)).toEqual(world());
     expect(lists()).toHaveLength(25 + faults.length);
@@ -147,7 +151,9 @@ describe('the window', () => {
 
   it('lets no more than its pages wait behind a slow one', async () => {
     const service = await startService(({ page, response }) => {
-      if (page === 2) setTimeout(() => json(response, honest(2, 50, 1_000)), 300);
+      if (page === 2) {
+        setTimeout(() => json(response, honest(2, 50, 1_000)), 300);
+      }
       return page === 2 ? undefined : honest(page, 50, 1_000);
     });
     const own = await startRestHost({ tenant: service.tenant });
@@ -165,7 +171,9 @@ describe('the window', () => {
     for await (const exhibitor of acme().iterate(WORLD, { prefetch: 3 })) {
       expect(exhibitor.id).toBe(world()[index]?.id);
       index += 1;
-      if (index % 50 !== 1) continue;
+      if (index % 50 !== 1) {
+        continue;
+      }
       const reading = (index + 49) / 50;
       await new Promise((resolve) => setTimeout(resolve, 30));
       expect(lists()).toHaveLength(Math.min(25, reading + 3));
@@ -187,7 +195,9 @@ describe('a consumer that leaves', () => {
       .stream(WORLD)
       .subscribe(({ id }) => {
         seen.push(id);
-        if (seen.length === 60) subscription.unsubscribe();
+        if (seen.length === 60) {
+          subscription.unsubscribe();
+        }
       });
     await eventually(() => seen.length === 60);
     await aWhile();
@@ -199,10 +209,16 @@ describe('a consumer that leaves', () => {
   it('by take has what is under way aborted on the wire', async () => {
     const second: ServerResponse[] = [];
     const service = await startService(({ page, count, response }) => {
-      if (page === 1) return honest(1, 50, 1_000);
-      if (page === 2) second.push(response);
+      if (page === 1) {
+        return honest(1, 50, 1_000);
+      }
+      if (page === 2) {
+        second.push(response);
+      }
       // The rest of the window is under way by now, and stays so.
-      if (count === 5) json(second[0] ?? response, honest(2, 50, 1_000));
+      if (count === 5) {
+        json(second[0] ?? response, honest(2, 50, 1_000));
+      }
       return undefined;
     });
     const own = await startRestHost({ tenant: service.tenant });
@@ -218,7 +234,9 @@ describe('a consumer that leaves', () => {
     sandbox.latency = 100;
     for await (const exhibitor of acme().iterate(WORLD)) {
       await eventually(() => lists().length === 5);
-      if (exhibitor.id !== '') break;
+      if (exhibitor.id !== '') {
+        break;
+      }
     }
     await eventually(() => sandbox.openRequests === 0);
     expect(lists().filter(({ aborted }) => aborted)).toHaveLength(4);
@@ -280,7 +298,9 @@ describe('a part of an event', () => {
             tap(({ paginationMetadata, data }) => {
               lastPage = paginationMetadata.currentPage;
               seen.push(...data.map(({ id }) => id));
-              if (lastPage === 7) sandbox.failNext('list', { kind: 'status', status: 403 });
+              if (lastPage === 7) {
+                sandbox.failNext('list', { kind: 'status', status: 403 });
+              }
             }),
           ),
       );

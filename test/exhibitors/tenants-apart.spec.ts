@@ -14,7 +14,9 @@ const eventOf = (key: Key) => `only-${key}`;
 
 function expectTenantsApart(requests: readonly Traced[], sandbox: ExhibitorSandbox): void {
   for (const { operation, tenantId, tokenClaims, clientId, eventId } of requests) {
-    if (operation === 'token') continue;
+    if (operation === 'token') {
+      continue;
+    }
     const owner = sandbox.tenants.find(({ key }) => eventId === `only-${key}`);
     expect({ eventId, tenantId, token: tokenClaims?.['client_id'], clientId }).toEqual({
       eventId,
@@ -65,7 +67,9 @@ describe('200 mixed calls at once over three tenants', () => {
     const answers = Array.from({ length: 200 }, async (_, number) => {
       const key = TENANTS[number % TENANTS.length] ?? 'acme';
       // Tokens are revoked in between, so that renewals mix too.
-      if (number % 50 === 49) sandbox.revokeTokens();
+      if (number % 50 === 49) {
+        sandbox.revokeTokens();
+      }
       return { key, ids: await call(number, key) };
     });
     for (const { key, ids } of await Promise.all(answers)) {
@@ -85,7 +89,9 @@ describe('200 mixed calls at once over three tenants', () => {
     const other = sandbox.requests.find(
       ({ operation, tenantKey }) => operation === 'list' && tenantKey === 'globex',
     );
-    if (good === undefined || other === undefined) throw new Error('both tenants have listed');
+    if (good === undefined || other === undefined) {
+      throw new Error('both tenants have listed');
+    }
     expectTenantsApart([good, other], sandbox);
     const swaps: Traced[] = [
       { ...good, tenantId: other.tenantId },

@@ -50,11 +50,15 @@ export class FaultRange {
     const cells = faultTable(otherOrigin).flatMap((row) =>
       OPERATIONS.map((operation): Cell => ({ key: '', row, operation, ending: row.ending(operation) })),
     );
-    for (const [index, cell] of cells.entries()) cell.key = `cell-${index}`;
+    for (const [index, cell] of cells.entries()) {
+      cell.key = `cell-${index}`;
+    }
     const sandbox = await ExhibitorSandbox.start({ seed: seedFor(cells) });
     const silent = new Map<string, SilentPort & { close(): Promise<void> }>();
     const tenants: Record<string, object> = {};
-    for (const cell of cells) tenants[cell.key] = await tenantOf(cell, sandbox, silent);
+    for (const cell of cells) {
+      tenants[cell.key] = await tenantOf(cell, sandbox, silent);
+    }
     const imports = ExhibitorModule.forRoot({ tenants: tenants as never, secrets: ['x'.repeat(32)] });
     const app = await NestFactory.createApplicationContext(imports, { logger: ['fatal'] });
     return new FaultRange(cells, sandbox, app, silent);
@@ -64,7 +68,9 @@ export class FaultRange {
   async warmUp(): Promise<void> {
     const tokens = this.app.get(TokenService);
     for (const { key, operation } of this.cells) {
-      if (operation !== 'token') await tokens.getToken({ tenant: key });
+      if (operation !== 'token') {
+        await tokens.getToken({ tenant: key });
+      }
     }
   }
 
@@ -82,8 +88,11 @@ export class FaultRange {
         () => undefined,
         (reason: unknown) => reason,
       );
-      if (isExhibitorError(error)) errors.push(error);
-      else if (error !== undefined) throw error;
+      if (isExhibitorError(error)) {
+        errors.push(error);
+      } else if (error !== undefined) {
+        throw error;
+      }
     }
     const ms = performance.now() - began;
     return { errors, requests: this.#requestsOf(cell) - before, ms };
@@ -105,13 +114,19 @@ export class FaultRange {
   async close(): Promise<void> {
     await this.app.close();
     await this.sandbox.stop();
-    for (const port of this.silent.values()) await port.close();
+    for (const port of this.silent.values()) {
+      await port.close();
+    }
   }
 
   #call({ key, operation }: Cell): Promise<unknown> {
-    if (operation === 'token') return this.#newToken(key);
+    if (operation === 'token') {
+      return this.#newToken(key);
+    }
     const exhibitors = this.app.get(ExhibitorsService).forTenant(key);
-    if (operation === 'list') return firstValueFrom(exhibitors.list(EVENT));
+    if (operation === 'list') {
+      return firstValueFrom(exhibitors.list(EVENT));
+    }
     return firstValueFrom(exhibitors.lookup(EVENT, CONTACT, { fresh: true }));
   }
 
@@ -123,7 +138,9 @@ export class FaultRange {
 
   #requestsOf(cell: Cell): number {
     const silent = this.silent.get(cell.key);
-    if (silent !== undefined) return silent.accepted;
+    if (silent !== undefined) {
+      return silent.accepted;
+    }
     return this.sandbox.requests.filter((request) => this.#isOf(cell, request)).length;
   }
 
@@ -160,7 +177,9 @@ async function tenantOf(
   const { tenantId, clientId, clientSecret } = sandbox.tenantOptions(key);
   const http = { deadline: row.deadline, attemptTimeout: row.attemptTimeout };
   const whole = { tenantId, clientId, clientSecret, baseUrl: sandbox.url, authUrl: sandbox.url, http };
-  if (row.site.at === 'sandbox') return whole;
+  if (row.site.at === 'sandbox') {
+    return whole;
+  }
   const address = await addressOf(row.site.of, key, silent);
   return operation === 'token' ? { ...whole, authUrl: address } : { ...whole, baseUrl: address };
 }
@@ -171,7 +190,9 @@ async function addressOf(
   silent: Map<string, SilentPort & { close(): Promise<void> }>,
 ): Promise<string> {
   // A label of more than 63 characters is no name: it fails without asking any server.
-  if (of === 'unknown name') return `https://${'x'.repeat(64)}.invalid`;
+  if (of === 'unknown name') {
+    return `https://${'x'.repeat(64)}.invalid`;
+  }
   const port = await openSilentPort();
   if (of === 'silent port') {
     silent.set(key, port);
@@ -200,7 +221,9 @@ async function openSilentPort(): Promise<SilentPort & { close(): Promise<void> }
     },
     close: () =>
       new Promise<void>((resolve) => {
-        for (const socket of sockets) socket.destroy();
+        for (const socket of sockets) {
+          socket.destroy();
+        }
         server.close(() => resolve());
       }),
   };

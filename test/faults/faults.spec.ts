@@ -52,7 +52,9 @@ describe('whatever goes wrong with the service', () => {
   it.each(cells)('%s × %s ends as promised', (name, operation) => {
     const cell = range.cells.find(({ row, operation: of }) => row.name === name && of === operation);
     const result = results.get(nameOf(name, operation));
-    if (cell === undefined || result === undefined) throw new Error('the cell did not run');
+    if (cell === undefined || result === undefined) {
+      throw new Error('the cell did not run');
+    }
     const { ending, row } = cell;
     const [error] = result.errors;
 
@@ -60,8 +62,12 @@ describe('whatever goes wrong with the service', () => {
     expect(result.requests).toBeGreaterThanOrEqual(ending.requests[0]);
     expect(result.requests).toBeLessThanOrEqual(ending.requests[1]);
     // Where nothing could be reached, there is nobody to count.
-    if (error !== undefined && result.requests > 0) expect(error.attempts).toBe(result.requests);
-    if (error !== undefined) expect(error.tenant).toBe(cell.key);
+    if (error !== undefined && result.requests > 0) {
+      expect(error.attempts).toBe(result.requests);
+    }
+    if (error !== undefined) {
+      expect(error.tenant).toBe(cell.key);
+    }
     if (ending.retryAfterMs !== undefined) {
       expect(error?.retryAfterMs).toBeGreaterThanOrEqual(ending.retryAfterMs[0]);
       expect(error?.retryAfterMs).toBeLessThanOrEqual(ending.retryAfterMs[1]);

@@ -173,7 +173,9 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
           secrets: [COOKIE_SECRET],
           http: { attempts: 1, deadline: 2_000 },
           resolveEvent: ({ query }, execution) => {
-            if (execution.getType<string>() !== 'graphql') return query['eventId'] as string | undefined;
+            if (execution.getType<string>() !== 'graphql') {
+              return query['eventId'] as string | undefined;
+            }
             return GqlExecutionContext.create(execution).getArgs<{ eventId?: string }>().eventId;
           },
         }),

@@ -30,7 +30,9 @@ interface RawResponse {
 }
 
 function throwFailure(code: string): never {
-  if (code === 'login_failed') throw new LoginFailedError('nonce', 'the login is refused: nonce');
+  if (code === 'login_failed') {
+    throw new LoginFailedError('nonce', 'the login is refused: nonce');
+  }
   if (code === 'pagination_drift') {
     throw new PaginationDriftError({ field: 'totalCount', expected: 3, seen: 4, page: 2 }, 1);
   }

@@ -25,7 +25,7 @@ import {
   type Exhibitor,
   type ExhibitorIdentity,
   type ExhibitorRequest,
-  type HttpExchange,
+  type HttpContext,
   type SessionState,
 } from '../../lib/index.js';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
@@ -45,13 +45,15 @@ class PortalGuard extends ExhibitorGuard {
   @Inject(AccessLog) private readonly log!: AccessLog;
 
   protected override async getEvent(
-    exchange: HttpExchange,
+    http: HttpContext,
     context: ExecutionContext,
     state: SessionState,
   ): Promise<string | undefined> {
-    const hall = exchange.request.query['hall'];
-    if (hall === 'big') return 'world-2026';
-    return super.getEvent(exchange, context, state);
+    const hall = http.request.query['hall'];
+    if (hall === 'big') {
+      return 'world-2026';
+    }
+    return super.getEvent(http, context, state);
   }
 
   protected override onNoExhibitor(state: SessionState, eventId: string): void {
@@ -62,8 +64,8 @@ class PortalGuard extends ExhibitorGuard {
     throw new ForbiddenException('which event?');
   }
 
-  protected override onNoIdentity(exchange: HttpExchange): Promise<never> {
-    exchange.redirect('/auth/login');
+  protected override onNoIdentity(http: HttpContext): Promise<never> {
+    http.redirect('/auth/login');
     return new Promise(() => undefined);
   }
 }
@@ -71,9 +73,9 @@ class PortalGuard extends ExhibitorGuard {
 /** A guest of the portal: somebody for pages that need no login. */
 @Injectable()
 class GuestGuard extends ExhibitorIdentityGuard {
-  protected override getIdentity(exchange: HttpExchange, tenant: string | undefined) {
-    this.seen.push(`${exchange.request.method} ${exchange.request.url}`);
-    return super.getIdentity(exchange, tenant);
+  protected override getIdentity(http: HttpContext, tenant: string | undefined) {
+    this.seen.push(`${http.request.method} ${http.request.url}`);
+    return super.getIdentity(http, tenant);
   }
 
   protected override onNoIdentity(): never {

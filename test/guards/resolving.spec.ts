@@ -159,7 +159,9 @@ describe.each(['express', 'fastify'] as const)('what a request is about, on %s',
 
     it('is that of the route, if it is one of their own', async () => {
       const visitor = await signIn(sandbox, await startWith(), 'sam.several', login);
-      for (const id of own()) expect(bodyOf(await booth(visitor, `booths/${id}`))['id']).toBe(id);
+      for (const id of own()) {
+        expect(bodyOf(await booth(visitor, `booths/${id}`))['id']).toBe(id);
+      }
       const foreign = sandbox.exhibitors('world-2026', 'acme').find(({ id }) => !own().includes(id));
       for (const id of [foreign?.id, 'acme-boutique-2026-0001', 'nonsense']) {
         const refused = await booth(visitor, `booths/${id}`);

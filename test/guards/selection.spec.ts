@@ -112,7 +112,9 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     const reply = await select('world-2026', first);
     expect(reply.status).toBe(201);
     expect(bodyOf(reply)).toMatchObject({ chosen: { id: first } });
-    for (let visit = 0; visit < 3; visit++) expect(await chosenAt('world-2026')).toBe(first);
+    for (let visit = 0; visit < 3; visit++) {
+      expect(await chosenAt('world-2026')).toBe(first);
+    }
     await select('world-2026', second);
     expect(await chosenAt('world-2026')).toBe(second);
     await visitor.visit(at('world-2026', 'clear'), { method: 'POST' });
@@ -191,7 +193,9 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
       await select(event, `second-${event}`);
     }
     const [oldest = '', ...others] = events;
-    for (const event of others) expect(await chosenAt(event)).toBe(`second-${event}`);
+    for (const event of others) {
+      expect(await chosenAt(event)).toBe(`second-${event}`);
+    }
     expect(await chosenAt(oldest)).toBe(409);
   });
 
@@ -199,7 +203,9 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     const event = `changing-${kind.replaceAll(/\W+/g, '')}`;
     const contactEmails = ['sam.several@example.com'];
     const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, contactEmails }));
-    if (a === undefined || b === undefined || c === undefined) throw new Error('three are needed');
+    if (a === undefined || b === undefined || c === undefined) {
+      throw new Error('three are needed');
+    }
     sandbox.setExhibitors(event, [a, b, c]);
     await select(event, 'a');
     sandbox.setExhibitors(event, [b, c]);

@@ -14,7 +14,9 @@ export async function signIn(
     `${host.url}/auth/login?${new URLSearchParams({ returnTo: '/landed', ...query }).toString()}`,
     ({ pathname }) => pathname === '/landed',
   );
-  if (done.status !== 303) throw new Error(`the login ended with ${done.status}: ${done.text}`);
+  if (done.status !== 303) {
+    throw new Error(`the login ended with ${done.status}: ${done.text}`);
+  }
   return visitor;
 }
 

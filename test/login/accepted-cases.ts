@@ -200,14 +200,17 @@ export function acceptedCasesIn(flow: Flow): AcceptedCase[] {
       what: 'nonce, state and PKCE are always sent',
       seen: (provider) => {
         const { query } = provider.last('/connect/authorize');
-        for (const name of ['nonce', 'state', 'code_challenge'])
+        for (const name of ['nonce', 'state', 'code_challenge']) {
           expect(query.get(name)).toMatch(/^[\w-]{43}$/);
+        }
         expect(query.get('code_challenge_method')).toBe('S256');
         expect(query.get('response_type')).toBe(flow);
         expect(query.get('response_mode')).toBe(flow === 'code' ? null : 'form_post');
         expect([...new Set(query.keys())]).toEqual([...query.keys()]);
         // Sent only where the options name them.
-        for (const name of ['prompt', 'max_age', 'tenantId']) expect(query.has(name)).toBe(false);
+        for (const name of ['prompt', 'max_age', 'tenantId']) {
+          expect(query.has(name)).toBe(false);
+        }
       },
     },
     {

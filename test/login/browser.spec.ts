@@ -45,8 +45,9 @@ describeInChromium('a login in a browser', (browser) => {
       callbacks = [];
       page.on('response', (response) => {
         const { origin, pathname } = new URL(response.url());
-        if (origin === host.url && pathname === '/auth/callback')
+        if (origin === host.url && pathname === '/auth/callback') {
           callbacks.push(`${response.request().method()} ${response.status()}`);
+        }
       });
       await page.goto(`${host.url}/auth/login?returnTo=${encodeURIComponent(path)}`);
       return page;

@@ -27,7 +27,9 @@ async function tokenRequestOf(login: LoginOverrides, publicClient = false) {
   await host.close();
   expect(identity).toMatchObject({ subject: 'olga.one' });
   const request = sandbox.requests.find(({ path }) => path === '/connect/token');
-  if (request === undefined) throw new Error('the code was not redeemed');
+  if (request === undefined) {
+    throw new Error('the code was not redeemed');
+  }
   return request;
 }
 

@@ -35,7 +35,9 @@ afterAll(() => provider.stop());
 function hostsOf(kind: HostKind, responseType: Flow): (login?: LoginOverrides) => Promise<Host> {
   const hosts = new Map<LoginOverrides | undefined, Promise<Host>>();
   afterAll(async () => {
-    for (const host of hosts.values()) await (await host).close();
+    for (const host of hosts.values()) {
+      await (await host).close();
+    }
   });
   return (login) => {
     const host =
@@ -60,8 +62,11 @@ describe.each(HOST_KINDS)('on %s', (kind) => {
         const { login, script = {}, run, seen } = accepted;
         const host = await hostFor(typeof login === 'function' ? login(provider) : login);
         provider.script = script;
-        if (run === undefined) await expectAccepted(host);
-        else await run({ ...host, skip: (ms) => clockOf(host).skip(ms, ['now']) }, provider);
+        if (run === undefined) {
+          await expectAccepted(host);
+        } else {
+          await run({ ...host, skip: (ms) => clockOf(host).skip(ms, ['now']) }, provider);
+        }
         seen?.(provider);
       });
     }

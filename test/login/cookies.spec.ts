@@ -144,8 +144,9 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     await toHost(visitor, arrival);
     const identity = cookies.get('exhibitor-identity') ?? '';
     const headers = [login, identity].map((sealed) => decodeProtectedHeader(sealed));
-    for (const header of headers)
+    for (const header of headers) {
       expect(header).toEqual({ alg: 'dir', enc: 'A256GCM', kid: expect.any(String) });
+    }
     expect(headers[0]?.kid).not.toBe(headers[1]?.kid);
     const shown = [login, identity].flatMap((sealed) =>
       sealed.split('.').map((part) => Buffer.from(part, 'base64url').toString('latin1')),
@@ -191,8 +192,9 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     const attacker = arrive();
     const arrival = await toProvider(attacker, site);
     const victim = arrive();
-    for (const [name, value] of attacker.cookies('host.example.com'))
+    for (const [name, value] of attacker.cookies('host.example.com')) {
       victim.cookies('host.example.com').set(name.replace('__Host-', ''), value);
+    }
     expectRefusal(await toHost(victim, arrival), 'state');
 
     await toHost(attacker, arrival);

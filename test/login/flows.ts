@@ -33,13 +33,17 @@ export interface TokenCase extends Omit<RefusedCase, 'script'> {
 export function tokenCasesIn(flow: Flow, cases: readonly TokenCase[]): RefusedCase[] {
   return cases.flatMap(({ token, ...rest }) => {
     const back = { ...rest, script: { backToken: token } };
-    if (flow === 'code') return [back];
+    if (flow === 'code') {
+      return [back];
+    }
     const front = {
       ...rest,
       what: `${rest.what}, in the front-channel ID token`,
       script: { frontToken: token },
     };
-    if (flow === 'code id_token') return [front];
+    if (flow === 'code id_token') {
+      return [front];
+    }
     return [front, { ...back, what: `${rest.what}, in the ID token for the code` }];
   });
 }

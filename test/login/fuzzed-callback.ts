@@ -99,9 +99,13 @@ function spliced(value: string, where: number, letter: string): string {
 
 function swapped(pairs: Pairs, a: number, b: number): Pairs {
   const [first, second] = [pairs[a % pairs.length], pairs[b % pairs.length]];
-  if (first === undefined || second === undefined) return pairs;
+  if (first === undefined || second === undefined) {
+    return pairs;
+  }
   return pairs.map(([name, value]) => {
-    if (name === first[0]) return [name, second[1]];
+    if (name === first[0]) {
+      return [name, second[1]];
+    }
     return name === second[0] ? [name, first[1]] : [name, value];
   });
 }

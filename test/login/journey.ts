@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
 import type { ExhibitorIdentity } from '../../lib/index.js';
-import { Clock } from '../../lib/transport/clock.js';
+import { Clock } from '../../lib/time/clock.js';
 import type { HostileProvider } from '../support/hostile-provider.js';
 import type { Script } from '../support/hostile-provider-script.js';
 import type { Host } from '../support/host.js';
@@ -20,8 +20,9 @@ export type Start = Pick<Host, 'url'> & Partial<Host>;
 /** Goes to the provider and has what it answers, but does not bring it to the host yet. */
 export async function toProvider(visitor: Visitor, { url }: Start, query = ''): Promise<Arrival> {
   const started = await visitor.visit(`${url}/auth/login${query}`);
-  if (started.location === undefined)
+  if (started.location === undefined) {
     throw new Error(`the login answered ${started.status}: ${started.text}`);
+  }
   const answered = await visitor.visit(started.location);
   if (answered.location !== undefined) {
     const target = new URL(answered.location);
@@ -51,14 +52,18 @@ export async function logIn(visitor: Visitor, host: Start, query?: string): Prom
 export function copyOf(visitor: Visitor, host: Start, origins?: Record<string, string>): Visitor {
   const copy = new Visitor(origins);
   const { hostname } = new URL(host.url);
-  for (const [name, value] of visitor.cookies(hostname)) copy.cookies(hostname).set(name, value);
+  for (const [name, value] of visitor.cookies(hostname)) {
+    copy.cookies(hostname).set(name, value);
+  }
   return copy;
 }
 
 /** Who the host takes a visitor for. */
 export async function identityOf(visitor: Visitor, { url }: Start): Promise<ExhibitorIdentity | undefined> {
   const reply = await visitor.visit(`${url}/me`);
-  if (reply.status === 401) return undefined;
+  if (reply.status === 401) {
+    return undefined;
+  }
   expect(reply.status).toBe(200);
   return (JSON.parse(reply.text) as { identity: ExhibitorIdentity }).identity;
 }
@@ -126,21 +131,23 @@ export async function expectOnlyChangeRefused(
   expectRefusal(await toHost(before, arrival), 'state');
 }
 
-/** The clocks of a host, which a test moves: the one for waits (`now`) and the one for dates (`wall`). */
+/** The clocks of a host, which a test moves: the one for waits (`now`) and the one for dates (`epochMs`). */
 export function clockOf({ app }: Pick<Host, 'app'>): {
-  skip(ms: number, which?: readonly ('now' | 'wall')[]): void;
+  skip(ms: number, which?: readonly ('now' | 'epochMs')[]): void;
   back(): void;
 } {
   const clock = app.get(Clock, { strict: false });
   return {
-    skip(ms, which = ['now', 'wall']) {
+    skip(ms, which = ['now', 'epochMs']) {
       for (const name of which) {
         const before = clock[name].bind(clock);
         clock[name] = () => before() + ms;
       }
     },
     back() {
-      for (const name of ['now', 'wall'] as const) Reflect.deleteProperty(clock, name);
+      for (const name of ['now', 'epochMs'] as const) {
+        Reflect.deleteProperty(clock, name);
+      }
     },
   };
 }

@@ -110,9 +110,13 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
     }
     const [oldest, older, ...kept] = arrivals;
     for (const gone of [oldest, older]) {
-      if (gone !== undefined) expectRefusal(await toHost(visitor, gone), 'state');
+      if (gone !== undefined) {
+        expectRefusal(await toHost(visitor, gone), 'state');
+      }
     }
-    for (const arrival of kept.toReversed()) expect((await toHost(visitor, arrival)).status).toBe(303);
+    for (const arrival of kept.toReversed()) {
+      expect((await toHost(visitor, arrival)).status).toBe(303);
+    }
     expect(pendingLogins(visitor, host)).toEqual([]);
   });
 
@@ -120,7 +124,9 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
     const host = await start(kind, (callback) => ({ tenant: provider.tenantOptions(callback) }));
     const visitor = new Visitor();
     await logIn(visitor, host);
-    for (let tab = 0; tab < 6; tab++) await toProvider(visitor, host, `?returnTo=/${'x'.repeat(500)}`);
+    for (let tab = 0; tab < 6; tab++) {
+      await toProvider(visitor, host, `?returnTo=/${'x'.repeat(500)}`);
+    }
     const sent = [...visitor.cookies('127.0.0.1')].map(([name, value]) => `${name}=${value}`).join('; ');
     // Node accepts 16 KiB of headers.
     expect(sent.length).toBeLessThan(14_000);

@@ -107,7 +107,9 @@ describe('returnTo', () => {
     fc.assert(
       fc.property(address, (value) => {
         const safe = safeReturnTo(value);
-        if (safe === undefined) return;
+        if (safe === undefined) {
+          return;
+        }
         kept++;
         expect(Buffer.byteLength(safe)).toBeLessThanOrEqual(512);
         for (const base of [

@@ -247,7 +247,9 @@ describe.each(PLAIN_KINDS)('with a shared store, a login on %s', (kind) => {
     const store = {
       get: async (key: string) => values.get(key),
       set: async (key: string, value: string, { ifAbsent }: { ifAbsent?: boolean }) => {
-        if (ifAbsent === true && values.has(key)) return false;
+        if (ifAbsent === true && values.has(key)) {
+          return false;
+        }
         values.set(key, value);
         return true;
       },

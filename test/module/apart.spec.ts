@@ -75,7 +75,9 @@ describe.each(['reference', 'deep-hash'] as const)(
       const app = await boot(...parts);
       const portals = parts.map(({ portal }) => app.get(portal, { strict: false }));
       const [acme, globex] = portals;
-      if (acme === undefined || globex === undefined) throw new Error('two portals are needed');
+      if (acme === undefined || globex === undefined) {
+        throw new Error('two portals are needed');
+      }
 
       expect(await acme.tenants.get('default')).toMatchObject({
         tenantId: sandbox.tenantOptions('acme').tenantId,
@@ -144,7 +146,9 @@ describe('the tenants of one registration', () => {
                   exhibitors.lookup(eventId, 'sam.several@example.com', { tenant, fresh: true }),
                 );
           const strangers = records.filter(({ id }) => !String(id).startsWith(`${tenant}-`));
-          if (records.length === 0 || strangers.length > 0) throw new Error('records of another tenant');
+          if (records.length === 0 || strangers.length > 0) {
+            throw new Error('records of another tenant');
+          }
         }),
       );
     } finally {
@@ -172,6 +176,8 @@ describe('the tenants of one registration', () => {
     expect(mixedUp().length).toBeGreaterThan(100);
     const refused = results.filter((result) => result.status === 'rejected');
     expect(refused.length).toBeGreaterThan(100);
-    for (const { reason } of refused) expect(isExhibitorError(reason) && reason.code).toBe('access_denied');
+    for (const { reason } of refused) {
+      expect(isExhibitorError(reason) && reason.code).toBe('access_denied');
+    }
   });
 });

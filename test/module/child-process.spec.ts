@@ -73,7 +73,9 @@ async function run(closes: boolean, patience: number): Promise<Ended> {
   child.stderr.on('data', (chunk) => (text.stderr += String(chunk)));
   child.stdout.on('data', (chunk) => {
     text.stdout += String(chunk);
-    if (!text.stdout.includes('handles')) return;
+    if (!text.stdout.includes('handles')) {
+      return;
+    }
     clearTimeout(timer);
     timer = setTimeout(() => child.kill('SIGKILL'), patience);
   });

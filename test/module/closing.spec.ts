@@ -33,7 +33,9 @@ async function codeOf(call: Promise<unknown>): Promise<string> {
 async function until(isSo: () => boolean): Promise<void> {
   const end = Date.now() + 10_000;
   while (!isSo()) {
-    if (Date.now() > end) throw new Error('it never came to be');
+    if (Date.now() > end) {
+      throw new Error('it never came to be');
+    }
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

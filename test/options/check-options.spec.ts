@@ -28,7 +28,9 @@ function problems(options: unknown): string[] {
     checkOptions(options);
     return [];
   } catch (error) {
-    if (!(error instanceof ConfigurationError)) throw error;
+    if (!(error instanceof ConfigurationError)) {
+      throw error;
+    }
     return error.problems.map(({ path, expected }) => `${path}: ${expected}`);
   }
 }

@@ -37,7 +37,9 @@ export async function isUp(url: string, process: ChildProcess): Promise<void> {
   process.stdout?.on('data', (chunk) => said.push(String(chunk)));
   process.stderr?.on('data', (chunk) => said.push(String(chunk)));
   for (let attempt = 0; attempt < 200; attempt++) {
-    if (process.exitCode !== null) throw new Error(`the host ended:\n${said.join('')}`);
+    if (process.exitCode !== null) {
+      throw new Error(`the host ended:\n${said.join('')}`);
+    }
     try {
       await fetch(url);
       return;

@@ -99,8 +99,11 @@ describe.each(['express', 'fastify'])('a host on Nest 11 and %s accepts', (adapt
   it.each(CASES)('$tenant', async ({ accepted: { script = {}, run, seen }, tenant }) => {
     provider.script = script;
     const query = `?tenant=${encodeURIComponent(tenant)}`;
-    if (run === undefined) await expectAccepted(host, query);
-    else await run({ ...host, query }, provider);
+    if (run === undefined) {
+      await expectAccepted(host, query);
+    } else {
+      await run({ ...host, query }, provider);
+    }
     seen?.(provider);
   });
 });

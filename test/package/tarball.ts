@@ -28,7 +28,9 @@ export async function pack(folder: string): Promise<{ tarball: string; files: Pa
   // The build that `prepack` runs may print before the JSON.
   const report: unknown = JSON.parse(stdout.slice(stdout.search(/[[{]\s*["{]/)));
   const [packed] = Object.values(report as Record<string, { filename: string; files: PackedFile[] }>);
-  if (packed === undefined) throw new Error(`npm pack said: ${stdout}`);
+  if (packed === undefined) {
+    throw new Error(`npm pack said: ${stdout}`);
+  }
   return { tarball: join(folder, packed.filename), files: packed.files };
 }
 

@@ -2,7 +2,7 @@ import { Agent, request } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, lookupUrl } from './rest-client.js';
-import { exchange, type Exchange, type Patience } from './wire.js';
+import { rawRequest, type WireReply, type Patience } from './wire.js';
 
 const OPERATIONS = ['token', 'list', 'lookup'] as const;
 type Operation = (typeof OPERATIONS)[number];
@@ -18,11 +18,11 @@ describe('faults of the sandbox', () => {
   afterAll(() => sandbox.stop());
 
   /** One proper request of this operation on a connection of its own. */
-  const ask = (operation: Operation, patience?: Patience): Promise<Exchange> => {
+  const ask = (operation: Operation, patience?: Patience): Promise<WireReply> => {
     if (operation === 'token') {
       const { authUrl, clientId, clientSecret } = sandbox.tenantOptions('acme');
       const form = { grant_type: 'client_credentials', client_id: clientId, client_secret: clientSecret };
-      return exchange(
+      return rawRequest(
         `${authUrl}/connect/token`,
         {
           method: 'POST',
@@ -36,10 +36,10 @@ describe('faults of the sandbox', () => {
       operation === 'list'
         ? eventUrl(sandbox, 'world-2026')
         : lookupUrl(sandbox, 'world-2026', 'sam.several@example.com');
-    return exchange(url, { headers }, patience);
+    return rawRequest(url, { headers }, patience);
   };
 
-  const met = async (operation: Operation, fault: Fault, patience?: Patience): Promise<Exchange> => {
+  const met = async (operation: Operation, fault: Fault, patience?: Patience): Promise<WireReply> => {
     sandbox.failNext(operation, fault);
     const seen = await ask(operation, patience);
     expect(sandbox.requests.at(-1)).toMatchObject({ operation, fault });
@@ -96,7 +96,7 @@ describe('faults of the sandbox', () => {
       expect(seen.text).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
     });
 
-    it.each<[string, Fault, Exchange['end']]>([
+    it.each<[string, Fault, WireReply['end']]>([
       ['resets the connection', { kind: 'reset', at: 'mid-body' }, 'reset'],
       ['stalls', { kind: 'stall', at: 'mid-body' }, 'open'],
       ['closes the connection', { kind: 'truncate' }, 'closed'],
@@ -263,7 +263,7 @@ describe('faults of the sandbox', () => {
   });
 });
 
-function lengthOf({ head = '' }: Exchange): number {
+function lengthOf({ head = '' }: WireReply): number {
   return Number(/content-length: (\d+)/.exec(head)?.[1]);
 }
 
@@ -277,7 +277,7 @@ async function until(condition: () => boolean): Promise<void> {
 }
 
 /** Takes chunked transfer coding off a body (RFC 9112 §7.1). */
-function unchunked({ bytes }: Exchange): Buffer {
+function unchunked({ bytes }: WireReply): Buffer {
   const parts: Buffer[] = [];
   let at = bytes.indexOf('\r\n\r\n') + 4;
   for (;;) {

@@ -1,6 +1,6 @@
 import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, lookupUrl } from './rest-client.js';
-import { exchange } from './wire.js';
+import { rawRequest } from './wire.js';
 
 describe('the record of requests', () => {
   let sandbox: ExhibitorSandbox;
@@ -71,8 +71,8 @@ describe('the record of requests', () => {
 
   it('tells which requests shared a connection', async () => {
     const url = eventUrl(sandbox, 'boutique-2026');
-    await exchange(url, {});
-    await exchange(url, {});
+    await rawRequest(url, {});
+    await rawRequest(url, {});
     const [first, second] = sandbox.requests;
 
     expect(first?.connection).toBeGreaterThan(0);

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 
 /** What came over a connection of its own, byte for byte. */
-export interface Exchange {
+export interface WireReply {
   readonly text: string;
   readonly bytes: Buffer;
   /** Half of the header block or less counts as no head. */
@@ -23,7 +23,7 @@ export interface Patience {
  * Sends one request as written and listens until the reply is complete, the connection ends, or nothing came for
  * `patience` ms. With `listenOn` a complete reply is not the end.
  */
-export function exchange(
+export function rawRequest(
   address: string,
   {
     method = 'GET',
@@ -31,7 +31,7 @@ export function exchange(
     body = '',
   }: { method?: string; headers?: Record<string, string>; body?: string },
   { patience = 300, listenOn = false }: Patience = {},
-): Promise<Exchange> {
+): Promise<WireReply> {
   const { hostname, port, pathname, search } = new URL(address);
   const started = performance.now();
   return new Promise((resolve) => {
@@ -47,7 +47,7 @@ export function exchange(
       const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('');
       socket.write(`${method} ${pathname}${search} HTTP/1.1\r\n${head}\r\n${body}`);
     });
-    const finish = (end: Exchange['end']) => {
+    const finish = (end: WireReply['end']) => {
       socket.destroy();
       const bytes = Buffer.concat(chunks);
       const text = bytes.toString('latin1');

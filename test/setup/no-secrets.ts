@@ -23,7 +23,9 @@ export function assertNoSecretShown(): void {
   const leaks = errors.flatMap((error) =>
     leaksOf(error).map((leak) => `${String(error).slice(0, 60)}… shows ${leak}`),
   );
-  if (leaks.length > 0) throw new Error(`errors show what they must not:\n${leaks.join('\n')}`);
+  if (leaks.length > 0) {
+    throw new Error(`errors show what they must not:\n${leaks.join('\n')}`);
+  }
 }
 
 subscribe(CHANNEL, collect);

@@ -20,7 +20,9 @@ export class MemoryStore implements SharedStore {
   ): Promise<boolean> {
     await this.#meetFailure();
     const taken = this.raw.get(key);
-    if (ifAbsent === true && taken !== undefined && taken.until > Date.now()) return false;
+    if (ifAbsent === true && taken !== undefined && taken.until > Date.now()) {
+      return false;
+    }
     this.raw.set(key, { value, until: Date.now() + ttl });
     return true;
   }

@@ -39,14 +39,18 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
       `${one.url}/auth/login`,
       ({ pathname }) => pathname === '/auth/callback',
     );
-    if (location === undefined) throw new Error('the provider did not send the browser back');
+    if (location === undefined) {
+      throw new Error('the provider did not send the browser back');
+    }
     return location;
   }
 
   /** A second browser with the same cookies, as somebody has who copied them. */
   function copyOf(visitor: Visitor): Visitor {
     const copy = new Visitor();
-    for (const [name, value] of visitor.cookies('127.0.0.1')) copy.cookies('127.0.0.1').set(name, value);
+    for (const [name, value] of visitor.cookies('127.0.0.1')) {
+      copy.cookies('127.0.0.1').set(name, value);
+    }
     return copy;
   }
 

@@ -2,10 +2,10 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { Logger } from '@nestjs/common';
 import type { SharedStore } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
-import { Marks } from '../../lib/store/marks.service.js';
+import { ReplayCache } from '../../lib/store/replay-cache.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
-import { Clock } from '../../lib/transport/clock.js';
+import { Clock } from '../../lib/time/clock.js';
 import { MemoryStore, THROWING_STORE } from './memory-store.js';
 
 const SECRET = 'the first secret of the store tests, long';
@@ -14,7 +14,7 @@ const NEWER = 'the second secret of the store tests, too';
 interface Process {
   sealer: Sealer;
   values: SharedValues;
-  marks: Marks;
+  replays: ReplayCache;
 }
 
 /** What one process of a host has. */
@@ -33,7 +33,7 @@ function startProcess(store: SharedStore | undefined, secrets = [SECRET]): Proce
   const clock = new Clock();
   const sealer = new Sealer(options, clock);
   const values = new SharedValues(options, sealer, clock);
-  return { sealer, values, marks: new Marks(values) };
+  return { sealer, values, replays: new ReplayCache(values) };
 }
 
 let store: MemoryStore;
@@ -88,7 +88,9 @@ describe('values in a shared store', () => {
   it('end with their time, also where the store keeps them longer', async () => {
     const { values } = startProcess(store);
     await values.set('token', 'acme', 1, 20);
-    for (const entry of store.raw.values()) entry.until = Number.POSITIVE_INFINITY;
+    for (const entry of store.raw.values()) {
+      entry.until = Number.POSITIVE_INFINITY;
+    }
     await new Promise((resolve) => setTimeout(resolve, 40));
     expect(await values.get('token', 'acme')).toBeUndefined();
   });
@@ -117,7 +119,9 @@ describe('values in a shared store', () => {
     async (planted) => {
       const { values } = startProcess(store);
       await values.set('token', 'acme', 1, 60_000);
-      for (const entry of store.raw.values()) entry.value = planted;
+      for (const entry of store.raw.values()) {
+        entry.value = planted;
+      }
       expect(await values.get('token', 'acme')).toBeUndefined();
     },
   );
@@ -136,7 +140,9 @@ describe('values in a shared store', () => {
     await values.set('token', 'acme', 'of acme', 60_000);
     await values.set('token', 'globex', 'of globex', 60_000);
     const [acme, globex] = store.raw.values();
-    if (acme === undefined || globex === undefined) throw new Error('both are stored');
+    if (acme === undefined || globex === undefined) {
+      throw new Error('both are stored');
+    }
     [acme.value, globex.value] = [globex.value, acme.value];
     expect([await values.get('token', 'acme'), await values.get('token', 'globex')]).toEqual([
       undefined,
@@ -156,15 +162,15 @@ describe('values in a shared store', () => {
 
 describe('a store that fails', () => {
   it.each(['throws', 'rejects', 'hangs'] as const)('and %s is a miss and a warning', async (failure) => {
-    const { values, marks } = startProcess(store);
+    const { values, replays } = startProcess(store);
     store.failure = failure;
     const began = performance.now();
     const answers = await Promise.all([
       values.get('token', 'acme'),
       values.set('token', 'acme', 1, 60_000),
       values.delete('token', 'acme'),
-      marks.claim('spent-state', 'x', 60_000),
-      marks.has('denied-identity', 'y'),
+      replays.claim('spent-state', 'x', 60_000),
+      replays.has('denied-identity', 'y'),
     ]);
     expect(answers).toEqual([undefined, undefined, undefined, true, false]);
     // A silent one is waited for a second, far below the deadline of a call.
@@ -180,7 +186,9 @@ describe('a store that fails', () => {
     await values.get('token', 'acme');
     store.calls = 0;
     const began = performance.now();
-    for (let turn = 0; turn < 20; turn++) await values.get('token', 'acme');
+    for (let turn = 0; turn < 20; turn++) {
+      await values.get('token', 'acme');
+    }
     expect(store.calls).toBe(0);
     expect(performance.now() - began).toBeLessThan(1_000);
   });
@@ -203,44 +211,46 @@ describe('a store that fails', () => {
   });
 });
 
-describe('marks', () => {
+describe('the replay cache', () => {
   it('are made once, in a process and across processes', async () => {
     const [one, other] = [startProcess(store), startProcess(store)];
-    expect(await one.marks.claim('spent-state', 'x', 60_000)).toBe(true);
-    expect(await one.marks.claim('spent-state', 'x', 60_000)).toBe(false);
-    expect(await other.marks.claim('spent-state', 'x', 60_000)).toBe(false);
-    expect(await other.marks.has('spent-state', 'x')).toBe(true);
-    expect(await other.marks.has('denied-identity', 'x')).toBe(false);
+    expect(await one.replays.claim('spent-state', 'x', 60_000)).toBe(true);
+    expect(await one.replays.claim('spent-state', 'x', 60_000)).toBe(false);
+    expect(await other.replays.claim('spent-state', 'x', 60_000)).toBe(false);
+    expect(await other.replays.has('spent-state', 'x')).toBe(true);
+    expect(await other.replays.has('denied-identity', 'x')).toBe(false);
   });
 
   it('are made once by many at the same time', async () => {
     const processes = Array.from({ length: 5 }, () => startProcess(store));
     const claims = await Promise.all(
-      Array.from({ length: 50 }, (_, turn) => processes[turn % 5]?.marks.claim('spent-state', 'x', 60_000)),
+      Array.from({ length: 50 }, (_, turn) => processes[turn % 5]?.replays.claim('spent-state', 'x', 60_000)),
     );
     expect(claims.filter((claim) => claim === true)).toHaveLength(1);
   });
 
   it('are kept in the process alone where there is no store', async () => {
     const [one, other] = [startProcess(undefined), startProcess(undefined)];
-    expect(await one.marks.claim('spent-state', 'x', 60_000)).toBe(true);
-    expect(await one.marks.claim('spent-state', 'x', 60_000)).toBe(false);
-    expect(await one.marks.has('spent-state', 'x')).toBe(true);
-    expect(await other.marks.claim('spent-state', 'x', 60_000)).toBe(true);
+    expect(await one.replays.claim('spent-state', 'x', 60_000)).toBe(true);
+    expect(await one.replays.claim('spent-state', 'x', 60_000)).toBe(false);
+    expect(await one.replays.has('spent-state', 'x')).toBe(true);
+    expect(await other.replays.claim('spent-state', 'x', 60_000)).toBe(true);
   });
 
   it('end with their time', async () => {
-    const { marks } = startProcess(undefined);
-    await marks.claim('denied-identity', 'x', 20);
+    const { replays } = startProcess(undefined);
+    await replays.claim('denied-identity', 'x', 20);
     await new Promise((resolve) => setTimeout(resolve, 40));
-    expect(await marks.has('denied-identity', 'x')).toBe(false);
+    expect(await replays.has('denied-identity', 'x')).toBe(false);
   });
 
   it('are remembered for the last 100,000', async () => {
-    const { marks } = startProcess(undefined);
-    for (let index = 0; index <= 100_000; index++) await marks.claim('spent-state', `s${index}`, 60_000);
-    expect(await marks.has('spent-state', 's0')).toBe(false);
-    expect(await marks.has('spent-state', 's1')).toBe(true);
-    expect(await marks.has('spent-state', 's100000')).toBe(true);
+    const { replays } = startProcess(undefined);
+    for (let index = 0; index <= 100_000; index++) {
+      await replays.claim('spent-state', `s${index}`, 60_000);
+    }
+    expect(await replays.has('spent-state', 's0')).toBe(false);
+    expect(await replays.has('spent-state', 's1')).toBe(true);
+    expect(await replays.has('spent-state', 's100000')).toBe(true);
   });
 });

@@ -14,7 +14,9 @@ export function readmeSnippets(): string[] {
 /** The complete host of the README. */
 export function readmeHost(): string {
   const code = /<!-- host -->\s*<!-- prettier-ignore -->\s*```ts\n([\s\S]*?)```/.exec(README)?.[1];
-  if (code === undefined) throw new Error('the README has no host');
+  if (code === undefined) {
+    throw new Error('the README has no host');
+  }
   return code;
 }
 

@@ -72,11 +72,15 @@ export async function createApp(kind: HostKind, module: Type): Promise<INestAppl
   const quiet = { logger: ['fatal'] as ['fatal'], forceCloseConnections: true, abortOnError: false };
   if (kind.startsWith('express')) {
     const app = await NestFactory.create<NestExpressApplication>(module, new ExpressAdapter(), quiet);
-    if (kind.includes('session')) withExpressSession(app);
+    if (kind.includes('session')) {
+      withExpressSession(app);
+    }
     return app;
   }
   const app = await NestFactory.create<NestFastifyApplication>(module, new FastifyAdapter(), quiet);
-  if (kind.includes('session')) await withFastifySession(app);
+  if (kind.includes('session')) {
+    await withFastifySession(app);
+  }
   return app;
 }
 
@@ -108,6 +112,8 @@ export async function freePort(): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
   await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no port');
+  if (address === null || typeof address === 'string') {
+    throw new Error('no port');
+  }
   return address.port;
 }

@@ -13,7 +13,9 @@ const CODE = 'hostile-code-of-the-tests-';
 const ACCESS_TOKEN = 'hostile-access-token-of-the-tests-';
 export const CLIENT_ID = 'hostile-web';
 export const CLIENT_SECRET = 'hostile secret: with+reserved/characters&=%?';
-for (const secret of [CODE, ACCESS_TOKEN, CLIENT_SECRET]) knownSecrets.add(secret);
+for (const secret of [CODE, ACCESS_TOKEN, CLIENT_SECRET]) {
+  knownSecrets.add(secret);
+}
 
 /** What is known of a login between its authorize request and its token request. */
 interface Grant {
@@ -100,7 +102,9 @@ export class HostileProvider {
 
   last(path: string): SeenRequest {
     const request = this.seen.findLast((candidate) => candidate.path === path);
-    if (request === undefined) throw new Error(`nothing arrived at ${path}`);
+    if (request === undefined) {
+      throw new Error(`nothing arrived at ${path}`);
+    }
     return request;
   }
 
@@ -137,10 +141,16 @@ export class HostileProvider {
     const seen = { path: url.pathname, query: url.searchParams, headers: request.headers, form };
     this.seen.push(seen);
     const reply = await this.#answer(seen);
-    if (reply.fault === 'silence') return;
-    if (reply.fault === 'reset') return void request.socket.resetAndDestroy();
+    if (reply.fault === 'silence') {
+      return;
+    }
+    if (reply.fault === 'reset') {
+      return void request.socket.resetAndDestroy();
+    }
     response.writeHead(reply.status, { 'content-length': Buffer.byteLength(reply.body), ...reply.headers });
-    if (reply.fault !== 'cut') return void response.end(reply.body);
+    if (reply.fault !== 'cut') {
+      return void response.end(reply.body);
+    }
     response.write(reply.body.slice(0, 10), () => request.socket.destroy());
   }
 
@@ -177,8 +187,9 @@ export class HostileProvider {
   }
 
   async #tokenReply({ form }: SeenRequest): Promise<WireReply> {
-    if (form.get('grant_type') !== 'authorization_code')
+    if (form.get('grant_type') !== 'authorization_code') {
       return json({ error: 'unsupported_grant_type' }, 400);
+    }
     const code = form.get('code') ?? '';
     this.redemptions.set(code, (this.redemptions.get(code) ?? 0) + 1);
     const grant = this.#grants.get(code);
@@ -206,7 +217,9 @@ export class HostileProvider {
 
   #userinfoReply({ headers }: SeenRequest): WireReply {
     const token = /^Bearer (.+)$/.exec(headers.authorization ?? '')?.[1] ?? '';
-    if (!this.#tokens.has(token)) return json({ error: 'invalid_token' }, 401);
+    if (!this.#tokens.has(token)) {
+      return json({ error: 'invalid_token' }, 401);
+    }
     return json({ sub: 'pat', name: 'Pat', ...this.#email('userinfo') });
   }
 
@@ -234,7 +247,9 @@ export class HostileProvider {
 
   #email(where: 'id_token' | 'userinfo'): Claims {
     const { email } = this.script;
-    if (email === 'nowhere' || (email === 'userinfo' && where === 'id_token')) return {};
+    if (email === 'nowhere' || (email === 'userinfo' && where === 'id_token')) {
+      return {};
+    }
     return { email: 'pat@example.com', email_verified: true };
   }
 

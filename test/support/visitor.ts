@@ -51,8 +51,11 @@ export class Visitor {
     const setCookies = response.headers.getSetCookie();
     for (const header of setCookies) {
       const { name, value, maxAge } = parseSetCookie(header);
-      if (value === undefined || value === '' || maxAge === 0) cookies.delete(name);
-      else cookies.set(name, value);
+      if (value === undefined || value === '' || maxAge === 0) {
+        cookies.delete(name);
+      } else {
+        cookies.set(name, value);
+      }
     }
     const location = response.headers.get('location');
     return {
@@ -74,8 +77,12 @@ export class Visitor {
     for (let hop = 0; hop < 15; hop++) {
       const reply = await this.visit(url, { headers });
       const next = reply.location;
-      if (next === undefined || reply.status < 300 || reply.status >= 400) return { ...reply, url };
-      if (stopAt?.(new URL(next)) === true) return { ...reply, url };
+      if (next === undefined || reply.status < 300 || reply.status >= 400) {
+        return { ...reply, url };
+      }
+      if (stopAt?.(new URL(next)) === true) {
+        return { ...reply, url };
+      }
       url = next;
     }
     throw new Error('redirected without end');
@@ -87,7 +94,9 @@ export function formFields(html: string): { action: string; fields: Record<strin
   const decode = (text: string): string =>
     text.replace(/&(amp|quot|lt|gt|#39|#x27);/g, (_, name: string) => ENTITIES[name] ?? '');
   const action = /<form[^>]*action="([^"]*)"/.exec(html)?.[1];
-  if (action === undefined) throw new Error(`no form in: ${html.slice(0, 200)}`);
+  if (action === undefined) {
+    throw new Error(`no form in: ${html.slice(0, 200)}`);
+  }
   const fields = [...html.matchAll(/<input[^>]*name="([^"]*)"[^>]*value="([^"]*)"/g)].map(
     ([, name = '', value = '']) => [decode(name), decode(value)],
   );

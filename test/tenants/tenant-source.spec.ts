@@ -75,7 +75,9 @@ async function failureOf(call: Promise<unknown>): Promise<ExhibitorError> {
   try {
     await call;
   } catch (error) {
-    if (isExhibitorError(error)) return error;
+    if (isExhibitorError(error)) {
+      return error;
+    }
     throw error;
   }
   throw new Error('the call did not fail');
@@ -149,7 +151,9 @@ describe('tenants of a source', () => {
       tokens.getToken({ tenant: 'acme' }),
       firstValueFrom(exhibitors.list('boutique-2026', { tenant: 'acme' })),
     ];
-    for (const call of calls.map(failureOf)) expect((await call).code).toBe('deadline_exceeded');
+    for (const call of calls.map(failureOf)) {
+      expect((await call).code).toBe('deadline_exceeded');
+    }
     isSilent = false;
     expect(await registry.get('acme')).toMatchObject({ key: 'acme' });
   });
@@ -278,13 +282,17 @@ describe('a tenant whose time is up', () => {
 describe('keys nobody has', () => {
   it('are asked for once in a while, and push out no good tenant', async () => {
     const { asked, registry, tokens } = await boot(fromDatabase, { tenantCache: { max: 3 } });
-    for (const tenant of ['acme', 'globex', 'initech']) await tokens.getToken({ tenant });
+    for (const tenant of ['acme', 'globex', 'initech']) {
+      await tokens.getToken({ tenant });
+    }
     for (let turn = 0; turn < 2; turn++) {
       for (let index = 0; index < 50; index++) {
         expect((await failureOf(registry.get(`made-up-${index}`))).code).toBe('unknown_tenant');
       }
     }
-    for (const tenant of ['acme', 'globex', 'initech']) await tokens.getToken({ tenant });
+    for (const tenant of ['acme', 'globex', 'initech']) {
+      await tokens.getToken({ tenant });
+    }
     expect(asked).toHaveLength(3 + 50);
     expect(tokenRequests()).toBe(3);
   });

@@ -9,11 +9,15 @@ class MemoryStore implements SharedStore {
   isDown = false;
 
   async get(key: string): Promise<string | undefined> {
-    if (this.isDown) throw new Error('the store is down');
+    if (this.isDown) {
+      throw new Error('the store is down');
+    }
     return this.values.get(key);
   }
   async set(key: string, value: string): Promise<boolean> {
-    if (this.isDown) throw new Error('the store is down');
+    if (this.isDown) {
+      throw new Error('the store is down');
+    }
     this.values.set(key, value);
     return true;
   }
@@ -25,7 +29,9 @@ class MemoryStore implements SharedStore {
 const HOUR = 3_600_000;
 const benches: TokenBench[] = [];
 afterEach(async () => {
-  for (const bench of benches.splice(0)) await bench.stop();
+  for (const bench of benches.splice(0)) {
+    await bench.stop();
+  }
 });
 
 /** Two processes of one host: equal tenants, one store, one token endpoint. */
@@ -69,7 +75,9 @@ describe('processes that share a store', () => {
 
   it('replace a token that was refused once, whoever hears of it first', async () => {
     const { one, two } = await twoProcesses(new MemoryStore());
-    for (const bench of [one, two]) await textOf(bench);
+    for (const bench of [one, two]) {
+      await textOf(bench);
+    }
     for (const bench of [one, two]) {
       bench.tokens.refused(await bench.registry.get('acme'), 'token-1');
       expect(await textOf(bench)).toBe('token-2');

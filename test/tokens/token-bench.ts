@@ -10,7 +10,7 @@ import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { SharedTokens } from '../../lib/tokens/shared-tokens.service.js';
 import { TokenEndpoint } from '../../lib/tokens/token-endpoint.service.js';
 import { TokenService } from '../../lib/tokens/token.service.js';
-import { Clock } from '../../lib/transport/clock.js';
+import { Clock } from '../../lib/time/clock.js';
 import { Transport } from '../../lib/transport/transport.service.js';
 
 const secrets = ['a secret of the token tests, 32+ characters'];
@@ -27,8 +27,8 @@ export class TestClock extends Clock {
     return super.now() + this.ahead;
   }
 
-  override wall(): number {
-    return super.wall() + this.ahead;
+  override epochMs(): number {
+    return super.epochMs() + this.ahead;
   }
 
   override random(): number {
@@ -108,11 +108,15 @@ export class TokenBench {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     let text = '';
-    for await (const chunk of request) text += String(chunk);
+    for await (const chunk of request) {
+      text += String(chunk);
+    }
     const form = new URLSearchParams(text);
     const count = this.posts.push(form);
     const body = await this.answer(form, count, response);
-    if (body !== undefined) reply(response, 200, body);
+    if (body !== undefined) {
+      reply(response, 200, body);
+    }
   }
 }
 
@@ -148,7 +152,9 @@ export function pause(ms: number): Promise<void> {
 /** Waits until something has happened; fails after a generous while. */
 export async function eventually(condition: () => boolean): Promise<void> {
   for (let turn = 0; turn < 500; turn += 1) {
-    if (condition()) return;
+    if (condition()) {
+      return;
+    }
     await pause(10);
   }
   throw new Error('it did not happen within 5 s');

@@ -99,7 +99,9 @@ describe('a token reply', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.string({ unit: 'binary' }), (value, accessToken) => {
         const read = parseTokenReply({ ...whole, access_token: accessToken, extra: value }, null);
-        if (read.kind === 'granted') expect(read.accessToken).toMatch(/^[\x21-\x7e]+$/);
+        if (read.kind === 'granted') {
+          expect(read.accessToken).toMatch(/^[\x21-\x7e]+$/);
+        }
         parseTokenReply(value, null);
       }),
     );
@@ -131,8 +133,9 @@ describe('what is shown of a description', () => {
           const unpacked = [...shown.matchAll(/[\w+/=-]{8,}/g)].map(([run]) =>
             Buffer.from(run, 'base64').toString(),
           );
-          for (const form of [shown, decodeURIComponentSafely(shown), ...unpacked])
+          for (const form of [shown, decodeURIComponentSafely(shown), ...unpacked]) {
             expect(form.includes(secret)).toBe(false);
+          }
         },
       ),
       { numRuns: 500 },

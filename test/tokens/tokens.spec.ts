@@ -48,7 +48,9 @@ describe('getToken', () => {
 
   it('answers from memory while the token is good', async () => {
     bench = await TokenBench.start();
-    for (let call = 0; call < 5; call += 1) expect(await textOf()).toBe('token-1');
+    for (let call = 0; call < 5; call += 1) {
+      expect(await textOf()).toBe('token-1');
+    }
     expect(bench.posts).toHaveLength(1);
     expect(bench.outcomes).toEqual(['fetched', 'hit', 'hit', 'hit', 'hit']);
   });
@@ -91,7 +93,9 @@ describe('renewal', () => {
   it('waits for the early window, then runs behind the old token', async () => {
     let isSlow = false;
     bench = await TokenBench.start(async (form, count, response) => {
-      if (isSlow) await pause(100);
+      if (isSlow) {
+        await pause(100);
+      }
       return granted()(form, count, response);
     });
     await get();
@@ -186,12 +190,14 @@ describe('renewal', () => {
 
   it('counts the lifetime from when the request was sent, the one that was answered', async () => {
     bench = await TokenBench.start(async (form, count, response) => {
-      if (count === 1) return reply(response, 503, {}, { 'retry-after': '2' });
+      if (count === 1) {
+        return reply(response, 503, {}, { 'retry-after': '2' });
+      }
       bench.clock.ahead += 3 * SECOND;
       return lifetime(10)(form, count, response);
     });
     const { expiresAt } = await get();
-    const left = expiresAt.getTime() - bench.clock.wall();
+    const left = expiresAt.getTime() - bench.clock.epochMs();
     expect(left).toBeGreaterThan(5 * SECOND);
     expect(left).toBeLessThanOrEqual(7 * SECOND);
   });
@@ -324,7 +330,9 @@ describe('a refusal for good', () => {
       bench.answer = granted();
       bench.clock.ahead = gone * SECOND;
       await expect(textOf()).resolves.toBe('token-2');
-      if (chance === 0) await bench.stop();
+      if (chance === 0) {
+        await bench.stop();
+      }
     }
   });
 

@@ -50,8 +50,11 @@ async function warmUp(): Promise<void> {
 
 /** Resets every connection that has served before. */
 const resetReused = (socket: Socket, _request: number, onConnection: number): void => {
-  if (onConnection > 1) socket.resetAndDestroy();
-  else socket.write(REPLY);
+  if (onConnection > 1) {
+    socket.resetAndDestroy();
+  } else {
+    socket.write(REPLY);
+  }
 };
 
 describe('a connection that was kept alive and is reset before any byte', () => {
@@ -94,8 +97,11 @@ describe('a connection that was kept alive and is reset before any byte', () => 
   it('is not replaced where some of the reply had come', async () => {
     const seen = await onSockets(
       (socket, _request, onConnection) => {
-        if (onConnection === 1) socket.write(REPLY);
-        else socket.write('HTTP/1.1 200 O', () => setTimeout(() => socket.resetAndDestroy(), 20));
+        if (onConnection === 1) {
+          socket.write(REPLY);
+        } else {
+          socket.write('HTTP/1.1 200 O', () => setTimeout(() => socket.resetAndDestroy(), 20));
+        }
       },
       { attempts: 1 },
     );
@@ -158,7 +164,9 @@ describe('the attempts of a call', () => {
 
   it('leave room for a second where the first stalls', async () => {
     server = await startServer((_request, response, count) => {
-      if (count > 1) sendJson(response);
+      if (count > 1) {
+        sendJson(response);
+      }
     });
     sender = Sender.with(server.url, { attemptTimeout: 200, deadline: 5_000 });
     await expect(sender.send()).resolves.toMatchObject({ status: 200, attempts: 2 });
@@ -176,7 +184,9 @@ describe('the attempts of a call', () => {
 
   it('stop at once when the caller leaves: on the wire, and while waiting to try again', async () => {
     server = await startServer((_request, response, count) => {
-      if (count === 2) sendJson(response, {}, 503, { 'retry-after': '5' });
+      if (count === 2) {
+        sendJson(response, {}, 503, { 'retry-after': '5' });
+      }
     });
     sender = Sender.with(server.url);
     for (const requests of [1, 2]) {

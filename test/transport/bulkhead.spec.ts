@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Bulkhead } from '../../lib/transport/bulkhead.js';
-import { Clock } from '../../lib/transport/clock.js';
-import { Deadline } from '../../lib/transport/deadline.js';
+import { Bulkhead } from '../../lib/transport/limits/bulkhead.js';
+import { Clock } from '../../lib/time/clock.js';
+import { Deadline } from '../../lib/time/deadline.js';
 
 const clock = new Clock();
 
@@ -15,8 +15,11 @@ function crowd(
   const inside: number[] = [];
   const deadlines = Array.from({ length: callers }, (_, caller) => {
     const deadline = Deadline.start(clock, 60_000);
-    if (bulkhead.tryEnter(slots)) inside.push(caller);
-    else void bulkhead.wait(deadline).then((entered) => entered && inside.push(caller));
+    if (bulkhead.tryEnter(slots)) {
+      inside.push(caller);
+    } else {
+      void bulkhead.wait(deadline).then((entered) => entered && inside.push(caller));
+    }
     return deadline;
   });
   return { inside, deadlines };

@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { Circuit } from '../../lib/transport/circuit.js';
+import { Circuit } from '../../lib/transport/limits/circuit.js';
 import { healthOf, type Health } from '../../lib/transport/outcome.js';
 
 const failures = (circuit: Circuit, count: number, health: Health = 'bad'): void => {
-  for (let request = 0; request < count; request += 1) circuit.record(health, circuit.admit(0), 0, 1);
+  for (let request = 0; request < count; request += 1) {
+    circuit.record(health, circuit.admit(0), 0, 1);
+  }
 };
 
 describe('a circuit', () => {

@@ -37,7 +37,9 @@ describe('connections', () => {
 
   it('are closed with the module, and what is under way or waiting ends', async () => {
     server = await startServer((_request, response, count) => {
-      if (count === 1) sendJson(response, {}, 503, { 'retry-after': '60' });
+      if (count === 1) {
+        sendJson(response, {}, 503, { 'retry-after': '60' });
+      }
     });
     const sender = Sender.with(server.url, { deadline: 120_000, attemptTimeout: 120_000, maxConcurrent: 1 });
     const calls = Array.from({ length: 3 }, () => sender.send());

@@ -46,9 +46,15 @@ describe('nestjs-exhibitor:request', () => {
   ])('tells of an attempt that ended with %s', async (code) => {
     const controller = new AbortController();
     server = await startServer((request, response) => {
-      if (code === 'malformed_response') response.end('no JSON');
-      if (code === 'aborted') controller.abort();
-      if (code === 'service_unavailable') request.socket.resetAndDestroy();
+      if (code === 'malformed_response') {
+        response.end('no JSON');
+      }
+      if (code === 'aborted') {
+        controller.abort();
+      }
+      if (code === 'service_unavailable') {
+        request.socket.resetAndDestroy();
+      }
     });
     sender = Sender.with(server.url, { attempts: 1 });
     await expect(sender.send({}, { deadline: 400, signal: controller.signal })).rejects.toMatchObject({

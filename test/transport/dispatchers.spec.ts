@@ -12,8 +12,12 @@ const pem = (name: string): string => readFileSync(new URL(`certificates/${name}
 const made: Dispatcher[] = [];
 const stops: (() => Promise<void>)[] = [];
 afterEach(async () => {
-  for (const stop of stops.splice(0)) await stop();
-  for (const dispatcher of made.splice(0)) await dispatcher.destroy();
+  for (const stop of stops.splice(0)) {
+    await stop();
+  }
+  for (const dispatcher of made.splice(0)) {
+    await dispatcher.destroy();
+  }
 });
 
 function keep<D extends Dispatcher>(dispatcher: D): D {
@@ -55,7 +59,9 @@ async function startProxy(): Promise<TestServer & { tunnels: string[] }> {
       target.write(head);
       target.pipe(client).pipe(target);
     });
-    for (const socket of [client, target]) socket.on('error', () => undefined);
+    for (const socket of [client, target]) {
+      socket.on('error', () => undefined);
+    }
   });
   const server = await follow(proxy, 'http');
   stops.push(() => server.stop());
@@ -134,7 +140,9 @@ describe('http.dispatcher', () => {
       [apart, 2],
       [together, 3],
     ] as const) {
-      for (const tenant of ['one', 'two', 'one']) await sender.send({}, { tenant });
+      for (const tenant of ['one', 'two', 'one']) {
+        await sender.send({}, { tenant });
+      }
       expect(asked).toBe(times);
     }
   });

@@ -18,9 +18,13 @@ const held: ServerResponse[] = [];
 beforeEach(async () => {
   isIll = true;
   server = await startServer((request, response) => {
-    if (request.url?.startsWith('/hold') === true) held.push(response);
-    else if (isIll && request.url?.startsWith('/ill') === true) sendJson(response, {}, 500);
-    else sendJson(response);
+    if (request.url?.startsWith('/hold') === true) {
+      held.push(response);
+    } else if (isIll && request.url?.startsWith('/ill') === true) {
+      sendJson(response, {}, 500);
+    } else {
+      sendJson(response);
+    }
   });
 });
 afterEach(async () => {
@@ -73,8 +77,9 @@ describe('a tenant whose service fails', () => {
   it('is tried again within 10 s, and served when it is well', async () => {
     const clock = new TestClock();
     sender = Sender.with(`${server.url}/ill`, { attempts: 1 }, clock);
-    for (let call = 0; call < 60; call += 1)
+    for (let call = 0; call < 60; call += 1) {
       await expect(sender.send()).rejects.toMatchObject({ attempts: call < 40 ? 1 : 0 });
+    }
     const before = server.requests.length;
     isIll = false;
     clock.ahead = 10_000;
@@ -88,7 +93,9 @@ describe('requests under way at once', () => {
   const hold = (tenant: string, signal?: AbortSignal) =>
     sender.send({ url: `${server.url}/hold` }, { tenant, signal, deadline: 20_000 });
   const release = () => {
-    for (const response of held.splice(0)) sendJson(response);
+    for (const response of held.splice(0)) {
+      sendJson(response);
+    }
   };
 
   it('are bounded for each tenant; the rest wait their turn', async () => {

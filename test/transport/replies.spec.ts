@@ -72,8 +72,11 @@ describe('a reply', () => {
           { maxResponseBytes: 10_000 },
         );
         const sent = sender.send();
-        if (fits) await expect(sent).resolves.toMatchObject({ status: 200 });
-        else await expect(sent).rejects.toMatchObject({ code: 'malformed_response' });
+        if (fits) {
+          await expect(sent).resolves.toMatchObject({ status: 200 });
+        } else {
+          await expect(sent).rejects.toMatchObject({ code: 'malformed_response' });
+        }
         await sender.close();
         await server.stop();
       }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { Outcome } from '../../lib/transport/outcome.js';
-import { RetryBudget } from '../../lib/transport/retry-budget.js';
-import { backOff, waitBeforeRetry, type Standing } from '../../lib/transport/retry-policy.js';
+import { RetryBudget } from '../../lib/transport/limits/retry-budget.js';
+import { backOff, waitBeforeRetry, type Standing } from '../../lib/transport/limits/retry-policy.js';
 
 const answered = (status: number): Outcome => ({
   kind: 'answered',
@@ -67,8 +67,9 @@ describe('the wait before a retry', () => {
         chance,
         (retryAfterMs, remaining, luck) => {
           const wait = waitBeforeRetry(standing({ retryAfterMs, remaining, chance: luck }));
-          if (retryAfterMs >= remaining) expect(wait).toBeUndefined();
-          else {
+          if (retryAfterMs >= remaining) {
+            expect(wait).toBeUndefined();
+          } else {
             expect(wait).toBeGreaterThanOrEqual(retryAfterMs);
             expect(wait).toBeLessThan(remaining);
           }
@@ -92,10 +93,12 @@ describe('the retry budget', () => {
 
   it('gets back what a retry cost that helped, and a little for each success without one', () => {
     const budget = new RetryBudget();
-    while (budget.take('error'));
+    while (budget.take('error')) {}
     budget.giveBack('error');
     expect([budget.take('error'), budget.take('error')]).toEqual([true, false]);
-    for (let success = 0; success < 5; success += 1) budget.giveBack(undefined);
+    for (let success = 0; success < 5; success += 1) {
+      budget.giveBack(undefined);
+    }
     expect([budget.take('error'), budget.take('error')]).toEqual([true, false]);
   });
 

@@ -10,8 +10,8 @@ import { checkOptions } from '../../lib/options/check-options.js';
 import type { HttpOptions, TenantOptions } from '../../lib/index.js';
 import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
-import { Clock } from '../../lib/transport/clock.js';
-import { Deadline } from '../../lib/transport/deadline.js';
+import { Clock } from '../../lib/time/clock.js';
+import { Deadline } from '../../lib/time/deadline.js';
 import type { TransportReply, TransportRequest } from '../../lib/transport/transport-request.interface.js';
 import { Transport } from '../../lib/transport/transport.service.js';
 
@@ -56,7 +56,9 @@ export async function follow(server: NetServer, scheme: 'http' | 'https'): Promi
     connected: 0,
     stop: () =>
       new Promise((resolve) => {
-        for (const socket of connections) socket.destroy();
+        for (const socket of connections) {
+          socket.destroy();
+        }
         server.close(() => resolve());
       }),
   };
@@ -139,8 +141,8 @@ export class TestClock extends Clock {
     return super.now() + this.ahead;
   }
 
-  override wall(): number {
-    return super.wall() + this.ahead;
+  override epochMs(): number {
+    return super.epochMs() + this.ahead;
   }
 
   override random(): number {
@@ -151,7 +153,9 @@ export class TestClock extends Clock {
 /** Waits until something has happened; fails after a generous while. */
 export async function eventually(condition: () => boolean): Promise<void> {
   for (let turn = 0; turn < 500; turn += 1) {
-    if (condition()) return;
+    if (condition()) {
+      return;
+    }
     await pause(10);
   }
   throw new Error('it did not happen within 5 s');

@@ -1,0 +1,49 @@
+import { PaginationDriftError } from '../../errors/pagination-drift.error.js';
+import type { ExhibitorSnapshot } from './exhibitor-page.interface.js';
+import type { PageReader } from './page-reader.js';
+import { readPages } from './read-pages.js';
+
+/** Where a snapshot reads from. */
+export interface SnapshotSource<T> {
+  /** A walk that fails on drift. */
+  open(): Promise<PageReader<T>>;
+  /** Milliseconds since 1970. */
+  epochMs(): number;
+}
+
+/**
+ * Reads an event until it holds still, `attempts` times at most.
+ *
+ * @throws {PaginationDriftError} the last one, where it changed every time
+ */
+export async function takeSnapshot<T>(
+  source: SnapshotSource<T>,
+  attempts: number,
+  signal: AbortSignal,
+): Promise<ExhibitorSnapshot<T>> {
+  for (let restarts = 0; ; restarts += 1) {
+    try {
+      const takenAt = new Date(source.epochMs());
+      return { ...(await readAll(await source.open(), signal)), takenAt, restarts };
+    } catch (error) {
+      if (!(error instanceof PaginationDriftError) || restarts + 1 >= attempts) {
+        throw error;
+      }
+    }
+  }
+}
+
+async function readAll<T>(
+  reader: PageReader<T>,
+  signal: AbortSignal,
+): Promise<Pick<ExhibitorSnapshot<T>, 'exhibitors' | 'totalCount'>> {
+  const exhibitors: T[] = [];
+  let totalCount = 0;
+  await readPages(reader, signal, ({ paginationMetadata, data }) => {
+    totalCount = paginationMetadata.totalCount;
+    for (const exhibitor of data) {
+      exhibitors.push(exhibitor);
+    }
+  });
+  return { exhibitors, totalCount };
+}

@@ -1,0 +1,137 @@
+import type { JWTPayload } from 'jose';
+import type { LoginFailureReason } from '../errors/login-failed.error.js';
+
+/** What the claims of an ID token are held against. Times in seconds. */
+export interface IdTokenExpectation {
+  issuer: string;
+  audience: string;
+  clientId: string;
+  clockTolerance: number;
+  nonce?: string;
+  maxAge?: number;
+}
+
+/** What the claims of a user's access token are held against. */
+export interface AccessTokenExpectation {
+  issuer: string;
+  audience: string;
+  authorizedParties?: readonly string[];
+  clockTolerance: number;
+}
+
+/** Why an ID token is refused, `undefined` if it is good. OIDC Core §3.1.3.7, in its order. */
+export function idTokenRefusal(
+  claims: JWTPayload,
+  expected: IdTokenExpectation,
+  now: number,
+): LoginFailureReason | undefined {
+  if (claims.iss !== expected.issuer) {
+    return 'issuer';
+  }
+  if (!isText(claims.sub)) {
+    return 'subject';
+  }
+  if (!fitsAudience(claims, expected)) {
+    return 'audience';
+  }
+  const time = timeRefusal(claims, expected.clockTolerance, now);
+  if (time !== undefined) {
+    return time;
+  }
+  if (typeof claims.iat !== 'number') {
+    return 'issued';
+  }
+  if (expected.nonce !== undefined && claims['nonce'] !== expected.nonce) {
+    return 'nonce';
+  }
+  if (expected.maxAge === undefined) {
+    return undefined;
+  }
+  return isRecent(claims['auth_time'], expected.maxAge, expected.clockTolerance, now)
+    ? undefined
+    : 'auth_time';
+}
+
+/** Why a user's access token is refused. RFC 9068 §4, without insisting on its `typ`, which not all providers set. */
+export function accessTokenRefusal(
+  claims: JWTPayload,
+  typ: string | undefined,
+  expected: AccessTokenExpectation,
+  now: number,
+): LoginFailureReason | undefined {
+  if (claims.iss !== expected.issuer) {
+    return 'issuer';
+  }
+  if (!audiencesOf(claims)?.includes(expected.audience)) {
+    return 'audience';
+  }
+  if (looksLikeIdToken(claims, typ)) {
+    return 'token_type';
+  }
+  const party = claims['azp'] ?? claims['client_id'];
+  if (expected.authorizedParties !== undefined) {
+    if (typeof party !== 'string' || !expected.authorizedParties.includes(party)) {
+      return 'audience';
+    }
+  }
+  if (!isText(claims.sub)) {
+    return 'subject';
+  }
+  return timeRefusal(claims, expected.clockTolerance, now);
+}
+
+/** True for an `at+jwt`, which must not pass for an ID token. */
+export function isAccessTokenType(typ: string | undefined): boolean {
+  return /^(application\/)?at\+jwt$/i.test(typ ?? '');
+}
+
+/** ID tokens of a login carry what access tokens never do: the nonce, or a hash of another token. */
+function looksLikeIdToken(claims: JWTPayload, typ: string | undefined): boolean {
+  if (isAccessTokenType(typ)) {
+    return false;
+  }
+  return ['nonce', 'at_hash', 'c_hash', 's_hash'].some((claim) => claims[claim] !== undefined);
+}
+
+/** Further audiences need an `azp`, and an `azp` must be this client (OIDC Core §3.1.3.7 rules 3 to 5). */
+function fitsAudience(claims: JWTPayload, expected: IdTokenExpectation): boolean {
+  const audiences = audiencesOf(claims);
+  if (!audiences?.includes(expected.audience)) {
+    return false;
+  }
+  const azp = claims['azp'];
+  return azp === undefined ? audiences.length === 1 : azp === expected.clientId;
+}
+
+function audiencesOf({ aud }: JWTPayload): readonly string[] | undefined {
+  const audiences = typeof aud === 'string' ? [aud] : aud;
+  return Array.isArray(audiences) && audiences.every((name) => typeof name === 'string')
+    ? audiences
+    : undefined;
+}
+
+function timeRefusal(claims: JWTPayload, tolerance: number, now: number): LoginFailureReason | undefined {
+  const { exp, iat, nbf } = claims;
+  if (!isTime(exp) || exp <= now - tolerance) {
+    return 'expired';
+  }
+  if (iat !== undefined && (!isTime(iat) || iat > now + tolerance)) {
+    return 'issued';
+  }
+  if (nbf !== undefined && (!isTime(nbf) || nbf > now + tolerance)) {
+    return 'issued';
+  }
+  return undefined;
+}
+
+function isRecent(authTime: unknown, maxAge: number, tolerance: number, now: number): boolean {
+  return isTime(authTime) && authTime >= now - maxAge - tolerance && authTime <= now + tolerance;
+}
+
+function isTime(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value);
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}

@@ -1,0 +1,132 @@
+import { Inject, Injectable, Logger } from '@nestjs/common';
+import { LoginFailedError } from '../errors/login-failed.error.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { Sealer } from '../store/sealer.service.js';
+import type { Tenant } from '../tenants/tenant.js';
+import { Clock } from '../time/clock.js';
+import { isSecureLogin } from '../login/browser-login.js';
+import { clearCookie, receivedCookies, setCookie, type CookieAttributes } from '../http/cookies.js';
+import type { HttpContext } from '../http/http-context.js';
+import { parseIdentity, parseSelections, type IdentityData, type Selections } from './stored-identity.js';
+
+const NAME = 'exhibitor-identity';
+
+/** Browsers drop a cookie above 4,096 bytes, name and attributes included (RFC 6265bis §5.6). */
+const MAX_SEALED = 3_850;
+
+/** What the cookie holds. */
+export interface CookieContent {
+  identity: IdentityData;
+  selections: Selections;
+  /** Whether it came with the `__Host-` prefix. */
+  secure: boolean;
+}
+
+/** The identity and the choices of a person in one sealed cookie. */
+@Injectable()
+export class IdentityCookie {
+  readonly #sameSite: CookieAttributes['sameSite'];
+  readonly #logger = new Logger('nestjs-exhibitor');
+  readonly #warned = new Set<string>();
+
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(Sealer) private readonly sealer: Sealer,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {
+    this.#sameSite = settings.cookies.sameSite;
+  }
+
+  async read(http: HttpContext): Promise<CookieContent | undefined> {
+    const cookies = receivedCookies(http, NAME).filter(({ name }) => name === NAME);
+    for (const { value, secure } of cookies.toSorted((a, b) => Number(b.secure) - Number(a.secure))) {
+      const content = parseContent(await this.sealer.open('identity', value));
+      if (content !== undefined) {
+        return { ...content, secure };
+      }
+    }
+    return undefined;
+  }
+
+  async write(
+    http: HttpContext,
+    tenant: Tenant,
+    identity: ExhibitorIdentity,
+    selections: Selections,
+  ): Promise<void> {
+    const ttl = identity.expiresAt - this.clock.epochMs();
+    const { returnTo: _once, ...kept } = identity;
+    const sealed = await this.#sealToFit(tenant, kept, selections, ttl);
+    setCookie(http, NAME, sealed, this.#attributes(isSecureLogin(tenant.login ?? {})), ttl);
+  }
+
+  /** Removes the cookie, under both of its names. */
+  clear(http: HttpContext): void {
+    for (const { name, secure } of receivedCookies(http, NAME)) {
+      if (name === NAME) {
+        clearCookie(http, NAME, this.#attributes(secure));
+      }
+    }
+  }
+
+  async #sealToFit(
+    tenant: Tenant,
+    identity: ExhibitorIdentity,
+    selections: Selections,
+    ttl: number,
+  ): Promise<string> {
+    const keep = tenant.login?.keepClaims;
+    const chosen = keep === undefined ? identity.claims : only(identity.claims, keep);
+    const whole = await this.#seal({ ...identity, claims: chosen }, selections, ttl);
+    if (whole.length <= MAX_SEALED) {
+      return whole;
+    }
+    this.#warnOnce(tenant, Object.keys(chosen));
+    let kept = selections;
+    let sealed = await this.#seal({ ...identity, claims: {} }, kept, ttl);
+    while (sealed.length > MAX_SEALED && kept.length > 0) {
+      kept = kept.slice(1);
+      sealed = await this.#seal({ ...identity, claims: {} }, kept, ttl);
+    }
+    if (sealed.length <= MAX_SEALED) {
+      return sealed;
+    }
+    // A browser would drop the cookie without a word, and the person would be asked to log in again and again.
+    throw new LoginFailedError('provider', 'the identity is too large for a cookie', { tenant: tenant.key });
+  }
+
+  #seal(identity: ExhibitorIdentity, selections: Selections, ttl: number): Promise<string> {
+    return this.sealer.seal('identity', { identity, selections }, ttl);
+  }
+
+  #warnOnce(tenant: Tenant, claims: readonly string[]): void {
+    if (claims.length === 0 || this.#warned.has(tenant.key)) {
+      return;
+    }
+    this.#warned.add(tenant.key);
+    this.#logger.warn(
+      `tenant ${tenant.key}: the identity does not fit its cookie; dropped the claims ${claims.join(', ')}. ` +
+        'Name those you need in login.keepClaims.',
+    );
+  }
+
+  #attributes(secure: boolean): CookieAttributes {
+    return { secure, sameSite: this.#sameSite };
+  }
+}
+
+function only(claims: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(claims).filter(([name]) => names.includes(name)));
+}
+
+function parseContent(value: unknown): Omit<CookieContent, 'secure'> | undefined {
+  if (typeof value !== 'object' || value === null || !('identity' in value)) {
+    return undefined;
+  }
+  const identity = parseIdentity(value.identity);
+  if (identity === undefined) {
+    return undefined;
+  }
+  return { identity, selections: parseSelections('selections' in value ? value.selections : undefined) };
+}

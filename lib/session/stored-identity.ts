@@ -1,0 +1,64 @@
+import * as v from 'valibot';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import type { Tenant } from '../tenants/tenant.js';
+
+/** Choices kept for a person: `[event, exhibitor]`, the newest last. */
+export type Selections = readonly (readonly [eventId: string, exhibitorId: string])[];
+
+/** How many choices are kept. */
+const MAX_SELECTIONS = 20;
+
+const selectionsSchema = v.array(v.tuple([v.string(), v.string()]));
+
+const identitySchema = v.object({
+  id: v.optional(v.string(), ''),
+  issuer: v.string(),
+  subject: v.string(),
+  email: v.string(),
+  claims: v.optional(v.record(v.string(), v.unknown()), {}),
+  tenant: v.string(),
+  tenantId: v.optional(v.string()),
+  clientId: v.optional(v.string()),
+  eventId: v.optional(v.string()),
+  returnTo: v.optional(v.string()),
+  expiresAt: v.optional(v.number(), Number.MAX_SAFE_INTEGER),
+});
+
+/** Plain data that may be an identity, out of a cookie or the host's session. */
+export type IdentityData = v.InferOutput<typeof identitySchema>;
+
+export function parseIdentity(value: unknown): IdentityData | undefined {
+  const parsed = v.safeParse(identitySchema, value);
+  return parsed.success ? parsed.output : undefined;
+}
+
+export function parseSelections(value: unknown): Selections {
+  const parsed = v.safeParse(selectionsSchema, value);
+  return parsed.success ? parsed.output : [];
+}
+
+/**
+ * The identity, if it was made for this very tenant. Issuer, client and tenant id are held against today's options:
+ * a key that was given to another customer must not inherit the logins of the former one.
+ */
+export function identityFor(data: IdentityData, tenant: Tenant, now: number): ExhibitorIdentity | undefined {
+  const { tenantId = tenant.tenantId, clientId = tenant.login?.clientId ?? '', ...rest } = data;
+  if (data.tenant !== tenant.key || tenantId !== tenant.tenantId) {
+    return undefined;
+  }
+  if (data.issuer !== tenant.login?.issuer || clientId !== tenant.login.clientId) {
+    return undefined;
+  }
+  return data.expiresAt > now ? { ...rest, tenantId, clientId } : undefined;
+}
+
+/** The choices with one more, or without one for this event; bounded. */
+export function withSelection(
+  before: Selections,
+  eventId: string,
+  exhibitorId: string | undefined,
+): Selections {
+  const others = before.filter(([event]) => event !== eventId);
+  const after = exhibitorId === undefined ? others : [...others, [eventId, exhibitorId] as const];
+  return after.slice(-MAX_SELECTIONS);
+}

@@ -1,0 +1,68 @@
+import { isUtf8 } from 'node:buffer';
+import { promisify } from 'node:util';
+import { brotliDecompress, gunzip, inflate, inflateRaw } from 'node:zlib';
+
+const inflateBuffer = promisify(inflate);
+const inflateRawBuffer = promisify(inflateRaw);
+
+const unpackers = {
+  gzip: promisify(gunzip),
+  'x-gzip': promisify(gunzip),
+  br: promisify(brotliDecompress),
+  // RFC 9110 §8.4.1.2 says zlib, but senders of bare deflate exist; the low nibble of a zlib header is always 8.
+  deflate: (data: Buffer, options: { maxOutputLength: number }): Promise<Buffer> =>
+    ((data[0] ?? 0) & 0x0f) === 8 ? inflateBuffer(data, options) : inflateRawBuffer(data, options),
+};
+
+/** What `Accept-Encoding` offers. */
+export const ACCEPTED_ENCODINGS = 'gzip, deflate, br';
+
+/** Why a complete body is not what the service promises. */
+export class UnreadableBody {
+  constructor(readonly why: string) {}
+}
+
+/** The decompressed body; never more than `limit` bytes are unpacked. */
+export async function unpack(
+  data: Buffer,
+  encoding: string,
+  limit: number,
+): Promise<Buffer | UnreadableBody> {
+  const name = encoding.trim().toLowerCase();
+  if (!isKnownEncoding(name)) {
+    return new UnreadableBody('its content encoding is unknown');
+  }
+  try {
+    return await unpackers[name](data, { maxOutputLength: limit });
+  } catch (error) {
+    const tooLarge = error instanceof RangeError;
+    return new UnreadableBody(tooLarge ? TOO_LARGE : 'its compressed body is broken');
+  }
+}
+
+export const TOO_LARGE = 'it is too large';
+
+function isKnownEncoding(name: string): name is keyof typeof unpackers {
+  return Object.hasOwn(unpackers, name);
+}
+
+/** True for `application/json` and every `+json` type, RFC 6839 §3.1. */
+export function isJsonType(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(contentType);
+}
+
+/** Parsed JSON; its encoding is UTF-8, RFC 8259 §8.1, and a byte order mark is passed over. */
+export function parseJson(data: Buffer): unknown {
+  if (data.length === 0) {
+    return new UnreadableBody('it is empty');
+  }
+  if (!isUtf8(data)) {
+    return new UnreadableBody('it is not UTF-8');
+  }
+  const hasMark = data[0] === 0xef && data[1] === 0xbb && data[2] === 0xbf;
+  try {
+    return JSON.parse(data.toString('utf8', hasMark ? 3 : 0));
+  } catch {
+    return new UnreadableBody('it is not JSON');
+  }
+}

@@ -1,0 +1,150 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { LoginOptions } from '../../lib/index.js';
+import { certificateOf } from '../support/hostile-provider-certificate.js';
+import { KEYS, signingKey, type SigningKey } from '../support/hostile-provider-keys.js';
+import { HostileProvider, type LoginOverrides } from '../support/hostile-provider.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { Visitor } from '../support/visitor.js';
+import { expectAccepted, expectRefusal, identityOf, logIn } from '../login/journey.js';
+
+const { rs256, ps256, es256, attacker } = KEYS;
+const es384 = signingKey('ES384');
+const pkcs1 = rs256.publicKey.export({ format: 'pem', type: 'pkcs1' }).toString();
+const { kid: _kid, alg: _alg, use: _use, ...bareJwk } = rs256.jwk;
+
+let provider: HostileProvider;
+const hosts: Host[] = [];
+beforeAll(async () => {
+  provider = await HostileProvider.start();
+});
+afterEach(async () => {
+  provider.script = {};
+  provider.key = rs256;
+  await Promise.all(hosts.splice(0).map((host) => host.close()));
+});
+afterAll(() => provider.stop());
+
+async function hostWith(login: LoginOverrides): Promise<Host> {
+  const host = await startHost({
+    options: (callback) => ({
+      tenant: provider.tenantOptions(callback, login),
+      secrets: [COOKIE_SECRET],
+    }),
+  });
+  hosts.push(host);
+  return host;
+}
+
+async function expectRefused(host: Host, reason: string): Promise<void> {
+  const visitor = new Visitor();
+  expectRefusal(await logIn(visitor, host), reason);
+  expect(await identityOf(visitor, host)).toBeUndefined();
+}
+
+const withoutKid = (key: SigningKey): SigningKey => ({ ...key, kid: undefined });
+
+describe('a public key as', () => {
+  const forms: readonly [form: string, keys: LoginOptions['keys'], signed: readonly SigningKey[]][] = [
+    ['PEM (SPKI)', rs256.pem, [rs256, ps256]],
+    ['PEM (PKCS#1)', pkcs1, [rs256, ps256]],
+    ['PEM (certificate)', certificateOf(rs256), [rs256, ps256]],
+    ['PEM of an elliptic curve', es256.pem, [es256]],
+    [
+      'PEM with Windows line ends and white space around',
+      `\r\n${rs256.pem.replaceAll('\n', '\r\n')} `,
+      [rs256],
+    ],
+    ['JWK without kid and alg', bareJwk, [rs256, ps256]],
+    ['JWK as JSON', JSON.stringify(bareJwk), [rs256, ps256]],
+    ['JWKS as JSON', JSON.stringify({ keys: [bareJwk] }), [rs256]],
+  ];
+  const cases = forms.flatMap(([form, keys, signed]) =>
+    signed.map((key): [string, string, LoginOptions['keys'], SigningKey] => [form, key.alg, keys, key]),
+  );
+
+  it.each(cases)('%s serves %s, with kid and without', async (_form, _algorithm, keys, key) => {
+    const host = await hostWith({ keys });
+    provider.key = withoutKid(key);
+    await expectAccepted(host);
+    if (typeof keys === 'string' && keys.includes('BEGIN')) {
+      // A PEM has no kid: it is the key, whatever the token calls it.
+      provider.key = key;
+      await expectAccepted(host);
+    }
+    provider.key = withoutKid({ ...attacker, alg: key.alg.startsWith('ES') ? 'RS256' : key.alg });
+    await expectRefused(host, 'signature');
+  });
+
+  it('JWKS with kid serves a token of that kid only', async () => {
+    const host = await hostWith({ keys: { keys: [rs256.jwk, attacker.jwk] } });
+    await expectAccepted(host);
+    provider.key = { ...rs256, kid: attacker.kid };
+    await expectRefused(host, 'signature');
+    provider.key = { ...rs256, kid: 'unheard-of' };
+    await expectRefused(host, 'signature');
+  });
+
+  it('JWKS with alg serves that algorithm only', async () => {
+    const host = await hostWith({ keys: { keys: [rs256.jwk] } });
+    provider.key = { ...rs256, alg: 'PS256' };
+    await expectRefused(host, 'signature');
+  });
+});
+
+describe('the list of algorithms', () => {
+  it('lets through what it names, beyond the default too', async () => {
+    const host = await hostWith({ keys: es384.pem, algorithms: ['ES384'] });
+    provider.key = es384;
+    provider.script = { backToken: { claims: (claims) => void delete claims['at_hash'] } };
+    await expectAccepted(host);
+  });
+
+  it('refuses what it does not name', async () => {
+    const host = await hostWith({ algorithms: ['PS256'] });
+    await expectRefused(host, 'algorithm');
+    provider.key = ps256;
+    await expectAccepted(host);
+  });
+
+  it.each(['none', 'HS256', 'HS512'])('cannot name %s: the host does not start', async (algorithm) => {
+    const start = startHost({
+      options: (callback) => ({
+        tenant: provider.tenantOptions(callback, { algorithms: [algorithm] }),
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+    await expect(start).rejects.toMatchObject({ code: 'configuration_invalid' });
+  });
+});
+
+describe('keys behind a URL', () => {
+  it('are fetched by the first login, not at boot, and once for many at a time', async () => {
+    const fetched = provider.count('/connect/jwks');
+    const host = await hostWith({ keys: `${provider.url}/connect/jwks` });
+    expect(provider.count('/connect/jwks')).toBe(fetched);
+    await Promise.all(Array.from({ length: 5 }, () => expectAccepted(host)));
+    expect(provider.count('/connect/jwks')).toBe(fetched + 1);
+  });
+
+  it('are not fetched again for each forged kid', async () => {
+    const host = await hostWith({ keys: `${provider.url}/connect/jwks` });
+    await expectAccepted(host);
+    const fetched = provider.count('/connect/jwks');
+    for (let forged = 0; forged < 5; forged++) {
+      provider.key = { ...attacker, kid: `forged-${forged}` };
+      await expectRefused(host, 'signature');
+    }
+    expect(provider.count('/connect/jwks')).toBe(fetched);
+  });
+
+  it.each([
+    ['no JSON', 'oops'],
+    ['no set', '[]'],
+    ['a set without keys', '{"keys": []}'],
+    ['a set of symmetric keys', '{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}'],
+  ])('refuse the login as the provider’s fault where there is %s', async (_what, body) => {
+    const host = await hostWith({ keys: `${provider.url}/connect/jwks` });
+    provider.script = { keys: (reply) => ({ ...reply, body }) };
+    await expectRefused(host, 'provider');
+  });
+});

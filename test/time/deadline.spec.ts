@@ -1,0 +1,89 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, it } from '@jest/globals';
+import { Clock } from '../../lib/time/clock.js';
+import { Deadline } from '../../lib/time/deadline.js';
+
+const clock = new Clock();
+const never = new Promise<never>(() => {});
+
+describe('a deadline', () => {
+  it('says deadline_exceeded when its time is up, and aborts its signal', async () => {
+    const deadline = Deadline.start(clock, 20);
+    const { signal } = deadline;
+    await expect(deadline.race(never)).rejects.toMatchObject({ code: 'deadline_exceeded' });
+    expect(signal.aborted).toBe(true);
+    expect(deadline.remaining()).toBe(0);
+    expect([deadline.isOver, deadline.isTimeUp]).toEqual([true, true]);
+  });
+
+  it('says aborted when the caller leaves, before or while it runs', async () => {
+    const controller = new AbortController();
+    const deadline = Deadline.start(clock, 5_000, controller.signal);
+    setTimeout(() => controller.abort(), 10);
+    await expect(deadline.race(never)).rejects.toMatchObject({ code: 'aborted' });
+
+    const late = Deadline.start(clock, 5_000, AbortSignal.abort());
+    expect(late.signal.aborted).toBe(true);
+    expect(late.failure()).toMatchObject({ code: 'aborted' });
+    expect([late.isOver, late.isTimeUp]).toEqual([true, false]);
+  });
+
+  it('lets the first reason stand', () => {
+    const controller = new AbortController();
+    const deadline = Deadline.start(clock, 5_000, controller.signal);
+    deadline.close();
+    controller.abort();
+    expect(deadline.failure()).toMatchObject({ code: 'service_unavailable' });
+  });
+
+  it('passes on what shared work comes to, in time', async () => {
+    const deadline = Deadline.start(clock, 5_000);
+    await expect(deadline.race(Promise.resolve('done'))).resolves.toBe('done');
+    await expect(deadline.race(Promise.reject(new Error('failed')))).rejects.toThrow('failed');
+    deadline.end();
+  });
+
+  it('tells of the requests that shared work sent', async () => {
+    const [shared, own] = [Deadline.start(clock, 5_000), Deadline.start(clock, 10)];
+    shared.sent = 2;
+    shared.tenant = 'acme';
+    await expect(own.race(never, shared)).rejects.toMatchObject({ tenant: 'acme', attempts: 2 });
+    shared.end();
+  });
+
+  it('ends a sleep when its time is up', async () => {
+    const deadline = Deadline.start(clock, 20);
+    const began = performance.now();
+    await deadline.sleep(10_000);
+    expect(performance.now() - began).toBeLessThan(5_000);
+    await deadline.sleep(10_000);
+  });
+
+  it('lets go of timer, listeners and the signal of the caller when it ends, however often', async () => {
+    const controller = new AbortController();
+    const deadline = Deadline.start(clock, 20, controller.signal);
+    let heard = false;
+    deadline.onOver(() => {
+      heard = true;
+    });
+    deadline.end();
+    deadline.end();
+    expect(getEventListeners(controller.signal, 'abort')).toEqual([]);
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect([heard, deadline.isOver]).toEqual([false, false]);
+  });
+
+  it('takes a signal that a thousand calls share without a warning of a leak', () => {
+    const warnings: unknown[] = [];
+    const collect = (warning: unknown): void => void warnings.push(warning);
+    process.on('warning', collect);
+    const { signal } = new AbortController();
+    const deadlines = Array.from({ length: 1_000 }, () => Deadline.start(clock, 5_000, signal));
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    for (const deadline of deadlines) {
+      deadline.end();
+    }
+    process.off('warning', collect);
+    expect(warnings).toEqual([]);
+  });
+});
