@@ -8,33 +8,36 @@ import {
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { ConfigurationError } from './errors/configuration.error.js';
-import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
 import { EXHIBITORS_PROVIDERS } from './exhibitors/exhibitors.providers.js';
+import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
+import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
 import { RequestResolver } from './guards/request-resolver.service.js';
-import { BearerIdentities } from './session/bearer-identities.service.js';
 import { CallbackService } from './login/callback.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
 import { HybridAdvice } from './login/hybrid-advice.service.js';
-import { IdentityCookie } from './session/identity-cookie.service.js';
-import { IdentitySession } from './session/identity-session.service.js';
 import { LoginCookies } from './login/login-cookies.service.js';
-import { VerificationKeys } from './oidc/verification-keys.service.js';
+import { LoginService } from './login/login.service.js';
 import { TokenValidator } from './oidc/token-validator.service.js';
+import { UserClaims } from './oidc/user-claims.service.js';
 import { UserInfo } from './oidc/user-info.service.js';
+import { VerificationKeys } from './oidc/verification-keys.service.js';
 import { CHECKED_OPTIONS, checkOptions } from './options/check-options.js';
 import type { ExhibitorModuleOptions } from './options/exhibitor-options.interface.js';
+import { BearerIdentities } from './session/bearer-identities.service.js';
+import { IdentityCookie } from './session/identity-cookie.service.js';
+import { IdentitySession } from './session/identity-session.service.js';
 import { ReplayCache } from './store/replay-cache.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
+import { Clock } from './time/clock.js';
 import { SharedTokens } from './tokens/shared-tokens.service.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
-import { Clock } from './time/clock.js';
 import { Transport } from './transport/transport.service.js';
 
-// Always transient: two registrations would be merged under `moduleIdGeneratorAlgorithm: 'deep-hash'`.
+// Always transient: with `moduleIdGeneratorAlgorithm: 'deep-hash'`, two equal registrations would become one module.
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
   new ConfigurableModuleBuilder<ExhibitorModuleOptions>({ moduleName: 'Exhibitor', alwaysTransient: true })
     .setClassMethodName('forRoot')
@@ -45,18 +48,14 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE, ASYNC_OPTIO
     }))
     .build();
 
-/** What guards, filter and selection inject, since Nest builds them in the host's module; and the public services. */
+/** The public services, and what guards and filter inject: Nest creates those in the module of the host. */
 const EXPORTED: Provider[] = [
   TenantRegistry,
   TokenService,
   ExhibitorsService,
   TokenValidator,
   ExhibitorSelection,
-  RequestResolver,
-  IdentitySession,
-  LoginCookies,
-  CallbackService,
-  ReplayCache,
+  ExhibitorGuardServices,
 ];
 
 /**
@@ -69,7 +68,7 @@ const EXPORTED: Provider[] = [
  *   useFactory: (config: ConfigService) => ({ tenant: { … }, secrets: [config.getOrThrow('COOKIE_SECRET')] }),
  * })
  *
- * @throws {ConfigurationError} at boot, naming every wrong option by its path
+ * @throws {ConfigurationError} at boot, with every wrong option and its path
  */
 @Module({
   providers: [
@@ -79,25 +78,35 @@ const EXPORTED: Provider[] = [
       useFactory: (options: unknown) => checkOptions(options),
     },
     Clock,
-    Transport,
     Sealer,
     SharedValues,
+    ReplayCache,
+    Transport,
     SharedTokens,
     TokenEndpoint,
     ...EXHIBITORS_PROVIDERS,
     VerificationKeys,
-    CodeExchange,
     UserInfo,
+    UserClaims,
     BearerIdentities,
     IdentityCookie,
+    IdentitySession,
+    LoginCookies,
+    CodeExchange,
+    CallbackService,
+    LoginService,
     HybridAdvice,
+    RequestResolver,
     ...EXPORTED,
   ],
-  exports: [CHECKED_OPTIONS, ...EXPORTED],
+  exports: EXPORTED,
 })
 export class ExhibitorModule extends ConfigurableModuleClass implements OnApplicationBootstrap {
-  constructor(@Inject(ModulesContainer) private readonly modules: ModulesContainer) {
+  readonly #modules: ModulesContainer;
+
+  constructor(@Inject(ModulesContainer) modules: ModulesContainer) {
     super();
+    this.#modules = modules;
   }
 
   static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
@@ -108,9 +117,9 @@ export class ExhibitorModule extends ConfigurableModuleClass implements OnApplic
     return super.forRootAsync(options);
   }
 
-  /** Two global registrations would hide one another, and which one wins is an accident of the import order. */
+  /** With two global registrations, the order of imports would decide which one is used. */
   onApplicationBootstrap(): void {
-    const global = [...this.modules.values()].filter(
+    const global = [...this.#modules.values()].filter(
       (module) => module.metatype === ExhibitorModule && module.isGlobal,
     );
     if (global.length < 2) {

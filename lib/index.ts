@@ -54,6 +54,7 @@ export { TokenValidator, type ValidateOptions } from './oidc/token-validator.ser
 export type { HttpContext } from './http/http-context.js';
 export type { SessionState } from './session/identity-session.service.js';
 
+export { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';
 export { ExhibitorGuard } from './guards/exhibitor.guard.js';
 export { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
@@ -62,8 +63,10 @@ export { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
 export { ExhibitorSelection, type RequestPairLike } from './guards/exhibitor-selection.service.js';
 export { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
 
-export { CurrentExhibitors } from './decorators/current-exhibitors.decorator.js';
-export { CurrentExhibitor } from './decorators/current-exhibitor.decorator.js';
-export { CurrentIdentity } from './decorators/current-identity.decorator.js';
-export { CurrentEvent } from './decorators/current-event.decorator.js';
-export { CurrentTenant } from './decorators/current-tenant.decorator.js';
+export {
+  CurrentEvent,
+  CurrentExhibitor,
+  CurrentExhibitors,
+  CurrentIdentity,
+  CurrentTenant,
+} from './decorators/current.decorators.js';

@@ -1,10 +1,10 @@
 /** Options of every call to the service. */
 export interface CallOptions {
-  /** Key of the tenant to ask for. Default: the only tenant; with several it is required, here or by `forTenant`. */
+  /** Key of the tenant. Default: the only tenant. With several tenants it is required, here or by `forTenant`. */
   tenant?: string;
-  /** Aborts the call, on the wire too, with `aborted`. */
+  /** Aborts the call and its request, with `aborted`. */
   signal?: AbortSignal;
-  /** Milliseconds one request may take, its token, retries and waits included. Default: `http.deadline` (10 000). */
+  /** Time limit of one request in milliseconds, including token, retries and waits. Default: `http.deadline` (10 000). */
   deadline?: number;
 }
 
@@ -12,49 +12,49 @@ export interface CallOptions {
 export interface ListOptions extends CallOptions {
   /** Number of the page, from 1. Default 1. */
   page?: number;
-  /** Exhibitors a page, 1–50. Default 50. */
+  /** Exhibitors per page, 1–50. Default 50. */
   itemsPerPage?: number;
 }
 
-/** Options of `pages`, `stream` and `iterate`. The `deadline` is each page's own; `signal` bounds the whole. */
+/** Options of `pages`, `stream` and `iterate`. The `deadline` applies to each page; use `signal` to limit the whole. */
 export interface StreamOptions extends CallOptions {
-  /** Exhibitors a page, 1–50. Default 50. A service that answers with fewer is followed. */
+  /** Exhibitors per page, 1–50. Default 50. If the service uses smaller pages, those are read. */
   itemsPerPage?: number;
-  /** Number of the first page to read, from 1. Default 1. Resumes what failed after page `startPage - 1`. */
+  /** Number of the first page to read, from 1. Default 1. Resumes a reading that failed after page `startPage - 1`. */
   startPage?: number;
   /** Completes after this many pages. Default: all. */
   maxPages?: number;
-  /** Pages under way or waiting behind the one being read, 1–16. Default 4. */
+  /** Pages fetched ahead of the one being read, 1–16. Default 4. */
   prefetch?: number;
   /**
-   * What a page does that contradicts the first one. `error` (default): fails the stream with `pagination_drift`.
-   * `ignore`: each breach is published on the diagnostics channel `nestjs-exhibitor:drift` and the stream goes on, over
-   * as many pages as the first one told: exhibitors may then be missing or come twice.
+   * Reaction to a page that contradicts the first one. `error` (default): the stream fails with `pagination_drift`.
+   * `ignore`: each breach is published on the diagnostics channel `nestjs-exhibitor:drift`, and the stream continues for the
+   * number of pages that the first page names. Exhibitors may then be missing or occur twice.
    */
   onDrift?: 'error' | 'ignore';
 }
 
 /** Options of {@link ExhibitorsService.snapshot}. */
 export interface SnapshotOptions extends CallOptions {
-  /** Exhibitors a page, 1–50. Default 50. */
+  /** Exhibitors per page, 1–50. Default 50. */
   itemsPerPage?: number;
-  /** Pages under way or waiting behind the one being read, 1–16. Default 4. */
+  /** Pages fetched ahead of the one being read, 1–16. Default 4. */
   prefetch?: number;
-  /** How often the event is read at most until it holds still, 1–100. Default 3. */
+  /** Largest number of readings, 1–100, until the event does not change during one. Default 3. */
   attempts?: number;
 }
 
 /** Options of {@link ExhibitorsService.lookup}. */
 export interface LookupOptions extends CallOptions {
-  /** Asks the service even if the answer is cached, and caches the new one. Default false. */
+  /** Asks the service even if the answer is cached, and caches the new answer. Default false. */
   fresh?: boolean;
 }
 
-/** Which cached lookups to forget; what is left out stands for all. */
+/** Selects cached lookups. An omitted member selects all. */
 export interface LookupFilter {
   /** Key of the tenant. */
   tenant?: string;
   eventId?: string;
-  /** Byte for byte as it was looked up. */
+  /** Exactly as it was looked up, byte for byte. */
   contactEmail?: string;
 }

@@ -6,50 +6,54 @@ import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
 import type { CallOptions } from './call-options.interface.js';
 
-/** Opens calls: whom they are for and how long they may take. */
+/** Finds the tenant of a call and gives the call its deadline. */
 @Injectable()
 export class CallRunner {
-  constructor(
-    @Inject(TenantRegistry) private readonly registry: TenantRegistry,
-    @Inject(Clock) private readonly clock: Clock,
-    @Inject(CHECKED_OPTIONS) private readonly options: CheckedOptions,
-  ) {}
+  readonly #tenants: TenantRegistry;
+  readonly #clock: Clock;
+  readonly #defaultDeadline: number;
 
-  /**
-   * Runs one call within its deadline, which begins before the tenant is found: a `TenantSource` may be slow.
-   *
-   * @throws {ExhibitorError} `tenant_required`, `unknown_tenant`, `deadline_exceeded`, `aborted`, and what the work throws
-   */
-  async run<R>(
-    call: CallOptions,
-    signal: AbortSignal,
-    work: (tenant: Tenant, deadline: Deadline) => Promise<R>,
-  ): Promise<R> {
-    const began = this.clock.now();
-    const tenant = await this.tenant(call, signal);
-    return this.within(tenant, call, signal, (deadline) => work(tenant, deadline), this.clock.now() - began);
+  constructor(
+    @Inject(TenantRegistry) tenants: TenantRegistry,
+    @Inject(Clock) clock: Clock,
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+  ) {
+    this.#tenants = tenants;
+    this.#clock = clock;
+    this.#defaultDeadline = settings.http.deadline;
   }
 
-  /** The tenant a call is for, found within the call's deadline. */
-  async tenant({ tenant, deadline }: CallOptions, signal: AbortSignal): Promise<Tenant> {
-    const found = this.registry.resolve(tenant);
+  /**
+   * Runs a call. Its deadline starts before the tenant is found, since a `TenantSource` may be slow.
+   *
+   * @throws {ExhibitorError} `tenant_required`, `unknown_tenant`, `deadline_exceeded`, `aborted`, and errors of `work`
+   */
+  async run<R>(call: CallOptions, work: (tenant: Tenant, deadline: Deadline) => Promise<R>): Promise<R> {
+    const startedAt = this.#clock.now();
+    const tenant = await this.tenant(call);
+    const spent = this.#clock.now() - startedAt;
+    return this.within(tenant, call, (deadline) => work(tenant, deadline), spent);
+  }
+
+  /** The tenant of a call, found within the deadline of the call. */
+  async tenant({ tenant, deadline, signal }: CallOptions): Promise<Tenant> {
+    const found = this.#tenants.resolve(tenant);
     if (!(found instanceof Promise)) {
       return found;
     }
-    const wait = Deadline.start(this.clock, deadline ?? this.options.settings.http.deadline, signal);
+    const wait = Deadline.start(this.#clock, deadline ?? this.#defaultDeadline, signal);
     return wait.race(found).finally(() => wait.end());
   }
 
-  /** Runs a request of a known tenant within the call's deadline, of which `spent` milliseconds are over. */
+  /** Runs a request of a known tenant within the deadline of the call, of which `spent` ms are used. */
   async within<R>(
     tenant: Tenant,
-    call: CallOptions,
-    signal: AbortSignal | undefined,
+    call: Pick<CallOptions, 'deadline' | 'signal'>,
     work: (deadline: Deadline) => Promise<R>,
     spent = 0,
   ): Promise<R> {
     const left = Math.max(1, Math.ceil((call.deadline ?? tenant.http.deadline) - spent));
-    const deadline = Deadline.start(this.clock, left, signal);
+    const deadline = Deadline.start(this.#clock, left, call.signal);
     try {
       if (deadline.isOver) {
         throw deadline.failure({ tenant: tenant.key });

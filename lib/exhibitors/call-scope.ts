@@ -3,12 +3,15 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { onAbort } from '../time/on-abort.js';
 import type { CallOptions } from './call-options.interface.js';
 
-/** A call that ends when its caller's signal aborts or its consumer leaves, whichever is first. */
+/** A checked call. Its signal aborts when the caller's own signal does, and when the consumer unsubscribes. */
+export type Call<Options extends CallOptions> = Options & { signal: AbortSignal };
+
+/** Lifetime of a call. */
 export interface CallScope {
   readonly signal: AbortSignal;
-  /** The consumer leaves, or the call is done. May be called again. */
+  /** The consumer unsubscribed: aborts the call unless it is done. May be called again. */
   close(): void;
-  /** The call is done: nothing is left to abort, and an abort error would be made for nothing. */
+  /** The call is done: nothing is left to abort. */
   end(): void;
 }
 
@@ -21,31 +24,30 @@ export function openScope(callerSignal: AbortSignal | undefined): CallScope {
     forget();
   };
   const close = (): void => {
-    if (isDone) {
-      return;
+    if (!isDone) {
+      end();
+      controller.abort();
     }
-    end();
-    controller.abort();
   };
   return { signal: controller.signal, close, end };
 }
 
-/** The error of a call whose caller aborted it. */
+/** Error of a call that its caller aborted. */
 export function abortedCall(): ExhibitorError {
   return new ExhibitorError('aborted', 'the caller aborted the call');
 }
 
 /**
- * A cold Observable of one answer. The options are checked when it is subscribed to, so that a wrong one arrives as an
- * error notification; unsubscribing aborts the call.
+ * A cold Observable of one answer. Options are checked on subscription, so that a wrong one is an error notification.
+ * Unsubscribing aborts the call.
  */
-export function fromCall<C extends CallOptions, R>(
-  check: () => C,
-  run: (call: C, signal: AbortSignal) => Promise<R>,
+export function fromCall<Options extends CallOptions, R>(
+  check: () => Options,
+  run: (call: Call<Options>) => Promise<R>,
 ): Observable<R> {
   return new Observable((subscriber) => {
-    const call = check();
-    const scope = openScope(call.signal);
+    const options = check();
+    const scope = openScope(options.signal);
     subscriber.add(scope.close);
     const answer = (value: R): void => {
       scope.end();
@@ -56,6 +58,6 @@ export function fromCall<C extends CallOptions, R>(
       scope.end();
       subscriber.error(error);
     };
-    run(call, scope.signal).then(answer, fail);
+    run({ ...options, signal: scope.signal }).then(answer, fail);
   });
 }

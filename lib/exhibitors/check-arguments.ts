@@ -1,6 +1,6 @@
-/** Checks of what a host passes to a call, before anything is sent. No value is ever shown: it may be an e-mail address. */
+/** Checks of call arguments, before anything is sent. Errors show no value: it may be an e-mail address. */
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { LONGEST_TIMER } from '../options/option-schemas.js';
+import { LONGEST_TIMER } from '../time/clock.js';
 import type {
   CallOptions,
   ListOptions,
@@ -10,10 +10,10 @@ import type {
   StreamOptions,
 } from './call-options.interface.js';
 
-/** `ItemsPerPage` of the service where none is given, and its maximum (service specification, Limits). */
+/** Default and maximum of `ItemsPerPage` (service specification, Limits). */
 const MOST_ITEMS_PER_PAGE = 50;
 
-/** An option that may be left out, with its default, or that has none. */
+/** Options with their defaults applied. */
 type Checked<Options, Defaulted extends keyof Options> = Omit<Options, Defaulted> &
   Required<Pick<Options, Defaulted>>;
 
@@ -27,7 +27,7 @@ export function checkEventId(eventId: unknown): string {
   if (typeof eventId !== 'string' || eventId === '') {
     throw invalid('eventId', 'a non-empty string');
   }
-  // These two survive encodeURIComponent and would climb out of the path.
+  // encodeURIComponent does not change these two, and they would change the path.
   if (eventId === '.' || eventId === '..') {
     throw invalid('eventId', "other than '.' and '..'");
   }
@@ -38,8 +38,8 @@ export function checkEventId(eventId: unknown): string {
 }
 
 /**
- * An e-mail address, international ones (RFC 6531) included. It is used byte for byte, so this is no validator: it tells
- * an address from what cannot be one.
+ * Checks that a value can be an e-mail address, including international ones (RFC 6531). It is no full validation: the
+ * address is used byte for byte.
  *
  * @throws {ExhibitorError} `invalid_argument`
  */
@@ -153,7 +153,7 @@ function checkTenantKey(tenant: unknown): string | undefined {
   return tenant;
 }
 
-// The default is also what keeps `undefined` apart from a wrong value; every range begins at 1.
+/** A whole number from 1 to `most`; `fallback` for `undefined`. */
 function whole(value: unknown, name: string, fallback: number, most = Number.MAX_SAFE_INTEGER): number {
   const given = value === undefined ? fallback : value;
   if (typeof given === 'number' && Number.isSafeInteger(given) && given >= 1 && given <= most) {

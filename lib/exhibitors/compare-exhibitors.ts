@@ -1,30 +1,32 @@
-import { isDeepStrictEqual } from 'node:util';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isSameJson } from '../model/json-values.js';
 import { defaultExhibitorId } from './exhibitor-id.js';
 
-/** How an event changed between two readings. */
+/** Differences between two readings of an event. */
 export interface ExhibitorChanges<T> {
   /** Only in `after`, in its order. */
   added: T[];
   /** Only in `before`, in its order. */
   removed: T[];
-  /** In both, with other content. */
+  /** In both, with different content. */
   changed: { before: T; after: T }[];
-  /** In both and the same, as in `after`. */
+  /** In both and equal, as in `after`. */
   unchanged: T[];
 }
 
 /**
- * Compares two readings of an event exhibitor by exhibitor. The service sends no notifications, so hosts poll: take a
- * `snapshot` now and then and compare it with the last one. Content is compared deeply; the order of members and of
- * exhibitors does not matter. An id that occurs more than once is paired in order.
+ * Compares two readings of an event, exhibitor by exhibitor. The service sends no notifications, so hosts poll: take a
+ * `snapshot` from time to time and compare it with the previous one.
  *
- * @param id tells exhibitors apart. Default: `exhibitor.id`, else `exhibitor.exhibitorId`
+ * Content is compared deeply; the order of members and of exhibitors does not matter. Exhibitors with the same id are
+ * paired in order.
+ *
+ * @param id reads the id of an exhibitor. Default: `exhibitor.id`, else `exhibitor.exhibitorId`
  * @throws {ExhibitorError} `invalid_argument` where an exhibitor has no id
  *
  * @example
  * const { exhibitors } = await firstValueFrom(service.snapshot('world-2026'));
- * const { added, removed, changed } = compareExhibitors(await readLast(), exhibitors);
+ * const { added, removed, changed } = compareExhibitors(await readPrevious(), exhibitors);
  */
 export function compareExhibitors<T>(
   before: readonly T[],
@@ -34,10 +36,10 @@ export function compareExhibitors<T>(
   const left = groupById(before, id);
   const changes: ExhibitorChanges<T> = { added: [], removed: [], changed: [], unchanged: [] };
   for (const exhibitor of after) {
-    const earlier = left.get(idOf(exhibitor, id))?.shift();
+    const earlier = left.get(requireId(exhibitor, id))?.shift();
     if (earlier === undefined) {
       changes.added.push(exhibitor);
-    } else if (isDeepStrictEqual(earlier, exhibitor)) {
+    } else if (isSameJson(earlier, exhibitor)) {
       changes.unchanged.push(exhibitor);
     } else {
       changes.changed.push({ before: earlier, after: exhibitor });
@@ -50,7 +52,7 @@ export function compareExhibitors<T>(
 function groupById<T>(exhibitors: readonly T[], id: (exhibitor: T) => string | undefined): Map<string, T[]> {
   const groups = new Map<string, T[]>();
   for (const exhibitor of exhibitors) {
-    const key = idOf(exhibitor, id);
+    const key = requireId(exhibitor, id);
     const group = groups.get(key);
     if (group === undefined) {
       groups.set(key, [exhibitor]);
@@ -61,10 +63,10 @@ function groupById<T>(exhibitors: readonly T[], id: (exhibitor: T) => string | u
   return groups;
 }
 
-function idOf<T>(exhibitor: T, id: (exhibitor: T) => string | undefined): string {
+function requireId<T>(exhibitor: T, id: (exhibitor: T) => string | undefined): string {
   const found = id(exhibitor);
   if (found !== undefined) {
     return found;
   }
-  throw new ExhibitorError('invalid_argument', 'an exhibitor has no id: pass the function that tells it');
+  throw new ExhibitorError('invalid_argument', 'an exhibitor has no id: pass a function that reads it');
 }

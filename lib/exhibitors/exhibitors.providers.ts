@@ -1,8 +1,8 @@
 import type { Provider } from '@nestjs/common';
+import { CallRunner } from './call-runner.service.js';
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
 import { RestClient } from './rest-client.service.js';
-import { CallRunner } from './call-runner.service.js';
 
-/** What {@link ExhibitorsService} is made of. None of it is exported to a host. */
+/** Internal providers of {@link ExhibitorsService}. */
 export const EXHIBITORS_PROVIDERS: Provider[] = [RestClient, CallRunner, ExhibitorPages, ExhibitorLookups];

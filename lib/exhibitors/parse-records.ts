@@ -1,19 +1,20 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isRecord } from '../model/json-values.js';
 
-/** Where records were found in a reply, for an error that must not show them. */
+/** Position of records in a reply, for errors that must not show the records. */
 export interface RecordsOrigin {
   tenant: string;
-  /** Path of the list, `data`, or empty where the reply is the list. */
+  /** Path of the list, `data`; empty where the reply is the list. */
   path: string;
 }
 
 /**
- * Records as the host wants them: what `exhibitorSchema` makes of them, or as they are. Synchronous unless the schema is
- * not, so that a page costs no promise per record.
+ * The records of a reply: the output of `exhibitorSchema`, or the rows as they are. Synchronous unless the schema is
+ * asynchronous, so that a page does not need one promise per record.
  *
- * @throws {ExhibitorError} `malformed_response` naming the path of the first issue, never a value; what the
- * schema itself threw is its `cause`
+ * @throws {ExhibitorError} `malformed_response` with the path of the first issue, without values; an error thrown by the
+ * schema is its `cause`
  */
 export function parseRecords<T>(
   rows: readonly unknown[],
@@ -27,17 +28,17 @@ export function parseRecords<T>(
   return results.some(isPromise) ? (Promise.all(results) as Promise<T[]>) : (results as T[]);
 }
 
-/** Gives records that {@link parseRecords} made before, and that were kept, their type back. */
+/** Restores the type of cached records that {@link parseRecords} created. */
 export function parsedRecords<T>(records: readonly unknown[]): readonly T[] {
   return records as readonly T[];
 }
 
 function plainRecords(rows: readonly unknown[], origin: RecordsOrigin): readonly unknown[] {
-  const odd = rows.findIndex((row) => typeof row !== 'object' || row === null || Array.isArray(row));
-  if (odd === -1) {
+  const invalid = rows.findIndex((row) => !isRecord(row));
+  if (invalid === -1) {
     return rows;
   }
-  throw refusal('is not an object', [odd], origin);
+  throw refusal('is not an object', [invalid], origin);
 }
 
 function validate(schema: StandardSchemaV1, row: unknown, index: number, origin: RecordsOrigin): unknown {
@@ -56,7 +57,7 @@ function validate(schema: StandardSchemaV1, row: unknown, index: number, origin:
     return accept(result);
   }
   const checked = result.catch(fail).then(accept);
-  // Another row may fail first, and then nobody looks at this one.
+  // When an earlier row fails, this promise is not awaited any more.
   checked.catch(() => {});
   return checked;
 }
@@ -83,7 +84,7 @@ function refusal(
   return new ExhibitorError('malformed_response', `${shown} ${problem}`, { tenant: origin.tenant, cause });
 }
 
-// A key of a record may itself be a value, such as an e-mail address in a map of contacts.
+/** A key of a record may itself be confidential, such as an e-mail address. */
 function segment(key: PropertyKey): string {
   const text = String(key);
   return /^[\w$-]{1,64}$/.test(text) ? text : '*';

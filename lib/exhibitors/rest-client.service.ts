@@ -1,43 +1,46 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { TokenService } from '../tokens/token.service.js';
 import type { Deadline } from '../time/deadline.js';
+import { TokenService } from '../tokens/token.service.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 
 /** A GET of the REST API. */
 export interface RestRequest {
   operation: 'list' | 'lookup';
-  /** Below `{base_url}`, its parameters encoded, with the query. */
+  /** Path below `{base_url}` with encoded parameters and query. */
   path: string;
-  /** The path with its parameters named, for diagnostics. */
+  /** Path with the names of its parameters, for diagnostics. */
   template: string;
 }
 
-/** Sends what the service specification asks of every REST request: bearer token, tenant header, Accept. */
+/** Sends REST requests with bearer token and tenant header (service specification, Authentication). */
 @Injectable()
 export class RestClient {
-  constructor(
-    @Inject(Transport) private readonly transport: Transport,
-    @Inject(TokenService) private readonly tokens: TokenService,
-  ) {}
+  readonly #transport: Transport;
+  readonly #tokens: TokenService;
+
+  constructor(@Inject(Transport) transport: Transport, @Inject(TokenService) tokens: TokenService) {
+    this.#transport = transport;
+    this.#tokens = tokens;
+  }
 
   /**
-   * The reply to a GET, 2xx only. A refused token is replaced once.
+   * The 2xx reply to a GET. After a 401 the token is replaced and the request sent once more.
    *
    * @throws {ExhibitorError} `access_denied` for a second 401 or a 403, `not_found`, `request_rejected` for any other
-   * 4xx, and what {@link Transport.send} and the token service throw
+   * 4xx, and errors of {@link Transport.send} and the token service
    */
   async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
     const first = await this.#send(tenant, request, deadline);
     if (first.reply.status !== 401) {
       return accept(first.reply, tenant, first.reply.attempts);
     }
-    this.tokens.refused(tenant, first.accessToken);
+    this.#tokens.refused(tenant, first.accessToken);
     const second = await this.#send(tenant, request, deadline);
     if (second.reply.status === 401) {
-      this.tokens.refused(tenant, second.accessToken);
+      this.#tokens.refused(tenant, second.accessToken);
     }
     return accept(second.reply, tenant, first.reply.attempts + second.reply.attempts);
   }
@@ -47,19 +50,11 @@ export class RestClient {
     { operation, path, template }: RestRequest,
     deadline: Deadline,
   ): Promise<{ reply: TransportReply; accessToken: string }> {
-    const { accessToken } = await this.tokens.tokenFor(tenant, deadline);
-    const headers = {
-      Authorization: `Bearer ${accessToken}`,
-      'X-Tenant-Id': tenant.tenantId,
-      Accept: 'application/json',
-    };
+    const { accessToken } = await this.#tokens.tokenFor(tenant, deadline);
+    const headers = { Authorization: `Bearer ${accessToken}`, 'X-Tenant-Id': tenant.tenantId };
     const url = `${tenant.baseUrl}${path}`;
-    const reply = await this.transport.send(
-      tenant,
-      { operation, method: 'GET', url, template, headers },
-      deadline,
-    );
-    return { reply, accessToken };
+    const request = { operation, method: 'GET', url, template, headers } as const;
+    return { reply: await this.#transport.send(tenant, request, deadline), accessToken };
   }
 }
 

@@ -1,20 +1,25 @@
-import { Catch, type ArgumentsHost, type HttpException } from '@nestjs/common';
+import { Catch, Inject, Optional, type ArgumentsHost, type HttpException } from '@nestjs/common';
 import { BaseExceptionFilter } from '@nestjs/core';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
 /**
- * Answers the {@link ExhibitorError}s that a controller lets through with their status and `code`. Bind it with
- * `@UseFilters(ExhibitorExceptionFilter)` or as `APP_FILTER`; the guards need it not.
+ * Answers each {@link ExhibitorError} that a controller throws with its status and `code`. Bind it with
+ * `@UseFilters(ExhibitorExceptionFilter)` or as `APP_FILTER`. The guards do not need it.
  *
  * @example
  * providers: [{ provide: APP_FILTER, useClass: ExhibitorExceptionFilter }]
  */
 @Catch(ExhibitorError)
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
+  constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
+    super(services?.adapter);
+  }
+
   override catch(error: ExhibitorError, host: ArgumentsHost): unknown {
     const exception = toHttpException(error);
-    // A resolver's error goes back into the GraphQL result, not to a response.
+    // The error of a resolver is part of the GraphQL result and not sent by this filter.
     if (host.getType() !== 'http') {
       return exception;
     }

@@ -1,76 +1,51 @@
-import { Inject, Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
+import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
-import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
-import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { requestPairOf } from './execution-request.js';
+import type { SessionState } from '../session/identity-session.service.js';
 import { rememberState } from './request-state.js';
-import { RequestResolver } from './request-resolver.service.js';
-import { retryAfterOf, toHttpException } from './to-http-exception.js';
+import { RouteGuard } from './route-guard.js';
 
 /**
- * Needs a logged-in person, nothing else: for pages without an event. Sets `request.user`; 401 `unauthenticated`
- * without an identity, 404 `unknown_tenant`.
+ * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
+ * identity, 404 `unknown_tenant`.
  *
  * @example
  * @Get('profile') @UseGuards(ExhibitorIdentityGuard)
  * profile(@CurrentIdentity() identity: ExhibitorIdentity) { return identity.claims; }
  */
 @Injectable()
-export class ExhibitorIdentityGuard implements CanActivate {
-  constructor(
-    @Inject(RequestResolver) protected readonly resolver: RequestResolver,
-    @Inject(IdentitySession) protected readonly session: IdentitySession,
-  ) {}
-
-  async canActivate(context: ExecutionContext): Promise<boolean> {
-    const http = this.getHttp(context);
-    // What depends on the person must not come out of a cache for another; a handler's own header wins later.
+export class ExhibitorIdentityGuard extends RouteGuard {
+  /** @internal */
+  protected override setHeaders(http: HttpContext): void {
+    // Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one.
     http.setHeader('Cache-Control', 'private, no-store');
-    try {
-      await this.check(http, context);
-      return true;
-    } catch (error) {
-      return this.onFailure(error, http);
-    }
   }
 
-  /** The steps of this guard. */
-  protected async check(http: HttpContext, context: ExecutionContext): Promise<void> {
-    const state = await this.requireIdentity(http, context);
-    rememberState(http.request, { session: state }, context);
+  /** @internal */
+  protected override async run(http: HttpContext, context: ExecutionContext): Promise<void> {
+    const session = await this.requireIdentity(http, context);
+    rememberState(http.request, { session }, context);
   }
 
+  /** Finds the tenant and the identity, and sets `request.user`. @internal */
   protected async requireIdentity(http: HttpContext, context: ExecutionContext): Promise<SessionState> {
     const tenantKey = await this.getTenant(http, context);
-    const state = (await this.getIdentity(http, tenantKey)) ?? (await this.onNoIdentity(http));
-    http.request.user = state.identity;
-    return state;
+    const session = (await this.getIdentity(http, tenantKey)) ?? (await this.onNoIdentity(http));
+    http.request.user = session.identity;
+    return session;
   }
 
-  protected getHttp(context: ExecutionContext): HttpContext {
-    return this.resolver.httpOf({ request: this.getRequest(context), response: this.getResponse(context) });
-  }
-
-  protected getRequest(context: ExecutionContext): ExhibitorRequest {
-    return requestPairOf(context).request;
-  }
-
-  protected getResponse(context: ExecutionContext): unknown {
-    return requestPairOf(context).response;
-  }
-
-  protected getTenant(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
-    return this.resolver.tenantKey(http, context);
-  }
-
-  protected getIdentity(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
-    return this.resolver.identity(http, tenantKey);
+  /** The user of the request; `undefined` where there is none. An identity of another tenant does not count. */
+  protected getIdentity(
+    http: HttpContext,
+    tenantKey: string | undefined,
+  ): SessionState | undefined | Promise<SessionState | undefined> {
+    return this.services.session.read(http, tenantKey);
   }
 
   /**
-   * Nobody is logged in. Override it to throw something else, or to redirect to the login page: then answer a promise
-   * that never settles, since the request is answered.
+   * No user is logged in. By default throws 401 `unauthenticated`. To redirect to the login instead, answer a promise that
+   * never settles, since the request is answered.
    *
    * @example
    * protected override onNoIdentity(http: HttpContext): Promise<never> {
@@ -79,24 +54,17 @@ export class ExhibitorIdentityGuard implements CanActivate {
    * }
    */
   protected onNoIdentity(http: HttpContext): SessionState | Promise<SessionState> {
-    if (this.session.acceptsBearer) {
+    if (this.services.session.acceptsBearer) {
       http.setHeader('WWW-Authenticate', 'Bearer');
     }
     throw new ExhibitorError('unauthenticated', 'nobody is logged in');
   }
 
-  /** Turns an {@link ExhibitorError} into the reply of its code; other errors are the host's and pass as they are. */
-  protected onFailure(error: unknown, http: HttpContext): never {
-    if (!isExhibitorError(error)) {
-      throw error;
-    }
-    if (error.code === 'login_failed' && this.session.acceptsBearer) {
+  protected override onFailure(error: unknown, http: HttpContext): never | Promise<never> {
+    const isLoginFailure = isExhibitorError(error) && error.code === 'login_failed';
+    if (isLoginFailure && this.services.session.acceptsBearer) {
       http.setHeader('WWW-Authenticate', 'Bearer error="invalid_token"');
     }
-    const retryAfter = retryAfterOf(error);
-    if (retryAfter !== undefined) {
-      http.setHeader('Retry-After', retryAfter);
-    }
-    throw toHttpException(error);
+    return super.onFailure(error, http);
   }
 }

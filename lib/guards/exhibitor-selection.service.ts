@@ -1,15 +1,14 @@
-import { Inject, Injectable, type ExecutionContext } from '@nestjs/common';
+import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isCrossSiteRequest } from '../http/cross-site-request.js';
 import type { HttpContext } from '../http/http-context.js';
-import { IdentitySession } from '../session/identity-session.service.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { requestPairOf, type RequestPair } from './execution-request.js';
+import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
 import { stateIn, stateOf, type RequestState } from './request-state.js';
-import { RequestResolver } from './request-resolver.service.js';
-import { isSameOrigin } from '../http/cross-site-request.js';
 
 /**
- * Keeps which of several exhibitors a person acts for at an event: per person, tenant and event, until the logout.
+ * Stores which of several exhibitors a user acts for: per user, tenant and event, until the logout.
  *
  * @example
  * @Post('events/:eventId/select') @UseGuards(ExhibitorGuard) @Redirect('/', 303)
@@ -19,37 +18,36 @@ import { isSameOrigin } from '../http/cross-site-request.js';
  */
 @Injectable()
 export class ExhibitorSelection<T = Exhibitor> {
-  constructor(
-    @Inject(RequestResolver) private readonly resolver: RequestResolver,
-    @Inject(IdentitySession) private readonly session: IdentitySession,
-  ) {}
+  readonly #services: ExhibitorGuardServices;
+
+  constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
+    this.#services = requireServices(services, 'ExhibitorSelection');
+  }
 
   /**
-   * Chooses one of the person's own exhibitors. Needs {@link ExhibitorGuard} on the route.
+   * Selects one of the user's own exhibitors. Needs {@link ExhibitorGuard} on the route.
    *
-   * @throws {ExhibitorError} `invalid_argument` for an id that is not one's own, or a request of another site
+   * @throws {ExhibitorError} `invalid_argument` where the id is not one of the user's own, or where a page of another site
+   * caused the request
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
     const { http, state, eventId } = this.#current(context);
     const exhibitors = state.exhibitors ?? [];
-    const chosen = typeof exhibitorId === 'string' ? this.resolver.find(exhibitors, exhibitorId) : undefined;
-    if (!isOneOf<T>(chosen, exhibitors)) {
-      throw new ExhibitorError(
-        'invalid_argument',
-        "exhibitorId: must be one of the person's own exhibitors",
-        {
-          tenant: state.session.tenant.key,
-        },
-      );
+    const { resolver, session } = this.#services;
+    const selected = typeof exhibitorId === 'string' ? resolver.find(exhibitors, exhibitorId) : undefined;
+    if (!isOneOf<T>(selected, exhibitors)) {
+      throw new ExhibitorError('invalid_argument', "exhibitorId: must be one of the user's own exhibitors", {
+        tenant: state.session.tenant.key,
+      });
     }
-    await this.session.select(http, state.session, eventId, exhibitorId);
-    return chosen;
+    await session.select(http, state.session, eventId, exhibitorId);
+    return selected;
   }
 
-  /** Forgets the choice for the event of this request. */
+  /** Removes the selection for the event of the request. */
   async clear(context: ExecutionContext | RequestPairLike): Promise<void> {
     const { http, state, eventId } = this.#current(context);
-    await this.session.select(http, state.session, eventId, undefined);
+    await this.#services.session.select(http, state.session, eventId, undefined);
   }
 
   #current(context: ExecutionContext | RequestPairLike): {
@@ -67,16 +65,15 @@ export class ExhibitorSelection<T = Exhibitor> {
         'ExhibitorSelection needs the response: return { req, res } from the GraphQL context option',
       );
     }
-    const http = this.resolver.httpOf(pair);
-    const redirectUri = state.session.tenant.login?.redirectUri;
-    if (!isSameOrigin(http, redirectUri === undefined ? undefined : new URL(redirectUri).origin)) {
+    const http = this.#services.httpOf(pair);
+    if (isCrossSiteRequest(http, state.session.tenant.login?.redirectUri)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');
     }
     return { http, state, eventId: state.eventId };
   }
 }
 
-/** A request and its response, as a controller has them on Express and on Fastify. */
+/** A request and its response, of Express or Fastify. */
 export interface RequestPairLike {
   request: object;
   response: object;
@@ -88,17 +85,17 @@ function isExecutionContext(context: ExecutionContext | RequestPairLike): contex
 
 function toPair({ request, response }: RequestPairLike): RequestPair {
   if (!isRequest(request)) {
-    throw new Error('ExhibitorSelection needs the request that the guard has seen');
+    throw new Error('ExhibitorSelection needs the request of the guard');
   }
   return { request, response };
 }
 
-/** Only the very request a guard has seen is looked up further on. */
+/** The request is only used as a key, for the state that a guard stored. */
 function isRequest(request: object): request is ExhibitorRequest {
   return 'headers' in request && 'method' in request;
 }
 
-/** `T` is what the host says its records are; that it is one of them is all there is to check. */
+/** The type `T` is the host's claim about its records; only membership can be checked. */
 function isOneOf<T>(record: unknown, records: readonly unknown[]): record is T {
   return record !== undefined && records.includes(record);
 }

@@ -6,9 +6,9 @@ import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
 import { rememberState } from './request-state.js';
 
 /**
- * Answers which exhibitors the person stands for at the event at hand, and puts them on the request
- * (`request.exhibitors`, `request.exhibitorContext`). 401 no identity, 400 no event, 403 no exhibitor, 404 unknown
- * tenant, 502/503/504 the service failed.
+ * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
+ * `request.exhibitorContext`. 401 no identity, 400 no event, 403 no exhibitor, 404 unknown tenant, 502/503/504 the service
+ * failed.
  *
  * @example
  * @Get('events/:eventId/mine') @UseGuards(ExhibitorGuard)
@@ -16,58 +16,49 @@ import { rememberState } from './request-state.js';
  */
 @Injectable()
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
-  protected override async check(http: HttpContext, context: ExecutionContext): Promise<void> {
-    const state = await this.requireIdentity(http, context);
-    const eventId = (await this.getEvent(http, context, state)) ?? this.onNoEvent(state);
-    const exhibitors = await this.getExhibitors(state, eventId);
+  /** @internal */
+  protected override async run(http: HttpContext, context: ExecutionContext): Promise<void> {
+    const session = await this.requireIdentity(http, context);
+    const eventId = (await this.getEvent(http, context, session)) ?? (await this.onNoEvent(session));
+    const exhibitors = await this.getExhibitors(session, eventId);
     if (exhibitors.length === 0) {
-      this.onNoExhibitor(state, eventId);
+      await this.onNoExhibitor(session, eventId);
     }
-    const exhibitorId = await this.resolver.exhibitorId(http, context, state, eventId, exhibitors);
-    this.attach(http, context, { session: state, eventId, exhibitors }, exhibitorId);
+    const { resolver } = this.services;
+    const exhibitorId = await resolver.exhibitorId(http, context, session, eventId, exhibitors);
+    const exhibitor = resolver.find(exhibitors, exhibitorId);
+    const { identity, tenant } = session;
+    http.request.exhibitors = exhibitors;
+    http.request.exhibitorContext = { identity, tenant: tenant.key, eventId, exhibitors, exhibitorId };
+    rememberState(http.request, { session, eventId, exhibitors, exhibitor }, context);
   }
 
+  /** The event of the request: that of `resolveEvent`, else the parameter `eventId`, else the event of the login. */
   protected getEvent(
     http: HttpContext,
     context: ExecutionContext,
-    state: SessionState,
-  ): Promise<string | undefined> {
-    return this.resolver.eventId(http, context, state.identity.eventId);
+    session: SessionState,
+  ): string | undefined | Promise<string | undefined> {
+    return this.services.resolver.eventId(http, context, session.identity.eventId);
   }
 
-  protected getExhibitors(state: SessionState, eventId: string): Promise<readonly unknown[]> {
-    return this.resolver.lookup(state, eventId);
+  /** The exhibitors of the user at the event. */
+  protected getExhibitors(
+    session: SessionState,
+    eventId: string,
+  ): readonly unknown[] | Promise<readonly unknown[]> {
+    return this.services.resolver.lookup(session, eventId);
   }
 
-  /** The request names no event. */
-  protected onNoEvent(state: SessionState): never {
-    throw new ExhibitorError('event_required', 'the request names no event', { tenant: state.tenant.key });
+  /** The request names no event. By default throws 400 `event_required`; may answer an event id instead. */
+  protected onNoEvent(session: SessionState): string | Promise<string> {
+    throw new ExhibitorError('event_required', 'the request names no event', { tenant: session.tenant.key });
   }
 
-  /** The person stands for nobody at this event. Override it to let such requests through: do not throw. */
-  protected onNoExhibitor(state: SessionState, _eventId: string): void {
-    throw new ExhibitorError('no_exhibitor', 'you stand for no exhibitor at this event', {
-      tenant: state.tenant.key,
+  /** The user has no exhibitor at the event. By default throws 403 `no_exhibitor`. If it returns, the handler runs. */
+  protected onNoExhibitor(session: SessionState, _eventId: string): void | Promise<void> {
+    throw new ExhibitorError('no_exhibitor', 'you have no exhibitor at this event', {
+      tenant: session.tenant.key,
     });
   }
-
-  private attach(
-    { request }: HttpContext,
-    context: ExecutionContext,
-    found: FoundExhibitors,
-    exhibitorId: string | undefined,
-  ): void {
-    const { session, eventId, exhibitors } = found;
-    const { identity, tenant } = session;
-    request.exhibitors = exhibitors;
-    request.exhibitorContext = { identity, tenant: tenant.key, eventId, exhibitors, exhibitorId };
-    const exhibitor = this.resolver.find(exhibitors, exhibitorId);
-    rememberState(request, { ...found, exhibitor }, context);
-  }
-}
-
-interface FoundExhibitors {
-  session: SessionState;
-  eventId: string;
-  exhibitors: readonly unknown[];
 }

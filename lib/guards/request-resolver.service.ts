@@ -1,100 +1,94 @@
 import { Inject, Injectable, type ExecutionContext } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { exhibitorIdOf } from '../exhibitors/exhibitor-id.js';
+import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitors/exhibitor-id.js';
 import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
-import { HttpContext } from '../http/http-context.js';
-import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
+import type { HttpContext } from '../http/http-context.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import type { SessionState } from '../session/identity-session.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import type { RequestPair } from './execution-request.js';
 
-/** Finds out what a request is about: tenant, person, event and exhibitors. The guards ask it step by step. */
+/** Finds the tenant, event and exhibitors of a request, by the options of the host. */
 @Injectable()
 export class RequestResolver {
   readonly #settings: ExhibitorSettings;
-  readonly #idOf: (exhibitor: unknown) => string | undefined;
+  readonly #tenants: TenantRegistry;
+  readonly #exhibitors: ExhibitorsService;
+  readonly #idOf: ExhibitorIdOf;
 
   constructor(
-    @Inject(CHECKED_OPTIONS) options: CheckedOptions,
-    @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
-    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
-    @Inject(IdentitySession) private readonly session: IdentitySession,
-    @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService,
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(TenantRegistry) tenants: TenantRegistry,
+    @Inject(ExhibitorsService) exhibitors: ExhibitorsService,
   ) {
-    this.#settings = options.settings;
-    this.#idOf = exhibitorIdOf(options.settings);
+    this.#settings = settings;
+    this.#tenants = tenants;
+    this.#exhibitors = exhibitors;
+    this.#idOf = exhibitorIdOf(settings);
   }
 
-  httpOf({ request, response }: RequestPair): HttpContext {
-    return new HttpContext(request, response, this.adapterHost.httpAdapter);
-  }
-
-  /** Key of the tenant that `resolveTenant` names, else of the only one; `undefined` leaves it to the identity. */
-  async tenantKey(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
-    const key = (await this.#settings.resolveTenant?.(http.request, context)) ?? this.tenants.onlyKey;
+  /**
+   * Key of the tenant that `resolveTenant` answers, else of the only one; `undefined` where there are several.
+   *
+   * @throws {ExhibitorError} `unknown_tenant`
+   */
+  async tenantKey({ request }: HttpContext, context: ExecutionContext): Promise<string | undefined> {
+    const key = (await this.#settings.resolveTenant?.(request, context)) ?? this.#tenants.onlyKey;
     if (key !== undefined) {
-      await this.tenants.get(key);
+      await this.#tenants.get(key);
     }
     return key;
   }
 
-  /** The session of the request at this tenant, where there is one. */
-  identity(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
-    return this.session.read(http, tenantKey);
-  }
-
-  /** The event: what `resolveEvent` names, else the route parameter, else the query, else the event of the login. */
+  /** The event that `resolveEvent` answers, else the route parameter, else the query, else the event of the login. */
   async eventId(
-    http: HttpContext,
+    { request }: HttpContext,
     context: ExecutionContext,
     loginEvent?: string,
   ): Promise<string | undefined> {
-    const { request } = http;
-    if (this.#settings.resolveEvent !== undefined) {
-      return (await this.#settings.resolveEvent(request, context)) ?? loginEvent;
+    const { resolveEvent } = this.#settings;
+    if (resolveEvent !== undefined) {
+      return (await resolveEvent(request, context)) ?? loginEvent;
     }
     return textOf(request.params?.['eventId']) ?? textOf(request.query?.['eventId']) ?? loginEvent;
   }
 
-  /** The person's exhibitors at the event; always on the client-credentials token, never on the login's. */
+  /** The exhibitors of the user at the event, always with the client-credentials token of the tenant. */
   lookup({ tenant, identity }: SessionState, eventId: string): Promise<readonly unknown[]> {
-    return this.exhibitors.lookupFor(tenant, eventId, identity.email);
+    return this.#exhibitors.lookupFor(tenant, eventId, identity.email);
   }
 
   /**
-   * The exhibitor the request is about, one of the person's own.
+   * Id of the exhibitor of the request: the one it names, else the selected one, else the only one.
    *
-   * @throws {ExhibitorError} `no_exhibitor` where the request names one that is not theirs
+   * @throws {ExhibitorError} `no_exhibitor` where the request names one that is not the user's own
    */
   async exhibitorId(
     http: HttpContext,
     context: ExecutionContext,
-    state: SessionState,
+    session: SessionState,
     eventId: string,
     exhibitors: readonly unknown[],
   ): Promise<string | undefined> {
     const ids = exhibitors.map((exhibitor) => this.#idOf(exhibitor));
     const named = await this.#namedExhibitor(http, context);
-    if (named !== undefined && !ids.includes(named)) {
-      throw new ExhibitorError('no_exhibitor', 'you do not stand for this exhibitor at this event', {
-        tenant: state.tenant.key,
+    if (named !== undefined) {
+      if (ids.includes(named)) {
+        return named;
+      }
+      throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
+        tenant: session.tenant.key,
       });
     }
-    if (named !== undefined) {
-      return named;
-    }
-    const stored = state.selections.find(([event]) => event === eventId)?.[1];
-    if (stored !== undefined && ids.includes(stored)) {
-      return stored;
+    const selected = session.selections.find(([event]) => event === eventId)?.[1];
+    if (selected !== undefined && ids.includes(selected)) {
+      return selected;
     }
     return ids.length === 1 ? ids[0] : undefined;
   }
 
-  /** The record of an id among these. */
+  /** The record with this id. A single record needs no id. */
   find(exhibitors: readonly unknown[], exhibitorId: string | undefined): unknown {
-    // A single exhibitor is the one, even where its records carry no id.
     if (exhibitors.length === 1 && exhibitorId === undefined) {
       return exhibitors[0];
     }
@@ -102,10 +96,10 @@ export class RequestResolver {
   }
 
   async #namedExhibitor({ request }: HttpContext, context: ExecutionContext): Promise<string | undefined> {
-    if (this.#settings.resolveExhibitor !== undefined) {
-      return this.#settings.resolveExhibitor(request, context);
-    }
-    return textOf(request.params?.['exhibitorId']);
+    const { resolveExhibitor } = this.#settings;
+    return resolveExhibitor === undefined
+      ? textOf(request.params?.['exhibitorId'])
+      : resolveExhibitor(request, context);
   }
 }
 

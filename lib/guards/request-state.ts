@@ -1,18 +1,18 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { SessionState } from '../session/identity-session.service.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import type { SessionState } from '../session/identity-session.service.js';
 import { requestPairOf } from './execution-request.js';
 
-/** What the guards found out about a request, for the decorators and the selection. */
+/** Results of the guards of a request, for the decorators and the selection. */
 export interface RequestState {
   session: SessionState;
   eventId?: string;
-  /** The one chosen or the only one, where there is one. */
+  /** The selected or the only exhibitor. */
   exhibitor?: unknown;
   exhibitors?: readonly unknown[];
 }
 
-// Kept beside the request, not on it: a host that serializes its request must not find a tenant there.
+/** Not stored on the request itself: a host that serializes its request must not find a tenant in it. */
 const states = new WeakMap<object, RequestState>();
 
 export function rememberState(
@@ -27,17 +27,17 @@ export function rememberState(
   }
 }
 
-/** What the last guard found out about a request. */
+/** Results of the last guard of a request. */
 export function stateOf(request: ExhibitorRequest): RequestState | undefined {
   return states.get(request);
 }
 
-/** What the guard of this very handler found out. */
+/** Results of the guards of this handler. */
 export function stateIn(context: ExecutionContext): RequestState | undefined {
   return states.get(fieldOf(context) ?? requestPairOf(context).request);
 }
 
-/** The fields of one GraphQL request run side by side, each maybe about another event; each has an `info` of its own. */
+/** The `info` of a GraphQL field. The fields of one request run in parallel and may be about different events. */
 function fieldOf(context: ExecutionContext): object | undefined {
   return context.getType<string>() === 'graphql' ? context.getArgByIndex<object | undefined>(3) : undefined;
 }

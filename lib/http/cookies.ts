@@ -1,22 +1,24 @@
 import { parseCookie, stringifySetCookie, type SetCookie } from 'cookie';
 import type { HttpContext } from './http-context.js';
 
-/** Browsers refuse cookies without it being Secure, host-only and on `/` (RFC 6265bis §4.1.3.2). */
+/** Browsers accept `__Host-` cookies only with Secure, `Path=/` and no Domain (RFC 6265bis §4.1.3.2). */
 const HOST_PREFIX = '__Host-';
 
-/** Name as it is sent: prefixed where the callback is https. */
-export function cookieName(name: string, secure: boolean): string {
-  return secure ? `${HOST_PREFIX}${name}` : name;
-}
-
-/** A cookie of the request, its prefix told apart. */
+/** A cookie of the request. */
 export interface ReceivedCookie {
+  /** Name without `__Host-`. */
   name: string;
+  /** True where it was sent with `__Host-`. */
   secure: boolean;
   value: string;
 }
 
-/** The cookies of a request whose name, without prefix, starts with `prefix`. */
+/** True where the callback address, and so the host, uses https. */
+export function isSecure(redirectUri: string | undefined): boolean {
+  return redirectUri?.startsWith('https:') === true;
+}
+
+/** The cookies of a request whose name, without `__Host-`, starts with `prefix`. */
 export function receivedCookies(http: HttpContext, prefix: string): ReceivedCookie[] {
   const header = http.header('cookie');
   if (header === undefined) {
@@ -29,7 +31,7 @@ export function receivedCookies(http: HttpContext, prefix: string): ReceivedCook
   });
 }
 
-/** How a cookie is kept. */
+/** Attributes that differ between cookies. All are `HttpOnly` with `Path=/`; secure ones have the `__Host-` prefix. */
 export interface CookieAttributes {
   secure: boolean;
   sameSite: 'lax' | 'strict' | 'none';
@@ -58,7 +60,7 @@ function serialize(
   maxAge: number,
 ): string {
   const cookie: SetCookie = {
-    name: cookieName(name, secure),
+    name: secure ? `${HOST_PREFIX}${name}` : name,
     value,
     maxAge,
     path: '/',

@@ -1,21 +1,22 @@
 import type { HttpContext } from './http-context.js';
 
 /**
- * Whether a request that changes something may come from where it comes. Browsers say so in `Sec-Fetch-Site`, older
- * ones in `Origin`; what is no browser sends neither and carries no cookies of others.
+ * True for a state-changing request that a page of another origin caused. Browsers send `Sec-Fetch-Site`, older ones
+ * `Origin`. A client that sends neither is not a browser and carries no cookies of a user.
+ *
+ * @param ownUrl an address of this host, its `redirectUri`. Without it, `Origin` is compared with `Host`.
  */
-export function isSameOrigin(http: HttpContext, ownOrigin: string | undefined): boolean {
+export function isCrossSiteRequest(http: HttpContext, ownUrl: string | undefined): boolean {
   const site = http.header('sec-fetch-site');
   if (site !== undefined) {
-    return site === 'same-origin' || site === 'none';
+    return site !== 'same-origin' && site !== 'none';
   }
   const origin = http.header('origin');
   if (origin === undefined) {
-    return true;
+    return false;
   }
-  if (ownOrigin !== undefined) {
-    return origin === ownOrigin;
+  if (ownUrl !== undefined) {
+    return origin !== new URL(ownUrl).origin;
   }
-  // Where nobody is logged in there is no callback to tell the own origin by.
-  return URL.canParse(origin) && new URL(origin).host === http.header('host');
+  return !URL.canParse(origin) || new URL(origin).host !== http.header('host');
 }

@@ -1,41 +1,48 @@
 import type { AbstractHttpAdapter } from '@nestjs/core';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 
-/** A request and its response, whatever the HTTP framework: everything goes through Nest's adapter. */
+/** What {@link HttpContext} needs of Nest's HTTP adapter. */
+export type ResponseAdapter = Pick<AbstractHttpAdapter, 'setHeader' | 'appendHeader' | 'redirect'>;
+
+/** A request of the host and its response. Writes through Nest's HTTP adapter, so it works on Express and Fastify. */
 export class HttpContext {
+  readonly #adapter: ResponseAdapter;
+
   constructor(
     readonly request: ExhibitorRequest,
     readonly response: unknown,
-    private readonly adapter: Pick<AbstractHttpAdapter, 'setHeader' | 'appendHeader' | 'redirect'>,
-  ) {}
+    adapter: ResponseAdapter,
+  ) {
+    this.#adapter = adapter;
+  }
 
   setHeader(name: string, value: string): void {
     if (this.response !== undefined) {
-      this.adapter.setHeader(this.response, name, value);
+      this.#adapter.setHeader(this.response, name, value);
     }
   }
 
-  /** Express' `setHeader` would replace the cookies a host has set. */
+  /** Adds a `Set-Cookie` header. Express' `setHeader` would replace the cookies that the host has set. */
   addCookie(header: string): void {
     if (this.response !== undefined) {
-      this.adapter.appendHeader(this.response, 'Set-Cookie', header);
+      this.#adapter.appendHeader(this.response, 'Set-Cookie', header);
     }
   }
 
   redirect(url: string): void {
-    this.adapter.redirect(this.response, 302, url);
+    this.#adapter.redirect(this.response, 302, url);
   }
 
-  /** One value of a request header. */
+  /** A request header; several values are joined by a comma. */
   header(name: string): string | undefined {
     const value = this.request.headers[name];
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
-  /** Path and query as the client sent them; Express and middie shorten `url` in mounted apps. */
+  /** Path and query as the client sent them. In mounted applications Express and middie shorten `url`. */
   get target(): URL {
     const target = this.request.originalUrl ?? this.request.url;
-    // An absolute or //-leading target must not be read as another host.
+    // An absolute target, or one with a leading //, must not be parsed as another host.
     return new URL(`http://localhost${target.startsWith('/') ? '' : '/'}${target}`);
   }
 }

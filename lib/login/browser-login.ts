@@ -2,13 +2,13 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Tenant } from '../tenants/tenant.js';
 
-/** Login settings of a tenant that people log in at with a browser. */
+/** Settings of a tenant with a login in the browser. */
 export type BrowserLogin = LoginSettings & { clientId: string; redirectUri: string };
 
 /**
- * The browser login of a tenant.
+ * The login settings of a tenant.
  *
- * @throws {ExhibitorError} `configuration_invalid` where the tenant has none
+ * @throws {ExhibitorError} `configuration_invalid` where the tenant has no login in the browser
  */
 export function browserLoginOf(tenant: Tenant): BrowserLogin {
   const { login } = tenant;
@@ -18,12 +18,7 @@ export function browserLoginOf(tenant: Tenant): BrowserLogin {
   return { ...login, clientId: login.clientId, redirectUri: login.redirectUri };
 }
 
-/** Hybrid replies come as a form the provider's page posts; the code alone comes in the query. */
-export function isHybrid(login: Pick<LoginSettings, 'responseType'>): boolean {
-  return login.responseType !== 'code';
-}
-
-/** Whether the callback, and so this host, is https. */
-export function isSecureLogin(login: Pick<LoginSettings, 'redirectUri'>): boolean {
-  return login.redirectUri?.startsWith('https:') === true;
+/** True for the hybrid flow, whose response is a form POST. The response of the code flow is a query. */
+export function isHybrid({ responseType }: Pick<LoginSettings, 'responseType'>): boolean {
+  return responseType !== 'code';
 }

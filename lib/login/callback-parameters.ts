@@ -1,4 +1,6 @@
 import type { HttpContext } from '../http/http-context.js';
+import { isRecord } from '../model/json-values.js';
+import { isHybrid } from './browser-login.js';
 import type { PendingLogin } from './pending-login.js';
 
 /** Parameters of an authorization response (RFC 6749 §4.1.2, RFC 9207 §2, OIDC Core §3.3.2.5). */
@@ -13,49 +15,42 @@ export interface CallbackParameters {
 
 const NAMES = ['state', 'iss', 'error', 'code', 'id_token', 'access_token'] as const;
 
-/** Largest parameter worth a look; a code or an ID token is far below. */
+/** Largest accepted parameter. A code or an ID token is much shorter. */
 const MAX_LENGTH = 16_384;
 
 /**
- * Reads the response of the provider, from the query of a GET or the form of a POST. `undefined` where a parameter
- * is repeated (RFC 6749 §3.1), not a string or too long, or where `state` is missing.
+ * Reads the authorization response from the query of a GET or the form of a POST. `undefined` where a parameter is repeated
+ * (RFC 6749 §3.1), is no string or is too long, or where `state` is missing.
  */
 export function readCallback(http: HttpContext): CallbackParameters | undefined {
   const values = http.request.method === 'POST' ? fromForm(http.request.body) : fromQuery(http);
-  if (values === undefined) {
+  if (values?.state === undefined) {
     return undefined;
   }
   const { state, iss, error, code, id_token: idToken, access_token: accessToken } = values;
-  if (state === undefined) {
-    return undefined;
-  }
   return { state, iss, error, code, idToken, accessToken };
 }
 
-/** Whether a response has the form this login asked for: its method, its path, and all it needs to go on. */
+/** True where a response has the method, the path and the parameters that the login asked for. */
 export function fitsLogin(
   parameters: CallbackParameters,
   login: PendingLogin,
   method: string,
   path: string,
 ): boolean {
-  const hybrid = login.responseType !== 'code';
-  if (method !== (hybrid ? 'POST' : 'GET')) {
-    return false;
-  }
-  if (path !== new URL(login.redirectUri).pathname) {
+  const hybrid = isHybrid(login);
+  if (method !== (hybrid ? 'POST' : 'GET') || path !== new URL(login.redirectUri).pathname) {
     return false;
   }
   if (parameters.error !== undefined) {
     return true;
   }
-  if (parameters.code === undefined) {
-    return false;
-  }
-  if (hybrid !== (parameters.idToken !== undefined)) {
-    return false;
-  }
-  return (login.responseType === 'code token id_token') === (parameters.accessToken !== undefined);
+  const hasAccessToken = login.responseType === 'code token id_token';
+  return (
+    parameters.code !== undefined &&
+    (parameters.idToken !== undefined) === hybrid &&
+    (parameters.accessToken !== undefined) === hasAccessToken
+  );
 }
 
 type Values = Partial<Record<(typeof NAMES)[number], string>>;
@@ -69,10 +64,7 @@ function fromQuery(http: HttpContext): Values | undefined {
 }
 
 function fromForm(body: unknown): Values | undefined {
-  if (typeof body !== 'object' || body === null) {
-    return undefined;
-  }
-  return pick((name) => (Object.hasOwn(body, name) ? Reflect.get(body, name) : undefined));
+  return isRecord(body) ? pick((name) => (Object.hasOwn(body, name) ? body[name] : undefined)) : undefined;
 }
 
 function pick(read: (name: string) => unknown): Values | undefined {

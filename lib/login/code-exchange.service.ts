@@ -1,25 +1,31 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
+import { isRecord } from '../model/json-values.js';
+import { requestProvider } from '../oidc/provider-request.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
-import type { TransportReply } from '../transport/transport-request.interface.js';
+import { HEADER_SAFE } from '../tokens/token-reply.js';
 import { Transport } from '../transport/transport.service.js';
 import { browserLoginOf, type BrowserLogin } from './browser-login.js';
 import type { PendingLogin } from './pending-login.js';
-import { providerFailure } from '../oidc/provider-failure.js';
 
 /** Tokens of a login. */
 export interface LoginTokens {
   idToken: string;
-  /** For userinfo; never sent to the REST API. */
+  /** For userinfo. It is never sent to the REST API. */
   accessToken: string;
 }
 
-/** Redeems an authorization code at the token endpoint (RFC 6749 §4.1.3), once. */
+/** Redeems an authorization code at the token endpoint (RFC 6749 §4.1.3), with exactly one request. */
 @Injectable()
 export class CodeExchange {
-  constructor(@Inject(Transport) private readonly transport: Transport) {}
+  readonly #transport: Transport;
 
+  constructor(@Inject(Transport) transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** @throws {LoginFailedError} `provider` where the code is refused or the reply cannot be used */
   async redeem(
     tenant: Tenant,
     pending: PendingLogin,
@@ -34,44 +40,34 @@ export class CodeExchange {
       code_verifier: pending.verifier,
       ...bodyCredentials(login),
     });
-    const reply = await this.#send(tenant, form, headerCredentials(login), deadline);
-    const tokens = reply.status === 200 ? parseTokens(reply.body) : undefined;
+    const request = {
+      operation: 'code',
+      method: 'POST',
+      url: `${tenant.authUrl}/connect/token`,
+      template: '/connect/token',
+      headers: headerCredentials(login),
+      body: form.toString(),
+      repeat: 'never',
+    } as const;
+    const { status, body } = await requestProvider(
+      this.#transport,
+      tenant,
+      request,
+      deadline,
+      'the token endpoint',
+    );
+    const tokens = status === 200 ? parseTokens(body) : undefined;
     if (tokens !== undefined) {
       return tokens;
     }
     throw new LoginFailedError('provider', 'the token endpoint did not accept the code', {
       tenant: tenant.key,
-      status: reply.status,
+      status,
     });
-  }
-
-  async #send(
-    tenant: Tenant,
-    form: URLSearchParams,
-    credentials: Record<string, string>,
-    deadline: Deadline,
-  ): Promise<TransportReply> {
-    try {
-      return await this.transport.send(
-        tenant,
-        {
-          operation: 'code',
-          method: 'POST',
-          url: `${tenant.authUrl}/connect/token`,
-          template: '/connect/token',
-          headers: { Accept: 'application/json', ...credentials },
-          body: form.toString(),
-          repeat: 'never',
-        },
-        deadline,
-      );
-    } catch (error) {
-      throw providerFailure(error, 'the token endpoint');
-    }
   }
 }
 
-/** A public client names itself and sends no secret, not even an empty one. */
+/** A public client sends its id and no secret, not even an empty one. */
 function bodyCredentials(login: BrowserLogin): Record<string, string> {
   if (login.clientSecret === undefined) {
     return { client_id: login.clientId };
@@ -96,17 +92,14 @@ function formEncode(value: string): string {
 }
 
 function parseTokens(body: unknown): LoginTokens | undefined {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+  if (!isRecord(body)) {
     return undefined;
   }
-  const field = (name: string): unknown => (Object.hasOwn(body, name) ? Reflect.get(body, name) : undefined);
-  const [idToken, accessToken, tokenType] = [field('id_token'), field('access_token'), field('token_type')];
-  if (typeof idToken !== 'string' || typeof accessToken !== 'string' || typeof tokenType !== 'string') {
+  const { id_token: idToken, access_token: accessToken, token_type: type } = body;
+  if (typeof idToken !== 'string' || typeof accessToken !== 'string' || typeof type !== 'string') {
     return undefined;
   }
-  // What cannot stand in a header would be sent altered (RFC 6750 §2.1).
-  if (!/^[\x21-\x7e]+$/.test(accessToken) || tokenType.toLowerCase() !== 'bearer') {
-    return undefined;
-  }
-  return { idToken, accessToken };
+  return HEADER_SAFE.test(accessToken) && type.toLowerCase() === 'bearer'
+    ? { idToken, accessToken }
+    : undefined;
 }

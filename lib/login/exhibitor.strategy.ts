@@ -6,16 +6,15 @@ import { browserLoginOf, isHybrid } from './browser-login.js';
 import { codeChallenge, type PendingLogin } from './pending-login.js';
 
 /**
- * The OpenID Connect strategy for the login leg of one login. The callback leg is `CallbackService`'s: the package
- * underneath verifies no signature, reads only the query and crashes on malformed replies. `validate` is therefore
- * never reached.
+ * The OpenID Connect strategy that starts one login. `CallbackService` handles the callback instead: passport-openidconnect
+ * verifies no signature, reads only the query and crashes on malformed replies. `validate` is therefore never called.
  */
 class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
   private readonly parameters: Record<string, string>;
 
   constructor(tenant: Tenant, pending: PendingLogin) {
     const login = browserLoginOf(tenant);
-    // The package puts an `openid` of its own in front.
+    // passport-openidconnect adds `openid` itself.
     const scope = login.scope.split(' ').filter((name) => name !== 'openid');
     super({
       issuer: login.issuer,
@@ -48,7 +47,7 @@ class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
     };
   }
 
-  /** Parameters beside those the package knows (OIDC Core §3.1.2.1, RFC 7636 §4.3). */
+  /** Parameters that passport-openidconnect does not know (OIDC Core §3.1.2.1, RFC 7636 §4.3). */
   override authorizationParams(): Record<string, string> {
     return { ...this.parameters };
   }
@@ -57,7 +56,7 @@ class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
     return false;
   }
 
-  /** A Passport of our own: strategies are global by name, and tenants must not meet there. */
+  /** A new Passport: in the global one, strategies are registered by name and tenants would replace each other. */
   protected getPassportInstance(): passport.Authenticator {
     return new passport.Passport();
   }
@@ -65,11 +64,11 @@ class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
 
 type StateStored = (error: Error | null, state: string) => void;
 
-/** The address of the provider to send the browser to. */
+/** The address of the provider to which the browser is redirected. */
 export function authorizationUrl(tenant: Tenant, pending: PendingLogin): Promise<string> {
   return new Promise((resolve, reject) => {
-    // A request without query: in it the package would take `code` or `error` for a callback. And a response that
-    // only takes the address down: Fastify's reply has none of the methods passport calls.
+    // The request has no query: the package would handle `code` or `error` in it as a callback. The response only records
+    // the address: Fastify's reply does not have the methods that passport calls.
     const request = { query: {}, headers: {} };
     const response = {
       setHeader: (name: string, value: string) => {
@@ -84,7 +83,7 @@ export function authorizationUrl(tenant: Tenant, pending: PendingLogin): Promise
   });
 }
 
-/** The package always asks for `code`. */
+/** passport-openidconnect always requests `code`. */
 function withResponseType(location: string, responseType: string): string {
   const url = new URL(location);
   url.searchParams.set('response_type', responseType);

@@ -3,17 +3,20 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { isHybrid } from './browser-login.js';
 
 /**
- * Says at boot, once a tenant, that `code` is the better response type: a hybrid reply brings tokens through the
- * browser (RFC 9700 §2.1.2). Every one of them is checked all the same. Tenants of a source are not known at boot.
+ * Warns at boot of each tenant with the hybrid flow: its response sends tokens through the browser, so `code` is recommended
+ * (RFC 9700 §2.1.2). Tenants of a source are not known at boot.
  */
 @Injectable()
 export class HybridAdvice implements OnModuleInit {
   readonly #logger = new Logger('nestjs-exhibitor');
+  readonly #tenants: CheckedOptions['tenants'];
 
-  constructor(@Inject(CHECKED_OPTIONS) private readonly options: CheckedOptions) {}
+  constructor(@Inject(CHECKED_OPTIONS) { tenants }: CheckedOptions) {
+    this.#tenants = tenants;
+  }
 
   onModuleInit(): void {
-    const { tenants } = this.options;
+    const tenants = this.#tenants;
     if ('find' in tenants) {
       return;
     }
@@ -22,8 +25,8 @@ export class HybridAdvice implements OnModuleInit {
         continue;
       }
       this.#logger.warn(
-        `tenant ${key}: login.responseType '${login.responseType}' brings tokens through the browser; ` +
-          "if the provider allows it, 'code' is recommended",
+        `tenant ${key}: login.responseType '${login.responseType}' sends tokens through the browser; ` +
+          "if the provider supports it, 'code' is recommended",
       );
     }
   }

@@ -13,30 +13,49 @@ const pendingLogin = v.object({
   returnTo: v.optional(v.string()),
 });
 
-/** A login under way: what its callback is held against. It lives sealed in a cookie of that browser. */
+/** A login that was started. It is sealed in a cookie of the browser, and the callback is compared with it. */
 export type PendingLogin = v.InferOutput<typeof pendingLogin>;
 
-/** What the login route knows when it starts a login. */
+/** What the login route knows. */
 export type LoginStart = Pick<
   PendingLogin,
-  'tenant' | 'redirectUri' | 'responseType' | 'eventId' | 'returnTo'
+  'tenant' | 'redirectUri' | 'responseType' | 'eventId' | 'returnTo' | 'startedAt'
 >;
 
-// 256 bits each: neither state (RFC 9700 §4.7), nonce nor verifier (RFC 7636 §7.1) can be guessed.
+/** 256 random bits: neither state (RFC 9700 §4.7), nonce nor verifier (RFC 7636 §7.1) can be guessed. */
 const random = () => randomBytes(32).toString('base64url');
 
-/** A new login, with its own state, nonce and PKCE verifier. */
-export function startLogin(start: LoginStart): PendingLogin {
-  return { ...start, state: random(), nonce: random(), verifier: random(), startedAt: Date.now() };
+/** A new login with its own state, nonce and PKCE verifier. */
+export function createPendingLogin(start: LoginStart): PendingLogin {
+  return { ...start, state: random(), nonce: random(), verifier: random() };
 }
 
-/** The login of an opened cookie; `undefined` if it is none. */
+/** The login in an opened cookie; `undefined` where it has another form. */
 export function parsePendingLogin(value: unknown): PendingLogin | undefined {
   const parsed = v.safeParse(pendingLogin, value);
   return parsed.success ? parsed.output : undefined;
 }
 
-/** PKCE challenge, S256 (RFC 7636 §4.2). */
+/** PKCE challenge with S256 (RFC 7636 §4.2). */
 export function codeChallenge(verifier: string): string {
   return createHash('sha256').update(verifier).digest('base64url');
+}
+
+const MAX_RETURN_TO_BYTES = 512;
+const CONTROL_OR_BACKSLASH = /[\p{Cc}\\]/u;
+const ANY_ORIGIN = 'http://origin.invalid';
+
+/**
+ * A `returnTo` that is a path of this origin, of at most 512 bytes. Anything else is dropped and does not fail the login.
+ * Browsers read `//` and `/\` as the start of another host.
+ */
+export function safeReturnTo(value: unknown): string | undefined {
+  if (typeof value !== 'string' || Buffer.byteLength(value) > MAX_RETURN_TO_BYTES) {
+    return undefined;
+  }
+  if (!value.startsWith('/') || value.startsWith('//') || CONTROL_OR_BACKSLASH.test(value)) {
+    return undefined;
+  }
+  const isPath = URL.canParse(value, ANY_ORIGIN) && new URL(value, ANY_ORIGIN).origin === ANY_ORIGIN;
+  return isPath ? value : undefined;
 }

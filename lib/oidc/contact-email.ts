@@ -1,10 +1,10 @@
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
+import type { Claims } from './user-info.service.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 
 type EmailRules = Pick<LoginSettings, 'emailClaim' | 'requireVerifiedEmail'>;
-type Claims = Record<string, unknown>;
 
-/** Whether claims hold all that is needed of the e-mail address, so that userinfo need not be asked. */
+/** True where the claims have the e-mail address and, if required, its verification: userinfo is not needed. */
 export function hasContactEmail(claims: Claims, rules: EmailRules): boolean {
   if (emailOf(claims, rules) === undefined) {
     return false;
@@ -13,8 +13,10 @@ export function hasContactEmail(claims: Claims, rules: EmailRules): boolean {
 }
 
 /**
- * The contact e-mail address out of the ID token, then userinfo, byte for byte; or why there is none. `false` for
- * `email_verified` in either is a refusal; some providers send it as a string.
+ * The contact e-mail address, unchanged, of the first source that has one; or the reason of the refusal. `email_verified:
+ * false` in any source is a refusal. Some providers send it as a string.
+ *
+ * @param sources claims of the token, then of userinfo
  */
 export function contactEmail(
   sources: readonly Claims[],
@@ -39,7 +41,7 @@ function emailOf(claims: Claims, { emailClaim }: EmailRules): string | undefined
   return typeof value === 'string' && value.includes('@') ? value : undefined;
 }
 
-/** Claims about the token, not about the person (RFC 7519 §4.1, OIDC Core §2). */
+/** Claims that describe the token, not the user (RFC 7519 §4.1, OIDC Core §2). */
 const PROTOCOL_CLAIMS = new Set([
   'iss',
   'aud',
@@ -54,8 +56,8 @@ const PROTOCOL_CLAIMS = new Set([
   's_hash',
 ]);
 
-/** Claims about the person: userinfo's, under those of the ID token, which are signed. */
-export function personClaims(idToken: Claims, userinfo: Claims | undefined): Claims {
-  const merged = { ...userinfo, ...idToken };
+/** Claims of the user. Those of the token, which is signed, take precedence over userinfo. */
+export function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
+  const merged = { ...userinfo, ...token };
   return Object.fromEntries(Object.entries(merged).filter(([name]) => !PROTOCOL_CLAIMS.has(name)));
 }

@@ -1,7 +1,8 @@
 import { importJWK, type JSONWebKeySet, type JWK } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
+import { isRecord } from '../model/json-values.js';
 
-/** Algorithm to try a key without `alg` with; importing only has to show that the key is readable. */
+/** Algorithm to import a key without `alg`; the import only shows that the key is readable. */
 const ALGORITHM_BY_TYPE: Readonly<Record<string, string>> = { RSA: 'RS256', EC: 'ES256', OKP: 'EdDSA' };
 const ALGORITHM_BY_CURVE: Readonly<Record<string, string>> = {
   'P-256': 'ES256',
@@ -10,27 +11,26 @@ const ALGORITHM_BY_CURVE: Readonly<Record<string, string>> = {
 };
 
 /**
- * The public signature keys of a set; unknown, broken, symmetric and private ones are passed over, so that one bad
- * key does not lock everybody out.
+ * The public signature keys of a JWKS. Unknown, unreadable, symmetric and private keys are removed, so that one bad key does
+ * not make every login fail.
  *
- * @throws {LoginFailedError} `provider` where it is no set, or nothing in it can be used
+ * @throws {LoginFailedError} `provider` where it is no JWKS, or has no usable key
  */
-export async function filterJwks(set: unknown): Promise<JSONWebKeySet> {
-  const keys = candidates(set);
-  const usable = (await Promise.all(keys.map(async (key) => ((await isUsable(key)) ? [key] : [])))).flat();
+export async function filterJwks(jwks: unknown): Promise<JSONWebKeySet> {
+  const keys = candidates(jwks);
+  const isUsableKey = await Promise.all(keys.map(isUsable));
+  const usable = keys.filter((_, index) => isUsableKey[index]);
   if (usable.length === 0) {
     throw new LoginFailedError('provider', 'the provider publishes no usable signing key');
   }
   return { keys: usable };
 }
 
-function candidates(set: unknown): JWK[] {
-  if (typeof set !== 'object' || set === null || !('keys' in set) || !Array.isArray(set.keys)) {
+function candidates(jwks: unknown): JWK[] {
+  if (!isRecord(jwks) || !Array.isArray(jwks['keys'])) {
     return [];
   }
-  return set.keys.filter(
-    (key): key is JWK => typeof key === 'object' && key !== null && typeof key.kty === 'string',
-  );
+  return jwks['keys'].filter((key): key is JWK => isRecord(key) && typeof key['kty'] === 'string');
 }
 
 async function isUsable(key: JWK): Promise<boolean> {
@@ -49,7 +49,7 @@ async function isUsable(key: JWK): Promise<boolean> {
   }
 }
 
-/** Shorter RSA keys verify nothing (RFC 7518 §3.3), and Node imports an unreadable modulus as one of no length. */
+/** RSA keys need 2048 bits (RFC 7518 §3.3). Node imports an unreadable modulus as one of length 0. */
 function isLongEnough(algorithm: object): boolean {
   return !('modulusLength' in algorithm) || Number(algorithm.modulusLength) >= 2048;
 }

@@ -1,7 +1,8 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
 import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
 
-/** What the claims of an ID token are held against. Times in seconds. */
+/** Expected claims of an ID token. Times in seconds. */
 export interface IdTokenExpectation {
   issuer: string;
   audience: string;
@@ -11,7 +12,7 @@ export interface IdTokenExpectation {
   maxAge?: number;
 }
 
-/** What the claims of a user's access token are held against. */
+/** Expected claims of a user's access token. Times in seconds. */
 export interface AccessTokenExpectation {
   issuer: string;
   audience: string;
@@ -19,7 +20,11 @@ export interface AccessTokenExpectation {
   clockTolerance: number;
 }
 
-/** Why an ID token is refused, `undefined` if it is good. OIDC Core §3.1.3.7, in its order. */
+/**
+ * The reason to refuse an ID token; `undefined` where it is valid. Rules and order of OIDC Core §3.1.3.7.
+ *
+ * @param now seconds since 1970
+ */
 export function idTokenRefusal(
   claims: JWTPayload,
   expected: IdTokenExpectation,
@@ -52,7 +57,11 @@ export function idTokenRefusal(
     : 'auth_time';
 }
 
-/** Why a user's access token is refused. RFC 9068 §4, without insisting on its `typ`, which not all providers set. */
+/**
+ * The reason to refuse a user's access token. Rules of RFC 9068 §4, but `typ` may be missing, since not all providers set it.
+ *
+ * @param now seconds since 1970
+ */
 export function accessTokenRefusal(
   claims: JWTPayload,
   typ: string | undefined,
@@ -80,12 +89,12 @@ export function accessTokenRefusal(
   return timeRefusal(claims, expected.clockTolerance, now);
 }
 
-/** True for an `at+jwt`, which must not pass for an ID token. */
+/** True for `at+jwt`, which is no ID token (RFC 9068 §2.1). */
 export function isAccessTokenType(typ: string | undefined): boolean {
   return /^(application\/)?at\+jwt$/i.test(typ ?? '');
 }
 
-/** ID tokens of a login carry what access tokens never do: the nonce, or a hash of another token. */
+/** Only ID tokens have a nonce or the hash of another token. */
 function looksLikeIdToken(claims: JWTPayload, typ: string | undefined): boolean {
   if (isAccessTokenType(typ)) {
     return false;
@@ -93,7 +102,7 @@ function looksLikeIdToken(claims: JWTPayload, typ: string | undefined): boolean 
   return ['nonce', 'at_hash', 'c_hash', 's_hash'].some((claim) => claims[claim] !== undefined);
 }
 
-/** Further audiences need an `azp`, and an `azp` must be this client (OIDC Core §3.1.3.7 rules 3 to 5). */
+/** Several audiences require `azp`, and `azp` must be this client (OIDC Core §3.1.3.7 rules 3 to 5). */
 function fitsAudience(claims: JWTPayload, expected: IdTokenExpectation): boolean {
   const audiences = audiencesOf(claims);
   if (!audiences?.includes(expected.audience)) {
@@ -134,4 +143,24 @@ function isTime(value: unknown): value is number {
 
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
+}
+
+/**
+ * `c_hash` and `at_hash`: the left half of the hash of the value, by the hash algorithm of the ID token's `alg`
+ * (OIDC Core §3.3.2.11). EdDSA uses SHA-512.
+ */
+export function halfHash(value: string, algorithm: string): string {
+  const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? '512';
+  const digest = createHash(`sha${bits}`).update(value).digest();
+  return digest.subarray(0, digest.length / 2).toString('base64url');
+}
+
+/** True where a hash claim is the hash of the value. */
+export function hashFits(claim: unknown, value: string, algorithm: string): boolean {
+  if (typeof claim !== 'string') {
+    return false;
+  }
+  const expected = Buffer.from(halfHash(value, algorithm));
+  const seen = Buffer.from(claim);
+  return seen.length === expected.length && timingSafeEqual(seen, expected);
 }

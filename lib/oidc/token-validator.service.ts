@@ -7,43 +7,52 @@ import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
-import { VerificationKeys } from './verification-keys.service.js';
 import { accessTokenRefusal, idTokenRefusal, isAccessTokenType } from './token-claims.js';
+import { VerificationKeys } from './verification-keys.service.js';
 import { keyIdOf, verifyToken, type VerifiedToken } from './verify-token.js';
 
-/** What a token is, and what it must fit. */
+/** Options of {@link TokenValidator.validate}. */
 export interface ValidateOptions {
   /** Key of the tenant. Default: the only one. */
   tenant?: string;
+  /** Kind of the token. An ID token is not accepted as an access token, nor the reverse. */
   use: 'id_token' | 'access_token';
   /** The nonce that was sent for an ID token. */
   nonce?: string;
 }
 
 /**
- * Validates the provider's tokens with the values of onboarding: public key, issuer and audience.
+ * Validates tokens of the identity provider with the values of onboarding: public key, issuer and audience.
  *
  * @example
  * const { sub } = await validator.validate(token, { tenant: 'acme', use: 'access_token' });
  */
 @Injectable()
 export class TokenValidator {
+  readonly #tenants: TenantRegistry;
+  readonly #keys: VerificationKeys;
+  readonly #clock: Clock;
+
   constructor(
-    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
-    @Inject(VerificationKeys) private readonly keys: VerificationKeys,
-    @Inject(Clock) private readonly clock: Clock,
-  ) {}
+    @Inject(TenantRegistry) tenants: TenantRegistry,
+    @Inject(VerificationKeys) keys: VerificationKeys,
+    @Inject(Clock) clock: Clock,
+  ) {
+    this.#tenants = tenants;
+    this.#keys = keys;
+    this.#clock = clock;
+  }
 
   /**
-   * The claims of a good token.
+   * The claims of a valid token.
    *
    * @throws {ExhibitorError} `login_failed` with the reason of the refusal; `unknown_tenant`, `tenant_required`;
    * `configuration_invalid` where the tenant has no login or no `audience.accessToken`; `service_unavailable` or
    * `deadline_exceeded` where the keys cannot be fetched
    */
   async validate(token: string, options: ValidateOptions): Promise<JWTPayload> {
-    const tenant = await this.tenants.resolve(options.tenant);
-    const deadline = Deadline.start(this.clock, tenant.http.deadline);
+    const tenant = await this.#tenants.resolve(options.tenant);
+    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
     try {
       const verified =
         options.use === 'id_token'
@@ -63,17 +72,19 @@ export class TokenValidator {
     deadline: Deadline,
   ): Promise<VerifiedToken> {
     const login = loginOf(tenant);
-    const audience =
-      typeof login.audience === 'string' ? login.audience : (login.audience?.idToken ?? login.clientId);
-    if (audience === undefined || login.clientId === undefined) {
-      throw noAudience(tenant, 'audience.idToken');
+    const { audience: option, clientId } = login;
+    const audience = typeof option === 'string' ? option : (option?.idToken ?? clientId);
+    if (audience === undefined || clientId === undefined) {
+      throw missingOption(tenant, 'audience.idToken');
     }
     const verified = await this.#verify(tenant, login, token, deadline);
     if (isAccessTokenType(verified.header.typ)) {
-      refuse(tenant, 'token_type');
+      throw refusal(tenant, 'token_type');
     }
-    const expected = { ...login, audience, clientId: login.clientId, nonce };
-    refuse(tenant, idTokenRefusal(verified.payload, expected, this.#now()));
+    const reason = idTokenRefusal(verified.payload, { ...login, audience, clientId, nonce }, this.#now());
+    if (reason !== undefined) {
+      throw refusal(tenant, reason);
+    }
     return verified;
   }
 
@@ -82,11 +93,14 @@ export class TokenValidator {
     const login = loginOf(tenant);
     const audience = typeof login.audience === 'object' ? login.audience.accessToken : undefined;
     if (audience === undefined) {
-      throw noAudience(tenant, 'audience.accessToken');
+      throw missingOption(tenant, 'audience.accessToken');
     }
     const verified = await this.#verify(tenant, login, token, deadline);
     const { header, payload } = verified;
-    refuse(tenant, accessTokenRefusal(payload, header.typ, { ...login, audience }, this.#now()));
+    const reason = accessTokenRefusal(payload, header.typ, { ...login, audience }, this.#now());
+    if (reason !== undefined) {
+      throw refusal(tenant, reason);
+    }
     return verified;
   }
 
@@ -96,12 +110,12 @@ export class TokenValidator {
     token: string,
     deadline: Deadline,
   ): Promise<VerifiedToken> {
-    const keys = await this.keys.keysFor(tenant, login.keys, keyIdOf(token), deadline);
+    const keys = await this.#keys.keysFor(tenant, login.keys, keyIdOf(token), deadline);
     return verifyToken(token, keys, login.algorithms);
   }
 
   #now(): number {
-    return this.clock.epochMs() / 1000;
+    return this.#clock.epochMs() / 1000;
   }
 }
 
@@ -112,15 +126,12 @@ function loginOf(tenant: Tenant): LoginSettings {
   throw new ExhibitorError('configuration_invalid', 'this tenant has no login', { tenant: tenant.key });
 }
 
-function noAudience(tenant: Tenant, option: string): ExhibitorError {
-  return new ExhibitorError('configuration_invalid', `login.${option} is needed for this`, {
+function missingOption(tenant: Tenant, option: string): ExhibitorError {
+  return new ExhibitorError('configuration_invalid', `login.${option} is required to validate this token`, {
     tenant: tenant.key,
   });
 }
 
-function refuse(tenant: Tenant, reason: LoginFailureReason | undefined): void {
-  if (reason === undefined) {
-    return;
-  }
-  throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
+function refusal(tenant: Tenant, reason: LoginFailureReason): LoginFailedError {
+  return new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
 }

@@ -1,73 +1,68 @@
-import type { KeyObject } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { createLocalJWKSet, type LocalJWKSet } from 'jose';
+import { createLocalJWKSet, type CompactVerifyGetKey, type LocalJWKSet } from 'jose';
 import type { KeySource } from '../options/key-source.js';
+import { PerTenant } from '../tenants/per-tenant.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
-import { providerFailure } from './provider-failure.js';
-import { RemoteJwks } from './remote-jwks.js';
 import { filterJwks } from './filter-jwks.js';
+import { requestProvider, unusableReply } from './provider-request.js';
+import { RemoteJwks } from './remote-jwks.js';
 
-/** Public keys of the tenants' providers. */
+const ENDPOINT = 'the keys of the provider';
+
+/** Public keys to verify the tokens of a tenant's provider. */
 @Injectable()
 export class VerificationKeys {
-  readonly #remote = new WeakMap<object, RemoteJwks>();
-  readonly #fixed = new WeakMap<object, Promise<LocalJWKSet>>();
+  readonly #transport: Transport;
+  readonly #clock: Clock;
+  readonly #remote = new PerTenant<RemoteJwks>();
+  readonly #fixed = new WeakMap<KeySource, Promise<LocalJWKSet>>();
 
-  constructor(
-    @Inject(Transport) private readonly transport: Transport,
-    @Inject(Clock) private readonly clock: Clock,
-  ) {}
+  constructor(@Inject(Transport) transport: Transport, @Inject(Clock) clock: Clock) {
+    this.#transport = transport;
+    this.#clock = clock;
+  }
 
-  /** What to verify a token with whose header names `kid`. */
+  /** The keys for a token whose header has this `kid`. */
   async keysFor(
     tenant: Tenant,
     source: KeySource,
     kid: string | undefined,
     deadline: Deadline,
-  ): Promise<KeyObject | LocalJWKSet> {
+  ): Promise<CompactVerifyGetKey> {
     if (source.kind === 'pem') {
-      return source.key;
+      return () => source.key;
     }
     if (source.kind === 'jwks') {
-      return this.#fixedSet(source);
+      return this.#fixedKeys(source);
     }
-    const remote = this.#remote.get(tenant.stateKey) ?? new RemoteJwks(this.clock);
-    this.#remote.set(tenant.stateKey, remote);
-    return createLocalJWKSet(await deadline.race(remote.get(kid, () => this.#fetch(tenant, source.url))));
+    const remote = this.#remote.getOrCreate(tenant, () => new RemoteJwks(this.#clock));
+    return deadline.race(remote.get(kid, () => this.#fetch(tenant, source.url)));
   }
 
-  #fixedSet(source: Extract<KeySource, { kind: 'jwks' }>): Promise<LocalJWKSet> {
+  #fixedKeys(source: Extract<KeySource, { kind: 'jwks' }>): Promise<LocalJWKSet> {
     const known = this.#fixed.get(source) ?? filterJwks(source.jwks).then(createLocalJWKSet);
     this.#fixed.set(source, known);
     return known;
   }
 
   /**
-   * Has a deadline of its own: the fetch is shared, and one caller's haste must not fail it for all. Half of theirs, so
-   * that a caller who waits in vain has time left to go on with the last good keys.
+   * Fetches a JWKS for all callers that wait for it, with a deadline of its own: half of theirs, so that after a failure they
+   * have time left to go on with the last good keys.
    */
   async #fetch(tenant: Tenant, url: string): Promise<unknown> {
-    const deadline = Deadline.start(this.clock, tenant.http.deadline / 2);
-    const request = {
-      operation: 'keys',
-      method: 'GET',
-      url,
-      template: 'keys',
-      headers: { Accept: 'application/json' },
-    } as const;
+    const deadline = Deadline.start(this.#clock, tenant.http.deadline / 2);
+    const request = { operation: 'keys', method: 'GET', url, template: 'keys' } as const;
     try {
-      const reply = await this.transport.send(tenant, request, deadline);
-      if (reply.status === 200) {
-        return reply.body;
+      const { status, body } = await requestProvider(this.#transport, tenant, request, deadline, ENDPOINT);
+      if (status === 200) {
+        return body;
       }
-    } catch (error) {
-      throw providerFailure(error, 'the keys of the provider');
     } finally {
       deadline.end();
     }
-    throw providerFailure(undefined, 'the keys of the provider');
+    throw unusableReply(ENDPOINT);
   }
 }

@@ -1,15 +1,15 @@
-import type { KeyObject } from 'node:crypto';
 import {
   compactVerify,
   decodeProtectedHeader,
   errors,
   type CompactJWSHeaderParameters,
+  type CompactVerifyGetKey,
   type JWTPayload,
-  type LocalJWKSet,
 } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
+import { isRecord } from '../model/json-values.js';
 
-/** A token whose signature was verified. */
+/** A token with a valid signature. */
 export interface VerifiedToken {
   header: CompactJWSHeaderParameters;
   payload: JWTPayload;
@@ -18,21 +18,17 @@ export interface VerifiedToken {
 /**
  * Verifies the signature of a JWT.
  *
- * @throws {LoginFailedError} `algorithm` for one that is not listed (`none` and MACs never are), else `signature`
+ * @throws {LoginFailedError} `algorithm` for an algorithm that is not listed (`none` and MACs never are), else `signature`
  */
 export async function verifyToken(
   token: string,
-  keys: KeyObject | LocalJWKSet,
+  key: CompactVerifyGetKey,
   algorithms: readonly string[],
 ): Promise<VerifiedToken> {
-  const options = { algorithms: [...algorithms] };
   try {
-    const { payload, protectedHeader } =
-      typeof keys === 'function'
-        ? await compactVerify(token, keys, options)
-        : await compactVerify(token, keys, options);
+    const { payload, protectedHeader } = await compactVerify(token, key, { algorithms: [...algorithms] });
     const claims: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(payload));
-    if (isClaims(claims)) {
+    if (isRecord(claims)) {
       return { header: protectedHeader, payload: claims };
     }
   } catch (error) {
@@ -43,15 +39,11 @@ export async function verifyToken(
   throw new LoginFailedError('signature', 'the token is not signed by a key of the provider');
 }
 
-/** `kid` of a token that is not verified yet: it only chooses among trusted keys. */
+/** `kid` of a token that is not verified yet. It only selects one of the trusted keys. */
 export function keyIdOf(token: string): string | undefined {
   try {
     return decodeProtectedHeader(token).kid;
   } catch {
     return undefined;
   }
-}
-
-function isClaims(value: unknown): value is JWTPayload {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

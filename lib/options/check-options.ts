@@ -1,8 +1,9 @@
 import * as v from 'valibot';
 import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
 import { checkTenant } from './check-tenant.js';
-import { exhibitorSchema, HTTP_DEFAULTS, type ExhibitorSettings } from './exhibitor-settings.js';
-import { problemsOf } from './problems.js';
+import { HTTP_DEFAULTS, moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
+import { isRecord } from '../model/json-values.js';
+import { problemsOf } from './option-schemas.js';
 import type { TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-source.interface.js';
 
@@ -12,19 +13,19 @@ export const CHECKED_OPTIONS = Symbol('nestjs-exhibitor:checked-options');
 /** Key of the tenant given as `tenant`. */
 export const SINGLE_TENANT = 'default';
 
-/** Options after the check: settings, and the tenants or where they come from. */
+/** Checked options: the module settings, and the fixed tenants or their source. */
 export interface CheckedOptions {
   settings: ExhibitorSettings;
   tenants: ReadonlyMap<string, TenantSettings> | TenantSource;
 }
 
 /**
- * Checks everything a host wrote, once, at boot.
+ * Checks all options, once, at boot.
  *
- * @throws {ConfigurationError} naming every problem by its option path
+ * @throws {ConfigurationError} with every problem and its option path
  */
 export function checkOptions(input: unknown): CheckedOptions {
-  const parsed = v.safeParse(exhibitorSchema, input);
+  const parsed = v.safeParse(moduleSchema, input);
   const settings = parsed.success ? withDefaults(parsed.output) : undefined;
   const problems = parsed.success ? [] : problemsOf(parsed.issues);
   const given = tenantsOf(input, problems);
@@ -35,8 +36,8 @@ export function checkOptions(input: unknown): CheckedOptions {
     }
     return { settings: requireStoreSecrets(checked), tenants: given };
   }
-  // A broken module option must not hide the tenants' problems: they are checked against the defaults then.
-  const rules = settings ?? withDefaults(v.parse(exhibitorSchema, {}));
+  // Where a module option is wrong, the tenants are checked against the defaults, so that all problems are reported together.
+  const rules = settings ?? withDefaults(v.parse(moduleSchema, {}));
   const tenants = new Map<string, TenantSettings>();
   for (const [key, path, options] of given.entries) {
     const checked = checkTenant(options, path, rules);
@@ -51,7 +52,7 @@ export function checkOptions(input: unknown): CheckedOptions {
   return { settings: complete, tenants };
 }
 
-function withDefaults(options: v.InferOutput<typeof exhibitorSchema>): ExhibitorSettings {
+function withDefaults(options: v.InferOutput<typeof moduleSchema>): ExhibitorSettings {
   const { tenant: _tenant, tenants: _tenants, http, ...rest } = options;
   return { ...rest, http: { ...HTTP_DEFAULTS, ...http } };
 }
@@ -76,7 +77,7 @@ function requireStoreSecrets(settings: ExhibitorSettings): ExhibitorSettings {
 type Given = TenantSource | { entries: [key: string, path: string, options: unknown][] };
 
 function tenantsOf(input: unknown, problems: ConfigurationProblem[]): Given | undefined {
-  if (!isObject(input)) {
+  if (!isRecord(input)) {
     return undefined;
   }
   const { tenant, tenants } = input;
@@ -90,7 +91,7 @@ function tenantsOf(input: unknown, problems: ConfigurationProblem[]): Given | un
   if (isSource(tenants)) {
     return tenants;
   }
-  if (!isObject(tenants) || Object.keys(tenants).length === 0) {
+  if (!isRecord(tenants) || Object.keys(tenants).length === 0) {
     problems.push({
       path: 'tenants',
       expected: 'must be an object of one or more tenants by key, or have a find method',
@@ -107,10 +108,6 @@ function distinct(problems: readonly ConfigurationProblem[]): ConfigurationProbl
   return [...new Map(problems.map((problem) => [`${problem.path} ${problem.expected}`, problem])).values()];
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function isSource(value: unknown): value is TenantSource {
-  return typeof value === 'object' && value !== null && 'find' in value && typeof value.find === 'function';
+  return isRecord(value) && typeof value['find'] === 'function';
 }

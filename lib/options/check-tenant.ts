@@ -1,14 +1,13 @@
 import * as v from 'valibot';
 import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
-import { parseUrl } from './option-schemas.js';
-import { problemsOf } from './problems.js';
+import { parseUrl, problemsOf } from './option-schemas.js';
 import { tenantSchema, type LoginSettings, type TenantSettings } from './tenant-settings.js';
 
-/** The module-wide settings a tenant is checked against. */
+/** The module settings that the options of a tenant depend on. */
 export type TenantRules = Pick<ExhibitorSettings, 'session' | 'allowedOrigins' | 'secrets' | 'cookies'>;
 
-/** Checks what a host wrote for one tenant; `path` is where it wrote it. */
+/** Checks the options of one tenant. `path` is their option path, `tenants.acme`. */
 export function checkTenant(
   input: unknown,
   path: string,

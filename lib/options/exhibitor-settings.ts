@@ -1,11 +1,12 @@
-/** Schema of the module options around the tenants, and what they become. */
+/** Schema of the module options, without the tenants. */
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import * as v from 'valibot';
 import type { ExhibitorModuleOptions } from './exhibitor-options.interface.js';
 import type { HttpSettings } from './http-options.interface.js';
-import { milliseconds, parseUrl, text, whole } from './option-schemas.js';
+import { callable, milliseconds, oneOf, parseUrl, text, whole } from './option-schemas.js';
+import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
-import { httpSchema, oneOf } from './tenant-settings.js';
+import { httpSchema } from './tenant-settings.js';
 
 export const HTTP_DEFAULTS: HttpSettings = Object.freeze({
   deadline: 10_000,
@@ -27,15 +28,8 @@ const origin = v.pipe(
   v.transform((value) => value.replace(/\/$/, '')),
 );
 
-function callable<F>(expected: string) {
-  return v.optional(v.custom<F>((value) => typeof value === 'function', expected));
-}
-
-const has = (value: unknown, name: string): boolean =>
-  typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
-
 const store = v.custom<SharedStore>(
-  (value) => has(value, 'get') && has(value, 'set') && has(value, 'delete'),
+  (value) => isRecord(value) && ['get', 'set', 'delete'].every((name) => typeof value[name] === 'function'),
   'must have the methods get, set and delete',
 );
 
@@ -54,7 +48,7 @@ const lookupCache = v.strictObject(
   'must be { ttl, max, staleIfError } or false',
 );
 
-export const exhibitorSchema = v.strictObject(
+export const moduleSchema = v.strictObject(
   {
     tenant: v.optional(v.unknown()),
     tenants: v.optional(v.unknown()),
@@ -65,9 +59,9 @@ export const exhibitorSchema = v.strictObject(
       ),
       {},
     ),
-    resolveTenant: callable<NonNullable<ExhibitorModuleOptions['resolveTenant']>>('must be a function'),
-    resolveEvent: callable<NonNullable<ExhibitorModuleOptions['resolveEvent']>>('must be a function'),
-    resolveExhibitor: callable<NonNullable<ExhibitorModuleOptions['resolveExhibitor']>>('must be a function'),
+    resolveTenant: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveTenant']>>()),
+    resolveEvent: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveEvent']>>()),
+    resolveExhibitor: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveExhibitor']>>()),
     secrets: v.optional(
       v.array(
         v.pipe(v.string('must be a string'), v.minLength(32, 'must have at least 32 characters')),
@@ -108,12 +102,12 @@ export const exhibitorSchema = v.strictObject(
     ),
     store: v.optional(store),
     exhibitorSchema: v.optional(standardSchema),
-    exhibitorId: callable<(exhibitor: never) => string>('must be a function'),
+    exhibitorId: v.optional(callable<(exhibitor: unknown) => unknown>()),
   },
   'must be an object of options',
 );
 
-/** Checked module options without the tenants, which live in the registry. */
-export type ExhibitorSettings = Omit<v.InferOutput<typeof exhibitorSchema>, 'tenant' | 'tenants' | 'http'> & {
+/** Checked module options, without the tenants. */
+export type ExhibitorSettings = Omit<v.InferOutput<typeof moduleSchema>, 'tenant' | 'tenants' | 'http'> & {
   http: HttpSettings;
 };

@@ -1,15 +1,16 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 import * as v from 'valibot';
+import { isRecord } from '../model/json-values.js';
 import { parseUrl, secureUrl } from './option-schemas.js';
 
-/** Where the public keys of a provider come from, told apart once. */
+/** The parsed option `keys`: one PEM key, a key set, or the URL of a key set. */
 export type KeySource =
   { kind: 'pem'; key: KeyObject } | { kind: 'jwks'; jwks: JSONWebKeySet } | { kind: 'url'; url: string };
 
 const EXPECTED = 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS';
 
-/** Parses `keys`; a private key is refused, since onboarding never hands one out. */
+/** Schema of the option `keys`. Private keys are refused. */
 export const keySource = v.pipe(
   v.unknown(),
   v.rawTransform<unknown, KeySource>(({ dataset, addIssue, NEVER }) => {
@@ -63,7 +64,7 @@ function parseJson(value: string): KeySource | string {
 }
 
 function parseJwks(value: unknown): KeySource | string {
-  if (!isObject(value)) {
+  if (!isRecord(value)) {
     return EXPECTED;
   }
   const keys: unknown = 'keys' in value ? value['keys'] : [value];
@@ -76,10 +77,6 @@ function parseJwks(value: unknown): KeySource | string {
   return { kind: 'jwks', jwks: { keys } };
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function isJwk(value: unknown): value is JWK {
-  return isObject(value) && typeof value['kty'] === 'string';
+  return isRecord(value) && typeof value['kty'] === 'string';
 }

@@ -1,20 +1,27 @@
-/** The single values options are made of, as schemas that say what was expected and never show the value. */
+/** Schemas of single option values. Their messages say what was expected and never show the value: it may be a secret. */
 import * as v from 'valibot';
+import type { ConfigurationProblem } from '../errors/configuration.error.js';
+import { LONGEST_TIMER } from '../time/clock.js';
 
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 
 export const text = v.pipe(v.string('must be a string'), v.nonEmpty('must not be empty'));
 
-// axios strips CR, LF and NUL from header values: such a tenant id would silently become another tenant's.
+// axios removes CR, LF and NUL from header values without an error, which would turn one tenant id into another.
 export const headerText = v.pipe(
   text,
   v.regex(/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/, 'must be printable ASCII without surrounding spaces'),
 );
 
-export const anyFunction = v.custom<(...args: never[]) => unknown>(
-  (value) => typeof value === 'function',
-  'must be a function',
-);
+export const strings = v.array(text, 'must be a list of strings');
+
+/** A function of the host. Its type is trusted; only that it is a function can be checked. */
+export function callable<F>(expected = 'must be a function') {
+  return v.custom<F>((value) => typeof value === 'function', expected);
+}
+
+export const oneOf = <const T extends readonly string[]>(values: T) =>
+  v.picklist(values, `must be one of ${values.map((value) => `'${value}'`).join(', ')}`);
 
 export function whole(minimum: number, maximum: number, unit: string) {
   const expected = `must be a whole number of ${unit} from ${minimum} to ${maximum}`;
@@ -26,17 +33,14 @@ export function whole(minimum: number, maximum: number, unit: string) {
   );
 }
 
-/** 2^31-1 ms: longer timers fire at once in Node. */
-export const LONGEST_TIMER = 2_147_483_647;
-
 export const milliseconds = whole(1, LONGEST_TIMER, 'milliseconds');
 
-/** Parses an absolute URL; `undefined` where it is none. */
+/** The parsed absolute URL, or `undefined`. */
 export function parseUrl(value: string): URL | undefined {
   return URL.canParse(value) ? new URL(value) : undefined;
 }
 
-function isSecure(value: string): boolean {
+function isSecureOrLoopback(value: string): boolean {
   const url = parseUrl(value);
   return (
     url === undefined || url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.has(url.hostname))
@@ -48,18 +52,37 @@ function hasNoCredentials(value: string): boolean {
   return url === undefined || (url.username === '' && url.password === '');
 }
 
-/** An https URL (http for loopback), without credentials and fragment. */
+/** An https URL (http for loopback hosts) without credentials and fragment. */
 export const secureUrl = v.pipe(
   text,
   v.check((value) => parseUrl(value) !== undefined, 'must be an absolute URL'),
-  v.check(isSecure, 'must be https (http only for localhost, 127.0.0.1 and [::1])'),
+  v.check(isSecureOrLoopback, 'must be https (http only for localhost, 127.0.0.1 and [::1])'),
   v.check(hasNoCredentials, 'must not contain credentials'),
   v.check((value) => !value.includes('#'), 'must not contain a fragment'),
 );
 
-/** {@link secureUrl} without a query; a base path is fine and the trailing slash is dropped. */
+/** A {@link secureUrl} without a query. It may have a path; trailing slashes are removed. */
 export const base = v.pipe(
   secureUrl,
   v.check((value) => !value.includes('?'), 'must not contain a query'),
   v.transform((value) => (parseUrl(value)?.href ?? value).replace(/\/+$/, '')),
 );
+
+/** Schema issues as problems with option paths below `path`. */
+export function problemsOf(issues: readonly v.BaseIssue<unknown>[], path = ''): ConfigurationProblem[] {
+  return issues.map((issue) => {
+    const inner = v.getDotPath(issue) ?? '';
+    return { path: [path, inner].filter(Boolean).join('.'), expected: expectation(issue) };
+  });
+}
+
+function expectation(issue: v.BaseIssue<unknown>): string {
+  if (issue.kind === 'schema' && issue.input === undefined && issue.path !== undefined) {
+    return 'is required';
+  }
+  // For an unknown or missing key, valibot answers the message of the object around it.
+  if (issue.type !== 'strict_object' || issue.expected === 'Object') {
+    return issue.message;
+  }
+  return issue.expected === 'never' ? 'is not an option' : 'is required';
+}

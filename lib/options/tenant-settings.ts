@@ -1,14 +1,21 @@
-/** What a checked {@link TenantOptions} becomes: defaults applied, keys parsed, bearer and browser login told apart. */
+/** Schema of {@link TenantOptions}, with defaults applied and keys parsed. */
 import * as v from 'valibot';
 import { keySource } from './key-source.js';
-import { anyFunction, base, headerText, milliseconds, secureUrl, text, whole } from './option-schemas.js';
+import {
+  base,
+  callable,
+  headerText,
+  milliseconds,
+  oneOf,
+  secureUrl,
+  strings,
+  text,
+  whole,
+} from './option-schemas.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { HttpOptions } from './http-options.interface.js';
 
-const oneOf = <const T extends readonly string[]>(values: T) =>
-  v.picklist(values, `must be one of ${values.map((value) => `'${value}'`).join(', ')}`);
-
-/** Asymmetric algorithms of RFC 7518 and RFC 8037: `none` and MACs would let a reader of the public key sign. */
+/** Asymmetric algorithms of RFC 7518 and RFC 8037. With `none` or a MAC, anybody who has the public key could sign. */
 const ALGORITHMS = [
   'RS256',
   'RS384',
@@ -23,8 +30,6 @@ const ALGORITHMS = [
   'Ed25519',
 ] as const;
 
-const strings = v.array(text, 'must be a list of strings');
-
 export const httpSchema = v.strictObject(
   {
     deadline: v.optional(milliseconds),
@@ -33,9 +38,8 @@ export const httpSchema = v.strictObject(
     maxResponseBytes: v.optional(whole(1_024, 1_073_741_824, 'bytes')),
     maxConcurrent: v.optional(whole(1, 10_000, 'requests')),
     dispatcher: v.optional(
-      v.custom<NonNullable<HttpOptions['dispatcher']>>(
-        (value) => typeof value === 'function',
-        'must be a function that makes an undici dispatcher',
+      callable<NonNullable<HttpOptions['dispatcher']>>(
+        'must be a function that creates an undici dispatcher',
       ),
     ),
   },
@@ -72,12 +76,7 @@ export const loginSchema = v.strictObject(
     prompt: v.optional(text),
     brandingTenantId: v.optional(text),
     maxAge: v.optional(whole(0, 31_536_000, 'seconds')),
-    authorize: v.optional(
-      v.custom<(identity: ExhibitorIdentity) => boolean | Promise<boolean>>(
-        (value) => typeof value === 'function',
-        'must be a function',
-      ),
-    ),
+    authorize: v.optional(callable<(identity: ExhibitorIdentity) => boolean | Promise<boolean>>()),
     requireVerifiedEmail: v.optional(v.boolean('must be true or false'), false),
     requireIss: v.optional(v.boolean('must be true or false')),
     clientAuth: v.optional(oneOf(['post', 'basic']), 'post'),
@@ -93,7 +92,7 @@ export const tenantSchema = v.strictObject(
     authUrl: base,
     clientId: text,
     clientSecret: v.union(
-      [text, v.custom<() => string | Promise<string>>((value) => typeof value === 'function')],
+      [text, callable<() => string | Promise<string>>()],
       'must be a non-empty string or a function',
     ),
     scope: v.optional(v.nullable(text), 'idp_api'),
@@ -108,5 +107,3 @@ export type TenantSettings = v.InferOutput<typeof tenantSchema>;
 
 /** Checked login options of one tenant. */
 export type LoginSettings = v.InferOutput<typeof loginSchema>;
-
-export { anyFunction, oneOf };

@@ -1,92 +1,86 @@
 import { createHash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import type { JWTPayload } from 'jose';
-import { LRUCache } from 'lru-cache';
-import { LoginFailedError } from '../errors/login-failed.error.js';
+import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { TokenValidator } from '../oidc/token-validator.service.js';
+import { UserClaims } from '../oidc/user-claims.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
-import { contactEmail, hasContactEmail, personClaims } from '../oidc/contact-email.js';
-import { TokenValidator } from '../oidc/token-validator.service.js';
-import { UserInfo } from '../oidc/user-info.service.js';
+import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 
-/** Tokens remembered per tenant. */
-const MAX = 10_000;
-
-type Identities = LRUCache<string, Promise<ExhibitorIdentity>>;
+/** Identities in the cache, for all tenants together. */
+const MAX = 50_000;
 
 /**
- * Identities of requests that carry the user's access token. A token is verified, and userinfo asked, once; what came
- * out is remembered by the token's digest until the token expires.
+ * Identities of requests that carry the user's access token. A token is verified, and userinfo read, once; the identity is
+ * cached by the digest of the token until the token expires.
  */
 @Injectable()
 export class BearerIdentities {
-  readonly #known = new WeakMap<object, Identities>();
+  readonly #validator: TokenValidator;
+  readonly #users: UserClaims;
+  readonly #clock: Clock;
+  readonly #cache: ExpiringCache<Promise<ExhibitorIdentity>>;
 
   constructor(
-    @Inject(TokenValidator) private readonly validator: TokenValidator,
-    @Inject(UserInfo) private readonly userInfo: UserInfo,
-    @Inject(Clock) private readonly clock: Clock,
-  ) {}
+    @Inject(TokenValidator) validator: TokenValidator,
+    @Inject(UserClaims) users: UserClaims,
+    @Inject(Clock) clock: Clock,
+  ) {
+    this.#validator = validator;
+    this.#users = users;
+    this.#clock = clock;
+    this.#cache = expiringCache(clock, { max: MAX });
+  }
 
-  /** @throws {LoginFailedError} for a token that is refused */
-  async identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
-    const known = this.#known.get(tenant.stateKey) ?? new LRUCache({ max: MAX });
-    this.#known.set(tenant.stateKey, known);
+  /** @throws {LoginFailedError} where the token is refused */
+  identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
     const digest = createHash('sha256').update(token).digest('base64url');
-    const identity = known.get(digest) ?? this.#remember(known, digest, tenant, token);
+    const key = `${tenant.stateKey.id}:${digest}`;
+    const cached = this.#cache.get(key);
+    if (cached !== undefined) {
+      return cached;
+    }
+    const identity = this.#verify(tenant, token, digest);
+    this.#cache.set(key, identity);
+    void this.#expire(key, identity);
     return identity;
   }
 
-  #remember(known: Identities, digest: string, tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
-    const identity = this.#verify(tenant, token, digest);
-    known.set(digest, identity);
-    identity.then(
-      ({ expiresAt }) => known.set(digest, identity, { ttl: Math.max(1, expiresAt - this.clock.epochMs()) }),
-      () => known.delete(digest),
-    );
-    return identity;
+  /** Limits the entry to the lifetime of the token. A refusal is not cached. */
+  async #expire(key: string, identity: Promise<ExhibitorIdentity>): Promise<void> {
+    try {
+      const { expiresAt } = await identity;
+      this.#cache.set(key, identity, { ttl: Math.max(1, expiresAt - this.#clock.epochMs()) });
+    } catch {
+      this.#cache.delete(key);
+    }
   }
 
   async #verify(tenant: Tenant, token: string, digest: string): Promise<ExhibitorIdentity> {
-    const deadline = Deadline.start(this.clock, tenant.http.deadline);
+    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
     try {
-      const { payload } = await this.validator.validateAccessToken(tenant, token, deadline);
-      return await this.#identity(tenant, token, digest, payload, deadline);
+      const { payload } = await this.#validator.validateAccessToken(tenant, token, deadline);
+      const { subject, email, claims } = await this.#users.read(tenant, payload, token, deadline);
+      return Object.freeze({
+        id: digest,
+        issuer: String(payload.iss),
+        subject,
+        email,
+        claims: Object.freeze(claims),
+        tenant: tenant.key,
+        tenantId: tenant.tenantId,
+        clientId: String(payload['azp'] ?? payload['client_id'] ?? ''),
+        expiresAt: Number(payload.exp) * 1000,
+      });
     } finally {
       deadline.end();
     }
   }
+}
 
-  async #identity(
-    tenant: Tenant,
-    token: string,
-    digest: string,
-    payload: JWTPayload,
-    deadline: Deadline,
-  ): Promise<ExhibitorIdentity> {
-    const rules = { emailClaim: 'email', requireVerifiedEmail: false, ...tenant.login };
-    const subject = String(payload.sub);
-    const userinfo = hasContactEmail(payload, rules)
-      ? undefined
-      : await this.userInfo.read(tenant, token, subject, deadline);
-    const contact = contactEmail(userinfo === undefined ? [payload] : [payload, userinfo], rules);
-    if ('refusal' in contact) {
-      throw new LoginFailedError(contact.refusal, `the token is refused: ${contact.refusal}`, {
-        tenant: tenant.key,
-      });
-    }
-    return Object.freeze({
-      id: digest,
-      issuer: String(payload.iss),
-      subject,
-      email: contact.email,
-      claims: Object.freeze(personClaims(payload, userinfo)),
-      tenant: tenant.key,
-      tenantId: tenant.tenantId,
-      clientId: String(payload['azp'] ?? payload['client_id'] ?? ''),
-      expiresAt: Number(payload.exp) * 1000,
-    });
-  }
+/** The bearer token of a request (RFC 6750 §2.1). Tokens in the query or in a form are not accepted. */
+export function bearerTokenOf(http: HttpContext): string | undefined {
+  return /^Bearer +([\x21-\x7e]+) *$/i.exec(http.header('authorization') ?? '')?.[1];
 }

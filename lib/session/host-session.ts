@@ -1,79 +1,60 @@
-/** The host's own session (`session: 'host'`): Passport's `logIn` where there is one, on Express and on Fastify. */
-import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+/** The session of the host (`session: 'host'`), with or without Passport, on Express and Fastify. */
 import type { HttpContext } from '../http/http-context.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { isRecord } from '../model/json-values.js';
 import { parseSelections, type Selections } from './stored-identity.js';
 
-/** Where the choices are kept in `request.session`. */
+/** Member of `request.session` with the selections. */
 const SELECTIONS = 'exhibitorSelections';
 
-type Callback = (error?: unknown) => void;
-
 /**
- * Hands the identity to the host's session and changes the session id, so that one that was planted before the login
- * is worth nothing (session fixation). Passport's `logIn` does both.
+ * Stores the identity in the host's session and changes the session id, so that an id that was set before the login has no
+ * access to it (session fixation). Passport's `logIn` does both.
  */
-export async function logInToHost(http: HttpContext, identity: ExhibitorIdentity): Promise<void> {
-  const { request } = http;
-  if (await callMethod(request, 'logIn', identity)) {
-    return;
+export async function logInToHost({ request }: HttpContext, identity: ExhibitorIdentity): Promise<void> {
+  if (!(await callMethod(request, 'logIn', identity))) {
+    await callMethod(request.session, 'regenerate');
   }
-  await callMethod(request.session, 'regenerate');
 }
 
-/** Ends the host's session of this person. */
+/** Ends the host's session of this user. */
 export async function logOutOfHost(http: HttpContext): Promise<void> {
-  const { request } = http;
   writeSelections(http, undefined);
-  if (await callMethod(request, 'logOut')) {
-    return;
+  if (!(await callMethod(http.request, 'logOut'))) {
+    await callMethod(http.request.session, 'regenerate');
   }
-  await callMethod(request.session, 'regenerate');
 }
 
-/** The choices of one owner in the host's session. */
-export function readSelections(http: HttpContext, owner: string): Selections {
-  const stored = sessionOf(http)?.[SELECTIONS];
-  if (typeof stored !== 'object' || stored === null || !('owner' in stored) || stored.owner !== owner) {
-    return [];
-  }
-  return parseSelections('selections' in stored ? stored.selections : undefined);
+/** The selections of one user in the host's session. */
+export function readSelections({ request: { session } }: HttpContext, owner: string): Selections {
+  const stored = isRecord(session) ? session[SELECTIONS] : undefined;
+  return isRecord(stored) && stored['owner'] === owner ? parseSelections(stored['selections']) : [];
 }
 
-/** Keeps the choices of one owner; those of another person in the same session go. */
+/** Stores the selections of one user, or removes them. Selections of another user in the same session are removed. */
 export function writeSelections(
-  http: HttpContext,
-  kept: { owner: string; selections: Selections } | undefined,
+  { request: { session } }: HttpContext,
+  stored: { owner: string; selections: Selections } | undefined,
 ): void {
-  const session = sessionOf(http);
-  if (session === undefined) {
+  if (!isRecord(session)) {
     return;
   }
-  if (kept === undefined) {
+  if (stored === undefined) {
     delete session[SELECTIONS];
   } else {
-    session[SELECTIONS] = kept;
+    session[SELECTIONS] = stored;
   }
 }
 
-function sessionOf({ request: { session } }: HttpContext): Record<string, unknown> | undefined {
-  return isRecord(session) ? session : undefined;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
-}
-
-/** Calls a method that ends by callback or by promise. Answers false where there is none. */
+/** Calls a method that ends by callback or by promise. Answers false where the target has no such method. */
 async function callMethod(target: unknown, name: string, ...values: unknown[]): Promise<boolean> {
-  if (!isRecord(target)) {
-    return false;
-  }
-  const method = target[name];
+  const method = isRecord(target) ? target[name] : undefined;
   if (typeof method !== 'function') {
     return false;
   }
   await new Promise<void>((resolve, reject) => {
-    const done: Callback = (error) => (error === undefined || error === null ? resolve() : reject(error));
+    const done = (error?: unknown): void =>
+      error === undefined || error === null ? resolve() : reject(error);
     const result: unknown = method.call(target, ...values, done);
     if (result instanceof Promise) {
       result.then(() => resolve(), reject);

@@ -5,43 +5,48 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { isSecureLogin } from '../login/browser-login.js';
-import { clearCookie, receivedCookies, setCookie, type CookieAttributes } from '../http/cookies.js';
+import { clearCookie, isSecure, receivedCookies, setCookie, type CookieAttributes } from '../http/cookies.js';
+import { isRecord } from '../model/json-values.js';
 import type { HttpContext } from '../http/http-context.js';
 import { parseIdentity, parseSelections, type IdentityData, type Selections } from './stored-identity.js';
 
 const NAME = 'exhibitor-identity';
 
-/** Browsers drop a cookie above 4,096 bytes, name and attributes included (RFC 6265bis §5.6). */
+/** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
 const MAX_SEALED = 3_850;
 
-/** What the cookie holds. */
+/** Content of the cookie. */
 export interface CookieContent {
   identity: IdentityData;
   selections: Selections;
-  /** Whether it came with the `__Host-` prefix. */
+  /** True where it was sent with the `__Host-` prefix. */
   secure: boolean;
 }
 
-/** The identity and the choices of a person in one sealed cookie. */
+/** The identity and the selections of a user, in one sealed cookie. */
 @Injectable()
 export class IdentityCookie {
   readonly #sameSite: CookieAttributes['sameSite'];
   readonly #logger = new Logger('nestjs-exhibitor');
   readonly #warned = new Set<string>();
 
+  readonly #sealer: Sealer;
+  readonly #clock: Clock;
+
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(Sealer) private readonly sealer: Sealer,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Sealer) sealer: Sealer,
+    @Inject(Clock) clock: Clock,
   ) {
     this.#sameSite = settings.cookies.sameSite;
+    this.#sealer = sealer;
+    this.#clock = clock;
   }
 
   async read(http: HttpContext): Promise<CookieContent | undefined> {
     const cookies = receivedCookies(http, NAME).filter(({ name }) => name === NAME);
     for (const { value, secure } of cookies.toSorted((a, b) => Number(b.secure) - Number(a.secure))) {
-      const content = parseContent(await this.sealer.open('identity', value));
+      const content = parseContent(await this.#sealer.open('identity', value));
       if (content !== undefined) {
         return { ...content, secure };
       }
@@ -55,13 +60,13 @@ export class IdentityCookie {
     identity: ExhibitorIdentity,
     selections: Selections,
   ): Promise<void> {
-    const ttl = identity.expiresAt - this.clock.epochMs();
+    const ttl = identity.expiresAt - this.#clock.epochMs();
     const { returnTo: _once, ...kept } = identity;
     const sealed = await this.#sealToFit(tenant, kept, selections, ttl);
-    setCookie(http, NAME, sealed, this.#attributes(isSecureLogin(tenant.login ?? {})), ttl);
+    setCookie(http, NAME, sealed, this.#attributes(isSecure(tenant.login?.redirectUri)), ttl);
   }
 
-  /** Removes the cookie, under both of its names. */
+  /** Removes the cookie, with and without its prefix. */
   clear(http: HttpContext): void {
     for (const { name, secure } of receivedCookies(http, NAME)) {
       if (name === NAME) {
@@ -92,12 +97,12 @@ export class IdentityCookie {
     if (sealed.length <= MAX_SEALED) {
       return sealed;
     }
-    // A browser would drop the cookie without a word, and the person would be asked to log in again and again.
+    // The browser would ignore the cookie without an error, and ask the user to log in again and again.
     throw new LoginFailedError('provider', 'the identity is too large for a cookie', { tenant: tenant.key });
   }
 
   #seal(identity: ExhibitorIdentity, selections: Selections, ttl: number): Promise<string> {
-    return this.sealer.seal('identity', { identity, selections }, ttl);
+    return this.#sealer.seal('identity', { identity, selections }, ttl);
   }
 
   #warnOnce(tenant: Tenant, claims: readonly string[]): void {
@@ -106,8 +111,8 @@ export class IdentityCookie {
     }
     this.#warned.add(tenant.key);
     this.#logger.warn(
-      `tenant ${tenant.key}: the identity does not fit its cookie; dropped the claims ${claims.join(', ')}. ` +
-        'Name those you need in login.keepClaims.',
+      `tenant ${tenant.key}: the identity is too large for its cookie; these claims were removed: ${claims.join(', ')}. ` +
+        'List the claims you need in login.keepClaims.',
     );
   }
 
@@ -121,12 +126,12 @@ function only(claims: Record<string, unknown>, names: readonly string[]): Record
 }
 
 function parseContent(value: unknown): Omit<CookieContent, 'secure'> | undefined {
-  if (typeof value !== 'object' || value === null || !('identity' in value)) {
+  if (!isRecord(value)) {
     return undefined;
   }
-  const identity = parseIdentity(value.identity);
+  const identity = parseIdentity(value['identity']);
   if (identity === undefined) {
     return undefined;
   }
-  return { identity, selections: parseSelections('selections' in value ? value.selections : undefined) };
+  return { identity, selections: parseSelections(value['selections']) };
 }

@@ -1,17 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { isSecure } from '../http/cookies.js';
+import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import { ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { BearerIdentities } from './bearer-identities.service.js';
-import { bearerTokenOf } from './bearer-token.js';
-import { isSecureLogin } from '../login/browser-login.js';
+import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { logInToHost, logOutOfHost, readSelections, writeSelections } from './host-session.js';
-import type { HttpContext } from '../http/http-context.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import {
   identityFor,
@@ -21,39 +20,52 @@ import {
   type Selections,
 } from './stored-identity.js';
 
-/** Who a request comes from, and what that person chose. */
+/** The user of a request. */
 export interface SessionState {
   identity: ExhibitorIdentity;
+  /** Selected exhibitor by event. */
   selections: Selections;
   tenant: Tenant;
+  /** Where the identity was found. */
   mode: SessionMode;
 }
 
-/** Keeps identities between requests, in the cookie or in the host's session, or reads them off each request. */
+/** Reads identities from the cookie, the host's session or the bearer token, and keeps those of a login. */
 @Injectable()
 export class IdentitySession {
   readonly #modes: readonly SessionMode[];
+  readonly #tenants: TenantRegistry;
+  readonly #cookie: IdentityCookie;
+  readonly #bearer: BearerIdentities;
+  readonly #replays: ReplayCache;
+  readonly #clock: Clock;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
-    @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
-    @Inject(BearerIdentities) private readonly bearer: BearerIdentities,
-    @Inject(ReplayCache) private readonly marks: ReplayCache,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(TenantRegistry) tenants: TenantRegistry,
+    @Inject(IdentityCookie) cookie: IdentityCookie,
+    @Inject(BearerIdentities) bearer: BearerIdentities,
+    @Inject(ReplayCache) replays: ReplayCache,
+    @Inject(Clock) clock: Clock,
   ) {
     this.#modes = settings.session;
+    this.#tenants = tenants;
+    this.#cookie = cookie;
+    this.#bearer = bearer;
+    this.#replays = replays;
+    this.#clock = clock;
   }
 
-  /** True where requests may carry a bearer token, so that a refusal says so (RFC 6750 §3). */
+  /** True where requests may carry a bearer token. Refusals then have a `WWW-Authenticate` header (RFC 6750 §3). */
   get acceptsBearer(): boolean {
     return this.#modes.includes('bearer');
   }
 
   /**
-   * The identity of a request at this tenant, or at its own where none is asked for.
+   * The user of a request.
    *
-   * @throws {LoginFailedError} for a bearer token that was sent and is refused
+   * @param tenantKey tenant the identity must belong to; `undefined` accepts the tenant of the identity
+   * @throws {LoginFailedError} where a bearer token is refused
    */
   async read(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
     for (const mode of this.#modes) {
@@ -65,49 +77,49 @@ export class IdentitySession {
     return undefined;
   }
 
-  /** Starts the session of a fresh login; what was there before is replaced. */
+  /** Starts the session of a new login. It replaces the former identity. */
   async establish(http: HttpContext, tenant: Tenant, identity: ExhibitorIdentity): Promise<SessionState> {
     const mode = this.#browserMode();
     if (mode === 'host') {
       await logInToHost(http, identity);
     } else {
-      await this.cookie.write(http, tenant, identity, []);
+      await this.#cookie.write(http, tenant, identity, []);
     }
     http.request.user = identity;
     return { identity, tenant, selections: [], mode };
   }
 
-  /** Forgets identity and choices, and denies the identity wherever else it may still be. */
+  /** Removes identity and selections, and denies copies of the identity, such as an older cookie. */
   async forget(http: HttpContext, state: SessionState | undefined): Promise<void> {
     if (state !== undefined && state.mode !== 'bearer' && state.identity.id !== '') {
-      const ttl = state.identity.expiresAt - this.clock.epochMs();
-      await this.marks.claim('denied-identity', state.identity.id, ttl);
+      const ttl = state.identity.expiresAt - this.#clock.epochMs();
+      await this.#replays.claim('denied-identity', state.identity.id, ttl);
     }
-    this.cookie.clear(http);
+    this.#cookie.clear(http);
     if (this.#modes.includes('host')) {
       await logOutOfHost(http);
     }
     http.request.user = undefined;
   }
 
-  /** Keeps or, with `undefined`, drops the choice for an event. */
+  /** Stores the selection for an event; `undefined` removes it. */
   async select(
     http: HttpContext,
     state: SessionState,
     eventId: string,
     exhibitorId: string | undefined,
   ): Promise<void> {
-    const selections = withSelection(state.selections, eventId, exhibitorId);
     if (state.mode === 'bearer') {
       throw new ExhibitorError(
         'invalid_argument',
-        "a selection cannot be kept with session 'bearer': send exhibitorId with each request",
+        "a selection cannot be stored with session 'bearer': send exhibitorId with each request",
       );
     }
+    const selections = withSelection(state.selections, eventId, exhibitorId);
     if (state.mode === 'host') {
       writeSelections(http, { owner: ownerOf(state.identity), selections });
     } else {
-      await this.cookie.write(http, state.tenant, state.identity, selections);
+      await this.#cookie.write(http, state.tenant, state.identity, selections);
     }
   }
 
@@ -127,13 +139,13 @@ export class IdentitySession {
     (http: HttpContext, tenantKey?: string) => Promise<SessionState | undefined>
   > = {
     cookie: async (http, tenantKey) => {
-      const content = await this.cookie.read(http);
+      const content = await this.#cookie.read(http);
       if (content === undefined) {
         return undefined;
       }
       const state = await this.#accept(content.identity, tenantKey, 'cookie', content.selections);
-      // Without its prefix a cookie may have been set by a sibling domain.
-      return state !== undefined && isSecureLogin(state.tenant.login ?? {}) === content.secure
+      // A cookie without the __Host- prefix may have been set by a sibling domain.
+      return state !== undefined && isSecure(state.tenant.login?.redirectUri) === content.secure
         ? state
         : undefined;
     },
@@ -146,8 +158,8 @@ export class IdentitySession {
       if (token === undefined) {
         return undefined;
       }
-      const tenant = await this.tenants.resolve(tenantKey);
-      return { identity: await this.bearer.identify(tenant, token), selections: [], tenant, mode: 'bearer' };
+      const tenant = await this.#tenants.resolve(tenantKey);
+      return { identity: await this.#bearer.identify(tenant, token), selections: [], tenant, mode: 'bearer' };
     },
   };
 
@@ -160,20 +172,21 @@ export class IdentitySession {
     if (tenantKey !== undefined && tenantKey !== data.tenant) {
       return undefined;
     }
-    const tenant = await this.#known(data.tenant);
-    const identity = tenant && identityFor(data, tenant, this.clock.epochMs());
+    const tenant = await this.#tenantOf(data);
+    const identity = tenant && identityFor(data, tenant, this.#clock.epochMs());
     if (tenant === undefined || identity === undefined) {
       return undefined;
     }
-    if (identity.id !== '' && (await this.marks.has('denied-identity', identity.id))) {
+    if (identity.id !== '' && (await this.#replays.has('denied-identity', identity.id))) {
       return undefined;
     }
     return { identity, selections, tenant, mode };
   }
 
-  async #known(key: string): Promise<Tenant | undefined> {
+  /** The tenant of an identity; `undefined` where it no longer exists. */
+  async #tenantOf({ tenant }: IdentityData): Promise<Tenant | undefined> {
     try {
-      return await this.tenants.get(key);
+      return await this.#tenants.get(tenant);
     } catch (error) {
       if (error instanceof ExhibitorError && error.code === 'unknown_tenant') {
         return undefined;

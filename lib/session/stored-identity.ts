@@ -2,10 +2,10 @@ import * as v from 'valibot';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 
-/** Choices kept for a person: `[event, exhibitor]`, the newest last. */
+/** Selected exhibitor by event, the newest last. */
 export type Selections = readonly (readonly [eventId: string, exhibitorId: string])[];
 
-/** How many choices are kept. */
+/** Number of selections that are kept. */
 const MAX_SELECTIONS = 20;
 
 const selectionsSchema = v.array(v.tuple([v.string(), v.string()]));
@@ -24,7 +24,7 @@ const identitySchema = v.object({
   expiresAt: v.optional(v.number(), Number.MAX_SAFE_INTEGER),
 });
 
-/** Plain data that may be an identity, out of a cookie or the host's session. */
+/** Data of a cookie or of the host's session that has the form of an identity. */
 export type IdentityData = v.InferOutput<typeof identitySchema>;
 
 export function parseIdentity(value: unknown): IdentityData | undefined {
@@ -38,8 +38,10 @@ export function parseSelections(value: unknown): Selections {
 }
 
 /**
- * The identity, if it was made for this very tenant. Issuer, client and tenant id are held against today's options:
- * a key that was given to another customer must not inherit the logins of the former one.
+ * The identity, where it belongs to this tenant and has not expired. Issuer, client and tenant id are compared with the
+ * current options: if a key is given to another customer, the logins of the former customer must not be valid.
+ *
+ * @param now milliseconds since 1970
  */
 export function identityFor(data: IdentityData, tenant: Tenant, now: number): ExhibitorIdentity | undefined {
   const { tenantId = tenant.tenantId, clientId = tenant.login?.clientId ?? '', ...rest } = data;
@@ -52,7 +54,7 @@ export function identityFor(data: IdentityData, tenant: Tenant, now: number): Ex
   return data.expiresAt > now ? { ...rest, tenantId, clientId } : undefined;
 }
 
-/** The choices with one more, or without one for this event; bounded. */
+/** The selections with that of one event replaced, or removed where `exhibitorId` is `undefined`. */
 export function withSelection(
   before: Selections,
   eventId: string,

@@ -1,10 +1,11 @@
 import { createHash, hkdfSync } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { compactDecrypt, CompactEncrypt, decodeProtectedHeader } from 'jose';
+import { isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
 
-/** What a sealed value is for. Each purpose has its own key, so that one value never passes for another. */
+/** Purpose of a sealed value. Each has its own key, so that a value cannot be used for another purpose. */
 export type SealPurpose = 'login' | 'identity' | 'store';
 
 interface SealingKey {
@@ -18,32 +19,31 @@ interface Envelope {
   value: unknown;
 }
 
-/** Seals values as JWE (`dir`, A256GCM; RFC 7516). The first secret seals, all of them open. */
+/** Seals values as JWE (`dir`, A256GCM; RFC 7516). The first secret seals, every secret opens. */
 @Injectable()
 export class Sealer {
   readonly #secrets: readonly string[];
   readonly #keys = new Map<SealPurpose, readonly SealingKey[]>();
+  readonly #clock: Clock;
 
-  constructor(
-    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(Clock) private readonly clock: Clock,
-  ) {
+  constructor(@Inject(CHECKED_OPTIONS) { settings }: CheckedOptions, @Inject(Clock) clock: Clock) {
     this.#secrets = settings.secrets;
+    this.#clock = clock;
   }
 
   /** Seals a JSON value for `ttl` milliseconds. */
   async seal(purpose: SealPurpose, value: unknown, ttl: number): Promise<string> {
     const [first] = this.#keysFor(purpose);
     if (first === undefined) {
-      throw new Error('nothing can be sealed without the option secrets');
+      throw new Error('the option secrets is required to seal a value');
     }
-    const envelope: Envelope = { until: this.clock.epochMs() + ttl, value };
+    const envelope: Envelope = { until: this.#clock.epochMs() + ttl, value };
     return new CompactEncrypt(new TextEncoder().encode(JSON.stringify(envelope)))
       .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid: first.id })
       .encrypt(first.key);
   }
 
-  /** The value, or `undefined` for whatever does not open: foreign, tampered with, of another purpose, too old. */
+  /** The value; `undefined` where it does not open: unknown key, changed, sealed for another purpose, or expired. */
   async open(purpose: SealPurpose, sealed: string): Promise<unknown> {
     try {
       const { kid } = decodeProtectedHeader(sealed);
@@ -56,7 +56,7 @@ export class Sealer {
         contentEncryptionAlgorithms: ['A256GCM'],
       });
       const envelope: unknown = JSON.parse(new TextDecoder().decode(plaintext));
-      return isEnvelope(envelope) && envelope.until > this.clock.epochMs() ? envelope.value : undefined;
+      return isEnvelope(envelope) && envelope.until > this.#clock.epochMs() ? envelope.value : undefined;
     } catch {
       return undefined;
     }
@@ -80,5 +80,5 @@ function deriveKey(secret: string, purpose: SealPurpose): SealingKey {
 }
 
 function isEnvelope(value: unknown): value is Envelope {
-  return typeof value === 'object' && value !== null && 'until' in value && typeof value.until === 'number';
+  return isRecord(value) && typeof value['until'] === 'number';
 }

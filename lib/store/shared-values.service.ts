@@ -1,67 +1,73 @@
 import { createHash } from 'node:crypto';
 import { Inject, Injectable, Logger } from '@nestjs/common';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
-import { withTimeout, TimeoutError } from '../time/with-timeout.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
+import { TimeoutError, withTimeout } from '../time/with-timeout.js';
 import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';
 
-/** A store that takes longer, in ms, counts as down: what it holds is a help, never worth a caller's deadline. */
+/** Time limit of one operation of the store, in ms. A slower store counts as down. */
 const MAX_WAIT = 1_000;
 
-/** A store that was silent is not asked for so many ms: not every call must wait for it. */
-const PAUSE_AFTER_SILENCE = 5_000;
+/** After a timeout the store is not asked for this long, in ms, so that not every call waits for it. */
+const PAUSE_AFTER_TIMEOUT = 5_000;
 
-/** One warning in so many ms: every request of a busy host would write its own. */
+/** Shortest time between two warnings, in ms. */
 const WARN_EVERY = 10_000;
 
 /**
- * The host's {@link SharedStore}, sealed. Keys are digests: they may be made of an e-mail address. A store that is
- * down, or silent for a second, is a miss and a warning, never the failure of a call.
+ * The `store` of the host, with sealed values. Keys are digests, since names may contain an e-mail address. A store that
+ * fails or does not answer within a second is a cache miss and a warning, never a failure of the call.
  */
 @Injectable()
 export class SharedValues {
   readonly #store: SharedStore | undefined;
+  readonly #sealer: Sealer;
+  readonly #clock: Clock;
   readonly #logger = new Logger('nestjs-exhibitor');
   #warnedAt = Number.NEGATIVE_INFINITY;
   #pausedUntil = Number.NEGATIVE_INFINITY;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(Sealer) private readonly sealer: Sealer,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Sealer) sealer: Sealer,
+    @Inject(Clock) clock: Clock,
   ) {
     this.#store = settings.store;
+    this.#sealer = sealer;
+    this.#clock = clock;
   }
 
-  /** True where the host gave a store. */
+  /** True where the host configured a store. */
   get enabled(): boolean {
     return this.#store !== undefined;
   }
 
+  /** The value, or `undefined` where there is none, it does not open, or the store is down. */
   async get(kind: string, name: string): Promise<unknown> {
     const key = keyOf(kind, name);
     const sealed = await this.#attempt((store) => store.get(key));
-    const content = typeof sealed === 'string' ? await this.sealer.open('store', sealed) : undefined;
-    // Who can write to the store must not pass one tenant's value for another's.
-    return isContent(content) && content.key === key ? content.value : undefined;
+    const content = typeof sealed === 'string' ? await this.#sealer.open('store', sealed) : undefined;
+    // The key is sealed with the value: a value that was copied to another key of the store does not count.
+    return isRecord(content) && content['key'] === key ? content['value'] : undefined;
   }
 
-  /** Sets for `ttl` ms; answers whether it was set, `undefined` where the store is absent or down. */
+  /** Sets a value for `ttl` ms. Answers whether it was set; `undefined` where there is no store or it is down. */
   async set(
     kind: string,
     name: string,
     value: unknown,
     ttl: number,
-    ifAbsent = false,
+    { ifAbsent = false }: { ifAbsent?: boolean } = {},
   ): Promise<boolean | undefined> {
     if (this.#store === undefined) {
       return undefined;
     }
     const key = keyOf(kind, name);
-    const sealed = await this.sealer.seal('store', { key, value }, ttl);
+    const sealed = await this.#sealer.seal('store', { key, value }, ttl);
     return this.#attempt((store) => store.set(key, sealed, { ttl: Math.ceil(ttl), ifAbsent }));
   }
 
@@ -69,16 +75,16 @@ export class SharedValues {
     await this.#attempt((store) => store.delete(keyOf(kind, name)));
   }
 
-  async #attempt<R>(work: (store: SharedStore) => Promise<R>): Promise<R | undefined> {
+  async #attempt<R>(operation: (store: SharedStore) => Promise<R>): Promise<R | undefined> {
     const store = this.#store;
-    if (store === undefined || this.clock.now() < this.#pausedUntil) {
+    if (store === undefined || this.#clock.now() < this.#pausedUntil) {
       return undefined;
     }
     try {
-      return await withTimeout(MAX_WAIT, () => work(store));
+      return await withTimeout(MAX_WAIT, () => operation(store));
     } catch (error) {
       if (error instanceof TimeoutError) {
-        this.#pausedUntil = this.clock.now() + PAUSE_AFTER_SILENCE;
+        this.#pausedUntil = this.#clock.now() + PAUSE_AFTER_TIMEOUT;
       }
       this.#warn(error);
       return undefined;
@@ -86,21 +92,17 @@ export class SharedValues {
   }
 
   #warn(error: unknown): void {
-    const now = this.clock.now();
+    const now = this.#clock.now();
     if (now - this.#warnedAt < WARN_EVERY) {
       return;
     }
     this.#warnedAt = now;
-    // Its message may show the address of the store, and that its password.
-    const why = error instanceof Error ? error.name : 'unknown error';
-    this.#logger.warn(`the shared store does not answer (${why}); going on without it`);
+    // The message of the error is not logged: it may contain the address and the password of the store.
+    const reason = error instanceof Error ? error.name : 'unknown error';
+    this.#logger.warn(`the shared store does not answer (${reason}); continuing without it`);
   }
 }
 
 function keyOf(kind: string, name: string): string {
   return `${PREFIX}:${kind}:${createHash('sha256').update(name).digest('base64url')}`;
-}
-
-function isContent(value: unknown): value is { key: unknown; value: unknown } {
-  return typeof value === 'object' && value !== null && 'key' in value && 'value' in value;
 }

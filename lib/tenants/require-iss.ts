@@ -1,27 +1,27 @@
 import type { TenantSettings } from '../options/tenant-settings.js';
 
 /**
- * Sets `requireIss` where the host left it open. Providers that share a callback address can be mixed up by an
- * attacker who runs one of them; the `iss` parameter tells them apart (RFC 9207 §1, RFC 9700 §4.4).
+ * Sets the default of `requireIss` for fixed tenants: true where tenants of different issuers share a `redirectUri`.
+ * There, a malicious provider could pass its response off as another's (mix-up attack); the `iss` parameter prevents that
+ * (RFC 9207 §1, RFC 9700 §4.4).
  */
 export function requireIssDefaults(
   tenants: ReadonlyMap<string, TenantSettings>,
 ): [key: string, settings: TenantSettings][] {
   const issuersByCallback = new Map<string, Set<string>>();
   for (const { login } of tenants.values()) {
-    if (login?.redirectUri === undefined) {
-      continue;
+    if (login?.redirectUri !== undefined) {
+      const issuers = issuersByCallback.get(login.redirectUri) ?? new Set();
+      issuersByCallback.set(login.redirectUri, issuers.add(login.issuer));
     }
-    const issuers = issuersByCallback.get(login.redirectUri) ?? new Set();
-    issuersByCallback.set(login.redirectUri, issuers.add(login.issuer));
   }
   return [...tenants].map(([key, tenant]) => {
-    const shared = (issuersByCallback.get(tenant.login?.redirectUri ?? '')?.size ?? 0) > 1;
-    return [key, withRequireIss(tenant, shared)];
+    const issuers = issuersByCallback.get(tenant.login?.redirectUri ?? '');
+    return [key, withRequireIss(tenant, issuers !== undefined && issuers.size > 1)];
   });
 }
 
-/** The tenant with `requireIss` set to `fallback` where the host said nothing. */
+/** The tenant with `requireIss` set to `fallback`, unless the host set it. */
 export function withRequireIss(tenant: TenantSettings, fallback: boolean): TenantSettings {
   if (tenant.login === undefined || tenant.login.requireIss !== undefined) {
     return tenant;

@@ -1,68 +1,82 @@
 import { isDeepStrictEqual } from 'node:util';
-import { LRUCache } from 'lru-cache';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
 import { checkTenant } from '../options/check-tenant.js';
 import type { TenantSettings } from '../options/tenant-settings.js';
 import type { TenantSource } from '../options/tenant-source.interface.js';
-import { withTimeout, TimeoutError } from '../time/with-timeout.js';
+import type { Clock } from '../time/clock.js';
+import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { TimeoutError, withTimeout } from '../time/with-timeout.js';
 import { withRequireIss } from './require-iss.js';
 import { Tenant, type RegistrySettings } from './tenant.js';
 
-/** Unknown keys are kept apart, so that made-up keys push out no good tenant, and briefly: a tenant may be created. */
+/**
+ * Unknown keys are remembered in a cache of their own, so that random keys remove no known tenant; and briefly, since the
+ * tenant may be created.
+ */
 const UNKNOWN = { ttl: 5_000, max: 10_000 };
 
-/** Tenants of a {@link TenantSource}: one question for many callers, read again when their time is up. */
-export class RunTimeTenants {
-  readonly #known: LRUCache<string, Tenant>;
-  readonly #unknown = new LRUCache<string, true>(UNKNOWN);
-  readonly #asked = new Map<string, Promise<Tenant | undefined>>();
+interface KnownTenant {
+  tenant: Tenant;
+  /** {@link Clock.now} until which the source is not asked again. */
+  freshUntil: number;
+}
 
-  constructor(
-    private readonly source: TenantSource,
-    private readonly settings: RegistrySettings,
-  ) {
-    this.#known = new LRUCache({ ...settings.tenantCache, allowStale: true, noDeleteOnStaleGet: true });
+/** The tenants of a {@link TenantSource}. Concurrent requests for one tenant share one call of the source. */
+export class RunTimeTenants {
+  readonly #source: TenantSource;
+  readonly #settings: RegistrySettings;
+  readonly #clock: Clock;
+  readonly #known: ExpiringCache<KnownTenant>;
+  readonly #unknown: ExpiringCache<true>;
+  readonly #reads = new Map<string, Promise<Tenant | undefined>>();
+
+  constructor(source: TenantSource, settings: RegistrySettings, clock: Clock) {
+    this.#source = source;
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#known = expiringCache(clock, { max: settings.tenantCache.max });
+    this.#unknown = expiringCache(clock, UNKNOWN);
   }
 
   async find(key: string): Promise<Tenant | undefined> {
-    if (this.#known.getRemainingTTL(key) > 0) {
-      return this.#known.get(key);
+    const known = this.#known.get(key);
+    if (known !== undefined && this.#clock.now() < known.freshUntil) {
+      return known.tenant;
     }
     if (this.#unknown.has(key)) {
       return undefined;
     }
-    const asked = this.#asked.get(key) ?? this.#ask(key);
-    return asked;
+    return this.#reads.get(key) ?? this.#startRead(key);
   }
 
   forget(key: string): void {
     this.#known.delete(key);
     this.#unknown.delete(key);
-    this.#asked.delete(key);
+    this.#reads.delete(key);
   }
 
-  #ask(key: string): Promise<Tenant | undefined> {
-    const asked = this.#read(key)
+  #startRead(key: string): Promise<Tenant | undefined> {
+    const read = this.#read(key)
       .then((tenant) => {
-        // What was forgotten meanwhile is not kept: it may be older than the reason to forget it.
-        if (this.#asked.get(key) === asked) {
+        // After `forget` the result of an earlier read is not kept: it may be outdated.
+        if (this.#reads.get(key) === read) {
           this.#keep(key, tenant);
         }
         return tenant;
       })
       .finally(() => {
-        if (this.#asked.get(key) === asked) {
-          this.#asked.delete(key);
+        if (this.#reads.get(key) === read) {
+          this.#reads.delete(key);
         }
       });
-    this.#asked.set(key, asked);
-    return asked;
+    this.#reads.set(key, read);
+    return read;
   }
 
   #keep(key: string, tenant: Tenant | undefined): void {
     if (tenant !== undefined) {
-      this.#known.set(key, tenant);
+      this.#known.set(key, { tenant, freshUntil: this.#clock.now() + this.#settings.tenantCache.ttl });
       return;
     }
     this.#known.delete(key);
@@ -71,24 +85,24 @@ export class RunTimeTenants {
 
   async #read(key: string): Promise<Tenant | undefined> {
     const options = await this.#findInSource(key);
-    // Many a database answers null for what it does not have.
+    // Many databases answer null for a missing row.
     if (options === undefined || options === null) {
       return undefined;
     }
-    const { settings, problems } = checkTenant(options, `tenants.${key}`, this.settings);
+    const { settings, problems } = checkTenant(options, `tenants.${key}`, this.#settings);
     if (settings === undefined || problems.length > 0) {
       throw new ConfigurationError(problems, key);
     }
-    const before = this.#known.get(key);
+    const before = this.#known.peek(key)?.tenant;
     const complete = withRequireIss(settings, true);
-    const anchor = before !== undefined && isSame(before.settings, complete) ? before.stateKey : undefined;
-    return new Tenant(key, complete, this.settings.http, anchor);
+    const isUnchanged = before !== undefined && isSame(before.settings, complete);
+    return new Tenant(key, complete, this.#settings.http, isUnchanged ? before.stateKey : undefined);
   }
 
+  /** Guards and logins wait for the source without a deadline of their own. */
   async #findInSource(key: string): Promise<unknown> {
     try {
-      // Guards and logins wait for it without a deadline of their own.
-      return await withTimeout(this.settings.http.deadline, () => this.source.find(key));
+      return await withTimeout(this.#settings.http.deadline, () => this.#source.find(key));
     } catch (error) {
       if (isExhibitorError(error)) {
         throw error;
@@ -106,17 +120,17 @@ export class RunTimeTenants {
   }
 }
 
-/** Functions are left out: a source makes new ones at each call. */
+/** Compares options without their functions: a source creates new ones at each call. */
 function isSame(before: TenantSettings, after: TenantSettings): boolean {
-  return isDeepStrictEqual(plain(before), plain(after));
+  return isDeepStrictEqual(withoutFunctions(before), withoutFunctions(after));
 }
 
-function plain(value: unknown): unknown {
+function withoutFunctions(value: unknown): unknown {
   if (typeof value === 'function') {
     return 'function';
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value) || value.constructor !== Object) {
     return value;
   }
-  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, plain(inner)]));
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withoutFunctions(inner)]));
 }

@@ -1,12 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { Clock } from '../time/clock.js';
 import { requireIssDefaults } from './require-iss.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';
 
 /**
- * The one place that knows tenants: those of the options, or those a {@link TenantSource} finds.
+ * The tenants: those of the options, or those that a {@link TenantSource} finds.
  *
  * @example
  * const { tenantId } = await registry.get('acme');
@@ -16,10 +17,10 @@ export class TenantRegistry {
   readonly #fixed = new Map<string, Tenant>();
   readonly #found: RunTimeTenants | undefined;
 
-  constructor(@Inject(CHECKED_OPTIONS) options: CheckedOptions) {
+  constructor(@Inject(CHECKED_OPTIONS) options: CheckedOptions, @Inject(Clock) clock: Clock) {
     const { settings, tenants } = options;
     if ('find' in tenants) {
-      this.#found = new RunTimeTenants(tenants, settings);
+      this.#found = new RunTimeTenants(tenants, settings, clock);
       return;
     }
     for (const [key, tenant] of requireIssDefaults(tenants)) {
@@ -38,8 +39,9 @@ export class TenantRegistry {
   /**
    * The tenant of this key.
    *
-   * @throws {ExhibitorError} `unknown_tenant`; `configuration_invalid` where a source found one with wrong options;
-   * `service_unavailable` where the source failed, with its error as `cause`; `deadline_exceeded` where it was silent
+   * @throws {ExhibitorError} `unknown_tenant`; `configuration_invalid` where the source answers wrong options;
+   * `service_unavailable` where the source fails, with its error as `cause`; `deadline_exceeded` where it does not answer
+   * within `http.deadline`
    */
   async get(key: string): Promise<Tenant> {
     const tenant = this.#fixed.get(key) ?? (await this.#found?.find(key));
@@ -50,9 +52,9 @@ export class TenantRegistry {
   }
 
   /**
-   * The tenant a call is for: the named one, else the only one.
+   * The tenant of a call: the named one, else the only one.
    *
-   * @throws {ExhibitorError} `tenant_required` where several are known and none is named; and as {@link get}
+   * @throws {ExhibitorError} `tenant_required` where there are several tenants and none is named; and as {@link get}
    * @internal
    */
   resolve(key: string | undefined): Tenant | Promise<Tenant> {
@@ -66,11 +68,11 @@ export class TenantRegistry {
     return this.#fixed.get(wanted) ?? this.get(wanted);
   }
 
-  /** Drops what is kept of a tenant: its tokens, budgets and keys. One of a source is read again when next needed. */
+  /** Drops the state of a tenant: tokens, limits and keys. A tenant of a source is read again when it is next needed. */
   forget(key: string): void {
     const tenant = this.#fixed.get(key);
     if (tenant !== undefined) {
-      this.#fixed.set(key, tenant.renewed());
+      this.#fixed.set(key, tenant.withoutState());
     }
     this.#found?.forget(key);
   }

@@ -3,43 +3,47 @@ import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
 
-/**
- * A checked tenant. Its own properties name it; its secrets are behind private fields, so that no log or inspection
- * of a tenant shows them.
- */
+/** Identifies the state of a tenant in memory. */
+interface StateKey {
+  readonly id: number;
+}
+
+let lastStateId = 0;
+
+/** A checked tenant. Options are private fields, so that no log or inspection of a tenant shows a secret. */
 export class Tenant {
-  /** Key the host knows the tenant by. */
+  /** Key of the tenant in the options. */
   readonly key: string;
   /** Sent as `X-Tenant-Id`. */
   readonly tenantId: string;
-  /** Of the REST API, without a trailing slash. */
+  /** URL of the REST API, without a trailing slash. */
   readonly baseUrl: string;
-  /** Of the identity provider, without a trailing slash. */
+  /** URL of the identity provider, without a trailing slash. */
   readonly authUrl: string;
 
   readonly #settings: TenantSettings;
   readonly #http: HttpSettings;
-  readonly #anchor: object;
+  readonly #stateKey: StateKey;
 
-  constructor(key: string, settings: TenantSettings, http: HttpSettings, anchor: object = {}) {
+  constructor(key: string, settings: TenantSettings, http: HttpSettings, stateKey: StateKey = newStateKey()) {
     this.key = key;
     this.tenantId = settings.tenantId;
     this.baseUrl = settings.baseUrl;
     this.authUrl = settings.authUrl;
     this.#settings = settings;
     this.#http = settings.http === undefined ? http : { ...http, ...settings.http };
-    this.#anchor = anchor;
+    this.#stateKey = stateKey;
     Object.freeze(this);
   }
 
   /**
-   * What is kept for a tenant (tokens, budgets, keys) hangs on this object in WeakMaps. A tenant that was read again
-   * unchanged keeps it; one that leaves the registry takes everything along.
+   * Key of the state of this tenant (tokens, limits, keys): the object in WeakMaps, see {@link PerTenant}, its `id` in cache
+   * keys. A tenant that was read again unchanged keeps it. Otherwise it is new, and nothing of the former state is found.
    *
    * @internal
    */
-  get stateKey(): object {
-    return this.#anchor;
+  get stateKey(): StateKey {
+    return this.#stateKey;
   }
 
   /** @internal */
@@ -62,19 +66,19 @@ export class Tenant {
     return this.#settings.login;
   }
 
-  /** Asked for each token request; a host's function may read a vault. @internal */
+  /** Read for each token request: a function of the host may read a vault. @internal */
   readClientSecret(): string | Promise<string> {
     const { clientSecret } = this.#settings;
     return typeof clientSecret === 'function' ? clientSecret() : clientSecret;
   }
 
-  /** True where the host gave the secret as a function, which may have a newer one. @internal */
+  /** True where the secret is a function, which may answer a newer one. @internal */
   get hasSecretFunction(): boolean {
     return typeof this.#settings.clientSecret === 'function';
   }
 
-  /** The same tenant without anything kept for it. @internal */
-  renewed(): Tenant {
+  /** The same tenant with a new {@link stateKey}. @internal */
+  withoutState(): Tenant {
     return new Tenant(this.key, this.#settings, this.#http);
   }
 
@@ -83,14 +87,19 @@ export class Tenant {
     return this.#settings;
   }
 
-  /** `inspect` with `showHidden` and `getters` would otherwise run the getters above. */
+  /** `util.inspect` with `getters: true` would otherwise show the results of the getters above. */
   [inspect.custom](): object {
     const { key, tenantId, baseUrl, authUrl } = this;
     return { key, tenantId, baseUrl, authUrl };
   }
 }
 
-/** Settings of the registry. */
+function newStateKey(): StateKey {
+  lastStateId += 1;
+  return { id: lastStateId };
+}
+
+/** Module settings that the registry needs. */
 export type RegistrySettings = Pick<
   ExhibitorSettings,
   'http' | 'session' | 'allowedOrigins' | 'secrets' | 'cookies' | 'tenantCache'

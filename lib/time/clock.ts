@@ -1,19 +1,22 @@
 import { Injectable } from '@nestjs/common';
 
-/** The one source of time and chance, so that tests can set both. */
+/** Longest delay of a Node timer, in ms (2³¹ − 1). A longer one fires at once. */
+export const LONGEST_TIMER = 2_147_483_647;
+
+/** The only source of time and randomness, so that tests can control both. */
 @Injectable()
 export class Clock {
-  /** Milliseconds of a clock that never jumps: for deadlines, lifetimes and waits. */
+  /** Monotonic time in milliseconds: for deadlines, lifetimes and waits. */
   now(): number {
     return performance.now();
   }
 
-  /** Milliseconds since 1970: for what is shown or compared with a date of the service. */
+  /** Milliseconds since 1970: for dates that are shown, stored or compared with a date of the service. */
   epochMs(): number {
     return Date.now();
   }
 
-  /** A number from 0 up to, but not including, 1. */
+  /** A random number from 0 (inclusive) to 1 (exclusive). */
   random(): number {
     return Math.random();
   }

@@ -1,30 +1,30 @@
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
-import { LONGEST_TIMER } from '../options/option-schemas.js';
-import type { Clock } from './clock.js';
+import { LONGEST_TIMER, type Clock } from './clock.js';
 import { onAbort } from './on-abort.js';
 
-/** Why a call ended before its work did: its time was up, its caller left, or the module was closed. */
+/** Why a call ended before its work did. */
 type Ending = 'deadline' | 'caller' | 'closed';
 
 /**
- * The time one call has, for its token, attempts, waits and bodies together, and the caller's wish to stop it.
- * Whoever starts one ends it, which clears the timer and the listener on the caller's signal.
+ * The time limit of one call, over its token, attempts, waits and bodies together. It also ends when the caller's signal
+ * aborts and when the module closes.
+ *
+ * The code that starts a deadline must call {@link end}, which clears the timer and the listener on the signal.
  */
 export class Deadline {
-  /** Requests sent within this call so far: what `attempts` of its error says. */
+  /** Number of requests sent within this call so far: `attempts` of its error. */
   sent = 0;
-  /** Key of the tenant those were for. */
+  /** Key of the tenant of those requests. */
   tenant: string | undefined;
 
   readonly #clock: Clock;
-  #endsAt: number;
   readonly #listeners = new Set<() => void>();
+  #stopListening: (() => void) | undefined;
+  #endsAt: number;
   #timer: NodeJS.Timeout | undefined;
-  #controller: AbortController | undefined;
   #ending: Ending | undefined;
-  #forgetCaller: (() => void) | undefined;
 
-  /** Gives a call `ms` milliseconds from now, less if `signal` is aborted before. */
+  /** Starts a deadline `ms` milliseconds from now, which also ends when `signal` aborts. */
   static start(clock: Clock, ms: number, signal?: AbortSignal): Deadline {
     return new Deadline(clock, ms, signal);
   }
@@ -32,38 +32,28 @@ export class Deadline {
   private constructor(clock: Clock, ms: number, signal?: AbortSignal) {
     this.#clock = clock;
     this.#endsAt = clock.now() + ms;
-    this.#forgetCaller = onAbort(signal, () => this.#finish('caller'));
-    if (this.isOver) {
-      return;
+    this.#stopListening = onAbort(signal, () => this.#over('caller'));
+    if (!this.isOver) {
+      this.#setTimer(ms);
     }
-    this.#timer = setTimeout(Deadline.#expire, Math.min(ms, LONGEST_TIMER), this);
   }
 
-  /** Aborted when the time is up or the caller leaves; made when first asked for, since it costs more than the timer. */
-  get signal(): AbortSignal {
-    this.#controller ??= new AbortController();
-    if (this.#ending !== undefined) {
-      this.#controller.abort();
-    }
-    return this.#controller.signal;
-  }
-
-  /** True once the time is up or the caller has left. */
+  /** True once the time is up, the caller aborted or the module closed. */
   get isOver(): boolean {
     return this.#ending !== undefined;
   }
 
-  /** True where the time was up, rather than that the caller left. */
+  /** True where the time is up, rather than that the caller aborted or the module closed. */
   get isTimeUp(): boolean {
     return this.#ending === 'deadline';
   }
 
-  /** Milliseconds left, never below zero. */
+  /** Milliseconds left, 0 or more. */
   remaining(): number {
     return this.isOver ? 0 : Math.max(0, this.#endsAt - this.#clock.now());
   }
 
-  /** The error of the call where the time is up or the caller has left. */
+  /** The error of a call that is over: `aborted`, `deadline_exceeded`, or `service_unavailable` when closed. */
   failure(details?: ExhibitorErrorDetails): ExhibitorError {
     if (this.#ending === 'caller') {
       return new ExhibitorError('aborted', 'the caller aborted the call', details);
@@ -75,18 +65,19 @@ export class Deadline {
   }
 
   /**
-   * Waits for work that others wait for too: leaving it does not stop it.
+   * Waits for work that other callers wait for as well. The end of this deadline stops the waiting, not the work.
    *
-   * @param under the deadline of that work, whose requests the failure counts
+   * @param under deadline of the work: the failure reports its tenant and its number of requests
    */
   race<T>(shared: Promise<T>, under: Deadline = this): Promise<T> {
+    const failure = (): ExhibitorError => this.failure({ tenant: under.tenant, attempts: under.sent });
     if (this.isOver) {
-      // Nobody else may be waiting for it, and a rejection that nobody handles ends the process.
+      // This may be the only caller, and an unhandled rejection ends the process.
       shared.catch(() => {});
-      return Promise.reject(this.failure({ tenant: under.tenant, attempts: under.sent }));
+      return Promise.reject(failure());
     }
     return new Promise((resolve, reject) => {
-      const forget = this.onOver(() => reject(this.failure({ tenant: under.tenant, attempts: under.sent })));
+      const forget = this.onOver(() => reject(failure()));
       shared.then(resolve, reject).finally(forget);
     });
   }
@@ -108,13 +99,15 @@ export class Deadline {
     });
   }
 
-  /** Calls `listener` when the call is over; answers how to take it back. */
+  /** Calls `listener` when the call is over. Answers a function that removes the listener. */
   onOver(listener: () => void): () => void {
     this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
   }
 
-  /** Gives work that is shared at least `ms` milliseconds from now: it lasts as long as the last who waits for it. */
+  /** Extends the deadline to at least `ms` milliseconds from now: shared work lasts as long as its last caller waits. */
   extend(ms: number): void {
     const endsAt = this.#clock.now() + ms;
     if (this.#timer === undefined || endsAt <= this.#endsAt) {
@@ -122,23 +115,27 @@ export class Deadline {
     }
     this.#endsAt = endsAt;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(Deadline.#expire, Math.min(ms, LONGEST_TIMER), this);
+    this.#setTimer(ms);
   }
 
   /** Ends the call because the module closes. */
   close(): void {
-    this.#finish('closed');
+    this.#over('closed');
   }
 
-  /** The call is done: clears the timer and lets go of the caller's signal. May be called again. */
+  /** The call is done: clears the timer and the listeners. May be called again. */
   end(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#forgetCaller?.();
+    this.#stopListening?.();
     this.#listeners.clear();
   }
 
-  #finish(ending: Ending): void {
+  #setTimer(ms: number): void {
+    this.#timer = setTimeout(() => this.#over('deadline'), Math.min(ms, LONGEST_TIMER));
+  }
+
+  #over(ending: Ending): void {
     if (this.#ending !== undefined) {
       return;
     }
@@ -148,10 +145,5 @@ export class Deadline {
     for (const listener of listeners) {
       listener();
     }
-    this.#controller?.abort();
-  }
-
-  static #expire(deadline: Deadline): void {
-    deadline.#finish('deadline');
   }
 }

@@ -6,8 +6,12 @@ interface Watch {
 const watches = new WeakMap<AbortSignal, Watch>();
 
 /**
- * Calls back when the signal aborts, at once if it has; answers how to stop listening. Node warns of a leak at the
- * eleventh listener of one signal, and a host may hand one signal to hundreds of calls: they share a single listener.
+ * Calls back when the signal aborts; immediately if it already has.
+ *
+ * All callbacks of a signal share one listener: Node warns of a leak at the eleventh listener, and a host may pass one
+ * signal to hundreds of calls.
+ *
+ * @returns a function that removes the callback
  */
 export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
   if (signal === undefined) {
@@ -18,7 +22,7 @@ export function onAbort(signal: AbortSignal | undefined, callback: () => void): 
     return () => {};
   }
   const watch = watches.get(signal) ?? startWatch(signal);
-  // A wrapper of its own, so that one function may be registered twice.
+  // A new function for each registration, so that the same callback may be registered twice.
   const entry = (): void => callback();
   watch.callbacks.add(entry);
   return () => {

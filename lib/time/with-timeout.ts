@@ -1,18 +1,23 @@
-/** A function of the host (its tenant source, its store) did not answer in time. */
+/** A function of the host (tenant source, shared store) did not answer in time. */
 export class TimeoutError extends Error {
-  override readonly name = 'LateAnswerError';
+  override readonly name = 'TimeoutError';
 }
 
-/** What a host's function answers, if it does within `ms` milliseconds. What comes or fails later is nobody's any more. */
-export async function withTimeout<R>(ms: number, ask: () => R | Promise<R>): Promise<R> {
+/**
+ * Calls a function of the host and answers its result.
+ *
+ * @param ms how long to wait, in milliseconds. Late results and rejections are ignored.
+ * @throws {TimeoutError} when there is no answer in time
+ */
+export async function withTimeout<R>(ms: number, call: () => R | Promise<R>): Promise<R> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
+  const timeout = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new TimeoutError(`no answer within ${ms} ms`)), ms);
-    // A host that closes must not wait for a function of its own that hangs.
+    // A pending timer must not delay the exit of the process.
     timer.unref();
   });
   try {
-    return await Promise.race([ask(), late]);
+    return await Promise.race([call(), timeout]);
   } finally {
     clearTimeout(timer);
   }

@@ -1,19 +1,23 @@
-import type { AccessToken } from './access-token.interface.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
+import type { AccessToken } from './access-token.interface.js';
 import type { Refusal } from './refusal.js';
 import { earlyWindow } from './token-lifetime.js';
 
-/** A token and when it is to be renewed and must not be used any more, by the clock that never jumps. */
+/** A token with its times, in ms of {@link Clock.now}. */
 export interface TimedToken {
   readonly token: AccessToken;
-  /** The token as `getToken` answers it, made once: a promise for each call would be most of its cost. */
+  /** Resolved promise of the token, for `getToken`: created once, since creating it is most of the cost of a hit. */
   readonly answer: Promise<AccessToken>;
   readonly renewAt: number;
   readonly expiresAt: number;
 }
 
-/** A token as it is kept until `expiresAt`, by the clock that never jumps. */
+/**
+ * A token that expires at `expiresAt`, in ms of {@link Clock.now}.
+ *
+ * @param granted lifetime in ms
+ */
 export function timedToken(
   granted: { accessToken: string; scope?: string; lifetime: number },
   expiresAt: number,
@@ -30,32 +34,31 @@ export function timedToken(
   return { token, answer: Promise.resolve(token), renewAt, expiresAt };
 }
 
-/** A renewal under way. */
+/** A token request that is under way. */
 export interface Renewal {
   readonly result: Promise<TimedToken>;
-  /** Its own, not that of any caller. */
+  /** Deadline of the renewal itself, independent of its callers. */
   readonly deadline: Deadline;
-  /** `shared`: another process had fetched it. */
+  /** `shared`: the token came from another process. */
   outcome: 'fetched' | 'forced' | 'shared';
 }
 
 /**
- * What is kept of one tenant's token. It hangs on the tenant's anchor, which lives as long as token URL, client, scope
- * and secret stay what they are: that is the key of this cache. Tenants with equal credentials do not share a token,
- * so that forgetting, refusing or revoking one's says nothing of the other's.
+ * State of one tenant's token. It belongs to the tenant's `stateKey`, which changes with token URL, client, scope and secret.
+ * Tenants with equal credentials have separate tokens: forgetting or revoking one does not affect the other.
  */
 export class HeldToken {
   timed: TimedToken | undefined = undefined;
   renewal: Renewal | undefined = undefined;
   refusal: Refusal | undefined = undefined;
-  /** No early renewal before this time, since one failed. */
+  /** No early renewal before this time, because one failed. In ms of {@link Clock.now}. */
   pausedUntil = 0;
   /** The next token replaces one that was refused or invalidated. */
   isForced = false;
-  /** The token that the next one replaces: another process may still share it. */
+  /** Text of the token to replace, which the shared store may still hold. */
   replaced: string | undefined = undefined;
 
-  /** Takes a new token. */
+  /** Stores a new token. */
   keep(timed: TimedToken): void {
     this.timed = timed;
     this.refusal = undefined;
@@ -63,7 +66,7 @@ export class HeldToken {
     this.replaced = undefined;
   }
 
-  /** Lets go of the token; the next one replaces it. */
+  /** Removes the token; the next one replaces it. */
   drop(): void {
     this.replaced = this.timed?.token.accessToken ?? this.replaced;
     this.timed = undefined;

@@ -5,21 +5,21 @@ const JWT = /\beyJ[\w-]*\.[\w-]+(?:\.[\w-]*)*/g;
 const BEARER = /\b(Bearer|Basic)\s+\S+/gi;
 
 /**
- * Text of the service that is fit to be shown: without what it echoes of the request, raw, URL-encoded or base64, and
- * without anything that looks like a token or an e-mail address.
+ * Text of the service that may be shown: without the secrets of the request (raw, URL-encoded or base64), and without
+ * anything that looks like a token or an e-mail address.
  *
- * @param secrets what the request held that must not be shown
+ * @param secrets values of the request that must not be shown
  */
 export function scrub(text: string, secrets: readonly string[]): string {
   const forms = [...new Set(secrets.filter((secret) => secret !== '').flatMap(formsOf))];
-  // The longest first, or the rest of a longer form would stay behind.
+  // The longest first: a shorter form may be part of a longer one, whose rest would remain.
   const known = forms
     .toSorted((one, other) => other.length - one.length)
     .reduce((rest, form) => rest.replace(new RegExp(literal(form), 'gi'), GONE), text);
   return printable(known.replace(BEARER, `$1 ${GONE}`).replace(JWT, GONE).replace(EMAIL, GONE));
 }
 
-/** Case does not count: `%2f` is `%2F`. */
+/** Escapes a text for a regular expression, which ignores case: `%2f` equals `%2F`. */
 function literal(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\/-]/g, String.raw`\$&`);
 }
@@ -36,8 +36,8 @@ function formsOf(secret: string): string[] {
 }
 
 /**
- * Base64 of a text that holds the secret depends on where in it the secret starts: three alignments, of each the
- * characters that no neighbour changes.
+ * Base64 of a text that contains the secret depends on the position of the secret, modulo three bytes. For each position:
+ * the characters that do not depend on the text around it.
  */
 function base64Forms(secret: string): string[] {
   const bytes = Buffer.from(secret);

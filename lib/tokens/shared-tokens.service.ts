@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import { isRecord } from '../model/json-values.js';
 import { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -8,7 +9,7 @@ import { HEADER_SAFE } from './token-reply.js';
 
 const KIND = 'token';
 
-/** What another process has to know of a token. Times are by the wall clock, the only one that processes share. */
+/** A token in the shared store. Times are in ms since 1970, the only clock that processes share. */
 interface SharedToken {
   accessToken: string;
   scope?: string;
@@ -17,40 +18,43 @@ interface SharedToken {
 }
 
 /**
- * The tokens that the processes of a host share through its store. One is found by token URL, client, scope and a
- * fingerprint of the secret: whoever does not know the secret finds no token, and a new secret leads to a new token.
+ * Tokens that the processes of a host share through its `store`. The key is made of token URL, client, scope and a
+ * fingerprint of the secret: a process without the secret finds no token, and a new secret leads to a new token.
  */
 @Injectable()
 export class SharedTokens {
-  constructor(
-    @Inject(SharedValues) private readonly values: SharedValues,
-    @Inject(Clock) private readonly clock: Clock,
-  ) {}
+  readonly #values: SharedValues;
+  readonly #clock: Clock;
 
-  /** A token of another process that is not to be renewed yet, and is not `unlike`, the one that is to be replaced. */
+  constructor(@Inject(SharedValues) values: SharedValues, @Inject(Clock) clock: Clock) {
+    this.#values = values;
+    this.#clock = clock;
+  }
+
+  /** A token of another process that need not be renewed yet. `unlike` is the text of the token to replace. */
   async find(tenant: Tenant, secret: string, unlike: string | undefined): Promise<TimedToken | undefined> {
-    if (!this.values.enabled) {
+    if (!this.#values.enabled) {
       return undefined;
     }
-    const shared = parseShared(await this.values.get(KIND, nameOf(tenant, secret)));
+    const shared = parseShared(await this.#values.get(KIND, nameOf(tenant, secret)));
     if (shared === undefined || shared.accessToken === unlike) {
       return undefined;
     }
-    const left = shared.expiresAt - this.clock.epochMs();
-    const timed = timedToken(shared, this.clock.now() + left, this.clock);
-    return this.clock.now() < timed.renewAt ? timed : undefined;
+    const left = shared.expiresAt - this.#clock.epochMs();
+    const timed = timedToken(shared, this.#clock.now() + left, this.#clock);
+    return this.#clock.now() < timed.renewAt ? timed : undefined;
   }
 
-  /** Lets other processes have a token. */
+  /** Shares a token with other processes. */
   async keep(tenant: Tenant, secret: string, timed: TimedToken, lifetime: number): Promise<void> {
-    const left = timed.expiresAt - this.clock.now();
-    if (!this.values.enabled || left <= 0) {
+    const left = timed.expiresAt - this.#clock.now();
+    if (!this.#values.enabled || left <= 0) {
       return;
     }
     const { accessToken, scope } = timed.token;
-    const expiresAt = this.clock.epochMs() + left;
+    const expiresAt = this.#clock.epochMs() + left;
     const shared: SharedToken = { accessToken, scope, lifetime, expiresAt };
-    await this.values.set(KIND, nameOf(tenant, secret), shared, left);
+    await this.#values.set(KIND, nameOf(tenant, secret), shared, left);
   }
 }
 
@@ -60,10 +64,10 @@ function nameOf(tenant: Tenant, secret: string): string {
 }
 
 function parseShared(value: unknown): SharedToken | undefined {
-  if (typeof value !== 'object' || value === null) {
+  if (!isRecord(value)) {
     return undefined;
   }
-  const { accessToken, scope, lifetime, expiresAt } = value as Record<string, unknown>;
+  const { accessToken, scope, lifetime, expiresAt } = value;
   if (typeof accessToken !== 'string' || !HEADER_SAFE.test(accessToken)) {
     return undefined;
   }

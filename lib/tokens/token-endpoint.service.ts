@@ -14,33 +14,39 @@ import { parseRefusal, parseTokenReply } from './token-reply.js';
 
 const PATH = '/connect/token';
 
-/** A token, and whether another process had fetched it. */
+/** A token; `isShared` where another process had fetched it. */
 export interface FetchedToken {
   timed: TimedToken;
   isShared: boolean;
 }
 
-/**
- * Asks the token endpoint for a token by client credentials, RFC 6749 §4.4.
- */
+/** Requests tokens with the client credentials grant (RFC 6749 §4.4). */
 @Injectable()
 export class TokenEndpoint {
+  readonly #clock: Clock;
+  readonly #transport: Transport;
+  readonly #shared: SharedTokens;
+
   constructor(
-    @Inject(Clock) private readonly clock: Clock,
-    @Inject(Transport) private readonly transport: Transport,
-    @Inject(SharedTokens) private readonly shared: SharedTokens,
-  ) {}
+    @Inject(Clock) clock: Clock,
+    @Inject(Transport) transport: Transport,
+    @Inject(SharedTokens) shared: SharedTokens,
+  ) {
+    this.#clock = clock;
+    this.#transport = transport;
+    this.#shared = shared;
+  }
 
   /**
-   * A token that another process shares, else a new one.
+   * The token of another process, else a new one.
    *
-   * @param unlike text of the token that is to be replaced, which another process may still share
+   * @param unlike text of the token to replace, which the shared store may still hold
    * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`,
    * `deadline_exceeded`
    */
   async fetch(tenant: Tenant, deadline: Deadline, unlike: string | undefined): Promise<FetchedToken> {
     const secret = await readSecret(tenant, deadline);
-    const known = await this.shared.find(tenant, secret, unlike);
+    const known = await this.#shared.find(tenant, secret, unlike);
     if (known !== undefined) {
       return { timed: known, isShared: true };
     }
@@ -56,7 +62,7 @@ export class TokenEndpoint {
         throw error;
       }
       const newest = await readSecret(tenant, deadline);
-      // The same secret would be refused again, and providers lock a client out for that.
+      // The same secret would be refused again, and some providers lock a client out after several failures.
       if (newest === secret) {
         throw error;
       }
@@ -69,9 +75,9 @@ export class TokenEndpoint {
     const { status } = reply;
     const read = status < 300 ? parseTokenReply(reply.body, tenant.scope) : parseRefusal(reply.body);
     if (read?.kind === 'granted') {
-      // From when the request was sent: the token may have been made right then, and the reply slow.
-      const timed = timedToken(read, reply.sentAt + read.lifetime, this.clock);
-      await this.shared.keep(tenant, secret, timed, read.lifetime);
+      // The lifetime starts when the request is sent: the token may be that old when the reply arrives.
+      const timed = timedToken(read, reply.sentAt + read.lifetime, this.#clock);
+      await this.#shared.keep(tenant, secret, timed, read.lifetime);
       return timed;
     }
     const details = { tenant: tenant.key, status, attempts: deadline.sent };
@@ -99,7 +105,7 @@ export class TokenEndpoint {
       body: requestBody(tenant, secret),
     } as const;
     try {
-      return await this.transport.send(tenant, request, deadline);
+      return await this.#transport.send(tenant, request, deadline);
     } catch (error) {
       throw isExhibitorError(error) ? asTokenFailure(error, deadline.sent) : error;
     }
@@ -126,19 +132,19 @@ async function readSecret(tenant: Tenant, deadline: Deadline): Promise<string> {
     if (deadline.isOver) {
       throw deadline.failure({ tenant: tenant.key, attempts: 0 });
     }
-    throw unavailable(tenant, 'the secret of the client could not be read', error);
+    throw unavailable(tenant, 'the clientSecret function failed', error);
   }
   if (typeof secret === 'string' && secret !== '') {
     return secret;
   }
-  throw unavailable(tenant, 'the secret of the client is empty');
+  throw unavailable(tenant, 'the clientSecret function returned no secret');
 }
 
 function unavailable(tenant: Tenant, message: string, cause?: unknown): ExhibitorError {
   return new ExhibitorError('token_unavailable', message, { tenant: tenant.key, attempts: 0, cause });
 }
 
-/** That the token endpoint is down is `token_unavailable`; what else can go wrong has a code of its own. */
+/** `service_unavailable` of the token endpoint is `token_unavailable`; other codes stay as they are. */
 function asTokenFailure(error: ExhibitorError, attempts: number): ExhibitorError {
   if (error.code !== 'service_unavailable') {
     return error;

@@ -1,12 +1,12 @@
-/** RFC 6749 leaves it to documentation where `expires_in` is missing; the service documents 3600 s. */
+/** Lifetime in ms where `expires_in` is missing: the service documents 3600 s. */
 const DEFAULT_LIFETIME = 3_600_000;
 const LONGEST_LIFETIME = 86_400_000;
 const WIDEST_EARLY_WINDOW = 60_000;
 const NUMBER = /^[+-]?\d+(?:\.\d+)?$/;
 
 /**
- * Lifetime of a token in milliseconds, by `expires_in` of its reply. Missing or unusable: the documented default.
- * Zero or negative: over after the call that fetched it. At most 24 h, so that a mistake does not last.
+ * Lifetime of a token in ms. A missing or unusable `expires_in` counts as the documented default; zero or a negative value
+ * as 0: the token serves only the call that fetched it. At most 24 h.
  */
 export function lifetimeOf(expiresIn: unknown): number {
   const seconds = secondsOf(expiresIn);
@@ -27,11 +27,11 @@ function secondsOf(value: unknown): number | undefined {
 }
 
 /**
- * How long before its end a token is renewed, in milliseconds: the last 60 s or tenth of its life. Up to half of that
- * is left to chance, so that processes that started together do not renew together.
+ * How long before its end a token is renewed, in ms: 60 s or 10 % of its lifetime, whichever is less, minus up to half of it
+ * at random, so that processes that started together do not renew together.
  *
- * @param chance from 0 to 1
+ * @param random from 0 to 1
  */
-export function earlyWindow(lifetime: number, chance: number): number {
-  return Math.min(WIDEST_EARLY_WINDOW, lifetime / 10) * (1 - chance / 2);
+export function earlyWindow(lifetime: number, random: number): number {
+  return Math.min(WIDEST_EARLY_WINDOW, lifetime / 10) * (1 - random / 2);
 }

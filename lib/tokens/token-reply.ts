@@ -1,24 +1,25 @@
+import { isRecord } from '../model/json-values.js';
 import { lifetimeOf } from './token-lifetime.js';
 
-/** What a 2xx of the token endpoint says. */
+/** A parsed reply of the token endpoint. */
 export type TokenReply =
   | { kind: 'granted'; accessToken: string; scope: string | undefined; lifetime: number }
   | { kind: 'refused'; error: string; description: string | undefined }
   | { kind: 'malformed'; why: string };
 
-/** Visible ASCII: anything else could end the header it is sent in, or start another. */
+/** Visible ASCII. Other characters could end the header in which the token is sent, or start another one. */
 export const HEADER_SAFE = /^[\x21-\x7e]+$/;
 
-/** Reads a token reply, RFC 6749 §5.1; an error body is understood whatever status it came with. */
+/** Parses a token reply (RFC 6749 §5.1). An error body is recognized with any status. */
 export function parseTokenReply(body: unknown, requestedScope: string | null): TokenReply {
-  if (typeof body !== 'object' || body === null) {
+  if (!isRecord(body)) {
     return malformed('it is not an object');
   }
   const refusal = parseRefusal(body);
   if (refusal !== undefined) {
     return refusal;
   }
-  const { access_token: accessToken, token_type: type, scope, expires_in: expiresIn } = body as Fields;
+  const { access_token: accessToken, token_type: type, scope, expires_in: expiresIn } = body;
   if (typeof accessToken !== 'string' || accessToken === '') {
     return malformed('it has no access_token');
   }
@@ -33,19 +34,17 @@ export function parseTokenReply(body: unknown, requestedScope: string | null): T
   return { kind: 'granted', accessToken, scope: granted, lifetime: lifetimeOf(expiresIn) };
 }
 
-/** An error body, RFC 6749 §5.2. */
+/** Parses an error body (RFC 6749 §5.2). */
 export function parseRefusal(body: unknown): Extract<TokenReply, { kind: 'refused' }> | undefined {
-  if (typeof body !== 'object' || body === null) {
+  if (!isRecord(body)) {
     return undefined;
   }
-  const { error, error_description: description } = body as Fields;
+  const { error, error_description: description } = body;
   if (typeof error !== 'string' || error === '') {
     return undefined;
   }
   return { kind: 'refused', error, description: typeof description === 'string' ? description : undefined };
 }
-
-type Fields = Record<string, unknown>;
 
 function malformed(why: string): TokenReply {
   return { kind: 'malformed', why };

@@ -2,6 +2,7 @@ import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { channels, type TokenMessage } from '../diagnostics/channels.js';
 import { isExhibitorError } from '../errors/exhibitor.error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
+import { PerTenant } from '../tenants/per-tenant.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -11,12 +12,12 @@ import { HeldToken, type Renewal, type TimedToken } from './held-token.js';
 import { isRemembered, remember, repeated } from './refusal.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 
-/** No second try of an early renewal for so long, in ms, after one failed; the old token is good meanwhile. */
+/** Pause in ms after a failed early renewal. The old token is still good. */
 const PAUSE_AFTER_FAILURE = 5_000;
 
 /**
- * Client-credentials access tokens of the tenants: cached, renewed ahead of time behind the one in use, and asked for
- * once however many callers wait.
+ * Client-credentials access tokens of the tenants: cached, renewed in the background before they expire, and requested once
+ * for all concurrent callers.
  *
  * @example
  * const { accessToken } = await tokens.getToken({ tenant: 'acme' });
@@ -24,23 +25,30 @@ const PAUSE_AFTER_FAILURE = 5_000;
 @Injectable()
 export class TokenService implements OnModuleDestroy {
   readonly #renewals = new Set<Deadline>();
-  readonly #held = new WeakMap<object, HeldToken>();
+  readonly #held = new PerTenant<HeldToken>();
+  readonly #tenants: TenantRegistry;
+  readonly #clock: Clock;
+  readonly #endpoint: TokenEndpoint;
 
   constructor(
-    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
-    @Inject(Clock) private readonly clock: Clock,
-    @Inject(TokenEndpoint) private readonly endpoint: TokenEndpoint,
-  ) {}
+    @Inject(TenantRegistry) tenants: TenantRegistry,
+    @Inject(Clock) clock: Clock,
+    @Inject(TokenEndpoint) endpoint: TokenEndpoint,
+  ) {
+    this.#tenants = tenants;
+    this.#clock = clock;
+    this.#endpoint = endpoint;
+  }
 
   /**
-   * An access token that is good now.
+   * A valid access token.
    *
    * @throws {ExhibitorError} `token_rejected` (see {@link TokenRejectedError}), `token_unavailable`, `rate_limited`,
    * `malformed_response`, `deadline_exceeded`, `aborted`, `unknown_tenant`, `tenant_required`
    */
   getToken(options?: GetTokenOptions): Promise<AccessToken> {
     try {
-      const tenant = this.tenants.resolve(options?.tenant);
+      const tenant = this.#tenants.resolve(options?.tenant);
       if (tenant instanceof Promise) {
         return tenant.then((found) => this.#tokenWithin(found, options?.signal));
       }
@@ -51,17 +59,17 @@ export class TokenService implements OnModuleDestroy {
   }
 
   /**
-   * Lets go of the token of a tenant, so that the next call asks for another, and of a refusal that is remembered.
-   * With `rejected`, only if it is that very token.
+   * Removes the token of a tenant, so that the next call requests a new one, and a remembered refusal. With `rejected`,
+   * only where that is the current token.
    *
    * @throws {ExhibitorError} `unknown_tenant`, `tenant_required`
    */
   async invalidate(options?: InvalidateOptions): Promise<void> {
-    const tenant = await this.tenants.resolve(options?.tenant);
+    const tenant = await this.#tenants.resolve(options?.tenant);
     if (options?.rejected !== undefined) {
       return this.refused(tenant, options.rejected);
     }
-    const held = this.#held.get(tenant.stateKey);
+    const held = this.#held.get(tenant);
     if (held === undefined) {
       return;
     }
@@ -69,20 +77,20 @@ export class TokenService implements OnModuleDestroy {
     held.refusal = undefined;
   }
 
-  /** The token of a tenant within the deadline of a call; at once where one is held. @internal */
+  /** The token of a tenant, within the deadline of a call; synchronously where one is cached. @internal */
   tokenFor(tenant: Tenant, deadline: Deadline): AccessToken | Promise<AccessToken> {
     return this.#fresh(tenant)?.token ?? this.#wait(tenant, deadline);
   }
 
-  /** The service answered 401 to exactly this token; one that was renewed since stays. @internal */
+  /** The service answered 401 to this token: removes it, unless it was renewed meanwhile. @internal */
   refused(tenant: Tenant, accessToken: string): void {
-    const held = this.#held.get(tenant.stateKey);
+    const held = this.#held.get(tenant);
     if (held?.timed?.token.accessToken === accessToken) {
       held.drop();
     }
   }
 
-  /** Ends the renewals under way, also those that wait for the secret of a host that does not answer. */
+  /** Aborts all token requests, including those that wait for a `clientSecret` function. */
   onModuleDestroy(): void {
     for (const deadline of this.#renewals) {
       deadline.close();
@@ -96,17 +104,17 @@ export class TokenService implements OnModuleDestroy {
         return fresh.answer;
       }
     }
-    const deadline = Deadline.start(this.clock, tenant.http.deadline, signal);
+    const deadline = Deadline.start(this.#clock, tenant.http.deadline, signal);
     return this.#wait(tenant, deadline).finally(() => deadline.end());
   }
 
   #fresh(tenant: Tenant): TimedToken | undefined {
-    const held = this.#held.get(tenant.stateKey);
+    const held = this.#held.get(tenant);
     const timed = held?.timed;
     if (held === undefined || timed === undefined) {
       return undefined;
     }
-    const now = this.clock.now();
+    const now = this.#clock.now();
     if (now >= timed.expiresAt) {
       return undefined;
     }
@@ -124,7 +132,11 @@ export class TokenService implements OnModuleDestroy {
       if (deadline.isOver) {
         throw deadline.failure({ tenant: tenant.key });
       }
-      return await this.#join(tenant, this.#heldOf(tenant), deadline);
+      return await this.#join(
+        tenant,
+        this.#held.getOrCreate(tenant, () => new HeldToken()),
+        deadline,
+      );
     } catch (error) {
       const code = isExhibitorError(error) ? error.code : undefined;
       if (channels.token.hasSubscribers) {
@@ -136,7 +148,7 @@ export class TokenService implements OnModuleDestroy {
 
   async #join(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<AccessToken> {
     for (;;) {
-      if (held.refusal !== undefined && this.clock.now() < held.refusal.until) {
+      if (held.refusal !== undefined && this.#clock.now() < held.refusal.until) {
         throw repeated(held.refusal);
       }
       const isShared = held.renewal !== undefined;
@@ -152,7 +164,7 @@ export class TokenService implements OnModuleDestroy {
         if (deadline.isOver) {
           throw error;
         }
-        // The time of the one who began it was up; who came later has some left.
+        // The renewal ran out of time. This caller joined later and has time left.
         const wasLate = isShared && isExhibitorError(error) && error.code === 'deadline_exceeded';
         if (!wasLate) {
           throw error;
@@ -178,7 +190,7 @@ export class TokenService implements OnModuleDestroy {
         publish({ tenant: tenant.key, outcome: 'renewed-early' });
       }
     } catch (error) {
-      held.pausedUntil = this.clock.now() + PAUSE_AFTER_FAILURE;
+      held.pausedUntil = this.#clock.now() + PAUSE_AFTER_FAILURE;
       const code = isExhibitorError(error) ? error.code : undefined;
       if (channels.token.hasSubscribers) {
         publish({ tenant: tenant.key, outcome: 'failed', code });
@@ -186,15 +198,15 @@ export class TokenService implements OnModuleDestroy {
     }
   }
 
-  /** Begins a renewal, which has a deadline of its own: it is nobody's to stop. */
+  /** Starts a renewal with a deadline of its own. No caller's abort cancels it. */
   #renew(tenant: Tenant, held: HeldToken): Renewal {
-    const deadline = Deadline.start(this.clock, tenant.http.deadline);
+    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
     deadline.tenant = tenant.key;
     this.#renewals.add(deadline);
     const result = this.#fetch(tenant, held, deadline);
     const renewal: Renewal = { result, deadline, outcome: held.isForced ? 'forced' : 'fetched' };
     held.renewal = renewal;
-    // Each caller hears of a failure by itself; that none is left to hear must not end the process.
+    // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
     result.catch(() => undefined);
     return renewal;
   }
@@ -202,7 +214,7 @@ export class TokenService implements OnModuleDestroy {
   async #fetch(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
     try {
       const unlike = held.timed?.token.accessToken ?? held.replaced;
-      const { timed, isShared } = await this.endpoint.fetch(tenant, deadline, unlike);
+      const { timed, isShared } = await this.#endpoint.fetch(tenant, deadline, unlike);
       if (isShared && held.renewal !== undefined) {
         held.renewal.outcome = 'shared';
       }
@@ -210,7 +222,7 @@ export class TokenService implements OnModuleDestroy {
       return timed;
     } catch (error) {
       if (error instanceof TokenRejectedError && isRemembered(error)) {
-        held.refusal = remember(error, this.clock.now(), this.clock.random());
+        held.refusal = remember(error, this.#clock.now(), this.#clock.random());
       }
       throw error;
     } finally {
@@ -218,16 +230,6 @@ export class TokenService implements OnModuleDestroy {
       this.#renewals.delete(deadline);
       held.renewal = undefined;
     }
-  }
-
-  #heldOf(tenant: Tenant): HeldToken {
-    const known = this.#held.get(tenant.stateKey);
-    if (known !== undefined) {
-      return known;
-    }
-    const held = new HeldToken();
-    this.#held.set(tenant.stateKey, held);
-    return held;
   }
 }
 

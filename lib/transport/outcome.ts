@@ -1,35 +1,36 @@
 import type { ExhibitorErrorCode } from '../errors/error-codes.js';
 
-/** What one request on the wire came to. */
+/** Result of one request. */
 export type Outcome = Answered | Failed;
 
-/** The service answered with a status; the body is read where it matters. */
+/** The service answered. */
 export interface Answered {
   kind: 'answered';
   status: number;
   headers: Record<string, string | undefined>;
+  /** Parsed JSON; `undefined` where there is none. */
   body: unknown;
   receivedBytes: number;
 }
 
-/** There is no answer that could be used. */
+/** There is no usable answer. */
 export interface Failed {
   kind: 'failed';
   /**
-   * `network`: refused, reset, cut short; `timeout`: the attempt's own time was up; `malformed`: complete but not what
-   * the service promises; `over`: the deadline, the caller or the closing module ended it.
+   * `network`: refused, reset or cut short; `timeout`: the attempt took too long; `malformed`: complete, but not the
+   * documented form; `over`: the call ended (deadline, caller or closing module).
    */
   why: 'network' | 'timeout' | 'malformed' | 'over';
-  /** In words, without any value of the request. */
+  /** Without any value of the request. */
   message: string;
   status?: number;
-  /** The connection had served before and was reset before a byte of this reply: the request was most likely not read. */
+  /** A reused connection was reset before the first byte of the reply: most likely the request was not read. */
   stale?: boolean;
-  /** It was stopped before there was a connection to write it to. */
+  /** Stopped before there was a connection. */
   unsent?: boolean;
 }
 
-/** True where the request is worth sending again. RFC 9110 §15: these say that another time may do. */
+/** True where sending the request again may help (RFC 9110 §15). */
 export function isTransient(outcome: Outcome): boolean {
   if (outcome.kind === 'failed') {
     return outcome.why === 'network' || outcome.why === 'timeout';
@@ -39,17 +40,18 @@ export function isTransient(outcome: Outcome): boolean {
 
 const RETRIED_STATUSES: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504]);
 
-/** True where the caller's room has to judge the reply: 2xx, and any 4xx that is not retried. */
+/** True for replies that the calling room judges: 2xx, and any 4xx that is not retried. */
 export function isFinal(outcome: Outcome): outcome is Answered {
   return outcome.kind === 'answered' && codeOfStatus(outcome.status) === undefined;
 }
 
-/** What the circuit makes of a request; `undefined` where it says nothing of the service. */
+/** Meaning of a result for the circuit; `undefined` where it says nothing about the service. */
 export type Health = 'good' | 'bad' | undefined;
 
 /**
- * Whether the service is to blame: for a 5xx, a broken connection and for being slow. A 4xx is about the request and
- * an abort about the caller.
+ * `bad` for a 5xx, a network failure and a timeout. A 4xx is caused by the request, an abort by the caller.
+ *
+ * @param isTimeUp the call ended because its deadline passed
  */
 export function healthOf(outcome: Outcome, isTimeUp: boolean): Health {
   if (outcome.kind === 'answered') {
@@ -61,7 +63,7 @@ export function healthOf(outcome: Outcome, isTimeUp: boolean): Health {
   return outcome.why === 'over' && !isTimeUp ? undefined : 'bad';
 }
 
-/** The code the outcome has when nothing more is tried; `undefined` for one that is final. */
+/** Error code of the outcome when there is no further attempt; `undefined` where it is final. */
 export function codeOf(outcome: Outcome): ExhibitorErrorCode | undefined {
   if (outcome.kind === 'answered') {
     return codeOfStatus(outcome.status);
@@ -76,7 +78,7 @@ function codeOfStatus(status: number): ExhibitorErrorCode | undefined {
   return status === 408 || status >= 500 ? 'service_unavailable' : undefined;
 }
 
-/** The failure in words. */
+/** Error message of the outcome. */
 export function describeOutcome(outcome: Outcome): string {
   if (outcome.kind === 'failed') {
     return outcome.message;

@@ -73,7 +73,7 @@ describe('the id of an exhibitor', () => {
   });
 
   it("is the host's own where it has one", () => {
-    const idOf = exhibitorIdOf({ exhibitorId: (exhibitor: { booth: string }) => exhibitor.booth });
+    const idOf = exhibitorIdOf({ exhibitorId: (exhibitor) => (exhibitor as { booth: string }).booth });
     expect(idOf({ id: 'a', booth: 'A-17' })).toBe('A-17');
     expect(exhibitorIdOf({})({ id: 'a' })).toBe('a');
   });

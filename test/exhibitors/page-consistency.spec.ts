@@ -9,11 +9,11 @@ import {
 
 const first: PaginationMetadata = { currentPage: 1, totalCount: 120, totalPages: 3, itemsPerPage: 50 };
 
-function page(asked: number, rows: number, metadata: Partial<PaginationMetadata> = {}): SeenPage {
+function page(requested: number, rows: number, metadata: Partial<PaginationMetadata> = {}): SeenPage {
   return {
-    asked,
-    metadata: { ...first, currentPage: asked, ...metadata },
-    rows: Array.from({ length: rows }, (_, index) => ({ id: `${asked}-${index}` })),
+    requested,
+    metadata: { ...first, currentPage: requested, ...metadata },
+    rows: Array.from({ length: rows }, (_, index) => ({ id: `${requested}-${index}` })),
   };
 }
 
@@ -64,7 +64,7 @@ describe('a page held against the first', () => {
 });
 
 const own = (metadata: PaginationMetadata, rows: number) =>
-  breachesOf({ asked: 1, metadata, rows: Array.from({ length: rows }, () => ({})) }, metadata, undefined);
+  breachesOf({ requested: 1, metadata, rows: Array.from({ length: rows }, () => ({})) }, metadata, undefined);
 
 describe('the first page, held against itself', () => {
   it('is in breach where totalPages does not fit totalCount', () => {

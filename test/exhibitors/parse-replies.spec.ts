@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { z } from 'zod';
-import { parseLookup } from '../../lib/exhibitors/parse-lookup.js';
+import { parseLookup } from '../../lib/exhibitors/parse-replies.js';
 import { parsePage } from '../../lib/exhibitors/parse-replies.js';
 import { parseRecords } from '../../lib/exhibitors/parse-records.js';
 

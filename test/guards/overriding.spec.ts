@@ -88,8 +88,8 @@ class GuestGuard extends ExhibitorIdentityGuard {
 /** A host whose request is wrapped, as by a gateway of its own. */
 @Injectable()
 class WrappedRequestGuard extends ExhibitorIdentityGuard {
-  protected override getRequest(context: ExecutionContext): ExhibitorRequest {
-    const request = super.getRequest(context);
+  protected override async getRequest(context: ExecutionContext): Promise<ExhibitorRequest> {
+    const request = await super.getRequest(context);
     const { 'x-forwarded-cookie': forwarded, ...others } = request.headers;
     request.headers = forwarded === undefined ? others : { ...others, cookie: forwarded };
     return request;

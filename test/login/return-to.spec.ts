@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { safeReturnTo } from '../../lib/login/return-to.js';
+import { safeReturnTo } from '../../lib/login/pending-login.js';
 import { HostileProvider } from '../support/hostile-provider.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';

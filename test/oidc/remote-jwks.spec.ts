@@ -30,7 +30,7 @@ describe('the keys behind a URL', () => {
     return published;
   };
   const kids = async (kid?: string): Promise<(string | undefined)[]> =>
-    (await keys.get(kid, fetch)).keys.map((each) => each.kid);
+    (await keys.get(kid, fetch)).jwks().keys.map((each) => each.kid);
 
   beforeEach(() => {
     clock = new TestClock();

@@ -33,7 +33,7 @@ function startProcess(store: SharedStore | undefined, secrets = [SECRET]): Proce
   const clock = new Clock();
   const sealer = new Sealer(options, clock);
   const values = new SharedValues(options, sealer, clock);
-  return { sealer, values, replays: new ReplayCache(values) };
+  return { sealer, values, replays: new ReplayCache(values, clock) };
 }
 
 let store: MemoryStore;
@@ -80,8 +80,8 @@ describe('values in a shared store', () => {
 
   it('are set once with ifAbsent', async () => {
     const [one, other] = [startProcess(store), startProcess(store)];
-    expect(await one.values.set('state', 'x', 1, 60_000, true)).toBe(true);
-    expect(await other.values.set('state', 'x', 2, 60_000, true)).toBe(false);
+    expect(await one.values.set('state', 'x', 1, 60_000, { ifAbsent: true })).toBe(true);
+    expect(await other.values.set('state', 'x', 2, 60_000, { ifAbsent: true })).toBe(false);
     expect(await other.values.get('state', 'x')).toBe(1);
   });
 
@@ -176,7 +176,7 @@ describe('a store that fails', () => {
     // A silent one is waited for a second, far below the deadline of a call.
     expect(performance.now() - began).toBeLessThan(5_000);
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]).toMatch(/^the shared store does not answer \(\w*Error\); going on without it$/);
+    expect(warnings[0]).toMatch(/^the shared store does not answer \(\w*Error\); continuing without it$/);
     expect(warnings[0]).not.toMatch(/s3cret|10\.0\.0\.1/);
   });
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import ts from 'typescript';
 import { HTTP_STATUS_BY_CODE } from '../../lib/index.js';
-import { exhibitorSchema } from '../../lib/options/exhibitor-settings.js';
+import { moduleSchema } from '../../lib/options/exhibitor-settings.js';
 import { httpSchema, loginSchema, tenantSchema } from '../../lib/options/tenant-settings.js';
 import { README, readmeHost, readmeSnippets, ROOT } from './readme.js';
 
@@ -60,7 +60,7 @@ describe('the README', () => {
   });
 
   it('names every option', () => {
-    const options = [exhibitorSchema, httpSchema, tenantSchema, loginSchema].flatMap(({ entries }) =>
+    const options = [moduleSchema, httpSchema, tenantSchema, loginSchema].flatMap(({ entries }) =>
       Object.keys(entries),
     );
     const missing = options.filter((name) => !new RegExp(`^\\|.*\`(${name})[\`(]`, 'm').test(README));

@@ -59,7 +59,7 @@ export class TokenBench {
     this.answer = answer;
     const whole = Object.entries(tenants).map(([key, options]) => [key, { ...this.tenant(key), ...options }]);
     const checked = checkOptions({ tenants: Object.fromEntries(whole), http, store, secrets });
-    this.registry = new TenantRegistry(checked);
+    this.registry = new TenantRegistry(checked, this.clock);
     this.#transport = new Transport(this.clock);
     const values = new SharedValues(checked, new Sealer(checked, this.clock), this.clock);
     const shared = new SharedTokens(values, this.clock);

@@ -71,9 +71,9 @@ describe('a circuit', () => {
     const circuit = new Circuit();
     failures(circuit, 5);
     failures(circuit, 99, 'good');
-    expect(circuit.isForgotten).toBe(false);
+    expect(circuit.isHealthy).toBe(false);
     failures(circuit, 1, 'good');
-    expect(circuit.isForgotten).toBe(true);
+    expect(circuit.isHealthy).toBe(true);
   });
 
   it('counts 5xx, broken connections and timeouts; not 4xx, odd replies and aborts', () => {

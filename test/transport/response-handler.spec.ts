@@ -30,7 +30,7 @@ async function handOver(body: Buffer, handler: ResponseHandler): Promise<number[
 describe('a response handler', () => {
   it('takes a large reply in bites, so that the small ones of others come between', async () => {
     const text = 'x'.repeat(7 * CHUNK - 2);
-    const handler = new ResponseHandler(8 * CHUNK, { headers: {}, dispatcher: undefined, fresh: false });
+    const handler = new ResponseHandler(8 * CHUNK);
     expect(await handOver(Buffer.from(JSON.stringify(text)), handler)).toEqual([2, 2, 2, 1]);
     await expect(handler.outcome).resolves.toMatchObject({ kind: 'answered', body: text });
   });

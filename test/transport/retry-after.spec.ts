@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { parseRetryAfter } from '../../lib/transport/limits/retry-after.js';
+import { parseRetryAfter } from '../../lib/transport/limits/retry-policy.js';
 
 const NOW = Date.UTC(2026, 8, 1, 12, 0, 0);
 

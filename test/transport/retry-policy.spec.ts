@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { Outcome } from '../../lib/transport/outcome.js';
-import { RetryBudget } from '../../lib/transport/limits/retry-budget.js';
-import { backOff, waitBeforeRetry, type Standing } from '../../lib/transport/limits/retry-policy.js';
+import { RetryBudget } from '../../lib/transport/limits/retry-policy.js';
+import { backOff, waitBeforeRetry, type AttemptEnd } from '../../lib/transport/limits/retry-policy.js';
 
 const answered = (status: number): Outcome => ({
   kind: 'answered',
@@ -17,13 +17,13 @@ const failed = (why: 'network' | 'timeout' | 'malformed' | 'over'): Outcome => (
   message: '',
 });
 
-const standing = (given: Partial<Standing>): Standing => ({
+const standing = (given: Partial<AttemptEnd>): AttemptEnd => ({
   outcome: answered(503),
   attempt: 1,
   attempts: 3,
   retryAfterMs: undefined,
   remaining: 10_000,
-  chance: 0.5,
+  random: 0.5,
   ...given,
 });
 const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
@@ -66,7 +66,7 @@ describe('the wait before a retry', () => {
         fc.integer({ min: 1, max: 20_000 }),
         chance,
         (retryAfterMs, remaining, luck) => {
-          const wait = waitBeforeRetry(standing({ retryAfterMs, remaining, chance: luck }));
+          const wait = waitBeforeRetry(standing({ retryAfterMs, remaining, random: luck }));
           if (retryAfterMs >= remaining) {
             expect(wait).toBeUndefined();
           } else {

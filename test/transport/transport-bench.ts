@@ -83,7 +83,7 @@ export class Sender {
     options: unknown,
     readonly clock: Clock,
   ) {
-    this.registry = new TenantRegistry(checkOptions(options));
+    this.registry = new TenantRegistry(checkOptions(options), clock);
     this.transport = new Transport(clock);
   }
 

@@ -2,20 +2,21 @@ import { Inject, Injectable } from '@nestjs/common';
 import { channels, type LookupMessage } from '../../diagnostics/channels.js';
 import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { isExhibitorError } from '../../errors/exhibitor.error.js';
+import { deepFreeze } from '../../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
+import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
-import { deepFreeze } from '../deep-freeze.js';
+import { parseRecords } from '../parse-records.js';
+import { parseLookup } from '../parse-replies.js';
+import { RestClient } from '../rest-client.service.js';
 import { isLookupOf, LookupCache, lookupKey, type LookupName, type LookupSubject } from './lookup-cache.js';
 import { LookupFlight } from './lookup-flight.js';
-import { parseLookup } from '../parse-lookup.js';
-import { parseRecords } from '../parse-records.js';
-import { RestClient } from '../rest-client.service.js';
 
 const TEMPLATE = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
 
-/** Failures that are the service's own and pass: what `staleIfError` is for. */
+/** Failures for which `staleIfError` applies. */
 const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
   'service_unavailable',
   'deadline_exceeded',
@@ -23,25 +24,31 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
   'token_unavailable',
 ]);
 
-/** Endpoint 3 of the service: the exhibitors of a contact, cached and asked for once by many callers. */
+/** The lookup endpoint (service specification, Endpoints §3), with a cache and one request for concurrent callers. */
 @Injectable()
 export class ExhibitorLookups {
+  readonly #rest: RestClient;
+  readonly #clock: Clock;
+  readonly #schema: ExhibitorSettings['exhibitorSchema'];
   readonly #cache: LookupCache;
-  /** Of each lookup the flight that may fill the cache. One that is no longer here has been overtaken. */
+  /** By cache key, the request whose answer will be cached. A request that is not here any more was superseded. */
   readonly #flights = new Map<string, LookupFlight>();
 
   constructor(
-    @Inject(RestClient) private readonly rest: RestClient,
-    @Inject(Clock) private readonly clock: Clock,
-    @Inject(CHECKED_OPTIONS) private readonly options: CheckedOptions,
+    @Inject(RestClient) rest: RestClient,
+    @Inject(Clock) clock: Clock,
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
-    this.#cache = new LookupCache(options.settings.lookupCache);
+    this.#rest = rest;
+    this.#clock = clock;
+    this.#schema = settings.exhibitorSchema;
+    this.#cache = new LookupCache(settings.lookupCache);
   }
 
-  /** Frozen records, from the cache while they are good. */
+  /** Frozen records, from the cache where they are fresh. */
   async find(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
     const key = lookupKey(subject);
-    const cached = this.#cache.fresh(key, this.clock.now());
+    const cached = this.#cache.fresh(key, this.#clock.now());
     if (cached !== undefined) {
       return answer(subject, 'hit', cached);
     }
@@ -51,22 +58,22 @@ export class ExhibitorLookups {
     try {
       return answer(subject, 'miss', await flight.join(deadline));
     } catch (error) {
-      const standIn = isOutage(error) ? this.#cache.standIn(key, this.clock.now()) : undefined;
-      if (standIn !== undefined) {
-        return answer(subject, 'stale', standIn);
+      const stale = isOutage(error) ? this.#cache.stale(key, this.#clock.now()) : undefined;
+      if (stale !== undefined) {
+        return answer(subject, 'stale', stale);
       }
       publish(subject, 'miss');
       throw error;
     }
   }
 
-  /** Frozen records as they are now: a request that is already under way may be older than the caller's question. */
+  /** Frozen records of a new request. A request that is already under way may be older than this call. */
   async findFresh(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
     publish(subject, 'miss');
     return this.#start(lookupKey(subject), subject, deadline).join(deadline);
   }
 
-  /** Forgets answers, also those under way: whoever waits gets them, the cache does not. */
+  /** Removes cached answers. Requests under way still answer their callers but are not cached. */
   forget(filter: LookupFilter): void {
     this.#cache.forget(filter);
     for (const [key, { name }] of this.#flights) {
@@ -78,11 +85,11 @@ export class ExhibitorLookups {
 
   #start(key: string, subject: LookupSubject, deadline: Deadline): LookupFlight {
     const name: LookupName = { ...subject, tenant: subject.tenant.key };
-    const flight = new LookupFlight(name, this.clock, deadline.remaining(), async (shared) => {
+    const flight = new LookupFlight(name, this.#clock, deadline.remaining(), async (shared) => {
       try {
-        const records = deepFreeze(await this.#ask(subject, shared));
+        const records = deepFreeze(await this.#request(subject, shared));
         if (this.#flights.get(key) === flight) {
-          this.#cache.keep(key, name, records, this.clock.now());
+          this.#cache.keep(key, name, records, this.#clock.now());
         }
         return records;
       } finally {
@@ -95,28 +102,21 @@ export class ExhibitorLookups {
     return flight;
   }
 
-  async #ask(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
-    const { tenant } = subject;
-    const rows = parseLookup(await this.#body(subject, deadline), tenant.key);
-    const records = parseRecords(rows, this.options.settings.exhibitorSchema, {
-      tenant: tenant.key,
-      path: '',
-    });
+  async #request(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
+    const { key } = subject.tenant;
+    const rows = parseLookup(await this.#body(subject, deadline), key);
+    const records = parseRecords(rows, this.#schema, { tenant: key, path: '' });
     return records instanceof Promise ? deadline.race(records) : records;
   }
 
   async #body({ tenant, eventId, contactEmail }: LookupSubject, deadline: Deadline): Promise<unknown> {
     const event = encodeURIComponent(eventId);
     const path = `/api/v1/exhibitor/event/${event}/contactEmail/${encodeURIComponent(contactEmail)}`;
+    const request = { operation: 'lookup', path, template: TEMPLATE } as const;
     try {
-      const { body } = await this.rest.get(
-        tenant,
-        { operation: 'lookup', path, template: TEMPLATE },
-        deadline,
-      );
-      return body;
+      return (await this.#rest.get(tenant, request, deadline)).body;
     } catch (error) {
-      // The service does not say what it answers where no exhibitor matches; 404 is one of the possible answers.
+      // The service does not document its reply where no exhibitor matches; 404 may be one.
       if (isExhibitorError(error) && error.code === 'not_found') {
         return undefined;
       }

@@ -3,43 +3,34 @@ import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { LookupFilter } from '../call-options.interface.js';
 
-/** Whose exhibitors are looked up, where. */
+/** Arguments of a lookup. */
 export interface LookupSubject {
   tenant: Tenant;
   eventId: string;
   contactEmail: string;
 }
 
-/** A lookup by name: what is kept must not keep a tenant that has left. */
+/** A lookup by the key of its tenant: cache entries must not keep a tenant in memory. */
 export interface LookupName extends Omit<LookupSubject, 'tenant'> {
-  /** Key of the tenant. */
   tenant: string;
 }
 
 interface Entry {
   name: LookupName;
   records: readonly unknown[];
-  /** {@link Clock.now} until which the answer is good. */
+  /** {@link Clock.now} until which the answer is fresh. */
   freshUntil: number;
 }
 
-const anchorIds = new WeakMap<object, number>();
-let anchors = 0;
-
 /**
- * Key of a lookup. The tenant is in it as its anchor: one that left the registry, or came back with other credentials,
- * finds nothing of what was kept. The address counts byte for byte; lengths keep the parts apart.
+ * Cache key of a lookup. It contains the id of the tenant's state: a tenant that returns with other options finds no earlier
+ * entry. The length separates event id and address.
  */
 export function lookupKey({ tenant, eventId, contactEmail }: LookupSubject): string {
-  const known = anchorIds.get(tenant.stateKey);
-  const id = known ?? (anchors += 1);
-  if (known === undefined) {
-    anchorIds.set(tenant.stateKey, id);
-  }
-  return `${id}:${eventId.length}:${eventId}${contactEmail}`;
+  return `${tenant.stateKey.id}:${eventId.length}:${eventId}${contactEmail}`;
 }
 
-/** True where a lookup is one of those the filter names. */
+/** True where a lookup matches the filter. */
 export function isLookupOf(name: LookupName, filter: LookupFilter): boolean {
   return (
     (filter.tenant === undefined || filter.tenant === name.tenant) &&
@@ -48,7 +39,7 @@ export function isLookupOf(name: LookupName, filter: LookupFilter): boolean {
   );
 }
 
-/** Answers to lookups, empty ones included; none at all with `lookupCache: false`. */
+/** Cached answers, including empty ones. With `lookupCache: false` it stores nothing. */
 export class LookupCache {
   readonly #entries: LRUCache<string, Entry> | undefined;
   readonly #ttl: number;
@@ -61,14 +52,14 @@ export class LookupCache {
     this.#staleIfError = staleIfError;
   }
 
-  /** The answer while it is good. */
+  /** The answer, while it is fresh. */
   fresh(key: string, now: number): readonly unknown[] | undefined {
     const entry = this.#entries?.get(key);
     return entry !== undefined && now < entry.freshUntil ? entry.records : undefined;
   }
 
-  /** The answer while it may stand in for a service that fails. */
-  standIn(key: string, now: number): readonly unknown[] | undefined {
+  /** The answer, while it may be used because the service fails (`staleIfError`). */
+  stale(key: string, now: number): readonly unknown[] | undefined {
     const entry = this.#entries?.peek(key);
     return entry !== undefined && now < entry.freshUntil + this.#staleIfError ? entry.records : undefined;
   }

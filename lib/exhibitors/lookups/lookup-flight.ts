@@ -3,8 +3,8 @@ import { Deadline } from '../../time/deadline.js';
 import type { LookupName } from './lookup-cache.js';
 
 /**
- * One request that many callers wait for. It lasts as long as the last of them: a caller who leaves, or whose time is up,
- * takes nothing from the others; when nobody waits any more it is aborted on the wire.
+ * One request that several callers share. It lasts as long as the last of them waits: a caller that aborts or times out does
+ * not affect the others. When no caller is left, the request is aborted.
  */
 export class LookupFlight {
   readonly name: LookupName;
@@ -26,16 +26,16 @@ export class LookupFlight {
       this.#isDone = true;
       this.#deadline.end();
     });
-    // Everyone who waits has a promise of their own; nobody may be waiting when this one fails.
+    // Callers wait on promises of their own. Without callers, a rejection here would be unhandled.
     this.#answer.catch(() => {});
   }
 
-  /** True once nobody waits for it any more. */
+  /** True once the last caller has left. */
   get isAbandoned(): boolean {
     return this.#abandon.signal.aborted;
   }
 
-  /** Waits for the answer within the caller's own deadline. */
+  /** Waits for the answer within the deadline of the caller. */
   async join(deadline: Deadline): Promise<readonly unknown[]> {
     this.#callers += 1;
     this.#deadline.extend(deadline.remaining());

@@ -12,19 +12,19 @@ export interface PaginationMetadata {
   hasNextPage?: boolean;
 }
 
-/** One page of an event's exhibitors, as on the wire: members the service adds are kept. */
+/** One page of the exhibitors of an event, as on the wire. Additional members are kept. */
 export interface ExhibitorPage<T> {
   paginationMetadata: PaginationMetadata;
-  /** Exhibitors of this page; with an `exhibitorSchema`, what it made of them. */
+  /** Exhibitors of this page; with an `exhibitorSchema`, its output. */
   data: T[];
 }
 
-/** All exhibitors of an event in one state. */
+/** All exhibitors of an event, read while the event did not change. */
 export interface ExhibitorSnapshot<T> {
   exhibitors: T[];
   totalCount: number;
-  /** When the reading began that found the event at rest. */
+  /** Start of the successful reading. */
   takenAt: Date;
-  /** How often the event changed while it was read, so that the reading started over. */
+  /** Number of readings that were repeated because the event changed. */
   restarts: number;
 }

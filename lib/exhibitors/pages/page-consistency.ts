@@ -1,76 +1,67 @@
 import type { PaginationBreach } from '../../errors/pagination-drift.error.js';
-import type { PaginationMetadata } from './exhibitor-page.interface.js';
 import { isSameJson } from '../../model/json-values.js';
+import type { PaginationMetadata } from './exhibitor-page.interface.js';
 
-/** A page as it came, with the number that was asked for. */
+/** A page of the service, with the number that was requested. */
 export interface SeenPage {
-  asked: number;
+  requested: number;
   metadata: PaginationMetadata;
   /** Raw rows, before any schema. */
   rows: readonly unknown[];
 }
 
 /**
- * Holds a page against the first one read and the one before it; the first page is held against itself. A service that
- * clamps `itemsPerPage` is right: what the first page says counts, not what was asked for.
+ * Compares a page with the first one and with the one before it; the first page is checked for consistency in itself. The
+ * page size of the first page counts, not the requested one: the service may limit it.
  */
 export function breachesOf(
   page: SeenPage,
   first: PaginationMetadata,
   before: SeenPage | undefined,
 ): PaginationBreach[] {
-  const { asked, metadata, rows } = page;
+  const { requested, metadata, rows } = page;
   const breaches: PaginationBreach[] = [];
   const expect = (field: string, expected: number | string, seen: number | string): void => {
     if (seen !== expected) {
-      breaches.push({ field, expected, seen, page: asked });
+      breaches.push({ field, expected, seen, page: requested });
     }
   };
-  // An event without exhibitors has no page, which some services number 0.
-  if (metadata.currentPage !== 0 || asked !== 1 || first.totalCount > 0) {
-    expect('currentPage', asked, metadata.currentPage);
+  // Some services number the only page of an empty event 0.
+  if (metadata.currentPage !== 0 || requested !== 1 || first.totalCount > 0) {
+    expect('currentPage', requested, metadata.currentPage);
   }
   expect('totalCount', first.totalCount, metadata.totalCount);
-  // Another page size alone does no harm (some services give the last page its own); its rows or pages would show it.
+  // Some services report another page size for the last page. That alone does no harm.
   if (rows.length > metadata.itemsPerPage) {
     expect('itemsPerPage', first.itemsPerPage, metadata.itemsPerPage);
   }
-  if (metadata === first) {
-    expect('totalPages', pagesThatFit(first), first.totalPages);
-  } else {
-    expect('totalPages', first.totalPages, metadata.totalPages);
-  }
-  expect('data.length', rowsExpected(asked, first), rows.length);
+  expect('totalPages', metadata === first ? pagesThatFit(first) : first.totalPages, metadata.totalPages);
+  expect('data.length', rowsExpected(requested, first), rows.length);
   if (before !== undefined && isRepeated(rows, before.rows)) {
-    breaches.push({
-      field: 'data',
-      expected: 'other rows',
-      seen: `the rows of page ${before.asked}`,
-      page: asked,
-    });
+    expect('data', 'other rows', `the rows of page ${before.requested}`);
   }
   return breaches;
 }
 
 /**
- * Rows that the first page's numbers promise for a page. Exact, not only at most `itemsPerPage`: a page that is short
- * before the end would be a silent loss.
+ * Number of rows of a page according to the first page. Exact, not only an upper limit: a short page before the end would be
+ * an undetected loss.
  */
 export function rowsExpected(page: number, first: PaginationMetadata): number {
-  const behind = first.totalCount - (page - 1) * first.itemsPerPage;
-  return Math.max(0, Math.min(first.itemsPerPage, behind));
+  const remaining = first.totalCount - (page - 1) * first.itemsPerPage;
+  return Math.max(0, Math.min(first.itemsPerPage, remaining));
 }
 
-/** Number of pages that fits the count: an event without exhibitors has none, or one that is empty. */
+/** Number of pages that fits the count. An event without exhibitors has no page, or an empty one. */
 function pagesThatFit({ totalCount, totalPages, itemsPerPage }: PaginationMetadata): number {
   if (totalCount === 0) {
     return Math.min(totalPages, 1);
   }
-  // Without a page size no number of pages fits; -1 is none.
+  // With a page size of 0 no number of pages fits, which -1 stands for.
   return itemsPerPage === 0 ? -1 : Math.ceil(totalCount / itemsPerPage);
 }
 
-/** Rows that are those of the page before: a service that serves its last page for ever. Ends at the first difference. */
+/** True where the rows equal those of the page before: the service repeats its last page. */
 export function isRepeated(rows: readonly unknown[], before: readonly unknown[]): boolean {
   if (rows.length === 0 || rows.length !== before.length) {
     return false;
@@ -79,15 +70,15 @@ export function isRepeated(rows: readonly unknown[], before: readonly unknown[])
 }
 
 /**
- * True for a page that has nothing more to give: empty or repeated, and behind what `totalCount` promises. It ends a
- * stream that ignores drift, however many pages the service claims. A page that was asked for first is always given.
+ * True for an empty or repeated page beyond `totalCount`. It ends a stream that ignores drift, whatever number of pages the
+ * service claims. The first page of a reading is always delivered.
  */
-export function isBehindTheEnd(
+export function isBeyondEnd(
   page: SeenPage,
   first: PaginationMetadata,
   before: SeenPage | undefined,
 ): boolean {
-  if (before === undefined || rowsExpected(page.asked, first) > 0) {
+  if (before === undefined || rowsExpected(page.requested, first) > 0) {
     return false;
   }
   return page.rows.length === 0 || isRepeated(page.rows, before.rows);

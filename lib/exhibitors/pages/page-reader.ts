@@ -3,16 +3,16 @@ import type { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import type { StreamCall } from '../check-arguments.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
-import { breachesOf, isBehindTheEnd, type SeenPage } from './page-consistency.js';
+import { breachesOf, isBeyondEnd, type SeenPage } from './page-consistency.js';
 import { PageWindow } from './page-window.js';
 
-/** A page, and its rows as they were before any schema: the wire is what can contradict itself. */
+/** A page, and its rows before any schema: consistency is checked on the rows of the wire. */
 export interface FetchedPage<T> {
   page: ExhibitorPage<T>;
   rows: readonly unknown[];
 }
 
-/** How to walk an event. */
+/** How to read an event. */
 export interface ReadPlan<T> extends Pick<
   StreamCall,
   'itemsPerPage' | 'startPage' | 'maxPages' | 'prefetch' | 'onDrift'
@@ -22,15 +22,15 @@ export interface ReadPlan<T> extends Pick<
   fetch(page: number, itemsPerPage: number, signal: AbortSignal): Promise<FetchedPage<T>>;
 }
 
-/** Walks the pages of an event in order: fetched ahead in a window, each held against the first. */
+/** Reads the pages of an event in order. Pages are fetched ahead, and each is compared with the first one. */
 export class PageReader<T> {
   readonly #plan: ReadPlan<T>;
   readonly #window: PageWindow<FetchedPage<T>>;
   #itemsPerPage: number;
   #first: PaginationMetadata | undefined;
   #before: SeenPage | undefined;
-  #closed = false;
-  #reason: ExhibitorError | undefined;
+  #isClosed = false;
+  #closeReason: ExhibitorError | undefined;
 
   constructor(plan: ReadPlan<T>) {
     this.#plan = plan;
@@ -43,51 +43,51 @@ export class PageReader<T> {
   }
 
   /**
-   * The next page; `undefined` behind the last one, or once closed.
+   * The next page; `undefined` after the last one, or once closed without a reason.
    *
    * @throws {PaginationDriftError} where the page contradicts the first one and `onDrift` is `error`
    */
   async next(): Promise<ExhibitorPage<T> | undefined> {
     try {
       const fetched = await this.#window.next();
-      return this.#closed ? this.#end() : fetched && this.#judge(fetched);
+      return this.#isClosed ? this.#closedResult() : fetched && this.#check(fetched);
     } catch (error) {
-      if (this.#closed) {
-        return this.#end();
+      if (this.#isClosed) {
+        return this.#closedResult();
       }
       this.close();
       throw error;
     }
   }
 
-  /** Fetches ahead while the page last given is being read. */
-  ahead(): void {
-    this.#window.ahead();
+  /** Fetches ahead while the last page is being consumed. */
+  fetchAhead(): void {
+    this.#window.fetchAhead();
   }
 
-  /** Cancels what is under way. With a reason, `next` fails with it; else there is no next page. */
+  /** Aborts all requests. With a reason, `next` fails with it; without, `next` answers `undefined`. */
   close(reason?: ExhibitorError): void {
-    if (this.#closed) {
+    if (this.#isClosed) {
       return;
     }
-    this.#closed = true;
-    this.#reason = reason;
+    this.#isClosed = true;
+    this.#closeReason = reason;
     this.#window.close();
   }
 
-  #judge({ page, rows }: FetchedPage<T>): ExhibitorPage<T> | undefined {
+  #check({ page, rows }: FetchedPage<T>): ExhibitorPage<T> | undefined {
     const before = this.#before;
-    const asked = before === undefined ? this.#plan.startPage : before.asked + 1;
-    const seen = { asked, metadata: page.paginationMetadata, rows };
+    const requested = before === undefined ? this.#plan.startPage : before.requested + 1;
+    const seen = { requested, metadata: page.paginationMetadata, rows };
     const first = this.#first ?? seen.metadata;
     const breaches = breachesOf(seen, first, before);
     if (breaches.length > 0) {
       this.#report(breaches);
     }
     if (before === undefined) {
-      this.#begin(first);
+      this.#start(first);
     }
-    if (isBehindTheEnd(seen, first, before)) {
+    if (isBeyondEnd(seen, first, before)) {
       this.close();
       return undefined;
     }
@@ -95,17 +95,17 @@ export class PageReader<T> {
     return page;
   }
 
-  /** What was under way failed because the walk was closed: only the reason for that counts. */
-  #end(): undefined {
-    if (this.#reason !== undefined) {
-      throw this.#reason;
+  /** Requests that fail because the reader was closed are ignored; only the reason counts. */
+  #closedResult(): undefined {
+    if (this.#closeReason !== undefined) {
+      throw this.#closeReason;
     }
     return undefined;
   }
 
-  #begin(first: PaginationMetadata): void {
+  #start(first: PaginationMetadata): void {
     this.#first = first;
-    // A service that clamps the page size is asked for the size it gives, so that pages and offsets agree.
+    // If the service limits the page size, that size is requested, so that page numbers and offsets agree.
     if (first.itemsPerPage > 0) {
       this.#itemsPerPage = Math.min(first.itemsPerPage, this.#itemsPerPage);
     }
@@ -119,7 +119,7 @@ export class PageReader<T> {
     const { tenant, onDrift } = this.#plan;
     const [worst] = breaches;
     if (onDrift === 'error' && worst !== undefined) {
-      throw new PaginationDriftError(worst, this.#before?.asked ?? 0, { tenant });
+      throw new PaginationDriftError(worst, this.#before?.requested ?? 0, { tenant });
     }
     if (!channels.drift.hasSubscribers) {
       return;

@@ -1,63 +1,63 @@
-/** Fetches one page; the signal cancels it. */
+/** Fetches one page. The signal aborts it. */
 export type FetchPage<P> = (page: number, signal: AbortSignal) => Promise<P>;
 
 /**
- * Pages in order, fetched ahead: at most `size` of them are under way or waiting. What arrives early waits in its place.
- * Once a page has failed nothing more is started; the pages before it are still given, then it fails the reader.
+ * Fetches pages ahead and delivers them in order. At most `size` pages are being fetched or waiting. After a page fails, no
+ * further page is requested; the pages before it are still delivered.
  */
 export class PageWindow<P> {
   readonly #fetch: FetchPage<P>;
   readonly #size: number;
-  // One signal for all pages: making one for each, with a listener, costs more than everything else here together.
+  // One signal for all pages: a signal with a listener for each page would be most of the cost of this class.
   readonly #controller = new AbortController();
   readonly #replies: Promise<P>[] = [];
-  #following: number;
-  #last: number;
-  #stopped = false;
-  #isRead = false;
+  #nextPage: number;
+  #lastPage: number;
+  #isStopped = false;
+  #isDrained = false;
 
-  /** Reads the page `first` only, until {@link extendTo} tells how far it goes. */
+  /** Fetches only the page `first`, until {@link extendTo} is called. */
   constructor(fetch: FetchPage<P>, size: number, first: number) {
     this.#fetch = fetch;
     this.#size = size;
-    this.#following = first;
-    this.#last = first;
+    this.#nextPage = first;
+    this.#lastPage = first;
   }
 
-  /** Number of the last page to read. */
+  /** Sets the number of the last page to fetch. */
   extendTo(last: number): void {
-    this.#last = last;
+    this.#lastPage = last;
   }
 
-  /** Starts what fits into the window. */
-  ahead(): void {
-    while (!this.#stopped && this.#replies.length < this.#size && this.#following <= this.#last) {
-      this.#replies.push(this.#start(this.#following));
-      this.#following += 1;
+  /** Requests as many pages as fit into the window. */
+  fetchAhead(): void {
+    while (!this.#isStopped && this.#replies.length < this.#size && this.#nextPage <= this.#lastPage) {
+      this.#replies.push(this.#start(this.#nextPage));
+      this.#nextPage += 1;
     }
   }
 
-  /** The page that is next in order; `undefined` behind the last. Not asked for again before it is there. */
+  /** The next page in order; `undefined` after the last one. Call it again only after the promise has settled. */
   next(): Promise<P> | undefined {
-    this.ahead();
+    this.fetchAhead();
     const reply = this.#replies.shift();
-    this.#isRead = reply === undefined;
+    this.#isDrained = reply === undefined;
     return reply;
   }
 
-  /** Cancels everything under way and starts nothing more. */
+  /** Aborts all requests and starts no more. */
   close(): void {
-    this.#stopped = true;
-    if (!this.#isRead) {
+    this.#isStopped = true;
+    if (!this.#isDrained) {
       this.#controller.abort();
     }
   }
 
   #start(page: number): Promise<P> {
     const reply = this.#fetch(page, this.#controller.signal);
-    // Handled here too, since a reader who leaves never looks at it.
+    // Also handles the rejection of a page that the reader never asks for.
     reply.catch(() => {
-      this.#stopped = true;
+      this.#isStopped = true;
     });
     return reply;
   }

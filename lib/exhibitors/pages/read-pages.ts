@@ -1,14 +1,14 @@
 import { Observable, type Subscriber } from 'rxjs';
 import { onAbort } from '../../time/on-abort.js';
-import { abortedCall, openScope } from '../call-scope.js';
 import type { CallOptions } from '../call-options.interface.js';
+import { abortedCall, openScope, type Call } from '../call-scope.js';
 import type { ExhibitorPage } from './exhibitor-page.interface.js';
 import type { PageReader } from './page-reader.js';
 
-/** Opens a walk for a call whose options are checked. */
-export type OpenReader<C, T> = (call: C, signal: AbortSignal) => Promise<PageReader<T>>;
+/** Opens a reader for a checked call. */
+export type OpenReader<Options extends CallOptions, T> = (call: Call<Options>) => Promise<PageReader<T>>;
 
-/** Gives every page of a walk to `visit`; the signal ends it. */
+/** Reads all pages and passes each to `visit`. The signal ends the reading with `aborted`. */
 export async function readPages<T>(
   reader: PageReader<T>,
   signal: AbortSignal,
@@ -25,18 +25,18 @@ export async function readPages<T>(
   }
 }
 
-/** A cold Observable over a walk; `emit` decides what a page becomes. The next pages are asked for once it returns. */
-export function fromPages<C extends CallOptions, T, R>(
-  check: () => C,
-  open: OpenReader<C, T>,
+/** A cold Observable of the pages of a reader. `emit` passes a page to the subscriber; then the next pages are requested. */
+export function fromPages<Options extends CallOptions, T, R>(
+  check: () => Options,
+  open: OpenReader<Options, T>,
   emit: (page: ExhibitorPage<T>, subscriber: Subscriber<R>) => void,
 ): Observable<R> {
   return new Observable<R>((subscriber) => {
-    const call = check();
-    const scope = openScope(call.signal);
-    subscriber.add(scope.close);
-    open(call, scope.signal)
-      .then((reader) => readPages(reader, scope.signal, (page) => emit(page, subscriber)))
+    const options = check();
+    const { signal, close } = openScope(options.signal);
+    subscriber.add(close);
+    open({ ...options, signal })
+      .then((reader) => readPages(reader, signal, (page) => emit(page, subscriber)))
       .then(
         () => subscriber.complete(),
         (error: unknown) => subscriber.error(error),
@@ -44,16 +44,16 @@ export function fromPages<C extends CallOptions, T, R>(
   });
 }
 
-/** An iterator over the exhibitors of a walk. While one page is read the window fills, and never grows beyond. */
-export function iteratePages<C extends CallOptions, T>(
-  check: () => C,
-  open: OpenReader<C, T>,
+/** An iterator over the exhibitors of a reader. While a page is consumed, at most `prefetch` further pages are fetched. */
+export function iteratePages<Options extends CallOptions, T>(
+  check: () => Options,
+  open: OpenReader<Options, T>,
 ): AsyncIterableIterator<T> {
   const consumer = new AbortController();
   const items = itemsOf(check, open, consumer.signal);
   return {
     next: () => items.next(),
-    // A generator finishes what is under way before it returns; leaving cancels that first.
+    // A generator finishes its current step before it returns; aborting first cancels that step.
     return: () => {
       consumer.abort();
       return items.return(undefined);
@@ -68,30 +68,30 @@ export function iteratePages<C extends CallOptions, T>(
   };
 }
 
-async function* itemsOf<C extends CallOptions, T>(
-  check: () => C,
-  open: OpenReader<C, T>,
+async function* itemsOf<Options extends CallOptions, T>(
+  check: () => Options,
+  open: OpenReader<Options, T>,
   left: AbortSignal,
 ): AsyncGenerator<T, undefined> {
-  const call = check();
-  const scope = openScope(call.signal);
-  const endings = [onAbort(left, scope.close), scope.close];
+  const options = check();
+  const { signal, close } = openScope(options.signal);
+  const cleanUp = [onAbort(left, close), close];
   try {
-    const reader = await open(call, scope.signal);
-    endings.push(onAbort(scope.signal, () => reader.close(left.aborted ? undefined : abortedCall())));
-    endings.push(() => reader.close());
+    const reader = await open({ ...options, signal });
+    cleanUp.push(onAbort(signal, () => reader.close(left.aborted ? undefined : abortedCall())));
+    cleanUp.push(() => reader.close());
     for (let page = await reader.next(); page !== undefined; page = await reader.next()) {
-      reader.ahead();
+      reader.fetchAhead();
       yield* page.data;
     }
   } catch (error) {
-    // Whoever left does not want to hear that this cancelled something.
+    // A consumer that has left is not told that its requests were aborted.
     if (!left.aborted) {
       throw error;
     }
   } finally {
-    for (const end of endings) {
-      end();
+    for (const step of cleanUp) {
+      step();
     }
   }
   return undefined;

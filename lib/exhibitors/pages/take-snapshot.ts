@@ -3,18 +3,18 @@ import type { ExhibitorSnapshot } from './exhibitor-page.interface.js';
 import type { PageReader } from './page-reader.js';
 import { readPages } from './read-pages.js';
 
-/** Where a snapshot reads from. */
+/** Source of a snapshot. */
 export interface SnapshotSource<T> {
-  /** A walk that fails on drift. */
+  /** Opens a reader that fails on drift. */
   open(): Promise<PageReader<T>>;
   /** Milliseconds since 1970. */
   epochMs(): number;
 }
 
 /**
- * Reads an event until it holds still, `attempts` times at most.
+ * Reads an event until it does not change during a reading, at most `attempts` times.
  *
- * @throws {PaginationDriftError} the last one, where it changed every time
+ * @throws {PaginationDriftError} the last one, where the event changed every time
  */
 export async function takeSnapshot<T>(
   source: SnapshotSource<T>,

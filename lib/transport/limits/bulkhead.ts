@@ -1,42 +1,39 @@
 import type { Deadline } from '../../time/deadline.js';
 
-/** For each request that may be under way, so many may wait: a burst is served, a flood is not kept in memory. */
+/** Waiting requests per slot. A burst is served; a flood is refused instead of kept in memory. */
 const WAITING_PER_SLOT = 16;
 
-/** So many requests begin in one turn of the event loop: the default window of a stream begins at once. */
-const BEGUN_PER_TURN = 4;
+/** Requests started per turn of the event loop. The default window of a stream starts at once. */
+const STARTED_PER_TURN = 4;
 
 /**
- * Where more wait, only so many. A tenant whose token was late has a hundred callers waiting for it; begun at once, with
- * a connection each, they hold up the replies of every other tenant.
+ * Requests started per turn while more are waiting. After a late token, a hundred requests of a tenant may be waiting;
+ * started all at once, with a connection each, they would delay the replies of every other tenant.
  */
-const BEGUN_PER_TURN_OF_A_BURST = 2;
+const STARTED_PER_TURN_OF_A_BURST = 2;
 
-/**
- * Bounds the requests under way of one tenant at one origin, first come first served. A caller that leaves gives up
- * its place at once and one that was given a slot has it: cockatiel's bulkhead keeps the former and may lose the latter.
- */
+/** Limits the concurrent requests of one tenant at one origin, first come first served. */
 export class Bulkhead {
   #active = 0;
-  #begunThisTurn = 0;
-  #mostThisTurn = BEGUN_PER_TURN;
+  #startedThisTurn = 0;
+  #limitThisTurn = STARTED_PER_TURN;
   #waiting: (() => void)[] = [];
 
-  /** Takes a slot if one is free and nobody waits for it. */
+  /** Takes a slot if one is free and no request is waiting. */
   tryEnter(slots: number): boolean {
-    if (this.#waiting.length > 0 || !this.#mayBegin(slots)) {
+    if (this.#waiting.length > 0 || !this.#mayStart(slots)) {
       return false;
     }
-    this.#begin(slots);
+    this.#start(slots);
     return true;
   }
 
-  /** True where nobody may even wait. */
+  /** True where the queue is full. */
   isFull(slots: number): boolean {
     return this.#active + this.#waiting.length >= slots * (1 + WAITING_PER_SLOT);
   }
 
-  /** Waits for a slot; false where the call was over before there was one. */
+  /** Waits for a slot. Answers false where the call was over first; it leaves the queue immediately. */
   wait(deadline: Deadline): Promise<boolean> {
     return new Promise((resolve) => {
       const enter = (): void => {
@@ -51,37 +48,37 @@ export class Bulkhead {
     });
   }
 
-  /** Gives the slot back, to the one who waits longest. */
+  /** Returns a slot, which goes to the request that has waited longest. */
   leave(slots: number): void {
     this.#active--;
-    this.#letIn(slots);
+    this.#startWaiting(slots);
   }
 
-  #mayBegin(slots: number): boolean {
-    return this.#active < slots && this.#begunThisTurn < this.#mostThisTurn;
+  #mayStart(slots: number): boolean {
+    return this.#active < slots && this.#startedThisTurn < this.#limitThisTurn;
   }
 
-  #begin(slots: number): void {
+  #start(slots: number): void {
     this.#active++;
-    this.#begunThisTurn++;
-    if (this.#begunThisTurn === 1) {
-      setImmediate(() => this.#turn(slots));
+    this.#startedThisTurn++;
+    if (this.#startedThisTurn === 1) {
+      setImmediate(() => this.#nextTurn(slots));
     }
   }
 
-  #turn(slots: number): void {
-    this.#begunThisTurn = 0;
-    this.#mostThisTurn = this.#waiting.length > 0 ? BEGUN_PER_TURN_OF_A_BURST : BEGUN_PER_TURN;
-    this.#letIn(slots);
+  #nextTurn(slots: number): void {
+    this.#startedThisTurn = 0;
+    this.#limitThisTurn = this.#waiting.length > 0 ? STARTED_PER_TURN_OF_A_BURST : STARTED_PER_TURN;
+    this.#startWaiting(slots);
   }
 
-  #letIn(slots: number): void {
-    while (this.#mayBegin(slots)) {
+  #startWaiting(slots: number): void {
+    while (this.#mayStart(slots)) {
       const next = this.#waiting.shift();
       if (next === undefined) {
         return;
       }
-      this.#begin(slots);
+      this.#start(slots);
       next();
     }
   }

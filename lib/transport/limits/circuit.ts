@@ -1,26 +1,28 @@
-import { CircuitState, ConsecutiveBreaker, CountBreaker } from 'cockatiel';
 import type { Health } from '../outcome.js';
 
-const IN_A_ROW = 40;
-const SHARE = { threshold: 0.6, size: 100 };
-/** Milliseconds until the service is tried again; half of it at least. */
+/** Opens after this many failures in a row, … */
+const FAILURES_IN_A_ROW = 40;
+/** … or when more than this share of the last requests failed. */
+const FAILURE_SHARE = 0.6;
+const WINDOW = 100;
+/** Longest time in ms until the service is tried again; at least half of it. */
 const PAUSE = 8_000;
 
-/** `trial`: let through alone, to see whether the service is back; otherwise how long to wait, in ms. */
+/** `free`: send. `trial`: the only request that is let through, to test the service. Else: how long to wait, in ms. */
 export type Admission = 'free' | 'trial' | { retryAfterMs: number };
 
-/**
- * The circuit of one tenant at one origin. cockatiel's breakers count; its policy around them does not fit here, since
- * it goes by the wall clock, takes an aborted trial for a success and lets callers wait for the trial past their deadline.
- */
+/** The circuit breaker of one tenant, origin and group of operations. */
 export class Circuit {
-  readonly #row = new ConsecutiveBreaker(IN_A_ROW);
-  readonly #share = new CountBreaker(SHARE);
-  #goodInARow = 0;
+  /** Results of the last requests, true for a failure; a ring of {@link WINDOW} entries. */
+  readonly #recent: boolean[] = [];
+  #position = 0;
+  #failures = 0;
+  #failuresInARow = 0;
+  #successesInARow = 0;
   #openUntil: number | undefined;
-  #trying = false;
+  #isTrialRunning = false;
 
-  /** Whether a request may go out now. */
+  /** Decides about a request that is about to be sent. */
   admit(now: number): Admission {
     const refusal = this.refusal(now);
     if (refusal !== undefined) {
@@ -29,11 +31,11 @@ export class Circuit {
     if (this.#openUntil === undefined) {
       return 'free';
     }
-    this.#trying = true;
+    this.#isTrialRunning = true;
     return 'trial';
   }
 
-  /** How long to wait where no request may go out now. */
+  /** How long to wait, where no request may be sent now. */
   refusal(now: number): { retryAfterMs: number } | undefined {
     if (this.#openUntil === undefined) {
       return undefined;
@@ -41,56 +43,57 @@ export class Circuit {
     if (now < this.#openUntil) {
       return { retryAfterMs: this.#openUntil - now };
     }
-    return this.#trying ? { retryAfterMs: PAUSE / 2 } : undefined;
+    return this.#isTrialRunning ? { retryAfterMs: PAUSE / 2 } : undefined;
   }
 
-  /** Takes the end of a request. @param chance from 0 to 1, spreads the trials of many processes */
-  record(health: Health, admission: Admission, now: number, chance: number): void {
+  /**
+   * Records the result of a request.
+   *
+   * @param random from 0 to 1; spreads the trials of several processes
+   */
+  record(health: Health, admission: Admission, now: number, random: number): void {
     if (admission === 'trial') {
-      return this.#recordTrial(health, now, chance);
-    }
-    // Requests from before it opened come back late, and say nothing of now.
-    if (this.#openUntil !== undefined) {
+      this.#recordTrial(health, now, random);
       return;
     }
-    if (health === 'good') {
-      this.#goodInARow++;
-      this.#row.success();
-      this.#share.success(CircuitState.Closed);
-    }
-    if (health === 'bad') {
-      this.#recordFailure(now, chance);
-    }
-  }
-
-  /** True once so much went well that nothing of the past counts any more. */
-  get isForgotten(): boolean {
-    return this.#openUntil === undefined && this.#goodInARow >= SHARE.size;
-  }
-
-  #recordFailure(now: number, chance: number): void {
-    this.#goodInARow = 0;
-    const tooManyInARow = this.#row.failure();
-    const tooLargeAShare = this.#share.failure(CircuitState.Closed);
-    if (tooManyInARow || tooLargeAShare) {
-      this.#open(now, chance);
-    }
-  }
-
-  #recordTrial(health: Health, now: number, chance: number): void {
-    this.#trying = false;
-    if (health === 'bad') {
-      return this.#open(now, chance);
-    }
-    if (health === undefined) {
+    // Late results of requests that were sent before the circuit opened are ignored.
+    if (this.#openUntil !== undefined || health === undefined) {
       return;
     }
-    this.#openUntil = undefined;
-    this.#row.success();
-    this.#share.success(CircuitState.HalfOpen);
+    this.#count(health === 'bad');
+    const isShareReached = this.#recent.length === WINDOW && this.#failures > FAILURE_SHARE * WINDOW;
+    if (health === 'bad' && (this.#failuresInARow >= FAILURES_IN_A_ROW || isShareReached)) {
+      this.#open(now, random);
+    }
   }
 
-  #open(now: number, chance: number): void {
-    this.#openUntil = now + PAUSE / 2 + (PAUSE / 2) * chance;
+  /** True after so many successes in a row that no earlier failure counts any more. */
+  get isHealthy(): boolean {
+    return this.#openUntil === undefined && this.#successesInARow >= WINDOW;
+  }
+
+  #recordTrial(health: Health, now: number, random: number): void {
+    this.#isTrialRunning = false;
+    if (health === 'bad') {
+      this.#open(now, random);
+    } else if (health === 'good') {
+      this.#openUntil = undefined;
+      this.#recent.length = 0;
+      this.#position = 0;
+      this.#failures = 0;
+      this.#count(false);
+    }
+  }
+
+  #count(failed: boolean): void {
+    this.#failures += Number(failed) - Number(this.#recent[this.#position] === true);
+    this.#recent[this.#position] = failed;
+    this.#position = (this.#position + 1) % WINDOW;
+    this.#failuresInARow = failed ? this.#failuresInARow + 1 : 0;
+    this.#successesInARow = failed ? 0 : this.#successesInARow + 1;
+  }
+
+  #open(now: number, random: number): void {
+    this.#openUntil = now + PAUSE / 2 + (PAUSE / 2) * random;
   }
 }

@@ -3,34 +3,96 @@ import { isTransient, type Outcome } from '../outcome.js';
 const FIRST_BACK_OFF = 100;
 const LONGEST_BACK_OFF = 2_000;
 
-/** Full jitter: anything from nothing to twice as much after each failure. @param attempt number of the one that failed */
-export function backOff(attempt: number, chance: number): number {
-  return chance * Math.min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2 ** (attempt - 1));
+/**
+ * Milliseconds to wait after a failed attempt: random between 0 and min(2 s, 100 ms · 2ⁿ⁻¹) (full jitter).
+ *
+ * @param attempt number n of the attempt that failed, from 1
+ * @param random from 0 to 1
+ */
+export function backOff(attempt: number, random: number): number {
+  return random * Math.min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2 ** (attempt - 1));
 }
 
-/** Where a call stands when an attempt has ended. */
-export interface Standing {
+/** State of a call after an attempt. */
+export interface AttemptEnd {
   outcome: Outcome;
-  /** Number of the attempt that ended, replays not counted. */
+  /** Number of the attempt, from 1. Replays on a fresh connection are not counted. */
   attempt: number;
-  /** How many there may be. */
+  /** Largest number of attempts. */
   attempts: number;
-  /** What the service asked for. */
+  /** Wait that the service asked for. */
   retryAfterMs: number | undefined;
   /** Milliseconds left of the deadline. */
   remaining: number;
   /** From 0 to 1. */
-  chance: number;
+  random: number;
 }
 
 /**
- * Milliseconds to wait before the next attempt; `undefined` where none is worth it. A wait the service asked for is
- * kept in full or not begun; our own is cut so that it leaves time for the attempt behind it.
+ * Milliseconds to wait before the next attempt; `undefined` where there is none. A wait that the service asked for must fit
+ * the deadline as a whole. Our own back-off takes at most half of the time left, so that the next attempt has time.
  */
-export function waitBeforeRetry(standing: Standing): number | undefined {
-  const { outcome, attempt, attempts, retryAfterMs = 0, remaining, chance } = standing;
+export function waitBeforeRetry(end: AttemptEnd): number | undefined {
+  const { outcome, attempt, attempts, retryAfterMs = 0, remaining, random } = end;
   if (!isTransient(outcome) || attempt >= attempts || retryAfterMs >= remaining) {
     return undefined;
   }
-  return Math.max(retryAfterMs, Math.min(backOff(attempt, chance), remaining / 2));
+  return Math.max(retryAfterMs, Math.min(backOff(attempt, random), remaining / 2));
+}
+
+/** RFC 9110 §10.2.3: whole seconds, or a date in one of the three forms of §5.6.7. */
+const SECONDS = /^\d+$/;
+const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*\d{2}:\d{2}:\d{2}/;
+
+/**
+ * Milliseconds of a `Retry-After` header; 0 for a date in the past, `undefined` where it is neither seconds nor a date.
+ *
+ * @param epochMs current time in ms since 1970, which a date is compared with
+ */
+export function parseRetryAfter(value: string | undefined, epochMs: number): number | undefined {
+  const text = value?.trim();
+  if (text === undefined) {
+    return undefined;
+  }
+  if (SECONDS.test(text)) {
+    return Math.min(Number(text) * 1000, Number.MAX_SAFE_INTEGER);
+  }
+  if (!HTTP_DATE.test(text)) {
+    return undefined;
+  }
+  // The asctime form has no zone and means GMT; Date.parse would read it as local time.
+  const date = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
+  return Number.isNaN(date) ? undefined : Math.max(0, date - epochMs);
+}
+
+/** Size of the token bucket and prices of a retry, as in the AWS SDKs. */
+const FULL = 500;
+const PRICES = { error: 5, timeout: 10 };
+const GAIN_WITHOUT_RETRY = 1;
+
+/** Reason of a retry, which decides its price. */
+export type RetryReason = keyof typeof PRICES;
+
+/** Retries that a tenant has left at one origin. Stops retries when most requests fail, before a circuit opens. */
+export class RetryBudget {
+  #left = FULL;
+
+  get isFull(): boolean {
+    return this.#left === FULL;
+  }
+
+  /** Takes the price of one retry. Answers false, and takes nothing, where too little is left. */
+  take(reason: RetryReason): boolean {
+    const price = PRICES[reason];
+    if (this.#left < price) {
+      return false;
+    }
+    this.#left -= price;
+    return true;
+  }
+
+  /** After a success: returns the price of the last retry, or 1 where there was none. */
+  giveBack(reason: RetryReason | undefined): void {
+    this.#left = Math.min(FULL, this.#left + (reason === undefined ? GAIN_WITHOUT_RETRY : PRICES[reason]));
+  }
 }

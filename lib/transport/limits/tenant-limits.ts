@@ -1,16 +1,17 @@
+import { PerTenant } from '../../tenants/per-tenant.js';
 import type { Tenant } from '../../tenants/tenant.js';
-import { Bulkhead } from './bulkhead.js';
-import { Circuit, type Admission } from './circuit.js';
 import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { Health } from '../outcome.js';
-import { RetryBudget } from './retry-budget.js';
 import type { Operation } from '../transport-request.interface.js';
+import { Bulkhead } from './bulkhead.js';
+import { Circuit, type Admission } from './circuit.js';
+import { RetryBudget } from './retry-policy.js';
 
-/** What is shed may come back after this; the queue was full a moment ago. */
-const FLOODED = { retryAfterMs: 1_000 };
+/** Answer to a request that the full queue refuses. */
+const QUEUE_FULL = { retryAfterMs: 1_000 };
 
-/** Token, REST and login fail for reasons of their own, so none opens the circuit of another. */
+/** Token endpoint, REST API and login fail independently, so each group has limits of its own. */
 const GROUPS: Readonly<Record<Operation, string>> = {
   token: 'token',
   list: 'rest',
@@ -20,10 +21,10 @@ const GROUPS: Readonly<Record<Operation, string>> = {
   keys: 'login',
 };
 
-/** What one tenant may do at one origin for one purpose. Most tenants are well and have no circuit. */
+/** Limits of one tenant for one origin and group of operations. The circuit is created at the first failure. */
 export class RequestLimits {
   readonly budget = new RetryBudget();
-  /** Calls that use it now, their waits included. */
+  /** Calls that use these limits now, including their waits. */
   users = 0;
   readonly #bulkhead = new Bulkhead();
   #circuit: Circuit | undefined;
@@ -33,14 +34,14 @@ export class RequestLimits {
     readonly origin: string,
   ) {}
 
-  /** True where it says nothing that a new one would not. */
-  get isAsNew(): boolean {
+  /** Holds no state; can be dropped. */
+  get isIdle(): boolean {
     return this.users === 0 && this.#circuit === undefined && this.budget.isFull;
   }
 
   /**
-   * Takes a slot for one request, waiting for it if need be. Answers `undefined` where the call was over before, and
-   * how long to wait where none may go out: the circuit is open, or too many wait already.
+   * Takes a slot for one request, waiting for it if necessary. Answers `undefined` where the call was over first, and how
+   * long to wait where the circuit is open or the queue is full.
    */
   async enter(slots: number, deadline: Deadline, clock: Clock): Promise<Admission | undefined> {
     const refusal = this.#circuit?.refusal(clock.now());
@@ -49,7 +50,7 @@ export class RequestLimits {
     }
     if (!this.#bulkhead.tryEnter(slots)) {
       if (this.#bulkhead.isFull(slots)) {
-        return FLOODED;
+        return QUEUE_FULL;
       }
       if (!(await this.#bulkhead.wait(deadline))) {
         return undefined;
@@ -62,7 +63,7 @@ export class RequestLimits {
     return admission;
   }
 
-  /** Gives the slot back and takes the end of the request. */
+  /** Returns the slot and records the result of the request. */
   leave(slots: number, health: Health, admission: Admission, clock: Clock): void {
     this.#bulkhead.leave(slots);
     if (this.#circuit === undefined && health !== 'bad') {
@@ -70,44 +71,40 @@ export class RequestLimits {
     }
     this.#circuit ??= new Circuit();
     this.#circuit.record(health, admission, clock.now(), clock.random());
-    if (this.#circuit.isForgotten) {
+    if (this.#circuit.isHealthy) {
       this.#circuit = undefined;
     }
   }
 }
 
-/**
- * The lanes of all tenants. One that is idle and well is dropped, so that a quiet tenant keeps nothing here; those of a
- * tenant that leaves the registry go with it.
- */
+/** The limits of all tenants. Idle ones are dropped, so that a quiet tenant takes no memory here. */
 export class TenantLimits {
-  readonly #byTenant = new WeakMap<object, RequestLimits[]>();
+  readonly #byTenant = new PerTenant<RequestLimits[]>();
 
-  /** The lane of a request, to be released by {@link release}. */
+  /** The limits of a request. The caller must {@link release} them. */
   use(tenant: Tenant, operation: Operation, origin: string): RequestLimits {
-    const lanes = this.#byTenant.get(tenant.stateKey) ?? [];
+    const all = this.#byTenant.getOrCreate(tenant, () => []);
     const group = GROUPS[operation];
-    const known = lanes.find((limits) => limits.group === group && limits.origin === origin);
-    const limits = known ?? new RequestLimits(group, origin);
-    limits.users += 1;
-    if (known !== undefined) {
-      return limits;
+    let limits = all.find((known) => known.group === group && known.origin === origin);
+    if (limits === undefined) {
+      limits = new RequestLimits(group, origin);
+      all.push(limits);
     }
-    this.#byTenant.set(tenant.stateKey, [...lanes, limits]);
+    limits.users += 1;
     return limits;
   }
 
-  /** A call is done with its lane. */
+  /** A call no longer uses its limits. */
   release(tenant: Tenant, limits: RequestLimits): void {
     limits.users -= 1;
-    if (!limits.isAsNew) {
+    const all = this.#byTenant.get(tenant);
+    if (!limits.isIdle || all === undefined) {
       return;
     }
-    const rest = this.#byTenant.get(tenant.stateKey)?.filter((other) => other !== limits) ?? [];
-    if (rest.length === 0) {
-      this.#byTenant.delete(tenant.stateKey);
+    if (all.length === 1) {
+      this.#byTenant.delete(tenant);
     } else {
-      this.#byTenant.set(tenant.stateKey, rest);
+      all.splice(all.indexOf(limits), 1);
     }
   }
 }

@@ -1,57 +1,57 @@
 import { Socket } from 'node:net';
 import type { buildConnector } from 'undici';
 
-const UNWANTED = 'nobody waits for this connection';
+const UNWANTED = 'no request waits for this connection';
 
 /**
- * The connection of one undici client: whether it has served before, and how much came over it. undici does not tell
- * a request which connection it was written to, and both decide whether a reset request may be sent again.
+ * State of the connection of one undici client: whether it served a request before, and how many bytes it received. undici
+ * does not say on which connection a request is sent; both values decide whether a reset request may be sent again.
  */
 export class ConnectionState {
   #socket: Socket | undefined;
   #connecting: Socket | undefined;
   #served = false;
-  #waiter: { readonly isSettled: boolean } | undefined;
+  #request: { readonly isSettled: boolean } | undefined;
 
-  /** A request is given to this line. */
-  serve(waiter: { readonly isSettled: boolean }): void {
-    this.#waiter = waiter;
+  /** The client was given this request. */
+  serve(request: { readonly isSettled: boolean }): void {
+    this.#request = request;
   }
 
-  /** A connector that lets this line follow its socket. */
+  /** Wraps a connector, so that this object knows the socket. */
   follow(connector: buildConnector.connector): buildConnector.connector {
     return (options, callback) => {
-      // undici connects again after a request was stopped, only to find that it was: one more connection for the
-      // service to accept, whenever it is slow already.
-      if (this.#waiter?.isSettled === true) {
+      // After a request is stopped, undici connects once more before it notices: a needless connection for a service that
+      // may already be slow.
+      if (this.#request?.isSettled === true) {
         queueMicrotask(() => callback(new Error(UNWANTED), null));
         return;
       }
-      const begun: unknown = connector(options, (...result) => {
+      const connecting: unknown = connector(options, (...result) => {
         this.#connecting = undefined;
         this.#socket = result[1] ?? undefined;
         this.#served = false;
         callback(...result);
       });
-      if (begun instanceof Socket && this.#socket !== begun) {
-        this.#connecting = begun;
+      if (connecting instanceof Socket && this.#socket !== connecting) {
+        this.#connecting = connecting;
       }
     };
   }
 
-  /** A request is written now; answers whether one was before, on the same connection. */
+  /** A request is being written. Answers whether the connection served another one before. */
   take(): boolean {
     const reused = this.#served;
     this.#served = true;
     return reused;
   }
 
-  /** Bytes that came over the connection, after TLS. */
+  /** Bytes received, after TLS. */
   get bytesRead(): number {
     return this.#socket?.bytesRead ?? 0;
   }
 
-  /** Nobody waits for the connection any more while it is being made: a host that does not answer keeps no socket. */
+  /** Stops connecting: a host that does not answer must not keep a socket open. */
   abandon(): void {
     this.#connecting?.destroy(new Error(UNWANTED));
   }

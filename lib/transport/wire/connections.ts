@@ -1,22 +1,23 @@
 import { Agent, buildConnector, Client, Pool, type Dispatcher } from 'undici';
-import type { ResponseHandler } from './response-handler.js';
 import { ConnectionState } from './connection-state.js';
+import type { ResponseHandler } from './response-handler.js';
 
-/** A request as undici takes it, and the handler that follows it. */
+/** A request for undici, with the handler of its response. */
 export interface WireRequest extends Dispatcher.DispatchOptions {
   origin: string;
   handler: ResponseHandler;
 }
 
-/** The deadline of a call ends a connection attempt, too; this is for the one that nobody stopped. */
+/** Limit in ms for a connection that no deadline stops. */
 const CONNECT_TIMEOUT = 10_000;
 
-class FollowedClient extends Client {
-  readonly #state: ConnectionState;
+/** An undici client that tells each request's handler about its connection. */
+class ObservedClient extends Client {
+  readonly #connection: ConnectionState;
 
-  constructor(origin: string | URL, connector: buildConnector.connector, state = new ConnectionState()) {
-    super(origin, { pipelining: 1, connect: state.follow(connector) });
-    this.#state = state;
+  constructor(origin: string | URL, connector: buildConnector.connector, connection = new ConnectionState()) {
+    super(origin, { pipelining: 1, connect: connection.follow(connector) });
+    this.#connection = connection;
   }
 
   override dispatch(
@@ -24,19 +25,19 @@ class FollowedClient extends Client {
     handler: Dispatcher.DispatchHandler,
   ): boolean {
     if (options.handler !== undefined) {
-      options.handler.connection = this.#state;
-      this.#state.serve(options.handler);
+      options.handler.connection = this.#connection;
+      this.#connection.serve(options.handler);
     }
     return super.dispatch(options, handler);
   }
 }
 
-/** Our own keep-alive connections: a pool for each origin, shared by all tenants without a dispatcher of their own. */
+/** Our keep-alive connections: one pool per origin, shared by all tenants that have no dispatcher of their own. */
 export class Connections {
   readonly #connector = buildConnector({ timeout: CONNECT_TIMEOUT });
   readonly #fresh = new Set<Client>();
   readonly #agent = new Agent({
-    factory: (origin) => new Pool(origin, { factory: (url) => new FollowedClient(url, this.#connector) }),
+    factory: (origin) => new Pool(origin, { factory: (url) => new ObservedClient(url, this.#connector) }),
   });
 
   /** Sends on a connection of the pool. */
@@ -44,9 +45,9 @@ export class Connections {
     this.#agent.dispatch(request, request.handler);
   }
 
-  /** Sends on a connection of its own, which is closed after. */
+  /** Sends on a new connection, which is closed afterwards. */
   sendFresh(request: WireRequest): void {
-    const client = new FollowedClient(request.origin, this.#connector);
+    const client = new ObservedClient(request.origin, this.#connector);
     this.#fresh.add(client);
     client.dispatch(request, request.handler);
     void this.#closeAfter(request.handler, client);
@@ -58,7 +59,7 @@ export class Connections {
     this.#fresh.delete(client);
   }
 
-  /** Ends what is under way and closes every connection. */
+  /** Aborts all requests and closes all connections. */
   async close(): Promise<void> {
     await Promise.all([this.#agent.destroy(), ...[...this.#fresh].map((client) => client.destroy())]);
   }

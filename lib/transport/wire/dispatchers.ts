@@ -3,40 +3,37 @@ import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Tenant } from '../../tenants/tenant.js';
 
 /**
- * The dispatchers hosts made for a proxy or mTLS. One set for the whole module is shared by its tenants; one set on a
- * tenant is that tenant's alone. They are the host's to close.
+ * Dispatchers that hosts create for a proxy or mTLS (`http.dispatcher`). The one of the module options is shared by its
+ * tenants; the one of a tenant is used by that tenant only. The host closes them.
  */
 export class Dispatchers {
-  readonly #made = new WeakMap<object, undici.Dispatcher>();
+  readonly #created = new WeakMap<object, undici.Dispatcher>();
 
-  /** The dispatcher of the host for this tenant, if it set one. */
+  /** The dispatcher for this tenant, if the host configured one. */
   of(tenant: Tenant): undici.Dispatcher | undefined {
     const factory = tenant.http.dispatcher;
     if (factory === undefined) {
       return undefined;
     }
-    const isItsOwn = tenant.settings.http?.dispatcher !== undefined;
-    const key = isItsOwn ? tenant.stateKey : factory;
-    const made = this.#made.get(key) ?? make(factory, tenant.key);
-    this.#made.set(key, made);
-    return made;
+    const isOwn = tenant.settings.http?.dispatcher !== undefined;
+    const key = isOwn ? tenant.stateKey : factory;
+    const dispatcher = this.#created.get(key) ?? create(factory, tenant.key);
+    this.#created.set(key, dispatcher);
+    return dispatcher;
   }
 }
 
-function make(factory: (given: typeof undici) => undici.Dispatcher, tenant: string): undici.Dispatcher {
-  const details = { tenant };
-  let made: undici.Dispatcher;
+function create(factory: (given: typeof undici) => undici.Dispatcher, tenant: string): undici.Dispatcher {
+  let created: undici.Dispatcher;
   try {
-    made = factory(undici);
-  } catch (error) {
-    throw new ExhibitorError('configuration_invalid', 'http.dispatcher threw', { ...details, cause: error });
+    created = factory(undici);
+  } catch (cause) {
+    throw new ExhibitorError('configuration_invalid', 'http.dispatcher threw', { tenant, cause });
   }
-  if (typeof made?.dispatch === 'function') {
-    return made;
+  if (typeof created?.dispatch === 'function') {
+    return created;
   }
-  throw new ExhibitorError(
-    'configuration_invalid',
-    'http.dispatcher must answer an undici dispatcher',
-    details,
-  );
+  throw new ExhibitorError('configuration_invalid', 'http.dispatcher must return an undici dispatcher', {
+    tenant,
+  });
 }

@@ -1,92 +1,91 @@
 import { HttpService } from '@nestjs/axios';
 import * as axios from 'axios';
-import {
-  AxiosHeaders,
-  type AxiosRequestConfig,
-  type AxiosResponse,
-  type InternalAxiosRequestConfig,
-} from 'axios';
-import type { Connections, WireRequest } from './connections.js';
-import { ResponseHandler } from './response-handler.js';
+import { AxiosHeaders, type AxiosResponse, type InternalAxiosRequestConfig } from 'axios';
+import type { Dispatcher } from 'undici';
 import type { Outcome } from '../outcome.js';
+import { Connections } from './connections.js';
+import type { ResponseHandler } from './response-handler.js';
 
-// Without one, HttpService makes one for each request and cancels it after each, also after a success.
+/** One request, without retries. */
+export interface HttpRequest {
+  method: 'GET' | 'POST';
+  /** Absolute, with an encoded path and query. */
+  url: string;
+  headers: Readonly<Record<string, string>>;
+  body: string | undefined;
+  /** Send on a new connection instead of one of the pool. */
+  fresh: boolean;
+  /** Dispatcher of the host; our own connections if none. */
+  dispatcher: Dispatcher | undefined;
+  handler: ResponseHandler;
+}
+
+// Without a token in the config, HttpService creates one for each request and cancels it after each, also after a success.
 const NO_CANCELLATION = new axios.default.CancelToken(() => {});
 
 const NO_HEADERS = new AxiosHeaders();
 
-/**
- * The private `HttpService`: axios with undici beneath it. Its adapter resolves with the {@link Outcome} of the
- * exchange, also where that is a failure: an `AxiosError` shows the bearer token, and none is ever made.
- */
-export function createHttpClient(connections: Connections): HttpService {
-  const adapter = async (config: InternalAxiosRequestConfig): Promise<AxiosResponse<Outcome>> => {
-    const handler = handlerOf(config);
-    send(connections, wireRequest(config, handler));
-    const data = await handler.outcome;
-    const status = data.status ?? 0;
-    return { data, status, statusText: '', headers: NO_HEADERS, config };
-  };
-  const instance = axios.create({ adapter });
-  // What the other defaults ask axios to do is done here or not at all, and merging them into each request was most of
-  // what axios cost: no transforms of bodies, no statuses that throw, no proxy and no header that we do not set.
-  for (const name of Object.keys(instance.defaults)) {
-    if (name !== 'adapter') {
-      Reflect.deleteProperty(instance.defaults, name);
+/** A private `HttpService`: axios, with undici as its adapter. */
+export class HttpClient {
+  readonly #connections = new Connections();
+  readonly #http = createHttpService();
+
+  /**
+   * Sends a request and answers its outcome; never rejects. The adapter resolves for failures, too: an `AxiosError` shows
+   * the bearer token, so none is ever created.
+   */
+  send(request: HttpRequest): Promise<Outcome> {
+    const adapter = async (config: InternalAxiosRequestConfig): Promise<AxiosResponse<Outcome>> => {
+      this.#dispatch(request);
+      const data = await request.handler.outcome;
+      return { data, status: data.status ?? 0, statusText: '', headers: NO_HEADERS, config };
+    };
+    const { method, url } = request;
+    return new Promise((resolve) => {
+      this.#http.request<Outcome>({ method, url, adapter, cancelToken: NO_CANCELLATION }).subscribe({
+        next: ({ data }) => resolve(data),
+        error: () => resolve({ kind: 'failed', why: 'network', message: 'the request could not be sent' }),
+      });
+    });
+  }
+
+  /** Aborts all requests and closes our connections; the dispatchers of hosts stay open. */
+  close(): Promise<void> {
+    return this.#connections.close();
+  }
+
+  #dispatch({ method, url, headers, body, fresh, dispatcher, handler }: HttpRequest): void {
+    const { origin, path } = splitUrl(url);
+    // The deadline limits headers and body; undici's own timers are not needed.
+    const noTimers = { headersTimeout: 0, bodyTimeout: 0 };
+    const wire = { origin, path, method, headers, body, reset: fresh, handler, ...noTimers };
+    if (dispatcher !== undefined) {
+      dispatcher.dispatch(wire, handler);
+    } else if (fresh) {
+      this.#connections.sendFresh(wire);
+    } else {
+      this.#connections.send(wire);
     }
   }
+}
+
+/**
+ * Removes all defaults of axios. Transforms, accepted statuses, proxies and headers are handled here or not at all, and
+ * merging the defaults into each request was most of what axios cost.
+ */
+function createHttpService(): HttpService {
+  const instance = axios.create();
+  removeAll(instance.defaults);
   return new HttpService(instance);
 }
 
-/** Sends one request and answers its outcome; it never rejects. */
-export function sendOver(
-  http: HttpService,
-  request: AxiosRequestConfig & { signal: ResponseHandler },
-): Promise<Outcome> {
-  return new Promise((resolve) => {
-    http.request<Outcome>({ ...request, cancelToken: NO_CANCELLATION }).subscribe({
-      next: ({ data }) => resolve(data),
-      error: () => resolve({ kind: 'failed', why: 'network', message: 'the request could not be sent' }),
-    });
-  });
-}
-
-function handlerOf(config: InternalAxiosRequestConfig): ResponseHandler {
-  if (config.signal instanceof ResponseHandler) {
-    return config.signal;
-  }
-  throw new TypeError('a request without a handler');
-}
-
-function wireRequest(config: InternalAxiosRequestConfig, handler: ResponseHandler): WireRequest {
-  const { origin, path } = splitUrl(config.url ?? '');
-  const body: unknown = config.data;
-  return {
-    origin,
-    path,
-    method: config.method === 'post' ? 'POST' : 'GET',
-    headers: handler.headers,
-    body: typeof body === 'string' ? body : undefined,
-    reset: handler.fresh,
-    // The deadline rules both; undici's own timers would only cost.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    handler,
-  };
-}
-
-function send(connections: Connections, request: WireRequest): void {
-  const { handler } = request;
-  if (handler.dispatcher !== undefined) {
-    handler.dispatcher.dispatch(request, handler);
-  } else if (handler.fresh) {
-    connections.sendFresh(request);
-  } else {
-    connections.send(request);
+function removeAll<T extends object>(target: Partial<T>): void {
+  for (const name in target) {
+    delete target[name];
   }
 }
 
-/** Of an absolute URL whose parts are encoded already; `new URL` would parse and normalize it again, at its cost. */
+/** Origin and path of an absolute URL. The path is kept as it is; `new URL` would normalize it. */
 export function splitUrl(url: string): { origin: string; path: string } {
   const authority = url.indexOf('//') + 2;
   const slash = url.indexOf('/', authority);

@@ -9,20 +9,20 @@ const unpackers = {
   gzip: promisify(gunzip),
   'x-gzip': promisify(gunzip),
   br: promisify(brotliDecompress),
-  // RFC 9110 §8.4.1.2 says zlib, but senders of bare deflate exist; the low nibble of a zlib header is always 8.
+  // RFC 9110 §8.4.1.2 defines deflate as zlib, but some servers send raw deflate. The low nibble of a zlib header is 8.
   deflate: (data: Buffer, options: { maxOutputLength: number }): Promise<Buffer> =>
     ((data[0] ?? 0) & 0x0f) === 8 ? inflateBuffer(data, options) : inflateRawBuffer(data, options),
 };
 
-/** What `Accept-Encoding` offers. */
+/** Value of `Accept-Encoding`. */
 export const ACCEPTED_ENCODINGS = 'gzip, deflate, br';
 
-/** Why a complete body is not what the service promises. */
+/** Reason why a complete body cannot be used. */
 export class UnreadableBody {
   constructor(readonly why: string) {}
 }
 
-/** The decompressed body; never more than `limit` bytes are unpacked. */
+/** The decompressed body. Decompression stops beyond `limit` bytes. */
 export async function unpack(
   data: Buffer,
   encoding: string,
@@ -51,7 +51,7 @@ export function isJsonType(contentType: string | undefined): boolean {
   return contentType !== undefined && /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(contentType);
 }
 
-/** Parsed JSON; its encoding is UTF-8, RFC 8259 §8.1, and a byte order mark is passed over. */
+/** Parsed JSON in UTF-8 (RFC 8259 §8.1). A byte order mark is ignored. */
 export function parseJson(data: Buffer): unknown {
   if (data.length === 0) {
     return new UnreadableBody('it is empty');

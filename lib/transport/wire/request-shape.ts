@@ -1,8 +1,8 @@
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
-import { ACCEPTED_ENCODINGS } from './reply-body.js';
 import type { Operation, TransportRequest } from '../transport-request.interface.js';
+import { ACCEPTED_ENCODINGS } from './reply-body.js';
 
-/** Tokens, claims and keys are small; a larger reply is a mistake or an attack. */
+/** Largest token, userinfo or key reply in bytes. */
 const LARGEST_SMALL_REPLY = 256 * 1024;
 const LARGEST_UPLOAD = 256 * 1024;
 
@@ -14,25 +14,24 @@ export function responseLimit(operation: Operation, maxResponseBytes: number): n
 }
 
 /**
- * The headers of a request.
+ * The headers of a request, with lower-case names. `Accept` is always JSON.
  *
- * @throws {ExhibitorError} `invalid_argument` where its body is larger than any this service takes
+ * @throws {ExhibitorError} `invalid_argument` where the body has more than 256 KiB
  */
-export function requestHeaders(request: TransportRequest): Readonly<Record<string, string>> {
-  const headers: Record<string, string> = {
+export function requestHeaders({ headers, body }: TransportRequest): Readonly<Record<string, string>> {
+  const all: Record<string, string> = {
     accept: 'application/json',
     'accept-encoding': ACCEPTED_ENCODINGS,
     'user-agent': 'nestjs-exhibitor',
   };
-  for (const name in request.headers) {
-    headers[name.toLowerCase()] = request.headers[name] ?? '';
+  for (const [name, value] of Object.entries(headers ?? {})) {
+    all[name.toLowerCase()] = value;
   }
-  if (request.body === undefined) {
-    return headers;
+  if (body === undefined) {
+    return all;
   }
-  if (Buffer.byteLength(request.body) > LARGEST_UPLOAD) {
+  if (Buffer.byteLength(body) > LARGEST_UPLOAD) {
     throw new ExhibitorError('invalid_argument', 'the request is too large to be sent');
   }
-  headers['content-type'] = 'application/x-www-form-urlencoded';
-  return headers;
+  return { ...all, 'content-type': 'application/x-www-form-urlencoded' };
 }

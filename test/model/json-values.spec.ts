@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { deepFreeze } from '../../lib/exhibitors/deep-freeze.js';
-import { isSameJson } from '../../lib/model/json-values.js';
+import { deepFreeze, isSameJson } from '../../lib/model/json-values.js';
 
 /** Nested deeper than any stack, as a hostile reply may be. */
 function nested(): unknown {

@@ -1,0 +1,79 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
+import { HttpContext } from '../http/http-context.js';
+import { LoginService } from '../login/login.service.js';
+import { IdentitySession } from '../session/identity-session.service.js';
+import type { RequestPair } from './execution-request.js';
+import { RequestResolver } from './request-resolver.service.js';
+
+/**
+ * The services of {@link ExhibitorModule} that guards, filter and selection need. Opaque: a subclass of a guard only passes it
+ * on to `super`.
+ *
+ * @example
+ * constructor(
+ *   @Optional() @Inject(ExhibitorGuardServices) services: ExhibitorGuardServices,
+ *   @Inject(AuditLog) private readonly audit: AuditLog,
+ * ) {
+ *   super(services);
+ * }
+ */
+@Injectable()
+export class ExhibitorGuardServices {
+  readonly #adapterHost: HttpAdapterHost;
+  readonly #resolver: RequestResolver;
+  readonly #session: IdentitySession;
+  readonly #login: LoginService;
+
+  /** @internal */
+  constructor(
+    @Inject(HttpAdapterHost) adapterHost: HttpAdapterHost,
+    @Inject(RequestResolver) resolver: RequestResolver,
+    @Inject(IdentitySession) session: IdentitySession,
+    @Inject(LoginService) login: LoginService,
+  ) {
+    this.#adapterHost = adapterHost;
+    this.#resolver = resolver;
+    this.#session = session;
+    this.#login = login;
+  }
+
+  /** @internal */
+  get adapter(): AbstractHttpAdapter {
+    return this.#adapterHost.httpAdapter;
+  }
+
+  /** @internal */
+  get resolver(): RequestResolver {
+    return this.#resolver;
+  }
+
+  /** @internal */
+  get session(): IdentitySession {
+    return this.#session;
+  }
+
+  /** @internal */
+  get login(): LoginService {
+    return this.#login;
+  }
+
+  /** @internal */
+  httpOf({ request, response }: RequestPair): HttpContext {
+    return new HttpContext(request, response, this.adapter);
+  }
+}
+
+/** The services, where the module of the controller can inject them. @internal */
+export function requireServices(
+  services: ExhibitorGuardServices | undefined,
+  user: string,
+): ExhibitorGuardServices {
+  if (services !== undefined) {
+    return services;
+  }
+  throw new Error(
+    `${user} cannot find its services: import ExhibitorModule in the module of the controller, ` +
+      'or once in the root module with isGlobal: true',
+  );
+}

@@ -1,0 +1,74 @@
+import { Inject, Injectable, Optional, type CanActivate, type ExecutionContext } from '@nestjs/common';
+import { isExhibitorError } from '../errors/exhibitor.error.js';
+import type { HttpContext } from '../http/http-context.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import { requestPairOf } from './execution-request.js';
+import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
+import { retryAfterOf, toHttpException } from './to-http-exception.js';
+
+/** Common steps of all guards. Every step may be overridden and may answer a promise. */
+@Injectable()
+export abstract class RouteGuard implements CanActivate {
+  /** @internal */
+  protected readonly services: ExhibitorGuardServices;
+
+  constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
+    this.services = requireServices(services, new.target.name);
+  }
+
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const http = this.services.httpOf({
+      request: await this.getRequest(context),
+      response: await this.getResponse(context),
+    });
+    this.setHeaders(http);
+    try {
+      await this.run(http, context);
+      return true;
+    } catch (error) {
+      return this.onFailure(error, http);
+    }
+  }
+
+  /** The request of Nest's context, HTTP or GraphQL. */
+  protected getRequest(context: ExecutionContext): ExhibitorRequest | Promise<ExhibitorRequest> {
+    return requestPairOf(context).request;
+  }
+
+  /** The response of Nest's context: a `Response` of Express or a `Reply` of Fastify. */
+  protected getResponse(context: ExecutionContext): unknown {
+    return requestPairOf(context).response;
+  }
+
+  /** Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the identity. */
+  protected getTenant(
+    http: HttpContext,
+    context: ExecutionContext,
+  ): string | undefined | Promise<string | undefined> {
+    return this.services.resolver.tenantKey(http, context);
+  }
+
+  /** Throws the reply for an {@link ExhibitorError}, by its code. Other errors are thrown as they are. */
+  protected onFailure(error: unknown, http: HttpContext): never | Promise<never> {
+    if (!isExhibitorError(error)) {
+      throw error;
+    }
+    const retryAfter = retryAfterOf(error);
+    if (retryAfter !== undefined) {
+      http.setHeader('Retry-After', retryAfter);
+    }
+    throw toHttpException(error);
+  }
+
+  /** Headers of every reply of the route. @internal */
+  protected abstract setHeaders(http: HttpContext): void;
+
+  /** The steps of this guard. @internal */
+  protected abstract run(http: HttpContext, context: ExecutionContext): Promise<void>;
+}
+
+/** Headers of the login routes: no cache, and no referrer, since the address of a callback contains the code. */
+export function setLoginHeaders(http: HttpContext): void {
+  http.setHeader('Cache-Control', 'no-store');
+  http.setHeader('Referrer-Policy', 'no-referrer');
+}

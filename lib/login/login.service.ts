@@ -1,0 +1,183 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { channels } from '../diagnostics/channels.js';
+import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
+import { isCrossSiteRequest } from '../http/cross-site-request.js';
+import type { HttpContext } from '../http/http-context.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
+import { ReplayCache } from '../store/replay-cache.service.js';
+import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import { Clock } from '../time/clock.js';
+import { browserLoginOf } from './browser-login.js';
+import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
+import { CallbackService } from './callback.service.js';
+import { authorizationUrl } from './exhibitor.strategy.js';
+import { LoginCookies } from './login-cookies.service.js';
+import { createPendingLogin, safeReturnTo, type PendingLogin } from './pending-login.js';
+
+/** Largest event id of a login: it is stored in a cookie. */
+const MAX_EVENT_BYTES = 128;
+
+/** What a login is started with. */
+export interface LoginRequest {
+  /** Key of the tenant. Default: the only one. */
+  tenant: string | undefined;
+  eventId: string | undefined;
+  /** Where to go after the login. Dropped unless it is a path of this origin. */
+  returnTo: unknown;
+}
+
+/** Starts, finishes and ends logins in the browser. */
+@Injectable()
+export class LoginService {
+  readonly #loginTtl: number;
+  readonly #tenants: TenantRegistry;
+  readonly #cookies: LoginCookies;
+  readonly #replays: ReplayCache;
+  readonly #callback: CallbackService;
+  readonly #session: IdentitySession;
+  readonly #clock: Clock;
+
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(TenantRegistry) tenants: TenantRegistry,
+    @Inject(LoginCookies) cookies: LoginCookies,
+    @Inject(ReplayCache) replays: ReplayCache,
+    @Inject(CallbackService) callback: CallbackService,
+    @Inject(IdentitySession) session: IdentitySession,
+    @Inject(Clock) clock: Clock,
+  ) {
+    this.#loginTtl = settings.cookies.loginTtl;
+    this.#tenants = tenants;
+    this.#cookies = cookies;
+    this.#replays = replays;
+    this.#callback = callback;
+    this.#session = session;
+    this.#clock = clock;
+  }
+
+  /**
+   * Starts a login: stores it in a cookie and answers the address of the provider to redirect to.
+   *
+   * @throws {ExhibitorError} `invalid_argument` for an event id of more than 128 bytes; `unknown_tenant`, `tenant_required`
+   */
+  async start(http: HttpContext, request: LoginRequest): Promise<string> {
+    const tenant = await this.#tenants.resolve(request.tenant);
+    const { redirectUri, responseType } = browserLoginOf(tenant);
+    const { eventId } = request;
+    if (eventId !== undefined && Buffer.byteLength(eventId) > MAX_EVENT_BYTES) {
+      throw new ExhibitorError('invalid_argument', `eventId: must have at most ${MAX_EVENT_BYTES} bytes`, {
+        tenant: tenant.key,
+      });
+    }
+    const pending = createPendingLogin({
+      tenant: tenant.key,
+      redirectUri,
+      responseType,
+      eventId,
+      returnTo: safeReturnTo(request.returnTo),
+      startedAt: this.#clock.epochMs(),
+    });
+    const url = await authorizationUrl(tenant, pending);
+    await this.#cookies.keep(http, pending);
+    if (channels.login.hasSubscribers) {
+      channels.login.publish({ tenant: tenant.key, outcome: 'started' });
+    }
+    return url;
+  }
+
+  /**
+   * Finishes a login at the callback: matches and spends the state, verifies the response and starts the session.
+   *
+   * @param path path of the request, which must be that of the `redirectUri`
+   * @throws {LoginFailedError} where the login is refused; `state` where the response belongs to no pending login
+   */
+  async finish(http: HttpContext, path: string): Promise<SessionState> {
+    try {
+      const { pending, parameters } = await this.#match(http, path);
+      await this.#spend(http, pending);
+      const tenant = await this.#tenants.get(pending.tenant);
+      const identity = await this.#callback.verify(tenant, pending, parameters);
+      const state = await this.#session.establish(http, tenant, identity);
+      if (channels.login.hasSubscribers) {
+        channels.login.publish({ tenant: tenant.key, outcome: 'succeeded' });
+      }
+      return state;
+    } catch (error) {
+      if (channels.login.hasSubscribers) {
+        channels.login.publish(failureMessage(error));
+      }
+      throw error;
+    }
+  }
+
+  /**
+   * Logs the user out of this host.
+   *
+   * @throws {ExhibitorError} `invalid_argument` for a request that a page of another site caused
+   */
+  async end(http: HttpContext): Promise<void> {
+    const state = await this.#currentSession(http);
+    if (isCrossSiteRequest(http, state?.tenant.login?.redirectUri)) {
+      throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
+    }
+    await this.#session.forget(http, state);
+  }
+
+  /** The pending login of this response. A response that matches none leaves all of them usable. */
+  async #match(
+    http: HttpContext,
+    path: string,
+  ): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
+    const parameters = readCallback(http);
+    const pending = parameters && (await this.#cookies.find(http, parameters.state));
+    const isExpected = pending && fitsLogin(parameters, pending, http.request.method, path);
+    if (!isExpected) {
+      throw new LoginFailedError('state', 'this response belongs to no pending login');
+    }
+    return { pending, parameters };
+  }
+
+  /** A state is used once: in this browser, in this process, and with a `store` in all processes. */
+  async #spend(http: HttpContext, pending: PendingLogin): Promise<void> {
+    this.#cookies.spend(http, pending);
+    if (!(await this.#replays.claim('spent-state', pending.state, this.#loginTtl))) {
+      throw new LoginFailedError('state', 'this login was finished before', { tenant: pending.tenant });
+    }
+  }
+
+  /** The session to end. There is none where a bearer token is refused or no tenant is named. */
+  async #currentSession(http: HttpContext): Promise<SessionState | undefined> {
+    try {
+      return await this.#session.read(http, undefined);
+    } catch (error) {
+      if (error instanceof ExhibitorError && ['login_failed', 'tenant_required'].includes(error.code)) {
+        return undefined;
+      }
+      throw error;
+    }
+  }
+}
+
+/**
+ * Refuses a login that an image or a script of a page starts (Fetch Metadata): it would only replace a pending login.
+ *
+ * @throws {ExhibitorError} `invalid_argument`
+ */
+export function requireNavigation(http: HttpContext): void {
+  const destination = http.header('sec-fetch-dest');
+  if (destination !== undefined && destination !== 'document' && destination !== 'iframe') {
+    throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
+  }
+}
+
+function failureMessage(error: unknown): Record<string, unknown> {
+  const tenant = isExhibitorError(error) ? error.tenant : undefined;
+  const reason = error instanceof LoginFailedError ? error.reason : undefined;
+  return {
+    outcome: 'failed',
+    ...(tenant === undefined ? {} : { tenant }),
+    ...(reason === undefined ? {} : { reason }),
+  };
+}

@@ -1,0 +1,33 @@
+import { isExhibitorError } from '../errors/exhibitor.error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
+import type { Tenant } from '../tenants/tenant.js';
+import type { Deadline } from '../time/deadline.js';
+import type { TransportReply, TransportRequest } from '../transport/transport-request.interface.js';
+import type { Transport } from '../transport/transport.service.js';
+
+/**
+ * Sends a request to the identity provider. A reply that cannot be used is a refusal (401); a provider that is slow, down or
+ * limits our requests is not (503, 504).
+ *
+ * @param name the provider's endpoint, for the error message
+ * @throws {LoginFailedError} `provider` where the reply is malformed
+ * @throws {ExhibitorError} other errors of {@link Transport.send}
+ */
+export async function requestProvider(
+  transport: Transport,
+  tenant: Tenant,
+  request: TransportRequest,
+  deadline: Deadline,
+  name: string,
+): Promise<TransportReply> {
+  try {
+    return await transport.send(tenant, request, deadline);
+  } catch (error) {
+    throw isExhibitorError(error) && error.code === 'malformed_response' ? unusableReply(name) : error;
+  }
+}
+
+/** Error for a reply of the provider that cannot be used. */
+export function unusableReply(name: string): LoginFailedError {
+  return new LoginFailedError('provider', `${name}: the reply cannot be used`);
+}
