@@ -17,9 +17,12 @@ export abstract class RouteGuard implements CanActivate {
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
+    const request = await this.getRequest(context);
+    const response = this.getResponse(context);
+    // Fastify's reply is thenable: to await it would wait until it is sent.
     const http = this.services.httpOf({
-      request: await this.getRequest(context),
-      response: await this.getResponse(context),
+      request,
+      response: response instanceof Promise ? await response : response,
     });
     this.setHeaders(http);
     try {
@@ -35,7 +38,7 @@ export abstract class RouteGuard implements CanActivate {
     return requestPairOf(context).request;
   }
 
-  /** The response of Nest's context: a `Response` of Express or a `Reply` of Fastify. */
+  /** The response of Nest's context. On Fastify it must not be returned from an async function: a reply is thenable. */
   protected getResponse(context: ExecutionContext): unknown {
     return requestPairOf(context).response;
   }
