@@ -7,9 +7,10 @@ import {
   type ExhibitorIdentity,
 } from 'nestjs-exhibitor';
 
+/** Routes of the login and the logout. */
 @Controller('auth')
 export class AuthController {
-  /** The guard redirects to the identity provider: this handler never runs. */
+  /** The guard redirects to the identity provider. This handler never runs. */
   @Get('login')
   @UseGuards(ExhibitorLoginGuard)
   login(): void {}
@@ -21,7 +22,7 @@ export class AuthController {
     return { url: identity.returnTo ?? '/' };
   }
 
-  /** For providers that answer by `form_post`. */
+  /** For response types that use `response_mode=form_post`. */
   @Post('callback')
   @UseGuards(ExhibitorCallbackGuard)
   @Redirect('/', 303)
@@ -29,7 +30,7 @@ export class AuthController {
     return { url: identity.returnTo ?? '/' };
   }
 
-  /** POST only: a link or an image on another site must not log anybody out. */
+  /** POST only, so that a link or an image on another site cannot log a person out. */
   @Post('logout')
   @UseGuards(ExhibitorLogoutGuard)
   @Redirect('/', 303)

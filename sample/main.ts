@@ -2,15 +2,14 @@ import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import helmet from 'helmet';
 import { AppModule } from './app.module.js';
-import { ASSETS } from './folders.js';
-import { useViews } from './pages/view-engine.js';
+import { useAssets, useViews } from './pages/view-engine.js';
 import type { SampleOptions } from './sample-options.js';
 
-/** Builds the portal; `listen` and `close` are the caller's. */
+/** Creates the sample application. The caller calls `listen` and `close`. */
 export async function createSample(options: SampleOptions): Promise<NestExpressApplication> {
   const app = await NestFactory.create<NestExpressApplication>(AppModule.register(options), {
     logger: ['warn', 'error', 'fatal'],
-    // A page that is watching an event keeps its connection open; closing must not wait for it.
+    // A live list keeps its connection open. `close` must not wait for it.
     forceCloseConnections: true,
     abortOnError: false,
   });
@@ -26,11 +25,12 @@ export async function createSample(options: SampleOptions): Promise<NestExpressA
           frameAncestors: ["'none'"],
         },
       },
-      // With helmet's own `no-referrer` a browser sends `Origin: null` with our forms, which no longer shows that they are ours.
+      // With helmet's default `no-referrer`, browsers send `Origin: null` with forms of this origin. The origin check of
+      // logout and selection then rejects them if the browser sends no `Sec-Fetch-Site`.
       referrerPolicy: { policy: 'same-origin' },
     }),
   );
-  app.useStaticAssets(ASSETS, { prefix: '/assets/', index: false, maxAge: '5 minutes' });
+  useAssets(app);
   useViews(app);
   return app;
 }

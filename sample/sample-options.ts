@@ -1,16 +1,17 @@
 import type { TenantOptions } from 'nestjs-exhibitor';
 import type { TradeEvent } from './events/trade-events.js';
 
-/** What the sample needs to run, against the sandbox or against the real service. */
+/** Options of the sample. They work with the sandbox and with the real service. */
 export interface SampleOptions {
-  /** Key of the tenant whose portal this is. */
+  /** Key of the tenant that the portal belongs to. */
   tenant: string;
-  /** What was handed out at onboarding. `login.redirectUri` is this host's `/auth/callback`. */
+  /** Values from onboarding. `login.redirectUri` must be the URL of `/auth/callback`. */
   tenantOptions: TenantOptions;
-  /** Seal the cookies; 32 characters or more each. */
+  /** Secrets that seal the cookies, at least 32 characters each. */
   secrets: string[];
-  /** The events on the start page. */
+  /** Events on the start page. */
   events: readonly TradeEvent[];
 }
 
+/** Injection token of {@link SampleOptions}. */
 export const SAMPLE_OPTIONS = Symbol('SAMPLE_OPTIONS');

@@ -6,8 +6,8 @@ import { portOf, requireFree, StartError } from './ports.js';
 
 const TENANT = 'acme';
 
-/** What has been started; it is ended in reverse. */
-const running: (() => Promise<unknown>)[] = [];
+/** Functions that stop what has been started. They are called in reverse order. */
+const stopFunctions: (() => Promise<unknown>)[] = [];
 
 async function start(): Promise<void> {
   const port = portOf('PORT', process.env['PORT'], 3000);
@@ -22,29 +22,29 @@ async function start(): Promise<void> {
   const sandbox = await ExhibitorSandbox.start({ port: sandboxPort }).catch((error: Error) => {
     throw new StartError(error.message);
   });
-  running.push(() => sandbox.stop());
-  // About as far away as the real service, so that there is something to see of a list that loads.
+  stopFunctions.push(() => sandbox.stop());
+  // About the latency of the real service, so that the progress of a list is visible.
   sandbox.latency = 60;
 
   const tenantOptions = sandbox.tenantOptions(TENANT, { redirectUri: `${address}/auth/callback` });
   const app = await createSample({
     tenant: TENANT,
-    // The provider remembers who logged in last; asking each time lets a visitor be somebody else.
+    // The provider keeps a session. `prompt=login` shows the login page each time, so that another person can be chosen.
     tenantOptions: { ...tenantOptions, login: { ...tenantOptions.login, prompt: 'login' } },
-    // New ones each time, so each start logs everybody out. A real host reads them from its secret store.
+    // A new secret for each start, which invalidates all cookies. A real host reads its secrets from a secret store.
     secrets: [randomBytes(32).toString('base64url')],
     events: SANDBOX_EVENTS,
   });
-  running.push(() => app.close());
+  stopFunctions.push(() => app.close());
   await app.listen(port, '127.0.0.1');
 
-  // The start page shows the size of each event: once it answers, so does the sandbox behind it.
+  // The start page shows the size of each event. Its reply shows that the sandbox works too.
   await fetch(address).then((response) => response.text());
   console.log(`Sample ready at ${address}`);
 }
 
-/** A signal may come twice: npm passes on a Ctrl-C that the terminal has sent already. */
-const signalled = new Promise<void>((resolve) => {
+// `on` instead of `once`: Ctrl-C arrives twice, from the terminal and from npm.
+const stopRequested = new Promise<void>((resolve) => {
   for (const signal of ['SIGINT', 'SIGTERM']) {
     process.on(signal, () => resolve());
   }
@@ -52,12 +52,12 @@ const signalled = new Promise<void>((resolve) => {
 
 try {
   await start();
-  await signalled;
+  await stopRequested;
 } catch (error) {
   console.error(error instanceof StartError ? error.message : error);
   process.exitCode = 1;
 } finally {
-  for (const end of running.toReversed()) {
-    await end();
+  for (const stop of stopFunctions.toReversed()) {
+    await stop();
   }
 }

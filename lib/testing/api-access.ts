@@ -3,18 +3,22 @@ import { jwtVerify } from 'jose';
 import { API_SCOPE, apiAudience } from './identity-provider.js';
 import type { SeedTenant } from './seed.js';
 
-/** A request to the REST API that is let in, or why it is not. */
+/** The result of the access check: the tenant of the access token, or the error reply. */
 export type ApiAccess =
   | { readonly tenant: SeedTenant }
   | { readonly status: 401 | 403; readonly error: string; readonly message: string };
 
-const NO_TOKEN = refuse(401, 'invalid_token', 'A bearer token of the client credentials grant is needed');
+const INVALID_TOKEN = deny(
+  401,
+  'invalid_token',
+  'A valid access token of the client credentials grant is required',
+);
 
-/** Checks bearer token and tenant header of the REST API, and remembers which tokens were revoked. */
+/** Checks the access token and the `X-Tenant-Id` header of REST requests. */
 export class ApiAccessCheck {
-  /** Tokens carry ascending serials: revoking is one number a client, however many were issued. */
-  #serial = 0;
-  readonly #revokedUpTo = new Map<string, number>();
+  /** Access tokens carry ascending serial numbers, so that one number per client records all revoked tokens. */
+  #lastSerial = 0;
+  readonly #lastRevokedSerial = new Map<string, number>();
   readonly #tenants: ReadonlyMap<string, SeedTenant>;
 
   constructor(
@@ -25,33 +29,33 @@ export class ApiAccessCheck {
     this.#tenants = new Map(tenants.map((tenant) => [tenant.clientId, tenant]));
   }
 
-  /** The claims that a token issued now carries for this check. */
+  /** Claims that the next access token must carry for this check. */
   nextTokenClaims(): { readonly serial: number } {
-    this.#serial += 1;
-    return { serial: this.#serial };
+    this.#lastSerial += 1;
+    return { serial: this.#lastSerial };
   }
 
-  /** Refuses what was issued so far: to this tenant, or to all. */
+  /** Revokes the access tokens issued so far to one tenant, or to all. */
   revoke(tenantKey?: string): void {
     for (const { key, clientId } of this.#tenants.values()) {
       if (tenantKey === undefined || tenantKey === key) {
-        this.#revokedUpTo.set(clientId, this.#serial);
+        this.#lastRevokedSerial.set(clientId, this.#lastSerial);
       }
     }
   }
 
-  /** `authorization` and `tenantId` are the header values as they arrived. */
+  /** Checks the raw values of the headers `Authorization` and `X-Tenant-Id`. */
   async check(authorization: string | undefined, tenantId: string | undefined): Promise<ApiAccess> {
     const token = /^Bearer ([\w.~+/=-]+)$/i.exec(authorization ?? '')?.[1];
     const tenant = token === undefined ? undefined : await this.#tenantOf(token);
     if (!tenant) {
-      return NO_TOKEN;
+      return INVALID_TOKEN;
     }
     if (tenantId !== tenant.tenantId) {
-      return refuse(
+      return deny(
         403,
         'tenant_mismatch',
-        'X-Tenant-Id does not name the tenant that the token was issued to',
+        'X-Tenant-Id is not the tenant that the access token was issued to',
       );
     }
     return { tenant };
@@ -67,7 +71,7 @@ export class ApiAccessCheck {
         typ: 'at+jwt',
       });
       const clientId = String(payload['client_id']);
-      const revoked = Number(payload['serial']) <= (this.#revokedUpTo.get(clientId) ?? 0);
+      const revoked = Number(payload['serial']) <= (this.#lastRevokedSerial.get(clientId) ?? 0);
       const inScope = String(payload['scope']).split(' ').includes(API_SCOPE);
       return inScope && !revoked ? this.#tenants.get(clientId) : undefined;
     } catch {
@@ -76,6 +80,6 @@ export class ApiAccessCheck {
   }
 }
 
-function refuse(status: 401 | 403, error: string, message: string): ApiAccess {
+function deny(status: 401 | 403, error: string, message: string): ApiAccess {
   return { status, error, message };
 }

@@ -1,7 +1,7 @@
 import type { SandboxExhibitor } from './sandbox-exhibitor.interface.js';
-import type { SandboxSeed, SeedEvent } from './seed.js';
+import { unknownTenantError, type SandboxSeed, type SeedEvent } from './seed.js';
 
-/** The exhibitors of every tenant and event, as they stand now. */
+/** The current exhibitors of every tenant and event. */
 export class ExhibitorRecords {
   readonly #byTenant: Map<string, Map<string, readonly SandboxExhibitor[]>>;
   readonly #events: Map<string, SeedEvent>;
@@ -13,34 +13,33 @@ export class ExhibitorRecords {
     this.#events = new Map(seed.events.map((event) => [event.id, event]));
   }
 
-  /** Every event some tenant has, seeded ones first. */
+  /** The events of all tenants: seeded events first, then those added by {@link replace}. */
   get events(): readonly SeedEvent[] {
     return [...this.#events.values()];
   }
 
-  /** `undefined`: this tenant has no such event. */
+  /** The exhibitors of an event. `undefined` if the tenant does not have the event. */
   find(tenantKey: string, eventId: string): readonly SandboxExhibitor[] | undefined {
-    return this.#eventsOf(tenantKey).get(eventId);
+    return this.#exhibitorsByEvent(tenantKey).get(eventId);
   }
 
-  /** Replaces the records of an event at one tenant, or at all; an event not known so far comes to exist. */
+  /** Replaces the exhibitors of an event for one tenant, or for all. Adds the event if it does not exist. */
   replace(eventId: string, records: readonly SandboxExhibitor[], tenantKey?: string): void {
-    const tenants = tenantKey === undefined ? [...this.#byTenant.values()] : [this.#eventsOf(tenantKey)];
-    for (const events of tenants) {
-      events.set(eventId, [...records]);
+    const tenants =
+      tenantKey === undefined ? [...this.#byTenant.values()] : [this.#exhibitorsByEvent(tenantKey)];
+    for (const exhibitorsByEvent of tenants) {
+      exhibitorsByEvent.set(eventId, [...records]);
     }
     if (!this.#events.has(eventId)) {
       this.#events.set(eventId, { id: eventId, title: eventId });
     }
   }
 
-  #eventsOf(tenantKey: string): Map<string, readonly SandboxExhibitor[]> {
-    const events = this.#byTenant.get(tenantKey);
-    if (!events) {
-      throw new Error(
-        `The sandbox has no tenant "${tenantKey}"; it has ${[...this.#byTenant.keys()].join(', ')}`,
-      );
+  #exhibitorsByEvent(tenantKey: string): Map<string, readonly SandboxExhibitor[]> {
+    const exhibitorsByEvent = this.#byTenant.get(tenantKey);
+    if (!exhibitorsByEvent) {
+      throw unknownTenantError(tenantKey, [...this.#byTenant.keys()]);
     }
-    return events;
+    return exhibitorsByEvent;
   }
 }

@@ -5,27 +5,38 @@ import type { Fault } from './faults.js';
 import { createIdentityProvider } from './identity-provider.js';
 import { loadProvider } from './load-provider.js';
 import { RequestLog, type SandboxRequest } from './request-log.js';
-import { requestListener } from './request-listener.js';
+import { createRequestListener } from './request-listener.js';
 import { SandboxServer } from './sandbox-server.js';
-import { defaultSeed, type SandboxSeed, type SeedEvent, type SeedPerson, type SeedTenant } from './seed.js';
+import {
+  defaultSeed,
+  unknownTenantError,
+  type SandboxSeed,
+  type SeedEvent,
+  type SeedPerson,
+  type SeedTenant,
+} from './seed.js';
 import type { SandboxExhibitor } from './sandbox-exhibitor.interface.js';
 import { createSigningKey, type PublicJwk, type SigningKey } from './signing-key.js';
-import { tenantOptionsOf, type SandboxTenantOptions, type TenantOptionsOverrides } from './tenant-options.js';
+import {
+  createTenantOptions,
+  type SandboxTenantOptions,
+  type TenantOptionsOverrides,
+} from './tenant-options.js';
 
 /** Options of {@link ExhibitorSandbox.start}. */
 export interface SandboxOptions {
-  /** Port on 127.0.0.1. Default 0: a free one. */
+  /** Port on 127.0.0.1. Default 0: any free port. */
   readonly port?: number;
-  /** Default {@link defaultSeed}. */
+  /** Tenants, events, people and exhibitors. Default {@link defaultSeed}. */
   readonly seed?: SandboxSeed;
 }
 
 /**
- * The whole Exhibitor Event REST Service with its identity provider, over real HTTP on 127.0.0.1: tokens, login,
- * list and lookup, with seeded tenants, events and people. **For development and tests only**: its secrets are
- * public and everyone may log in as anyone. It does not start with `NODE_ENV=production`.
+ * A local copy of the Exhibitor Event REST Service and its identity provider. It serves tokens, login, list and lookup
+ * over HTTP on 127.0.0.1, with seeded tenants, events and people. **For development and tests only**: its secrets are
+ * public, and anyone can log in as any person. It does not start with `NODE_ENV=production`.
  *
- * Needs the optional peer dependency `oidc-provider` 9.
+ * Requires the optional peer dependency `oidc-provider` 9.
  *
  * @example
  * const sandbox = await ExhibitorSandbox.start();
@@ -37,11 +48,11 @@ export interface SandboxOptions {
  * await sandbox.stop();
  */
 export class ExhibitorSandbox {
-  /** Origin of the service and of its identity provider, for example `http://127.0.0.1:4711`; also the issuer. */
+  /** Origin of the REST API and of the identity provider, and the issuer. Example: `http://127.0.0.1:4711`. */
   readonly url: string;
-  /** Milliseconds added to every reply of the REST API; may be changed at any time. Default 0. */
+  /** Delay of every reply of the REST API in milliseconds. It can be changed at any time. Default 0. */
   latency = 0;
-  /** Lifetime in seconds of the API access tokens issued from now on. Default 3600. */
+  /** Lifetime in seconds of the access tokens for the REST API issued from now on. Default 3600. */
   tokenLifetime = 3600;
 
   #signedInAs: SeedPerson | undefined;
@@ -62,13 +73,16 @@ export class ExhibitorSandbox {
   }
 
   /**
-   * Starts a sandbox. Fails with a clear error under `NODE_ENV=production`, without `oidc-provider`, and when the
-   * port is taken.
+   * Starts a sandbox.
+   *
+   * @throws Error with `NODE_ENV=production`, if `oidc-provider` is not installed, or if the port is not available.
+   * @example
+   * const sandbox = await ExhibitorSandbox.start({ port: 4010 });
    */
   static async start({ port = 0, seed = defaultSeed() }: SandboxOptions = {}): Promise<ExhibitorSandbox> {
     if (process.env['NODE_ENV'] === 'production') {
       throw new Error(
-        'ExhibitorSandbox is for development and tests: it does not start with NODE_ENV=production',
+        'ExhibitorSandbox is for development and tests only: it does not start with NODE_ENV=production',
       );
     }
     const [oidc, key] = await Promise.all([loadProvider(), createSigningKey()]);
@@ -82,7 +96,7 @@ export class ExhibitorSandbox {
       signedInAs: () => sandbox.#signedInAs,
     });
     sandbox.server.serve(
-      requestListener({
+      createRequestListener({
         provider,
         seed,
         log: sandbox.#log,
@@ -91,18 +105,21 @@ export class ExhibitorSandbox {
         records: sandbox.#records,
         latency: () => sandbox.latency,
         signedInAs: () => sandbox.#signedInAs,
-        connectionOf: (socket) => sandbox.server.connectionOf(socket),
+        connectionNumber: (socket) => sandbox.server.connectionNumber(socket),
       }),
     );
     return sandbox;
   }
 
-  /** Ends everything, replies under way included; twice does no harm. The process can then exit by itself. */
+  /**
+   * Stops listening and closes every connection, including those with a reply under way. Afterwards the sandbox does not
+   * keep the process alive. Further calls have no effect.
+   */
   stop(): Promise<void> {
     return this.server.close();
   }
 
-  /** The seeded tenants with their ids and credentials. */
+  /** The tenants with their ids and credentials. */
   get tenants(): readonly SeedTenant[] {
     return this.seed.tenants;
   }
@@ -112,7 +129,7 @@ export class ExhibitorSandbox {
     return this.seed.people;
   }
 
-  /** The events, those added by {@link setExhibitors} last. */
+  /** The events: seeded events first, then those added by {@link setExhibitors}. */
   get events(): readonly SeedEvent[] {
     return this.#records.events;
   }
@@ -122,66 +139,78 @@ export class ExhibitorSandbox {
     return this.key.publicKeyPem;
   }
 
-  /** The public signing key as a JWKS; also served at `{url}/connect/jwks`. */
+  /** The public signing key as a JWKS, as served at `{url}/connect/jwks`. */
   get publicJwks(): { readonly keys: readonly PublicJwk[] } {
     return this.key.publicJwks;
   }
 
   /**
-   * Options of a tenant for `ExhibitorModule`, as onboarding would hand them out; they work as they are.
+   * Creates the options of a tenant for `ExhibitorModule`, with the ids, credentials and keys of this sandbox.
    *
+   * @param key key of the tenant.
+   * @throws Error if the sandbox has no such tenant.
    * @example
    * ExhibitorModule.forRoot({ tenants: { acme: sandbox.tenantOptions('acme') }, secrets });
    */
   tenantOptions(key: string, overrides?: TenantOptionsOverrides): SandboxTenantOptions {
     const tenant = this.seed.tenants.find((candidate) => candidate.key === key);
     if (!tenant) {
-      const known = this.seed.tenants.map((candidate) => candidate.key).join(', ');
-      throw new Error(`ExhibitorSandbox has no tenant "${key}"; it has ${known}`);
+      throw unknownTenantError(
+        key,
+        this.seed.tenants.map((candidate) => candidate.key),
+      );
     }
-    return tenantOptionsOf(tenant, this.url, this.key, overrides);
+    return createTenantOptions(tenant, this.url, this.key, overrides);
   }
 
   /**
-   * From now on everyone who is sent to the identity provider is logged in as this person without seeing a page: at
-   * every tenant, in every browser, also with `prompt=login` and also where somebody else is logged in. It holds for
-   * every authorize request that arrives until `signInAs` is called again; `signInAs(undefined)` brings the page back.
+   * Logs in every following authorization request as this person, without the login page. It applies to every tenant
+   * and browser, also with `prompt=login` and if another person is logged in, until the next call of `signInAs`.
    *
-   * @param person e-mail address or `sub` of a seeded person; `mo.mailless` has no address.
+   * @param person `sub` or e-mail address of a person of the seed; `undefined` shows the login page again.
+   * @throws Error if the sandbox has no such person.
+   * @example
+   * sandbox.signInAs('olga.one@example.com');
    */
   signInAs(person: string | undefined): void {
-    const found = this.seed.people.find(({ email, sub }) => person === sub || person === email);
-    if (person !== undefined && !found) {
-      const known = this.seed.people.map(({ sub }) => sub).join(', ');
-      throw new Error(`ExhibitorSandbox knows no such person; it knows ${known} and their e-mail addresses`);
+    if (person === undefined) {
+      this.#signedInAs = undefined;
+      return;
     }
-    this.#signedInAs = person === undefined ? undefined : found;
+    const found = this.seed.people.find(({ email, sub }) => person === sub || person === email);
+    if (!found) {
+      const known = this.seed.people.map(({ sub }) => sub).join(', ');
+      throw new Error(`ExhibitorSandbox has no such person; it has ${known} and their e-mail addresses`);
+    }
+    this.#signedInAs = found;
   }
 
-  /** Every request that arrived, oldest first: the last 10,000. Each access is a fresh array of live records. */
+  /** The last 10,000 requests, oldest first. Each access returns a new array; its records are still updated. */
   get requests(): readonly SandboxRequest[] {
     return this.#log.requests;
   }
 
-  /** How many requests are under way: arrived, and neither answered to the end nor given up. */
+  /** Number of requests that have not ended: the reply is not complete and the connection is open. */
   get openRequests(): number {
     return this.#log.open;
   }
 
-  /** How many TCP connections are open, idle ones included. */
+  /** Number of open TCP connections, idle connections included. */
   get openConnections(): number {
     return this.server.openConnections;
   }
 
-  /** Forgets {@link requests}. */
+  /** Removes all records from {@link requests}. */
   clearRequests(): void {
     this.#log.clear();
   }
 
   /**
-   * Lets the next requests that match meet a fault.
+   * Applies a fault to the next requests that match. If several faults match a request, the oldest is applied.
    *
-   * @param times how many; `Infinity` until {@link clearFaults}. Default 1.
+   * @param match an operation, or conditions that must all be met.
+   * @param times number of requests; `Infinity` applies the fault until {@link clearFaults}. Default 1.
+   * @throws RangeError if `times` is neither an integer from 1 nor `Infinity`.
    * @example
    * sandbox.failNext({ operation: 'token', tenant: 'acme' }, { kind: 'reset', at: 'mid-body' }, 2);
    */
@@ -189,22 +218,37 @@ export class ExhibitorSandbox {
     this.#faults.add(match, fault, times);
   }
 
-  /** Drops the faults that no request has met yet. */
+  /** Removes all faults that are still to be applied. */
   clearFaults(): void {
     this.#faults.clear();
   }
 
-  /** The REST API refuses every API access token issued so far with 401: those of one tenant, or all. */
+  /**
+   * Revokes the access tokens for the REST API issued so far: the REST API answers them with 401.
+   *
+   * @param tenant key of a tenant; default: all tenants.
+   */
   revokeTokens(tenant?: string): void {
     this.#access.revoke(tenant);
   }
 
-  /** The exhibitors of an event as they stand now; empty for an event the tenant does not have. */
+  /**
+   * The current exhibitors of an event. Empty if the tenant does not have the event.
+   *
+   * @throws Error if the sandbox has no such tenant.
+   */
   exhibitors(eventId: string, tenant: string): readonly SandboxExhibitor[] {
     return this.#records.find(tenant, eventId) ?? [];
   }
 
-  /** Replaces the exhibitors of an event, at one tenant or at all. An unknown event comes to exist there. */
+  /**
+   * Replaces the exhibitors of an event. Adds the event if it does not exist.
+   *
+   * @param tenant key of a tenant; default: all tenants.
+   * @throws Error if the sandbox has no such tenant.
+   * @example
+   * sandbox.setExhibitors('world-2026', [{ id: 'x-1', name: 'X', contactEmails: ['olga.one@example.com'] }], 'acme');
+   */
   setExhibitors(eventId: string, records: readonly SandboxExhibitor[], tenant?: string): void {
     this.#records.replace(eventId, records, tenant);
   }

@@ -1,47 +1,53 @@
 import type { Fault } from './faults.js';
-import type { SandboxOperation } from './operation.js';
 import type { SandboxRequest } from './request-log.js';
+import type { SandboxOperation } from './route.js';
 
-/** Which requests a fault meets: an operation, or every one that fits all that is given. */
+/**
+ * The requests that a fault applies to: those of an operation, or those that meet every given condition.
+ *
+ * @example
+ * const match: FaultMatch = { operation: 'token', tenant: 'acme', grantType: 'client_credentials' };
+ */
 export type FaultMatch =
   | SandboxOperation
   | {
       readonly operation?: SandboxOperation;
-      /** Key of the tenant whose client asks, or whose id is in `X-Tenant-Id`. */
+      /** Key of the tenant that the client belongs to, or that `X-Tenant-Id` names. */
       readonly tenant?: string;
+      /** `grant_type` of a token request. */
       readonly grantType?: string;
       /** Tested against the raw path, without the query. */
       readonly path?: RegExp;
     };
 
-/** Faults waiting for their requests; the oldest that fits is used. */
+/** Faults that no request has met yet. A request meets the oldest one that matches. */
 export class FaultQueue {
-  #waiting: { readonly match: FaultMatch; readonly fault: Fault; left: number }[] = [];
+  #entries: { readonly match: FaultMatch; readonly fault: Fault; remaining: number }[] = [];
 
   add(match: FaultMatch, fault: Fault, times: number): void {
     if (!(times === Infinity || (Number.isInteger(times) && times > 0))) {
-      throw new RangeError('failNext: times must be a whole number from 1, or Infinity');
+      throw new RangeError('failNext: times must be an integer from 1, or Infinity');
     }
-    this.#waiting.push({ match, fault, left: times });
+    this.#entries.push({ match, fault, remaining: times });
   }
 
-  /** Takes the fault this request meets, if any, and counts it. */
+  /** Returns the fault for this request, if any, and removes it from the queue after its last use. */
   take(request: SandboxRequest): Fault | undefined {
-    const found = this.#waiting.find(({ match }) => fits(match, request));
-    if (!found) {
+    const entry = this.#entries.find(({ match }) => matches(match, request));
+    if (!entry) {
       return undefined;
     }
-    found.left -= 1;
-    this.#waiting = this.#waiting.filter(({ left }) => left > 0);
-    return found.fault;
+    entry.remaining -= 1;
+    this.#entries = this.#entries.filter(({ remaining }) => remaining > 0);
+    return entry.fault;
   }
 
   clear(): void {
-    this.#waiting = [];
+    this.#entries = [];
   }
 }
 
-function fits(match: FaultMatch, request: SandboxRequest): boolean {
+function matches(match: FaultMatch, request: SandboxRequest): boolean {
   if (typeof match === 'string') {
     return match === request.operation;
   }
@@ -50,7 +56,7 @@ function fits(match: FaultMatch, request: SandboxRequest): boolean {
     (operation === undefined || operation === request.operation) &&
     (tenant === undefined || tenant === request.tenantKey || tenant === request.headerTenantKey) &&
     (grantType === undefined || grantType === request.grantType) &&
-    // `search`, since `test` of a global expression depends on the request before.
+    // Not `path.test()`: with the flags `g` and `y` its result depends on the previous call.
     (path === undefined || request.path.search(path) !== -1)
   );
 }

@@ -1,20 +1,24 @@
 /**
- * What goes wrong with a request, told apart by `kind`. "The true reply" is what the sandbox would have answered;
- * the kinds that do not mention it answer without doing what was asked, so that no token is issued.
+ * A fault in the reply to a request. `delay`, `drip`, `truncate`, `closeIdle` and faults at `mid-body` process the
+ * request and change how the regular reply is sent. The others replace the reply: the request is not processed, so that
+ * for example no token is issued.
  *
- * | kind | on the wire |
+ * | kind | reply |
  * |---|---|
- * | `status` | this status, these headers, and `body` (default: a small JSON error) |
- * | `body` | this body with `contentType` (default `application/json`) and `status` (default 200) |
- * | `delay` | the true reply, `ms` later |
- * | `reset` | the connection is reset (RST): before any byte, in the middle of the headers, or in the middle of the true reply's body |
- * | `stall` | nothing more comes: before any byte, or after half of the true reply's body; ends when the client goes |
- * | `drip` | the true reply, one byte of its body each `msPerByte` |
- * | `truncate` | half of the true reply's body, then the connection is closed, in spite of its `content-length` |
- * | `gzipBomb` | 200 with a gzipped JSON text that unpacks to `bytes` |
- * | `largeBody` | 200 with a JSON text of `bytes`, sent as fast as the client reads |
- * | `redirect` | `status` (default 302) to `location` |
- * | `closeIdle` | the true reply as if the connection stayed open, which then closes at once: the next request may meet a stale connection |
+ * | `status` | `status` with `headers` and `body` (default: a small JSON error) |
+ * | `body` | `body` with `contentType` (default `application/json; charset=utf-8`) and `status` (default 200) |
+ * | `delay` | the regular reply, `ms` milliseconds later |
+ * | `reset` | connection reset (TCP RST) before the first byte, inside the headers, or after half of the regular reply's body |
+ * | `stall` | no bytes, or only half of the regular reply's body; the connection stays open until the client closes it |
+ * | `drip` | the regular reply, one byte of its body every `msPerByte` milliseconds |
+ * | `truncate` | half of the regular reply's body, then the connection is closed; `content-length` announces the whole body |
+ * | `gzipBomb` | 200 with gzip-compressed JSON text of `bytes` bytes uncompressed |
+ * | `largeBody` | 200 with JSON text of `bytes` bytes, sent as fast as the client reads |
+ * | `redirect` | `status` (default 302) with `location` |
+ * | `closeIdle` | the regular reply without `Connection: close`, then the connection is closed: a client that reuses the connection for its next request may get an error |
+ *
+ * @example
+ * const fault: Fault = { kind: 'status', status: 429, headers: { 'retry-after': '2' } };
  */
 export type Fault =
   | {

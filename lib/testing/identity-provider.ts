@@ -1,50 +1,51 @@
 import { randomUUID } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
 import { createProviderStorage } from './provider-storage.js';
-import { isLoopbackUrl, loginClients } from './provider-clients.js';
-import { accountOf, grantEverything, signInPolicy, signInUrl } from './sign-in-policy.js';
+import { isLoopbackUrl, providerClients } from './provider-clients.js';
+import { accountOf, findOrCreateGrant, createLoginPolicy, loginPageUrl } from './login-policy.js';
 import { PAGE_HEADERS, renderNotice } from './login-page.js';
 import type { SandboxSeed, SeedPerson } from './seed.js';
 import type { SigningKey } from './signing-key.js';
 
 /** The scope of the REST API (service spec, endpoint 1). */
 export const API_SCOPE = 'idp_api';
-/** Where the identity provider serves its public keys. */
+/** Path of the JWKS. */
 export const JWKS_PATH = '/connect/jwks';
-/** Where the sign-in page lives. */
+/** Path of the login page, without the uid of the interaction. */
 export const LOGIN_PATH = '/connect/login';
 
-/** What the identity provider asks of the sandbox around it. */
-export interface ProviderSetting {
+/** Options of {@link createIdentityProvider}. */
+export interface ProviderOptions {
   readonly issuer: string;
   readonly seed: SandboxSeed;
   readonly key: SigningKey;
-  /** Lifetime of the next API access token, in seconds. */
+  /** Lifetime in seconds of the next access token for the REST API. */
   readonly tokenLifetime: () => number;
-  /** Claims that tell API access tokens apart, so that they can be revoked. */
+  /** Additional claims of the next access token for the REST API. */
   readonly tokenClaims: () => Record<string, unknown>;
-  /** Who is signed in without a page. */
+  /** The person to log in without the login page. */
   readonly signedInAs: () => SeedPerson | undefined;
 }
 
-/** The audience of API access tokens. */
+/** Audience of access tokens for the REST API. */
 export function apiAudience(issuer: string): string {
   return `${issuer}/api/v1`;
 }
 
 export type Provider = InstanceType<typeof OidcProvider.Provider>;
 
-/** The certified `oidc-provider`, configured as the identity provider of the service spec. */
-export function createIdentityProvider(oidc: typeof OidcProvider, setting: ProviderSetting): Provider {
-  const provider = new oidc.Provider(setting.issuer, configuration(oidc, setting));
+/** Creates the identity provider of the service spec with the certified package `oidc-provider`. */
+export function createIdentityProvider(oidc: typeof OidcProvider, options: ProviderOptions): Provider {
+  const provider = new oidc.Provider(options.issuer, configuration(oidc, options));
 
+  // Accepts every loopback redirect URI in addition to the registered ones.
   const { prototype } = provider.Client;
-  const registered = prototype.redirectUriAllowed;
+  const isRegistered = prototype.redirectUriAllowed;
   prototype.redirectUriAllowed = function redirectUriAllowed(uri) {
-    return isLoopbackUrl(uri) || registered.call(this, uri);
+    return isLoopbackUrl(uri) || isRegistered.call(this, uri);
   };
 
-  // The spec names the description of this error; the package has a wording of its own.
+  // The service spec defines this `error_description`; `oidc-provider` sends a different one.
   provider.use(async (context, next) => {
     await next();
     if (context.status === 401 && isInvalidClient(context.body)) {
@@ -54,18 +55,18 @@ export function createIdentityProvider(oidc: typeof OidcProvider, setting: Provi
   return provider;
 }
 
-function configuration(oidc: typeof OidcProvider, setting: ProviderSetting): OidcProvider.Configuration {
-  const { issuer, seed, key } = setting;
+function configuration(oidc: typeof OidcProvider, options: ProviderOptions): OidcProvider.Configuration {
+  const { issuer, seed, key } = options;
   const people = new Map(seed.people.map((person) => [person.sub, person]));
   const apiClients = new Set(seed.tenants.map(({ clientId }) => clientId));
 
   return {
     adapter: createProviderStorage(),
-    clients: loginClients(seed.tenants),
+    clients: providerClients(seed.tenants),
     jwks: { keys: [key.privateJwk] },
     cookies: {
       keys: [randomUUID()],
-      // Cookies know no port: names of our own, beside those of the host that is developed on this machine.
+      // Cookies are shared by all ports of a host. These names avoid conflicts with other local applications.
       names: {
         session: 'exhibitor_sandbox_session',
         interaction: 'exhibitor_sandbox_login',
@@ -80,7 +81,7 @@ function configuration(oidc: typeof OidcProvider, setting: ProviderSetting): Oid
       end_session: '/connect/endsession',
     },
     scopes: ['openid', 'profile', 'email'],
-    // "An e-mail claim is delivered when the profile scope was requested", from the id_token or from userinfo.
+    // "An e-mail claim is delivered when the profile scope was requested", in the ID token or in userinfo.
     claims: {
       openid: ['sub'],
       profile: ['name', 'email', 'email_verified'],
@@ -91,21 +92,21 @@ function configuration(oidc: typeof OidcProvider, setting: ProviderSetting): Oid
     extraParams: ['tenantId'],
     allowOmittingSingleRegisteredRedirectUri: false,
     clientBasedCORS: (_context, origin) => isLoopbackUrl(origin),
-    // Two tabs may be signed in as two people: the second does not spoil the tokens of the first.
+    // Two tabs can be logged in as two people: the second login must not revoke the tokens of the first.
     expiresWithSession: async () => false,
     findAccount: (_context, sub) => accountOf(people.get(sub)),
-    loadExistingGrant: grantEverything,
-    interactions: { policy: signInPolicy(oidc, setting.signedInAs), url: signInUrl(LOGIN_PATH) },
+    loadExistingGrant: findOrCreateGrant,
+    interactions: { policy: createLoginPolicy(oidc, options.signedInAs), url: loginPageUrl(LOGIN_PATH) },
     extraTokenClaims: (_context, token) =>
-      token.kind === 'ClientCredentials' ? { ...setting.tokenClaims() } : undefined,
+      token.kind === 'ClientCredentials' ? { ...options.tokenClaims() } : undefined,
     renderError: (context, out) => {
       context.set(PAGE_HEADERS);
-      context.body = renderNotice('This sign-in cannot go on', out.error_description ?? out.error);
+      context.body = renderNotice('This sign-in cannot continue', out.error_description ?? out.error);
     },
     ttl: {
       AccessToken: 3600,
       AuthorizationCode: 60,
-      ClientCredentials: () => setting.tokenLifetime(),
+      ClientCredentials: () => options.tokenLifetime(),
       Grant: 86_400,
       IdToken: 3600,
       Interaction: 3600,
@@ -123,7 +124,7 @@ function configuration(oidc: typeof OidcProvider, setting: ProviderSetting): Oid
           if (!apiClients.has(client.clientId)) {
             return undefined;
           }
-          // Scope is "usually" sent (service spec, endpoint 1): without it the client gets all it may have.
+          // Scope is "usually" sent (service spec, endpoint 1). Without it, the client gets the scope of the REST API.
           if (context.oidc.params) {
             context.oidc.params['scope'] ??= API_SCOPE;
           }

@@ -2,7 +2,7 @@ export { ExhibitorSandbox, type SandboxOptions } from './exhibitor-sandbox.js';
 export type { FaultMatch } from './fault-queue.js';
 export type { Fault } from './faults.js';
 export type { SandboxExhibitor } from './sandbox-exhibitor.interface.js';
-export type { SandboxOperation } from './operation.js';
+export type { SandboxOperation } from './route.js';
 export type { SandboxRequest } from './request-log.js';
 export { defaultSeed, type SandboxSeed, type SeedEvent, type SeedPerson, type SeedTenant } from './seed.js';
 export type { PublicJwk } from './signing-key.js';

@@ -1,23 +1,21 @@
 import type * as OidcProvider from 'oidc-provider';
 
-const MISSING =
-  'ExhibitorSandbox needs the optional peer dependency "oidc-provider" 9, which is not installed. ' +
+const NOT_INSTALLED =
+  'ExhibitorSandbox requires the optional peer dependency "oidc-provider" 9, which is not installed. ' +
   'Install it with: npm install --save-dev oidc-provider@9';
 
-/**
- * Loads `oidc-provider` when a sandbox starts, so that importing `nestjs-exhibitor/testing` does not need it.
- */
+/** Loads `oidc-provider` when a sandbox starts, so that the import of `nestjs-exhibitor/testing` does not require it. */
 export async function loadProvider(
   load: () => Promise<typeof OidcProvider> = () => import('oidc-provider'),
 ): Promise<typeof OidcProvider> {
   try {
-    return await withoutNotices(load);
+    return await withoutImportWarning(load);
   } catch (error) {
-    throw isMissing(error) ? new Error(MISSING, { cause: error }) : error;
+    throw isNotInstalled(error) ? new Error(NOT_INSTALLED, { cause: error }) : error;
   }
 }
 
-function isMissing(error: unknown): boolean {
+function isNotInstalled(error: unknown): boolean {
   return (
     error instanceof Error &&
     'code' in error &&
@@ -26,19 +24,19 @@ function isMissing(error: unknown): boolean {
   );
 }
 
-// On Node 20 the package warns on import that it prefers a later version; all the sandbox uses works there.
-async function withoutNotices<T>(load: () => Promise<T>): Promise<T> {
+// On Node 20 `oidc-provider` logs on import that it recommends a later version. The sandbox works on Node 20.
+async function withoutImportWarning<T>(load: () => Promise<T>): Promise<T> {
   const { warn } = console;
-  const quiet = (...message: unknown[]) => {
+  const filteredWarn = (...message: unknown[]) => {
     if (!String(message[0]).includes('oidc-provider WARNING')) {
       warn.apply(console, message);
     }
   };
-  console.warn = quiet;
+  console.warn = filteredWarn;
   try {
     return await load();
   } finally {
-    if (console.warn === quiet) {
+    if (console.warn === filteredWarn) {
       console.warn = warn;
     }
   }

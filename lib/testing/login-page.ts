@@ -17,7 +17,7 @@ button small { display: block; color: var(--dim) }
 .note { margin: 1rem 0 0; padding-top: 1rem; border-top: 1px solid var(--line); font-size: .85rem }
 `;
 
-/** No `form-action`: Chromium applies it to the redirect back to the application as well. */
+/** Without `form-action`, because Chromium applies it also to the redirect to the application after the form. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'content-type': 'text/html; charset=utf-8',
   'cache-control': 'no-store',
@@ -28,30 +28,27 @@ export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
 };
 
-/** What the sign-in page shows. */
+/** Content of the login page. */
 export interface LoginPage {
-  /** Where the page posts the choice to. */
+  /** URL that the form is posted to. */
   readonly action: string;
-  /** The tenant whose brand is shown. */
+  /** Name of the tenant, shown as the brand. */
   readonly tenant: string;
   readonly people: readonly SeedPerson[];
 }
 
-/** The sign-in page: one button a person, and Cancel. */
+/** Renders the login page: one button for each person, and a Cancel button. */
 export function renderLoginPage({ action, tenant, people }: LoginPage): string {
-  const buttons = people.map(
-    ({ sub, name, email, emailVerified }) =>
-      html`<button name="person" value="${sub}">
-        ${name}<small
-          >${email ?? 'no e-mail address'}${`${emailVerified}` === 'false' ? ', not verified' : ''}</small
-        >
-      </button>`,
-  );
+  const buttons = people.map(({ sub, name, email, emailVerified }) => {
+    const address = email ?? 'no e-mail address';
+    const remark = String(emailVerified) === 'false' ? ', not verified' : '';
+    return html`<button name="person" value="${sub}">${name}<small>${address}${remark}</small></button>`;
+  });
   return page(
     'Sign in',
     html`<p class="tenant">${tenant}</p>
       <h1>Sign in</h1>
-      <p>Choose who you want to be.</p>
+      <p>Choose the person to sign in as.</p>
       <form method="post" action="${action}">
         <div class="people">${buttons}</div>
         <button class="cancel" name="cancel" value="yes">Cancel</button>
@@ -59,7 +56,7 @@ export function renderLoginPage({ action, tenant, people }: LoginPage): string {
   );
 }
 
-/** A page that only says something, for requests that cannot go on. */
+/** Renders a page with a title and a text, for requests that cannot continue. */
 export function renderNotice(title: string, text: string): string {
   return page(
     title,
@@ -81,31 +78,33 @@ function page(title: string, content: Html): string {
       <body>
         <main>
           ${content}
-          <p class="note">Exhibitor Sandbox, for development only: no passwords, and nobody here is real.</p>
+          <p class="note">
+            Exhibitor Sandbox, for development only: without passwords, all people are fictitious.
+          </p>
         </main>
       </body>
     </html>`.source;
 }
 
-/** Markup that is safe to send. Everything else put into {@link html} is escaped. */
+/** Trusted markup. {@link html} escapes every other value. */
 class Html {
   constructor(readonly source: string) {}
 }
 
 function html(parts: TemplateStringsArray, ...values: readonly (string | Html | readonly Html[])[]): Html {
   return new Html(
-    parts.map((part, index) => part + (index < values.length ? show(values[index]) : '')).join(''),
+    parts.map((part, index) => part + (index < values.length ? markupOf(values[index]) : '')).join(''),
   );
 }
 
-function show(value: string | Html | readonly Html[] | undefined): string {
+function markupOf(value: string | Html | readonly Html[] | undefined): string {
   if (value instanceof Html) {
     return value.source;
   }
   if (typeof value === 'object') {
     return value.map(({ source }) => source).join('');
   }
-  return escape(value ?? '');
+  return escapeHtml(value ?? '');
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -116,6 +115,6 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-function escape(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }

@@ -3,78 +3,72 @@ import type { ParsedUrlQuery } from 'node:querystring';
 import { LOGIN_PATH, type Provider } from './identity-provider.js';
 import { PAGE_HEADERS, renderLoginPage, renderNotice } from './login-page.js';
 import type { SandboxSeed, SeedPerson } from './seed.js';
+import { sendReply } from './send-reply.js';
 
-/** What the sign-in page needs beside the provider. */
-export interface LoginSetting {
+/** Options of {@link handleLogin}. */
+export interface LoginOptions {
   readonly seed: SandboxSeed;
+  /** The person to log in without the login page. */
   readonly signedInAs: () => SeedPerson | undefined;
 }
 
-/** One visit of the sign-in page. */
-export interface LoginVisit {
+/** A request for the login page. */
+export interface LoginRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly form: ParsedUrlQuery;
 }
 
-/** Answers the sign-in page: shows it, takes the choice, and hands over to the provider. */
-export async function answerLogin(
+/** Shows the login page (GET), or passes the choice of the person to the identity provider (POST). */
+export async function handleLogin(
   provider: Provider,
-  setting: LoginSetting,
-  visit: LoginVisit,
+  { seed, signedInAs }: LoginOptions,
+  loginRequest: LoginRequest,
 ): Promise<void> {
-  const { request, response, form } = visit;
+  const { request, response, form } = loginRequest;
   const interaction = await provider.interactionDetails(request, response).catch(() => undefined);
   if (!interaction) {
-    return send(
+    return sendBadRequest(
       response,
-      400,
-      renderNotice('This sign-in has expired', 'Go back to the application and start again.'),
+      'This sign-in has expired',
+      'Go back to the application and start again.',
     );
   }
   if (interaction.prompt.name === 'consent') {
     return provider.interactionFinished(request, response, { consent: {} });
   }
-  const preset = setting.signedInAs();
-  if (request.method === 'GET' && preset) {
-    return signIn(provider, visit, preset);
-  }
   if (request.method === 'GET') {
+    const preset = signedInAs();
+    if (preset) {
+      return logIn(provider, loginRequest, preset);
+    }
     const { client_id: clientId, tenantId } = interaction.params;
-    const tenant = brandOf(setting.seed, tenantId, clientId);
+    const tenant = tenantName(seed, tenantId, clientId);
     const action = `${LOGIN_PATH}/${interaction.uid}`;
-    return send(response, 200, renderLoginPage({ action, tenant, people: setting.seed.people }));
+    return sendReply(response, 200, PAGE_HEADERS, renderLoginPage({ action, tenant, people: seed.people }));
   }
   if (form['cancel'] !== undefined) {
     const denied = { error: 'access_denied', error_description: 'The sign-in was cancelled' };
     return provider.interactionFinished(request, response, denied, { mergeWithLastSubmission: false });
   }
-  const person = setting.seed.people.find(({ sub }) => sub === form['person']);
+  const person = seed.people.find(({ sub }) => sub === form['person']);
   if (!person) {
-    return send(
-      response,
-      400,
-      renderNotice('Nobody was chosen', 'Go back and choose one of the people listed.'),
-    );
+    return sendBadRequest(response, 'No person was chosen', 'Go back and choose one of the people listed.');
   }
-  return signIn(provider, visit, person);
+  return logIn(provider, loginRequest, person);
 }
 
-async function signIn(
-  provider: Provider,
-  { request, response }: LoginVisit,
-  person: SeedPerson,
-): Promise<void> {
-  await leaveOtherSession(provider, { request, response }, person);
-  await provider.interactionFinished(request, response, {
-    login: { accountId: person.sub, amr: ['sandbox'] },
-  });
+async function logIn(provider: Provider, loginRequest: LoginRequest, person: SeedPerson): Promise<void> {
+  await endOtherSession(provider, loginRequest, person);
+  const login = { accountId: person.sub, amr: ['sandbox'] };
+  await provider.interactionFinished(loginRequest.request, loginRequest.response, { login });
 }
 
-// The package changes the person of a session by a detour that needs scripts; ending the old session first does not.
-async function leaveOtherSession(
+// `oidc-provider` ends the session of another person with a self-submitting form, which requires scripts. If the
+// session has already ended, it continues without the form.
+async function endOtherSession(
   provider: Provider,
-  { request, response }: Pick<LoginVisit, 'request' | 'response'>,
+  { request, response }: LoginRequest,
   person: SeedPerson,
 ): Promise<void> {
   const { cookies } = provider.createContext(request, response);
@@ -84,7 +78,8 @@ async function leaveOtherSession(
   }
 }
 
-function brandOf({ tenants }: SandboxSeed, tenantId: unknown, clientId: unknown): string {
+/** Name of the tenant that `tenantId` selects (branding), or that the client belongs to. */
+function tenantName({ tenants }: SandboxSeed, tenantId: unknown, clientId: unknown): string {
   const tenant =
     tenants.find((candidate) => candidate.tenantId === tenantId) ??
     tenants.find(({ loginClientId, publicLoginClientId }) =>
@@ -93,11 +88,6 @@ function brandOf({ tenants }: SandboxSeed, tenantId: unknown, clientId: unknown)
   return tenant?.name ?? 'Exhibitor Sandbox';
 }
 
-function send(response: ServerResponse, status: number, body: string): void {
-  response.statusCode = status;
-  for (const [name, value] of Object.entries(PAGE_HEADERS)) {
-    response.setHeader(name, value);
-  }
-  response.setHeader('content-length', Buffer.byteLength(body));
-  response.end(body);
+function sendBadRequest(response: ServerResponse, title: string, text: string): void {
+  sendReply(response, 400, PAGE_HEADERS, renderNotice(title, text));
 }

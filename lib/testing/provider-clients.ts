@@ -1,19 +1,19 @@
 import type { ClientMetadata } from 'oidc-provider';
 import type { SeedTenant } from './seed.js';
 
-// The package refuses plain http here for hybrid clients; loopback addresses are let through when they are used.
-const NO_REGISTERED_CALLBACK = 'https://sandbox.invalid/callback';
+// `oidc-provider` requires a redirect URI, with https for hybrid clients. Loopback URIs are accepted per request instead.
+const PLACEHOLDER_REDIRECT_URI = 'https://sandbox.invalid/callback';
 
 const LOOPBACK_HOSTS = new Set(['127.0.0.1', 'localhost', '[::1]']);
 
-/** Three clients a tenant: the API client, the login client with a secret, and the one without. */
-export function loginClients(tenants: readonly SeedTenant[]): ClientMetadata[] {
+/** The clients of the tenants: for each tenant an API client, a confidential login client and a public login client. */
+export function providerClients(tenants: readonly SeedTenant[]): ClientMetadata[] {
   return tenants.flatMap((tenant) => {
     const login: Omit<ClientMetadata, 'client_id'> = {
       client_name: tenant.name,
       grant_types: ['authorization_code', 'implicit'],
       response_types: ['code', 'code id_token', 'code id_token token'],
-      redirect_uris: [NO_REGISTERED_CALLBACK, ...(tenant.redirectUris ?? [])],
+      redirect_uris: [PLACEHOLDER_REDIRECT_URI, ...(tenant.redirectUris ?? [])],
     };
     return [
       {
@@ -36,11 +36,11 @@ export function loginClients(tenants: readonly SeedTenant[]): ClientMetadata[] {
   });
 }
 
-/** Whether an address is plain http on this machine: any port, any path, no credentials and no fragment. */
-export function isLoopbackUrl(address: string): boolean {
-  if (!URL.canParse(address)) {
+/** Whether a URL is plain http on loopback, without credentials and fragment. Any port and path is accepted. */
+export function isLoopbackUrl(url: string): boolean {
+  if (!URL.canParse(url)) {
     return false;
   }
-  const { protocol, hostname, username, password, hash } = new URL(address);
+  const { protocol, hostname, username, password, hash } = new URL(url);
   return protocol === 'http:' && LOOPBACK_HOSTS.has(hostname) && `${username}${password}${hash}` === '';
 }

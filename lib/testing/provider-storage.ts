@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import type { Adapter, AdapterFactory, AdapterPayload } from 'oidc-provider';
 
-// The provider's own in-memory adapter keeps 1,000 entries for everything, which a load test outgrows.
+// The in-memory adapter of `oidc-provider` keeps 1,000 entries in total, which is too few for a load test.
 const MAX_ENTRIES = 50_000;
-// A sign-in under way names its grant too, and outlives it.
+// Interactions also name a grant, but remain valid when it is revoked.
 const REVOKED_WITH_GRANT = new Set(['AccessToken', 'AuthorizationCode']);
 
-/** In-memory storage of one identity provider: sessions, interactions, grants, codes and login tokens. */
+/** Creates the in-memory storage of an identity provider: sessions, interactions, grants, codes and access tokens. */
 export function createProviderStorage(): AdapterFactory {
   const entries = new LRUCache<string, AdapterPayload>({ max: MAX_ENTRIES });
   const keysByGrant = new LRUCache<string, Set<string>>({ max: MAX_ENTRIES });
@@ -43,7 +43,7 @@ class ModelStorage implements Adapter {
     return key === undefined ? undefined : this.entries.get(key);
   }
 
-  /** Device flow only, which the sandbox does not offer. */
+  /** Used by the device flow only, which the sandbox does not support. */
   async findByUserCode(): Promise<undefined> {
     return undefined;
   }

@@ -2,17 +2,18 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Socket } from 'node:net';
 import { parse } from 'node:querystring';
 import type { ApiAccessCheck } from './api-access.js';
+import { applyFault } from './apply-fault.js';
 import type { ExhibitorRecords } from './exhibitor-records.js';
-import { answerWithFault, pause } from './fault-on-the-wire.js';
 import type { FaultQueue } from './fault-queue.js';
 import type { Provider } from './identity-provider.js';
-import { answerLogin } from './login-routes.js';
+import { handleLogin } from './login-routes.js';
+import { copyWithBody, readBody } from './request-body.js';
 import type { OpenRequest, RequestLog } from './request-log.js';
-import { answerRest } from './rest-api.js';
-import { readBody, replay, sendJson } from './sandbox-server.js';
+import { createRestReply } from './rest-api.js';
 import type { SandboxSeed, SeedPerson } from './seed.js';
+import { pause, sendJson } from './send-reply.js';
 
-/** The parts a request passes. */
+/** The parts of a sandbox that take part in a request. */
 export interface SandboxParts {
   readonly provider: Provider;
   readonly seed: SandboxSeed;
@@ -20,51 +21,52 @@ export interface SandboxParts {
   readonly faults: FaultQueue;
   readonly access: ApiAccessCheck;
   readonly records: ExhibitorRecords;
+  /** Delay of REST replies in milliseconds. */
   readonly latency: () => number;
   readonly signedInAs: () => SeedPerson | undefined;
-  readonly connectionOf: (socket: Socket) => number;
+  readonly connectionNumber: (socket: Socket) => number;
 }
 
-/** Takes a request through the log and the faults to whoever answers it. */
-export function requestListener(parts: SandboxParts): RequestListener {
-  const answerAsProvider = parts.provider.callback();
+/** Logs each request, applies its fault and passes it to the REST API, the login page or the identity provider. */
+export function createRequestListener(parts: SandboxParts): RequestListener {
+  const handleAsProvider = parts.provider.callback();
 
-  return (request, response) => {
-    void serve(request, response).catch((error: unknown) => confess(response, error));
-  };
-
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const record = parts.log.begin(request, parts.connectionOf(request.socket));
-    watchEnd(parts.log, record, response);
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const record = parts.log.begin(request, parts.connectionNumber(request.socket));
+    recordEnd(parts.log, record, response);
 
     const body = await readBody(request);
     if (!body) {
       response.destroy();
       return;
     }
-    parts.log.complete(record, isForm(request) ? { ...parse(body.toString()) } : {});
+    parts.log.recordForm(record, isForm(request) ? { ...parse(body.toString()) } : {});
 
-    const answer = async () => {
+    const sendRegularReply = async () => {
       if (response.destroyed) {
         return;
       }
       if (record.operation === 'list' || record.operation === 'lookup') {
-        return answerAsRest(parts, record, response);
+        return handleRest(parts, record, response);
       }
       if (record.operation === 'login') {
-        return answerLogin(parts.provider, parts, { request, response, form: record.body });
+        return handleLogin(parts.provider, parts, { request, response, form: record.body });
       }
-      return answerAsProvider(body.length > 0 ? replay(request, body) : request, response);
+      return handleAsProvider(body.length > 0 ? copyWithBody(request, body) : request, response);
     };
 
     const fault = parts.faults.take(record);
     record.fault = fault;
-    await (fault ? answerWithFault(fault, response, answer) : answer());
+    await (fault ? applyFault(fault, response, sendRegularReply) : sendRegularReply());
   }
+
+  return (request, response) => {
+    void handle(request, response).catch((error: unknown) => sendFailure(response, error));
+  };
 }
 
-// A mistake here, or a fault that cannot be sent, must not take the process of the tests along.
-function confess(response: ServerResponse, error: unknown): void {
+// A bug in the sandbox, or a fault that cannot be sent, must not end the test process.
+function sendFailure(response: ServerResponse, error: unknown): void {
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;
@@ -72,11 +74,7 @@ function confess(response: ServerResponse, error: unknown): void {
   sendJson(response, 500, { error: 'sandbox_failure', message: String(error) });
 }
 
-async function answerAsRest(
-  parts: SandboxParts,
-  record: OpenRequest,
-  response: ServerResponse,
-): Promise<void> {
+async function handleRest(parts: SandboxParts, record: OpenRequest, response: ServerResponse): Promise<void> {
   const latency = parts.latency();
   if (latency > 0) {
     await pause(latency, response);
@@ -85,25 +83,25 @@ async function answerAsRest(
   if (eventId === undefined) {
     return sendJson(response, 400, {
       error: 'invalid_path',
-      message: 'The path is not percent-encoded properly',
+      message: 'The percent-encoding of the path is invalid',
     });
   }
   const access = await parts.access.check(record.headers.authorization, record.tenantId);
-  const call = { method, eventId, contactEmail, query };
-  const reply = answerRest(call, access, parts.records);
+  const reply = createRestReply({ method, eventId, contactEmail, query }, access, parts.records);
   sendJson(response, reply.status, reply.body, reply.headers);
 }
 
-// `close` comes exactly once, however the exchange ends.
-function watchEnd(log: RequestLog, record: OpenRequest, response: ServerResponse): void {
+// `close` is emitted exactly once, also if the client disconnects.
+function recordEnd(log: RequestLog, record: OpenRequest, response: ServerResponse): void {
   response.once('close', () => {
     record.status = response.headersSent ? response.statusCode : undefined;
-    record.aborted = !response.writableFinished && !endsByItself(record);
+    record.aborted = !response.writableFinished && !closesConnection(record);
     log.end(record);
   });
 }
 
-function endsByItself({ fault }: OpenRequest): boolean {
+/** Whether the sandbox itself closes the connection before the reply is complete. */
+function closesConnection({ fault }: OpenRequest): boolean {
   return fault?.kind === 'reset' || fault?.kind === 'truncate';
 }
 

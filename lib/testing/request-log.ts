@@ -2,71 +2,77 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { parse, type ParsedUrlQuery } from 'node:querystring';
 import { decodeJwt, type JWTPayload } from 'jose';
 import type { Fault } from './faults.js';
-import { routeOf, type Route, type SandboxOperation } from './operation.js';
+import { parseRoute, type Route, type SandboxOperation } from './route.js';
 import type { SeedTenant } from './seed.js';
 
-const KEPT = 10_000;
+const MAX_REQUESTS = 10_000;
 
-/** A request that arrived, as the sandbox saw it. */
+/**
+ * A request that the sandbox received. A record is updated until its request has ended (`done`).
+ *
+ * @example
+ * const lookups = sandbox.requests.filter(({ operation, tenantKey }) => operation === 'lookup' && tenantKey === 'acme');
+ */
 export interface SandboxRequest {
-  /** When it arrived, in ms since the epoch. */
+  /** Time of arrival in milliseconds since the epoch. */
   readonly at: number;
   readonly method: string;
-  /** As sent: not decoded, without the query. */
+  /** Raw path: not percent-decoded, without the query. */
   readonly path: string;
   readonly operation: SandboxOperation;
-  /** Decoded, on `list` and `lookup`. */
+  /** Event id of `list` and `lookup`, percent-decoded. */
   readonly eventId?: string;
-  /** Decoded, on `lookup`. */
+  /** Contact e-mail of `lookup`, percent-decoded. */
   readonly contactEmail?: string;
   readonly headers: IncomingHttpHeaders;
   readonly query: ParsedUrlQuery;
-  /** Fields of a posted form, secrets included; empty until the whole request has arrived. */
+  /** Form fields of the body, secrets included. Empty until the whole body has arrived. */
   readonly body: ParsedUrlQuery;
+  /** `grant_type` of a token request. */
   readonly grantType?: string;
-  /** The client that asks: from the form, the Basic header, the authorize query, or the API access token. */
+  /** Client id from the form, the Basic credentials, the authorization request or the access token. */
   readonly clientId?: string;
   /** Key of the tenant that `clientId` belongs to. */
   readonly tenantKey?: string;
-  /** `X-Tenant-Id` as sent. */
+  /** Raw value of `X-Tenant-Id`. */
   readonly tenantId?: string;
-  /** Key of the tenant that `X-Tenant-Id` names. Differs from `tenantKey` when a client mixes up its tenants. */
+  /** Key of the tenant that `X-Tenant-Id` names. It differs from `tenantKey` if a client mixes up its tenants. */
   readonly headerTenantKey?: string;
-  /** Claims of the bearer token where it is a JWT; decoded, not verified. */
+  /** Claims of the bearer token if it is a JWT. They are decoded but not verified. */
   readonly tokenClaims?: JWTPayload;
-  /** Number of the TCP connection, from 1: equal numbers share one. */
+  /** Number of the TCP connection, from 1. Requests with equal numbers used the same connection. */
   readonly connection: number;
-  /** The status sent; `undefined` while, or if, none was. */
+  /** Status code of the reply. `undefined` until the request has ended, and if no headers were sent. */
   readonly status?: number;
-  /** The fault that met this request. */
+  /** The fault applied to this request. */
   readonly fault?: Fault;
-  /** The client left before the whole reply was sent. */
+  /** Whether the client closed the connection before the whole reply was sent. */
   readonly aborted: boolean;
-  /** The exchange is over, in whatever way. */
+  /** Whether the request has ended: the reply was sent, or the connection was closed. */
   readonly done: boolean;
 }
 
-/** A record while its request is under way. */
+/** A record that can still be updated. */
 export type OpenRequest = { -readonly [Field in keyof SandboxRequest]: SandboxRequest[Field] } & Route;
 
-/** The last 10,000 requests. */
+/** Keeps the last 10,000 requests. */
 export class RequestLog {
   #requests: OpenRequest[] = [];
   #open = 0;
-  readonly #byClient: ReadonlyMap<string, string>;
-  readonly #byTenantId: ReadonlyMap<string, string>;
+  readonly #tenantKeyByClientId: ReadonlyMap<string, string>;
+  readonly #tenantKeyByTenantId: ReadonlyMap<string, string>;
 
   constructor(tenants: readonly SeedTenant[]) {
-    this.#byClient = new Map(
+    this.#tenantKeyByClientId = new Map(
       tenants.flatMap(({ key, clientId, loginClientId, publicLoginClientId }) =>
         [clientId, loginClientId, publicLoginClientId].map((id): [string, string] => [id, key]),
       ),
     );
-    this.#byTenantId = new Map(tenants.map(({ tenantId, key }) => [tenantId, key]));
+    this.#tenantKeyByTenantId = new Map(tenants.map(({ tenantId, key }) => [tenantId, key]));
   }
 
   get requests(): readonly SandboxRequest[] {
-    return this.#requests.slice(-KEPT);
+    return this.#requests.slice(-MAX_REQUESTS);
   }
 
   get open(): number {
@@ -77,56 +83,59 @@ export class RequestLog {
     this.#requests = [];
   }
 
-  /** Notes a request whose headers have arrived. */
+  /** Records a request when its headers have arrived. */
   begin(request: IncomingMessage, connection: number): OpenRequest {
     const [path = '', search = ''] = (request.url ?? '').split(/\?(.*)/s);
     const query = { ...parse(search) };
-    const tenantId = single(request.headers['x-tenant-id']);
+    const tenantId = stringOrUndefined(request.headers['x-tenant-id']);
     const tokenClaims = bearerClaims(request.headers.authorization);
     const record: OpenRequest = {
       at: Date.now(),
       method: request.method ?? '',
       path,
-      ...routeOf(path),
+      ...parseRoute(path),
       headers: request.headers,
       query,
       body: {},
       tenantId,
-      headerTenantKey: this.#byTenantId.get(tenantId ?? ''),
+      headerTenantKey: this.#tenantKeyByTenantId.get(tenantId ?? ''),
       tokenClaims,
       connection,
       aborted: false,
       done: false,
     };
-    this.#nameClient(record, single(tokenClaims?.['client_id']) ?? single(query['client_id']));
+    this.#setClient(
+      record,
+      stringOrUndefined(tokenClaims?.['client_id']) ?? stringOrUndefined(query['client_id']),
+    );
     this.#requests.push(record);
-    // Cut in batches: dropping one a request would copy the whole list each time.
-    if (this.#requests.length >= 2 * KEPT) {
-      this.#requests = this.#requests.slice(-KEPT);
+    // Old records are removed in batches: the removal of one record per request would copy the array each time.
+    if (this.#requests.length >= 2 * MAX_REQUESTS) {
+      this.#requests = this.#requests.slice(-MAX_REQUESTS);
     }
     this.#open += 1;
     return record;
   }
 
-  /** Notes the form that a request posted. */
-  complete(record: OpenRequest, form: ParsedUrlQuery): void {
+  /** Adds the form fields of the body to a record. */
+  recordForm(record: OpenRequest, form: ParsedUrlQuery): void {
     record.body = form;
-    record.grantType = single(form['grant_type']);
-    this.#nameClient(
+    record.grantType = stringOrUndefined(form['grant_type']);
+    this.#setClient(
       record,
-      single(form['client_id']) ?? basicUser(record.headers.authorization) ?? record.clientId,
+      stringOrUndefined(form['client_id']) ?? basicClientId(record.headers.authorization) ?? record.clientId,
     );
   }
 
-  /** Notes the end of an exchange. */
+  /** Records the end of a request. */
   end(record: OpenRequest): void {
     record.done = true;
     this.#open -= 1;
   }
 
-  #nameClient(record: OpenRequest, clientId: string | undefined): void {
+  #setClient(record: OpenRequest, clientId: string | undefined): void {
     record.clientId = clientId;
-    record.tenantKey = this.#byClient.get(clientId ?? '');
+    record.tenantKey = this.#tenantKeyByClientId.get(clientId ?? '');
   }
 }
 
@@ -139,16 +148,17 @@ function bearerClaims(authorization: string | undefined): JWTPayload | undefined
   }
 }
 
-// RFC 6749 §2.3.1: both halves are form-encoded before they are joined.
-function basicUser(authorization: string | undefined): string | undefined {
+// RFC 6749 §2.3.1: client id and secret are form-encoded before they are joined with a colon.
+function basicClientId(authorization: string | undefined): string | undefined {
   const credentials = /^Basic (.+)$/i.exec(authorization ?? '')?.[1];
   if (credentials === undefined) {
     return undefined;
   }
-  const [user = ''] = Buffer.from(credentials, 'base64').toString().split(':');
-  return Object.keys(parse(user))[0];
+  const [clientId = ''] = Buffer.from(credentials, 'base64').toString().split(':');
+  // `parse` decodes `+` as well as percent-encoding.
+  return Object.keys(parse(clientId))[0];
 }
 
-function single(value: unknown): string | undefined {
+function stringOrUndefined(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }

@@ -7,15 +7,15 @@ const DEFAULT_PAGE = 1;
 const MAX_ITEMS_PER_PAGE = 50;
 
 /** A request to one of the two REST endpoints, percent-decoded. */
-export interface RestCall {
+export interface RestRequest {
   readonly method: string;
   readonly eventId: string;
-  /** Present on the lookup only. */
+  /** Of a lookup only. */
   readonly contactEmail?: string;
   readonly query: ParsedUrlQuery;
 }
 
-/** What is answered: always JSON. */
+/** A reply of the REST API. The body is sent as JSON. */
 export interface RestReply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -23,37 +23,42 @@ export interface RestReply {
 }
 
 /**
- * Answers a REST request by the rules of the service spec; what the spec leaves open is chosen here: `ItemsPerPage`
- * above 50 is 50, a page past the end is empty with true metadata, and nobody found is an empty array.
+ * Creates the reply to a REST request by the rules of the service spec. Where the spec is silent, the sandbox limits
+ * `ItemsPerPage` to 50, returns an empty page with correct metadata beyond the last page, and returns an empty array
+ * for a lookup without results.
  */
-export function answerRest(call: RestCall, access: ApiAccess, records: ExhibitorRecords): RestReply {
+export function createRestReply(
+  request: RestRequest,
+  access: ApiAccess,
+  records: ExhibitorRecords,
+): RestReply {
   if ('status' in access) {
     const { status, error, message } = access;
     return status === 401
-      ? { status, headers: { 'www-authenticate': `Bearer error="${error}"` }, body: { error, message } }
-      : { status, body: { error, message } };
+      ? errorReply(status, error, message, { 'www-authenticate': `Bearer error="${error}"` })
+      : errorReply(status, error, message);
   }
-  if (call.method !== 'GET') {
-    return problem(405, 'method_not_allowed', 'Only GET is offered here', { allow: 'GET' });
+  if (request.method !== 'GET') {
+    return errorReply(405, 'method_not_allowed', 'Only GET is allowed', { allow: 'GET' });
   }
-  const exhibitors = records.find(access.tenant.key, call.eventId);
+  const exhibitors = records.find(access.tenant.key, request.eventId);
   if (!exhibitors) {
-    return problem(404, 'event_not_found', 'This tenant has no such event');
+    return errorReply(404, 'event_not_found', 'The tenant has no such event');
   }
-  const { contactEmail } = call;
+  const { contactEmail } = request;
   if (contactEmail !== undefined) {
     return { status: 200, body: exhibitors.filter((record) => record.contactEmails.includes(contactEmail)) };
   }
-  const page = whole(call.query['Page'], DEFAULT_PAGE);
-  const asked = whole(call.query['ItemsPerPage'], MAX_ITEMS_PER_PAGE);
-  if (page === undefined || asked === undefined) {
-    return problem(400, 'invalid_paging', 'Page and ItemsPerPage are whole numbers from 1');
+  const page = parsePositiveInteger(request.query['Page'], DEFAULT_PAGE);
+  const itemsPerPage = parsePositiveInteger(request.query['ItemsPerPage'], MAX_ITEMS_PER_PAGE);
+  if (page === undefined || itemsPerPage === undefined) {
+    return errorReply(400, 'invalid_paging', 'Page and ItemsPerPage must be integers from 1');
   }
-  return { status: 200, body: pageOf(exhibitors, page, Math.min(asked, MAX_ITEMS_PER_PAGE)) };
+  return { status: 200, body: pageOf(exhibitors, page, Math.min(itemsPerPage, MAX_ITEMS_PER_PAGE)) };
 }
 
 /** One page in the paginated collection wrapper of the service spec. */
-export function pageOf<T>(items: readonly T[], currentPage: number, itemsPerPage: number) {
+function pageOf<T>(items: readonly T[], currentPage: number, itemsPerPage: number) {
   const totalPages = Math.ceil(items.length / itemsPerPage);
   return {
     paginationMetadata: {
@@ -68,14 +73,18 @@ export function pageOf<T>(items: readonly T[], currentPage: number, itemsPerPage
   };
 }
 
-function whole(value: string | readonly string[] | undefined, otherwise: number): number | undefined {
+/** `undefined` if the parameter is repeated or not an integer from 1 to 999,999,999. */
+function parsePositiveInteger(
+  value: string | readonly string[] | undefined,
+  defaultValue: number,
+): number | undefined {
   if (value === undefined) {
-    return otherwise;
+    return defaultValue;
   }
   return typeof value === 'string' && /^[1-9]\d{0,8}$/.test(value) ? Number(value) : undefined;
 }
 
-function problem(
+function errorReply(
   status: number,
   error: string,
   message: string,

@@ -1,7 +1,7 @@
-/** An exhibitor record as the sandbox serves it. The service publishes no fields, so a test may add its own. */
+/** An exhibitor record of the sandbox. The service does not specify the fields of a record; a test may add any. */
 export interface SandboxExhibitor {
   readonly id: string;
-  /** The addresses that find this record by contact e-mail, compared byte for byte. */
+  /** Addresses by which a lookup finds this record. They are compared byte for byte. */
   readonly contactEmails: readonly string[];
   readonly [field: string]: unknown;
 }

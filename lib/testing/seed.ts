@@ -1,56 +1,61 @@
-import { exhibitorsOf } from './exhibitor-names.js';
+import { generateExhibitors } from './generate-exhibitors.js';
 import type { SandboxExhibitor } from './sandbox-exhibitor.interface.js';
 
-/** A tenant with everything that is handed out at onboarding. */
+/** A tenant with the ids and credentials that it gets at onboarding. */
 export interface SeedTenant {
+  /** Key of the tenant in the options of `ExhibitorModule`. */
   readonly key: string;
+  /** Shown on the login page. */
   readonly name: string;
-  /** The GUID sent as `X-Tenant-Id`, and as `tenantId` of an authorize request for branding. */
+  /** GUID sent as `X-Tenant-Id`, and as `tenantId` of an authorization request for branding. */
   readonly tenantId: string;
+  /** Client of the REST API (client credentials grant). */
   readonly clientId: string;
   readonly clientSecret: string;
+  /** Confidential login client. */
   readonly loginClientId: string;
   readonly loginClientSecret: string;
-  /** A login client without a secret; it must use PKCE. */
+  /** Public login client. It must use PKCE. */
   readonly publicLoginClientId: string;
-  /** Callback addresses beyond those on loopback, which are all accepted. */
+  /** Redirect URIs in addition to loopback URIs, which are always accepted. Default: none. */
   readonly redirectUris?: readonly string[];
 }
 
 /** A trade event. */
 export interface SeedEvent {
+  /** Event id of the REST API. */
   readonly id: string;
   readonly title: string;
 }
 
-/** Someone who can log in. */
+/** A person who can log in. */
 export interface SeedPerson {
-  /** The `sub` claim, and a name for `signInAs` that works for people without an e-mail address. */
+  /** The `sub` claim. `signInAs` accepts it as well as the e-mail address. */
   readonly sub: string;
   readonly name: string;
-  /** Absent: no e-mail claim anywhere. */
+  /** The `email` claim. Absent: the claim is not sent. */
   readonly email?: string;
-  /** Some providers send the text `"false"`. Absent: the claim is not sent. */
+  /** The `email_verified` claim; some providers send it as a string. Absent: the claim is not sent. */
   readonly emailVerified?: boolean | 'true' | 'false';
-  /** Leaves the e-mail claims out of the id_token, so that only userinfo has them. */
+  /** Sends the e-mail claims in userinfo only, not in the ID token. Default `false`. */
   readonly emailOnlyInUserinfo?: boolean;
 }
 
 /**
- * Everything a sandbox starts with: plain data, so that a test takes {@link defaultSeed}, changes it and passes it to
+ * The initial data of a sandbox. A test can change the result of {@link defaultSeed} and pass it to
  * `ExhibitorSandbox.start({ seed })`.
  */
 export interface SandboxSeed {
   tenants: SeedTenant[];
   events: SeedEvent[];
   people: SeedPerson[];
-  /** By tenant key, then by event id. A tenant does not know an event that is missing here. */
+  /** Exhibitors by tenant key and event id. An event without an entry does not exist for the tenant. */
   exhibitors: Record<string, Record<string, readonly SandboxExhibitor[]>>;
 }
 
 const TENANTS: readonly SeedTenant[] = [
   tenant('acme', 'Acme Fairs', '0a1b6c9e-5f43-4c3e-9a52-6b1f0e7d1001', 'for-development-only'),
-  // Reserved characters, so that a client that does not form-encode its credentials is found out.
+  // Reserved characters: a client that does not form-encode its credentials (RFC 6749 §2.3.1) fails.
   tenant('globex', 'Globex Expo', '3d8f2c71-9e0a-4b6d-8c15-27a4f9b02002', 'for+development/only&=%20:?'),
   tenant('initech', 'Initech Trade Shows', '7e4a90b2-1c6f-4d28-b3e7-915d60c83003', 'for-development-only'),
 ];
@@ -78,9 +83,9 @@ const PEOPLE: readonly SeedPerson[] = [
 ];
 
 /**
- * The seed a sandbox uses when none is given: the tenants `acme`, `globex` and `initech`; five events with 0, 7, 50,
- * 251 and 1,234 exhibitors, each tenant with records of its own; and people with no, one and several exhibitors, with
- * an unverified address and with none. Each call returns fresh arrays that a test may extend.
+ * Creates the default seed. It has the tenants `acme`, `globex` and `initech`, and five events with 0, 7, 50, 251 and
+ * 1,234 exhibitors. Each tenant has different records. The people have no, one or several exhibitors; one has an
+ * unverified e-mail address and one has none. Each call returns new arrays, which a test may change.
  *
  * @example
  * const seed = defaultSeed();
@@ -95,7 +100,7 @@ export function defaultSeed(): SandboxSeed {
     exhibitors: Object.fromEntries(
       TENANTS.map(({ key }) => [
         key,
-        Object.fromEntries(EVENTS.map(({ id, exhibitors }) => [id, exhibitorsOf(key, id, exhibitors)])),
+        Object.fromEntries(EVENTS.map(({ id, exhibitors }) => [id, generateExhibitors(key, id, exhibitors)])),
       ]),
     ),
   };
@@ -112,4 +117,9 @@ function tenant(key: string, name: string, tenantId: string, secret: string): Se
     loginClientSecret: `${key}-web-secret-${secret}`,
     publicLoginClientId: `${key}-app`,
   };
+}
+
+/** Creates the error for a tenant key that the seed does not have. */
+export function unknownTenantError(key: string, knownKeys: readonly string[]): Error {
+  return new Error(`ExhibitorSandbox has no tenant "${key}"; it has ${knownKeys.join(', ')}`);
 }

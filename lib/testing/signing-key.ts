@@ -1,7 +1,7 @@
 import { generateKeyPair, randomUUID, type JsonWebKey, type KeyObject } from 'node:crypto';
 import { promisify } from 'node:util';
 
-/** A public key as RFC 7517 writes it. */
+/** A public RSA key as a JWK (RFC 7517). */
 export interface PublicJwk {
   readonly kty: 'RSA';
   readonly kid: string;
@@ -11,7 +11,7 @@ export interface PublicJwk {
   readonly e: string;
 }
 
-/** The key pair of one sandbox; it lives and dies with it. */
+/** The key pair of a sandbox. Each sandbox generates its own. */
 export interface SigningKey {
   readonly publicKey: KeyObject;
   readonly publicKeyPem: string;

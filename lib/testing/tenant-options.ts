@@ -2,7 +2,7 @@ import { JWKS_PATH } from './identity-provider.js';
 import type { SeedTenant } from './seed.js';
 import type { PublicJwk, SigningKey } from './signing-key.js';
 
-/** `TenantOptions` of the module, filled with what this sandbox handed out at onboarding. */
+/** `TenantOptions` of `ExhibitorModule` with the values of a sandbox. */
 export interface SandboxTenantOptions {
   tenantId: string;
   baseUrl: string;
@@ -19,22 +19,23 @@ export interface SandboxTenantOptions {
   };
 }
 
+/** `response_type` of the authorization request. */
 export type SandboxResponseType = 'code' | 'code id_token' | 'code token id_token';
 
-/** What a test wants differently in {@link SandboxTenantOptions}. */
+/** Settings of `ExhibitorSandbox.tenantOptions`. */
 export interface TenantOptionsOverrides {
-  /** Default `http://127.0.0.1:3000/auth/callback`; any address on loopback is accepted. */
+  /** Default `http://127.0.0.1:3000/auth/callback`. The provider accepts every http URI on loopback. */
   readonly redirectUri?: string;
-  /** Default `code`. */
+  /** `response_type` of the authorization request. Default `code`. */
   readonly responseType?: SandboxResponseType;
-  /** The login client without a secret. Default `false`. */
+  /** Selects the public login client, which has no secret. Default `false`. */
   readonly publicClient?: boolean;
-  /** How the public key is given: as a JWKS object (default), as PEM, or as the URL of the JWKS. */
+  /** Format of the public key: JWKS object, PEM, or the URL of the JWKS. Default `jwks`. */
   readonly keys?: 'jwks' | 'pem' | 'url';
 }
 
-/** Onboarding, in one object. */
-export function tenantOptionsOf(
+/** Creates the options of a tenant for `ExhibitorModule`. */
+export function createTenantOptions(
   tenant: SeedTenant,
   url: string,
   key: SigningKey,
@@ -58,14 +59,18 @@ export function tenantOptionsOf(
         : { clientId: loginClientId, clientSecret: loginClientSecret }),
       redirectUri,
       issuer: url,
-      keys: keysAs(overrides.keys ?? 'jwks', url, key),
+      keys: formatKeys(overrides.keys ?? 'jwks', url, key),
       responseType,
     },
   };
 }
 
-function keysAs(form: 'jwks' | 'pem' | 'url', url: string, key: SigningKey): string | { keys: PublicJwk[] } {
-  switch (form) {
+function formatKeys(
+  format: 'jwks' | 'pem' | 'url',
+  url: string,
+  key: SigningKey,
+): string | { keys: PublicJwk[] } {
+  switch (format) {
     case 'pem':
       return key.publicKeyPem;
     case 'url':

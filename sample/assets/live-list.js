@@ -1,26 +1,25 @@
-// Shows a whole event as its pages arrive. Without scripts the page stays what the server sent: page 1 and links on.
+// Loads all exhibitors of an event with server-sent events. Without scripts, the page shows page 1 and links.
 
 const view = document.querySelector('[data-live]');
-const part = (name) => view.querySelector(`[data-${name}]`);
+const find = (name) => view.querySelector(`[data-${name}]`);
 
 const numbers = new Intl.NumberFormat('en');
-const bar = part('bar');
-const count = part('count');
-const toggle = part('toggle');
-const alertLine = part('alert');
-const rows = part('rows');
-const rowTemplate = part('row');
+const bar = find('bar');
+const count = find('count');
+const toggle = find('toggle');
+const alertLine = find('alert');
+const rows = find('rows');
+const rowTemplate = find('row');
 
-/** The reading under way; undefined when it has ended, whatever way. */
+/** The open event stream; undefined when it is closed. */
 let source;
-let seen = { loaded: 0, total: 0 };
 
 function start() {
-  seen = { loaded: 0, total: 0 };
-  // The rows of page 1 are there already: they stay until the stream brings them again.
-  let first = true;
+  let total = 0;
+  // The existing rows stay until the first page has arrived.
+  let isFirstPage = true;
   alertLine.hidden = true;
-  part('announcement').textContent = '';
+  find('announcement').textContent = '';
   toggle.textContent = 'Stop';
   bar.removeAttribute('data-ended');
   bar.max = 1;
@@ -30,35 +29,35 @@ function start() {
   source = new EventSource(view.dataset.live);
   source.addEventListener('page', ({ data }) => {
     const page = JSON.parse(data);
-    if (first) {
+    if (isFirstPage) {
       rows.replaceChildren();
     }
-    first = false;
-    seen = page;
-    show(page);
+    isFirstPage = false;
+    total = page.total;
+    showPage(page);
   });
   source.addEventListener('complete', () => {
-    end();
+    closeStream();
     bar.value = bar.max;
-    part('announcement').textContent = `All ${numbers.format(seen.total)} exhibitors are shown.`;
+    find('announcement').textContent = `All ${numbers.format(total)} exhibitors are shown.`;
   });
   source.addEventListener('failed', ({ data }) => {
     const { title, text } = JSON.parse(data);
     fail(`${title}. ${text}`);
   });
   source.addEventListener('error', ({ target }) => {
-    // Refused for good, for example since the login has ended in the meantime.
-    const refused = target.readyState === EventSource.CLOSED;
-    // Otherwise, left alone, it would connect again and read the whole event once more.
+    // CLOSED: the server rejected the request, for example because the login has expired. After other errors the browser
+    // would connect again and load the whole event once more, so that the stream is closed here.
+    const rejected = target.readyState === EventSource.CLOSED;
     fail(
-      refused
-        ? 'The list is closed to you now. Please reload the page.'
+      rejected
+        ? 'The server rejected the request. Please reload the page.'
         : 'The connection was lost before the list was complete.',
     );
   });
 }
 
-function show({ exhibitors, loaded, total }) {
+function showPage({ exhibitors, loaded, total }) {
   const fragment = document.createDocumentFragment();
   for (const exhibitor of exhibitors) {
     const row = rowTemplate.content.cloneNode(true);
@@ -68,13 +67,13 @@ function show({ exhibitors, loaded, total }) {
     fragment.append(row);
   }
   rows.append(fragment);
-  part('table').hidden = total === 0;
+  find('table').hidden = total === 0;
   bar.max = Math.max(total, 1);
   bar.value = loaded;
   count.textContent = `${numbers.format(loaded)} of ${numbers.format(total)} ${total === 1 ? 'exhibitor' : 'exhibitors'}`;
 }
 
-function end() {
+function closeStream() {
   source?.close();
   source = undefined;
   toggle.textContent = 'Load again';
@@ -82,7 +81,7 @@ function end() {
 }
 
 function fail(reason) {
-  end();
+  closeStream();
   alertLine.textContent = reason;
   alertLine.hidden = false;
   toggle.textContent = 'Try again';
@@ -92,12 +91,12 @@ toggle.addEventListener('click', () => {
   if (!source) {
     return start();
   }
-  end();
-  part('announcement').textContent = 'Stopped.';
+  closeStream();
+  find('announcement').textContent = 'Stopped.';
 });
 
 for (const element of view.querySelectorAll('[data-paging]')) {
   element.hidden = true;
 }
-part('panel').hidden = false;
+find('panel').hidden = false;
 start();

@@ -26,7 +26,7 @@ import { describeEvent } from '../events/trade-events.js';
 import type { Booth } from './booth.schema.js';
 import { ChooseExhibitorFilter } from './choose-exhibitor.filter.js';
 
-/** The exhibitors of the person who is logged in, at one event. */
+/** The exhibitors of the logged-in person at an event. */
 @Controller('events/:eventId/mine')
 @UseGuards(ExhibitorGuard)
 @UseInterceptors(PersonInterceptor)

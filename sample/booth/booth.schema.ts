@@ -6,8 +6,8 @@ const text = z
   .transform((value) => value ?? '');
 
 /**
- * The fields of an exhibitor record this portal works with. The service does not publish what a record holds, so each
- * host says what it needs; everything else, contact addresses among it, is left out and reaches no page.
+ * The fields of an exhibitor record that the portal uses. The service does not specify the fields of a record, so each
+ * host defines them. All other fields are removed, e-mail addresses included, and cannot appear on a page.
  */
 export const boothSchema = z.object({
   id: z.string().min(1),

@@ -3,7 +3,7 @@ import type { Request, Response } from 'express';
 import { ProblemFilter } from '../pages/problem.filter.js';
 import { exhibitorErrorOf } from '../pages/problem.js';
 
-/** Several exhibitors and none chosen: the person is asked instead of being told of a conflict. */
+/** Redirects a person with several exhibitors and no selection to the selection page, instead of a 409 page. */
 @Catch()
 export class ChooseExhibitorFilter extends ProblemFilter {
   override catch(thrown: unknown, host: ArgumentsHost): void {

@@ -20,7 +20,7 @@ import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
 import { liveMessages } from './live-messages.js';
 import { describeEvent } from './trade-events.js';
 
-/** All exhibitors of an event: page by page as plain HTML, or the whole list as it arrives. */
+/** All exhibitors of an event: as HTML pages, or as a live list that the browser loads with server-sent events. */
 @Controller('events/:eventId/exhibitors')
 @UseGuards(ExhibitorIdentityGuard)
 export class EventController {
@@ -36,7 +36,7 @@ export class EventController {
     @CurrentTenant() tenant: string,
     @Param('eventId') eventId: string,
     @Query('page', new DefaultValuePipe(1), ParseIntPipe) page: number,
-    @Query('page') asked?: string,
+    @Query('page') requestedPage?: string,
   ) {
     const { data, paginationMetadata } = await firstValueFrom(
       this.exhibitors.list(eventId, { tenant, page }),
@@ -45,14 +45,14 @@ export class EventController {
       event: describeEvent(this.options.events, eventId),
       rows: data,
       paging: paginationMetadata,
-      // Whoever turns pages by hand keeps doing so; a first visit shows everything, where scripts run.
-      live: asked === undefined,
+      // Without `?page=` the browser loads the whole list if scripts are enabled.
+      live: requestedPage === undefined,
     };
   }
 
   /**
-   * `pages` asks for the next page while the browser shows the last one. When the browser leaves, Nest unsubscribes,
-   * and the requests under way are cancelled on the wire.
+   * Sends the pages of an event to the browser. `pages` requests the next pages in advance. When the browser closes the
+   * connection, NestJS unsubscribes, which aborts the requests under way.
    */
   @Sse('live')
   live(@CurrentTenant() tenant: string, @Param('eventId') eventId: string): Observable<MessageEvent> {

@@ -1,6 +1,6 @@
 import { Controller, Get, Inject, Render, Req, UseGuards, UseInterceptors } from '@nestjs/common';
 import { OptionalIdentityGuard } from '../pages/optional-identity.guard.js';
-import { PersonInterceptor } from '../pages/person.interceptor.js';
+import { PersonInterceptor, type RequestWithIdentity } from '../pages/person.interceptor.js';
 import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
 import { EventSizes } from './event-sizes.service.js';
 
@@ -15,22 +15,28 @@ export class HomeController {
 
   @Get()
   @Render('home')
-  async home(@Req() request: { user?: unknown }) {
+  async home(@Req() request: RequestWithIdentity) {
     const events = this.options.events.map(async (event) => ({
       ...event,
       size: await this.sizes.sizeOf(event.id),
-      ...doors(event.id, request.user !== undefined),
+      ...(request.user ? eventPaths(event.id) : loginPaths(event.id)),
     }));
     return { events: await Promise.all(events) };
   }
 }
 
-/** Where the two links of an event lead: through the login first for somebody we do not know yet. */
-function doors(id: string, known: boolean) {
-  const eventId = encodeURIComponent(id);
-  const mine = `/events/${eventId}/mine`;
-  const all = `/events/${eventId}/exhibitors`;
-  const throughLogin = (path: string) =>
-    `/auth/login?eventId=${eventId}&returnTo=${encodeURIComponent(path)}`;
-  return known ? { mine, all } : { mine: throughLogin(mine), all: throughLogin(all) };
+/** The two links of an event. */
+function eventPaths(id: string) {
+  const event = `/events/${encodeURIComponent(id)}`;
+  return { mine: `${event}/mine`, all: `${event}/exhibitors` };
+}
+
+/** The two links of an event for a person who is not logged in: they lead to the login first. */
+function loginPaths(id: string) {
+  const { mine, all } = eventPaths(id);
+  return { mine: loginPath(id, mine), all: loginPath(id, all) };
+}
+
+function loginPath(eventId: string, returnTo: string): string {
+  return `/auth/login?eventId=${encodeURIComponent(eventId)}&returnTo=${encodeURIComponent(returnTo)}`;
 }

@@ -4,24 +4,31 @@ import { catchError, concat, map, of, scan, type Observable } from 'rxjs';
 import type { Booth } from '../booth/booth.schema.js';
 import { describeProblem } from '../pages/problem.js';
 
-/** What the browser reads of a whole event: `page` for each page, then `complete`, or `failed`. */
+/** Data of a `page` message. */
+interface LivePage {
+  readonly exhibitors: readonly Booth[];
+  /** Number of exhibitors sent so far, this page included. */
+  readonly loaded: number;
+  readonly total: number;
+}
+
+const NOTHING_LOADED: LivePage = { exhibitors: [], loaded: 0, total: 0 };
+
+/** Converts the pages of an event to messages for the browser: `page` for each page, then `complete` or `failed`. */
 export function liveMessages(pages: Observable<ExhibitorPage<Booth>>): Observable<MessageEvent> {
-  const rows = pages.pipe(
-    scan(
-      (progress, { data, paginationMetadata }) => ({
-        exhibitors: data,
-        loaded: progress.loaded + data.length,
-        total: paginationMetadata.totalCount,
-      }),
-      { exhibitors: [] as readonly Booth[], loaded: 0, total: 0 },
-    ),
+  const messages = pages.pipe(
+    scan(addPage, NOTHING_LOADED),
     map((data): MessageEvent => ({ type: 'page', data })),
   );
-  return concat(rows, of<MessageEvent>({ type: 'complete', data: {} })).pipe(
-    // The reply has begun: its status can no longer say what went wrong, a message can.
+  return concat(messages, of<MessageEvent>({ type: 'complete', data: {} })).pipe(
+    // The status of the reply has been sent, so that an error can only be reported in a message.
     catchError((error: unknown) => {
       const { title, text } = describeProblem(error);
       return of<MessageEvent>({ type: 'failed', data: { title, text } });
     }),
   );
+}
+
+function addPage({ loaded }: LivePage, { data, paginationMetadata }: ExhibitorPage<Booth>): LivePage {
+  return { exhibitors: data, loaded: loaded + data.length, total: paginationMetadata.totalCount };
 }

@@ -1,4 +1,4 @@
-/** An event as the portal presents it. The service knows events by their id only. */
+/** An event as shown in the portal. The service identifies events by id only and has no other data of them. */
 export interface TradeEvent {
   id: string;
   title: string;
@@ -6,10 +6,7 @@ export interface TradeEvent {
   dates: string;
 }
 
-/** Token of the list of events, which a real host would keep in its own database. */
-export const TRADE_EVENTS = Symbol('TRADE_EVENTS');
-
-/** The events of the sandbox. */
+/** The events of the sandbox. A real host would keep its events in a database. */
 export const SANDBOX_EVENTS: readonly TradeEvent[] = [
   { id: 'world-2026', title: 'World Industry Expo 2026', place: 'Hanover', dates: '20–24 April 2026' },
   { id: 'national-2026', title: 'National Building Show 2026', place: 'Birmingham', dates: '9–11 June 2026' },
@@ -23,7 +20,7 @@ export const SANDBOX_EVENTS: readonly TradeEvent[] = [
   { id: 'empty-2026', title: 'Empty Hall Preview 2026', place: 'Rotterdam', dates: '12 November 2026' },
 ];
 
-/** An event the portal has no words for is still the service's to know: it goes by its id. */
+/** Finds the data of an event. An event that is not in the list may still exist in the service: its id is the title. */
 export function describeEvent(events: readonly TradeEvent[], id: string): TradeEvent {
   return events.find((event) => event.id === id) ?? { id, title: id, place: '', dates: '' };
 }

@@ -1,7 +1,7 @@
 import { HttpException, HttpStatus, Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorIdentityGuard } from 'nestjs-exhibitor';
 
-/** For pages that greet who is logged in and welcome everybody else as well. */
+/** Sets `request.user` if a person is logged in. Allows all other requests too: for public pages. */
 @Injectable()
 export class OptionalIdentityGuard extends ExhibitorIdentityGuard {
   override async canActivate(context: ExecutionContext): Promise<boolean> {

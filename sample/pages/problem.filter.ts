@@ -1,9 +1,9 @@
 import { Catch, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
 import type { Request, Response } from 'express';
-import { personOf } from './person.js';
+import { personOf, type RequestWithIdentity } from './person.interceptor.js';
 import { describeProblem, exhibitorErrorOf } from './problem.js';
 
-/** Shows every failure as a page of the portal; what it was goes to the log, never to the page. */
+/** Shows errors as pages of the portal. Details are logged and never shown. */
 @Catch()
 export class ProblemFilter implements ExceptionFilter {
   private readonly logger = new Logger('Portal');
@@ -13,11 +13,11 @@ export class ProblemFilter implements ExceptionFilter {
   }
 
   protected show(thrown: unknown, host: ArgumentsHost): void {
-    const request = host.switchToHttp().getRequest<Request & { user?: unknown }>();
+    const request = host.switchToHttp().getRequest<Request & RequestWithIdentity>();
     const response = host.switchToHttp().getResponse<Response>();
     const problem = describeProblem(thrown);
     if (problem.status >= 500) {
-      this.note(thrown);
+      this.log(thrown);
     }
     if (response.headersSent) {
       response.end();
@@ -32,10 +32,10 @@ export class ProblemFilter implements ExceptionFilter {
       response.json({ statusCode: problem.status, title, text });
       return;
     }
-    response.render('problem', { ...problem, person: personOf(request), back: pathToReturnTo(request) });
+    response.render('problem', { ...problem, person: personOf(request), retryPath: retryPathOf(request) });
   }
 
-  private note(thrown: unknown): void {
+  private log(thrown: unknown): void {
     const error = exhibitorErrorOf(thrown);
     if (error) {
       this.logger.warn(error.toJSON());
@@ -45,12 +45,12 @@ export class ProblemFilter implements ExceptionFilter {
   }
 }
 
-/** Trying again repeats a page that was looked at. A form is not sent twice: its page is shown again instead. */
-function pathToReturnTo(request: Request): string {
+/** Path of the retry link: the requested page. A form is not posted again: the link leads to the page that contains it. */
+function retryPathOf(request: Request): string {
   if (request.path.startsWith('/auth/')) {
     return '/';
   }
   const path = request.method === 'GET' ? request.originalUrl : request.path.replace(/\/[^/]*$/, '');
-  // Two slashes at the start would make a link to another host of it.
+  // A path that starts with two slashes would be a link to another host.
   return path.replace(/^\/*/, '/');
 }

@@ -8,124 +8,136 @@ import {
   type LoginFailureReason,
 } from 'nestjs-exhibitor';
 
-/** What a person reads when something did not work. It says nothing of hosts, tokens or stacks. */
-export interface Problem {
-  status: number;
+/** What a page says about an error. It contains no host names, tokens or stack traces. */
+interface ProblemText {
   title: string;
   text: string;
-  /** Whether the same request may work in a moment. */
-  again: boolean;
-  /** Whether logging in helps. */
-  login: boolean;
+  /** The link that the page offers: `retry` repeats the request, `login` leads to the login. */
+  action?: 'retry' | 'login';
 }
 
-type Words = Pick<Problem, 'title' | 'text' | 'again' | 'login'>;
+/** An error as shown to a person. */
+export interface Problem extends ProblemText {
+  status: number;
+}
 
-const say = (title: string, text: string, helps?: 'again' | 'login'): Words => ({
-  title,
-  text,
-  again: helps === 'again',
-  login: helps === 'login',
-});
+const NOT_FOUND: ProblemText = {
+  title: 'There is nothing here',
+  text: 'The address may be wrong, or the event is no longer listed.',
+};
+const INVALID: ProblemText = {
+  title: 'That request is not quite right',
+  text: 'The address or the form contains an invalid value.',
+};
+const UNAVAILABLE: ProblemText = {
+  title: 'The exhibitor service is not available',
+  text: 'It did not respond correctly. No data was lost. Please try again in a moment.',
+  action: 'retry',
+};
+const UNEXPECTED: ProblemText = {
+  title: 'The exhibitor service gave an unexpected answer',
+  text: 'The answer could not be processed. Please try again. If the problem persists, contact the organiser.',
+  action: 'retry',
+};
+const INTERNAL: ProblemText = {
+  title: 'An internal error occurred',
+  text: 'The error was logged. Please try again later.',
+};
 
-const NOBODY = say('Please log in', 'This page is for people we know.', 'login');
-const NOT_FOUND = say(
-  'There is nothing here',
-  'The address may be mistyped, or the event is no longer listed.',
-);
-const MISTAKEN = say(
-  'That request is not quite right',
-  'Part of the address or of the form has a value we cannot use.',
-);
-const UNAVAILABLE = say(
-  'The exhibitor service is not available',
-  'It did not answer as it should. Nothing of yours is lost: please try again in a moment.',
-  'again',
-);
-const UNUSABLE = say(
-  'The exhibitor service gave an unexpected answer',
-  'We could not use what it sent. Please try again; if this stays, tell the organiser.',
-  'again',
-);
-const BROKEN = say('Something went wrong on our side', 'We have made a note of it. Please try again later.');
-
-/** By `code` of the error; codes are stable, messages are not. */
-const BY_CODE: Readonly<Record<Exclude<ExhibitorErrorCode, 'login_failed'>, Words>> = {
-  unauthenticated: NOBODY,
-  no_exhibitor: say(
-    'No exhibitor for you at this event',
-    'Your e-mail address is not a contact of any exhibitor here. Ask your exhibitor to add it, or log in as somebody else.',
-  ),
-  exhibitor_not_selected: say('Choose an exhibitor first', 'You belong to several exhibitors of this event.'),
+/** Texts by error code. Codes are stable; messages are not. */
+const BY_CODE: Readonly<Record<Exclude<ExhibitorErrorCode, 'login_failed'>, ProblemText>> = {
+  unauthenticated: { title: 'Please log in', text: 'This page requires a login.', action: 'login' },
+  no_exhibitor: {
+    title: 'No exhibitor for you at this event',
+    text: 'Your e-mail address is not a contact of any exhibitor of this event. Ask your exhibitor to add it, or log in as another person.',
+  },
+  exhibitor_not_selected: {
+    title: 'Choose an exhibitor first',
+    text: 'You belong to several exhibitors of this event.',
+  },
   not_found: NOT_FOUND,
   unknown_tenant: NOT_FOUND,
-  invalid_argument: MISTAKEN,
-  event_required: MISTAKEN,
-  rate_limited: say('A lot is going on right now', 'The exhibitor service asks for a short pause.', 'again'),
+  invalid_argument: INVALID,
+  event_required: INVALID,
+  rate_limited: {
+    title: 'Too many requests',
+    text: 'The exhibitor service limits the number of requests. Please try again in a moment.',
+    action: 'retry',
+  },
   service_unavailable: UNAVAILABLE,
   token_unavailable: UNAVAILABLE,
-  deadline_exceeded: say(
-    'That took too long',
-    'The exhibitor service was too slow. Please try again.',
-    'again',
-  ),
-  aborted: say('That was interrupted', 'Please try again.', 'again'),
-  pagination_drift: say('The list changed while we read it', 'Start over to see it as it is now.', 'again'),
-  malformed_response: UNUSABLE,
-  access_denied: UNUSABLE,
-  request_rejected: UNUSABLE,
-  token_rejected: UNUSABLE,
-  tenant_required: BROKEN,
-  configuration_invalid: BROKEN,
+  deadline_exceeded: {
+    title: 'The request timed out',
+    text: 'The exhibitor service did not answer in time. Please try again.',
+    action: 'retry',
+  },
+  aborted: { title: 'The request was cancelled', text: 'Please try again.', action: 'retry' },
+  pagination_drift: {
+    title: 'The list changed while it was loading',
+    text: 'Please try again to load the current list.',
+    action: 'retry',
+  },
+  malformed_response: UNEXPECTED,
+  access_denied: UNEXPECTED,
+  request_rejected: UNEXPECTED,
+  token_rejected: UNEXPECTED,
+  tenant_required: INTERNAL,
+  configuration_invalid: INTERNAL,
 };
 
-/** By `reason` of a login that was refused. */
-const BY_REASON: Readonly<Partial<Record<LoginFailureReason, Words>>> = {
-  denied: say('The login was cancelled', 'You can log in whenever you like.', 'login'),
-  state: say('This login is over', 'It has expired, or was finished before. Please start it again.', 'login'),
-  email_missing: say(
-    'Your account has no e-mail address',
-    'We find your exhibitors by it: please add one.',
-    'login',
-  ),
-  email_unverified: say(
-    'Your e-mail address is not confirmed',
-    'Confirm it with the login service, then log in again.',
-    'login',
-  ),
+const LOGIN_FAILED: ProblemText = {
+  title: 'The login failed',
+  text: 'Your identity could not be verified. Please try again.',
+  action: 'login',
 };
-const LOGIN_REFUSED = say(
-  'The login did not work',
-  'We could not be sure it was you. Please try again.',
-  'login',
-);
 
-/** What Nest itself refuses, before any of our code has a say. */
-const BY_STATUS: Readonly<Record<number, Words>> = {
-  400: MISTAKEN,
+/** Texts by the reason of a failed login. Other reasons use {@link LOGIN_FAILED}. */
+const BY_LOGIN_REASON: Readonly<Partial<Record<LoginFailureReason, ProblemText>>> = {
+  denied: { title: 'The login was cancelled', text: 'You can log in at any time.', action: 'login' },
+  state: {
+    title: 'This login is no longer valid',
+    text: 'It has expired or was already completed. Please start it again.',
+    action: 'login',
+  },
+  email_missing: {
+    title: 'Your account has no e-mail address',
+    text: 'Your exhibitors are found by your e-mail address. Add one to your account, then log in again.',
+    action: 'login',
+  },
+  email_unverified: {
+    title: 'Your e-mail address is not confirmed',
+    text: 'Confirm it with the login service, then log in again.',
+    action: 'login',
+  },
+};
+
+/** Texts by HTTP status, for exceptions of NestJS itself. */
+const BY_STATUS: Readonly<Record<number, ProblemText>> = {
+  400: INVALID,
   404: NOT_FOUND,
-  413: say('That is too much', 'The form sent more than we accept.'),
+  413: { title: 'The request is too large', text: 'The form is larger than the server accepts.' },
 };
 
-/** The words for anything that was thrown. */
+/** Describes a caught error. */
 export function describeProblem(thrown: unknown): Problem {
   const error = exhibitorErrorOf(thrown);
   if (error) {
-    return { status: HTTP_STATUS_BY_CODE[error.code], ...wordsFor(error) };
+    return { status: HTTP_STATUS_BY_CODE[error.code], ...textFor(error) };
   }
   const status = thrown instanceof HttpException ? thrown.getStatus() : 500;
-  return { status, ...(BY_STATUS[status] ?? BROKEN) };
+  return { status, ...(BY_STATUS[status] ?? INTERNAL) };
 }
 
-/** Guards throw Nest's exceptions with the cause inside, services the error itself. */
+/** Returns the `ExhibitorError`. Services throw it directly; guards throw an `HttpException` with it as `cause`. */
 export function exhibitorErrorOf(thrown: unknown): ExhibitorError | undefined {
   const candidate = thrown instanceof HttpException ? thrown.cause : thrown;
   return isExhibitorError(candidate) ? candidate : undefined;
 }
 
-function wordsFor(error: ExhibitorError): Words {
+function textFor(error: ExhibitorError): ProblemText {
   if (error.code !== 'login_failed') {
     return BY_CODE[error.code];
   }
-  return (error instanceof LoginFailedError && BY_REASON[error.reason]) || LOGIN_REFUSED;
+  const text = error instanceof LoginFailedError ? BY_LOGIN_REASON[error.reason] : undefined;
+  return text ?? LOGIN_FAILED;
 }

@@ -88,7 +88,7 @@ describeInChromium('A whole event in the browser', (browser) => {
     await again.waitFor();
     await visitor.page.context().clearCookies();
     await again.click();
-    await visitor.page.getByText('The list is closed to you now. Please reload the page.').waitFor();
+    await visitor.page.getByText('The server rejected the request. Please reload the page.').waitFor();
   });
 
   it('says so when the service fails midway, keeps what has come, and tries again when asked', async () => {
@@ -100,8 +100,8 @@ describeInChromium('A whole event in the browser', (browser) => {
     const alert = visitor.page.getByRole('alert');
     await alert.waitFor();
     expect(await alert.innerText()).toBe(
-      'The exhibitor service gave an unexpected answer. We could not use what it sent. ' +
-        'Please try again; if this stays, tell the organiser.',
+      'The exhibitor service gave an unexpected answer. The answer could not be processed. ' +
+        'Please try again. If the problem persists, contact the organiser.',
     );
     const rows = await visitor.page.locator('tbody tr').count();
     expect(rows).toBeGreaterThanOrEqual(50);

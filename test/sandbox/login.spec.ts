@@ -204,7 +204,7 @@ describe('login at the sandbox', () => {
     });
 
     it('knows only its people', () => {
-      expect(() => sandbox.signInAs('stranger')).toThrow(/knows no such person; it knows nora\.none/);
+      expect(() => sandbox.signInAs('stranger')).toThrow(/has no such person; it has nora\.none/);
     });
   });
 
@@ -348,7 +348,7 @@ describe('login at the sandbox', () => {
         );
 
         expect(response.status).toBe(400);
-        expect(await response.text()).toContain('This sign-in cannot go on');
+        expect(await response.text()).toContain('This sign-in cannot continue');
       },
     );
   });

@@ -28,7 +28,10 @@ const COUNTRIES: readonly (readonly [country: string, legalForm: string])[] = [
 ];
 const BOOTHS_PER_HALL = 150;
 
-/** Where in an event (as a share of it) each seeded person is the contact: distinct from seven exhibitors on. */
+/**
+ * The records that each seeded person is a contact of, as fractions of the number of exhibitors. The fractions select
+ * different records in events of seven exhibitors or more.
+ */
 const CONTACTS: readonly (readonly [email: string, positions: readonly number[]])[] = [
   ['olga.one@example.com', [0.1]],
   ['sam.several@example.com', [0.2, 0.45, 0.7]],
@@ -36,13 +39,11 @@ const CONTACTS: readonly (readonly [email: string, positions: readonly number[]]
   ['uma.unverified@example.com', [0.9]],
 ];
 
-/**
- * `count` plausible records of a tenant's event, the same on every call. Up to 1,600 names are distinct.
- */
-export function exhibitorsOf(tenantKey: string, eventId: string, count: number): SandboxExhibitor[] {
+/** Generates the exhibitors of an event. The result depends on the arguments only; up to 1,600 names are distinct. */
+export function generateExhibitors(tenantKey: string, eventId: string, count: number): SandboxExhibitor[] {
   const start = checksum(`${tenantKey}/${eventId}`);
   return Array.from({ length: count }, (_, index) => {
-    // 1,063 is coprime to 1,600: the walk meets every pair of stem and trade once before it repeats.
+    // 1,063 and 1,600 are coprime, so that every pair of stem and trade occurs once before one repeats.
     const pair = (start + index * 1063) % (STEMS.length * TRADES.length);
     const name = `${STEMS[pair % STEMS.length]} ${TRADES[Math.floor(pair / STEMS.length)]}`;
     const [country, legalForm] = COUNTRIES[(start + index * 7) % COUNTRIES.length] ?? ['Norway', 'AS'];

@@ -1,7 +1,7 @@
 import type * as OidcProvider from 'oidc-provider';
 import type { SeedPerson } from './seed.js';
 
-/** A seeded person as the provider wants it. */
+/** Converts a person of the seed to an account of `oidc-provider`. */
 export function accountOf(person: SeedPerson | undefined): OidcProvider.Account | undefined {
   if (!person) {
     return undefined;
@@ -21,8 +21,8 @@ export function accountOf(person: SeedPerson | undefined): OidcProvider.Account 
   };
 }
 
-/** Nobody is asked for consent: who signs in has agreed to what the client asks for. */
-export async function grantEverything(
+/** Returns the grant of the session, or creates one with every scope: the sandbox does not ask for consent. */
+export async function findOrCreateGrant(
   context: OidcProvider.KoaContextWithOIDC,
 ): Promise<OidcProvider.Grant | undefined> {
   const { session, client, provider } = context.oidc;
@@ -30,9 +30,9 @@ export async function grantEverything(
     return undefined;
   }
   const grantId = session.grantIdFor(client.clientId);
-  const known = grantId === undefined ? undefined : await provider.Grant.find(grantId);
-  if (known?.accountId === session.accountId) {
-    return known;
+  const existing = grantId === undefined ? undefined : await provider.Grant.find(grantId);
+  if (existing?.accountId === session.accountId) {
+    return existing;
   }
   const grant = new provider.Grant({ accountId: session.accountId, clientId: client.clientId });
   grant.addOIDCScope('openid profile email');
@@ -41,10 +41,11 @@ export async function grantEverything(
 }
 
 /**
- * Where the sign-in page of an authorize request is. The page belongs to its own request only: the package ties it to
- * the session it began in as well, and then refuses it when another tab has signed in as someone else meanwhile.
+ * Creates the function that returns the URL of the login page for an authorization request. It detaches the
+ * interaction from the browser session: otherwise `oidc-provider` rejects the interaction if another person has logged
+ * in meanwhile in another tab.
  */
-export function signInUrl(path: string) {
+export function loginPageUrl(path: string) {
   return async (_context: unknown, interaction: OidcProvider.Interaction): Promise<string> => {
     interaction.session = undefined;
     await interaction.persist();
@@ -52,12 +53,12 @@ export function signInUrl(path: string) {
   };
 }
 
-/** The package's own rules on when to ask, and: where the sandbox was told to sign in someone else. */
-export function signInPolicy(oidc: typeof OidcProvider, signedInAs: () => SeedPerson | undefined) {
+/** The default policy of `oidc-provider`, with a login prompt if `signInAs` selects another person than the session. */
+export function createLoginPolicy(oidc: typeof OidcProvider, signedInAs: () => SeedPerson | undefined) {
   const { Check, base } = oidc.interactionPolicy;
   const prompts = base();
   prompts.get('login')?.checks.add(
-    new Check('signed_in_as', 'the sandbox signs in someone else', ({ oidc: { session, result } }) => {
+    new Check('signed_in_as', 'the sandbox logs in another person', ({ oidc: { session, result } }) => {
       const person = signedInAs();
       return person !== undefined && session?.accountId !== person.sub && !result?.login
         ? Check.REQUEST_PROMPT

@@ -1,0 +1,66 @@
+import { JWKS_PATH, LOGIN_PATH } from './identity-provider.js';
+
+/**
+ * The operation that a request calls. `login` is the login page, `resume` the redirect from the login page back into
+ * the authorization endpoint, `keys` the JWKS, `discovery` the provider metadata, `other` any other path.
+ */
+export type SandboxOperation =
+  | 'token'
+  | 'list'
+  | 'lookup'
+  | 'authorize'
+  | 'resume'
+  | 'login'
+  | 'userinfo'
+  | 'keys'
+  | 'discovery'
+  | 'other';
+
+/** The operation of a path, with the percent-decoded parameters of the REST API. */
+export interface Route {
+  readonly operation: SandboxOperation;
+  /** Of `list` and `lookup`. `undefined` if the percent-encoding is invalid. */
+  readonly eventId?: string;
+  /** Of `lookup`. `undefined` if the percent-encoding is invalid. */
+  readonly contactEmail?: string;
+}
+
+const REST_PATH = /^\/api\/v1\/exhibitor\/event\/([^/]+)(?:\/contactEmail\/([^/]+))?$/;
+
+const OPERATION_BY_PATH: Readonly<Record<string, SandboxOperation>> = {
+  '/connect/token': 'token',
+  '/connect/authorize': 'authorize',
+  '/connect/userinfo': 'userinfo',
+  [JWKS_PATH]: 'keys',
+  '/.well-known/openid-configuration': 'discovery',
+  '/.well-known/oauth-authorization-server': 'discovery',
+};
+
+/** Parses the raw path of a request. The path is not normalised: `..` is an event id like any other. */
+export function parseRoute(path: string): Route {
+  const rest = REST_PATH.exec(path);
+  if (rest) {
+    const [, eventId = '', contactEmail] = rest;
+    return parseRestRoute(eventId, contactEmail);
+  }
+  if (path.startsWith(`${LOGIN_PATH}/`)) {
+    return { operation: 'login' };
+  }
+  if (path.startsWith('/connect/authorize/')) {
+    return { operation: 'resume' };
+  }
+  return { operation: OPERATION_BY_PATH[path] ?? 'other' };
+}
+
+function parseRestRoute(eventId: string, contactEmail: string | undefined): Route {
+  const operation = contactEmail === undefined ? 'list' : 'lookup';
+  try {
+    return {
+      operation,
+      eventId: decodeURIComponent(eventId),
+      ...(contactEmail !== undefined && { contactEmail: decodeURIComponent(contactEmail) }),
+    };
+  } catch {
+    return { operation };
+  }
+}

@@ -1,0 +1,40 @@
+import type { ServerResponse } from 'node:http';
+
+/** Sends a reply with a known length. */
+export function sendReply(
+  response: ServerResponse,
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  body: string | Uint8Array,
+): void {
+  response.statusCode = status;
+  for (const [name, value] of Object.entries(headers)) {
+    response.setHeader(name, value);
+  }
+  response.setHeader('content-length', Buffer.byteLength(body));
+  response.end(body);
+}
+
+/** Sends a reply with a JSON body. */
+export function sendJson(
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const contentType = { 'content-type': 'application/json; charset=utf-8' };
+  sendReply(response, status, { ...contentType, ...headers }, JSON.stringify(body));
+}
+
+/** Resolves after `ms`, or as soon as the connection closes. */
+export function pause(ms: number, response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const finish = () => {
+      clearTimeout(timer);
+      response.off('close', finish);
+      resolve();
+    };
+    const timer = setTimeout(finish, ms);
+    response.once('close', finish);
+  });
+}
