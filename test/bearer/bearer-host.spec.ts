@@ -7,6 +7,7 @@ import { bodyOf, signIn } from '../guards/signed-in.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { FrontDoor } from './front-door.js';
+import { pause } from '../support/wait.js';
 
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
@@ -15,14 +16,14 @@ beforeAll(async () => {
   door = await FrontDoor.open(sandbox);
 });
 afterAll(async () => {
-  await door.close();
-  await sandbox.stop();
+  await door?.close();
+  await sandbox?.stop();
 });
 beforeEach(() => {
   sandbox.clearRequests();
   door.userinfoCalls.length = 0;
 });
-afterEach(() => sandbox.clearFaults());
+afterEach(() => sandbox?.clearFaults());
 
 const visit = (
   host: Host,
@@ -53,7 +54,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
   beforeAll(async () => {
     host = await start();
   });
-  afterAll(() => host.close());
+  afterAll(() => host?.close());
 
   it('lets a person in by the access token of each request', async () => {
     const token = await door.mint();
@@ -190,7 +191,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     try {
       const token = await door.mint({ jti: randomUUID(), exp: Math.floor(Date.now() / 1000) + 2 });
       expect((await visit(strict, '/me', token)).status).toBe(200);
-      await new Promise((resolve) => setTimeout(resolve, 2_200));
+      await pause(2_200);
       const late = await visit(strict, '/me', token);
       expect([late.status, bodyOf(late)['reason']]).toEqual([401, 'expired']);
     } finally {
@@ -242,7 +243,7 @@ describe.each(['express', 'fastify'] as const)("session: ['cookie', 'bearer'] on
       }),
     });
   });
-  afterAll(() => host.close());
+  afterAll(() => host?.close());
 
   it('serves pages by cookie and apps by token', async () => {
     const visitor = await signIn(sandbox, host, 'olga.one');

@@ -30,9 +30,9 @@ beforeAll(async () => {
   validator = app.get(TokenValidator);
 });
 afterAll(async () => {
-  await app.close();
-  await door.close();
-  await sandbox.stop();
+  await app?.close();
+  await door?.close();
+  await sandbox?.stop();
 });
 
 const now = (): number => Math.floor(Date.now() / 1000);

@@ -3,16 +3,15 @@ import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { z } from 'zod';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
 import {
-  aWhile,
-  eventually,
   honest,
-  json,
   startRestHost,
   startService,
   threeTenants,
   type Answer,
   type RestHost,
 } from './rest-host.js';
+import { aWhile, eventually } from '../support/wait.js';
+import { sendJson } from '../support/server.js';
 
 let sandbox: ExhibitorSandbox;
 let host: RestHost;
@@ -22,8 +21,8 @@ beforeAll(async () => {
   host = await startRestHost(threeTenants(sandbox));
 });
 afterAll(async () => {
-  await host.close();
-  await sandbox.stop();
+  await host?.close();
+  await sandbox?.stop();
 });
 beforeEach(() => sandbox.clearRequests());
 
@@ -204,7 +203,7 @@ describe('a reply to list that is not the documented shape', () => {
     ['a wrapper without paging information', () => ({ data: [] })],
     ['a record that is text', () => ({ ...honest(1, 50, 1), data: ['x'] })],
     ['no content', ({ response }) => void response.writeHead(204).end()],
-    ['null', ({ response }) => json(response, null)],
+    ['null', ({ response }) => sendJson(response, null)],
     ['text', ({ response }) => void response.writeHead(200, { 'content-type': 'text/plain' }).end('{}')],
     [
       'broken',

@@ -42,8 +42,8 @@ beforeAll(async () => {
   host = await startRestHost(threeTenants(sandbox));
 });
 afterAll(async () => {
-  await host.close();
-  await sandbox.stop();
+  await host?.close();
+  await sandbox?.stop();
 });
 
 /** Ids of all exhibitors that one of the calls gives. */

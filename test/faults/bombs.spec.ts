@@ -4,6 +4,7 @@ import type { INestApplicationContext } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, TokenService } from '../../lib/index.js';
 import { ExhibitorSandbox, type Fault } from '../../lib/testing/index.js';
+import { pause } from '../support/wait.js';
 
 const MIB = 1024 * 1024;
 const LIMIT = 5 * MIB;
@@ -21,8 +22,8 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  await app.close();
-  await sandbox.stop();
+  await app?.close();
+  await sandbox?.stop();
 });
 
 /** Bytes outside of the JavaScript heap, where bodies are. */
@@ -53,7 +54,7 @@ describe('a body that is far too large', () => {
     await explode(fault, 2);
     // What was dropped waits for the collector; what is held would be the whole body, or ten limits.
     expect(await explode(fault, 10)).toBeLessThan(8 * LIMIT);
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
     expect(sandbox.openRequests).toBe(0);
   });
 });

@@ -12,7 +12,8 @@ import {
   type Exhibitor,
 } from '../../lib/index.js';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { COOKIE_SECRET, createApp, freePort } from '../support/host.js';
+import { COOKIE_SECRET, createApp } from '../support/host.js';
+import { freePort } from '../support/server.js';
 
 const EVENTS = ['boutique-2026', 'regional-2026', 'national-2026', 'world-2026'];
 
@@ -78,8 +79,8 @@ beforeAll(async () => {
   await app.listen(port, '127.0.0.1');
 });
 afterAll(async () => {
-  await app.close();
-  await sandbox.stop();
+  await app?.close();
+  await sandbox?.stop();
 });
 
 describe('the fields of one request, each about an event of its own', () => {

@@ -33,8 +33,8 @@ let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
 });
-afterAll(() => sandbox.stop());
-afterEach(() => sandbox.clearFaults());
+afterAll(() => sandbox?.stop());
+afterEach(() => sandbox?.clearFaults());
 
 /** Failures of the service, and what the guard makes of them. */
 const FAILURES: readonly [
@@ -153,7 +153,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
   beforeAll(async () => {
     host = await start();
   });
-  afterAll(() => host.close());
+  afterAll(() => host?.close());
 
   it('answers 401 to nobody', async () => {
     const reply = await new Visitor().visit(`${host.url}/events/world-2026/mine`);
@@ -275,7 +275,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
     beforeEach(async () => {
       fresh = await start();
     });
-    afterEach(() => fresh.close());
+    afterEach(() => fresh?.close());
 
     it.each(TOKEN_FAILURES)(
       'answers a token endpoint that fails with %s by %i',

@@ -30,9 +30,10 @@ import {
 } from '../../lib/index.js';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, createApp, freePort } from '../support/host.js';
+import { COOKIE_SECRET, createApp } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
+import { freePort } from '../support/server.js';
 
 /** Where the portal keeps who asked: a service of the host that its guards inject. */
 @Injectable()
@@ -189,7 +190,7 @@ let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 describe.each(['express', 'fastify'] as const)('guards in a module of the host on %s', (kind) => {
   let app: INestApplication;
@@ -227,7 +228,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
     app.useLogger(log);
     await app.listen(port, '127.0.0.1');
   });
-  afterAll(() => app.close());
+  afterAll(() => app?.close());
 
   it('work where the module is imported, not global', async () => {
     const visitor = await signIn(sandbox, host);

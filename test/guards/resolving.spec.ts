@@ -5,12 +5,13 @@ import { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import type { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
+import { pause } from '../support/wait.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 describe.each(['express', 'fastify'] as const)('what a request is about, on %s', (kind) => {
   let host: Host | undefined;
@@ -66,7 +67,7 @@ describe.each(['express', 'fastify'] as const)('what a request is about, on %s',
 
     it('may take the host a while to find out', async () => {
       const resolveTenant = async (): Promise<string> => {
-        await new Promise((resolve) => setTimeout(resolve, 5));
+        await pause(5);
         return 'initech';
       };
       const visitor = await signIn(sandbox, await startWith({ resolveTenant }));

@@ -69,7 +69,7 @@ let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) => {
   let host: Host;
@@ -90,7 +90,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
       }),
     });
   });
-  afterAll(() => host.close());
+  afterAll(() => host?.close());
   beforeEach(async () => {
     visitor = await signIn(sandbox, host);
   });

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { BrowserContext, Page } from 'playwright-core';
 import type { ExhibitorIdentity } from '../../lib/index.js';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { describeInChromium } from '../browser/chromium.js';
+import { describeInChromium } from '../support/browser.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import type { Flow } from './flows.js';
 
@@ -18,7 +18,7 @@ describeInChromium('a login in a browser', (browser) => {
   beforeAll(async () => {
     sandbox = await ExhibitorSandbox.start();
   });
-  afterAll(() => sandbox.stop());
+  afterAll(() => sandbox?.stop());
 
   describe.each(CASES)('on %s by %s', (kind, responseType) => {
     let host: Host;
@@ -36,8 +36,8 @@ describeInChromium('a login in a browser', (browser) => {
     });
     afterEach(() => context.clearCookies());
     afterAll(async () => {
-      await context.close();
-      await host.close();
+      await context?.close();
+      await host?.close();
     });
 
     async function openTab(path: string): Promise<Page> {

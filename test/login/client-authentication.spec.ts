@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import type { LoginOverrides } from '../support/hostile-provider.js';
+import type { LoginOverrides } from '../support/provider.js';
 import { COOKIE_SECRET, startHost } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { identityOf } from './journey.js';
@@ -10,7 +10,7 @@ beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
   sandbox.signInAs('olga.one@example.com');
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 /** A login of globex, whose secrets are full of reserved characters; answers the token request. */
 async function tokenRequestOf(login: LoginOverrides, publicClient = false) {

@@ -7,7 +7,7 @@ let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 describe.each(HOST_KINDS)('a login by code on %s', (kind) => {
   let host: Host;
@@ -20,7 +20,7 @@ describe.each(HOST_KINDS)('a login by code on %s', (kind) => {
       }),
     });
   });
-  afterAll(() => host.close());
+  afterAll(() => host?.close());
 
   it('leads from the login route to the exhibitors of the event and back out', async () => {
     const visitor = new Visitor();

@@ -1,12 +1,13 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { HostileProvider, type LoginOverrides } from '../support/hostile-provider.js';
+import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
 import { acceptedCasesIn } from './accepted-cases.js';
 import { FLOWS, nameOf, tokenCasesIn, type Flow, type RefusedCase } from './flows.js';
-import { clockOf, expectAccepted, expectOnlyChangeRefused } from './journey.js';
+import { expectAccepted, expectOnlyChangeRefused } from './journey.js';
 import { hashCasesIn } from './refused-hashes.js';
 import { ID_TOKEN_CASES, PERSON_CASES } from './refused-id-tokens.js';
 import { replyCasesIn } from './refused-replies.js';
+import { clockOf } from '../support/clock.js';
 
 /** How many tests of a host and a flow there are, and how many of them went through. */
 const cells = new Map<string, { tests: number; passed: number }>();
@@ -22,14 +23,14 @@ function cellTest(kind: HostKind, flow: Flow, name: string, test: () => Promise<
   });
 }
 
-let provider: HostileProvider;
+let provider: ScriptedProvider;
 beforeAll(async () => {
-  provider = await HostileProvider.start();
+  provider = await ScriptedProvider.start();
 });
 afterEach(() => {
   provider.script = {};
 });
-afterAll(() => provider.stop());
+afterAll(() => provider?.stop());
 
 /** Hosts of one kind and flow: one for each set of login options, started when first needed. */
 function hostsOf(kind: HostKind, responseType: Flow): (login?: LoginOverrides) => Promise<Host> {
@@ -65,7 +66,7 @@ describe.each(HOST_KINDS)('on %s', (kind) => {
         if (run === undefined) {
           await expectAccepted(host);
         } else {
-          await run({ ...host, skip: (ms) => clockOf(host).skip(ms, ['now']) }, provider);
+          await run({ ...host, skip: (ms) => clockOf(host.app).skip(ms, ['now']) }, provider);
         }
         seen?.(provider);
       });

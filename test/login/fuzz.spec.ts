@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { HostileProvider } from '../support/hostile-provider.js';
+import { ScriptedProvider } from '../support/provider.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { fuzzedCallback, type CallbackRequest } from './fuzzed-callback.js';
@@ -9,11 +9,11 @@ import { expectAccepted, toProvider } from './journey.js';
 /** Together with the other framework, and the two flows of each, 2,000. */
 const RUNS = 500;
 
-let provider: HostileProvider;
+let provider: ScriptedProvider;
 beforeAll(async () => {
-  provider = await HostileProvider.start();
+  provider = await ScriptedProvider.start();
 });
-afterAll(() => provider.stop());
+afterAll(() => provider?.stop());
 
 const CASES = (['express', 'fastify'] as const).flatMap((kind) =>
   (['code', 'code token id_token'] as const).map((flow) => [kind, flow] as const),
@@ -35,7 +35,7 @@ describe.each(CASES)(`${RUNS} fuzzed callbacks on %s by %s`, (kind, responseType
     });
   });
   afterAll(async () => {
-    await host.close();
+    await host?.close();
     process.off('uncaughtException', note);
     process.off('unhandledRejection', note);
   });

@@ -3,7 +3,7 @@ import { Module, type LoggerService } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExhibitorModule, type TenantOptions } from '../../lib/index.js';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { HostileProvider } from '../support/hostile-provider.js';
+import { ScriptedProvider } from '../support/provider.js';
 import { COOKIE_SECRET, HOST_KINDS, startHost } from '../support/host.js';
 import { formFields, Visitor } from '../support/visitor.js';
 import { HYBRID } from './flows.js';
@@ -28,14 +28,14 @@ async function warningsAtBoot(tenants: Record<string, TenantOptions>): Promise<s
 }
 
 let sandbox: ExhibitorSandbox;
-let provider: HostileProvider;
+let provider: ScriptedProvider;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
-  provider = await HostileProvider.start();
+  provider = await ScriptedProvider.start();
 });
 afterAll(async () => {
-  await sandbox.stop();
-  await provider.stop();
+  await sandbox?.stop();
+  await provider?.stop();
 });
 
 describe.each(HOST_KINDS)('a hybrid login at the certified provider, on %s', (kind) => {

@@ -1,8 +1,7 @@
 import { expect } from '@jest/globals';
 import type { ExhibitorIdentity } from '../../lib/index.js';
-import { Clock } from '../../lib/time/clock.js';
-import type { HostileProvider } from '../support/hostile-provider.js';
-import type { Script } from '../support/hostile-provider-script.js';
+import type { ScriptedProvider } from '../support/provider.js';
+import type { Script } from '../support/provider-script.js';
 import type { Host } from '../support/host.js';
 import { formFields, Visitor, type Reply } from '../support/visitor.js';
 
@@ -109,7 +108,7 @@ export async function expectAccepted(host: Start, query?: string): Promise<Visit
  */
 export async function expectOnlyChangeRefused(
   host: Start,
-  provider: HostileProvider,
+  provider: ScriptedProvider,
   script: Script,
   reason: string,
   honest: Script = {},
@@ -129,25 +128,4 @@ export async function expectOnlyChangeRefused(
 
   // Also for a browser that kept the cookie: the state is spent, not only the cookie taken back.
   expectRefusal(await toHost(before, arrival), 'state');
-}
-
-/** The clocks of a host, which a test moves: the one for waits (`now`) and the one for dates (`epochMs`). */
-export function clockOf({ app }: Pick<Host, 'app'>): {
-  skip(ms: number, which?: readonly ('now' | 'epochMs')[]): void;
-  back(): void;
-} {
-  const clock = app.get(Clock, { strict: false });
-  return {
-    skip(ms, which = ['now', 'epochMs']) {
-      for (const name of which) {
-        const before = clock[name].bind(clock);
-        clock[name] = () => before() + ms;
-      }
-    },
-    back() {
-      for (const name of ['now', 'epochMs'] as const) {
-        Reflect.deleteProperty(clock, name);
-      }
-    },
-  };
 }

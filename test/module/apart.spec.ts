@@ -24,7 +24,7 @@ let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 beforeEach(() => sandbox.clearRequests());
 
 const restRequests = (): readonly SandboxRequest[] =>

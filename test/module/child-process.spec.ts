@@ -57,7 +57,7 @@ beforeAll(async () => {
   await writeFile(join(folder, 'host.mjs'), SCRIPT);
 }, 120_000);
 afterAll(async () => {
-  await sandbox.stop();
+  await sandbox?.stop();
   await rm(folder, { recursive: true, force: true });
 });
 

@@ -4,6 +4,7 @@ import { NestFactory } from '@nestjs/core';
 import { firstValueFrom } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, TokenService } from '../../lib/index.js';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { pause } from '../support/wait.js';
 
 let sandbox: ExhibitorSandbox;
 let app: INestApplicationContext;
@@ -11,7 +12,7 @@ let exhibitors: ExhibitorsService;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 beforeEach(async () => {
   const { login: _, ...tenant } = sandbox.tenantOptions('acme');
   app = await NestFactory.createApplicationContext(
@@ -22,7 +23,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   sandbox.tokenLifetime = 3600;
-  await app.close();
+  await app?.close();
 });
 
 const tokenRequests = (): number => sandbox.requests.filter(({ operation }) => operation === 'token').length;
@@ -31,7 +32,7 @@ describe('1,000 callers at once', () => {
   it('of an expired token cost one token request', async () => {
     sandbox.tokenLifetime = 1;
     await firstValueFrom(exhibitors.list('boutique-2026'));
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await pause(1_100);
     sandbox.tokenLifetime = 3600;
     sandbox.clearRequests();
     const pages = await Promise.all(

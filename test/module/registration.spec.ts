@@ -27,7 +27,7 @@ let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 const options = (key = 'acme'): ExhibitorModuleOptions => ({
   tenant: sandbox.tenantOptions(key),

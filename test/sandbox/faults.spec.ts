@@ -3,6 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import { ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, lookupUrl } from './rest-client.js';
 import { rawRequest, type WireReply, type Patience } from './wire.js';
+import { eventually } from '../support/wait.js';
 
 const OPERATIONS = ['token', 'list', 'lookup'] as const;
 type Operation = (typeof OPERATIONS)[number];
@@ -14,8 +15,8 @@ describe('faults of the sandbox', () => {
     sandbox = await ExhibitorSandbox.start();
     headers = await apiHeaders(sandbox, 'acme');
   });
-  afterEach(() => sandbox.clearFaults());
-  afterAll(() => sandbox.stop());
+  afterEach(() => sandbox?.clearFaults());
+  afterAll(() => sandbox?.stop());
 
   /** One proper request of this operation on a connection of its own. */
   const ask = (operation: Operation, patience?: Patience): Promise<WireReply> => {
@@ -114,7 +115,7 @@ describe('faults of the sandbox', () => {
         end: 'open',
         text: '',
       });
-      await until(() => sandbox.openRequests === 0);
+      await eventually(() => sandbox.openRequests === 0);
 
       expect(sandbox.requests.at(-1)).toMatchObject({ aborted: true, done: true, status: undefined });
     });
@@ -265,15 +266,6 @@ describe('faults of the sandbox', () => {
 
 function lengthOf({ head = '' }: WireReply): number {
   return Number(/content-length: (\d+)/.exec(head)?.[1]);
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let waited = 0; !condition(); waited += 10) {
-    if (waited > 5000) {
-      throw new Error('it did not come true within 5 s');
-    }
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 }
 
 /** Takes chunked transfer coding off a body (RFC 9112 §7.1). */

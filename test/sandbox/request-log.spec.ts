@@ -1,6 +1,7 @@
 import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, lookupUrl } from './rest-client.js';
 import { rawRequest } from './wire.js';
+import { eventually } from '../support/wait.js';
 
 describe('the record of requests', () => {
   let sandbox: ExhibitorSandbox;
@@ -8,7 +9,7 @@ describe('the record of requests', () => {
     sandbox = await ExhibitorSandbox.start();
   });
   beforeEach(() => sandbox.clearRequests());
-  afterAll(() => sandbox.stop());
+  afterAll(() => sandbox?.stop());
 
   it('tells who asked the token endpoint, with which form', async () => {
     await askToken(sandbox.tenantOptions('initech'));
@@ -85,16 +86,12 @@ describe('the record of requests', () => {
     const leave = new AbortController();
     const reply = fetch(eventUrl(sandbox, 'world-2026'), { headers, signal: leave.signal });
     const refused = expect(reply).rejects.toThrow();
-    while (sandbox.openRequests === 0) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    await eventually(() => sandbox.openRequests > 0);
     expect(sandbox.requests.at(-1)).toMatchObject({ operation: 'list', done: false, aborted: false });
 
     leave.abort();
     await refused;
-    while (sandbox.openRequests > 0) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    await eventually(() => sandbox.openRequests === 0);
     sandbox.latency = 0;
     expect(sandbox.requests.at(-1)).toMatchObject({
       operation: 'list',

@@ -9,7 +9,7 @@ describe('the REST API of the sandbox', () => {
     sandbox = await ExhibitorSandbox.start();
     headers = await apiHeaders(sandbox, 'acme');
   });
-  afterAll(() => sandbox.stop());
+  afterAll(() => sandbox?.stop());
 
   const get = (url: string, more: Record<string, string> = {}) =>
     fetch(url, { headers: { ...headers, ...more } });

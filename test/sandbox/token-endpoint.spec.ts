@@ -1,13 +1,14 @@
 import { importSPKI, jwtVerify } from 'jose';
 import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, jsonOf, type Tokens } from './rest-client.js';
+import { pause } from '../support/wait.js';
 
 describe('the token endpoint of the sandbox', () => {
   let sandbox: ExhibitorSandbox;
   beforeAll(async () => {
     sandbox = await ExhibitorSandbox.start();
   });
-  afterAll(() => sandbox.stop());
+  afterAll(() => sandbox?.stop());
 
   it('issues a signed JWT for an hour by the client credentials grant', async () => {
     const reply = await askToken(sandbox.tenantOptions('acme'));
@@ -102,7 +103,7 @@ describe('the token endpoint of the sandbox', () => {
     const { expires_in: lifetime } = await jsonOf<Tokens>(askToken(sandbox.tenantOptions('acme')));
     sandbox.tokenLifetime = 3600;
     const statuses = [(await fetch(eventUrl(sandbox, 'boutique-2026'), { headers })).status];
-    await new Promise((resolve) => setTimeout(resolve, 2100));
+    await pause(2100);
     statuses.push((await fetch(eventUrl(sandbox, 'boutique-2026'), { headers })).status);
 
     expect(lifetime).toBe(1);

@@ -10,7 +10,7 @@ let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 /** Two processes of one host behind a balancer: the same options, the same callback, one store. */
 describe.each(['express', 'fastify'] as const)('two processes of a host on %s', (kind) => {
@@ -61,7 +61,7 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
   });
   afterEach(async () => {
     jest.restoreAllMocks();
-    await Promise.all([one.close(), other.close()]);
+    await Promise.all([one?.close(), other?.close()]);
   });
 
   it('finish a login once, whichever is asked first', async () => {

@@ -12,7 +12,7 @@ let app: INestApplicationContext;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 beforeEach(async () => {
   sandbox.clearRequests();
   app = await NestFactory.createApplicationContext(
@@ -23,7 +23,7 @@ beforeEach(async () => {
     { logger: false, abortOnError: false },
   );
 });
-afterEach(() => app.close());
+afterEach(() => app?.close());
 
 describe('the tenants of the options', () => {
   it('name themselves and where their service is', async () => {

@@ -24,7 +24,7 @@ let app: INestApplicationContext | undefined;
 beforeAll(async () => {
   sandbox = await ExhibitorSandbox.start();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 beforeEach(() => sandbox.clearRequests());
 afterEach(async () => {
   await app?.close();
