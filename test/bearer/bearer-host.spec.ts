@@ -2,17 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { TenantRegistry, type ExhibitorModuleOptions } from '../../lib/index.js';
 import { BearerIdentities } from '../../lib/session/bearer-identities.service.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { FrontDoor } from './front-door.js';
 import { pause } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   door = await FrontDoor.open(sandbox);
 });
 afterAll(async () => {

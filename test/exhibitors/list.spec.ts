@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { z } from 'zod';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import {
   honest,
   startRestHost,
@@ -12,12 +12,13 @@ import {
 } from './rest-host.js';
 import { aWhile, eventually } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 let host: RestHost;
 
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   host = await startRestHost(threeTenants(sandbox));
 });
 afterAll(async () => {

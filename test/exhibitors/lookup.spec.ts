@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
 import { TenantRegistry, type ExhibitorModuleOptions } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import {
   messagesOn,
   startRestHost,
@@ -12,6 +12,7 @@ import {
 } from './rest-host.js';
 import { aWhile, eventually, pause } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const SAM = 'sam.several@example.com';
 const EVENT = 'world-2026';
@@ -20,7 +21,7 @@ let sandbox: ExhibitorSandbox;
 let host: RestHost;
 
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
 afterAll(() => sandbox?.stop());
 beforeEach(async () => {

@@ -2,10 +2,11 @@ import type { ServerResponse } from 'node:http';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom, lastValueFrom, map, take, tap, toArray, type Observable } from 'rxjs';
 import { compareExhibitors } from '../../lib/index.js';
-import { ExhibitorSandbox, type SandboxExhibitor } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox, SandboxExhibitor } from '../../lib/testing/index.js';
 import { honest, startRestHost, startService, threeTenants, type RestHost } from './rest-host.js';
 import { aWhile, eventually, pause } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const WORLD = 'world-2026';
 
@@ -13,7 +14,7 @@ let sandbox: ExhibitorSandbox;
 let host: RestHost<SandboxExhibitor>;
 
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   host = await startRestHost<SandboxExhibitor>(threeTenants(sandbox));
 });
 afterAll(async () => {

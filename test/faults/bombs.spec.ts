@@ -3,8 +3,9 @@ import { NestFactory } from '@nestjs/core';
 import type { INestApplicationContext } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, TokenService } from '../../lib/index.js';
-import { ExhibitorSandbox, type Fault } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox, Fault } from '../../lib/testing/index.js';
 import { pause } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const MIB = 1024 * 1024;
 const LIMIT = 5 * MIB;
@@ -13,7 +14,7 @@ let sandbox: ExhibitorSandbox;
 let app: INestApplicationContext;
 
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   const { tenantId, clientId, clientSecret } = sandbox.tenantOptions('acme');
   const tenant = { tenantId, clientId, clientSecret, baseUrl: sandbox.url, authUrl: sandbox.url };
   const http = { deadline: 30_000, attemptTimeout: 30_000 };

@@ -9,10 +9,16 @@ import {
   isExhibitorError,
   type ExhibitorError,
 } from '../../lib/index.js';
-import { defaultSeed, ExhibitorSandbox, type SandboxSeed, type SeedTenant } from '../../lib/testing/index.js';
+import {
+  defaultSeed,
+  type ExhibitorSandbox,
+  type SandboxSeed,
+  type SeedTenant,
+} from '../../lib/testing/index.js';
 import { faultTable, OPERATIONS, type Ending, type FaultOperation, type FaultRow } from './fault-table.js';
 import { follow, type TestServer } from '../support/server.js';
 import { pause } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 /** One fault at one operation: a tenant of its own, so that no circuit, budget or token is shared. */
 export interface Cell {
@@ -48,7 +54,7 @@ export class FaultRange {
     for (const [index, cell] of cells.entries()) {
       cell.key = `cell-${index}`;
     }
-    const sandbox = await ExhibitorSandbox.start({ seed: seedFor(cells) });
+    const sandbox = await startSandbox({ seed: seedFor(cells) });
     const silent = new Map<string, TestServer>();
     const tenants: Record<string, object> = {};
     for (const cell of cells) {

@@ -31,12 +31,13 @@ import {
   type Exhibitor,
   type ExhibitorIdentity,
 } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { signIn } from '../guards/signed-in.js';
 import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, createApp } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { freePort } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 @ObjectType()
 class Booth {
@@ -139,7 +140,7 @@ const boothsOf = (data: Answer['data'], field: string): Booth[] => (data?.[field
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
 afterAll(() => sandbox?.stop());
 afterEach(() => sandbox?.clearFaults());

@@ -19,9 +19,10 @@ import {
   PaginationDriftError,
   type ExhibitorErrorCode,
 } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { pause } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 interface RawResponse {
   raw?: RawResponse;
@@ -80,7 +81,7 @@ const CODES = Object.keys(HTTP_STATUS_BY_CODE) as ExhibitorErrorCode[];
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
 afterAll(() => sandbox?.stop());
 afterEach(() => sandbox?.clearFaults());

@@ -1,11 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Controller, Get, Header, Res, UseGuards } from '@nestjs/common';
 import { ExhibitorGuard } from '../../lib/index.js';
-import { ExhibitorSandbox, type Fault, type FaultMatch } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox, Fault, FaultMatch } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
+import { startSandbox } from '../support/sandbox.js';
 
 interface HeaderSink {
   setHeader?: (name: string, value: string) => void;
@@ -31,7 +32,7 @@ class OwnHeaderController {
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
 afterAll(() => sandbox?.stop());
 afterEach(() => sandbox?.clearFaults());

@@ -28,12 +28,13 @@ import {
   type HttpContext,
   type SessionState,
 } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, createApp } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
 import { freePort } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 /** Where the portal keeps who asked: a service of the host that its guards inject. */
 @Injectable()
@@ -188,7 +189,7 @@ class ErrorLog extends ConsoleLogger {
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
 afterAll(() => sandbox?.stop());
 

@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { BrowserContext, Page } from 'playwright-core';
 import type { ExhibitorIdentity } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { describeInChromium } from '../support/browser.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import type { Flow } from './flows.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const CASES: readonly (readonly [HostKind, Flow])[] = [
   ['express', 'code'],
@@ -16,7 +17,7 @@ const CASES: readonly (readonly [HostKind, Flow])[] = [
 describeInChromium('a login in a browser', (browser) => {
   let sandbox: ExhibitorSandbox;
   beforeAll(async () => {
-    sandbox = await ExhibitorSandbox.start();
+    sandbox = await startSandbox();
   });
   afterAll(() => sandbox?.stop());
 

@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import type { LoginOverrides } from '../support/provider.js';
 import { COOKIE_SECRET, startHost } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { identityOf } from './journey.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   sandbox.signInAs('olga.one@example.com');
 });
 afterAll(() => sandbox?.stop());

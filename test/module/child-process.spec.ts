@@ -3,7 +3,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { startSandbox } from '../support/sandbox.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 
 /** Below `node_modules`, so that what is built there resolves the packages of this project and git ignores it. */
 const CACHE = join(process.cwd(), 'node_modules', '.cache');
@@ -53,7 +54,7 @@ beforeAll(async () => {
     '--declaration',
     'false',
   ];
-  [sandbox] = await Promise.all([ExhibitorSandbox.start(), promisify(execFile)(process.execPath, build)]);
+  [sandbox] = await Promise.all([startSandbox(), promisify(execFile)(process.execPath, build)]);
   await writeFile(join(folder, 'host.mjs'), SCRIPT);
 }, 120_000);
 afterAll(async () => {

@@ -1,9 +1,10 @@
 import { Agent, request } from 'node:http';
 import { gunzipSync } from 'node:zlib';
-import { ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
+import type { ExhibitorSandbox, Fault } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, lookupUrl } from './rest-client.js';
 import { rawRequest, type WireReply, type Patience } from './wire.js';
 import { eventually } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const OPERATIONS = ['token', 'list', 'lookup'] as const;
 type Operation = (typeof OPERATIONS)[number];
@@ -12,7 +13,7 @@ describe('faults of the sandbox', () => {
   let sandbox: ExhibitorSandbox;
   let headers: Record<string, string>;
   beforeAll(async () => {
-    sandbox = await ExhibitorSandbox.start();
+    sandbox = await startSandbox();
     headers = await apiHeaders(sandbox, 'acme');
   });
   afterEach(() => sandbox?.clearFaults());

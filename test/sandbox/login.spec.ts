@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { createLocalJWKSet, createRemoteJWKSet, importSPKI, jwtVerify, type JWTPayload } from 'jose';
-import { defaultSeed, ExhibitorSandbox, type SandboxTenantOptions } from 'nestjs-exhibitor/testing';
+import { defaultSeed, type ExhibitorSandbox, type SandboxTenantOptions } from 'nestjs-exhibitor/testing';
 import { apiHeaders, eventUrl, jsonOf, type Tokens } from './rest-client.js';
 import { Visitor } from '../support/visitor.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const CALLBACK = 'http://127.0.0.1:3000/auth/callback';
 
@@ -46,7 +47,7 @@ describe('login at the sandbox', () => {
       { sub: 'pat', name: 'Pat <b>& Co</b>', email: 'pat@example.com', emailOnlyInUserinfo: true },
       { sub: 'tess', name: 'Tess', email: 'tess@example.com', emailVerified: 'false' },
     );
-    sandbox = await ExhibitorSandbox.start({ seed });
+    sandbox = await startSandbox({ seed });
   });
   afterEach(() => sandbox.signInAs(undefined));
   afterAll(() => sandbox?.stop());

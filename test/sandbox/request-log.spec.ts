@@ -1,12 +1,13 @@
-import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
+import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, lookupUrl } from './rest-client.js';
 import { rawRequest } from './wire.js';
 import { eventually } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 describe('the record of requests', () => {
   let sandbox: ExhibitorSandbox;
   beforeAll(async () => {
-    sandbox = await ExhibitorSandbox.start();
+    sandbox = await startSandbox();
   });
   beforeEach(() => sandbox.clearRequests());
   afterAll(() => sandbox?.stop());

@@ -1,12 +1,13 @@
 import { importSPKI, jwtVerify } from 'jose';
-import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
+import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, jsonOf, type Tokens } from './rest-client.js';
 import { pause } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 describe('the token endpoint of the sandbox', () => {
   let sandbox: ExhibitorSandbox;
   beforeAll(async () => {
-    sandbox = await ExhibitorSandbox.start();
+    sandbox = await startSandbox();
   });
   afterAll(() => sandbox?.stop());
 

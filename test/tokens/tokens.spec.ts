@@ -1,9 +1,9 @@
 import { inspect } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { granted, refused, TokenBench, type Answer } from './token-bench.js';
 import { sendJson } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let bench: TokenBench;
 afterEach(() => bench?.stop());
@@ -78,7 +78,7 @@ describe('getToken', () => {
 
   it('works against the sandbox', async () => {
     bench = await TokenBench.start();
-    const sandbox = await ExhibitorSandbox.start();
+    const sandbox = await startSandbox();
     const { tenantId, clientId, clientSecret } = sandbox.tenantOptions('globex');
     const other = await TokenBench.start(granted(), {
       globex: { tenantId, clientId, clientSecret, authUrl: sandbox.url },
