@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { defaultSeed, type SandboxExhibitor } from 'nestjs-exhibitor/testing';
+import { defaultSeed, type ExhibitorSandbox, type SandboxExhibitor } from 'nestjs-exhibitor/testing';
 import { portOf } from '../../sample/ports.js';
 import { BrowserVisitor, describeInChromium } from '../support/browser.js';
+import { runPlainHost, type Ended } from './plain-host.js';
 import { ProjectCopy, type StartedProcess } from './project-copy.js';
 import { freePort, isFree } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const WORLD = defaultSeed().exhibitors['acme']?.['world-2026'] ?? [];
 const SAMS = WORLD.filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
@@ -145,6 +147,34 @@ describe('npm start', () => {
     expect(await sample.ended).toBe(0);
     expect(sample.stdout).toBe(`Sample ready at ${url}\n`);
     expect(sample.stderr).toBe('');
+  });
+});
+
+describe('a host in plain node with the built package', () => {
+  let sandbox: ExhibitorSandbox;
+  beforeAll(async () => {
+    sandbox = await startSandbox();
+  });
+  afterAll(() => sandbox?.stop());
+
+  const run = (closes: boolean, patience: number): Promise<Ended> =>
+    runPlainHost(
+      project.folder,
+      { tenant: sandbox.tenantOptions('acme'), secrets: ['s'.repeat(32)], closes },
+      patience,
+    );
+
+  it('works, and exits by itself after app.close(): no handle is left', async () => {
+    const { code, stdout, stderr } = await run(true, 5_000);
+    expect(stderr).toBe('');
+    expect(stdout.trim().split('\n')).toEqual(['[7,1234,3,"Bearer"]', 'handles []']);
+    expect(code).toBe(0);
+  });
+
+  it('keeps running without app.close(), so that the exit above is caused by the close', async () => {
+    const { code, stdout } = await run(false, 1_500);
+    expect(stdout).toContain('[7,1234,3,"Bearer"]');
+    expect(code).toBeNull();
   });
 });
 

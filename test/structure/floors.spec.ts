@@ -1,7 +1,7 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { cruise, type ICruiseResult, type IForbiddenRuleType } from 'dependency-cruiser';
 
-/** The floors of the design, from the ground up. A room imports only rooms on its own floor or below. */
+/** The floors of the design, lowest first. A folder imports only folders of its own floor or below. */
 const FLOORS: readonly (readonly string[])[] = [
   ['tenants', 'options', 'errors', 'diagnostics'],
   ['transport', 'store'],
@@ -40,30 +40,35 @@ const RULES: IForbiddenRuleType[] = [
   },
 ];
 
-async function violationsIn(paths: string[], forbidden = RULES): Promise<string[]> {
-  const { output } = await cruise(paths, {
-    ruleSet: { forbidden },
-    validate: true,
-    tsPreCompilationDeps: true,
-    doNotFollow: { path: 'node_modules' },
-  });
-  const { summary, modules } = output as ICruiseResult;
-  expect(modules.length).toBeGreaterThan(40);
-  return summary.violations.map(({ rule, from, to }) => `${rule.name}: ${from} → ${to}`);
-}
+/** A rule the code breaks, which shows that rules are checked. */
+const BROKEN: IForbiddenRuleType = {
+  name: 'guards-must-not-use-errors',
+  severity: 'error',
+  from: { path: '^lib/guards/' },
+  to: { path: '^lib/errors/' },
+};
 
-describe('the rooms of lib/', () => {
-  it('import only rooms on their floor or below, in no circle, and go out through transport alone', async () => {
-    expect(await violationsIn(['lib'])).toEqual([]);
+describe('the imports of lib/', () => {
+  let violations: readonly string[];
+  beforeAll(async () => {
+    const { output } = await cruise(['lib'], {
+      ruleSet: { forbidden: [...RULES, BROKEN] },
+      validate: true,
+      tsPreCompilationDeps: true,
+      doNotFollow: { path: 'node_modules' },
+    });
+    const { summary, modules } = output as ICruiseResult;
+    expect(modules.length).toBeGreaterThan(40);
+    violations = summary.violations.map(({ rule, from, to }) => `${rule.name}: ${from} → ${to}`);
   });
 
-  it('are really looked at: a rule the code breaks is reported', async () => {
-    const upsideDown: IForbiddenRuleType = {
-      name: 'guards-must-not-use-errors',
-      severity: 'error',
-      from: { path: '^lib/guards/' },
-      to: { path: '^lib/errors/' },
-    };
-    expect((await violationsIn(['lib'], [upsideDown])).length).toBeGreaterThan(0);
+  const isBroken = (violation: string): boolean => violation.startsWith(`${BROKEN.name}: `);
+
+  it('lead to the same floor or below, in no cycle, and to the network through transport only', () => {
+    expect(violations.filter((violation) => !isBroken(violation))).toEqual([]);
+  });
+
+  it('are checked: a rule that the code breaks is reported', () => {
+    expect(violations.filter(isBroken).length).toBeGreaterThan(0);
   });
 });
