@@ -11,9 +11,6 @@ import { contactEmail, hasContactEmail, personClaims } from '../oidc/contact-ema
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 
-/** Tokens remembered per tenant. */
-const MAX = 10_000;
-
 type Identities = LRUCache<string, Promise<ExhibitorIdentity>>;
 
 /**
@@ -22,6 +19,8 @@ type Identities = LRUCache<string, Promise<ExhibitorIdentity>>;
  */
 @Injectable()
 export class BearerIdentities {
+  /** Tokens remembered per tenant. */
+  limit = 10_000;
   readonly #known = new WeakMap<object, Identities>();
 
   constructor(
@@ -32,7 +31,7 @@ export class BearerIdentities {
 
   /** @throws {LoginFailedError} for a token that is refused */
   async identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
-    const known = this.#known.get(tenant.stateKey) ?? new LRUCache({ max: MAX });
+    const known = this.#known.get(tenant.stateKey) ?? new LRUCache({ max: this.limit, perf: this.clock });
     this.#known.set(tenant.stateKey, known);
     const digest = createHash('sha256').update(token).digest('base64url');
     const identity = known.get(digest) ?? this.#remember(known, digest, tenant, token);
