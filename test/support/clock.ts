@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Clock } from '../../lib/time/clock.js';
 
@@ -55,4 +56,28 @@ export function clockOf(app: INestApplicationContext): MovedClock {
       }
     },
   };
+}
+
+/** Every timer that Jest can replace except `Date`, so that sockets and timeouts go on. */
+const TIMERS = [
+  'hrtime',
+  'nextTick',
+  'performance',
+  'queueMicrotask',
+  'setImmediate',
+  'clearImmediate',
+  'setInterval',
+  'clearInterval',
+  'setTimeout',
+  'clearTimeout',
+] as const;
+
+/** Runs `work` while `Date` is `ms` ahead: for code that has no {@link Clock}, such as the provider of the sandbox. */
+export async function withDateAhead<T>(ms: number, work: () => Promise<T>): Promise<T> {
+  jest.useFakeTimers({ now: Date.now() + ms, doNotFake: [...TIMERS] });
+  try {
+    return await work();
+  } finally {
+    jest.useRealTimers();
+  }
 }
