@@ -12,19 +12,22 @@ describeInChromium('A whole event in the browser', (browser) => {
 
   beforeAll(async () => {
     sample = await startSample();
+    visitor = await BrowserVisitor.arrive(browser());
   });
-  afterAll(() => sample?.stop());
+  afterAll(async () => {
+    await visitor?.leave();
+    await sample?.stop();
+  });
 
   beforeEach(async () => {
     sample.sandbox.signInAs('olga.one');
-    visitor = await BrowserVisitor.arrive(browser());
+    visitor = await visitor.next();
     await visitor.page.goto(`${sample.url}/auth/login`);
     sample.sandbox.clearRequests();
   });
   afterEach(async () => {
     sample.sandbox?.clearFaults();
     sample.sandbox.latency = 0;
-    await visitor?.leave();
   });
 
   it('moves a progress bar to the end for 1,234 exhibitors, never back', async () => {
@@ -60,7 +63,7 @@ describeInChromium('A whole event in the browser', (browser) => {
 
     await eventually(() => sample.sandbox.openRequests === 0, 10_000);
     const asked = listed().length;
-    // Long enough for the pages under way to arrive and others to follow, were anybody still reading.
+    // Long enough for pages under way to arrive and for others to be requested, if they were still read.
     await pause(1_000);
     expect(listed()).toHaveLength(asked);
     expect(asked).toBeLessThan(25);

@@ -10,15 +10,18 @@ describeInChromium('What different people meet in the portal', (browser) => {
 
   beforeAll(async () => {
     sample = await startSample();
-  });
-  afterAll(() => sample?.stop());
-  beforeEach(async () => {
     visitor = await BrowserVisitor.arrive(browser());
+  });
+  afterAll(async () => {
+    await visitor?.leave();
+    await sample?.stop();
+  });
+  beforeEach(async () => {
+    visitor = await visitor.next();
   });
   afterEach(async () => {
     sample.sandbox?.clearFaults();
     sample.sandbox.signInAs(undefined);
-    await visitor?.leave();
   });
 
   async function logIn(person: string, path = '/'): Promise<void> {
