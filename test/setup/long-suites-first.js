@@ -1,4 +1,4 @@
-import sequencer from '@jest/test-sequencer';
+import TestSequencer from '@jest/test-sequencer';
 
 /** Suites of more than 5 s, the longest first. In a fresh clone Jest has no durations yet and would sort by file size. */
 const LONG = [
@@ -15,7 +15,7 @@ const LONG = [
 ];
 
 /** Starts the long suites first, so that no worker is left with one of them at the end. */
-export default class LongSuitesFirst extends sequencer.default {
+export default class LongSuitesFirst extends TestSequencer {
   sort(tests) {
     const rank = ({ path }) => {
       const index = LONG.findIndex((name) => path.endsWith(`/test/${name}`));
