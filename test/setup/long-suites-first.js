@@ -21,6 +21,7 @@ export default class LongSuitesFirst extends TestSequencer {
       const index = LONG.findIndex((name) => path.endsWith(`/test/${name}`));
       return index === -1 ? LONG.length : index;
     };
+    // oxlint-disable-next-line unicorn/no-array-sort -- the method of the sequencer, which answers a new array
     return super.sort(tests).toSorted((a, b) => rank(a) - rank(b));
   }
 }
