@@ -15,5 +15,10 @@ export default {
   setupFiles: ['reflect-metadata'],
   setupFilesAfterEnv: ['<rootDir>/test/setup/no-secrets.ts'],
   testTimeout: 30_000,
+  // Jest leaves a core free, which is half of a machine with two.
+  maxWorkers: '100%',
+  // Module registries of finished suites stay in memory; a new worker starts faster than a full heap is collected.
+  workerIdleMemoryLimit: '700MB',
+  testSequencer: '<rootDir>/test/setup/long-suites-first.js',
   coverageProvider: 'v8',
 };

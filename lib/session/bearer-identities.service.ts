@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
@@ -10,7 +10,10 @@ import { Deadline } from '../time/deadline.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 
 /** Identities in the cache, for all tenants together. */
-const MAX = 50_000;
+export const MAX_BEARER_IDENTITIES = 50_000;
+
+/** Injection token of another limit, for tests. */
+const BEARER_IDENTITIES_LIMIT = Symbol('nestjs-exhibitor:bearer-identities-limit');
 
 /**
  * Identities of requests that carry the user's access token. A token is verified, and userinfo read, once; the identity is
@@ -27,11 +30,12 @@ export class BearerIdentities {
     @Inject(TokenValidator) validator: TokenValidator,
     @Inject(UserClaims) users: UserClaims,
     @Inject(Clock) clock: Clock,
+    @Optional() @Inject(BEARER_IDENTITIES_LIMIT) max = MAX_BEARER_IDENTITIES,
   ) {
     this.#validator = validator;
     this.#users = users;
     this.#clock = clock;
-    this.#cache = expiringCache(clock, { max: MAX });
+    this.#cache = expiringCache(clock, { max });
   }
 
   /** @throws {LoginFailedError} where the token is refused */

@@ -29,6 +29,12 @@ export interface SandboxOptions {
   readonly port?: number;
   /** Tenants, events, people and exhibitors. Default {@link defaultSeed}. */
   readonly seed?: SandboxSeed;
+  /**
+   * RSA private key of the identity provider (PEM). Default: a new one, which takes about 200 ms to generate.
+   *
+   * @internal
+   */
+  readonly signingKey?: string;
 }
 
 /**
@@ -79,13 +85,17 @@ export class ExhibitorSandbox {
    * @example
    * const sandbox = await ExhibitorSandbox.start({ port: 4010 });
    */
-  static async start({ port = 0, seed = defaultSeed() }: SandboxOptions = {}): Promise<ExhibitorSandbox> {
+  static async start({
+    port = 0,
+    seed = defaultSeed(),
+    signingKey,
+  }: SandboxOptions = {}): Promise<ExhibitorSandbox> {
     if (process.env['NODE_ENV'] === 'production') {
       throw new Error(
         'ExhibitorSandbox is for development and tests only: it does not start with NODE_ENV=production',
       );
     }
-    const [oidc, key] = await Promise.all([loadProvider(), createSigningKey()]);
+    const [oidc, key] = await Promise.all([loadProvider(), createSigningKey(signingKey)]);
     const sandbox = new ExhibitorSandbox(await SandboxServer.listen(port), key, seed);
     const provider = createIdentityProvider(oidc, {
       issuer: sandbox.url,

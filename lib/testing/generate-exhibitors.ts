@@ -42,6 +42,7 @@ const CONTACTS: readonly (readonly [email: string, positions: readonly number[]]
 /** Generates the exhibitors of an event. The result depends on the arguments only; up to 1,600 names are distinct. */
 export function generateExhibitors(tenantKey: string, eventId: string, count: number): SandboxExhibitor[] {
   const start = checksum(`${tenantKey}/${eventId}`);
+  const contacts = contactsByIndex(count);
   return Array.from({ length: count }, (_, index) => {
     // 1,063 and 1,600 are coprime, so that every pair of stem and trade occurs once before one repeats.
     const pair = (start + index * 1063) % (STEMS.length * TRADES.length);
@@ -55,15 +56,23 @@ export function generateExhibitors(tenantKey: string, eventId: string, count: nu
       hall: `Hall ${hall}`,
       booth: `${hall}${'ABCDEF'.charAt(Math.floor(place / 25))}${String(1 + (place % 25)).padStart(2, '0')}`,
       country,
-      contactEmails: [`contact@${name.toLowerCase().replace(' ', '-')}.example`, ...contactsAt(index, count)],
+      contactEmails: [
+        `contact@${name.toLowerCase().replace(' ', '-')}.example`,
+        ...(contacts.get(index) ?? []),
+      ],
     };
   });
 }
 
-function contactsAt(index: number, count: number): string[] {
-  return CONTACTS.filter(([, positions]) =>
-    positions.some((position) => Math.floor(position * count) === index),
-  ).map(([email]) => email);
+/** The seeded people who are contacts of an event of `count` exhibitors, by the index of the exhibitor. */
+function contactsByIndex(count: number): Map<number, string[]> {
+  const contacts = new Map<number, string[]>();
+  for (const [email, positions] of CONTACTS) {
+    for (const index of new Set(positions.map((position) => Math.floor(position * count)))) {
+      contacts.set(index, [...(contacts.get(index) ?? []), email]);
+    }
+  }
+  return contacts;
 }
 
 function checksum(text: string): number {

@@ -53,7 +53,8 @@ export interface SandboxSeed {
   exhibitors: Record<string, Record<string, readonly SandboxExhibitor[]>>;
 }
 
-const TENANTS: readonly SeedTenant[] = [
+/** The tenants of {@link defaultSeed}. */
+export const TENANTS: readonly SeedTenant[] = [
   tenant('acme', 'Acme Fairs', '0a1b6c9e-5f43-4c3e-9a52-6b1f0e7d1001', 'for-development-only'),
   // Reserved characters: a client that does not form-encode its credentials (RFC 6749 §2.3.1) fails.
   tenant('globex', 'Globex Expo', '3d8f2c71-9e0a-4b6d-8c15-27a4f9b02002', 'for+development/only&=%20:?'),

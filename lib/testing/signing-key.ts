@@ -1,4 +1,11 @@
-import { generateKeyPair, randomUUID, type JsonWebKey, type KeyObject } from 'node:crypto';
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPair,
+  randomUUID,
+  type JsonWebKey,
+  type KeyObject,
+} from 'node:crypto';
 import { promisify } from 'node:util';
 
 /** A public RSA key as a JWK (RFC 7517). */
@@ -19,8 +26,13 @@ export interface SigningKey {
   readonly privateJwk: JsonWebKey & { readonly kty: 'RSA'; readonly kid: string };
 }
 
-export async function createSigningKey(): Promise<SigningKey> {
-  const { publicKey, privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 });
+/** Around the given RSA private key (PEM), or a new one. */
+export async function createSigningKey(pem?: string): Promise<SigningKey> {
+  const privateKey =
+    pem === undefined
+      ? (await promisify(generateKeyPair)('rsa', { modulusLength: 2048 })).privateKey
+      : createPrivateKey(pem);
+  const publicKey = createPublicKey(privateKey);
   const kid = randomUUID();
   const { n = '', e = '' } = publicKey.export({ format: 'jwk' });
   return {

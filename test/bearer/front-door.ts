@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK, type JWTPayload } from 'jose';
 import type { TenantOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { listen } from '../support/server.js';
 
 /** Audience of the users' access tokens. */
 export const AUDIENCE = 'portal-api';
@@ -27,6 +27,7 @@ export class FrontDoor {
   private constructor(
     private readonly sandbox: ExhibitorSandbox,
     private readonly server: Server,
+    readonly url: string,
     private readonly privateKey: CryptoKey,
     private readonly publicJwk: JWK,
   ) {}
@@ -35,20 +36,15 @@ export class FrontDoor {
     const { privateKey, publicKey } = await generateKeyPair('EdDSA', { crv: 'Ed25519', extractable: true });
     const publicJwk = { ...(await exportJWK(publicKey)), kid: 'front-door', alg: 'EdDSA', use: 'sig' };
     const server = createServer();
-    const door = new FrontDoor(sandbox, server, privateKey, publicJwk);
+    const url = `http://127.0.0.1:${await listen(server)}`;
+    const door = new FrontDoor(sandbox, server, url, privateKey, publicJwk);
     server.on('request', (request, response) => void door.#answer(request, response));
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     return door;
   }
 
   async close(): Promise<void> {
     this.server.closeAllConnections();
     await new Promise((resolve) => this.server.close(resolve));
-  }
-
-  get url(): string {
-    const { port } = this.server.address() as AddressInfo;
-    return `http://127.0.0.1:${port}`;
   }
 
   /** Options of a tenant whose identity provider this is; both kinds of login, by cookie and by token. */

@@ -3,9 +3,10 @@ import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { generateKeyPair, SignJWT, UnsecuredJWT, type JWTPayload } from 'jose';
 import { ExhibitorModule, TokenValidator, type ValidateOptions } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { AUDIENCE, FrontDoor } from './front-door.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
@@ -13,7 +14,7 @@ let app: INestApplicationContext;
 let validator: TokenValidator;
 
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   door = await FrontDoor.open(sandbox);
   const { login: _, ...withoutLogin } = sandbox.tenantOptions('initech');
   app = await NestFactory.createApplicationContext(
@@ -30,9 +31,9 @@ beforeAll(async () => {
   validator = app.get(TokenValidator);
 });
 afterAll(async () => {
-  await app.close();
-  await door.close();
-  await sandbox.stop();
+  await app?.close();
+  await door?.close();
+  await sandbox?.stop();
 });
 
 const now = (): number => Math.floor(Date.now() / 1000);

@@ -34,7 +34,9 @@ const ways = {
   loop: () =>
     new Observable((subscriber) => {
       for (const { data } of pages) {
-        for (const exhibitor of data) subscriber.next(exhibitor);
+        for (const exhibitor of data) {
+          subscriber.next(exhibitor);
+        }
       }
       subscriber.complete();
     }),

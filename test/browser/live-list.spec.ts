@@ -1,30 +1,33 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
-import { describeInChromium } from './chromium.js';
+import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { startSample, type RunningSample } from './running-sample.js';
-import { Visitor } from './visitor.js';
+import { eventually, pause } from '../support/wait.js';
 
 describeInChromium('A whole event in the browser', (browser) => {
   let sample: RunningSample;
-  let visitor: Visitor;
+  let visitor: BrowserVisitor;
   const progress = () => visitor.page.getByRole('progressbar');
   const whole = () => `${sample.url}/events/world-2026/exhibitors`;
   const listed = () => sample.sandbox.requests.filter(({ operation }) => operation === 'list');
 
   beforeAll(async () => {
     sample = await startSample();
+    visitor = await BrowserVisitor.arrive(browser());
   });
-  afterAll(() => sample.stop());
+  afterAll(async () => {
+    await visitor?.leave();
+    await sample?.stop();
+  });
 
   beforeEach(async () => {
     sample.sandbox.signInAs('olga.one');
-    visitor = await Visitor.arrive(browser());
+    visitor = await visitor.next();
     await visitor.page.goto(`${sample.url}/auth/login`);
     sample.sandbox.clearRequests();
   });
   afterEach(async () => {
-    sample.sandbox.clearFaults();
+    sample.sandbox?.clearFaults();
     sample.sandbox.latency = 0;
-    await visitor.leave();
   });
 
   it('moves a progress bar to the end for 1,234 exhibitors, never back', async () => {
@@ -58,10 +61,10 @@ describeInChromium('A whole event in the browser', (browser) => {
     await visitor.page.getByText(MIDWAY).waitFor();
     await visitor.page.close();
 
-    await until(() => sample.sandbox.openRequests === 0);
+    await eventually(() => sample.sandbox.openRequests === 0, 10_000);
     const asked = listed().length;
-    // Long enough for the pages under way to arrive and others to follow, were anybody still reading.
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    // Long enough for pages under way to arrive and for others to be requested, if they were still read.
+    await pause(1_000);
     expect(listed()).toHaveLength(asked);
     expect(asked).toBeLessThan(25);
     expect(listed().some(({ aborted }) => aborted)).toBe(true);
@@ -72,7 +75,7 @@ describeInChromium('A whole event in the browser', (browser) => {
     await visitor.page.goto(whole());
     await visitor.page.getByText(MIDWAY).waitFor();
     await visitor.page.getByRole('button', { name: 'Stop' }).click();
-    await until(() => sample.sandbox.openRequests === 0);
+    await eventually(() => sample.sandbox.openRequests === 0, 10_000);
     expect(await progress().evaluate(share)).toBeLessThan(1);
 
     sample.sandbox.latency = 0;
@@ -138,7 +141,7 @@ describeInChromium('A whole event in the browser', (browser) => {
   });
 
   it('works as plain pages where scripts do not run', async () => {
-    const plain = await Visitor.arrive(browser(), { javaScriptEnabled: false });
+    const plain = await BrowserVisitor.arrive(browser(), { javaScriptEnabled: false });
     await plain.page.goto(`${sample.url}/auth/login?returnTo=/events/world-2026/exhibitors`);
     expect(await plain.text()).toContain('1,234 exhibitors, page 1 of 25');
     expect(await plain.page.getByRole('progressbar').count()).toBe(0);
@@ -165,7 +168,7 @@ describeInChromium('A whole event in the browser', (browser) => {
     await closing.app.close();
     await visitor.page.getByRole('alert').waitFor();
     await visitor.page.getByRole('button', { name: 'Try again' }).waitFor();
-    await until(() => closing.sandbox.openRequests === 0);
+    await eventually(() => closing.sandbox.openRequests === 0, 10_000);
     await closing.sandbox.stop();
   });
 });
@@ -200,15 +203,4 @@ const CLOSED = 2;
 function share(bar: unknown): number {
   const { value, max } = bar as { value: number; max: number };
   return value / max;
-}
-
-/** Waits for what the sandbox learns a moment later; a generous limit, since a test machine may be busy. */
-async function until(holds: () => boolean): Promise<void> {
-  const limit = Date.now() + 10_000;
-  while (!holds()) {
-    if (Date.now() > limit) {
-      throw new Error(`still not so: ${holds}`);
-    }
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
 }

@@ -1,11 +1,11 @@
-import { createServer } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { defaultSeed, type SandboxExhibitor } from 'nestjs-exhibitor/testing';
+import { defaultSeed, type ExhibitorSandbox, type SandboxExhibitor } from 'nestjs-exhibitor/testing';
 import { portOf } from '../../sample/ports.js';
-import { describeInChromium } from './chromium.js';
+import { BrowserVisitor, describeInChromium } from '../support/browser.js';
+import { runPlainHost, type Ended } from './plain-host.js';
 import { ProjectCopy, type StartedProcess } from './project-copy.js';
-import { freePort } from './running-sample.js';
-import { Visitor } from './visitor.js';
+import { freePort, isFree } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const WORLD = defaultSeed().exhibitors['acme']?.['world-2026'] ?? [];
 const SAMS = WORLD.filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
@@ -24,16 +24,16 @@ beforeAll(async () => {
   npm = project.run('npm', ['start'], ports);
   await npm.printed(`Sample ready at ${url}\n`);
 }, 120_000);
-afterAll(() => project.remove());
+afterAll(() => project?.remove());
 
 describeInChromium('From the start page to logout', (browser) => {
-  let visitor: Visitor;
+  let visitor: BrowserVisitor;
   const [, chosen = noExhibitor()] = SAMS;
 
   beforeAll(async () => {
-    visitor = await Visitor.arrive(browser());
+    visitor = await BrowserVisitor.arrive(browser());
   });
-  afterAll(() => visitor.leave());
+  afterAll(() => visitor?.leave());
 
   it('welcomes with the five events and their sizes', async () => {
     await visitor.page.goto(url);
@@ -135,8 +135,8 @@ describe('npm start', () => {
     npm.signal('SIGTERM');
     expect(await npm.ended).toBe(0);
     expect(npm.stderr).toBe(before);
-    await expect(isFree(ports.PORT)).resolves.toBe(true);
-    await expect(isFree(ports.SANDBOX_PORT)).resolves.toBe(true);
+    await expect(isFree(Number(ports.PORT))).resolves.toBe(true);
+    await expect(isFree(Number(ports.SANDBOX_PORT))).resolves.toBe(true);
   });
 
   it('ends with code 0 on Ctrl-C, which npm passes on a second time', async () => {
@@ -147,6 +147,34 @@ describe('npm start', () => {
     expect(await sample.ended).toBe(0);
     expect(sample.stdout).toBe(`Sample ready at ${url}\n`);
     expect(sample.stderr).toBe('');
+  });
+});
+
+describe('a host in plain node with the built package', () => {
+  let sandbox: ExhibitorSandbox;
+  beforeAll(async () => {
+    sandbox = await startSandbox();
+  });
+  afterAll(() => sandbox?.stop());
+
+  const run = (closes: boolean, patience: number): Promise<Ended> =>
+    runPlainHost(
+      project.folder,
+      { tenant: sandbox.tenantOptions('acme'), secrets: ['s'.repeat(32)], closes },
+      patience,
+    );
+
+  it('works, and exits by itself after app.close(): no handle is left', async () => {
+    const { code, stdout, stderr } = await run(true, 5_000);
+    expect(stderr).toBe('');
+    expect(stdout.trim().split('\n')).toEqual(['[7,1234,3,"Bearer"]', 'handles []']);
+    expect(code).toBe(0);
+  });
+
+  it('keeps running without app.close(), so that the exit above is caused by the close', async () => {
+    const { code, stdout } = await run(false, 1_500);
+    expect(stdout).toContain('[7,1234,3,"Bearer"]');
+    expect(code).toBeNull();
   });
 });
 
@@ -167,14 +195,6 @@ describe('A port', () => {
 function share(bar: unknown): number {
   const { value, max } = bar as { value: number; max: number };
   return value / max;
-}
-
-function isFree(port: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', () => resolve(false));
-    server.listen(Number(port), '127.0.0.1', () => server.close(() => resolve(true)));
-  });
 }
 
 function noExhibitor(): SandboxExhibitor {

@@ -1,25 +1,27 @@
 import { createServer, type Server } from 'node:http';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { describeInChromium } from './chromium.js';
+import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { startSample, type RunningSample } from './running-sample.js';
-import { Visitor } from './visitor.js';
 
 describeInChromium('What different people meet in the portal', (browser) => {
   let sample: RunningSample;
-  let visitor: Visitor;
+  let visitor: BrowserVisitor;
   const mine = () => `${sample.url}/events/regional-2026/mine`;
 
   beforeAll(async () => {
     sample = await startSample();
+    visitor = await BrowserVisitor.arrive(browser());
   });
-  afterAll(() => sample.stop());
+  afterAll(async () => {
+    await visitor?.leave();
+    await sample?.stop();
+  });
   beforeEach(async () => {
-    visitor = await Visitor.arrive(browser());
+    visitor = await visitor.next();
   });
   afterEach(async () => {
-    sample.sandbox.clearFaults();
+    sample.sandbox?.clearFaults();
     sample.sandbox.signInAs(undefined);
-    await visitor.leave();
   });
 
   async function logIn(person: string, path = '/'): Promise<void> {
@@ -176,7 +178,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
     });
     afterAll(async () => {
       await new Promise((resolve) => {
-        elsewhere.close(resolve);
+        elsewhere?.close(resolve);
       });
     });
 

@@ -11,7 +11,7 @@ const PARTS = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'lib', 's
 export class ProjectCopy {
   private readonly started: StartedProcess[] = [];
 
-  private constructor(private readonly folder: string) {}
+  private constructor(readonly folder: string) {}
 
   static async create(): Promise<ProjectCopy> {
     const folder = await mkdtemp(join(tmpdir(), 'exhibitor-sample-'));

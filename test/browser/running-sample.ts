@@ -1,8 +1,9 @@
-import { createServer } from 'node:net';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
+import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { SANDBOX_EVENTS } from '../../sample/events/trade-events.js';
 import { createSample } from '../../sample/main.js';
+import { freePort } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 /** The sample and the sandbox behind it, in this process, so that a test sees what the sandbox was asked. */
 export interface RunningSample {
@@ -15,7 +16,7 @@ export interface RunningSample {
 export async function startSample(): Promise<RunningSample> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const sandbox = await ExhibitorSandbox.start();
+  const sandbox = await startSandbox();
   const tenantOptions = sandbox.tenantOptions('acme', { redirectUri: `${url}/auth/callback` });
   const app = await createSample({
     tenant: 'acme',
@@ -35,20 +36,4 @@ export async function startSample(): Promise<RunningSample> {
       await sandbox.stop();
     },
   };
-}
-
-/** A port nobody listens on. The callback address names it, so it is needed before the sample listens. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  const address = server.address();
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
-  if (address === null || typeof address === 'string') {
-    throw new Error('no port was given');
-  }
-  return address.port;
 }

@@ -3,7 +3,6 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { lastValueFrom, map, toArray, type Observable } from 'rxjs';
 import { PaginationDriftError, type StreamOptions } from '../../lib/index.js';
 import {
-  eventually,
   honest,
   messagesOn,
   startRestHost,
@@ -12,6 +11,7 @@ import {
   type Answer,
   type PageRequest,
 } from './rest-host.js';
+import { eventually } from '../support/wait.js';
 
 const endings: (() => Promise<void>)[] = [];
 afterEach(async () => {

@@ -1,29 +1,29 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { z } from 'zod';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import {
-  aWhile,
-  eventually,
   honest,
-  json,
   startRestHost,
   startService,
   threeTenants,
   type Answer,
   type RestHost,
 } from './rest-host.js';
+import { aWhile, eventually } from '../support/wait.js';
+import { sendJson } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 let host: RestHost;
 
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   host = await startRestHost(threeTenants(sandbox));
 });
 afterAll(async () => {
-  await host.close();
-  await sandbox.stop();
+  await host?.close();
+  await sandbox?.stop();
 });
 beforeEach(() => sandbox.clearRequests());
 
@@ -204,7 +204,7 @@ describe('a reply to list that is not the documented shape', () => {
     ['a wrapper without paging information', () => ({ data: [] })],
     ['a record that is text', () => ({ ...honest(1, 50, 1), data: ['x'] })],
     ['no content', ({ response }) => void response.writeHead(204).end()],
-    ['null', ({ response }) => json(response, null)],
+    ['null', ({ response }) => sendJson(response, null)],
     ['text', ({ response }) => void response.writeHead(200, { 'content-type': 'text/plain' }).end('{}')],
     [
       'broken',

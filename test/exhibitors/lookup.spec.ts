@@ -1,11 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
 import { TenantRegistry, type ExhibitorModuleOptions } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import {
-  aWhile,
-  eventually,
-  json,
   messagesOn,
   startRestHost,
   startService,
@@ -13,6 +10,9 @@ import {
   type Answer,
   type RestHost,
 } from './rest-host.js';
+import { aWhile, eventually, pause } from '../support/wait.js';
+import { sendJson } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const SAM = 'sam.several@example.com';
 const EVENT = 'world-2026';
@@ -21,16 +21,16 @@ let sandbox: ExhibitorSandbox;
 let host: RestHost;
 
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 beforeEach(async () => {
   host = await startRestHost(threeTenants(sandbox));
   sandbox.clearRequests();
 });
 afterEach(async () => {
-  await host.close();
-  sandbox.clearFaults();
+  await host?.close();
+  sandbox?.clearFaults();
   sandbox.latency = 0;
 });
 
@@ -87,11 +87,11 @@ describe('a reply to lookup', () => {
       [{ id: 1 }, { id: 2 }],
     ],
     ['one object', () => ({ id: 1 }), [{ id: 1 }]],
-    ['null', ({ response }) => json(response, null), []],
+    ['null', ({ response }) => sendJson(response, null), []],
     ['an empty object', () => ({}), []],
     ['an empty array', () => [], []],
     ['204', ({ response }) => void response.writeHead(204).end(), []],
-    ['404', ({ response }) => json(response, { error: 'not_found' }, 404), []],
+    ['404', ({ response }) => sendJson(response, { error: 'not_found' }, 404), []],
     ['404 without JSON', ({ response }) => void response.writeHead(404).end('no'), []],
   ])('may be %s', async (_name, answer, records) => {
     const service = await startService(answer);
@@ -276,7 +276,7 @@ describe('lookupCache', () => {
     const { exhibitors, close } = await withCache({ ttl: 100 });
     const ask = () => firstValueFrom(exhibitors.lookup(EVENT, SAM));
     await ask();
-    await new Promise((resolve) => setTimeout(resolve, 150));
+    await pause(150);
     await ask();
     expect(lookups()).toHaveLength(2);
     await close();

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { parseLookup } from '../../lib/exhibitors/parse-replies.js';
 import { parsePage } from '../../lib/exhibitors/parse-replies.js';
 import { parseRecords } from '../../lib/exhibitors/parse-records.js';
+import { pause } from '../support/wait.js';
 
 const metadata = {
   currentPage: 1,
@@ -168,7 +169,7 @@ describe('records', () => {
     const collect = (reason: unknown): void => void unhandled.push(reason);
     process.on('unhandledRejection', collect);
     expect(() => parseRecords([1, 2], schema, origin)).toThrow('data.1 does not fit exhibitorSchema');
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await pause(20);
     process.off('unhandledRejection', collect);
     expect(unhandled).toEqual([]);
   });

@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -10,6 +9,7 @@ import {
   type ExhibitorModuleOptions,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { listen, sendJson } from '../support/server.js';
 
 export const SECRETS = ['a cookie secret of the tests, 32+ characters'];
 
@@ -63,7 +63,7 @@ export async function startService(answer: Answer): Promise<HandMadeService> {
     const url = request.url ?? '';
     if (url === '/connect/token') {
       request.resume();
-      json(response, {
+      sendJson(response, {
         access_token: 'token-of-the-hand-made-service',
         expires_in: 3600,
         token_type: 'Bearer',
@@ -80,12 +80,10 @@ export async function startService(answer: Answer): Promise<HandMadeService> {
     const [page, itemsPerPage] = [Number(query.get('Page')), Number(query.get('ItemsPerPage'))];
     const body = answer({ count, page, itemsPerPage, url, request, response });
     if (body !== undefined) {
-      json(response, body);
+      sendJson(response, body);
     }
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  const url = `http://127.0.0.1:${port}`;
+  const url = `http://127.0.0.1:${await listen(server)}`;
   const service: HandMadeService = {
     tenant: {
       tenantId: 'hand-made',
@@ -103,11 +101,6 @@ export async function startService(answer: Answer): Promise<HandMadeService> {
       }),
   };
   return service;
-}
-
-export function json(response: ServerResponse, body: unknown, status = 200): void {
-  response.writeHead(status, { 'content-type': 'application/json' });
-  response.end(JSON.stringify(body));
 }
 
 /** A page of numbered rows in the wrapper; `metadata` contradicts it. */
@@ -144,20 +137,4 @@ export async function messagesOn(channel: string, work: () => Promise<unknown>):
     unsubscribe(channel, collect);
   }
   return messages;
-}
-
-/** Waits until something has happened; fails after a while that is shorter than any timeout of an attempt. */
-export async function eventually(condition: () => boolean): Promise<void> {
-  for (let turn = 0; turn < 300; turn += 1) {
-    if (condition()) {
-      return;
-    }
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  throw new Error('it did not happen within 3 s');
-}
-
-/** Long enough for a request that should not have been sent to arrive. */
-export function aWhile(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 150));
 }

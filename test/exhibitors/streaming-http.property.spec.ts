@@ -4,7 +4,8 @@ import * as fc from 'fast-check';
 import { lastValueFrom, toArray } from 'rxjs';
 import { isExhibitorError } from '../../lib/index.js';
 import { ModelService, type Row } from './model-service.js';
-import { json, startRestHost, startService, type HandMadeService, type RestHost } from './rest-host.js';
+import { startRestHost, startService, type HandMadeService, type RestHost } from './rest-host.js';
+import { sendJson } from '../support/server.js';
 
 const numRuns = 40;
 const never = new AbortController().signal;
@@ -30,18 +31,18 @@ beforeAll(async () => {
     event.requests += 1;
     if (event.requests === event.stumble) {
       response.setHeader('retry-after', '0');
-      json(response, {}, 503);
+      sendJson(response, {}, 503);
       return undefined;
     }
-    const answer = async () => json(response, (await event.model.fetch(page, itemsPerPage, never)).page);
+    const answer = async () => sendJson(response, (await event.model.fetch(page, itemsPerPage, never)).page);
     setTimeout(answer, (event.requests * 7) % 5);
     return undefined;
   });
   host = await startRestHost<Row>({ tenant: service.tenant });
 });
 afterAll(async () => {
-  await host.close();
-  await service.stop();
+  await host?.close();
+  await service?.stop();
 });
 
 const cases = fc.record({

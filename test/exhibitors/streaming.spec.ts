@@ -2,17 +2,11 @@ import type { ServerResponse } from 'node:http';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom, lastValueFrom, map, take, tap, toArray, type Observable } from 'rxjs';
 import { compareExhibitors } from '../../lib/index.js';
-import { ExhibitorSandbox, type SandboxExhibitor } from '../../lib/testing/index.js';
-import {
-  aWhile,
-  eventually,
-  honest,
-  json,
-  startRestHost,
-  startService,
-  threeTenants,
-  type RestHost,
-} from './rest-host.js';
+import type { ExhibitorSandbox, SandboxExhibitor } from '../../lib/testing/index.js';
+import { honest, startRestHost, startService, threeTenants, type RestHost } from './rest-host.js';
+import { aWhile, eventually, pause } from '../support/wait.js';
+import { sendJson } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const WORLD = 'world-2026';
 
@@ -20,17 +14,17 @@ let sandbox: ExhibitorSandbox;
 let host: RestHost<SandboxExhibitor>;
 
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   host = await startRestHost<SandboxExhibitor>(threeTenants(sandbox));
 });
 afterAll(async () => {
-  await host.close();
-  await sandbox.stop();
+  await host?.close();
+  await sandbox?.stop();
 });
 beforeEach(() => sandbox.clearRequests());
 afterEach(() => {
   sandbox.latency = 0;
-  sandbox.clearFaults();
+  sandbox?.clearFaults();
 });
 
 const acme = () => host.exhibitors.forTenant('acme');
@@ -137,7 +131,7 @@ describe('the window', () => {
       most = Math.max(most, open);
       setTimeout(() => {
         open -= 1;
-        json(response, honest(page, 50, 2_000));
+        sendJson(response, honest(page, 50, 2_000));
       }, 15);
       return undefined;
     });
@@ -152,7 +146,7 @@ describe('the window', () => {
   it('lets no more than its pages wait behind a slow one', async () => {
     const service = await startService(({ page, response }) => {
       if (page === 2) {
-        setTimeout(() => json(response, honest(2, 50, 1_000)), 300);
+        setTimeout(() => sendJson(response, honest(2, 50, 1_000)), 300);
       }
       return page === 2 ? undefined : honest(page, 50, 1_000);
     });
@@ -175,7 +169,7 @@ describe('the window', () => {
         continue;
       }
       const reading = (index + 49) / 50;
-      await new Promise((resolve) => setTimeout(resolve, 30));
+      await pause(30);
       expect(lists()).toHaveLength(Math.min(25, reading + 3));
     }
     expect(index).toBe(1_234);
@@ -217,7 +211,7 @@ describe('a consumer that leaves', () => {
       }
       // The rest of the window is under way by now, and stays so.
       if (count === 5) {
-        json(second[0] ?? response, honest(2, 50, 1_000));
+        sendJson(second[0] ?? response, honest(2, 50, 1_000));
       }
       return undefined;
     });

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { lastValueFrom, toArray } from 'rxjs';
-import { ExhibitorSandbox, type SandboxRequest } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox, SandboxRequest } from '../../lib/testing/index.js';
 import { startRestHost, threeTenants, type RestHost } from './rest-host.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const TENANTS = ['acme', 'globex', 'initech'] as const;
 type Key = (typeof TENANTS)[number];
@@ -31,7 +32,7 @@ let sandbox: ExhibitorSandbox;
 let host: RestHost;
 
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   for (const key of TENANTS) {
     const records = Array.from({ length: 120 }, (_, index) => ({
       id: `${key}-${index}`,
@@ -42,8 +43,8 @@ beforeAll(async () => {
   host = await startRestHost(threeTenants(sandbox));
 });
 afterAll(async () => {
-  await host.close();
-  await sandbox.stop();
+  await host?.close();
+  await sandbox?.stop();
 });
 
 /** Ids of all exhibitors that one of the calls gives. */

@@ -3,7 +3,9 @@ import { NestFactory } from '@nestjs/core';
 import type { INestApplicationContext } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, TokenService } from '../../lib/index.js';
-import { ExhibitorSandbox, type Fault } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox, Fault } from '../../lib/testing/index.js';
+import { pause } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const MIB = 1024 * 1024;
 const LIMIT = 5 * MIB;
@@ -12,7 +14,7 @@ let sandbox: ExhibitorSandbox;
 let app: INestApplicationContext;
 
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   const { tenantId, clientId, clientSecret } = sandbox.tenantOptions('acme');
   const tenant = { tenantId, clientId, clientSecret, baseUrl: sandbox.url, authUrl: sandbox.url };
   const http = { deadline: 30_000, attemptTimeout: 30_000 };
@@ -21,8 +23,8 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  await app.close();
-  await sandbox.stop();
+  await app?.close();
+  await sandbox?.stop();
 });
 
 /** Bytes outside of the JavaScript heap, where bodies are. */
@@ -53,7 +55,7 @@ describe('a body that is far too large', () => {
     await explode(fault, 2);
     // What was dropped waits for the collector; what is held would be the whole body, or ten limits.
     expect(await explode(fault, 10)).toBeLessThan(8 * LIMIT);
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
     expect(sandbox.openRequests).toBe(0);
   });
 });

@@ -1,5 +1,4 @@
-import { createServer, type Socket } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import { NestFactory } from '@nestjs/core';
 import type { INestApplicationContext } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
@@ -10,8 +9,16 @@ import {
   isExhibitorError,
   type ExhibitorError,
 } from '../../lib/index.js';
-import { defaultSeed, ExhibitorSandbox, type SandboxSeed, type SeedTenant } from '../../lib/testing/index.js';
+import {
+  defaultSeed,
+  type ExhibitorSandbox,
+  type SandboxSeed,
+  type SeedTenant,
+} from '../../lib/testing/index.js';
 import { faultTable, OPERATIONS, type Ending, type FaultOperation, type FaultRow } from './fault-table.js';
+import { follow, type TestServer } from '../support/server.js';
+import { pause } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 /** One fault at one operation: a tenant of its own, so that no circuit, budget or token is shared. */
 export interface Cell {
@@ -28,12 +35,6 @@ export interface CellResult {
   ms: number;
 }
 
-export interface SilentPort {
-  url: string;
-  accepted: number;
-  open: number;
-}
-
 const EVENT = 'regional-2026';
 const CONTACT = 'olga.one@example.com';
 
@@ -43,7 +44,7 @@ export class FaultRange {
     readonly cells: readonly Cell[],
     readonly sandbox: ExhibitorSandbox,
     private readonly app: INestApplicationContext,
-    private readonly silent: ReadonlyMap<string, SilentPort & { close(): Promise<void> }>,
+    private readonly silent: ReadonlyMap<string, TestServer>,
   ) {}
 
   static async open(otherOrigin: string): Promise<FaultRange> {
@@ -53,8 +54,8 @@ export class FaultRange {
     for (const [index, cell] of cells.entries()) {
       cell.key = `cell-${index}`;
     }
-    const sandbox = await ExhibitorSandbox.start({ seed: seedFor(cells) });
-    const silent = new Map<string, SilentPort & { close(): Promise<void> }>();
+    const sandbox = await startSandbox({ seed: seedFor(cells) });
+    const silent = new Map<string, TestServer>();
     const tenants: Record<string, object> = {};
     for (const cell of cells) {
       tenants[cell.key] = await tenantOf(cell, sandbox, silent);
@@ -101,13 +102,13 @@ export class FaultRange {
   /** What a cell still holds open at the service: requests, or connections of a port that is silent. */
   openOf(cell: Cell): number {
     const underWay = this.sandbox.requests.filter((request) => this.#isOf(cell, request) && !request.done);
-    return underWay.length + (this.silent.get(cell.key)?.open ?? 0);
+    return underWay.length + (this.silent.get(cell.key)?.connections.size ?? 0);
   }
 
   /** Lets the service notice that connections were closed: it hears of the last ones a moment later. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < 100 && this.cells.some((cell) => this.openOf(cell) > 0); turn += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await pause(20);
     }
   }
 
@@ -115,7 +116,7 @@ export class FaultRange {
     await this.app.close();
     await this.sandbox.stop();
     for (const port of this.silent.values()) {
-      await port.close();
+      await port.stop();
     }
   }
 
@@ -139,7 +140,7 @@ export class FaultRange {
   #requestsOf(cell: Cell): number {
     const silent = this.silent.get(cell.key);
     if (silent !== undefined) {
-      return silent.accepted;
+      return silent.connected;
     }
     return this.sandbox.requests.filter((request) => this.#isOf(cell, request)).length;
   }
@@ -172,7 +173,7 @@ function seedFor(cells: readonly Cell[]): SandboxSeed {
 async function tenantOf(
   { key, row, operation }: Cell,
   sandbox: ExhibitorSandbox,
-  silent: Map<string, SilentPort & { close(): Promise<void> }>,
+  silent: Map<string, TestServer>,
 ): Promise<object> {
   const { tenantId, clientId, clientSecret } = sandbox.tenantOptions(key);
   const http = { deadline: row.deadline, attemptTimeout: row.attemptTimeout };
@@ -187,7 +188,7 @@ async function tenantOf(
 async function addressOf(
   of: 'refused port' | 'silent port' | 'unknown name',
   key: string,
-  silent: Map<string, SilentPort & { close(): Promise<void> }>,
+  silent: Map<string, TestServer>,
 ): Promise<string> {
   // A label of more than 63 characters is no name: it fails without asking any server.
   if (of === 'unknown name') {
@@ -198,34 +199,11 @@ async function addressOf(
     silent.set(key, port);
     return port.url;
   }
-  await port.close();
+  await port.stop();
   return port.url;
 }
 
-async function openSilentPort(): Promise<SilentPort & { close(): Promise<void> }> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    port.accepted += 1;
-    sockets.add(socket);
-    socket
-      .on('close', () => sockets.delete(socket))
-      .on('error', () => undefined)
-      .resume();
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const port = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    accepted: 0,
-    get open() {
-      return sockets.size;
-    },
-    close: () =>
-      new Promise<void>((resolve) => {
-        for (const socket of sockets) {
-          socket.destroy();
-        }
-        server.close(() => resolve());
-      }),
-  };
-  return port;
+/** Accepts connections and answers nothing. */
+async function openSilentPort(): Promise<TestServer> {
+  return follow(createServer((socket) => void socket.resume()));
 }

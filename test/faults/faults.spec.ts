@@ -1,8 +1,7 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { FaultRange, type Cell, type CellResult } from './fault-range.js';
 import { faultTable, OPERATIONS } from './fault-table.js';
+import { startServer, type TestServer } from '../support/server.js';
 
 const AT_ONCE = 12;
 /** What a call may take beyond its deadline, on a machine that is busy with all cells. */
@@ -13,17 +12,12 @@ const results = new Map<string, CellResult>();
 const unhandled: unknown[] = [];
 const collect = (reason: unknown): void => void unhandled.push(reason);
 let range: FaultRange;
-let otherRequests = 0;
-
-const other = createServer((_request, response) => {
-  otherRequests += 1;
-  response.end();
-});
+let other: TestServer;
 
 beforeAll(async () => {
   process.on('unhandledRejection', collect);
-  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
-  range = await FaultRange.open(`http://127.0.0.1:${(other.address() as AddressInfo).port}/elsewhere`);
+  other = await startServer((_request, response) => void response.end());
+  range = await FaultRange.open(`${other.url}/elsewhere`);
   await range.warmUp();
   const waiting = [...range.cells];
   await Promise.all(Array.from({ length: AT_ONCE }, () => work(waiting)));
@@ -31,8 +25,8 @@ beforeAll(async () => {
 }, 120_000);
 
 afterAll(async () => {
-  await range.close();
-  await new Promise((resolve) => other.close(resolve));
+  await range?.close();
+  await other?.stop();
   process.off('unhandledRejection', collect);
 });
 
@@ -84,7 +78,7 @@ describe('whatever goes wrong with the service', () => {
   });
 
   it('never sends us to another origin', () => {
-    expect(otherRequests).toBe(0);
+    expect(other.requests).toEqual([]);
   });
 
   it('leaves no rejection unhandled', () => {

@@ -31,11 +31,13 @@ import {
   type Exhibitor,
   type ExhibitorIdentity,
 } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { signIn } from '../guards/signed-in.js';
 import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, createApp, freePort } from '../support/host.js';
+import { COOKIE_SECRET, createApp } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
+import { freePort } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 @ObjectType()
 class Booth {
@@ -138,10 +140,10 @@ const boothsOf = (data: Answer['data'], field: string): Booth[] => (data?.[field
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
-afterEach(() => sandbox.clearFaults());
+afterAll(() => sandbox?.stop());
+afterEach(() => sandbox?.clearFaults());
 
 /** How hosts give a resolver its request: by default, and with the response as well. */
 const CONTEXTS: [string, Partial<ApolloDriverConfig>][] = [
@@ -188,7 +190,7 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
     app = await createApp('express', AppModule);
     await app.listen(port, '127.0.0.1');
   });
-  afterAll(() => app.close());
+  afterAll(() => app?.close());
   beforeEach(async () => {
     await app.get(ExhibitorsService).invalidateLookups();
     visitor = await signIn(sandbox, host, 'sam.several', { eventId: 'boutique-2026' });

@@ -11,8 +11,10 @@ import {
   ExhibitorModule,
   type Exhibitor,
 } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { COOKIE_SECRET, createApp, freePort } from '../support/host.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { COOKIE_SECRET, createApp } from '../support/host.js';
+import { freePort } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const EVENTS = ['boutique-2026', 'regional-2026', 'national-2026', 'world-2026'];
 
@@ -42,7 +44,7 @@ let url: string;
 // The host keeps the person and lookups are cached, so that nothing but promises is waited for and the guards of all
 // fields run in step.
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   const port = await freePort();
   url = `http://127.0.0.1:${port}/graphql`;
 
@@ -78,8 +80,8 @@ beforeAll(async () => {
   await app.listen(port, '127.0.0.1');
 });
 afterAll(async () => {
-  await app.close();
-  await sandbox.stop();
+  await app?.close();
+  await sandbox?.stop();
 });
 
 describe('the fields of one request, each about an event of its own', () => {

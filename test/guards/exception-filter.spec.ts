@@ -19,8 +19,10 @@ import {
   PaginationDriftError,
   type ExhibitorErrorCode,
 } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { pause } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 interface RawResponse {
   raw?: RawResponse;
@@ -57,7 +59,7 @@ class UnboundController {
     const raw = response.raw ?? response;
     raw.writeHead(200, { 'Content-Type': 'text/plain' });
     raw.write('the first page\n');
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await pause(20);
     throw new ExhibitorError('service_unavailable', 'the service went away', { retryAfterMs: 1_000 });
   }
 }
@@ -79,10 +81,10 @@ const CODES = Object.keys(HTTP_STATUS_BY_CODE) as ExhibitorErrorCode[];
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
-afterEach(() => sandbox.clearFaults());
+afterAll(() => sandbox?.stop());
+afterEach(() => sandbox?.clearFaults());
 
 describe.each(['express', 'fastify'] as const)('ExhibitorExceptionFilter on %s', (kind) => {
   const withFilter: Provider = { provide: APP_FILTER, useClass: ExhibitorExceptionFilter };
@@ -136,7 +138,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorExceptionFilter on %s',
     beforeAll(async () => {
       host = await startWith([]);
     });
-    afterAll(() => host.close());
+    afterAll(() => host?.close());
 
     it('says what the reply is in full', async () => {
       const body = async (path: string): Promise<unknown> => (await fetch(`${host.url}${path}`)).json();

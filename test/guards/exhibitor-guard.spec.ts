@@ -1,11 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Controller, Get, Header, Res, UseGuards } from '@nestjs/common';
 import { ExhibitorGuard } from '../../lib/index.js';
-import { ExhibitorSandbox, type Fault, type FaultMatch } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox, Fault, FaultMatch } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
+import { startSandbox } from '../support/sandbox.js';
 
 interface HeaderSink {
   setHeader?: (name: string, value: string) => void;
@@ -31,10 +32,10 @@ class OwnHeaderController {
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
-afterEach(() => sandbox.clearFaults());
+afterAll(() => sandbox?.stop());
+afterEach(() => sandbox?.clearFaults());
 
 /** Failures of the service, and what the guard makes of them. */
 const FAILURES: readonly [
@@ -153,7 +154,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
   beforeAll(async () => {
     host = await start();
   });
-  afterAll(() => host.close());
+  afterAll(() => host?.close());
 
   it('answers 401 to nobody', async () => {
     const reply = await new Visitor().visit(`${host.url}/events/world-2026/mine`);
@@ -275,7 +276,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
     beforeEach(async () => {
       fresh = await start();
     });
-    afterEach(() => fresh.close());
+    afterEach(() => fresh?.close());
 
     it.each(TOKEN_FAILURES)(
       'answers a token endpoint that fails with %s by %i',

@@ -1,15 +1,17 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Module, type INestApplication } from '@nestjs/common';
 import { ExhibitorModule, type ExhibitorIdentity } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, createApp, freePort } from '../support/host.js';
+import { COOKIE_SECRET, createApp } from '../support/host.js';
+import { freePort } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 /** A host that keeps who is logged in by itself, however it does that. */
 describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) => {
@@ -55,7 +57,7 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     }
     await app.listen(port, '127.0.0.1');
   });
-  afterAll(() => app.close());
+  afterAll(() => app?.close());
 
   const identity = (overrides: Partial<Record<keyof ExhibitorIdentity, unknown>> = {}): object => ({
     id: 'login-1',

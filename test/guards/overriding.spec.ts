@@ -28,11 +28,13 @@ import {
   type HttpContext,
   type SessionState,
 } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, createApp, freePort } from '../support/host.js';
+import { COOKIE_SECRET, createApp } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
+import { freePort } from '../support/server.js';
+import { startSandbox } from '../support/sandbox.js';
 
 /** Where the portal keeps who asked: a service of the host that its guards inject. */
 @Injectable()
@@ -187,9 +189,9 @@ class ErrorLog extends ConsoleLogger {
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 describe.each(['express', 'fastify'] as const)('guards in a module of the host on %s', (kind) => {
   let app: INestApplication;
@@ -227,7 +229,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
     app.useLogger(log);
     await app.listen(port, '127.0.0.1');
   });
-  afterAll(() => app.close());
+  afterAll(() => app?.close());
 
   it('work where the module is imported, not global', async () => {
     const visitor = await signIn(sandbox, host);

@@ -1,16 +1,18 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { HttpException } from '@nestjs/common';
 import type { ExhibitorModuleOptions } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import type { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
+import { pause } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 describe.each(['express', 'fastify'] as const)('what a request is about, on %s', (kind) => {
   let host: Host | undefined;
@@ -66,7 +68,7 @@ describe.each(['express', 'fastify'] as const)('what a request is about, on %s',
 
     it('may take the host a while to find out', async () => {
       const resolveTenant = async (): Promise<string> => {
-        await new Promise((resolve) => setTimeout(resolve, 5));
+        await pause(5);
         return 'initech';
       };
       const visitor = await signIn(sandbox, await startWith({ resolveTenant }));

@@ -21,11 +21,12 @@ import {
   ExhibitorSelection,
   type Exhibitor,
 } from '../../lib/index.js';
-import { ExhibitorSandbox, type SandboxExhibitor } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox, SandboxExhibitor } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, HOST_KINDS, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
+import { startSandbox } from '../support/sandbox.js';
 
 /** Selects by what only an execution context is at hand for: an interceptor. */
 @Injectable()
@@ -67,9 +68,9 @@ class ContextController {
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) => {
   let host: Host;
@@ -90,7 +91,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
       }),
     });
   });
-  afterAll(() => host.close());
+  afterAll(() => host?.close());
   beforeEach(async () => {
     visitor = await signIn(sandbox, host);
   });

@@ -1,12 +1,7 @@
 import { expect } from '@jest/globals';
-import { KEYS } from '../support/hostile-provider-keys.js';
-import { changes, type Claims, type Script } from '../support/hostile-provider-script.js';
-import {
-  CLIENT_ID,
-  CLIENT_SECRET,
-  type HostileProvider,
-  type LoginOverrides,
-} from '../support/hostile-provider.js';
+import { KEYS } from '../support/provider-keys.js';
+import { changes, type Claims, type Script } from '../support/provider-script.js';
+import { CLIENT_ID, CLIENT_SECRET, type ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { Visitor } from '../support/visitor.js';
 import type { Flow } from './flows.js';
 import { expectAccepted, toHost, toProvider, type Start } from './journey.js';
@@ -24,11 +19,11 @@ export interface AcceptedCase {
   id?: string;
   what: string;
   script?: Script;
-  login?: LoginOverrides | ((provider: HostileProvider) => LoginOverrides);
+  login?: LoginOverrides | ((provider: ScriptedProvider) => LoginOverrides);
   /** Runs instead of a plain login. */
-  run?: (host: CaseHost, provider: HostileProvider) => Promise<void>;
+  run?: (host: CaseHost, provider: ScriptedProvider) => Promise<void>;
   /** Looks at what the provider saw of it. */
-  seen?: (provider: HostileProvider) => void;
+  seen?: (provider: ScriptedProvider) => void;
 }
 
 const now = (): number => Math.floor(Date.now() / 1000);
@@ -37,7 +32,7 @@ const tokens = (edit: (claims: Claims) => void): Script => ({
   frontToken: { claims: edit },
   backToken: { claims: edit },
 });
-const jwksUrl = (provider: HostileProvider): LoginOverrides => ({ keys: `${provider.url}/connect/jwks` });
+const jwksUrl = (provider: ScriptedProvider): LoginOverrides => ({ keys: `${provider.url}/connect/jwks` });
 
 const authentication: readonly AcceptedCase[] = [
   {
@@ -160,12 +155,12 @@ const keys: readonly AcceptedCase[] = [
   },
 ];
 
-async function rotate(host: CaseHost, provider: HostileProvider): Promise<void> {
+async function rotate(host: CaseHost, provider: ScriptedProvider): Promise<void> {
   await expectAccepted(host, host.query);
   await withNextKey(host, provider, () => expectAccepted(host, host.query));
 }
 
-async function rotateUnderWay(host: CaseHost, provider: HostileProvider): Promise<void> {
+async function rotateUnderWay(host: CaseHost, provider: ScriptedProvider): Promise<void> {
   await expectAccepted(host, host.query);
   const visitor = new Visitor();
   const arrival = await toProvider(visitor, host, host.query);
@@ -177,7 +172,7 @@ async function rotateUnderWay(host: CaseHost, provider: HostileProvider): Promis
 /** Another key is published and signs, half a minute after keys were fetched last. */
 async function withNextKey(
   host: CaseHost,
-  provider: HostileProvider,
+  provider: ScriptedProvider,
   login: () => Promise<unknown>,
 ): Promise<void> {
   const before = { jwks: provider.jwks, key: provider.key };

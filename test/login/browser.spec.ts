@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { BrowserContext, Page } from 'playwright-core';
 import type { ExhibitorIdentity } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { describeInChromium } from '../browser/chromium.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { describeInChromium } from '../support/browser.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import type { Flow } from './flows.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const CASES: readonly (readonly [HostKind, Flow])[] = [
   ['express', 'code'],
@@ -16,9 +17,9 @@ const CASES: readonly (readonly [HostKind, Flow])[] = [
 describeInChromium('a login in a browser', (browser) => {
   let sandbox: ExhibitorSandbox;
   beforeAll(async () => {
-    sandbox = await ExhibitorSandbox.start();
+    sandbox = await startSandbox();
   });
-  afterAll(() => sandbox.stop());
+  afterAll(() => sandbox?.stop());
 
   describe.each(CASES)('on %s by %s', (kind, responseType) => {
     let host: Host;
@@ -36,8 +37,8 @@ describeInChromium('a login in a browser', (browser) => {
     });
     afterEach(() => context.clearCookies());
     afterAll(async () => {
-      await context.close();
-      await host.close();
+      await context?.close();
+      await host?.close();
     });
 
     async function openTab(path: string): Promise<Page> {

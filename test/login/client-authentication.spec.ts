@@ -1,16 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import type { LoginOverrides } from '../support/hostile-provider.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { LoginOverrides } from '../support/provider.js';
 import { COOKIE_SECRET, startHost } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { identityOf } from './journey.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
   sandbox.signInAs('olga.one@example.com');
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 /** A login of globex, whose secrets are full of reserved characters; answers the token request. */
 async function tokenRequestOf(login: LoginOverrides, publicClient = false) {

@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, HOST_KINDS, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 describe.each(HOST_KINDS)('a login by code on %s', (kind) => {
   let host: Host;
@@ -20,7 +21,7 @@ describe.each(HOST_KINDS)('a login by code on %s', (kind) => {
       }),
     });
   });
-  afterAll(() => host.close());
+  afterAll(() => host?.close());
 
   it('leads from the login route to the exhibitors of the event and back out', async () => {
     const visitor = new Visitor();

@@ -3,24 +3,25 @@ import { parseSetCookie } from 'cookie';
 import { decodeProtectedHeader } from 'jose';
 import type { ExhibitorModuleOptions } from '../../lib/index.js';
 import { leaksOf } from '../setup/leaks.js';
-import { HostileProvider, type LoginOverrides } from '../support/hostile-provider.js';
+import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-import { clockOf, copyOf, expectRefusal, identityOf, pendingLogins, toHost, toProvider } from './journey.js';
+import { copyOf, expectRefusal, identityOf, pendingLogins, toHost, toProvider } from './journey.js';
+import { clockOf } from '../support/clock.js';
 
 const HTTPS = 'https://host.example.com';
 const KINDS: readonly HostKind[] = ['express', 'fastify'];
 
-let provider: HostileProvider;
+let provider: ScriptedProvider;
 const hosts: Host[] = [];
 beforeAll(async () => {
-  provider = await HostileProvider.start();
+  provider = await ScriptedProvider.start();
 });
 afterEach(async () => {
   provider.script = {};
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
+  await Promise.all(hosts.splice(0).map((host) => host?.close()));
 });
-afterAll(() => provider.stop());
+afterAll(() => provider?.stop());
 
 /** Cookies a reply sets, with their attributes as they are written. */
 function attributesIn(reply: Reply): Record<string, string> {
@@ -118,7 +119,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     expect(attributesIn(finished)['exhibitor-identity']).toBe(
       'HttpOnly; Max-Age=3600; Path=/; SameSite=Strict',
     );
-    const clock = clockOf(host);
+    const clock = clockOf(host.app);
     clock.skip(3_599_000);
     expect(await identityOf(visitor, host)).toBeDefined();
     clock.skip(2_000);

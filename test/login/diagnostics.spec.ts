@@ -1,19 +1,19 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { leaksOf } from '../setup/leaks.js';
-import { HostileProvider } from '../support/hostile-provider.js';
-import { answers } from '../support/hostile-provider-script.js';
+import { ScriptedProvider } from '../support/provider.js';
+import { answers } from '../support/provider-script.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { logIn, toHost, toProvider } from './journey.js';
 
 describe('the diagnostics of logins', () => {
-  let provider: HostileProvider;
+  let provider: ScriptedProvider;
   let host: Host;
   const messages: unknown[] = [];
   const collect = (message: unknown): void => void messages.push(message);
   beforeAll(async () => {
-    provider = await HostileProvider.start();
+    provider = await ScriptedProvider.start();
     host = await startHost({
       options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
     });
@@ -28,8 +28,8 @@ describe('the diagnostics of logins', () => {
     expect(messages.flatMap((message) => leaksOf(message))).toEqual([]);
   });
   afterAll(async () => {
-    await host.close();
-    await provider.stop();
+    await host?.close();
+    await provider?.stop();
   });
 
   it('tell of a login that begins and succeeds', async () => {

@@ -1,6 +1,6 @@
 import type { LoginFailureReason } from '../../lib/index.js';
-import type { HostileProvider, LoginOverrides } from '../support/hostile-provider.js';
-import type { Script, TokenChange } from '../support/hostile-provider-script.js';
+import type { ScriptedProvider, LoginOverrides } from '../support/provider.js';
+import type { Script, TokenChange } from '../support/provider-script.js';
 import type { Start } from './journey.js';
 
 export type Flow = 'code' | 'code id_token' | 'code token id_token';
@@ -14,7 +14,7 @@ export interface RefusedCase {
   id?: string;
   what: string;
   reason: LoginFailureReason;
-  script: Script | ((provider: HostileProvider, host: Start) => Promise<Script>);
+  script: Script | ((provider: ScriptedProvider, host: Start) => Promise<Script>);
   /** What the unchanged login needs to differ from the default. */
   honest?: Script;
   /** Options of the tenant this case is about. */

@@ -4,18 +4,18 @@ import type { INestApplication } from '@nestjs/common';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { RequestHandler } from 'express';
 import type { ServerResponse } from 'node:http';
-import { HostileProvider } from '../support/hostile-provider.js';
+import { ScriptedProvider } from '../support/provider.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { expectRefusal, identityOf, toHost, toProvider } from './journey.js';
 
-let provider: HostileProvider;
+let provider: ScriptedProvider;
 let host: Host | undefined;
 beforeAll(async () => {
-  provider = await HostileProvider.start();
+  provider = await ScriptedProvider.start();
 });
 afterEach(() => host?.close());
-afterAll(() => provider.stop());
+afterAll(() => provider?.stop());
 
 /** Middleware of the host, the same on both frameworks: Fastify hands it Node's own response. */
 function middleware(app: INestApplication): void {

@@ -2,12 +2,13 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Module, type LoggerService } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExhibitorModule, type TenantOptions } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { HostileProvider } from '../support/hostile-provider.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { ScriptedProvider } from '../support/provider.js';
 import { COOKIE_SECRET, HOST_KINDS, startHost } from '../support/host.js';
 import { formFields, Visitor } from '../support/visitor.js';
 import { HYBRID } from './flows.js';
 import { expectRefusal, identityOf, logIn, toHost, toProvider } from './journey.js';
+import { startSandbox } from '../support/sandbox.js';
 
 class Warnings implements LoggerService {
   readonly lines: string[] = [];
@@ -28,14 +29,14 @@ async function warningsAtBoot(tenants: Record<string, TenantOptions>): Promise<s
 }
 
 let sandbox: ExhibitorSandbox;
-let provider: HostileProvider;
+let provider: ScriptedProvider;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
-  provider = await HostileProvider.start();
+  sandbox = await startSandbox();
+  provider = await ScriptedProvider.start();
 });
 afterAll(async () => {
-  await sandbox.stop();
-  await provider.stop();
+  await sandbox?.stop();
+  await provider?.stop();
 });
 
 describe.each(HOST_KINDS)('a hybrid login at the certified provider, on %s', (kind) => {

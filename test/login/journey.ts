@@ -1,8 +1,7 @@
 import { expect } from '@jest/globals';
 import type { ExhibitorIdentity } from '../../lib/index.js';
-import { Clock } from '../../lib/time/clock.js';
-import type { HostileProvider } from '../support/hostile-provider.js';
-import type { Script } from '../support/hostile-provider-script.js';
+import type { ScriptedProvider } from '../support/provider.js';
+import type { Script } from '../support/provider-script.js';
 import type { Host } from '../support/host.js';
 import { formFields, Visitor, type Reply } from '../support/visitor.js';
 
@@ -104,19 +103,16 @@ export async function expectAccepted(host: Start, query?: string): Promise<Visit
 }
 
 /**
- * The unchanged login is accepted; changed by the script it is refused for this reason, nobody is logged in by it,
- * its pending login is spent, and the host goes on.
+ * Changed by the script, a login is refused for this reason: no identity is set, and the pending login is spent. That
+ * the unchanged login is accepted is for the caller to show.
  */
-export async function expectOnlyChangeRefused(
+export async function expectRefused(
   host: Start,
-  provider: HostileProvider,
+  provider: ScriptedProvider,
   script: Script,
   reason: string,
   honest: Script = {},
 ): Promise<void> {
-  provider.script = honest;
-  await expectAccepted(host);
-
   const visitor = new Visitor();
   provider.script = { ...honest, ...script };
   const arrival = await toProvider(visitor, host);
@@ -127,27 +123,6 @@ export async function expectOnlyChangeRefused(
   expect(await identityOf(visitor, host)).toBeUndefined();
   expect(pendingLogins(visitor, host)).toEqual([]);
 
-  // Also for a browser that kept the cookie: the state is spent, not only the cookie taken back.
+  // Also with a copy of the cookie: the state itself is spent.
   expectRefusal(await toHost(before, arrival), 'state');
-}
-
-/** The clocks of a host, which a test moves: the one for waits (`now`) and the one for dates (`epochMs`). */
-export function clockOf({ app }: Pick<Host, 'app'>): {
-  skip(ms: number, which?: readonly ('now' | 'epochMs')[]): void;
-  back(): void;
-} {
-  const clock = app.get(Clock, { strict: false });
-  return {
-    skip(ms, which = ['now', 'epochMs']) {
-      for (const name of which) {
-        const before = clock[name].bind(clock);
-        clock[name] = () => before() + ms;
-      }
-    },
-    back() {
-      for (const name of ['now', 'epochMs'] as const) {
-        Reflect.deleteProperty(clock, name);
-      }
-    },
-  };
 }

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ExhibitorModuleOptions } from '../../lib/index.js';
-import { HostileProvider } from '../support/hostile-provider.js';
+import { ScriptedProvider } from '../support/provider.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { FLOWS } from './flows.js';
@@ -17,20 +17,20 @@ import {
 
 const KINDS: readonly HostKind[] = ['express', 'fastify'];
 
-let provider: HostileProvider;
-let other: HostileProvider;
+let provider: ScriptedProvider;
+let other: ScriptedProvider;
 const hosts: Host[] = [];
 beforeAll(async () => {
-  provider = await HostileProvider.start();
-  other = await HostileProvider.start();
+  provider = await ScriptedProvider.start();
+  other = await ScriptedProvider.start();
 });
 afterEach(async () => {
   provider.script = {};
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
+  await Promise.all(hosts.splice(0).map((host) => host?.close()));
 });
 afterAll(async () => {
-  await provider.stop();
-  await other.stop();
+  await provider?.stop();
+  await other?.stop();
 });
 
 async function start(

@@ -1,11 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { HttpOptions } from '../../lib/index.js';
-import { HostileProvider, type LoginOverrides } from '../support/hostile-provider.js';
-import { answers, sends, type ReplyChange, type Script } from '../support/hostile-provider-script.js';
+import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
+import { answers, sends, type ReplyChange, type Script } from '../support/provider-script.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import {
-  clockOf,
   copyOf,
   expectAccepted,
   expectRefusal,
@@ -14,19 +13,20 @@ import {
   toProvider,
   type Arrival,
 } from './journey.js';
+import { clockOf } from '../support/clock.js';
 
 const DEADLINE = 700;
 /** A busy machine answers late; a host that waits for the provider never answers at all. */
 const GENEROUS = 5_000;
 
-let provider: HostileProvider;
+let provider: ScriptedProvider;
 beforeAll(async () => {
-  provider = await HostileProvider.start();
+  provider = await ScriptedProvider.start();
 });
 afterEach(() => {
   provider.script = {};
 });
-afterAll(() => provider.stop());
+afterAll(() => provider?.stop());
 
 const troubles: readonly [what: string, status: number, code: string, change: ReplyChange][] = [
   ['500', 503, 'service_unavailable', answers({}, 500)],
@@ -57,7 +57,7 @@ describe.each(['express', 'fastify'] as const)('a provider in trouble, on %s', (
   beforeAll(async () => {
     host = await start({ attemptTimeout: 200, attempts: 2 });
   });
-  afterAll(() => Promise.all(hosts.map((started) => started.close())));
+  afterAll(() => Promise.all(hosts.map((started) => started?.close())));
 
   /** A login that meets the trouble: not a refusal, not an identity, in time, and its state is spent. */
   async function meet(script: Script, status: number, code: string): Promise<[Arrival, Reply]> {
@@ -137,7 +137,7 @@ describe.each(['express', 'fastify'] as const)('a provider in trouble, on %s', (
       answers([]),
     ]) {
       provider.script = { keys };
-      clockOf(remote).skip(600_001, ['now']);
+      clockOf(remote.app).skip(600_001, ['now']);
       const fetched = provider.count('/connect/jwks');
       await expectAccepted(remote);
       expect(provider.count('/connect/jwks')).toBeGreaterThan(fetched);

@@ -1,4 +1,4 @@
-import type { Claims, Script } from '../support/hostile-provider-script.js';
+import type { Claims, Script } from '../support/provider-script.js';
 import type { Flow, RefusedCase } from './flows.js';
 
 const change = (which: 'frontToken' | 'backToken', edit: (claims: Claims) => void): Script => ({

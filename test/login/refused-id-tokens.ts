@@ -1,6 +1,6 @@
-import { hmacSigned, KEYS, unsigned } from '../support/hostile-provider-keys.js';
-import type { Claims } from '../support/hostile-provider-script.js';
-import { CLIENT_ID } from '../support/hostile-provider.js';
+import { hmacSigned, KEYS, unsigned } from '../support/provider-keys.js';
+import type { Claims } from '../support/provider-script.js';
+import { CLIENT_ID } from '../support/provider.js';
 import type { TokenCase } from './flows.js';
 
 const now = (): number => Math.floor(Date.now() / 1000);

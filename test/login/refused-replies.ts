@@ -1,10 +1,4 @@
-import {
-  answers,
-  changes,
-  sends,
-  type ReplyChange,
-  type Script,
-} from '../support/hostile-provider-script.js';
+import { answers, changes, sends, type ReplyChange, type Script } from '../support/provider-script.js';
 import { Visitor } from '../support/visitor.js';
 import type { Flow, RefusedCase } from './flows.js';
 import { toProvider } from './journey.js';

@@ -6,12 +6,11 @@ import {
   type ExhibitorIdentity,
   type ExhibitorModuleOptions,
 } from '../../lib/index.js';
-import { HostileProvider, type LoginOverrides } from '../support/hostile-provider.js';
+import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import {
-  clockOf,
   copyOf,
   expectAccepted,
   expectRefusal,
@@ -21,6 +20,7 @@ import {
   toHost,
   toProvider,
 } from './journey.js';
+import { clockOf } from '../support/clock.js';
 
 /** A second callback, as a host has that gives each provider one of its own. */
 @Controller()
@@ -33,21 +33,21 @@ class OtherCallback {
   }
 }
 
-let honest: HostileProvider;
-let attacker: HostileProvider;
+let honest: ScriptedProvider;
+let attacker: ScriptedProvider;
 const hosts: Host[] = [];
 beforeAll(async () => {
-  honest = await HostileProvider.start();
-  attacker = await HostileProvider.start();
+  honest = await ScriptedProvider.start();
+  attacker = await ScriptedProvider.start();
 });
 afterEach(async () => {
   honest.script = {};
   attacker.script = {};
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
+  await Promise.all(hosts.splice(0).map((host) => host?.close()));
 });
 afterAll(async () => {
-  await honest.stop();
-  await attacker.stop();
+  await honest?.stop();
+  await attacker?.stop();
 });
 
 async function start(
@@ -171,7 +171,7 @@ describe.each(KINDS)('tenants of two providers on %s', (kind) => {
 describe.each(KINDS)('an identity on %s', (kind) => {
   const changes: readonly [
     what: string,
-    change: (options: ReturnType<HostileProvider['tenantOptions']>) => void,
+    change: (options: ReturnType<ScriptedProvider['tenantOptions']>) => void,
   ][] = [
     ['issuer', ({ login }) => void (login && (login.issuer = 'https://login.example.com'))],
     ['client', ({ login }) => void (login && Object.assign(login, { clientId: 'another-web' }))],
@@ -285,7 +285,7 @@ describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
         cookies: { identityTtl: 3_600_000 },
       }));
       const visitor = await expectAccepted(host);
-      const clock = clockOf(host);
+      const clock = clockOf(host.app);
       clock.skip(3_599_000);
       expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
       clock.skip(2_000);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { safeReturnTo } from '../../lib/login/pending-login.js';
-import { HostileProvider } from '../support/hostile-provider.js';
+import { ScriptedProvider } from '../support/provider.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { identityOf, toHost, toProvider } from './journey.js';
@@ -126,18 +126,18 @@ describe('returnTo', () => {
 });
 
 describe.each(['express', 'fastify'] as const)('a login on %s', (kind) => {
-  let provider: HostileProvider;
+  let provider: ScriptedProvider;
   let host: Host;
   beforeAll(async () => {
-    provider = await HostileProvider.start();
+    provider = await ScriptedProvider.start();
     host = await startHost({
       kind,
       options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
     });
   });
   afterAll(async () => {
-    await host.close();
-    await provider.stop();
+    await host?.close();
+    await provider?.stop();
   });
 
   const texts = (values: readonly unknown[]): string[] =>

@@ -1,10 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { HostileProvider } from '../support/hostile-provider.js';
+import { ScriptedProvider } from '../support/provider.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import type { Flow } from './flows.js';
 import {
-  clockOf,
   copyOf,
   expectAccepted,
   expectRefusal,
@@ -15,15 +14,16 @@ import {
   toProvider,
   type Arrival,
 } from './journey.js';
+import { clockOf } from '../support/clock.js';
 
-let provider: HostileProvider;
+let provider: ScriptedProvider;
 beforeAll(async () => {
-  provider = await HostileProvider.start();
+  provider = await ScriptedProvider.start();
 });
 afterEach(() => {
   provider.script = {};
 });
-afterAll(() => provider.stop());
+afterAll(() => provider?.stop());
 
 const PLAIN_KINDS: readonly HostKind[] = ['express', 'fastify'];
 const CASES = PLAIN_KINDS.flatMap((kind) =>
@@ -43,7 +43,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
       }),
     });
   });
-  afterAll(() => host.close());
+  afterAll(() => host?.close());
 
   const changed = (arrival: Arrival, edit: (parameters: URLSearchParams) => void): Arrival => {
     const parameters = new URLSearchParams(arrival.parameters);
@@ -161,7 +161,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
   it('ends with the time a login has', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
-    const clock = clockOf(host);
+    const clock = clockOf(host.app);
     clock.skip(LOGIN_TTL + 1);
     expectRefusal(await toHost(visitor, arrival), 'state');
     clock.back();

@@ -17,14 +17,15 @@ import {
   TokenService,
   type ExhibitorModuleOptions,
 } from '../../lib/index.js';
-import { ExhibitorSandbox, type SandboxRequest } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox, SandboxRequest } from '../../lib/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 beforeEach(() => sandbox.clearRequests());
 
 const restRequests = (): readonly SandboxRequest[] =>

@@ -3,14 +3,16 @@ import { NestFactory } from '@nestjs/core';
 import type { INestApplicationContext } from '@nestjs/common';
 import { firstValueFrom, toArray } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, isExhibitorError, TokenService } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { eventually } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
-afterEach(() => sandbox.clearFaults());
+afterAll(() => sandbox?.stop());
+afterEach(() => sandbox?.clearFaults());
 
 function boot(): Promise<INestApplicationContext> {
   const { login: _, ...tenant } = sandbox.tenantOptions('acme');
@@ -30,16 +32,6 @@ async function codeOf(call: Promise<unknown>): Promise<string> {
   }
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  const end = Date.now() + 10_000;
-  while (!isSo()) {
-    if (Date.now() > end) {
-      throw new Error('it never came to be');
-    }
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
-
 describe('a closed application', () => {
   it('ends what is under way at once, and says why', async () => {
     const app = await boot();
@@ -52,14 +44,14 @@ describe('a closed application', () => {
       codeOf(firstValueFrom(exhibitors.stream('world-2026').pipe(toArray()))),
       codeOf(firstValueFrom(exhibitors.lookup('world-2026', 'sam.several@example.com'))),
     ];
-    await until(() => sandbox.openRequests === 3);
+    await eventually(() => sandbox.openRequests === 3);
     const began = performance.now();
     await app.close();
     expect(await Promise.all(calls)).toEqual(
       Array.from({ length: 3 }, () => 'service_unavailable: the module was closed'),
     );
     expect(performance.now() - began).toBeLessThan(3_000);
-    await until(() => sandbox.openConnections === 0);
+    await eventually(() => sandbox.openConnections === 0);
   });
 
   it('ends a wait for a retry as well', async () => {
@@ -69,7 +61,7 @@ describe('a closed application', () => {
     sandbox.failNext('list', { kind: 'status', status: 503, headers: { 'retry-after': '5' } }, Infinity);
     const answered = sandbox.requests.length + 1;
     const call = codeOf(firstValueFrom(exhibitors.list('world-2026')));
-    await until(() => sandbox.requests.length === answered && sandbox.openRequests === 0);
+    await eventually(() => sandbox.requests.length === answered && sandbox.openRequests === 0);
     const began = performance.now();
     await app.close();
     expect(await call).toBe('service_unavailable: the module was closed');

@@ -20,14 +20,15 @@ import {
   type ExhibitorModuleOptions,
   type ExhibitorOptionsFactory,
 } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 
 const options = (key = 'acme'): ExhibitorModuleOptions => ({
   tenant: sandbox.tenantOptions(key),

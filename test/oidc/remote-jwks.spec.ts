@@ -1,24 +1,17 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { JWK } from 'jose';
 import { RemoteJwks } from '../../lib/oidc/remote-jwks.js';
-import { Clock } from '../../lib/time/clock.js';
-import { KEYS } from '../support/hostile-provider-keys.js';
+import { StoppedClock } from '../support/clock.js';
+import { KEYS } from '../support/provider-keys.js';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
-class TestClock extends Clock {
-  time = 0;
-  override now(): number {
-    return this.time;
-  }
-}
-
 const key = (kid: string): JWK => ({ ...KEYS.rs256.jwk, kid });
 
 describe('the keys behind a URL', () => {
-  let clock: TestClock;
+  let clock: StoppedClock;
   let keys: RemoteJwks;
   let published: unknown;
   let fetches: number;
@@ -33,7 +26,7 @@ describe('the keys behind a URL', () => {
     (await keys.get(kid, fetch)).jwks().keys.map((each) => each.kid);
 
   beforeEach(() => {
-    clock = new TestClock();
+    clock = new StoppedClock();
     keys = new RemoteJwks(clock);
     published = { keys: [key('a')] };
     fetches = 0;

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LoginOptions } from '../../lib/index.js';
-import { certificateOf } from '../support/hostile-provider-certificate.js';
-import { KEYS, signingKey, type SigningKey } from '../support/hostile-provider-keys.js';
-import { HostileProvider, type LoginOverrides } from '../support/hostile-provider.js';
+import { certificateOf } from '../support/provider-certificate.js';
+import { KEYS, signingKey, type SigningKey } from '../support/provider-keys.js';
+import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { expectAccepted, expectRefusal, identityOf, logIn } from '../login/journey.js';
@@ -12,17 +12,17 @@ const es384 = signingKey('ES384');
 const pkcs1 = rs256.publicKey.export({ format: 'pem', type: 'pkcs1' }).toString();
 const { kid: _kid, alg: _alg, use: _use, ...bareJwk } = rs256.jwk;
 
-let provider: HostileProvider;
+let provider: ScriptedProvider;
 const hosts: Host[] = [];
 beforeAll(async () => {
-  provider = await HostileProvider.start();
+  provider = await ScriptedProvider.start();
 });
 afterEach(async () => {
   provider.script = {};
   provider.key = rs256;
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
+  await Promise.all(hosts.splice(0).map((host) => host?.close()));
 });
-afterAll(() => provider.stop());
+afterAll(() => provider?.stop());
 
 async function hostWith(login: LoginOverrides): Promise<Host> {
   const host = await startHost({

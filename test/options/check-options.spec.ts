@@ -1,9 +1,11 @@
-import { generateKeyPairSync } from 'node:crypto';
+import { createPrivateKey, createPublicKey } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '../../lib/errors/configuration.error.js';
 import { checkOptions } from '../../lib/options/check-options.js';
+import { pemOf } from '../support/keys.js';
 
-const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+const privateKey = createPrivateKey(pemOf('provider'));
+const publicKey = createPublicKey(privateKey);
 const PEM = publicKey.export({ type: 'spki', format: 'pem' }).toString();
 const SECRETS = ['0123456789abcdef0123456789abcdef'];
 

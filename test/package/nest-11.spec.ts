@@ -7,10 +7,10 @@ import { acceptedCasesIn, type CaseHost } from '../login/accepted-cases.js';
 import { FLOWS, nameOf } from '../login/flows.js';
 import { expectAccepted } from '../login/journey.js';
 import { readmeJest } from '../structure/readme.js';
-import { freePort } from '../support/host.js';
-import { HostileProvider } from '../support/hostile-provider.js';
+import { ScriptedProvider } from '../support/provider.js';
 import { environment, isUp, useHost } from './host-process.js';
 import { Outside, pack, ROOT, versions } from './tarball.js';
+import { freePort } from '../support/server.js';
 
 let outside: Outside;
 beforeAll(async () => {
@@ -31,7 +31,7 @@ beforeAll(async () => {
   );
   await outside.run('npx', ['tsc', '-p', '.']);
 });
-afterAll(() => outside.remove());
+afterAll(() => outside?.remove());
 
 describe('a CommonJS host on Nest 11 that installed the tarball', () => {
   let sandbox: ExhibitorSandbox;
@@ -40,7 +40,7 @@ describe('a CommonJS host on Nest 11 that installed the tarball', () => {
     sandbox = await ExhibitorSandbox.start();
   });
   afterEach(() => void child?.kill('SIGKILL'));
-  afterAll(() => sandbox.stop());
+  afterAll(() => sandbox?.stop());
 
   it.each([
     ['express', 'code'],
@@ -71,11 +71,11 @@ const CASES = FLOWS.flatMap((flow) =>
 );
 
 describe.each(['express', 'fastify'])('a host on Nest 11 and %s accepts', (adapter) => {
-  let provider: HostileProvider;
+  let provider: ScriptedProvider;
   let child: ChildProcess;
   let host: Omit<CaseHost, 'query'>;
   beforeAll(async () => {
-    provider = await HostileProvider.start();
+    provider = await ScriptedProvider.start();
     const port = await freePort();
     const url = `http://127.0.0.1:${port}`;
     const tenants = CASES.map(({ flow, accepted: { login }, tenant }) => {
@@ -93,7 +93,7 @@ describe.each(['express', 'fastify'])('a host on Nest 11 and %s accepts', (adapt
   });
   afterAll(async () => {
     child.kill('SIGKILL');
-    await provider.stop();
+    await provider?.stop();
   });
 
   it.each(CASES)('$tenant', async ({ accepted: { script = {}, run, seen }, tenant }) => {

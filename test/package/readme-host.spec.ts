@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { readmeHost } from '../structure/readme.js';
-import { freePort } from '../support/host.js';
 import { environment, useHost } from './host-process.js';
 import { Outside, pack, versions } from './tarball.js';
+import { freePort } from '../support/server.js';
 
 let folder: string;
 let tarball: string;
@@ -25,7 +25,7 @@ afterEach(() => {
 });
 
 afterAll(async () => {
-  await sandbox.stop();
+  await sandbox?.stop();
   rmSync(folder, { recursive: true });
 });
 

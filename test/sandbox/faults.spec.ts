@@ -1,8 +1,10 @@
 import { Agent, request } from 'node:http';
 import { gunzipSync } from 'node:zlib';
-import { ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
+import type { ExhibitorSandbox, Fault } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, lookupUrl } from './rest-client.js';
 import { rawRequest, type WireReply, type Patience } from './wire.js';
+import { eventually } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const OPERATIONS = ['token', 'list', 'lookup'] as const;
 type Operation = (typeof OPERATIONS)[number];
@@ -11,11 +13,11 @@ describe('faults of the sandbox', () => {
   let sandbox: ExhibitorSandbox;
   let headers: Record<string, string>;
   beforeAll(async () => {
-    sandbox = await ExhibitorSandbox.start();
+    sandbox = await startSandbox();
     headers = await apiHeaders(sandbox, 'acme');
   });
-  afterEach(() => sandbox.clearFaults());
-  afterAll(() => sandbox.stop());
+  afterEach(() => sandbox?.clearFaults());
+  afterAll(() => sandbox?.stop());
 
   /** One proper request of this operation on a connection of its own. */
   const ask = (operation: Operation, patience?: Patience): Promise<WireReply> => {
@@ -114,7 +116,7 @@ describe('faults of the sandbox', () => {
         end: 'open',
         text: '',
       });
-      await until(() => sandbox.openRequests === 0);
+      await eventually(() => sandbox.openRequests === 0);
 
       expect(sandbox.requests.at(-1)).toMatchObject({ aborted: true, done: true, status: undefined });
     });
@@ -265,15 +267,6 @@ describe('faults of the sandbox', () => {
 
 function lengthOf({ head = '' }: WireReply): number {
   return Number(/content-length: (\d+)/.exec(head)?.[1]);
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let waited = 0; !condition(); waited += 10) {
-    if (waited > 5000) {
-      throw new Error('it did not come true within 5 s');
-    }
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 }
 
 /** Takes chunked transfer coding off a body (RFC 9112 §7.1). */

@@ -1,8 +1,10 @@
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import { defaultSeed, ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
 import { loadProvider } from '../../lib/testing/load-provider.js';
 import type { TenantOptions } from '../../lib/options/tenant-options.interface.js';
 import { apiHeaders, eventUrl, tokenOf } from './rest-client.js';
+import { follow } from '../support/server.js';
+import { eventually } from '../support/wait.js';
 
 describe('the life of a sandbox', () => {
   it('starts on a free port of loopback, several at once', async () => {
@@ -15,18 +17,13 @@ describe('the life of a sandbox', () => {
   });
 
   it('starts on the port it is given, and says clearly when that is taken', async () => {
-    const taken = createServer();
-    await new Promise<void>((resolve) => {
-      taken.listen(0, '127.0.0.1', resolve);
-    });
-    const { port } = taken.address() as AddressInfo;
+    const taken = await follow(createServer());
+    const port = Number(new URL(taken.url).port);
 
     await expect(ExhibitorSandbox.start({ port })).rejects.toThrow(
       `ExhibitorSandbox: port ${port} on 127.0.0.1 is already in use. Choose another port, or leave it out for a free one`,
     );
-    await new Promise((resolve) => {
-      taken.close(resolve);
-    });
+    await taken.stop();
     const sandbox = await ExhibitorSandbox.start({ port });
     expect(sandbox.url).toBe(`http://127.0.0.1:${port}`);
     await sandbox.stop();
@@ -91,9 +88,7 @@ describe('the life of a sandbox', () => {
       (await fetch(eventUrl(sandbox, 'world-2026'), { headers })).text(),
     );
     const outcomes = Promise.allSettled(replies);
-    while (sandbox.openRequests < faults.length) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    await eventually(() => sandbox.openRequests === faults.length);
     expect(sandbox.openConnections).toBeGreaterThanOrEqual(faults.length);
     await sandbox.stop();
     await sandbox.stop();

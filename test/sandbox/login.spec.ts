@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { createLocalJWKSet, createRemoteJWKSet, importSPKI, jwtVerify, type JWTPayload } from 'jose';
-import { defaultSeed, ExhibitorSandbox, type SandboxTenantOptions } from 'nestjs-exhibitor/testing';
+import { defaultSeed, type ExhibitorSandbox, type SandboxTenantOptions } from 'nestjs-exhibitor/testing';
 import { apiHeaders, eventUrl, jsonOf, type Tokens } from './rest-client.js';
-import { Visitor } from './visitor.js';
+import { Visitor } from '../support/visitor.js';
+import { startSandbox } from '../support/sandbox.js';
 
 const CALLBACK = 'http://127.0.0.1:3000/auth/callback';
 
@@ -46,10 +47,10 @@ describe('login at the sandbox', () => {
       { sub: 'pat', name: 'Pat <b>& Co</b>', email: 'pat@example.com', emailOnlyInUserinfo: true },
       { sub: 'tess', name: 'Tess', email: 'tess@example.com', emailVerified: 'false' },
     );
-    sandbox = await ExhibitorSandbox.start({ seed });
+    sandbox = await startSandbox({ seed });
   });
   afterEach(() => sandbox.signInAs(undefined));
-  afterAll(() => sandbox.stop());
+  afterAll(() => sandbox?.stop());
 
   const userinfo = async (token: string): Promise<Record<string, unknown>> =>
     jsonOf(fetch(`${sandbox.url}/connect/userinfo`, { headers: { authorization: `Bearer ${token}` } }));
@@ -217,8 +218,8 @@ describe('login at the sandbox', () => {
           responseType: type,
           redirectUri: 'http://[::1]:8080/any/path',
         });
-        const { response } = await new Visitor().open(authorizeUrl(tenant, { response_mode: 'form_post' }));
-        const page = await response.text();
+        const { reply } = await new Visitor().open(authorizeUrl(tenant, { response_mode: 'form_post' }));
+        const page = reply.text;
         const fields = Object.fromEntries(
           [...page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)].map(
             ([, name, value]) => [name, value],
@@ -244,8 +245,8 @@ describe('login at the sandbox', () => {
     it('lists the people, escaped, and continues as the one chosen', async () => {
       const visitor = new Visitor();
       const tenant = sandbox.tenantOptions('acme');
-      const { response, url } = await visitor.open(authorizeUrl(tenant));
-      const page = await response.text();
+      const { reply, url } = await visitor.open(authorizeUrl(tenant));
+      const page = reply.text;
 
       expect(page).toContain('for development only');
       expect(page).toContain('Acme Fairs');
@@ -259,22 +260,20 @@ describe('login at the sandbox', () => {
     });
 
     it('allows its own style and nothing else', async () => {
-      const { response } = await new Visitor().open(authorizeUrl(sandbox.tenantOptions('acme')));
-      const style = /<style>(.*)<\/style>/s.exec(await response.text())?.[1] ?? '';
+      const { reply } = await new Visitor().open(authorizeUrl(sandbox.tenantOptions('acme')));
+      const style = /<style>(.*)<\/style>/s.exec(reply.text)?.[1] ?? '';
       const hash = createHash('sha256').update(style).digest('base64');
 
-      expect(response.headers.get('content-security-policy')).toMatch(
-        /^default-src 'none'; style-src 'sha256-/,
-      );
-      expect(response.headers.get('content-security-policy')).toContain(`'sha256-${hash}'`);
+      expect(reply.headers.get('content-security-policy')).toMatch(/^default-src 'none'; style-src 'sha256-/);
+      expect(reply.headers.get('content-security-policy')).toContain(`'sha256-${hash}'`);
     });
 
     it('shows the brand of the tenantId that was sent', async () => {
-      const { response } = await new Visitor().open(
+      const { reply } = await new Visitor().open(
         authorizeUrl(sandbox.tenantOptions('acme'), { tenantId: sandbox.tenantOptions('initech').tenantId }),
       );
 
-      expect(await response.text()).toContain('<p class="tenant">Initech Trade Shows</p>');
+      expect(reply.text).toContain('<p class="tenant">Initech Trade Shows</p>');
     });
 
     it('offers a way back: access_denied', async () => {
@@ -298,7 +297,7 @@ describe('login at the sandbox', () => {
       const silent = await visitor.open(authorizeUrl(tenant));
       expect(silent.url.searchParams.get('code')).toEqual(expect.any(String));
       const forced = await visitor.open(authorizeUrl(tenant, { prompt: 'login' }));
-      expect(forced.response.status).toBe(200);
+      expect(forced.reply.status).toBe(200);
       expect(forced.url.pathname).toMatch(/^\/connect\/login\//);
     });
 
@@ -320,8 +319,8 @@ describe('login at the sandbox', () => {
       const visitor = new Visitor();
       const { url } = await visitor.open(authorizeUrl(sandbox.tenantOptions('acme')));
 
-      expect((await visitor.post(url, { person: 'stranger' })).response.status).toBe(400);
-      expect((await new Visitor().open(`${sandbox.url}/connect/login/over`)).response.status).toBe(400);
+      expect((await visitor.post(url, { person: 'stranger' })).reply.status).toBe(400);
+      expect((await new Visitor().open(`${sandbox.url}/connect/login/over`)).reply.status).toBe(400);
     });
   });
 
@@ -343,12 +342,12 @@ describe('login at the sandbox', () => {
       'refuses %s',
       async (redirectUri) => {
         sandbox.signInAs('olga.one');
-        const { response } = await new Visitor().open(
+        const { reply } = await new Visitor().open(
           authorizeUrl(sandbox.tenantOptions('acme', { redirectUri })),
         );
 
-        expect(response.status).toBe(400);
-        expect(await response.text()).toContain('This sign-in cannot continue');
+        expect(reply.status).toBe(400);
+        expect(reply.text).toContain('This sign-in cannot continue');
       },
     );
   });

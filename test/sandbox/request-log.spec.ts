@@ -1,14 +1,16 @@
-import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
+import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, lookupUrl } from './rest-client.js';
 import { rawRequest } from './wire.js';
+import { eventually } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 describe('the record of requests', () => {
   let sandbox: ExhibitorSandbox;
   beforeAll(async () => {
-    sandbox = await ExhibitorSandbox.start();
+    sandbox = await startSandbox();
   });
   beforeEach(() => sandbox.clearRequests());
-  afterAll(() => sandbox.stop());
+  afterAll(() => sandbox?.stop());
 
   it('tells who asked the token endpoint, with which form', async () => {
     await askToken(sandbox.tenantOptions('initech'));
@@ -85,16 +87,12 @@ describe('the record of requests', () => {
     const leave = new AbortController();
     const reply = fetch(eventUrl(sandbox, 'world-2026'), { headers, signal: leave.signal });
     const refused = expect(reply).rejects.toThrow();
-    while (sandbox.openRequests === 0) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    await eventually(() => sandbox.openRequests > 0);
     expect(sandbox.requests.at(-1)).toMatchObject({ operation: 'list', done: false, aborted: false });
 
     leave.abort();
     await refused;
-    while (sandbox.openRequests > 0) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    await eventually(() => sandbox.openRequests === 0);
     sandbox.latency = 0;
     expect(sandbox.requests.at(-1)).toMatchObject({
       operation: 'list',

@@ -1,15 +1,16 @@
 import { request } from 'node:http';
-import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
+import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { apiHeaders, eventUrl, jsonOf, lookupUrl, tokenOf, type Page } from './rest-client.js';
+import { startSandbox } from '../support/sandbox.js';
 
 describe('the REST API of the sandbox', () => {
   let sandbox: ExhibitorSandbox;
   let headers: Record<string, string>;
   beforeAll(async () => {
-    sandbox = await ExhibitorSandbox.start();
+    sandbox = await startSandbox();
     headers = await apiHeaders(sandbox, 'acme');
   });
-  afterAll(() => sandbox.stop());
+  afterAll(() => sandbox?.stop());
 
   const get = (url: string, more: Record<string, string> = {}) =>
     fetch(url, { headers: { ...headers, ...more } });

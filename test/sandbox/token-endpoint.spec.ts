@@ -1,13 +1,15 @@
 import { importSPKI, jwtVerify } from 'jose';
-import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
+import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, jsonOf, type Tokens } from './rest-client.js';
+import { withDateAhead } from '../support/clock.js';
+import { startSandbox } from '../support/sandbox.js';
 
 describe('the token endpoint of the sandbox', () => {
   let sandbox: ExhibitorSandbox;
   beforeAll(async () => {
-    sandbox = await ExhibitorSandbox.start();
+    sandbox = await startSandbox();
   });
-  afterAll(() => sandbox.stop());
+  afterAll(() => sandbox?.stop());
 
   it('issues a signed JWT for an hour by the client credentials grant', async () => {
     const reply = await askToken(sandbox.tenantOptions('acme'));
@@ -101,9 +103,9 @@ describe('the token endpoint of the sandbox', () => {
     const headers = await apiHeaders(sandbox, 'acme');
     const { expires_in: lifetime } = await jsonOf<Tokens>(askToken(sandbox.tenantOptions('acme')));
     sandbox.tokenLifetime = 3600;
-    const statuses = [(await fetch(eventUrl(sandbox, 'boutique-2026'), { headers })).status];
-    await new Promise((resolve) => setTimeout(resolve, 2100));
-    statuses.push((await fetch(eventUrl(sandbox, 'boutique-2026'), { headers })).status);
+    const status = async (): Promise<number> =>
+      (await fetch(eventUrl(sandbox, 'boutique-2026'), { headers })).status;
+    const statuses = [await status(), await withDateAhead(2_100, status)];
 
     expect(lifetime).toBe(1);
     expect(statuses).toEqual([200, 401]);

@@ -4,7 +4,7 @@
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll, afterEach } from '@jest/globals';
-import { defaultSeed } from '../../lib/testing/seed.js';
+import { TENANTS } from '../../lib/testing/seed.js';
 import { knownSecrets, leaksOf } from './leaks.js';
 
 const CHANNEL = 'nestjs-exhibitor:error';
@@ -13,7 +13,7 @@ const collect = (error: unknown): void => {
   made.push(error);
 };
 
-for (const { clientSecret, loginClientSecret } of defaultSeed().tenants) {
+for (const { clientSecret, loginClientSecret } of TENANTS) {
   knownSecrets.add(clientSecret).add(loginClientSecret);
 }
 

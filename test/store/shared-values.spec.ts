@@ -7,6 +7,7 @@ import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Clock } from '../../lib/time/clock.js';
 import { MemoryStore, THROWING_STORE } from './memory-store.js';
+import { pause } from '../support/wait.js';
 
 const SECRET = 'the first secret of the store tests, long';
 const NEWER = 'the second secret of the store tests, too';
@@ -91,7 +92,7 @@ describe('values in a shared store', () => {
     for (const entry of store.raw.values()) {
       entry.until = Number.POSITIVE_INFINITY;
     }
-    await new Promise((resolve) => setTimeout(resolve, 40));
+    await pause(40);
     expect(await values.get('token', 'acme')).toBeUndefined();
   });
 
@@ -240,7 +241,7 @@ describe('the replay cache', () => {
   it('end with their time', async () => {
     const { replays } = startProcess(undefined);
     await replays.claim('denied-identity', 'x', 20);
-    await new Promise((resolve) => setTimeout(resolve, 40));
+    await pause(40);
     expect(await replays.has('denied-identity', 'x')).toBe(false);
   });
 

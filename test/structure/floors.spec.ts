@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { cruise, type ICruiseResult, type IForbiddenRuleType } from 'dependency-cruiser';
 import { ROOT } from './readme.js';
 
@@ -65,17 +65,13 @@ const RULES: IForbiddenRuleType[] = [
   },
 ];
 
-async function violationsIn(paths: string[], forbidden = RULES): Promise<string[]> {
-  const { output } = await cruise(paths, {
-    ruleSet: { forbidden },
-    validate: true,
-    tsPreCompilationDeps: true,
-    doNotFollow: { path: 'node_modules' },
-  });
-  const { summary, modules } = output as ICruiseResult;
-  expect(modules.length).toBeGreaterThan(40);
-  return summary.violations.map(({ rule, from, to }) => `${rule.name}: ${from} → ${to}`);
-}
+/** A rule the code breaks, which shows that rules are checked. */
+const BROKEN: IForbiddenRuleType = {
+  name: 'guards-must-not-use-errors',
+  severity: 'error',
+  from: { path: '^lib/guards/' },
+  to: { path: '^lib/errors/' },
+};
 
 /** Files of lib/ outside testing, with their number of lines. */
 function filesOf(folder: string): { name: string; lines: number }[] {
@@ -88,8 +84,27 @@ function filesOf(folder: string): { name: string; lines: number }[] {
 }
 
 describe('the rooms of lib/', () => {
-  it('import only lower floors, without circles, and use the network only in transport', async () => {
-    expect(await violationsIn(['lib'])).toEqual([]);
+  let violations: readonly string[];
+  beforeAll(async () => {
+    const { output } = await cruise(['lib'], {
+      ruleSet: { forbidden: [...RULES, BROKEN] },
+      validate: true,
+      tsPreCompilationDeps: true,
+      doNotFollow: { path: 'node_modules' },
+    });
+    const { summary, modules } = output as ICruiseResult;
+    expect(modules.length).toBeGreaterThan(40);
+    violations = summary.violations.map(({ rule, from, to }) => `${rule.name}: ${from} → ${to}`);
+  });
+
+  const isBroken = (violation: string): boolean => violation.startsWith(`${BROKEN.name}: `);
+
+  it('import only lower floors, without circles, and use the network only in transport', () => {
+    expect(violations.filter((violation) => !isBroken(violation))).toEqual([]);
+  });
+
+  it('are checked: a rule that the code breaks is reported', () => {
+    expect(violations.filter(isBroken).length).toBeGreaterThan(0);
   });
 
   it('are all on a floor', () => {
@@ -115,15 +130,5 @@ describe('the rooms of lib/', () => {
     );
     expect(small.length).toBeLessThanOrEqual(10);
     expect(files.filter(({ lines }) => lines > 250)).toEqual([]);
-  });
-
-  it('are checked: a rule that the code breaks is reported', async () => {
-    const upsideDown: IForbiddenRuleType = {
-      name: 'guards-must-not-use-errors',
-      severity: 'error',
-      from: { path: '^lib/guards/' },
-      to: { path: '^lib/errors/' },
-    };
-    expect((await violationsIn(['lib'], [upsideDown])).length).toBeGreaterThan(0);
   });
 });

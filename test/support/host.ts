@@ -1,4 +1,3 @@
-import { createServer } from 'node:net';
 import fastifyCookie from '@fastify/cookie';
 import { Authenticator } from '@fastify/passport';
 import fastifySession from '@fastify/session';
@@ -10,6 +9,7 @@ import session from 'express-session';
 import passport from 'passport';
 import { ExhibitorModule, type ExhibitorModuleOptions } from '../../lib/index.js';
 import { BoothController } from './booth.controller.js';
+import { freePort } from './server.js';
 
 export type HostKind = 'express' | 'fastify' | 'express + express-session' | 'fastify + @fastify/session';
 
@@ -105,15 +105,4 @@ async function withFastifySession(app: NestFastifyApplication): Promise<void> {
   );
   await app.register(auth.initialize() as never);
   await app.register(auth.secureSession() as never);
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') {
-    throw new Error('no port');
-  }
-  return address.port;
 }

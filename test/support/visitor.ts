@@ -16,15 +16,24 @@ export interface VisitOptions {
   json?: unknown;
 }
 
+/** A cookie for a part of a host only. */
+interface PathCookie {
+  name: string;
+  path: string;
+  value: string;
+}
+
 /**
- * A browser as far as a login needs one: keeps host-only cookies by host name, as browsers do whatever the port, and
- * follows redirects only when told to. `origins` lets https addresses reach a server on loopback, as a proxy would.
+ * A browser without pages: keeps cookies by host name (for every port, as browsers do) and by path, and follows
+ * redirects only in `follow`, `open` and `post`. `origins` maps https origins to servers on loopback, as a proxy would.
  */
 export class Visitor {
   readonly #jar = new Map<string, Map<string, string>>();
+  readonly #pathCookies = new Map<string, PathCookie[]>();
 
   constructor(private readonly origins: Record<string, string> = {}) {}
 
+  /** Cookies of a host with the path `/`. A test may change them. */
   cookies(host: string): Map<string, string> {
     const cookies = this.#jar.get(host) ?? new Map<string, string>();
     this.#jar.set(host, cookies);
@@ -34,7 +43,13 @@ export class Visitor {
   async visit(address: string | URL, options: VisitOptions = {}): Promise<Reply> {
     const url = new URL(address);
     const cookies = this.cookies(url.hostname);
-    const sent = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const below = this.#pathCookies.get(url.hostname) ?? [];
+    const sent = [
+      ...below.filter(({ path }) => url.pathname.startsWith(path)).map(({ name, value }) => [name, value]),
+      ...cookies,
+    ]
+      .map(([name, value]) => `${name}=${value}`)
+      .join('; ');
     const form = options.form && new URLSearchParams(options.form);
     const json = options.json === undefined ? undefined : JSON.stringify(options.json);
     const target = `${this.origins[url.origin] ?? url.origin}${url.pathname}${url.search}`;
@@ -50,12 +65,7 @@ export class Visitor {
     });
     const setCookies = response.headers.getSetCookie();
     for (const header of setCookies) {
-      const { name, value, maxAge } = parseSetCookie(header);
-      if (value === undefined || value === '' || maxAge === 0) {
-        cookies.delete(name);
-      } else {
-        cookies.set(name, value);
-      }
+      this.#keep(url.hostname, header);
     }
     const location = response.headers.get('location');
     return {
@@ -85,7 +95,37 @@ export class Visitor {
       }
       url = next;
     }
-    throw new Error('redirected without end');
+    throw new Error('more than 15 redirects');
+  }
+
+  /** Visits as a browser does and follows redirects within the origin; `url` is the page, or where the last one leads. */
+  async open(address: string | URL): Promise<{ reply: Reply; url: URL }> {
+    const { origin } = new URL(address);
+    const reply = await this.follow(address, (next) => next.origin !== origin, { accept: 'text/html' });
+    return { reply, url: new URL(reply.location ?? reply.url) };
+  }
+
+  /** Submits a form of a page and continues as `open` does. */
+  async post(address: URL, form: Record<string, string>): Promise<{ reply: Reply; url: URL }> {
+    const reply = await this.visit(address, { form, headers: { accept: 'text/html' } });
+    return reply.location === undefined ? { reply, url: address } : this.open(reply.location);
+  }
+
+  #keep(host: string, header: string): void {
+    const { name, value, maxAge, path = '/' } = parseSetCookie(header);
+    const isGone = value === undefined || value === '' || maxAge === 0;
+    if (path === '/') {
+      if (isGone) {
+        this.cookies(host).delete(name);
+      } else {
+        this.cookies(host).set(name, value);
+      }
+      return;
+    }
+    const others = (this.#pathCookies.get(host) ?? []).filter(
+      (cookie) => cookie.name !== name || cookie.path !== path,
+    );
+    this.#pathCookies.set(host, isGone ? others : [...others, { name, path, value }]);
   }
 }
 

@@ -4,15 +4,16 @@ import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { firstValueFrom } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, TenantRegistry, TokenService } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 let app: INestApplicationContext;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 beforeEach(async () => {
   sandbox.clearRequests();
   app = await NestFactory.createApplicationContext(
@@ -23,7 +24,7 @@ beforeEach(async () => {
     { logger: false, abortOnError: false },
   );
 });
-afterEach(() => app.close());
+afterEach(() => app?.close());
 
 describe('the tenants of the options', () => {
   it('name themselves and where their service is', async () => {

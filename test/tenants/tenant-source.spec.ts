@@ -14,17 +14,18 @@ import {
   type ExhibitorModuleOptions,
   type TenantOptions,
 } from '../../lib/index.js';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
+import { startSandbox } from '../support/sandbox.js';
 
 type Answer = TenantOptions | undefined | Promise<TenantOptions | undefined>;
 
 let sandbox: ExhibitorSandbox;
 let app: INestApplicationContext | undefined;
 beforeAll(async () => {
-  sandbox = await ExhibitorSandbox.start();
+  sandbox = await startSandbox();
 });
-afterAll(() => sandbox.stop());
+afterAll(() => sandbox?.stop());
 beforeEach(() => sandbox.clearRequests());
 afterEach(async () => {
   await app?.close();

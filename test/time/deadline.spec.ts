@@ -2,6 +2,7 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
+import { pause } from '../support/wait.js';
 
 const clock = new Clock();
 const never = new Promise<never>(() => {});
@@ -69,7 +70,7 @@ describe('a deadline', () => {
     deadline.end();
     deadline.end();
     expect(getEventListeners(controller.signal, 'abort')).toEqual([]);
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    await pause(60);
     expect([heard, deadline.isOver]).toEqual([false, false]);
   });
 

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import type { SharedStore } from '../../lib/index.js';
-import { eventually, granted, TokenBench, type Answer } from './token-bench.js';
+import { granted, TokenBench, type Answer } from './token-bench.js';
+import { eventually } from '../support/wait.js';
 
 /** A store in memory that shows what it holds. */
 class MemoryStore implements SharedStore {
@@ -30,7 +31,7 @@ const HOUR = 3_600_000;
 const benches: TokenBench[] = [];
 afterEach(async () => {
   for (const bench of benches.splice(0)) {
-    await bench.stop();
+    await bench?.stop();
   }
 });
 

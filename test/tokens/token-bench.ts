@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { HttpOptions, SharedStore, TenantOptions } from '../../lib/index.js';
 import type { TokenMessage } from '../../lib/diagnostics/channels.js';
@@ -10,31 +9,14 @@ import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { SharedTokens } from '../../lib/tokens/shared-tokens.service.js';
 import { TokenEndpoint } from '../../lib/tokens/token-endpoint.service.js';
 import { TokenService } from '../../lib/tokens/token.service.js';
-import { Clock } from '../../lib/time/clock.js';
 import { Transport } from '../../lib/transport/transport.service.js';
+import { TestClock } from '../support/clock.js';
+import { listen, sendJson } from '../support/server.js';
 
 const secrets = ['a secret of the token tests, 32+ characters'];
 
 /** How the token endpoint of a test answers: a body for 200, or as it likes. */
 export type Answer = (form: URLSearchParams, count: number, response: ServerResponse) => unknown;
-
-/** A clock that the test moves, and a chance it sets. */
-export class TestClock extends Clock {
-  ahead = 0;
-  chance = 0;
-
-  override now(): number {
-    return super.now() + this.ahead;
-  }
-
-  override epochMs(): number {
-    return super.epochMs() + this.ahead;
-  }
-
-  override random(): number {
-    return this.chance;
-  }
-}
 
 /** A token endpoint on loopback and a token service that asks it. */
 export class TokenBench {
@@ -42,7 +24,7 @@ export class TokenBench {
   readonly posts: URLSearchParams[] = [];
   readonly messages: TokenMessage[] = [];
   answer: Answer;
-  readonly clock = new TestClock();
+  readonly clock = new TestClock(0);
   readonly registry: TenantRegistry;
   readonly tokens: TokenService;
   readonly #transport: Transport;
@@ -78,8 +60,7 @@ export class TokenBench {
     store?: SharedStore,
   ): Promise<TokenBench> {
     const server = createServer((request, response) => void bench.#serve(request, response));
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const url = `http://127.0.0.1:${await listen(server)}`;
     const bench = new TokenBench(server, url, answer, tenants, http, store);
     return bench;
   }
@@ -115,18 +96,9 @@ export class TokenBench {
     const count = this.posts.push(form);
     const body = await this.answer(form, count, response);
     if (body !== undefined) {
-      reply(response, 200, body);
+      sendJson(response, body);
     }
   }
-}
-
-export function reply(
-  response: ServerResponse,
-  status: number,
-  body: unknown,
-  headers: Record<string, string> = {},
-): undefined {
-  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
 }
 
 /** Grants `token-1`, `token-2` and so on; `fields` replace those of the reply. */
@@ -142,20 +114,5 @@ export function granted(fields: Record<string, unknown> = {}): Answer {
 
 /** Refuses with an OAuth error. */
 export function refused(error: string, status = 400, description?: string): Answer {
-  return (_form, _count, response) => reply(response, status, { error, error_description: description });
-}
-
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-/** Waits until something has happened; fails after a generous while. */
-export async function eventually(condition: () => boolean): Promise<void> {
-  for (let turn = 0; turn < 500; turn += 1) {
-    if (condition()) {
-      return;
-    }
-    await pause(10);
-  }
-  throw new Error('it did not happen within 5 s');
+  return (_form, _count, response) => sendJson(response, { error, error_description: description }, status);
 }

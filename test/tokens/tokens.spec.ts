@@ -1,10 +1,12 @@
 import { inspect } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { eventually, granted, pause, refused, reply, TokenBench, type Answer } from './token-bench.js';
+import { granted, refused, TokenBench, type Answer } from './token-bench.js';
+import { sendJson } from '../support/server.js';
+import { eventually, pause } from '../support/wait.js';
+import { startSandbox } from '../support/sandbox.js';
 
 let bench: TokenBench;
-afterEach(() => bench.stop());
+afterEach(() => bench?.stop());
 
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
@@ -76,7 +78,7 @@ describe('getToken', () => {
 
   it('works against the sandbox', async () => {
     bench = await TokenBench.start();
-    const sandbox = await ExhibitorSandbox.start();
+    const sandbox = await startSandbox();
     const { tenantId, clientId, clientSecret } = sandbox.tenantOptions('globex');
     const other = await TokenBench.start(granted(), {
       globex: { tenantId, clientId, clientSecret, authUrl: sandbox.url },
@@ -126,7 +128,7 @@ describe('renewal', () => {
   it('that fails early is not seen, and is not tried again for 5 s', async () => {
     bench = await TokenBench.start(granted(), { acme: {} }, { attempts: 1 });
     await get();
-    bench.answer = (_form, _count, response) => reply(response, 503, {});
+    bench.answer = (_form, _count, response) => sendJson(response, {}, 503);
     bench.clock.ahead = HOUR - 59 * SECOND;
     for (let call = 0; call < 20; call += 1) {
       expect(await textOf()).toBe('token-1');
@@ -191,7 +193,7 @@ describe('renewal', () => {
   it('counts the lifetime from when the request was sent, the one that was answered', async () => {
     bench = await TokenBench.start(async (form, count, response) => {
       if (count === 1) {
-        return reply(response, 503, {}, { 'retry-after': '2' });
+        return sendJson(response, {}, 503, { 'retry-after': '2' });
       }
       bench.clock.ahead += 3 * SECOND;
       return lifetime(10)(form, count, response);
@@ -376,10 +378,8 @@ describe('a refusal for good', () => {
         Buffer.from(secret).toString('base64'),
         form.toString(),
       ];
-      return reply(response, 401, {
-        error: 'invalid_client',
-        error_description: `wrong: ${echoed.join(' | ')}`,
-      });
+      const description = `wrong: ${echoed.join(' | ')}`;
+      return sendJson(response, { error: 'invalid_client', error_description: description }, 401);
     });
     const error: unknown = await get().catch((reason: unknown) => reason);
     const shown = [inspect(error, { depth: Infinity }), JSON.stringify(error), String(error)].join('\n');
@@ -404,7 +404,7 @@ describe('a failure that passes', () => {
     ['429', 429, 'rate_limited'],
   ])('is not remembered: %s', async (_what, status, code) => {
     bench = await TokenBench.start(
-      (_form, _count, response) => reply(response, status, {}),
+      (_form, _count, response) => sendJson(response, {}, status),
       { acme: {} },
       { attempts: 2 },
     );

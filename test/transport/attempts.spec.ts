@@ -1,22 +1,16 @@
 import { createServer, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { HttpOptions } from '../../lib/index.js';
-import {
-  eventually,
-  follow,
-  pause,
-  Sender,
-  sendJson,
-  startServer,
-  type TestServer,
-} from './transport-bench.js';
+import { Sender } from './transport-bench.js';
+import { type TestServer, follow, sendJson, startServer } from '../support/server.js';
+import { eventually, pause } from '../support/wait.js';
 
 let server: TestServer;
 let sender: Sender;
 
 afterEach(async () => {
-  await sender.close();
-  await server.stop();
+  await sender?.close();
+  await server?.stop();
 });
 
 const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]';

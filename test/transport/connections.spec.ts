@@ -1,17 +1,11 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  eventually,
-  pause,
-  Sender,
-  sendJson,
-  startServer,
-  tenantAt,
-  type TestServer,
-} from './transport-bench.js';
+import { Sender, tenantAt } from './transport-bench.js';
+import { type TestServer, sendJson, startServer } from '../support/server.js';
+import { eventually, pause } from '../support/wait.js';
 
 let server: TestServer;
 
-afterEach(() => server.stop());
+afterEach(() => server?.stop());
 
 describe('connections', () => {
   it('are kept alive and shared by the tenants of an origin', async () => {

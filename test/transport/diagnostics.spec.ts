@@ -2,7 +2,8 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { RequestMessage } from '../../lib/diagnostics/channels.js';
-import { Sender, sendJson, startServer, type TestServer } from './transport-bench.js';
+import { Sender } from './transport-bench.js';
+import { type TestServer, sendJson, startServer } from '../support/server.js';
 
 const CHANNEL = 'nestjs-exhibitor:request';
 const messages: RequestMessage[] = [];
@@ -14,8 +15,8 @@ beforeEach(() => subscribe(CHANNEL, collect));
 afterEach(async () => {
   unsubscribe(CHANNEL, collect);
   messages.length = 0;
-  await sender.close();
-  await server.stop();
+  await sender?.close();
+  await server?.stop();
 });
 
 describe('nestjs-exhibitor:request', () => {

@@ -5,7 +5,8 @@ import { connect, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Dispatcher } from 'undici';
-import { follow, Sender, sendJson, tenantAt, type TestServer } from './transport-bench.js';
+import { Sender, tenantAt } from './transport-bench.js';
+import { type TestServer, follow, sendJson } from '../support/server.js';
 
 const pem = (name: string): string => readFileSync(new URL(`certificates/${name}`, import.meta.url), 'utf8');
 

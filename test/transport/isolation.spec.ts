@@ -1,14 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import {
-  eventually,
-  Sender,
-  sendJson,
-  startServer,
-  tenantAt,
-  TestClock,
-  type TestServer,
-} from './transport-bench.js';
+import { Sender, tenantAt } from './transport-bench.js';
+import { TestClock } from '../support/clock.js';
+import { type TestServer, sendJson, startServer } from '../support/server.js';
+import { eventually, pause } from '../support/wait.js';
 
 let server: TestServer;
 let sender: Sender;
@@ -29,8 +24,8 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   held.length = 0;
-  await sender.close();
-  await server.stop();
+  await sender?.close();
+  await server?.stop();
 });
 
 const tenants = () => ({ ill: tenantAt(`${server.url}/ill`), well: tenantAt(`${server.url}/well`) });
@@ -107,7 +102,7 @@ describe('requests under way at once', () => {
     while (server.requests.length < 11 || held.length > 0) {
       most = Math.max(most, held.length);
       release();
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      await pause(10);
     }
     expect(most).toBe(3);
     expect(await Promise.all(calls)).toHaveLength(10);

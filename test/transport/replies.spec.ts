@@ -2,14 +2,15 @@ import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:
 import { createServer } from 'node:net';
 import type { ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { follow, Sender, sendJson, startServer, type TestServer } from './transport-bench.js';
+import { Sender } from './transport-bench.js';
+import { type TestServer, follow, sendJson, startServer } from '../support/server.js';
 
 let server: TestServer;
 let sender: Sender;
 
 afterEach(async () => {
-  await sender.close();
-  await server.stop();
+  await sender?.close();
+  await server?.stop();
 });
 
 async function replying(write: (response: ServerResponse) => void, http = {}): Promise<void> {

@@ -1,12 +1,12 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import type { JSONWebKeySet } from 'jose';
 import type { LoginOptions, TenantOptions } from '../../lib/index.js';
 import { knownSecrets } from '../setup/leaks.js';
-import { KEYS, sign, type SigningKey } from './hostile-provider-keys.js';
-import type { Claims, Script, TokenChange, WireReply } from './hostile-provider-script.js';
+import { KEYS, sign, type SigningKey } from './provider-keys.js';
+import type { Claims, Script, TokenChange, WireReply } from './provider-script.js';
+import { listen } from './server.js';
 
 /** Every code and access token begins with these, so that one in an error is found. */
 const CODE = 'hostile-code-of-the-tests-';
@@ -41,7 +41,7 @@ export type LoginOverrides = Partial<LoginOptions>;
  * An identity provider that is honest until its `script` says otherwise: every reply can be changed in one field. It
  * checks codes, PKCE and addresses as a good one does, and counts what arrives.
  */
-export class HostileProvider {
+export class ScriptedProvider {
   script: Script = {};
   /** Signs ID tokens. */
   key: SigningKey = KEYS.rs256;
@@ -60,13 +60,9 @@ export class HostileProvider {
     readonly url: string,
   ) {}
 
-  static async start(): Promise<HostileProvider> {
+  static async start(): Promise<ScriptedProvider> {
     const server = createServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const provider = new HostileProvider(
-      server,
-      `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    );
+    const provider = new ScriptedProvider(server, `http://127.0.0.1:${await listen(server)}`);
     server.on('request', (request, response) => void provider.#serve(request, response));
     return provider;
   }

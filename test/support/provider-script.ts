@@ -1,5 +1,5 @@
 import type { CompactJWSHeaderParameters } from 'jose';
-import type { SigningKey } from './hostile-provider-keys.js';
+import type { SigningKey } from './provider-keys.js';
 
 /** Claims under construction. */
 export type Claims = Record<string, unknown>;

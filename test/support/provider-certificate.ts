@@ -1,5 +1,5 @@
 import { sign } from 'node:crypto';
-import type { SigningKey } from './hostile-provider-keys.js';
+import type { SigningKey } from './provider-keys.js';
 
 /** A self-signed certificate (X.509 version 1, RFC 5280 §4.1) around an RSA key: what some providers hand out as "the key". */
 export function certificateOf({ publicKey, privateKey }: SigningKey): string {

@@ -1,5 +1,13 @@
-import { createHmac, generateKeyPairSync, randomUUID, type KeyObject } from 'node:crypto';
+import {
+  createHmac,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  randomUUID,
+  type KeyObject,
+} from 'node:crypto';
 import { CompactSign, type CompactJWSHeaderParameters, type JWK } from 'jose';
+import { pemOf, type KeyName } from './keys.js';
 
 /** A key a provider signs with. */
 export interface SigningKey {
@@ -13,12 +21,19 @@ export interface SigningKey {
   pem: string;
 }
 
-/** A new key for an algorithm of RFC 7518. */
-export function signingKey(alg: 'RS256' | 'PS256' | 'ES256' | 'ES384' | 'RS384' | 'RS512'): SigningKey {
-  const curve = alg === 'ES384' ? 'P-384' : 'P-256';
-  const { privateKey, publicKey } = alg.startsWith('ES')
-    ? generateKeyPairSync('ec', { namedCurve: curve })
-    : generateKeyPairSync('rsa', { modulusLength: 2048 });
+/** A new elliptic curve key for an algorithm of RFC 7518. */
+export function signingKey(alg: 'ES256' | 'ES384'): SigningKey {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: alg === 'ES384' ? 'P-384' : 'P-256' });
+  return withPublicHalf(alg, privateKey);
+}
+
+/** An RSA key of `keys/`: to generate one takes 200 ms, in every suite. */
+function rsaKey(name: KeyName): SigningKey {
+  return withPublicHalf('RS256', createPrivateKey(pemOf(name)));
+}
+
+function withPublicHalf(alg: string, privateKey: KeyObject): SigningKey {
+  const publicKey = createPublicKey(privateKey);
   const kid = randomUUID();
   return {
     kid,
@@ -30,9 +45,9 @@ export function signingKey(alg: 'RS256' | 'PS256' | 'ES256' | 'ES384' | 'RS384' 
   };
 }
 
-const rsa = signingKey('RS256');
+const rsa = rsaKey('provider');
 
-/** Keys of the hostile provider and of an attacker; made once, since RSA keys take long. */
+/** Keys of the scripted provider and of an attacker. */
 export const KEYS = {
   rs256: rsa,
   ps256: {
@@ -43,8 +58,8 @@ export const KEYS = {
   },
   es256: signingKey('ES256'),
   /** The one the provider signs with after a rotation. */
-  next: signingKey('RS256'),
-  attacker: signingKey('RS256'),
+  next: rsaKey('provider-next'),
+  attacker: rsaKey('attacker'),
   attackerEs: signingKey('ES256'),
 } satisfies Record<string, SigningKey>;
 

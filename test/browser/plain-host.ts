@@ -1,0 +1,61 @@
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { writeFile } from 'node:fs/promises';
+
+/** Plain JavaScript, as a host runs it: no decorators, no transform. */
+const SCRIPT = `
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
+import { ExhibitorModule, ExhibitorsService, TokenService } from './dist/index.js';
+
+const { tenant, secrets, closes } = JSON.parse(process.env.HOST_OPTIONS);
+const app = await NestFactory.create(ExhibitorModule.forRoot({ tenant, secrets }), { logger: ['fatal'] });
+await app.listen(0, '127.0.0.1');
+const exhibitors = app.get(ExhibitorsService);
+const page = await firstValueFrom(exhibitors.list('boutique-2026'));
+const all = await lastValueFrom(exhibitors.stream('world-2026').pipe(toArray()));
+const mine = await firstValueFrom(exhibitors.lookup('world-2026', 'sam.several@example.com'));
+const { tokenType } = await app.get(TokenService).getToken();
+// A call that is still running must keep nothing open either.
+exhibitors.list('national-2026').subscribe({ error: () => undefined });
+console.log(JSON.stringify([page.data.length, all.length, mine.length, tokenType]));
+if (closes) await app.close();
+// Node frees the handle of a server a moment after its close event.
+await new Promise((resolve) => setTimeout(resolve, 50));
+console.log('handles ' + JSON.stringify(process.getActiveResourcesInfo().filter((name) => !/TTY|Pipe|FS/.test(name))));
+`;
+
+/** How a host ended: `code` is null where it was killed. */
+export interface Ended {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/**
+ * Runs the host in plain Node in a folder that holds the built package. Kills it `patience` milliseconds after its last
+ * line, if it still runs then.
+ */
+export async function runPlainHost(folder: string, options: object, patience: number): Promise<Ended> {
+  const script = join(folder, 'host.mjs');
+  await writeFile(script, SCRIPT);
+  const child = spawn(process.execPath, [script], {
+    env: { PATH: process.env['PATH'], HOST_OPTIONS: JSON.stringify(options) },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let timer = setTimeout(() => child.kill('SIGKILL'), 25_000);
+  const text = { stdout: '', stderr: '' };
+  child.stderr.on('data', (chunk) => (text.stderr += String(chunk)));
+  child.stdout.on('data', (chunk) => {
+    text.stdout += String(chunk);
+    if (!text.stdout.includes('handles')) {
+      return;
+    }
+    clearTimeout(timer);
+    timer = setTimeout(() => child.kill('SIGKILL'), patience);
+  });
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
+  clearTimeout(timer);
+  return { code, ...text };
+}

@@ -1,0 +1,143 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe } from '@jest/globals';
+import type * as playwright from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+
+/** Loaded by Node itself, once for all suites of a process: Jest takes 3 s for this bundle in each suite. */
+const { chromium } = process.getBuiltinModule('node:module').createRequire(import.meta.url)(
+  'playwright-core',
+) as typeof playwright;
+
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+const ON_MACOS = '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome';
+const FLAGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+const executable = findChromium();
+
+/** `undefined` where there is none. `CHROME_PATH` names one in an unusual place. */
+function findChromium(): string | undefined {
+  const named = process.env['CHROME_PATH'];
+  if (named) {
+    return named;
+  }
+  const folders = (process.env['PATH'] ?? '').split(delimiter);
+  const candidates = folders.flatMap((folder) => NAMES.map((name) => join(folder, name)));
+  return [...candidates, ON_MACOS].find((candidate) => existsSync(candidate));
+}
+
+/**
+ * A suite in a real Chromium. On a machine without one it is skipped, and a line says so; with `CI` set it fails, since
+ * that line might not be read.
+ */
+export function describeInChromium(name: string, suite: (browser: () => Browser) => void): void {
+  if (executable === undefined) {
+    const line = `Chromium was not found: "${name}" is not tested. Install it, or set CHROME_PATH.`;
+    if (process.env['CI']) {
+      throw new Error(line);
+    }
+    process.stderr.write(`${line}\n`);
+    describe.skip(name, () => suite(noBrowser));
+    return;
+  }
+  describe(name, () => {
+    let browser: Browser | undefined;
+    beforeAll(async () => {
+      browser = await chromium.launch({ executablePath: executable, args: FLAGS });
+    });
+    afterAll(() => browser?.close());
+    suite(() => browser ?? noBrowser());
+  });
+}
+
+function noBrowser(): never {
+  throw new Error('the browser is not running');
+}
+
+const SCREENSHOTS = fileURLToPath(new URL('../screenshots/', import.meta.url));
+
+const VIEWPORT = { width: 1100, height: 760 };
+
+/** A page in the browser, with everything that goes wrong on it. */
+export class BrowserVisitor {
+  /** Console errors and warnings, page errors, failed requests and replies of 400 and above. */
+  readonly troubles: string[] = [];
+
+  private constructor(readonly page: Page) {
+    page.on('console', (message) => {
+      if (['error', 'warning'].includes(message.type())) {
+        this.troubles.push(`console: ${message.text()}`);
+      }
+    });
+    page.on('pageerror', (error) => this.troubles.push(`page: ${error.message}`));
+    page.on('response', (response) => {
+      if (response.status() >= 400) {
+        this.troubles.push(`${response.status()} ${response.url()}`);
+      }
+    });
+    page.on('requestfailed', (request) => {
+      const reason = request.failure()?.errorText;
+      // Caused by the browser itself: it closes the event stream at the end, and stops loading an icon of a page it leaves.
+      if (reason !== 'net::ERR_ABORTED') {
+        this.troubles.push(`failed: ${request.url()} ${reason}`);
+      }
+    });
+  }
+
+  /** Opens a page in a context of its own. */
+  static async arrive(browser: Browser, options: BrowserContextOptions = {}): Promise<BrowserVisitor> {
+    const context = await browser.newContext({ viewport: VIEWPORT, ...options });
+    return new BrowserVisitor(await context.newPage());
+  }
+
+  /** Opens a page after this one, without its cookies. A new context would take twice as long. */
+  async next(): Promise<BrowserVisitor> {
+    const context: BrowserContext = this.page.context();
+    await context.clearCookies();
+    const page = await context.newPage();
+    await this.page.close();
+    return new BrowserVisitor(page);
+  }
+
+  /** Chooses a person on the sign-in page of the sandbox. */
+  async signInAs(name: string): Promise<void> {
+    await this.page.getByRole('button', { name }).click();
+  }
+
+  /** The visible text of the page, white space collapsed. */
+  async text(): Promise<string> {
+    return (await this.page.locator('body').innerText()).replace(/\s+/g, ' ');
+  }
+
+  /** Waits until the page with this heading is loaded. */
+  async arrivesAt(heading: string): Promise<void> {
+    const level = { level: 1 };
+    try {
+      await this.page
+        .getByRole('heading', { ...level, name: heading, exact: true })
+        .waitFor({ timeout: 10_000 });
+    } catch {
+      const instead = await this.page.getByRole('heading', level).allInnerTexts();
+      throw new Error(`expected the page "${heading}", but it is "${instead.join()}"`);
+    }
+  }
+
+  async screenshot(name: string): Promise<void> {
+    mkdirSync(SCREENSHOTS, { recursive: true });
+    await this.page.screenshot({ path: `${SCREENSHOTS}${name}.png` });
+  }
+
+  async leave(): Promise<void> {
+    await this.page.context().close();
+  }
+}

@@ -1,0 +1,83 @@
+import { jest } from '@jest/globals';
+import type { INestApplicationContext } from '@nestjs/common';
+import { Clock } from '../../lib/time/clock.js';
+
+/** A clock that runs `ahead` of the real one; `chance` is its random number. */
+export class TestClock extends Clock {
+  /** In milliseconds. */
+  ahead = 0;
+
+  constructor(public chance = 0.5) {
+    super();
+  }
+
+  override now(): number {
+    return super.now() + this.ahead;
+  }
+
+  override epochMs(): number {
+    return super.epochMs() + this.ahead;
+  }
+
+  override random(): number {
+    return this.chance;
+  }
+}
+
+/** A clock that stands still at `time` until a test moves it. */
+export class StoppedClock extends Clock {
+  /** In milliseconds. */
+  time = 0;
+
+  override now(): number {
+    return this.time;
+  }
+}
+
+/** Moves the clocks of an application: the one for waits (`now`) and the one for dates (`epochMs`). */
+export interface MovedClock {
+  skip(ms: number, which?: readonly ('now' | 'epochMs')[]): void;
+  back(): void;
+}
+
+/** The clock of a running application. */
+export function clockOf(app: INestApplicationContext): MovedClock {
+  const clock = app.get(Clock, { strict: false });
+  return {
+    skip(ms, which = ['now', 'epochMs']) {
+      for (const name of which) {
+        const before = clock[name].bind(clock);
+        clock[name] = () => before() + ms;
+      }
+    },
+    back() {
+      for (const name of ['now', 'epochMs'] as const) {
+        Reflect.deleteProperty(clock, name);
+      }
+    },
+  };
+}
+
+/** Every timer that Jest can replace except `Date`, so that sockets and timeouts go on. */
+const TIMERS = [
+  'hrtime',
+  'nextTick',
+  'performance',
+  'queueMicrotask',
+  'setImmediate',
+  'clearImmediate',
+  'setInterval',
+  'clearInterval',
+  'setTimeout',
+  'clearTimeout',
+] as const;
+
+/** Runs `work` while `Date` is `ms` ahead: for code that has no {@link Clock}, such as the provider of the sandbox. */
+export async function withDateAhead<T>(ms: number, work: () => Promise<T>): Promise<T> {
+  jest.useFakeTimers({ now: Date.now() + ms, doNotFake: [...TIMERS] });
+  try {
+    return await work();
+  } finally {
+    jest.useRealTimers();
+  }
+}

@@ -1,0 +1,23 @@
+/** Waits this long in real time. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/**
+ * Waits until a condition holds. Fails after `within` milliseconds; the default is shorter than the default timeout of
+ * an attempt (4 s), so that no timeout can make the condition true.
+ */
+export async function eventually(condition: () => boolean, within = 3_000): Promise<void> {
+  const limit = performance.now() + within;
+  while (!condition()) {
+    if (performance.now() > limit) {
+      throw new Error(`still false after ${within} ms: ${condition}`);
+    }
+    await pause(5);
+  }
+}
+
+/** Long enough for a request that must not be sent to arrive. */
+export function aWhile(): Promise<void> {
+  return pause(150);
+}
