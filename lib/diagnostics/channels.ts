@@ -2,18 +2,18 @@ import { channel } from 'node:diagnostics_channel';
 import type { ExhibitorErrorCode } from '../errors/error-codes.js';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
 
-/** `nestjs-exhibitor:token`: one for each answer of the token cache. */
+/** Message of `nestjs-exhibitor:token`: one per answer of the token cache. */
 export interface TokenMessage {
   tenant: string;
   outcome: 'hit' | 'renewed-early' | 'fetched' | 'forced' | 'shared' | 'failed';
   code?: ExhibitorErrorCode;
 }
 
-/** `nestjs-exhibitor:request`: one for each attempt on the wire. */
+/** Message of `nestjs-exhibitor:request`: one per attempt on the wire. */
 export interface RequestMessage {
   tenant: string;
   operation: string;
-  /** Path with its parameters named, never their values: `/api/v1/exhibitor/event/{eventId}`. */
+  /** Path with the names of its parameters, without values: `/api/v1/exhibitor/event/{eventId}`. */
   template: string;
   status?: number;
   durationMs: number;
@@ -21,20 +21,20 @@ export interface RequestMessage {
   code?: ExhibitorErrorCode;
 }
 
-/** `nestjs-exhibitor:lookup`: one for each lookup. */
+/** Message of `nestjs-exhibitor:lookup`: one per lookup. */
 export interface LookupMessage {
   tenant: string;
   outcome: 'hit' | 'miss' | 'stale';
 }
 
-/** `nestjs-exhibitor:login`: one for each step of a login. */
+/** Message of `nestjs-exhibitor:login`: one per step of a login. */
 export interface LoginMessage {
   tenant?: string;
   outcome: 'started' | 'succeeded' | 'failed';
   reason?: LoginFailureReason;
 }
 
-/** `nestjs-exhibitor:drift`: one for each breach that `onDrift: 'ignore'` lets pass. */
+/** Message of `nestjs-exhibitor:drift`: one per breach that `onDrift: 'ignore'` accepts. */
 export interface DriftMessage {
   tenant: string;
   field: string;
@@ -44,8 +44,8 @@ export interface DriftMessage {
 }
 
 /**
- * The channels of `node:diagnostics_channel` this package publishes on. Nothing is built without a subscriber:
- * ask `hasSubscribers` before making a message. No message carries a token, secret, cookie or e-mail address.
+ * The channels of `node:diagnostics_channel` on which this package publishes. Check `hasSubscribers` before creating a
+ * message. No message contains a token, secret, cookie or e-mail address.
  */
 export const channels = {
   token: channel('nestjs-exhibitor:token'),

@@ -1,14 +1,14 @@
 import { ExhibitorError } from './exhibitor.error.js';
 
-/** One wrong option: where it is and what was expected. Values are never shown, they may be secrets. */
+/** One wrong option. Its value is not shown: it may be a secret. */
 export interface ConfigurationProblem {
   /** Path of the option, `tenants.acme.baseUrl`. */
   path: string;
-  /** What was expected, `must be https`. */
+  /** Expected value, `must be https`. */
   expected: string;
 }
 
-/** The options are wrong (`configuration_invalid`). Names every problem at once, each by its path. */
+/** The options are wrong (`configuration_invalid`). Reports all problems together, each with its option path. */
 export class ConfigurationError extends ExhibitorError {
   readonly problems: readonly ConfigurationProblem[];
 

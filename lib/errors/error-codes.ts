@@ -21,7 +21,7 @@ export type ExhibitorErrorCode =
   | 'no_exhibitor'
   | 'exhibitor_not_selected';
 
-/** What a host answers its own client with, by `code`; the guards and the exception filter use it. */
+/** HTTP status of a host's reply by `code`, as used by the guards and the exception filter. */
 export const HTTP_STATUS_BY_CODE: Readonly<Record<ExhibitorErrorCode, number>> = Object.freeze({
   configuration_invalid: 500,
   invalid_argument: 400,

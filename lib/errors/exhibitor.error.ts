@@ -1,27 +1,27 @@
 import { channel } from 'node:diagnostics_channel';
 import type { ExhibitorErrorCode } from './error-codes.js';
 
-/** What is known of a failure beside its code. */
+/** Details of a failure, where they are known. */
 export interface ExhibitorErrorDetails {
-  /** Key of the tenant the call was for. */
+  /** Key of the tenant. */
   tenant?: string;
-  /** HTTP status the service answered, where it answered. */
+  /** HTTP status of the service's reply. */
   status?: number;
-  /** How long the service asked to wait, in milliseconds. */
+  /** Time to wait before the next call, in milliseconds. */
   retryAfterMs?: number;
-  /** Number of requests that were sent. */
+  /** Number of requests sent. */
   attempts?: number;
-  /** Only what a host's own function threw; a client library's error would show the bearer token. */
+  /** Error thrown by a function of the host. Errors of HTTP clients are never passed on: they show the bearer token. */
   cause?: unknown;
 }
 
-// A well-known symbol, so that two copies of the package in one process know each other's errors.
+// A registered symbol, so that copies of the package in one process recognize each other's errors.
 const BRAND = Symbol.for('nestjs-exhibitor.error');
 const created = channel('nestjs-exhibitor:error');
 
 /**
- * Base of every error of this package. It shows no token, secret, cookie or e-mail address in its message, in
- * `JSON.stringify` or in `util.inspect`, so it may be logged as it is.
+ * Base class of all errors of this package. Its message, `JSON.stringify` and `util.inspect` show no token, secret, cookie or
+ * e-mail address, so it may be logged.
  *
  * @example
  * try {
@@ -31,7 +31,7 @@ const created = channel('nestjs-exhibitor:error');
  * }
  */
 export class ExhibitorError extends Error {
-  /** Stable reason of the failure. */
+  /** Stable identifier of the failure. */
   readonly code: ExhibitorErrorCode;
   declare readonly tenant?: string;
   declare readonly status?: number;
@@ -54,13 +54,13 @@ export class ExhibitorError extends Error {
     }
   }
 
-  /** The fields a log or a reply may show. */
+  /** The fields that may be shown in logs and replies. */
   toJSON(): Record<string, unknown> {
     return { ...Object.fromEntries(Object.entries(this)), name: this.name, message: this.message };
   }
 }
 
-/** True for an {@link ExhibitorError}, also one of another copy of this package in the same process. */
+/** True for an {@link ExhibitorError}, including those of another copy of this package in the same process. */
 export function isExhibitorError(error: unknown): error is ExhibitorError {
   return error instanceof Error && Object.hasOwn(error, BRAND);
 }

@@ -1,6 +1,6 @@
 import { ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
 
-/** Why a login was refused. `state` also stands for a callback that belongs to no pending login. */
+/** Reason of a refusal. `state` includes a callback that belongs to no pending login. */
 export type LoginFailureReason =
   | 'state'
   | 'issuer'
@@ -21,7 +21,7 @@ export type LoginFailureReason =
   | 'not_authorized'
   | 'token_type';
 
-/** A refusal at the callback or of a bearer token (`login_failed`), with its `reason`. */
+/** A login or a bearer token was refused (`login_failed`). */
 export class LoginFailedError extends ExhibitorError {
   readonly reason: LoginFailureReason;
 

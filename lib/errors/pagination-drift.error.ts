@@ -1,21 +1,21 @@
 import { ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
 
-/** One way in which a page contradicts the first page or itself. */
+/** A contradiction between a page and the first page, or within a page. */
 export interface PaginationBreach {
-  /** Which promise was broken, for example `totalCount`. */
+  /** Name of the value, for example `totalCount`. */
   field: string;
-  /** What page 1, or the request, let us expect. */
+  /** Value according to page 1 or the request. */
   expected: number | string;
-  /** What was seen. */
+  /** Actual value. */
   seen: number | string;
-  /** Number of the page that was asked for. */
+  /** Number of the requested page. */
   page: number;
 }
 
-/** The event changed while it was read, or its pages contradict themselves (`pagination_drift`). */
+/** The event changed during the reading, or its pages contradict each other (`pagination_drift`). */
 export class PaginationDriftError extends ExhibitorError {
   readonly breach: Readonly<PaginationBreach>;
-  /** Number of the last page that was good and delivered; 0 if none was. Resume with `startPage: lastGoodPage + 1`. */
+  /** Number of the last page that was delivered; 0 if none was. Resume with `startPage: lastGoodPage + 1`. */
   readonly lastGoodPage: number;
 
   constructor(breach: PaginationBreach, lastGoodPage: number, details?: ExhibitorErrorDetails) {

@@ -1,10 +1,10 @@
 import { ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
 
-/** The token endpoint refused for good (`token_rejected`): RFC 6749 §5.2, for example `invalid_client`. */
+/** The token endpoint refused permanently (`token_rejected`, RFC 6749 §5.2), for example with `invalid_client`. */
 export class TokenRejectedError extends ExhibitorError {
   /** `error` of the reply. */
   readonly oauthError: string;
-  /** `error_description` of the reply, with everything scrubbed that it echoes of the request. */
+  /** `error_description` of the reply, without secrets of the request. */
   readonly oauthErrorDescription: string | undefined;
 
   constructor(oauthError: string, oauthErrorDescription: string | undefined, details: ExhibitorErrorDetails) {

@@ -1,25 +1,25 @@
-/** Who is logged in, at which tenant. Plain data: never test it with `instanceof`. */
+/** The user who is logged in. Plain data: do not use `instanceof`. */
 export interface ExhibitorIdentity {
-  /** Identifies this login; a logout denies it. */
+  /** Id of this login. A logout denies it. */
   id: string;
   /** `iss` of the provider. */
   issuer: string;
-  /** `sub`: unique and stable within the issuer, unlike the e-mail address. */
+  /** `sub`: unique and stable within the issuer. The e-mail address is neither. */
   subject: string;
-  /** Contact e-mail address, byte for byte as the provider sent it. */
+  /** Contact e-mail address, exactly as the provider sent it. */
   email: string;
-  /** Further claims of the ID token and userinfo. */
+  /** Other claims of the ID token and userinfo. */
   claims: Record<string, unknown>;
-  /** Key of the tenant the person logged in at. */
+  /** Key of the tenant. */
   tenant: string;
   /** `X-Tenant-Id` of that tenant at the time of the login. */
   tenantId: string;
-  /** Client the login was made for. */
+  /** `client_id` of the login. */
   clientId: string;
-  /** Event the login was started for. */
+  /** Event of the login. */
   eventId?: string;
-  /** Path of this host to go on to; already checked. */
+  /** Where to go after the login: a checked path of this host. */
   returnTo?: string;
-  /** When the identity ends, in ms since the epoch. */
+  /** End of the identity, in ms since 1970. */
   expiresAt: number;
 }

@@ -3,18 +3,18 @@ import type { ExhibitorIdentity } from './exhibitor-identity.interface.js';
 /** An exhibitor record. The service does not publish its fields; narrow them with `exhibitorSchema`. */
 export type Exhibitor = Record<string, unknown>;
 
-/** What {@link ExhibitorGuard} found out about a request. */
+/** Result of {@link ExhibitorGuard} for a request. */
 export interface ExhibitorContext {
   identity: ExhibitorIdentity;
   tenant: string;
   eventId: string;
   /** The user's exhibitors at this event. */
   exhibitors: readonly unknown[];
-  /** Id of the exhibitor chosen for this request, where one is. */
+  /** Id of the selected or the only exhibitor. */
   exhibitorId?: string;
 }
 
-/** The part of a request that this package reads and writes; Express' and Fastify's requests both fit. */
+/** The members of a request that this package reads and writes. Requests of Express and Fastify have them. */
 export interface ExhibitorRequest {
   method: string;
   url: string;

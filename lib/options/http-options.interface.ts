@@ -1,20 +1,20 @@
 import type { Dispatcher } from 'undici';
 
-/** How long and how often the service is asked. Module-wide, or per tenant over the module's. */
+/** Time limits, retries and sizes of requests. Those of a tenant override those of the module. */
 export interface HttpOptions {
-  /** Milliseconds one call may take, its token, retries and waits included. Default 10 000. */
+  /** Time limit of one call in ms, including token, retries and waits. Default 10 000. */
   deadline?: number;
-  /** Milliseconds one attempt may take. Default 4 000: a stalled attempt leaves room for another. */
+  /** Time limit of one attempt in ms. Default 4 000, so that there is time for another attempt. */
   attemptTimeout?: number;
-  /** Requests a call may send at most, the first included. Default 3. */
+  /** Largest number of requests of a call, including the first. Default 3. */
   attempts?: number;
   /** Largest accepted reply in bytes, decompressed. Default 5 MiB; token, userinfo and key replies 256 KiB at most. */
   maxResponseBytes?: number;
-  /** Requests under way at once per tenant. Default 64; a bounded queue waits behind it. */
+  /** Concurrent requests per tenant. Default 64. Further requests wait in a bounded queue. */
   maxConcurrent?: number;
   /**
-   * Makes the undici dispatcher to use, for a proxy or mTLS. It is given our undici, since dispatchers of another
-   * version do not fit. Called once for each tenant it is set on; the host closes what it made.
+   * Creates the undici dispatcher, for a proxy or mTLS. Its argument is our undici, since dispatchers of another version are not
+   * compatible. Called once for the module, or once for each tenant that sets it. The host closes the dispatcher.
    *
    * @example
    * dispatcher: ({ ProxyAgent }) => new ProxyAgent('http://proxy.internal:3128')

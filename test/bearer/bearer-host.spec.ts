@@ -210,7 +210,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     expect(refused.status).toBe(400);
     expect(bodyOf(refused)).toMatchObject({
       code: 'invalid_argument',
-      message: "a selection cannot be kept with session 'bearer': send exhibitorId with each request",
+      message: "a selection cannot be stored with session 'bearer': send exhibitorId with each request",
     });
     const named = await visit(host, `/events/world-2026/booths/${first?.id}`, token);
     expect(bodyOf(named)['id']).toBe(first?.id);

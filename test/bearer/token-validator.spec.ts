@@ -164,7 +164,7 @@ describe('TokenValidator, of tenants', () => {
     await expect(validate(token, 'access_token', { tenant: 'globex' })).rejects.toMatchObject({
       code: 'configuration_invalid',
       tenant: 'globex',
-      message: 'login.audience.accessToken is needed for this',
+      message: 'login.audience.accessToken is required to validate this token',
     });
     await expect(validate(token, 'access_token', { tenant: 'initech' })).rejects.toMatchObject({
       code: 'configuration_invalid',

@@ -231,7 +231,7 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
     const before = await ask('{ booth(eventId: "world-2026") { id } }');
     expect(before.errors[0]?.extensions['originalError']).toEqual({
       statusCode: 409,
-      message: 'choose one of your exhibitors first',
+      message: 'select one of your exhibitors first',
       error: 'Conflict',
       code: 'exhibitor_not_selected',
     });
@@ -262,7 +262,7 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
 
   it.each([
     ['nobody', 'unauthenticated', 401, 'UNAUTHENTICATED', 'nobody is logged in'],
-    ['nora.none', 'no_exhibitor', 403, 'FORBIDDEN', 'you stand for no exhibitor at this event'],
+    ['nora.none', 'no_exhibitor', 403, 'FORBIDDEN', 'you have no exhibitor at this event'],
   ])(
     'answers %s by a GraphQL error with the code %s',
     async (person, code, statusCode, apolloCode, message) => {

@@ -196,7 +196,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
     expect(reply.status).toBe(403);
     expect(bodyOf(reply)).toEqual({
       statusCode: 403,
-      message: 'you stand for no exhibitor at this event',
+      message: 'you have no exhibitor at this event',
       error: 'Forbidden',
       code: 'no_exhibitor',
     });

@@ -153,7 +153,7 @@ describe.each(['express', 'fastify'] as const)('what a request is about, on %s',
       expect(reply.status).toBe(409);
       expect(bodyOf(reply)).toEqual({
         statusCode: 409,
-        message: 'choose one of your exhibitors first',
+        message: 'select one of your exhibitors first',
         error: 'Conflict',
         code: 'exhibitor_not_selected',
       });
@@ -170,7 +170,7 @@ describe.each(['express', 'fastify'] as const)('what a request is about, on %s',
         expect(refused.status).toBe(403);
         expect(bodyOf(refused)).toEqual({
           statusCode: 403,
-          message: 'you do not stand for this exhibitor at this event',
+          message: 'this exhibitor is not one of yours at this event',
           error: 'Forbidden',
           code: 'no_exhibitor',
         });

@@ -130,7 +130,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
       expect(refused.status).toBe(400);
       expect(bodyOf(refused)).toEqual({
         statusCode: 400,
-        message: "exhibitorId: must be one of the person's own exhibitors",
+        message: "exhibitorId: must be one of the user's own exhibitors",
         error: 'Bad Request',
         code: 'invalid_argument',
       });
@@ -252,7 +252,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
       'ExhibitorSelection needs ExhibitorGuard on the route',
     );
     await expect(selection.clear({ request: {}, response: {} })).rejects.toThrow(
-      'ExhibitorSelection needs the request that the guard has seen',
+      'ExhibitorSelection needs the request of the guard',
     );
     const reply = await visitor.visit(`${host.url}/unguarded/select`, { form: { id: 'a' } });
     expect(reply.status).toBe(500);
