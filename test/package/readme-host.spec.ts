@@ -104,6 +104,7 @@ const PUBLIC_NAMES = [
   'ExhibitorError',
   'ExhibitorExceptionFilter',
   'ExhibitorGuard',
+  'ExhibitorGuardServices',
   'ExhibitorIdentityGuard',
   'ExhibitorLoginGuard',
   'ExhibitorLogoutGuard',
