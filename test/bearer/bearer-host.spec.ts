@@ -40,7 +40,7 @@ const visit = (
     form,
   });
 
-/** Claims of an access token that says nothing of an e-mail address, as most do. */
+/** Claims of an access token without an e-mail address, as most are. */
 const MAILLESS = { email: undefined };
 
 describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind) => {
@@ -60,7 +60,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
   });
   afterAll(() => host?.close());
 
-  it('lets a person in by the access token of each request', async () => {
+  it('identifies a person by the access token of each request', async () => {
     const token = await door.mint();
     const me = await visit(host, '/me', token);
     expect(me.status).toBe(200);
@@ -84,7 +84,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     expect(mine.headers.get('cache-control')).toBe('private, no-store');
   });
 
-  it('never sends that token to the REST API', async () => {
+  it('never sends the token of the user to the REST API', async () => {
     const token = await door.mint({ jti: randomUUID() });
     expect((await visit(host, '/events/national-2026/mine', token)).status).toBe(200);
     expect((await visit(host, '/events/national-2026/exhibitors?page=1', token)).status).toBe(200);
@@ -98,7 +98,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
   });
 
   it.each([undefined, '', 'Bearer', 'Bearer ', 'Basic dXNlcjpwYXNz', 'Bearer two tokens'])(
-    'asks for a token where none is sent: %j',
+    'answers 401 and asks for a token where none is sent: %j',
     async (authorization) => {
       for (const path of ['/me', '/events/world-2026/mine']) {
         const reply = await new Visitor().visit(`${host.url}${path}`, {
@@ -111,7 +111,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     },
   );
 
-  it('looks for a token in the header alone, not in the address', async () => {
+  it('reads a token from the header only, not from the address', async () => {
     const reply = await visit(host, `/me?access_token=${await door.mint()}`, undefined);
     expect([reply.status, reply.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
   });
@@ -123,7 +123,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     ['audience', { azp: 'stranger' }],
     ['email_unverified', { email_verified: false }],
     ['email_unverified', { email_verified: 'false' }],
-  ])('refuses a token by %s: %j', async (reason, overrides) => {
+  ])('refuses a token for the reason %s: %j', async (reason, overrides) => {
     const reply = await visit(host, '/me', await door.mint(overrides));
     expect(reply.status).toBe(401);
     expect(reply.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
@@ -136,7 +136,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     });
   });
 
-  it.each(['opaque', 'a.b.c'])('refuses what is no token of the provider: %s', async (token) => {
+  it.each(['opaque', 'a.b.c'])('refuses a value that is not a token of the provider: %s', async (token) => {
     const reply = await visit(host, '/me', token);
     expect([reply.status, reply.headers.get('www-authenticate')]).toEqual([
       401,
@@ -145,12 +145,12 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     expect(bodyOf(reply)).toMatchObject({ reason: 'signature' });
   });
 
-  it('refuses an ID token, though its signature is good', async () => {
+  it('refuses an ID token although its signature is valid', async () => {
     const idToken = await door.mint({ aud: 'acme-web', azp: undefined, nonce: 'n' }, { typ: 'JWT' });
     expect(bodyOf(await visit(host, '/me', idToken))).toMatchObject({ reason: 'audience' });
   });
 
-  it('takes the address from userinfo where the token has none, and asks once', async () => {
+  it('takes the e-mail address from userinfo where the token has none, with one request', async () => {
     const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
     door.userinfo.set(token, { sub: 'sam.several', email: 'sam.several@example.com', name: 'Sam' });
     const replies = await Promise.all(Array.from({ length: 25 }, () => visit(host, '/me', token)));
@@ -169,7 +169,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     ['email_missing', { sub: 'sam.several' }],
     ['email_unverified', { sub: 'sam.several', email: 'a@example.com', email_verified: false }],
     ['provider', 401],
-  ])('refuses by %s what userinfo says: %j', async (reason, answer) => {
+  ])('refuses for the reason %s when userinfo answers %j', async (reason, answer) => {
     const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
     door.userinfo.set(token, answer);
     const reply = await visit(host, '/me', token);
@@ -177,7 +177,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     expect(reply.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
   });
 
-  it('is unavailable while userinfo is, and remembers no failure', async () => {
+  it('answers 503 while userinfo fails, and does not cache the failure', async () => {
     const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
     door.userinfo.set(token, 503);
     const reply = await visit(host, '/me', token);
@@ -187,7 +187,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     expect((await visit(host, '/me', token)).status).toBe(200);
   });
 
-  it('remembers a token no longer than it lasts', async () => {
+  it('does not remember a token after it expired', async () => {
     const tenant = door.tenantOptions('acme');
     const strict = await start({
       tenant: { ...tenant, login: { ...tenant.login, clockTolerance: 0 } as typeof tenant.login },
@@ -203,7 +203,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     }
   });
 
-  it('keeps no choice, since there is nowhere to keep it: each request names the exhibitor', async () => {
+  it('stores no selection: each request names the exhibitor', async () => {
     const token = await door.mint();
     const [first] = bodyOf<{ id: string }[]>(await visit(host, '/events/world-2026/mine', token));
     const refused = await visit(host, '/events/world-2026/select', token, { id: first?.id ?? '' });
@@ -218,7 +218,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     expect(foreign.status).toBe(403);
   });
 
-  it('takes no cookie for a person, and starts no login', async () => {
+  it('ignores identity cookies and starts no login', async () => {
     const byCookie = await startHost({
       kind,
       options: (redirectUri) => ({
@@ -249,7 +249,7 @@ describe.each(['express', 'fastify'] as const)("session: ['cookie', 'bearer'] on
   });
   afterAll(() => host?.close());
 
-  it('serves pages by cookie and apps by token', async () => {
+  it('identifies by cookie and by token', async () => {
     const visitor = await signIn(sandbox, host, 'olga.one');
     const byCookie = bodyOf(await visitor.visit(`${host.url}/me`));
     expect(byCookie['identity']).toMatchObject({ subject: 'olga.one', clientId: 'acme-web' });
@@ -257,7 +257,7 @@ describe.each(['express', 'fastify'] as const)("session: ['cookie', 'bearer'] on
     expect(byToken['identity']).toMatchObject({ subject: 'sam.several', clientId: 'portal-spa' });
   });
 
-  it('asks in the order of the option: with both, the cookie is who it is', async () => {
+  it('reads in the order of the option: with both, the cookie counts', async () => {
     const visitor = await signIn(sandbox, host, 'olga.one');
     const authorization = `Bearer ${await door.mint()}`;
     const both = await visitor.visit(`${host.url}/me`, { headers: { authorization } });
@@ -267,7 +267,7 @@ describe.each(['express', 'fastify'] as const)("session: ['cookie', 'bearer'] on
     expect(bodyOf(after)['identity']).toMatchObject({ subject: 'sam.several' });
   });
 
-  it('says how to come in, and that a token is refused', async () => {
+  it('sends WWW-Authenticate without a token, and with a refused one', async () => {
     const nobody = await visit(host, '/me', undefined);
     expect([nobody.status, nobody.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
     const refused = await visit(host, '/me', await door.mint({ aud: 'other' }));
@@ -277,14 +277,14 @@ describe.each(['express', 'fastify'] as const)("session: ['cookie', 'bearer'] on
     ]);
   });
 
-  it('lets a person out though their token is refused', async () => {
+  it('allows the logout although the token is refused', async () => {
     const headers = { authorization: 'Bearer opaque' };
     const done = await new Visitor().visit(`${host.url}/auth/logout`, { method: 'POST', headers });
     expect(done.status).toBe(303);
   });
 });
 
-describe('tokens that were verified', () => {
+describe('verified tokens', () => {
   it('are remembered by their digest, up to a limit for all tenants', async () => {
     const host = await startHost({
       options: () => ({ tenant: door.tenantOptions('acme'), session: 'bearer' }),
@@ -314,7 +314,7 @@ describe('tokens that were verified', () => {
     }
   });
 
-  it('are remembered for their tenant alone', async () => {
+  it('are remembered for their own tenant only', async () => {
     const host = await startHost({
       options: () => ({
         tenants: { acme: door.tenantOptions('acme'), globex: door.tenantOptions('globex') },

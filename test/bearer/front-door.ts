@@ -15,13 +15,13 @@ export interface MintOptions {
 }
 
 /**
- * An identity provider that issues JWT access tokens to users. The sandbox issues opaque ones, so this one stands in
- * front of it: it signs tokens with a key of its own, answers userinfo itself and forwards the rest.
+ * An identity provider that issues JWT access tokens to users, where the sandbox issues opaque ones. It is a proxy in
+ * front of the sandbox: it signs tokens with its own key, answers userinfo itself and forwards everything else.
  */
 export class FrontDoor {
-  /** What userinfo answers for a token; no entry is 401. */
+  /** The userinfo reply for a token; 401 without an entry. */
   readonly userinfo = new Map<string, Record<string, unknown> | number>();
-  /** Tokens userinfo was asked with. */
+  /** Tokens of the requests to userinfo. */
   readonly userinfoCalls: string[] = [];
 
   private constructor(
@@ -47,7 +47,7 @@ export class FrontDoor {
     await new Promise((resolve) => this.server.close(resolve));
   }
 
-  /** Options of a tenant whose identity provider this is; both kinds of login, by cookie and by token. */
+  /** Options of a tenant with this identity provider, for logins by cookie and by token. */
   tenantOptions(key: string, redirectUri?: string): TenantOptions & { login: object } {
     const options = this.sandbox.tenantOptions(key, { redirectUri });
     return {
@@ -63,7 +63,7 @@ export class FrontDoor {
     };
   }
 
-  /** Claims of a good access token of a person. */
+  /** Claims of a valid access token of a person. */
   claims(overrides: JWTPayload = {}): JWTPayload {
     const now = Math.floor(Date.now() / 1000);
     return {
@@ -78,7 +78,7 @@ export class FrontDoor {
     };
   }
 
-  /** Signs an access token; `undefined` in the overrides leaves a claim out. */
+  /** Signs an access token; a claim that is `undefined` in the overrides is left out. */
   mint(
     overrides: JWTPayload = {},
     { typ = 'at+jwt', key = this.privateKey, alg = 'EdDSA', kid = 'front-door' }: MintOptions = {},

@@ -37,7 +37,7 @@ afterAll(async () => {
 });
 
 const now = (): number => Math.floor(Date.now() / 1000);
-/** Claims that make an ID token out of the access token they override. */
+/** Claims that turn an access token into an ID token. */
 const idToken = (overrides: JWTPayload = {}): JWTPayload => ({
   aud: 'acme-web',
   azp: undefined,
@@ -48,8 +48,8 @@ const idToken = (overrides: JWTPayload = {}): JWTPayload => ({
 const validate = (token: string, use: ValidateOptions['use'], options: Partial<ValidateOptions> = {}) =>
   validator.validate(token, { tenant: 'acme', use, ...options });
 
-describe('TokenValidator, of access tokens', () => {
-  it('answers the claims of a good one', async () => {
+describe('TokenValidator with access tokens', () => {
+  it('returns the claims of a valid token', async () => {
     const claims = await validate(await door.mint(), 'access_token');
     expect(claims).toEqual(door.claims({ iat: expect.any(Number), exp: expect.any(Number) } as never));
   });
@@ -62,7 +62,7 @@ describe('TokenValidator, of access tokens', () => {
     ['that names its client as client_id', { azp: undefined, client_id: 'portal-app' }, 'at+jwt'],
     ['with a nonce, where its typ says what it is', { nonce: 'x' }, 'at+jwt'],
     ['that expired within the tolerance', { exp: Math.floor(Date.now() / 1000) - 5 }, 'at+jwt'],
-  ])('takes one %s', async (_, overrides, typ) => {
+  ])('accepts a token %s', async (_, overrides, typ) => {
     const token = await door.mint(overrides, { typ });
     await expect(validate(token, 'access_token')).resolves.toMatchObject({ sub: 'sam.several' });
   });
@@ -82,7 +82,7 @@ describe('TokenValidator, of access tokens', () => {
     ['issued', 'not valid yet', { nbf: Math.floor(Date.now() / 1000) + 3_600 }, 'at+jwt'],
     ['token_type', 'that is an ID token for the same audience', { nonce: 'x' }, ''],
     ['token_type', 'that is an ID token by its typ JWT and at_hash', { at_hash: 'x' }, 'JWT'],
-  ])('refuses by %s one %s', async (reason, _, overrides, typ) => {
+  ])('refuses for the reason %s a token %s', async (reason, _, overrides, typ) => {
     const token = await door.mint(overrides, { typ });
     await expect(validate(token, 'access_token')).rejects.toMatchObject({ code: 'login_failed', reason });
   });
@@ -94,14 +94,14 @@ describe('TokenValidator, of access tokens', () => {
   });
 });
 
-describe('TokenValidator, of ID tokens', () => {
-  it('answers the claims of a good one', async () => {
+describe('TokenValidator with ID tokens', () => {
+  it('returns the claims of a valid token', async () => {
     const token = await door.mint(idToken(), { typ: 'JWT' });
     expect(await validate(token, 'id_token', { nonce: 'the-nonce' })).toMatchObject({ aud: 'acme-web' });
     expect(await validate(token, 'id_token')).toMatchObject({ nonce: 'the-nonce' });
   });
 
-  it('refuses one with another nonce than was sent', async () => {
+  it('refuses a token with another nonce than was sent', async () => {
     const token = await door.mint(idToken({ nonce: 'another' }), { typ: '' });
     const failure = { code: 'login_failed', reason: 'nonce' };
     await expect(validate(token, 'id_token', { nonce: 'the-nonce' })).rejects.toMatchObject(failure);
@@ -118,23 +118,23 @@ describe('TokenValidator, of ID tokens', () => {
   });
 });
 
-describe.each(['id_token', 'access_token'] as const)('TokenValidator, of the signature of an %s', (use) => {
+describe.each(['id_token', 'access_token'] as const)('TokenValidator, signature of an %s', (use) => {
   const good = (): JWTPayload => door.claims(use === 'id_token' ? idToken() : {});
 
-  it('refuses one that is signed by somebody else', async () => {
+  it('refuses a token signed with another key', async () => {
     const { privateKey } = await generateKeyPair('EdDSA', { crv: 'Ed25519' });
     const token = await door.mint(good(), { key: privateKey, typ: '' });
     await expect(validate(token, use)).rejects.toMatchObject({ code: 'login_failed', reason: 'signature' });
   });
 
-  it('refuses one that was changed', async () => {
+  it('refuses a token that was changed', async () => {
     const [header, , signature] = (await door.mint(good(), { typ: '' })).split('.');
     const changed = Buffer.from(JSON.stringify({ ...good(), sub: 'somebody.else' })).toString('base64url');
     const failure = { reason: 'signature' };
     await expect(validate(`${header}.${changed}.${signature}`, use)).rejects.toMatchObject(failure);
   });
 
-  it('refuses one that is not signed, or by a MAC', async () => {
+  it('refuses a token without a signature, or with a MAC', async () => {
     const unsigned = new UnsecuredJWT(good()).encode();
     await expect(validate(unsigned, use)).rejects.toMatchObject({ reason: 'algorithm' });
     const mac = await new SignJWT(good())
@@ -144,22 +144,22 @@ describe.each(['id_token', 'access_token'] as const)('TokenValidator, of the sig
   });
 
   it.each(['', 'opaque', 'a.b', 'a.b.c', 'a.b.c.d.e', `${'x'.repeat(100_000)}.y.z`])(
-    'refuses what is no token: %.20s',
+    'refuses a value that is not a token: %.20s',
     async (token) => {
       await expect(validate(token, use)).rejects.toMatchObject({ code: 'login_failed', reason: 'signature' });
     },
   );
 });
 
-describe('TokenValidator, of tenants', () => {
-  it('takes the token of a tenant for this tenant alone', async () => {
+describe('TokenValidator and tenants', () => {
+  it('accepts the token of a tenant for this tenant only', async () => {
     const token = await door.mint(idToken());
     await expect(validate(token, 'id_token', { tenant: 'globex' })).rejects.toMatchObject({
       code: 'login_failed',
     });
   });
 
-  it('says what a host has to set', async () => {
+  it('names the options a host has to set', async () => {
     const token = await door.mint({ exp: now() + 60 });
     await expect(validate(token, 'access_token', { tenant: 'globex' })).rejects.toMatchObject({
       code: 'configuration_invalid',

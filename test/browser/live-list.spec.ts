@@ -3,7 +3,7 @@ import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { startSample, type RunningSample } from './running-sample.js';
 import { eventually, pause } from '../support/wait.js';
 
-describeInChromium('A whole event in the browser', (browser) => {
+describeInChromium('The list of a whole event in the browser', (browser) => {
   let sample: RunningSample;
   let visitor: BrowserVisitor;
   const progress = () => visitor.page.getByRole('progressbar');
@@ -30,7 +30,7 @@ describeInChromium('A whole event in the browser', (browser) => {
     sample.sandbox.latency = 0;
   });
 
-  it('moves a progress bar to the end for 1,234 exhibitors, never back', async () => {
+  it('moves the progress bar forward only, to the end, for 1,234 exhibitors', async () => {
     await visitor.page.addInitScript(RECORD_PROGRESS);
     sample.sandbox.latency = 20;
     await visitor.page.goto(whole());
@@ -46,16 +46,16 @@ describeInChromium('A whole event in the browser', (browser) => {
     expect(visitor.troubles).toEqual([]);
   });
 
-  it('reads the event once, and does not connect again when it is complete', async () => {
+  it('reads the event once and does not reconnect when it is complete', async () => {
     await visitor.page.addInitScript(RECORD_STREAMS);
     await visitor.page.goto(whole());
     await visitor.page.getByRole('button', { name: 'Load again' }).waitFor();
     expect(await visitor.page.evaluate('streams.map(({ readyState }) => readyState)')).toEqual([CLOSED]);
-    // Page 1 for the page as it was first sent, then all 25.
+    // Page 1 for the first response, then all 25.
     expect(listed()).toHaveLength(1 + 25);
   });
 
-  it('stops asking the service when the tab is closed midway', async () => {
+  it('stops the requests to the service when the tab is closed midway', async () => {
     sample.sandbox.latency = 600;
     await visitor.page.goto(whole());
     await visitor.page.getByText(MIDWAY).waitFor();
@@ -70,7 +70,7 @@ describeInChromium('A whole event in the browser', (browser) => {
     expect(listed().some(({ aborted }) => aborted)).toBe(true);
   });
 
-  it('stops when asked to, and starts over when asked again', async () => {
+  it('stops on Stop and starts again on Load again', async () => {
     sample.sandbox.latency = 600;
     await visitor.page.goto(whole());
     await visitor.page.getByText(MIDWAY).waitFor();
@@ -85,7 +85,7 @@ describeInChromium('A whole event in the browser', (browser) => {
     expect(visitor.troubles).toEqual([]);
   });
 
-  it('says so when the login has ended in the meantime', async () => {
+  it('shows a message when the login has ended in the meantime', async () => {
     await visitor.page.goto(whole());
     const again = visitor.page.getByRole('button', { name: 'Load again' });
     await again.waitFor();
@@ -94,7 +94,7 @@ describeInChromium('A whole event in the browser', (browser) => {
     await visitor.page.getByText('The server rejected the request. Please reload the page.').waitFor();
   });
 
-  it('says so when the service fails midway, keeps what has come, and tries again when asked', async () => {
+  it('shows a message when the service fails midway, keeps the rows, and retries on request', async () => {
     sample.sandbox.latency = 400;
     await visitor.page.goto(whole());
     await visitor.page.getByText(MIDWAY).waitFor();
@@ -119,7 +119,7 @@ describeInChromium('A whole event in the browser', (browser) => {
     expect(await visitor.page.locator('tbody tr').count()).toBe(1234);
   });
 
-  it('shows an event nobody has registered for', async () => {
+  it('shows an event without exhibitors', async () => {
     await visitor.page.goto(`${sample.url}/events/empty-2026/exhibitors`);
     await visitor.page.getByText('0 of 0 exhibitors').waitFor();
     expect(await progress().evaluate(share)).toBe(1);
@@ -127,7 +127,7 @@ describeInChromium('A whole event in the browser', (browser) => {
     expect(visitor.troubles).toEqual([]);
   });
 
-  it('shows names as text, whatever they hold', async () => {
+  it('shows names as text, with any characters', async () => {
     const name = `<img src=x onerror="document.title='hacked'"> & <script>document.title='hacked'</script>`;
     const record = { id: 'x', name, contactEmails: ['olga.one@example.com'] };
     sample.sandbox.setExhibitors('boutique-2026', [record], 'acme');
@@ -140,7 +140,7 @@ describeInChromium('A whole event in the browser', (browser) => {
     expect(visitor.troubles).toEqual([]);
   });
 
-  it('works as plain pages where scripts do not run', async () => {
+  it('works as plain pages without scripts', async () => {
     const plain = await BrowserVisitor.arrive(browser(), { javaScriptEnabled: false });
     await plain.page.goto(`${sample.url}/auth/login?returnTo=/events/world-2026/exhibitors`);
     expect(await plain.text()).toContain('1,234 exhibitors, page 1 of 25');
@@ -158,7 +158,7 @@ describeInChromium('A whole event in the browser', (browser) => {
     await plain.leave();
   });
 
-  it('lets the application close while somebody is watching, and tells them', async () => {
+  it('closes while a list is being read, and shows that in the page', async () => {
     const closing = await startSample();
     closing.sandbox.signInAs('olga.one');
     closing.sandbox.latency = 600;
@@ -173,10 +173,10 @@ describeInChromium('A whole event in the browser', (browser) => {
   });
 });
 
-/** Something has come, and more is to come. */
+/** The list has started and is not complete. */
 const MIDWAY = /^(?!1,234 )[\d,]+ of 1,234 exhibitors/;
 
-/** Runs in the page: notes every share of the bar from the start on. */
+/** Runs in the page: records every value of the bar from the start. */
 const RECORD_PROGRESS = `
   globalThis.progressSeen = [];
   addEventListener('DOMContentLoaded', () => {
@@ -187,7 +187,7 @@ const RECORD_PROGRESS = `
   });
 `;
 
-/** Runs in the page: keeps every event stream that is opened. */
+/** Runs in the page: records every event stream that is opened. */
 const RECORD_STREAMS = `
   globalThis.streams = [];
   const { EventSource } = globalThis;

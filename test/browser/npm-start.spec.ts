@@ -35,7 +35,7 @@ describeInChromium('From the start page to logout', (browser) => {
   });
   afterAll(() => visitor?.leave());
 
-  it('welcomes with the five events and their sizes', async () => {
+  it('shows the five events and their sizes', async () => {
     await visitor.page.goto(url);
     expect(await visitor.page.title()).toBe('Trade events · Exhibitor Portal');
     await visitor.arrivesAt('Your booth at every event');
@@ -51,14 +51,14 @@ describeInChromium('From the start page to logout', (browser) => {
     await visitor.screenshot('1-start');
   });
 
-  it('sends to the identity provider for login', async () => {
+  it('redirects to the identity provider for the login', async () => {
     await visitor.page.getByRole('link', { name: 'My booth at World Industry Expo 2026' }).click();
     await visitor.arrivesAt('Sign in');
     expect(new URL(visitor.page.url()).port).toBe(ports.SANDBOX_PORT);
     await visitor.screenshot('2-sign-in');
   });
 
-  it('asks a person with several exhibitors to choose', async () => {
+  it('asks a person with several exhibitors to choose one', async () => {
     await visitor.signInAs('Sam Several');
     await visitor.arrivesAt('Choose your exhibitor');
     expect(await visitor.text()).toContain('belongs to 3 exhibitors of World Industry Expo 2026');
@@ -67,7 +67,7 @@ describeInChromium('From the start page to logout', (browser) => {
     await visitor.screenshot('3-choose');
   });
 
-  it('shows the exhibitor that was chosen', async () => {
+  it('shows the chosen exhibitor', async () => {
     await visitor.page.getByRole('button', { name: String(chosen['name']) }).click();
     await visitor.arrivesAt(String(chosen['name']));
     expect(visitor.page.url()).toBe(`${url}/events/world-2026/mine`);
@@ -89,7 +89,7 @@ describeInChromium('From the start page to logout', (browser) => {
     await visitor.screenshot('5-all-exhibitors');
   });
 
-  it('remembers the choice', async () => {
+  it('remembers the selection', async () => {
     await visitor.page.goto(`${url}/events/world-2026/mine`);
     await visitor.arrivesAt(String(chosen['name']));
   });
@@ -103,20 +103,20 @@ describeInChromium('From the start page to logout', (browser) => {
     await visitor.screenshot('6-logged-out');
   });
 
-  it('showed no error in the console of the browser on all this way', () => {
+  it('showed no error in the console of the browser in all these steps', () => {
     expect(visitor.troubles).toEqual([]);
   });
 });
 
 describe('npm start', () => {
-  it('honours PORT and SANDBOX_PORT', async () => {
+  it('uses PORT and SANDBOX_PORT', async () => {
     const page = await fetch(url);
     expect(page.status).toBe(200);
     const provider = await fetch(`http://127.0.0.1:${ports.SANDBOX_PORT}/connect/jwks`);
     expect(provider.status).toBe(200);
   });
 
-  it.each(['PORT', 'SANDBOX_PORT'] as const)('says in one line that %s is taken, and ends', async (name) => {
+  it.each(['PORT', 'SANDBOX_PORT'] as const)('prints one line when %s is taken, and exits', async (name) => {
     const free = { PORT: String(await freePort()), SANDBOX_PORT: String(await freePort()) };
     const sample = project.run('node', START, { ...free, [name]: ports[name] });
     expect(await sample.ended).toBe(1);
@@ -124,13 +124,13 @@ describe('npm start', () => {
     expect(sample.stdout).toBe('');
   });
 
-  it('says in one line what is wrong with a port, and ends', async () => {
+  it('prints one line when a port is invalid, and exits', async () => {
     const sample = project.run('node', START, { ...ports, PORT: 'http' });
     expect(await sample.ended).toBe(1);
     expect(sample.stderr).toBe('PORT must be a port from 1 to 65535, not "http".\n');
   });
 
-  it('ends cleanly on SIGTERM and frees its ports, the shell of npm notwithstanding', async () => {
+  it('exits cleanly on SIGTERM and frees its ports, although npm starts it through a shell', async () => {
     const before = npm.stderr;
     npm.signal('SIGTERM');
     expect(await npm.ended).toBe(0);
@@ -139,7 +139,7 @@ describe('npm start', () => {
     await expect(isFree(Number(ports.SANDBOX_PORT))).resolves.toBe(true);
   });
 
-  it('ends with code 0 on Ctrl-C, which npm passes on a second time', async () => {
+  it('exits with code 0 on Ctrl-C, which npm forwards a second time', async () => {
     const sample = project.run('node', START, ports);
     await sample.printed(`Sample ready at ${url}\n`);
     sample.signalGroup('SIGINT');
@@ -179,13 +179,13 @@ describe('a host in plain node with the built package', () => {
 });
 
 describe('A port', () => {
-  it.each(['0', '65536', '-1', '30.5', '1e3', '80 80'])('is not %j', (value) => {
+  it.each(['0', '65536', '-1', '30.5', '1e3', '80 80'])('cannot be %j', (value) => {
     expect(() => portOf('PORT', value, 3000)).toThrow(
       `PORT must be a port from 1 to 65535, not ${JSON.stringify(value)}.`,
     );
   });
 
-  it('has a default, also where the variable is empty', () => {
+  it('has a default, also for an empty variable', () => {
     expect(portOf('PORT', undefined, 3000)).toBe(3000);
     expect(portOf('PORT', ' ', 3000)).toBe(3000);
     expect(portOf('PORT', '8080', 3000)).toBe(8080);

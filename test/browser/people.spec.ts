@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { startSample, type RunningSample } from './running-sample.js';
 
-describeInChromium('What different people meet in the portal', (browser) => {
+describeInChromium('The portal for different people', (browser) => {
   let sample: RunningSample;
   let visitor: BrowserVisitor;
   const mine = () => `${sample.url}/events/regional-2026/mine`;
@@ -29,7 +29,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
     await visitor.page.goto(`${sample.url}/auth/login?returnTo=${encodeURIComponent(path)}`);
   }
 
-  it('with one exhibitor: goes straight to it', async () => {
+  it('with one exhibitor: shows it', async () => {
     await logIn('olga.one', '/events/regional-2026/mine');
     expect(visitor.page.url()).toBe(mine());
     const own = sample.sandbox
@@ -40,7 +40,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
     expect(visitor.troubles).toEqual([]);
   });
 
-  it('with none: says so, kindly, and leads on', async () => {
+  it('with none: shows a message and a link to all events', async () => {
     await logIn('nora.none', '/events/regional-2026/mine');
     await visitor.arrivesAt('No exhibitor for you at this event');
     expect(await visitor.text()).toContain('Logged in as nora.none@example.com');
@@ -49,7 +49,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
     await visitor.arrivesAt('Your booth at every event');
   });
 
-  it('not logged in: asks to, and comes back to the page', async () => {
+  it('not logged in: asks for a login and returns to the page', async () => {
     const reply = await visitor.page.goto(mine());
     expect(reply?.status()).toBe(401);
     await visitor.arrivesAt('Please log in');
@@ -70,12 +70,12 @@ describeInChromium('What different people meet in the portal', (browser) => {
   it.each([
     ['uma.unverified', 'Your e-mail address is not confirmed'],
     ['mo.mailless', 'Your account has no e-mail address'],
-  ])('%s: is told what is missing', async (person, heading) => {
+  ])('%s: shows what is missing', async (person, heading) => {
     await logIn(person);
     await visitor.arrivesAt(heading);
   });
 
-  it('may log in as somebody else after the logout', async () => {
+  it('may log in as another person after the logout', async () => {
     await visitor.page.goto(`${sample.url}/auth/login`);
     await visitor.signInAs('Sam Several');
     await visitor.page.getByRole('button', { name: 'Log out' }).click();
@@ -84,7 +84,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
     await visitor.page.getByText('Logged in as olga.one@example.com').waitFor();
   });
 
-  it('may change the choice of an exhibitor', async () => {
+  it('may change the selected exhibitor', async () => {
     await logIn('sam.several', '/events/regional-2026/mine');
     const choices = visitor.page.getByRole('main').getByRole('button');
     const [first = '', second = ''] = await choices.locator('strong').allInnerTexts();
@@ -96,7 +96,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
     expect(visitor.troubles).toEqual([]);
   });
 
-  it('cannot choose an exhibitor of somebody else', async () => {
+  it('cannot select an exhibitor of another person', async () => {
     await logIn('sam.several', '/events/regional-2026/mine');
     const [other] = sample.sandbox
       .exhibitors('regional-2026', 'acme')
@@ -111,7 +111,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
     await visitor.arrivesAt('Choose your exhibitor');
   });
 
-  it('reads that the service is failing, without its innards, and may try again', async () => {
+  it('sees that the service fails, without internal details, and may try again', async () => {
     await logIn('olga.one');
     sample.sandbox.failNext(
       'lookup',
@@ -128,7 +128,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
     await visitor.page.getByText('Your exhibitor at National Building Show 2026.').waitFor();
   });
 
-  it('answers what cannot be shown with a page that says so', async () => {
+  it('answers unknown and invalid addresses with a page', async () => {
     await logIn('olga.one');
     const shown = async (path: string) => {
       const reply = await visitor.page.goto(`${sample.url}${path}`);
@@ -143,7 +143,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
     expect(await shown('/events/%ff/mine')).toBe('400 That request is not quite right');
   });
 
-  it('opens the start page even while the service fails', async () => {
+  it('opens the start page while the service fails', async () => {
     const broken = await startSample();
     broken.sandbox.failNext('list', { kind: 'status', status: 403 }, Infinity);
     await visitor.page.goto(broken.url);
@@ -151,8 +151,8 @@ describeInChromium('What different people meet in the portal', (browser) => {
     await broken.stop();
   });
 
-  describe('against other sites', () => {
-    // One that Sam may choose: nothing but where the request comes from speaks against it.
+  describe('requests of other sites', () => {
+    // An exhibitor that Sam may select, so that only the origin of the request can be the reason of a refusal.
     const own = () =>
       sample.sandbox
         .exhibitors('regional-2026', 'acme')
@@ -173,7 +173,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
         elsewhere.listen(0, resolve);
       });
       const address = elsewhere.address();
-      // For a browser `localhost` is another site than 127.0.0.1.
+      // To a browser, `localhost` and 127.0.0.1 are different sites.
       attack = `http://localhost:${typeof address === 'object' ? address?.port : ''}/`;
     });
     afterAll(async () => {
@@ -183,7 +183,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
     });
 
     it.each(['/auth/logout', '/events/regional-2026/mine/select'])(
-      'is neither logged out nor given a choice by a link to %s',
+      'cause neither a logout nor a selection by a link to %s',
       async (path) => {
         await logIn('sam.several');
         const reply = await visitor.page.goto(`${sample.url}${path}?exhibitorId=${own()}`);
@@ -195,7 +195,7 @@ describeInChromium('What different people meet in the portal', (browser) => {
     );
 
     it.each(['/auth/logout', '/events/regional-2026/mine/select'])(
-      'is neither logged out nor given a choice by a form on another site that posts to %s',
+      'cause neither a logout nor a selection by a form that posts to %s',
       async (path) => {
         await logIn('sam.several');
         await visitor.page.goto(

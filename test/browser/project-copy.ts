@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const PARTS = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'lib', 'sample'];
 
-/** A copy of the sources as somebody has them who has just cloned and installed: nothing is built yet. */
+/** A copy of the sources as after a clone and an install: nothing is built. */
 export class ProjectCopy {
   private readonly started: StartedProcess[] = [];
 
@@ -22,7 +22,7 @@ export class ProjectCopy {
     return new ProjectCopy(folder);
   }
 
-  /** Starts a command in a process group of its own, as a terminal would. */
+  /** Starts a command in its own process group, as a terminal does. */
   run(command: string, args: string[], env: Record<string, string>): StartedProcess {
     const process = new StartedProcess(this.folder, command, args, env);
     this.started.push(process);
@@ -39,12 +39,12 @@ function isSource(path: string): boolean {
   return basename(path) !== 'dist';
 }
 
-/** A child process with all it printed. */
+/** A child process with its output. */
 export class StartedProcess {
   stdout = '';
   stderr = '';
   private readonly child: ChildProcess;
-  /** Exit code, or the signal it died of. */
+  /** Exit code, or the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals | null>;
 
   constructor(cwd: string, command: string, args: string[], env: Record<string, string>) {
@@ -63,7 +63,7 @@ export class StartedProcess {
     });
   }
 
-  /** Resolves once a line was printed; fails with what was said instead when the process ends first. */
+  /** Resolves when a line was printed; rejects with the output when the process exits before. */
   async printed(line: string): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       const look = () => {
@@ -79,12 +79,12 @@ export class StartedProcess {
     });
   }
 
-  /** To this process alone, as `kill` and process managers do. */
+  /** Sends a signal to this process only, as `kill` and process managers do. */
   signal(signal: NodeJS.Signals): void {
     this.child.kill(signal);
   }
 
-  /** To everybody in the process group, as the terminal does on Ctrl-C. */
+  /** Sends a signal to the whole process group, as a terminal does on Ctrl-C. */
   signalGroup(signal: NodeJS.Signals): void {
     if (this.child.pid !== undefined) {
       process.kill(-this.child.pid, signal);
@@ -95,7 +95,7 @@ export class StartedProcess {
     try {
       this.signalGroup('SIGKILL');
     } catch {
-      // It is gone already.
+      // The group has exited.
     }
     await this.ended.catch(() => undefined);
   }

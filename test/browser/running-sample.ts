@@ -5,7 +5,7 @@ import { createSample } from '../../sample/main.js';
 import { freePort } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
 
-/** The sample and the sandbox behind it, in this process, so that a test sees what the sandbox was asked. */
+/** The sample and its sandbox in this process, so that a test can read the requests to the sandbox. */
 export interface RunningSample {
   readonly url: string;
   readonly sandbox: ExhibitorSandbox;
@@ -24,7 +24,7 @@ export async function startSample(): Promise<RunningSample> {
     secrets: ['a secret of the tests, long enough to seal cookies'],
     events: SANDBOX_EVENTS,
   });
-  // Failures are made on purpose here; what a visitor sees of them is asserted instead.
+  // The tests cause failures and assert what is shown of them.
   app.useLogger(false);
   await app.listen(port, '127.0.0.1');
   return {

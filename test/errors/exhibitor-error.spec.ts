@@ -11,7 +11,7 @@ import {
 } from '../../lib/index.js';
 
 describe('an ExhibitorError', () => {
-  it('shows its code and what is known of the failure, and nothing that is not', () => {
+  it('shows its code and the known details of the failure only', () => {
     const error = new ExhibitorError('rate_limited', 'wait', {
       tenant: 'acme',
       status: 429,
@@ -29,12 +29,12 @@ describe('an ExhibitorError', () => {
     expect('attempts' in error).toBe(false);
   });
 
-  it('passes on what a host function threw as its cause, as it is', () => {
+  it('has the value thrown by a host function as its cause, unchanged', () => {
     const cause = new Error('vault is sealed');
     expect(new ExhibitorError('token_unavailable', 'no secret', { cause }).cause).toBe(cause);
   });
 
-  it('is known across copies of the package, and other errors are not', () => {
+  it('is recognized across copies of the package, unlike other errors', () => {
     const foreign = Object.assign(new Error('x'), { code: 'rate_limited' });
     const ofAnotherCopy = Object.defineProperty(new Error('x'), Symbol.for('nestjs-exhibitor.error'), {
       value: true,
@@ -44,7 +44,7 @@ describe('an ExhibitorError', () => {
     ).toEqual([true, true, false, false]);
   });
 
-  it('has subclasses with what their code brings along', () => {
+  it('has subclasses with the details of their code', () => {
     expect(new LoginFailedError('nonce', 'x')).toMatchObject({ code: 'login_failed', reason: 'nonce' });
     expect(new TokenRejectedError('invalid_client', 'no', {})).toMatchObject({
       code: 'token_rejected',

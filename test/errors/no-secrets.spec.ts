@@ -3,8 +3,8 @@ import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
 import { knownSecrets, leaksOf } from '../setup/leaks.js';
 import { assertNoSecretShown } from '../setup/no-secrets.js';
 
-describe('the hook on every error of a test run', () => {
-  it('finds a planted secret, wherever an error shows it', () => {
+describe('the check of every error of a test run', () => {
+  it('finds a secret in every place of an error', () => {
     knownSecrets.add('planted client secret');
     const planted: ((secret: string) => unknown)[] = [
       (secret) => new ExhibitorError('token_rejected', `refused: ${secret}`),
@@ -30,11 +30,11 @@ describe('the hook on every error of a test run', () => {
     ['a token', 'eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl'],
     ['a bearer token', 'Authorization: Bearer abcdefgh12345678'],
     ['basic credentials', 'Authorization: Basic YWxhZGRpbjpzZXNhbWU='],
-  ])('knows %s by its shape', (leak, text) => {
+  ])('recognizes %s by its format', (leak, text) => {
     expect(leaksOf(new Error(text))).toContain(leak);
   });
 
-  it('finds nothing in an error that shows nothing', () => {
+  it('finds nothing in an error without secrets', () => {
     const error = new ExhibitorError('rate_limited', 'the service asks to wait', {
       tenant: 'acme',
       retryAfterMs: 5,

@@ -23,11 +23,11 @@ function refusal(check: () => unknown): ExhibitorError {
   throw new Error('nothing was refused');
 }
 
-/** What a host without types may pass. */
+/** Values that a host without types may pass. */
 const untyped = (value: unknown): never => value as never;
 
 describe('an event id', () => {
-  it('is any non-empty text', () => {
+  it('may be any non-empty text', () => {
     for (const eventId of ['world-2026', 'a/b', '%2e%2e', ' ', '...', 'Messe München', '展会']) {
       expect(checkEventId(eventId)).toBe(eventId);
     }
@@ -40,7 +40,7 @@ describe('an event id', () => {
     ['.', "eventId must be other than '.' and '..'"],
     ['..', "eventId must be other than '.' and '..'"],
     ['a\ud800', 'eventId must be well-formed Unicode'],
-  ])('is not %p', (eventId, message) => {
+  ])('cannot be %p', (eventId, message) => {
     expect(refusal(() => checkEventId(eventId))).toMatchObject({ code: 'invalid_argument', message });
   });
 });
@@ -54,7 +54,7 @@ describe('a contact e-mail address', () => {
     'admin@localhost',
     '"odd@local"@example.com',
     'UPPER@EXAMPLE.COM',
-  ])('may be %s and is passed on byte for byte', (address) => {
+  ])('may be %s and is sent byte for byte', (address) => {
     expect(checkContactEmail(address)).toBe(address);
   });
 
@@ -71,14 +71,14 @@ describe('a contact e-mail address', () => {
     undefined,
     null,
     42,
-  ])('is not %p, and the refusal does not repeat it', (address) => {
+  ])('cannot be %p, and the error does not show it', (address) => {
     expect(refusal(() => checkContactEmail(address))).toMatchObject({
       code: 'invalid_argument',
       message: 'contactEmail must be an e-mail address',
     });
   });
 
-  it('never breaks the encoding of the path', () => {
+  it('is always encoded in the path', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (value) => {
         try {
@@ -106,7 +106,7 @@ describe('the options of a call', () => {
     expect(checkLookupOptions({})).toEqual({ fresh: false });
   });
 
-  it('accept both ends of every range', () => {
+  it('accept both limits of every range', () => {
     expect(checkListOptions({ page: 1, itemsPerPage: 1 })).toMatchObject({ page: 1, itemsPerPage: 1 });
     expect(checkListOptions({ page: 99_999, itemsPerPage: 50 })).toMatchObject({ itemsPerPage: 50 });
     expect(checkStreamOptions({ prefetch: 16, maxPages: 1, deadline: 2_147_483_647 })).toMatchObject({
@@ -172,7 +172,7 @@ describe('the options of a call', () => {
     ['tenant', () => checkListOptions({ tenant: '' }), 'tenant must be the key of a tenant'],
     ['options', () => checkListOptions(untyped('page=2')), 'options must be an object'],
     ['filter', () => checkLookupFilter({ tenant: untyped(7) }), 'tenant must be the key of a tenant'],
-  ])('refuse a wrong %s by name, with what was expected', (_name, check, message) => {
+  ])('refuse a wrong %s by its name, with the expected values', (_name, check, message) => {
     expect(refusal(check)).toMatchObject({ code: 'invalid_argument', message });
   });
 });

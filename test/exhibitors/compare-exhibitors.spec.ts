@@ -4,7 +4,7 @@ import { compareExhibitors } from '../../lib/exhibitors/compare-exhibitors.js';
 import { defaultExhibitorId, exhibitorIdOf } from '../../lib/exhibitors/exhibitor-id.js';
 
 describe('compareExhibitors', () => {
-  it('tells what was added, removed, changed and left alone', () => {
+  it('reports what was added, removed, changed and unchanged', () => {
     const before = [
       { id: 'a', hall: 1 },
       { id: 'b', hall: 2 },
@@ -23,7 +23,7 @@ describe('compareExhibitors', () => {
     });
   });
 
-  it('compares deeply and does not mind the order of members', () => {
+  it('compares deeply and ignores the order of members', () => {
     const [before, after] = [
       [{ id: 'a', booth: { hall: 1, row: 2 } }],
       [{ booth: { row: 2, hall: 1 }, id: 'a' }],
@@ -31,7 +31,7 @@ describe('compareExhibitors', () => {
     expect(compareExhibitors(before, after).unchanged).toHaveLength(1);
   });
 
-  it('takes a function that tells exhibitors apart', () => {
+  it('takes a function that returns the id', () => {
     const changes = compareExhibitors([{ ref: 1, n: 1 }], [{ ref: 1, n: 2 }], ({ ref }) => `ref-${ref}`);
     expect(changes.changed).toEqual([{ before: { ref: 1, n: 1 }, after: { ref: 1, n: 2 } }]);
   });
@@ -42,7 +42,7 @@ describe('compareExhibitors', () => {
     );
   });
 
-  it('accounts for every exhibitor exactly once, and leaves its arguments alone', () => {
+  it('counts every exhibitor exactly once and does not change its arguments', () => {
     const exhibitors = fc.array(fc.record({ id: fc.integer({ min: 0, max: 9 }), v: fc.boolean() }));
     fc.assert(
       fc.property(exhibitors, exhibitors, (before, after) => {
@@ -72,7 +72,7 @@ describe('the id of an exhibitor', () => {
     expect(defaultExhibitorId(record)).toBe(id);
   });
 
-  it("is the host's own where it has one", () => {
+  it("is the value of the host's function where there is one", () => {
     const idOf = exhibitorIdOf({ exhibitorId: (exhibitor) => (exhibitor as { booth: string }).booth });
     expect(idOf({ id: 'a', booth: 'A-17' })).toBe('A-17');
     expect(exhibitorIdOf({})({ id: 'a' })).toBe('a');

@@ -1,4 +1,4 @@
-/** Services that contradict themselves: a stream over them fails honestly, or goes on and ends where it is told to. */
+/** Services that contradict themselves: a stream fails with pagination_drift, or continues and still ends. */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { lastValueFrom, map, toArray, type Observable } from 'rxjs';
 import { PaginationDriftError, type StreamOptions } from '../../lib/index.js';
@@ -30,7 +30,7 @@ async function against(answer: Answer) {
 const all = <V>(values: Observable<V>) => lastValueFrom(values.pipe(toArray()));
 const upTo = (count: number) => Array.from({ length: count }, (_, index) => index);
 
-/** Honest, but for the pages named. */
+/** Correct pages, except the given ones. */
 const but =
   (total: number, lies: Record<number, (request: PageRequest) => unknown>): Answer =>
   (request) =>
@@ -100,7 +100,7 @@ const lies: [string, Answer, object, number][] = [
 ];
 
 describe('a service that contradicts itself', () => {
-  it.each(lies)('is found out where it %s', async (_name, answer, breach, lastGoodPage) => {
+  it.each(lies)('fails with pagination_drift where it %s', async (_name, answer, breach, lastGoodPage) => {
     const { exhibitors } = await against(answer);
     const seen: number[] = [];
     const reading = all(
@@ -117,7 +117,7 @@ describe('a service that contradicts itself', () => {
   });
 
   it.each(lies)(
-    'is read on, and reported, where it %s and drift is ignored',
+    'is read to the end and reported where it %s and drift is ignored',
     async (_name, answer, breach) => {
       const { exhibitors, service } = await against(answer);
       const messages = await messagesOn('nestjs-exhibitor:drift', () =>
@@ -132,7 +132,7 @@ describe('a service that contradicts itself', () => {
 describe('a stream ends', () => {
   const ignore: StreamOptions = { onDrift: 'ignore' };
 
-  it('although the service always says there is a next page', async () => {
+  it('although the service always reports a next page', async () => {
     const { exhibitors, service } = await against(({ page }) => ({
       ...honest(page, 50, 120),
       paginationMetadata: { ...honest(page, 50, 120).paginationMetadata, hasNextPage: true },
@@ -168,7 +168,7 @@ describe('a stream ends', () => {
 });
 
 describe('a service that clamps the page size', () => {
-  it('is followed: pages are counted by what it grants', async () => {
+  it('is read with the page size that it grants', async () => {
     const { exhibitors, service } = await against(({ page, itemsPerPage }) =>
       honest(page, Math.min(itemsPerPage, 20), 90),
     );
@@ -182,15 +182,15 @@ describe('a service that clamps the page size', () => {
     ]);
   });
 
-  it('is followed where it always gives 50', async () => {
+  it('is read where it always sends 50', async () => {
     const { exhibitors } = await against(({ page }) => honest(page, 50, 120));
     const streamed = all(exhibitors.stream('e', { itemsPerPage: 10 }));
     await expect(streamed).resolves.toEqual(upTo(120).map((id) => ({ id })));
   });
 });
 
-describe('a failure on the way', () => {
-  it('comes after the pages before it, and cancels those behind it', async () => {
+describe('a failure while reading', () => {
+  it('is reported after the pages before it, and cancels the pages behind it', async () => {
     const { exhibitors, service } = await against(({ page, response }) => {
       if (page === 1) {
         return honest(1, 50, 1_000);
@@ -216,7 +216,7 @@ describe('a failure on the way', () => {
     await eventually(() => service.aborted === 2);
   });
 
-  it('is told by a PaginationDriftError that says from where to resume', async () => {
+  it('is a PaginationDriftError that names the page', async () => {
     const { exhibitors } = await against(but(200, { 3: () => wrapper(3, 50, 201) }));
     const error: unknown = await all(exhibitors.stream('e')).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(PaginationDriftError);

@@ -30,7 +30,7 @@ beforeEach(() => sandbox.clearRequests());
 const lists = () => sandbox.requests.filter(({ operation }) => operation === 'list');
 
 describe('list', () => {
-  it('gives one page exactly as the service answers it', async () => {
+  it('emits one page exactly as the service sends it', async () => {
     const page = await firstValueFrom(host.exhibitors.list('national-2026', { tenant: 'acme', page: 6 }));
     expect(page).toEqual({
       paginationMetadata: {
@@ -45,7 +45,7 @@ describe('list', () => {
     });
   });
 
-  it('always names page and page size, with the headers of the specification', async () => {
+  it('always sends page and page size, and the headers of the specification', async () => {
     await firstValueFrom(host.exhibitors.list('regional-2026', { tenant: 'globex' }));
     await firstValueFrom(
       host.exhibitors.list('regional-2026', { tenant: 'globex', page: 2, itemsPerPage: 7 }),
@@ -59,7 +59,7 @@ describe('list', () => {
     expect(first).toMatchObject({ tenantKey: 'globex', headerTenantKey: 'globex', status: 200 });
   });
 
-  it('sends each call by itself, equal ones too, and nothing before it is subscribed to', async () => {
+  it('sends one request for each call, equal ones too, and none before the subscription', async () => {
     const call = host.exhibitors.list('regional-2026', { tenant: 'acme' });
     await aWhile();
     expect(lists()).toHaveLength(0);
@@ -93,7 +93,7 @@ describe('list', () => {
     expect(sandbox.requests).toHaveLength(0);
   });
 
-  it('needs to know which tenant it is for', async () => {
+  it('requires a tenant where there are several', async () => {
     await expect(firstValueFrom(host.exhibitors.list('regional-2026'))).rejects.toMatchObject({
       code: 'tenant_required',
     });
@@ -102,7 +102,7 @@ describe('list', () => {
     expect(sandbox.requests).toHaveLength(0);
   });
 
-  it('is for the tenant of a bound view, and no other', async () => {
+  it('uses the tenant of a bound view only', async () => {
     const initech = host.exhibitors.forTenant('initech');
     await firstValueFrom(initech.list('regional-2026'));
     await expect(firstValueFrom(initech.list('regional-2026', { tenant: 'acme' }))).rejects.toMatchObject({
@@ -124,7 +124,7 @@ describe('list', () => {
     ]);
   });
 
-  it('replaces a token that many calls were refused with by one request', async () => {
+  it('replaces a token that was refused for many calls by one request', async () => {
     await firstValueFrom(host.exhibitors.list('regional-2026', { tenant: 'acme' }));
     sandbox.revokeTokens('acme');
     sandbox.clearRequests();
@@ -141,14 +141,14 @@ describe('list', () => {
     [400, 'request_rejected', 1],
     [409, 'request_rejected', 1],
     [422, 'request_rejected', 1],
-  ])('ends a %i as %s after %i requests', async (status, code, attempts) => {
+  ])('turns a %i into %s after %i requests', async (status, code, attempts) => {
     sandbox.failNext('list', { kind: 'status', status }, attempts);
     const call = host.exhibitors.list('regional-2026', { tenant: 'acme' });
     await expect(firstValueFrom(call)).rejects.toMatchObject({ code, status, attempts, tenant: 'acme' });
     expect(lists()).toHaveLength(attempts);
   });
 
-  it('keeps to its deadline, whatever is under way then', async () => {
+  it('ends at its deadline, whatever is running then', async () => {
     sandbox.failNext('list', { kind: 'stall', at: 'mid-body' });
     const began = performance.now();
     const call = host.exhibitors.list('regional-2026', { tenant: 'acme', deadline: 200 });
@@ -156,7 +156,7 @@ describe('list', () => {
     expect(performance.now() - began).toBeLessThan(2_000);
   });
 
-  it('aborts on the wire when it is unsubscribed from', async () => {
+  it('aborts the request when it is unsubscribed', async () => {
     sandbox.failNext('list', { kind: 'stall', at: 'before-headers' });
     const subscription = host.exhibitors.list('regional-2026', { tenant: 'acme' }).subscribe();
     await eventually(() => lists().length === 1);
@@ -164,7 +164,7 @@ describe('list', () => {
     await eventually(() => lists()[0]?.aborted === true);
   });
 
-  it('aborts on the wire when the signal of its caller does', async () => {
+  it('aborts the request when the signal of its caller aborts', async () => {
     sandbox.failNext('list', { kind: 'stall', at: 'before-headers' });
     const controller = new AbortController();
     const call = firstValueFrom(
@@ -177,7 +177,7 @@ describe('list', () => {
     await eventually(() => lists()[0]?.aborted === true);
   });
 
-  it('sends nothing for a signal that is aborted already', async () => {
+  it('sends nothing where the signal is already aborted', async () => {
     const call = host.exhibitors.list('regional-2026', { tenant: 'acme', signal: AbortSignal.abort() });
     await expect(firstValueFrom(call)).rejects.toMatchObject({ code: 'aborted' });
     await aWhile();
@@ -185,8 +185,8 @@ describe('list', () => {
   });
 });
 
-describe('a call that is over before its tenant is found', () => {
-  it('leaves no rejection unhandled', async () => {
+describe('a call that ends before its tenant is found', () => {
+  it('leaves no unhandled rejection', async () => {
     const unhandled: unknown[] = [];
     const collect = (reason: unknown): void => void unhandled.push(reason);
     process.on('unhandledRejection', collect);
@@ -198,7 +198,7 @@ describe('a call that is over before its tenant is found', () => {
   });
 });
 
-describe('a reply to list that is not the documented shape', () => {
+describe('a reply to list without the documented shape', () => {
   it.each<[string, Answer]>([
     ['an array', () => []],
     ['a wrapper without paging information', () => ({ data: [] })],
@@ -227,7 +227,7 @@ describe('exhibitorSchema', () => {
   const record = z.object({ id: z.string(), name: z.string().transform((name) => ({ shown: name })) });
   type Booth = z.output<typeof record>;
 
-  it('checks every record, and what it makes of them is what the host gets', async () => {
+  it('checks every record, and its output is what the host gets', async () => {
     const typed = await startRestHost<Booth>({
       tenant: sandbox.tenantOptions('acme'),
       exhibitorSchema: record,
@@ -244,7 +244,7 @@ describe('exhibitorSchema', () => {
     await typed.close();
   });
 
-  it('that refuses a record fails the call, naming the path and no value', async () => {
+  it('fails the call where it refuses a record, with the path and without the value', async () => {
     const strict = z.object({ contactEmails: z.array(z.number()) });
     const typed = await startRestHost({ tenant: sandbox.tenantOptions('acme'), exhibitorSchema: strict });
     const call = firstValueFrom(typed.exhibitors.lookup('boutique-2026', 'olga.one@example.com'));
@@ -273,7 +273,7 @@ describe('a tenant known only at run time', () => {
     await late.close();
   });
 
-  it('is served as one of the options', async () => {
+  it('is served like a tenant of the options', async () => {
     const source = {
       find: async (key: string) => (key === 'acme' ? sandbox.tenantOptions('acme') : undefined),
     };

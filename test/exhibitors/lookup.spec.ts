@@ -60,7 +60,7 @@ describe('lookup', () => {
     ]);
   });
 
-  it('refuses what is no address through the Observable, without showing it, and sends nothing', async () => {
+  it('refuses an invalid address through the Observable, without showing it, and sends nothing', async () => {
     await expect(find('sam at example.com')).rejects.toMatchObject({
       code: 'invalid_argument',
       message: 'contactEmail must be an e-mail address',
@@ -68,7 +68,7 @@ describe('lookup', () => {
     expect(sandbox.requests).toHaveLength(0);
   });
 
-  it('fails as every call does, and does not remember that it did', async () => {
+  it('fails like every call and does not cache the failure', async () => {
     sandbox.failNext('lookup', { kind: 'status', status: 403 });
     await expect(find()).rejects.toMatchObject({ code: 'access_denied', status: 403 });
     await expect(find()).resolves.toEqual(recordsOf(SAM));
@@ -101,7 +101,7 @@ describe('a reply to lookup', () => {
     await service.stop();
   });
 
-  it('is malformed where no exhibitors can be read from it', async () => {
+  it('is malformed where it contains no exhibitors', async () => {
     const service = await startService(() => ['text']);
     const { exhibitors, close } = await startRestHost({ tenant: service.tenant });
     await expect(firstValueFrom(exhibitors.lookup('e', SAM))).rejects.toMatchObject({
@@ -114,7 +114,7 @@ describe('a reply to lookup', () => {
 });
 
 describe('the cache of lookups', () => {
-  it('answers equal lookups without a request, empty ones too', async () => {
+  it('answers equal lookups without a request, also those without exhibitors', async () => {
     for (const email of [SAM, 'nora.none@example.com']) {
       const first = await find(email);
       expect(await find(email)).toBe(first);
@@ -122,37 +122,37 @@ describe('the cache of lookups', () => {
     expect(lookups()).toHaveLength(2);
   });
 
-  it('tells tenants, events and addresses apart byte for byte', async () => {
+  it('distinguishes tenants, events and addresses byte for byte', async () => {
     const all = [
       ['acme', EVENT, SAM],
       ['globex', EVENT, SAM],
       ['acme', 'national-2026', SAM],
       ['acme', EVENT, 'SAM.several@example.com'],
-      // The same event and address, run together.
+      // The same text where event and address are concatenated.
       ['acme', 'a', 'b@example.com'],
       ['acme', 'ab', '@example.com'.replace('@', 'x@')],
     ] as const;
     for (const [tenant, eventId, email] of [...all, ...all]) {
       await firstValueFrom(host.exhibitors.lookup(eventId, email, { tenant }));
     }
-    // The two events that do not exist answer 404, which is kept as no exhibitor.
+    // The two unknown events answer 404, which is cached as no exhibitor.
     expect(lookups()).toHaveLength(all.length);
   });
 
-  it('holds frozen records, since several requests read them', async () => {
+  it('holds frozen records, since several requests share them', async () => {
     const records = await find();
     expect(Object.isFrozen(records)).toBe(true);
     expect(Object.isFrozen(records[0]?.contactEmails)).toBe(true);
   });
 
-  it('shares one request among equal lookups under way', async () => {
+  it('shares one request between equal lookups that are running', async () => {
     sandbox.latency = 100;
     const all = await Promise.all(Array.from({ length: 50 }, () => find()));
     expect(new Set(all).size).toBe(1);
     expect(lookups()).toHaveLength(1);
   });
 
-  it('is passed over by fresh, and filled by it', async () => {
+  it('is bypassed by fresh, and filled by its answer', async () => {
     await find();
     const before = sandbox.exhibitors(EVENT, 'acme');
     sandbox.setExhibitors(EVENT, [], 'acme');
@@ -163,7 +163,7 @@ describe('the cache of lookups', () => {
     sandbox.setExhibitors(EVENT, before, 'acme');
   });
 
-  it('gives fresh a request of its own: one under way may be older than the question', async () => {
+  it('sends a new request for fresh, since a running one may be older', async () => {
     sandbox.failNext('lookup', { kind: 'delay', ms: 300 });
     const older = find();
     await eventually(() => lookups().length === 1);
@@ -173,7 +173,7 @@ describe('the cache of lookups', () => {
     expect(await find()).toBe(fresh);
   });
 
-  it('forgets what it is told to', async () => {
+  it('forgets the lookups that a filter names', async () => {
     const globex = () => firstValueFrom(host.exhibitors.lookup(EVENT, SAM, { tenant: 'globex' }));
     const asked = async (filter?: Parameters<typeof host.exhibitors.invalidateLookups>[0]) => {
       await host.exhibitors.invalidateLookups(filter);
@@ -190,7 +190,7 @@ describe('the cache of lookups', () => {
     expect(await asked()).toBe(3);
   });
 
-  it('forgets through a bound view only what is of its tenant', async () => {
+  it('forgets only the lookups of its tenant through a bound view', async () => {
     await find();
     await host.exhibitors.forTenant('globex').invalidateLookups();
     await find();
@@ -199,7 +199,7 @@ describe('the cache of lookups', () => {
     await expect(wrong).rejects.toMatchObject({ code: 'invalid_argument' });
   });
 
-  it('is not filled by a lookup under way that was told to be forgotten', async () => {
+  it('is not filled by a running lookup that was invalidated', async () => {
     sandbox.failNext('lookup', { kind: 'delay', ms: 200 });
     const older = find();
     await eventually(() => lookups().length === 1);
@@ -209,7 +209,7 @@ describe('the cache of lookups', () => {
     expect(lookups()).toHaveLength(2);
   });
 
-  it('goes with a tenant that leaves the registry', async () => {
+  it('drops the lookups of a tenant that leaves the registry', async () => {
     await find();
     host.context.get(TenantRegistry).forget('acme');
     await find();
@@ -218,7 +218,7 @@ describe('the cache of lookups', () => {
 });
 
 describe('callers of one shared lookup', () => {
-  it('do not cancel it for the others by leaving or by a shorter deadline', async () => {
+  it('do not cancel it for the others by an abort or a shorter deadline', async () => {
     sandbox.latency = 300;
     const controller = new AbortController();
     const leaves = find(SAM, { signal: controller.signal });
@@ -234,7 +234,7 @@ describe('callers of one shared lookup', () => {
     expect(lookups()[0]?.aborted).toBe(false);
   });
 
-  it('give it the time of the last of them', async () => {
+  it('give it the longest of their deadlines', async () => {
     sandbox.latency = 400;
     const short = expect(find(SAM, { deadline: 100 })).rejects.toMatchObject({ code: 'deadline_exceeded' });
     const long = expect(find(SAM, { deadline: 5_000 })).resolves.toEqual(recordsOf(SAM));
@@ -242,7 +242,7 @@ describe('callers of one shared lookup', () => {
     expect(lookups()).toHaveLength(1);
   });
 
-  it('abort it on the wire when all of them left, and the next one starts anew', async () => {
+  it('abort the request when all of them left, and the next one sends a new request', async () => {
     sandbox.failNext('lookup', { kind: 'stall', at: 'before-headers' });
     const subscriptions = [1, 2, 3].map(() =>
       host.exhibitors.lookup(EVENT, SAM, { tenant: 'acme' }).subscribe(),
@@ -262,7 +262,7 @@ const withCache = (lookupCache: ExhibitorModuleOptions['lookupCache']) =>
   startRestHost({ tenant: sandbox.tenantOptions('acme'), lookupCache });
 
 describe('lookupCache', () => {
-  it('false asks each time, and still shares what is under way', async () => {
+  it('false sends a request each time, and still shares running ones', async () => {
     const { exhibitors, close } = await withCache(false);
     const ask = () => firstValueFrom(exhibitors.lookup(EVENT, SAM));
     await ask();
@@ -272,7 +272,7 @@ describe('lookupCache', () => {
     await close();
   });
 
-  it('keeps an answer for its ttl', async () => {
+  it('keeps an answer for the ttl', async () => {
     const { exhibitors, close } = await withCache({ ttl: 100 });
     const ask = () => firstValueFrom(exhibitors.lookup(EVENT, SAM));
     await ask();
@@ -282,7 +282,7 @@ describe('lookupCache', () => {
     await close();
   });
 
-  it('keeps no more than max, those used last', async () => {
+  it('keeps the max answers that were used last', async () => {
     const { exhibitors, close } = await withCache({ max: 2 });
     for (const name of ['a', 'b', 'a', 'c', 'a', 'b']) {
       await firstValueFrom(exhibitors.lookup(EVENT, `${name}@example.com`));
@@ -296,7 +296,7 @@ describe('lookupCache', () => {
     ['a service that limits', { kind: 'status', status: 429, headers: { 'retry-after': '3600' } } as const],
     ['a service that resets connections', { kind: 'reset', at: 'before-headers' } as const],
     ['a service that stalls', { kind: 'stall', at: 'before-headers' } as const],
-  ])('staleIfError lets an old answer stand in for %s', async (_name, fault) => {
+  ])('staleIfError returns an old answer for %s', async (_name, fault) => {
     const { exhibitors, close } = await withCache({ ttl: 1, staleIfError: 60_000 });
     const ask = (options = {}) =>
       firstValueFrom(exhibitors.lookup(EVENT, SAM, { deadline: 2_000, ...options }));
@@ -310,7 +310,7 @@ describe('lookupCache', () => {
     await close();
   });
 
-  it('staleIfError is not for refusals, for fresh, or for what was forgotten', async () => {
+  it('staleIfError does not apply to refusals, to fresh, or after an invalidation', async () => {
     const { exhibitors, close } = await withCache({ ttl: 1, staleIfError: 60_000 });
     const ask = (options = {}) => firstValueFrom(exhibitors.lookup(EVENT, SAM, options));
     await ask();
@@ -326,7 +326,7 @@ describe('lookupCache', () => {
 });
 
 describe('the diagnostics channel of lookups', () => {
-  it('says of each whether it was a hit or a miss, and nothing of whom', async () => {
+  it('reports hit or miss for each lookup, and no address', async () => {
     const messages = await messagesOn('nestjs-exhibitor:lookup', async () => {
       await find();
       await find();

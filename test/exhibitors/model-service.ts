@@ -1,23 +1,23 @@
 import type { PaginationMetadata } from '../../lib/exhibitors/pages/exhibitor-page.interface.js';
 import type { FetchedPage } from '../../lib/exhibitors/pages/page-reader.js';
 
-/** A record of the model; numbered, so that a loss or a duplicate is seen at once. */
+/** A record of the model, numbered to detect losses and duplicates. */
 export interface Row {
   id: number;
 }
 
-/** What a model does beside answering: everything is decided beforehand, so that a run can be repeated. */
+/** The behaviour of a model, fixed before the run, so that a run can be repeated. */
 export interface ModelPlan {
   rows: number;
-  /** Largest page size the service grants. */
+  /** Largest page size of the service. */
   clampTo: number;
-  /** Turns of the event loop each request takes, by its number in order of arrival; used round and round. */
+  /** Event-loop turns that each request takes, by the order of arrival; repeated from the start. */
   latencies: readonly number[];
-  /** After so many answers a row is inserted or deleted at this place. */
+  /** Rows to insert or delete at a position after a number of replies. */
   changes: readonly { afterAnswers: number; kind: 'insert' | 'delete'; at: number }[];
-  /** Numbers of the requests that fail for good. */
+  /** Numbers of the requests that fail permanently. */
   failures: readonly number[];
-  /** Numbers of the requests that are answered late because they were tried again. */
+  /** Numbers of the requests that are answered late, as after a retry. */
   retries: readonly number[];
 }
 
@@ -27,7 +27,7 @@ export interface Answer {
   rows: readonly Row[];
 }
 
-/** The list endpoint as the specification has it, in this process, with a collection that changes while it is read. */
+/** The list endpoint of the specification in this process, with a collection that changes while it is read. */
 export class ModelService {
   readonly rows: Row[];
   readonly answers: Answer[] = [];

@@ -16,7 +16,7 @@ const metadata = {
 };
 
 describe('the paginated collection wrapper', () => {
-  it('is passed on as it is, with members the service adds', () => {
+  it('is returned unchanged, with members that the service adds', () => {
     const body = { paginationMetadata: { ...metadata, cursor: 'x' }, data: [{ id: 'a' }], took: 3 };
     expect(parsePage(body, 'acme')).toBe(body);
   });
@@ -98,18 +98,18 @@ describe('the reply to a lookup', () => {
 describe('records', () => {
   const origin = { tenant: 'acme', path: 'data' };
 
-  it('pass as they are without a schema', () => {
+  it('are returned unchanged without a schema', () => {
     const rows = [{ id: 1, booth: { hall: 'A' } }];
     expect(parseRecords(rows, undefined, origin)).toBe(rows);
   });
 
-  it.each([[null], ['text'], [7], [[]]])('are objects, not %j', (row) => {
+  it.each([[null], ['text'], [7], [[]]])('are objects and not %j', (row) => {
     expect(() => parseRecords([{}, row], undefined, origin)).toThrow(
       expect.objectContaining({ code: 'malformed_response', message: 'data.1 is not an object' }),
     );
   });
 
-  it('become what the schema makes of them', () => {
+  it('become the output of the schema', () => {
     const schema = z.object({ id: z.string().transform((id) => id.toUpperCase()) });
     expect(parseRecords([{ id: 'a', secret: 1 }], schema, origin)).toEqual([{ id: 'A' }]);
   });
@@ -130,14 +130,14 @@ describe('records', () => {
     });
   });
 
-  it('that the schema refuses are named by the path of the first issue, without their values', () => {
+  it('that the schema refuses are reported by the path of the first issue, without their values', () => {
     const schema = z.object({ booth: z.object({ hall: z.number() }) });
     expect(() => parseRecords([{ booth: { hall: 'sam@example.com' } }], schema, origin)).toThrow(
       expect.objectContaining({ message: 'data.0.booth.hall does not fit exhibitorSchema' }),
     );
   });
 
-  it('do not show a key that is itself a value', () => {
+  it('do not show a key that is a value itself', () => {
     const schema = z.object({ contacts: z.record(z.string(), z.number()) });
     expect(() => parseRecords([{ contacts: { 'sam@example.com': 'x' } }], schema, origin)).toThrow(
       expect.objectContaining({ message: 'data.0.contacts.* does not fit exhibitorSchema' }),
@@ -152,7 +152,7 @@ describe('records', () => {
       },
     ],
     ['later', () => Promise.reject(new RangeError('of the host'))],
-  ])('that make the schema throw %s fail with what it threw as the cause', async (_when, validate) => {
+  ])('fail with the thrown value as the cause where the schema throws %s', async (_when, validate) => {
     const schema: StandardSchemaV1 = { '~standard': { version: 1, vendor: 'test', validate } };
     await expect(async () => parseRecords([{}], schema, origin)).rejects.toMatchObject({
       code: 'malformed_response',
@@ -161,7 +161,7 @@ describe('records', () => {
     });
   });
 
-  it('are all looked after where one is refused before another is checked', async () => {
+  it('leave no unhandled rejection where one is refused before another is checked', async () => {
     const validate = (row: unknown) =>
       row === 1 ? Promise.reject(new Error('late')) : { issues: [{ message: 'no' }] };
     const schema: StandardSchemaV1 = { '~standard': { version: 1, vendor: 'test', validate } };

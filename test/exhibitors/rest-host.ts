@@ -13,7 +13,7 @@ import { listen, sendJson } from '../support/server.js';
 
 export const SECRETS = ['a cookie secret of the tests, 32+ characters'];
 
-/** An application without pages: the services, as a host's own providers get them. */
+/** An application without controllers: the services as a host injects them. */
 export interface RestHost<T = Exhibitor> {
   context: INestApplicationContext;
   exhibitors: ExhibitorsService<T>;
@@ -33,7 +33,7 @@ export function threeTenants(sandbox: ExhibitorSandbox): Pick<ExhibitorModuleOpt
   return { tenants: Object.fromEntries(keys.map((key) => [key, sandbox.tenantOptions(key)])) };
 }
 
-/** A request to a hand-made service: which page was asked for, and how to answer. */
+/** A request to a hand-made service, and its response. */
 export interface PageRequest {
   /** Number of the REST request, from 1. */
   count: number;
@@ -44,13 +44,13 @@ export interface PageRequest {
   response: ServerResponse;
 }
 
-/** What a hand-made service answers: a body sent as JSON, or nothing where it answered itself. */
+/** The reply of a hand-made service: a body to send as JSON, or nothing where it wrote the response itself. */
 export type Answer = (request: PageRequest) => unknown;
 
-/** A service that misbehaves as a test wants it to; it gives tokens to everyone. */
+/** A service whose replies a test writes; it grants every token request. */
 export interface HandMadeService {
   tenant: NonNullable<ExhibitorModuleOptions['tenant']>;
-  /** Paths with queries of the REST requests, in order of arrival. */
+  /** Paths and queries of the REST requests, in order of arrival. */
   urls: string[];
   /** REST requests whose connection the client closed before the reply was sent. */
   aborted: number;
@@ -103,7 +103,7 @@ export async function startService(answer: Answer): Promise<HandMadeService> {
   return service;
 }
 
-/** A page of numbered rows in the wrapper; `metadata` contradicts it. */
+/** A page of numbered rows in the wrapper; `metadata` replaces some of its numbers. */
 export function wrapper(page: number, rows: number, totalCount: number, size = 50, metadata: object = {}) {
   const totalPages = Math.ceil(totalCount / size);
   return {
@@ -120,13 +120,13 @@ export function wrapper(page: number, rows: number, totalCount: number, size = 5
   };
 }
 
-/** A page of an honest service with `totalCount` numbered rows. */
+/** A correct page of `totalCount` numbered rows. */
 export function honest(page: number, size: number, totalCount: number) {
   const rows = Math.max(0, Math.min(size, totalCount - (page - 1) * size));
   return wrapper(page, rows, totalCount, size);
 }
 
-/** Messages on one of our diagnostics channels while `work` runs. */
+/** Messages on a diagnostics channel while `work` runs. */
 export async function messagesOn(channel: string, work: () => Promise<unknown>): Promise<unknown[]> {
   const messages: unknown[] = [];
   const collect = (message: unknown): void => void messages.push(message);

@@ -1,4 +1,4 @@
-/** The walks of `streaming.property.spec.ts` once more over real HTTP, with fewer cases: through transport and tokens. */
+/** The readings of `streaming.property.spec.ts` over real HTTP, with fewer cases: through transport and tokens. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { lastValueFrom, toArray } from 'rxjs';
@@ -10,10 +10,10 @@ import { sendJson } from '../support/server.js';
 const numRuns = 40;
 const never = new AbortController().signal;
 
-/** By event, so that a request of a walk that has ended does not meet the next one's model. */
+/** By event, so that a late request of one reading cannot reach the model of the next one. */
 interface Served {
   model: ModelService;
-  /** Number of the request that is answered 503 first. */
+  /** Number of the request that is answered with 503 first. */
   stumble: number | undefined;
   requests: number;
 }

@@ -1,5 +1,5 @@
 /**
- * Walks over a model service that is slow, clamps, fails and changes while it is read. In the normal run 1,000 cases a
+ * Readings of a model service that is slow, clamps, fails and changes while it is read. `npm test` runs 400 cases a
  * property; `PROPERTY_RUNS=100000` and `PROPERTY_SEED=…` set another number and repeat a run.
  */
 import { describe, expect, it } from '@jest/globals';
@@ -11,7 +11,7 @@ import { PageReader } from '../../lib/exhibitors/pages/page-reader.js';
 import { fromPages, iteratePages } from '../../lib/exhibitors/pages/read-pages.js';
 import { ModelService, type Answer, type ModelPlan, type Row } from './model-service.js';
 
-const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 1_000);
+const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 400);
 const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31);
 const parameters = { numRuns, seed };
 const minutes = 60_000;
@@ -50,19 +50,19 @@ const reading: fc.Arbitrary<Reading> = fc.record({
   maxPages: fc.option(fc.integer({ min: 1, max: 12 }), { nil: undefined }),
 });
 
-function openWalk(service: ModelService, how: Reading, onDrift: 'error' | 'ignore' = 'error') {
+function openReader(service: ModelService, how: Reading, onDrift: 'error' | 'ignore' = 'error') {
   return new PageReader<Row>({ ...how, tenant: 'acme', onDrift, fetch: service.fetch });
 }
 
 function pagesOf(service: ModelService, how: Reading, onDrift?: 'ignore'): Observable<ExhibitorPage<Row>> {
   return fromPages(
     () => ({}),
-    async () => openWalk(service, how, onDrift),
+    async () => openReader(service, how, onDrift),
     (page: ExhibitorPage<Row>, subscriber) => subscriber.next(page),
   );
 }
 
-/** Reads to the end or to the error, noting every page on the way and that the window holds. */
+/** Reads to the end or to the error; records every page and checks the window. */
 async function read(service: ModelService, how: Reading, onDrift?: 'ignore') {
   const pages: ExhibitorPage<Row>[] = [];
   const error = await new Promise<unknown>((resolve) => {
@@ -78,13 +78,13 @@ async function read(service: ModelService, how: Reading, onDrift?: 'ignore') {
   return { pages, error };
 }
 
-/** The rows a reading is for, where nothing changes. */
+/** The rows of a reading where nothing changes. */
 function wanted(rows: readonly Row[], how: Reading, size: number): Row[] {
   const from = (how.startPage - 1) * size;
   return rows.slice(from, how.maxPages === undefined ? undefined : from + how.maxPages * size);
 }
 
-/** What the numbers of the pages show, found again from what the service answered. */
+/** Whether the numbers of two replies differ, computed from what the service sent. */
 function contradicts(answer: Answer, first: Answer): boolean {
   const { totalCount, totalPages } = answer.metadata;
   return totalCount !== first.metadata.totalCount || totalPages !== first.metadata.totalPages;
@@ -94,9 +94,9 @@ if (process.env['PROPERTY_RUNS'] !== undefined) {
   process.stdout.write(`seed ${seed}, ${numRuns} runs\n`);
 }
 
-describe('an event at rest', () => {
+describe('an event that does not change', () => {
   it(
-    'is read exactly and in order, with no more under way than the window',
+    'is read exactly and in order, with no more running requests than the window',
     async () => {
       await fc.assert(
         fc.asyncProperty(quietPlan, reading, async (plan, how) => {
@@ -119,7 +119,7 @@ describe('an event at rest', () => {
   );
 
   it(
-    'is read by a slow loop without running ahead, and up to where the loop breaks',
+    'is read by a slow loop without reading ahead, and up to where the loop breaks',
     async () => {
       await fc.assert(
         fc.asyncProperty(quietPlan, reading, fc.nat(200), turns, async (plan, how, stopAfter, pause) => {
@@ -128,7 +128,7 @@ describe('an event at rest', () => {
           const seen: Row[] = [];
           const items = iteratePages<object, Row>(
             () => ({}),
-            async () => openWalk(service, how),
+            async () => openReader(service, how),
           );
           for await (const row of items) {
             seen.push(row);
@@ -153,7 +153,7 @@ describe('an event at rest', () => {
 
 describe('an event that changes, or a service that fails, while it is read', () => {
   it(
-    'gives the rows that were served, or an error where the numbers show a change: no silent loss, no duplicate',
+    'emits the rows that were sent, or an error where the numbers show a change: no silent loss, no duplicate',
     async () => {
       await fc.assert(
         fc.asyncProperty(restlessPlan, reading, async (plan, how) => {
@@ -194,7 +194,7 @@ describe('an event that changes, or a service that fails, while it is read', () 
   );
 
   it(
-    'ends where drift is ignored, having read as many pages as the first one told',
+    'ends where drift is ignored, after the number of pages of the first reply',
     async () => {
       await fc.assert(
         fc.asyncProperty(restlessPlan, reading, async (plan, how) => {
@@ -214,7 +214,7 @@ describe('an event that changes, or a service that fails, while it is read', () 
 
 describe('a consumer that leaves', () => {
   it(
-    'stops everything, whatever is under way',
+    'stops every request, whatever is running',
     async () => {
       await fc.assert(
         fc.asyncProperty(restlessPlan, reading, fc.integer({ min: 1, max: 8 }), async (plan, how, count) => {

@@ -43,7 +43,7 @@ describe('a whole event', () => {
     expect(lists()).toHaveLength(25);
   });
 
-  it('is the same as a stream and as an iteration, at every prefetch', async () => {
+  it('is the same as a stream and as an iteration, with every prefetch', async () => {
     for (const prefetch of [1, 4, 16]) {
       await expect(all(acme().stream(WORLD, { prefetch }))).resolves.toEqual(world());
       const iterated: SandboxExhibitor[] = [];
@@ -54,7 +54,7 @@ describe('a whole event', () => {
     }
   });
 
-  it('keeps its order although replies come in another', async () => {
+  it('keeps its order although replies arrive in another order', async () => {
     for (const page of [2, 5, 9]) {
       sandbox.failNext({ operation: 'list' }, { kind: 'delay', ms: page * 15 });
     }
@@ -66,7 +66,7 @@ describe('a whole event', () => {
     expect(ids).toEqual(world().map(({ id }) => id));
   });
 
-  it('survives failures that pass', async () => {
+  it('is complete although requests fail temporarily', async () => {
     const faults = [
       { kind: 'status', status: 503 },
       { kind: 'reset', at: 'mid-body' },
@@ -86,7 +86,7 @@ describe('a whole event', () => {
     expect(lists()).toHaveLength(25 + faults.length);
   });
 
-  it('survives tokens that are revoked while it is read', async () => {
+  it('is complete although tokens are revoked while it is read', async () => {
     const reading = acme()
       .pages(WORLD)
       .pipe(
@@ -101,18 +101,18 @@ describe('a whole event', () => {
     await expect(all(acme().stream('empty-2026'))).resolves.toEqual([]);
   });
 
-  it('that does not exist is not found', async () => {
+  it('fails with not_found where it does not exist', async () => {
     await expect(all(acme().pages('nowhere'))).rejects.toMatchObject({ code: 'not_found', tenant: 'acme' });
   });
 
-  it('gives each page a deadline of its own', async () => {
+  it('has a deadline for each page', async () => {
     sandbox.latency = 100;
     const began = performance.now();
     await all(acme().pages('national-2026', { prefetch: 1, deadline: 450 }));
     expect(performance.now() - began).toBeGreaterThan(450);
   });
 
-  it('is refused through the Observable, or by the first step of the iteration, where an argument is wrong', async () => {
+  it('reports a wrong argument through the Observable, or by the first step of the iteration', async () => {
     const refusal = { code: 'invalid_argument' };
     await expect(all(acme().pages('..'))).rejects.toMatchObject(refusal);
     await expect(all(acme().stream(WORLD, { prefetch: 17 }))).rejects.toMatchObject(refusal);
@@ -124,7 +124,7 @@ describe('a whole event', () => {
 });
 
 describe('the window', () => {
-  it.each([1, 4, 16])('holds at most %i pages under way', async (prefetch) => {
+  it.each([1, 4, 16])('holds at most %i running requests', async (prefetch) => {
     let most = 0;
     const service = await startService(({ page, response }) => {
       open += 1;
@@ -143,7 +143,7 @@ describe('the window', () => {
     await service.stop();
   });
 
-  it('lets no more than its pages wait behind a slow one', async () => {
+  it('requests no more pages than it holds behind a slow one', async () => {
     const service = await startService(({ page, response }) => {
       if (page === 2) {
         setTimeout(() => sendJson(response, honest(2, 50, 1_000)), 300);
@@ -160,7 +160,7 @@ describe('the window', () => {
     await service.stop();
   });
 
-  it('does not run ahead of a slow loop', async () => {
+  it('does not read ahead of a slow loop', async () => {
     let index = 0;
     for await (const exhibitor of acme().iterate(WORLD, { prefetch: 3 })) {
       expect(exhibitor.id).toBe(world()[index]?.id);
@@ -177,13 +177,13 @@ describe('the window', () => {
 });
 
 describe('a consumer that leaves', () => {
-  it('has one page and no more asked for by take(1)', async () => {
+  it('requests one page only with take(1)', async () => {
     await firstValueFrom(acme().pages(WORLD));
     await aWhile();
     expect(lists()).toHaveLength(1);
   });
 
-  it('in the middle of a page gets not one exhibitor more', async () => {
+  it('gets no further exhibitor after it left in the middle of a page', async () => {
     const seen: string[] = [];
     const subscription = acme()
       .stream(WORLD)
@@ -200,7 +200,7 @@ describe('a consumer that leaves', () => {
     expect(lists().length).toBeLessThanOrEqual(6);
   });
 
-  it('by take has what is under way aborted on the wire', async () => {
+  it('aborts running requests by take', async () => {
     const second: ServerResponse[] = [];
     const service = await startService(({ page, count, response }) => {
       if (page === 1) {
@@ -209,7 +209,7 @@ describe('a consumer that leaves', () => {
       if (page === 2) {
         second.push(response);
       }
-      // The rest of the window is under way by now, and stays so.
+      // The rest of the window is requested by now and not answered.
       if (count === 5) {
         sendJson(second[0] ?? response, honest(2, 50, 1_000));
       }
@@ -224,7 +224,7 @@ describe('a consumer that leaves', () => {
     await service.stop();
   });
 
-  it('by break has what is under way aborted on the wire', async () => {
+  it('aborts running requests by break', async () => {
     sandbox.latency = 100;
     for await (const exhibitor of acme().iterate(WORLD)) {
       await eventually(() => lists().length === 5);
@@ -236,7 +236,7 @@ describe('a consumer that leaves', () => {
     expect(lists().filter(({ aborted }) => aborted)).toHaveLength(4);
   });
 
-  it('may leave an iteration while it waits for a page', async () => {
+  it('may end an iteration while it waits for a page', async () => {
     sandbox.failNext('list', { kind: 'stall', at: 'before-headers' });
     const items = acme().iterate(WORLD);
     const waiting = items.next();
@@ -247,7 +247,7 @@ describe('a consumer that leaves', () => {
     await eventually(() => sandbox.openRequests === 0);
   });
 
-  it.each(['pages', 'stream', 'snapshot'] as const)('by its signal fails %s with aborted', async (method) => {
+  it.each(['pages', 'stream', 'snapshot'] as const)('fails %s with aborted by its signal', async (method) => {
     sandbox.latency = 100;
     const controller = new AbortController();
     const reading = expect(
@@ -262,7 +262,7 @@ describe('a consumer that leaves', () => {
     expect(lists()).toHaveLength(asked);
   });
 
-  it('by its signal fails an iteration that is at rest, at its next step', async () => {
+  it('fails the next step of an idle iteration by its signal', async () => {
     const controller = new AbortController();
     const items = acme().iterate(WORLD, { signal: controller.signal, prefetch: 1, itemsPerPage: 1 });
     await items.next();
@@ -304,7 +304,7 @@ describe('a part of an event', () => {
     expect(seen).toEqual(world().map(({ id }) => id));
   });
 
-  it('behind the end is the one empty page the service answers', async () => {
+  it('is one empty page behind the end', async () => {
     const pages = await all(acme().pages(WORLD, { startPage: 26 }));
     expect(pages.map(({ data }) => data)).toEqual([[]]);
   });
@@ -321,7 +321,7 @@ const changeAt = (page: number, change: () => void) =>
 describe('an event that changes while it is read', () => {
   const LIVE = 'live-2026';
 
-  it('fails the stream, and says where', async () => {
+  it('fails the stream with the page of the change', async () => {
     sandbox.setExhibitors(LIVE, records(300), 'acme');
     const reading = acme()
       .pages(LIVE, { prefetch: 1 })
@@ -333,7 +333,7 @@ describe('an event that changes while it is read', () => {
     });
   });
 
-  it('is read again by snapshot until it holds still', async () => {
+  it('is read again by snapshot until it does not change', async () => {
     sandbox.setExhibitors(LIVE, records(300), 'acme');
     sandbox.latency = 30;
     const before = Date.now();
@@ -347,7 +347,7 @@ describe('an event that changes while it is read', () => {
     expect(snapshot.takenAt.getTime()).toBeLessThanOrEqual(Date.now());
   });
 
-  it('that never holds still fails the snapshot after its attempts', async () => {
+  it('fails the snapshot after its attempts where it always changes', async () => {
     let count = 300;
     const service = await startService(({ page }) => honest(page, 50, page === 2 ? (count += 1) : count));
     const own = await startRestHost({ tenant: service.tenant });
@@ -359,7 +359,7 @@ describe('an event that changes while it is read', () => {
     await service.stop();
   });
 
-  it('is polled by comparing snapshots', async () => {
+  it('can be polled by comparing snapshots', async () => {
     sandbox.setExhibitors(LIVE, records(120), 'acme');
     const { exhibitors: before } = await lastValueFrom(acme().snapshot(LIVE));
     const changed = records(120).map((record) => (record.id === 'x7' ? { ...record, hall: 'B' } : record));

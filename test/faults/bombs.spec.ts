@@ -27,10 +27,10 @@ afterAll(async () => {
   await sandbox?.stop();
 });
 
-/** Bytes outside of the JavaScript heap, where bodies are. */
+/** Bytes of array buffers, which hold the bodies. */
 const outside = (): number => process.memoryUsage().arrayBuffers;
 
-/** Lets every call of `calls` meet the bomb; answers how much memory its body took at most. */
+/** Makes calls that get the body; returns the peak of the memory it took. */
 async function explode(fault: Fault, times: number): Promise<number> {
   await app.get(TokenService).getToken();
   const before = outside();
@@ -47,13 +47,13 @@ async function explode(fault: Fault, times: number): Promise<number> {
   return most - before;
 }
 
-describe('a body that is far too large', () => {
+describe('a body far above the limit', () => {
   it.each<[string, Fault]>([
     ['a gzip bomb of 30 MB', { kind: 'gzipBomb', bytes: 30e6 }],
     ['50 MB', { kind: 'largeBody', bytes: 50e6 }],
-  ])('is dropped at the limit, time after time: %s', async (_what, fault) => {
+  ])('is dropped at the limit, each time: %s', async (_what, fault) => {
     await explode(fault, 2);
-    // What was dropped waits for the collector; what is held would be the whole body, or ten limits.
+    // Dropped chunks wait for the garbage collector; a body that is kept would be far larger.
     expect(await explode(fault, 10)).toBeLessThan(8 * LIMIT);
     await pause(100);
     expect(sandbox.openRequests).toBe(0);

@@ -20,7 +20,7 @@ import { follow, type TestServer } from '../support/server.js';
 import { pause } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
 
-/** One fault at one operation: a tenant of its own, so that no circuit, budget or token is shared. */
+/** One fault of one operation, with its own tenant, so that no circuit, budget or token is shared. */
 export interface Cell {
   key: string;
   row: FaultRow;
@@ -28,7 +28,7 @@ export interface Cell {
   ending: Ending;
 }
 
-/** What a cell came to. */
+/** The result of a cell. */
 export interface CellResult {
   errors: ExhibitorError[];
   requests: number;
@@ -65,7 +65,7 @@ export class FaultRange {
     return new FaultRange(cells, sandbox, app, silent);
   }
 
-  /** Gives the cells of the REST API their tokens, one by one: a cell measures its fault, not a rush for tokens. */
+  /** Fetches the tokens of the REST cells one by one, so that a cell measures its fault only. */
   async warmUp(): Promise<void> {
     const tokens = this.app.get(TokenService);
     for (const { key, operation } of this.cells) {
@@ -75,7 +75,7 @@ export class FaultRange {
     }
   }
 
-  /** Makes the calls of a cell into its fault. */
+  /** Makes the calls of a cell. */
   async run(cell: Cell): Promise<CellResult> {
     if (cell.row.site.at === 'sandbox') {
       const { fault, times } = cell.row.site;
@@ -99,13 +99,13 @@ export class FaultRange {
     return { errors, requests: this.#requestsOf(cell) - before, ms };
   }
 
-  /** What a cell still holds open at the service: requests, or connections of a port that is silent. */
+  /** Open requests of a cell, or open connections to its silent port. */
   openOf(cell: Cell): number {
     const underWay = this.sandbox.requests.filter((request) => this.#isOf(cell, request) && !request.done);
     return underWay.length + (this.silent.get(cell.key)?.connections.size ?? 0);
   }
 
-  /** Lets the service notice that connections were closed: it hears of the last ones a moment later. */
+  /** Waits until the service noticed that all connections were closed. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < 100 && this.cells.some((cell) => this.openOf(cell) > 0); turn += 1) {
       await pause(20);
@@ -190,7 +190,7 @@ async function addressOf(
   key: string,
   silent: Map<string, TestServer>,
 ): Promise<string> {
-  // A label of more than 63 characters is no name: it fails without asking any server.
+  // A label of more than 63 characters is invalid: it fails without a DNS request.
   if (of === 'unknown name') {
     return `https://${'x'.repeat(64)}.invalid`;
   }

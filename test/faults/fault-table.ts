@@ -1,24 +1,24 @@
 import type { Fault } from '../../lib/testing/index.js';
 
-/** The three requests of the service that carry a deadline, retries and limits. */
+/** The three operations with a deadline, retries and limits. */
 export const OPERATIONS = ['token', 'list', 'lookup'] as const;
 export type FaultOperation = (typeof OPERATIONS)[number];
 
 /** How a cell ends. */
 export interface Ending {
-  /** Code of the error; absent where the call succeeds in spite of the fault. */
+  /** Code of the error; absent where the call succeeds. */
   code?: string;
-  /** How many requests the service gets, at least and at most. */
+  /** Minimum and maximum of the requests to the service. */
   requests: readonly [number, number];
-  /** What the error says the service asked for, in ms. */
+  /** Minimum and maximum of `retryAfterMs` of the error, in ms. */
   retryAfterMs?: readonly [number, number];
-  /** The call takes no less than this, in ms: what the service asked for is waited for. */
+  /** Minimum duration of the call in ms: `Retry-After` is obeyed. */
   atLeastMs?: number;
-  /** The call takes no more than this, in ms: a wait that cannot fit is not begun. */
+  /** Maximum duration of the call in ms: a wait that does not fit is not started. */
   atMostMs?: number;
 }
 
-/** Where a fault is: in the sandbox, or in the address of the service. */
+/** A fault in the sandbox, or in the address of the service. */
 export type Site =
   | { at: 'sandbox'; fault: () => Fault; times: number }
   | { at: 'address'; of: 'refused port' | 'silent port' | 'unknown name' };
@@ -31,7 +31,7 @@ export interface FaultRow {
   deadline: number;
   /** In ms. */
   attemptTimeout: number;
-  /** Calls made one after the other; each must end as said, and the requests are those of all. */
+  /** Calls in sequence; each must end as expected, and the requests of all are counted. */
   calls: number;
 }
 
@@ -40,7 +40,7 @@ const DEADLINE = 1_500;
 const ATTEMPT_TIMEOUT = 600;
 const RETRIED = [408, 429, 500, 502, 503, 504];
 
-/** A reset of a connection that was kept alive is replayed once, attempts left or not. */
+/** A request on a kept-alive connection that is reset is repeated once, beyond the attempts. */
 const REPLAY = 1;
 
 function row(
@@ -61,7 +61,7 @@ function row(
   };
 }
 
-/** For a reply that takes the sandbox a while to make. */
+/** More time, for a reply that takes the sandbox long to create. */
 function unhurried(given: FaultRow): FaultRow {
   return { ...given, deadline: 10_000, attemptTimeout: 9_000 };
 }
@@ -82,7 +82,7 @@ const recovers =
   (details: Partial<Ending> = {}) =>
   (): Ending => ({ requests: [2, 2 + REPLAY], ...details });
 
-/** The token endpoint that is down has a code of its own; all else has the same for all. */
+/** The unavailable token endpoint has its own code; all other codes are the same for all operations. */
 const fails =
   (code: string, requests: Ending['requests'], details: Partial<Ending> = {}) =>
   (operation: FaultOperation): Ending => ({
@@ -94,7 +94,7 @@ const fails =
 const unavailable = (most = ATTEMPTS) => fails('service_unavailable', [ATTEMPTS, most]);
 const malformed = fails('malformed_response', [1, 1]);
 
-/** What a 4xx means depends on who is asked. */
+/** The code of a 4xx depends on the operation. */
 const refused =
   (codes: Partial<Record<FaultOperation, string | 'no error'>>, requests = 1) =>
   (operation: FaultOperation): Ending => {
@@ -217,7 +217,7 @@ const bodies: FaultRow[] = [
   unhurried(row('50 MB body', { kind: 'largeBody', bytes: 50e6 }, 1, malformed)),
 ];
 
-/** Every fault; what it is told of another origin, it sends us to. */
+/** Every fault; redirects lead to `otherOrigin`. */
 export function faultTable(otherOrigin: string): FaultRow[] {
   return [
     ...statuses,

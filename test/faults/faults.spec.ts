@@ -4,7 +4,7 @@ import { faultTable, OPERATIONS } from './fault-table.js';
 import { startServer, type TestServer } from '../support/server.js';
 
 const AT_ONCE = 12;
-/** What a call may take beyond its deadline, on a machine that is busy with all cells. */
+/** Factor of the deadline that a call may take on a busy machine. */
 const TOLERANCE = 1.3;
 
 const table = faultTable('http://unused.invalid');
@@ -40,10 +40,10 @@ function nameOf(fault: string, operation: string): string {
   return `${fault} × ${operation}`;
 }
 
-describe('whatever goes wrong with the service', () => {
+describe('a fault of the service', () => {
   const cells = table.flatMap((row) => OPERATIONS.map((operation) => [row.name, operation] as const));
 
-  it.each(cells)('%s × %s ends as promised', (name, operation) => {
+  it.each(cells)('%s × %s ends as documented', (name, operation) => {
     const cell = range.cells.find(({ row, operation: of }) => row.name === name && of === operation);
     const result = results.get(nameOf(name, operation));
     if (cell === undefined || result === undefined) {
@@ -55,7 +55,7 @@ describe('whatever goes wrong with the service', () => {
     expect(result.errors.map(({ code }) => code)).toEqual(ending.code === undefined ? [] : [ending.code]);
     expect(result.requests).toBeGreaterThanOrEqual(ending.requests[0]);
     expect(result.requests).toBeLessThanOrEqual(ending.requests[1]);
-    // Where nothing could be reached, there is nobody to count.
+    // Without a connection no request can be counted.
     if (error !== undefined && result.requests > 0) {
       expect(error.attempts).toBe(result.requests);
     }
@@ -71,17 +71,17 @@ describe('whatever goes wrong with the service', () => {
     expect(range.openOf(cell)).toBe(0);
   });
 
-  it('was tried at every operation', () => {
+  it('is tested with every operation', () => {
     expect(results.size).toBe(cells.length);
     expect(results.size).toBe(table.length * OPERATIONS.length);
     expect(results.size).toBeGreaterThanOrEqual(150);
   });
 
-  it('never sends us to another origin', () => {
+  it('never causes a request to another origin', () => {
     expect(other.requests).toEqual([]);
   });
 
-  it('leaves no rejection unhandled', () => {
+  it('leaves no unhandled rejection', () => {
     expect(unhandled).toEqual([]);
   });
 });

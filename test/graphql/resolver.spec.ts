@@ -119,14 +119,14 @@ class BoothResolver {
     return identity.subject;
   }
 
-  /** Guards are not run for the fields of an object unless the host says so: a mistake that must show. */
+  /** Nest does not run guards for the fields of an object by default: a mistake that must be reported. */
   @ResolveField(() => Int)
   rivals(@CurrentExhibitors() exhibitors: Exhibitor[]): number {
     return exhibitors.length - 1;
   }
 }
 
-/** Bound as well for the whole host: twice does no harm. */
+/** Bound a second time for the whole host, which changes nothing. */
 const FILTER_EVERYWHERE = [{ provide: APP_FILTER, useClass: ExhibitorExceptionFilter }];
 
 interface Answer {
@@ -145,7 +145,7 @@ beforeAll(async () => {
 afterAll(() => sandbox?.stop());
 afterEach(() => sandbox?.clearFaults());
 
-/** How hosts give a resolver its request: by default, and with the response as well. */
+/** The contexts of hosts: the default one, and one with the response. */
 const CONTEXTS: [string, Partial<ApolloDriverConfig>][] = [
   ['the context as it is by default', {}],
   ['a context of { req, res }', { context: ({ req, res }: { req: object; res: object }) => ({ req, res }) }],
@@ -208,24 +208,24 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
       .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'))
       .map(({ id }) => id);
 
-  it('is given the exhibitors of the person by ExhibitorGuard', async () => {
+  it('gets the exhibitors of the person from ExhibitorGuard', async () => {
     const { data, errors, cacheControl } = await ask('{ mine(eventId: "world-2026") { id name } }');
     expect(errors).toEqual([]);
     expect(boothsOf(data, 'mine').map(({ id }) => id)).toEqual(own('world-2026'));
     expect(cacheControl).toContain('no-store');
   });
 
-  it('is told who asks by ExhibitorIdentityGuard', async () => {
+  it('gets the identity from ExhibitorIdentityGuard', async () => {
     expect((await ask('{ me { subject tenant } }')).data).toEqual({
       me: { subject: 'sam.several', tenant: 'default' },
     });
   });
 
-  it('falls back to the event of the login', async () => {
+  it('uses the event of the login where the request names none', async () => {
     expect((await ask('{ event }')).data).toEqual({ event: 'boutique-2026' });
   });
 
-  it('can keep a choice, one for each event', async () => {
+  it('can store a selection for each event', async () => {
     const [, world] = own('world-2026');
     const [national] = own('national-2026');
     const before = await ask('{ booth(eventId: "world-2026") { id } }');
@@ -251,7 +251,7 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
     });
   });
 
-  it('keeps no choice for another site', async () => {
+  it('stores no selection for another site', async () => {
     const [first] = own('world-2026');
     const refused = await ask(`mutation { choose(eventId: "world-2026", id: "${first}") { id } }`, visitor, {
       'sec-fetch-site': 'cross-site',
@@ -264,7 +264,7 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
     ['nobody', 'unauthenticated', 401, 'UNAUTHENTICATED', 'nobody is logged in'],
     ['nora.none', 'no_exhibitor', 403, 'FORBIDDEN', 'you have no exhibitor at this event'],
   ])(
-    'answers %s by a GraphQL error with the code %s',
+    'answers %s with a GraphQL error of the code %s',
     async (person, code, statusCode, apolloCode, message) => {
       const who = person === 'nobody' ? new Visitor() : await signIn(sandbox, host, person);
       const { data, errors, status } = await ask('{ mine(eventId: "world-2026") { id } }', who);
@@ -281,7 +281,7 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
     },
   );
 
-  it('answers a failing service the same way, from the guard and through the filter', async () => {
+  it('answers a failure of the service the same way, from the guard and through the filter', async () => {
     for (const [operation, query] of [
       ['lookup', '{ mine(eventId: "world-2026") { id } }'],
       ['list', '{ count(eventId: "world-2026") }'],
@@ -304,7 +304,7 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
     );
   });
 
-  it('needs its guard: a decorator without one says so', async () => {
+  it('reports a decorator without its guard', async () => {
     expect((await ask('{ unguarded }')).errors[0]?.message).toBe(
       '@CurrentIdentity() needs ExhibitorIdentityGuard on the route',
     );

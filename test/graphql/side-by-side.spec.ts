@@ -41,8 +41,8 @@ let sandbox: ExhibitorSandbox;
 let app: INestApplication;
 let url: string;
 
-// The host keeps the person and lookups are cached, so that nothing but promises is waited for and the guards of all
-// fields run in step.
+// The host keeps the identity and lookups are cached, so that the guards wait for promises only, and the guards of all
+// fields run concurrently.
 beforeAll(async () => {
   sandbox = await startSandbox();
   const port = await freePort();
@@ -84,8 +84,8 @@ afterAll(async () => {
   await sandbox?.stop();
 });
 
-describe('the fields of one request, each about an event of its own', () => {
-  it('are given what belongs to them', async () => {
+describe('the fields of one request, each for another event', () => {
+  it('get the exhibitors of their own event', async () => {
     const fields = EVENTS.map((event, index) => `f${index}: mine(eventId: "${event}")`).join(' ');
     const query = `{ before: tenant ${fields} after: tenant }`;
     for (let turn = 0; turn < 3; turn++) {

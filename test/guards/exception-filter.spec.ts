@@ -53,7 +53,7 @@ class UnboundController {
     throw new HttpException('I am a teapot', 418);
   }
 
-  /** A page on its way when the service fails. */
+  /** A response that has started when the service fails. */
   @Get('stream')
   async stream(@Res() response: RawResponse): Promise<void> {
     const raw = response.raw ?? response;
@@ -140,7 +140,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorExceptionFilter on %s',
     });
     afterAll(() => host?.close());
 
-    it('says what the reply is in full', async () => {
+    it('sends the whole documented body', async () => {
       const body = async (path: string): Promise<unknown> => (await fetch(`${host.url}${path}`)).json();
       expect(await body('/bound/fail/login_failed')).toEqual({
         statusCode: 401,
@@ -163,7 +163,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorExceptionFilter on %s',
       });
     });
 
-    it('tells a visitor nothing about options that are wrong', async () => {
+    it('shows no problems of the configuration', async () => {
       const reply = await fetch(`${host.url}/bound/fail/configuration_invalid`);
       expect(await reply.json()).toEqual({
         statusCode: 500,
@@ -173,7 +173,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorExceptionFilter on %s',
       });
     });
 
-    it('answers what the service makes a handler fail with', async () => {
+    it('answers errors that a handler gets from the services', async () => {
       sandbox.failNext('list', { kind: 'status', status: 429, headers: { 'retry-after': '3' } });
       const limited = await fetch(`${host.url}/bound/events/world-2026`);
       expect([limited.status, limited.headers.get('retry-after')]).toEqual([503, '3']);
@@ -183,7 +183,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorExceptionFilter on %s',
       expect(await unknown.json()).toMatchObject({ code: 'not_found' });
     });
 
-    it('leaves other exceptions to others', async () => {
+    it('ignores other exceptions', async () => {
       const reply = await fetch(`${host.url}/bound/teapot`);
       expect([reply.status, await reply.json()]).toEqual([
         418,
@@ -191,7 +191,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorExceptionFilter on %s',
       ]);
     });
 
-    it('ends a reply that had begun, and the host lives on', async () => {
+    it('ends a response that has started, and the host continues', async () => {
       const reply = await fetch(`${host.url}/bound/stream`);
       expect(reply.status).toBe(200);
       expect(await reply.text()).toBe('the first page\n');
@@ -199,7 +199,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorExceptionFilter on %s',
     });
   });
 
-  it('is needed: without it an error of a service is a 500 that says nothing', async () => {
+  it('is required: without it an error of a service is a plain 500', async () => {
     const host = await startWith([]);
     try {
       const reply = await fetch(`${host.url}/fail/rate_limited`);

@@ -37,7 +37,7 @@ beforeAll(async () => {
 afterAll(() => sandbox?.stop());
 afterEach(() => sandbox?.clearFaults());
 
-/** Failures of the service, and what the guard makes of them. */
+/** Failures of the service, and the replies of the guard. */
 const FAILURES: readonly [
   code: string,
   statusCode: number,
@@ -103,7 +103,7 @@ const FAILURES: readonly [
   ],
 ];
 
-/** The same for the token endpoint, asked anew since no token is held. */
+/** The same for the token endpoint, requested since no token is cached. */
 const TOKEN_FAILURES: typeof FAILURES = [
   [
     'token_rejected',
@@ -156,7 +156,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
   });
   afterAll(() => host?.close());
 
-  it('answers 401 to nobody', async () => {
+  it('answers 401 without an identity', async () => {
     const reply = await new Visitor().visit(`${host.url}/events/world-2026/mine`);
     expect(reply.status).toBe(401);
     expect(bodyOf(reply)).toEqual({
@@ -181,7 +181,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
     });
   });
 
-  it('answers 400 to an event id that cannot be one, and sends nothing', async () => {
+  it('answers 400 for an invalid event id, and sends nothing', async () => {
     const visitor = await signIn(sandbox, host);
     sandbox.clearRequests();
     const reply = await visitor.visit(`${host.url}/mine?eventId=..`);
@@ -190,7 +190,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
     expect(sandbox.requests).toHaveLength(0);
   });
 
-  it('answers 403 to a person who stands for nobody at the event', async () => {
+  it('answers 403 to a person without an exhibitor at the event', async () => {
     const visitor = await signIn(sandbox, host, 'nora.none');
     const reply = await visitor.visit(`${host.url}/events/world-2026/mine`);
     expect(reply.status).toBe(403);
@@ -208,14 +208,14 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
     ['null', { kind: 'body', body: 'null' }],
     ['{}', { kind: 'body', body: '{}' }],
     ['[]', { kind: 'body', body: '[]' }],
-  ] as const)('answers 403 as well where the service says %s for nobody', async (_, fault) => {
+  ] as const)('answers 403 where the service sends %s for no exhibitor', async (_, fault) => {
     const visitor = await signIn(sandbox, host);
     sandbox.failNext('lookup', fault);
     expect((await visitor.visit(`${host.url}/events/world-2026/mine`)).status).toBe(403);
   });
 
   it.each(['nowhere', '__proto__', 'constructor', 'toString'])(
-    'answers 404 to the unknown tenant %s',
+    'answers 404 for the unknown tenant %s',
     async (tenant) => {
       const visitor = await signIn(sandbox, host);
       const reply = await visitor.visit(`${host.url}/events/world-2026/mine`, {
@@ -232,7 +232,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
   );
 
   it.each(FAILURES)(
-    'answers a service that fails with %s by %i',
+    'answers %s of the service with %i',
     async (code, statusCode, error, message, match, fault, times) => {
       const visitor = await signIn(sandbox, host);
       sandbox.failNext(match, fault, times);
@@ -246,7 +246,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
   );
 
   it.each(['lookup', 'token'] as const)(
-    'passes on when a throttled %s endpoint wants to be asked again',
+    'sends the Retry-After of a throttled %s endpoint',
     async (operation) => {
       const fresh = await start();
       try {
@@ -271,7 +271,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
     },
   );
 
-  describe('before a token was ever issued', () => {
+  describe('before the first token was issued', () => {
     let fresh: Host;
     beforeEach(async () => {
       fresh = await start();
@@ -279,7 +279,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
     afterEach(() => fresh?.close());
 
     it.each(TOKEN_FAILURES)(
-      'answers a token endpoint that fails with %s by %i',
+      'answers %s of the token endpoint with %i',
       async (code, statusCode, error, message, match, fault, times) => {
         const visitor = await signIn(sandbox, fresh);
         sandbox.failNext(match, fault, times);
@@ -290,7 +290,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
     );
   });
 
-  it('keeps replies out of shared caches, unless the handler says otherwise', async () => {
+  it('keeps replies out of shared caches, unless the handler sets Cache-Control', async () => {
     const visitor = await signIn(sandbox, host, 'sam.several', { eventId: 'world-2026' });
     const cacheControl = async (path: string): Promise<string | null> => {
       const reply = await visitor.visit(`${host.url}${path}`);
@@ -303,7 +303,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
     expect(await cacheControl('/own/by-response')).toBe('private, max-age=30');
   });
 
-  it('looks exhibitors up on the client-credentials token of the tenant, never on the token of the login', async () => {
+  it('looks exhibitors up with the client-credentials token of the tenant, never with a token of the login', async () => {
     const fresh = await start();
     sandbox.clearRequests();
     try {

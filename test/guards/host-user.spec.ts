@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => sandbox?.stop());
 
-/** A host that keeps who is logged in by itself, however it does that. */
+/** A host that stores the identity itself. */
 describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) => {
   let app: INestApplication;
   let url: string;
@@ -80,7 +80,7 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     return { status: reply.status, body: (await reply.json()) as Record<string, unknown> };
   };
 
-  it('reads the person off the request: plain data, of whatever class', async () => {
+  it('reads the identity from the request: plain data of any class', async () => {
     const { body } = await get('/me');
     expect(body).toEqual({ tenant: 'acme', identity: user });
     expect(await get('/mine')).toMatchObject({ status: 200, body: { eventId: 'world-2026' } });
@@ -88,7 +88,7 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     expect((await get('/me')).status).toBe(200);
   });
 
-  it('needs the fields that say who it is, where, and at which tenant', async () => {
+  it('requires subject, issuer and tenant', async () => {
     user = {
       issuer: sandbox.url,
       subject: 'sam.several',
@@ -109,20 +109,20 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     ['of a tenant nobody has', { tenant: '__proto__' }],
     ['that is over', { expiresAt: 1 }],
     ['of a wrong shape', { email: ['sam.several@example.com'] }],
-  ])('takes a user %s for nobody', async (_, overrides) => {
+  ])('treats a user %s as not logged in', async (_, overrides) => {
     user = identity(overrides);
     expect(await get('/me')).toMatchObject({ status: 401, body: { code: 'unauthenticated' } });
   });
 
   it.each([null, undefined, 'sam.several', 42, [], { sub: 'sam.several' }])(
-    'takes the user of something else for nobody: %j',
+    'treats a user of another kind as not logged in: %j',
     async (other) => {
       user = other;
       expect((await get('/me')).status).toBe(401);
     },
   );
 
-  it('takes a person of another tenant for nobody', async () => {
+  it('treats a person of another tenant as not logged in', async () => {
     expect((await get('/me', { 'x-tenant': 'acme' })).status).toBe(200);
     expect((await get('/me', { 'x-tenant': 'globex' })).status).toBe(401);
   });

@@ -36,7 +36,7 @@ import { bodyOf, signIn } from './signed-in.js';
 import { freePort } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
 
-/** Where the portal keeps who asked: a service of the host that its guards inject. */
+/** A service of the host that its guards inject. */
 @Injectable()
 class AccessLog {
   readonly lines: string[] = [];
@@ -72,7 +72,7 @@ class PortalGuard extends ExhibitorGuard {
   }
 }
 
-/** A guest of the portal: somebody for pages that need no login. */
+/** A guest, for pages that need no login. */
 @Injectable()
 class GuestGuard extends ExhibitorIdentityGuard {
   protected override getIdentity(http: HttpContext, tenant: string | undefined) {
@@ -87,7 +87,7 @@ class GuestGuard extends ExhibitorIdentityGuard {
   readonly seen: string[] = [];
 }
 
-/** A host whose request is wrapped, as by a gateway of its own. */
+/** A host whose request is wrapped, as behind a gateway. */
 @Injectable()
 class WrappedRequestGuard extends ExhibitorIdentityGuard {
   protected override async getRequest(context: ExecutionContext): Promise<ExhibitorRequest> {
@@ -119,7 +119,7 @@ class PortalController {
   }
 }
 
-/** Each decorator without its guard: mistakes of a host. */
+/** Each decorator without its guard, which is a mistake of a host. */
 @Controller('mistakes')
 class MistakenController {
   @Get('CurrentExhibitors')
@@ -179,7 +179,7 @@ class CallbackController {
   }
 }
 
-/** Errors Nest logs, as a developer sees them. */
+/** Errors in the log of Nest. */
 class ErrorLog extends ConsoleLogger {
   readonly errors: string[] = [];
   override error(message: unknown): void {
@@ -203,7 +203,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
     host = { url: `http://127.0.0.1:${port}` };
     const redirectUri = `${host.url}/auth/callback`;
 
-    // Not global: only what this module re-exports reaches the module of the guards.
+    // Not global: the guards get only what this module re-exports.
     @Module({
       imports: [
         ExhibitorModule.forRoot({
@@ -236,7 +236,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
     expect((await visitor.visit(`${host.url}/events/world-2026/mine`)).status).toBe(200);
   });
 
-  it('let a subclass decide about events, and let people in who stand for nobody', async () => {
+  it('let a subclass choose the event, and admit people without an exhibitor', async () => {
     const visitor = await signIn(sandbox, host, 'nora.none', { eventId: 'regional-2026' });
     expect(bodyOf(await visitor.visit(`${host.url}/portal`))).toEqual({ eventId: 'regional-2026', count: 0 });
     expect(bodyOf(await visitor.visit(`${host.url}/portal?hall=big`))).toEqual({
@@ -249,14 +249,14 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
     ]);
   });
 
-  it('let a subclass answer for a request without an event', async () => {
+  it('let a subclass handle a request without an event', async () => {
     const visitor = await signIn(sandbox, host, 'olga.one');
     const reply = await visitor.visit(`${host.url}/portal`);
     expect(reply.status).toBe(403);
     expect(bodyOf(reply)['message']).toBe('which event?');
   });
 
-  it('let a subclass send nobody to the login', async () => {
+  it('let a subclass redirect to the login', async () => {
     const reply = await new Visitor().visit(`${host.url}/portal`);
     expect(reply.status).toBe(302);
     expect(reply.location).toBe(`${host.url}/auth/login`);
@@ -270,7 +270,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
     expect((await visitor.visit(`${host.url}/members`)).text).toBe('olga.one');
   });
 
-  it('let a subclass say what the request is', async () => {
+  it('let a subclass return the request', async () => {
     const visitor = await signIn(sandbox, host);
     const sealed = visitor.cookies('127.0.0.1').get('exhibitor-identity');
     const wrapped = await fetch(`${host.url}/wrapped`, {
@@ -280,7 +280,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
     expect((await fetch(`${host.url}/wrapped`)).status).toBe(401);
   });
 
-  it('give the event of the login at the callback, where there is one', async () => {
+  it('provide the event of the login at the callback, where there is one', async () => {
     const back = `${host.url}/callback/back`;
     const port = await freePort();
     const other = { url: `http://127.0.0.1:${port}` };
@@ -310,7 +310,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
   });
 
   it.each(['CurrentExhibitors', 'CurrentExhibitor', 'CurrentIdentity', 'CurrentEvent', 'CurrentTenant'])(
-    'are missed by @%s, which tells the developer and not the visitor',
+    'are required by @%s, which is logged and not shown to the visitor',
     async (decorator) => {
       log.errors.length = 0;
       const reply = await new Visitor().visit(`${host.url}/mistakes/${decorator}`);
@@ -323,7 +323,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
   );
 
   it.each(['CurrentExhibitors', 'CurrentExhibitor', 'CurrentEvent'])(
-    'of identities are not enough for @%s',
+    'for identities are not enough for @%s',
     async (decorator) => {
       log.errors.length = 0;
       const visitor = await signIn(sandbox, host, 'olga.one', { eventId: 'world-2026' });

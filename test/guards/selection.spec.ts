@@ -28,7 +28,7 @@ import { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
 import { startSandbox } from '../support/sandbox.js';
 
-/** Selects by what only an execution context is at hand for: an interceptor. */
+/** Selects with an execution context, which is all an interceptor has. */
 @Injectable()
 class SelectInterceptor implements NestInterceptor {
   constructor(@Inject(ExhibitorSelection) private readonly selection: ExhibitorSelection) {}
@@ -72,7 +72,7 @@ beforeAll(async () => {
 });
 afterAll(() => sandbox?.stop());
 
-describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) => {
+describe.each(HOST_KINDS)('the selected exhibitor on %s', (kind) => {
   let host: Host;
   let visitor: Visitor;
   beforeAll(async () => {
@@ -107,7 +107,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     return reply.status === 200 ? String(bodyOf(reply)['id']) : reply.status;
   };
 
-  it('stays through further requests, until another or none is chosen', async () => {
+  it('is kept until another or none is selected', async () => {
     const [first, second] = idsAt('world-2026');
     expect(await chosenAt('world-2026')).toBe(409);
     const reply = await select('world-2026', first);
@@ -122,7 +122,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     expect(await chosenAt('world-2026')).toBe(409);
   });
 
-  it('must be one of the own ones: anything else is 400 and changes nothing', async () => {
+  it('must belong to the person: anything else is 400 and changes nothing', async () => {
     const [first] = idsAt('world-2026');
     await select('world-2026', first);
     for (const id of ['acme-world-2026-0001', ...idsAt('national-2026').slice(0, 1), 'nonsense', '']) {
@@ -140,7 +140,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     expect(await chosenAt('world-2026')).toBe(first);
   });
 
-  it('is one for each event', async () => {
+  it('is stored for each event', async () => {
     const [world] = idsAt('world-2026');
     const [, national] = idsAt('national-2026');
     await select('world-2026', world);
@@ -152,7 +152,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     expect(await chosenAt('national-2026')).toBe(national);
   });
 
-  it('is one for each person: the next one in the same browser starts without', async () => {
+  it('is stored for each person: the next one in the same browser starts without', async () => {
     const event = `shared-${kind.replaceAll(/\W+/g, '')}`;
     const contactEmails = ['sam.several@example.com', 'olga.one@example.com'];
     sandbox.setExhibitors(event, [
@@ -166,7 +166,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     expect(await chosenAt(event)).toBe(409);
   });
 
-  it('is one for each tenant', async () => {
+  it('is stored for each tenant', async () => {
     const event = `two-tenants-${kind.replaceAll(/\W+/g, '')}`;
     const contactEmails = ['sam.several@example.com'];
     sandbox.setExhibitors(event, [
@@ -200,7 +200,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     expect(await chosenAt(oldest)).toBe(409);
   });
 
-  it('counts no longer once the exhibitor is not one’s own any more', async () => {
+  it('does not count where the exhibitor does not belong to the person any more', async () => {
     const event = `changing-${kind.replaceAll(/\W+/g, '')}`;
     const contactEmails = ['sam.several@example.com'];
     const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, contactEmails }));
@@ -217,7 +217,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     expect(await chosenAt(event)).toBe('a');
   });
 
-  it('is forgotten at the logout', async () => {
+  it('is deleted by the logout', async () => {
     const [first] = idsAt('world-2026');
     await select('world-2026', first);
     await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
@@ -226,7 +226,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     expect(await chosenAt('world-2026')).toBe(409);
   });
 
-  it('gives way to the exhibitor a route names', async () => {
+  it('is overridden by the exhibitor of the route', async () => {
     const [first, second] = idsAt('world-2026');
     await select('world-2026', first);
     const named = await visitor.visit(at('world-2026', `booths/${second}`));
@@ -234,7 +234,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     expect(await chosenAt('world-2026')).toBe(first);
   });
 
-  it('can be made and dropped with an execution context as well', async () => {
+  it('can be set and cleared with an execution context', async () => {
     const [, , third] = idsAt('world-2026');
     const made = await visitor.visit(at('world-2026', 'select-by-context'), { form: { id: third ?? '' } });
     expect(made.status).toBe(201);
@@ -245,7 +245,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     expect(refused.status).toBe(400);
   });
 
-  it('needs ExhibitorGuard on the route, and says so', async () => {
+  it('requires ExhibitorGuard on the route, and reports its absence', async () => {
     const selection = host.app.get(ExhibitorSelection);
     const unseen = { request: { method: 'POST', headers: {} }, response: {} };
     await expect(selection.select(unseen, 'a')).rejects.toThrow(
@@ -265,7 +265,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     { origin: 'null' },
     { origin: 'not an origin' },
     { 'sec-fetch-site': 'cross-site', origin: 'HOST' },
-  ])('cannot be made from another site: %j', async (sent) => {
+  ])('cannot be set by another site: %j', async (sent) => {
     const [first, second] = idsAt('world-2026');
     await select('world-2026', first);
     const headers = Object.fromEntries(
@@ -289,7 +289,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
   });
 
   it.each([{ 'sec-fetch-site': 'same-origin' }, { 'sec-fetch-site': 'none' }, { origin: 'HOST' }, {}])(
-    'can be made from this site: %j',
+    'can be set by this site: %j',
     async (sent) => {
       const [, second] = idsAt('world-2026');
       const headers = Object.fromEntries(
@@ -301,7 +301,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
     },
   );
 
-  describe('and the logout', () => {
+  describe('the logout', () => {
     it.each([
       { 'sec-fetch-site': 'cross-site' },
       { 'sec-fetch-site': 'same-site' },
@@ -325,7 +325,7 @@ describe.each(HOST_KINDS)('the choice among several exhibitors on %s', (kind) =>
       expect((await visitor.visit(`${host.url}/me`)).status).toBe(200);
     });
 
-    it('can be caused from this site, also by nobody', async () => {
+    it('can be caused by this site, also without a login', async () => {
       for (const who of [visitor, new Visitor()]) {
         const done = await who.visit(`${host.url}/auth/logout`, {
           method: 'POST',

@@ -1,7 +1,7 @@
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 
-/** A browser in which a person is logged in at a host with the routes of `BoothController`. */
+/** Logs a person in at a host with the routes of `BoothController`; returns the browser. */
 export async function signIn(
   sandbox: ExhibitorSandbox,
   host: { url: string },

@@ -6,15 +6,15 @@ import { Visitor } from '../support/visitor.js';
 import type { Flow } from './flows.js';
 import { expectAccepted, toHost, toProvider, type Start } from './journey.js';
 
-/** A host a case runs on, in this process or in another. */
+/** The host of a case, in this process or in another. */
 export interface CaseHost extends Start {
-  /** Added to the login route, where the host serves several tenants. */
+  /** Query of the login route, where the host serves several tenants. */
   query?: string;
-  /** Moves the clock by which the host waits. */
+  /** Moves the monotonic clock of the host. */
   skip(ms: number): unknown;
 }
 
-/** A login that must be accepted, and what else it shows. */
+/** A login that must be accepted. */
 export interface AcceptedCase {
   id?: string;
   what: string;
@@ -22,7 +22,7 @@ export interface AcceptedCase {
   login?: LoginOverrides | ((provider: ScriptedProvider) => LoginOverrides);
   /** Runs instead of a plain login. */
   run?: (host: CaseHost, provider: ScriptedProvider) => Promise<void>;
-  /** Looks at what the provider saw of it. */
+  /** Checks the requests to the provider. */
   seen?: (provider: ScriptedProvider) => void;
 }
 
@@ -59,7 +59,7 @@ const authentication: readonly AcceptedCase[] = [
     },
   },
   {
-    what: 'a public client with PKCE, which sends no secret at all',
+    what: 'a public client with PKCE, which sends no secret',
     login: { clientSecret: undefined },
     seen: (provider) => {
       const { form, headers } = provider.last('/connect/token');
@@ -73,11 +73,11 @@ const authentication: readonly AcceptedCase[] = [
 
 const claims: readonly AcceptedCase[] = [
   {
-    what: 'the audience as a list that holds the client id',
+    what: 'the audience as a list with the client id',
     script: tokens((all) => void (all['aud'] = [all['aud']])),
   },
   {
-    what: 'further audiences and azp of this client',
+    what: 'further audiences and the azp of this client',
     script: tokens((all) => void Object.assign(all, { aud: [all['aud'], 'other-web'], azp: all['aud'] })),
   },
   { what: 'expired within the tolerance', script: tokens((all) => void (all['exp'] = now() - 15)) },
@@ -106,7 +106,7 @@ const userinfo: readonly AcceptedCase[] = [
   },
   {
     id: '-userinfo-bearer-header',
-    what: 'userinfo asked with the access token in the header alone',
+    what: 'userinfo requested with the access token in the header only',
     script: { email: 'userinfo' },
     seen: (provider) => {
       const { headers, query, form } = provider.last('/connect/userinfo');
@@ -127,7 +127,7 @@ const keys: readonly AcceptedCase[] = [
     script: { frontToken: { header: { kid: undefined } }, backToken: { header: { kid: undefined } } },
   },
   {
-    what: 'no kid, one key that can be read',
+    what: 'no kid, one readable key',
     login: { keys: { keys: [{ kty: 'RSA', n: '?', e: 'AQAB' }, KEYS.rs256.jwk] } },
     script: { frontToken: { header: { kid: undefined } }, backToken: { header: { kid: undefined } } },
   },
@@ -169,7 +169,7 @@ async function rotateUnderWay(host: CaseHost, provider: ScriptedProvider): Promi
   });
 }
 
-/** Another key is published and signs, half a minute after keys were fetched last. */
+/** Publishes and signs with another key, 30 s after the keys were fetched last. */
 async function withNextKey(
   host: CaseHost,
   provider: ScriptedProvider,
@@ -186,7 +186,7 @@ async function withNextKey(
   Object.assign(provider, before);
 }
 
-/** Cases every flow accepts. */
+/** Cases that every flow accepts. */
 export function acceptedCasesIn(flow: Flow): AcceptedCase[] {
   return [
     { id: '', what: `a complete ${flow} flow` },
@@ -202,14 +202,14 @@ export function acceptedCasesIn(flow: Flow): AcceptedCase[] {
         expect(query.get('response_type')).toBe(flow);
         expect(query.get('response_mode')).toBe(flow === 'code' ? null : 'form_post');
         expect([...new Set(query.keys())]).toEqual([...query.keys()]);
-        // Sent only where the options name them.
+        // Sent only where the options set them.
         for (const name of ['prompt', 'max_age', 'tenantId']) {
           expect(query.has(name)).toBe(false);
         }
       },
     },
     {
-      what: 'prompt, branding and further scopes, sent as the options say',
+      what: 'prompt, branding and further scopes, sent as in the options',
       login: { prompt: 'login', brandingTenantId: 'a-branding-guid', scope: ['profile', 'email'] },
       seen: (provider) => {
         const { query } = provider.last('/connect/authorize');

@@ -54,7 +54,7 @@ describeInChromium('a login in a browser', (browser) => {
       return page;
     }
 
-    /** Chooses a person on the provider's page and waits for the page of the host. */
+    /** Chooses a person on the page of the provider and waits for the page of the host. */
     async function signIn(page: Page, name: string, path: string): Promise<void> {
       await page.getByRole('button', { name }).click();
       await page.waitForURL(`${host.url}${path}`);
@@ -63,7 +63,7 @@ describeInChromium('a login in a browser', (browser) => {
     const identityOn = async (page: Page): Promise<ExhibitorIdentity> =>
       (JSON.parse(await page.locator('body').innerText()) as { identity: ExhibitorIdentity }).identity;
 
-    it('leads to the page that was asked for, and the host knows who it is', async () => {
+    it('leads to the requested page with an identity', async () => {
       const page = await openTab('/me?tab=only');
       await signIn(page, 'Olga One', '/me?tab=only');
       expect(await identityOn(page)).toMatchObject({ subject: 'olga.one', email: 'olga.one@example.com' });
@@ -76,21 +76,21 @@ describeInChromium('a login in a browser', (browser) => {
       await page.close();
     });
 
-    it('goes through in two tabs, interleaved, each to its own page', async () => {
+    it('works in two tabs at once, each with its own page', async () => {
       const first = await openTab('/me?tab=first');
       const second = await openTab('/me?tab=second');
       await signIn(second, 'Sam Several', '/me?tab=second');
       expect(await identityOn(second)).toMatchObject({ subject: 'sam.several' });
       await signIn(first, 'Olga One', '/me?tab=first');
       expect(await identityOn(first)).toMatchObject({ subject: 'olga.one' });
-      // There is one identity in a browser: that of the login that was finished last.
+      // A browser has one identity: that of the login that was finished last.
       await second.reload();
       expect(await identityOn(second)).toMatchObject({ subject: 'olga.one' });
       await first.close();
       await second.close();
     });
 
-    it('survives the back button', async () => {
+    it('works after the back button', async () => {
       const page = await openTab('/me');
       await signIn(page, 'Olga One', '/me');
       await page.goBack();

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => sandbox?.stop());
 
-/** A login of globex, whose secrets are full of reserved characters; answers the token request. */
+/** Logs in at globex, whose secrets have reserved characters; returns the token request. */
 async function tokenRequestOf(login: LoginOverrides, publicClient = false) {
   const host = await startHost({
     options: (redirectUri) => {
@@ -35,7 +35,7 @@ async function tokenRequestOf(login: LoginOverrides, publicClient = false) {
 }
 
 describe('the client of a login authenticates at the certified provider', () => {
-  it('in the body, reserved characters and all', async () => {
+  it('in the body, with reserved characters', async () => {
     const { headers, body } = await tokenRequestOf({ clientAuth: 'post' });
     expect(headers.authorization).toBeUndefined();
     expect(body).toMatchObject({
@@ -44,7 +44,7 @@ describe('the client of a login authenticates at the certified provider', () => 
     });
   });
 
-  it('in the header, id and secret form-encoded before they are joined', async () => {
+  it('in the header, with id and secret form-encoded before they are joined', async () => {
     const { headers, body } = await tokenRequestOf({ clientAuth: 'basic' });
     const pair = Buffer.from(String(headers.authorization).replace('Basic ', ''), 'base64').toString();
     expect(pair).toBe('globex-web:globex-web-secret-for%2Bdevelopment%2Fonly%26%3D%2520%3A%3F');
@@ -52,14 +52,14 @@ describe('the client of a login authenticates at the certified provider', () => 
     expect(body).not.toHaveProperty('client_secret');
   });
 
-  it('as a public client by PKCE alone, without a secret, not even an empty one', async () => {
+  it('as a public client by PKCE only, without a secret, not even an empty one', async () => {
     const { headers, body } = await tokenRequestOf({}, true);
     expect(headers.authorization).toBeUndefined();
     expect(body).toMatchObject({ client_id: 'globex-app' });
     expect(body).not.toHaveProperty('client_secret');
   });
 
-  it('never in the address', async () => {
+  it('never in the URL', async () => {
     const { query } = await tokenRequestOf({});
     expect(query).toEqual({});
   });

@@ -23,7 +23,7 @@ describe.each(HOST_KINDS)('a login by code on %s', (kind) => {
   });
   afterAll(() => host?.close());
 
-  it('leads from the login route to the exhibitors of the event and back out', async () => {
+  it('leads from the login route to the exhibitors of the event, and ends with the logout', async () => {
     const visitor = new Visitor();
     sandbox.signInAs('sam.several@example.com');
     const before = await visitor.visit(`${host.url}/events/world-2026/mine`);

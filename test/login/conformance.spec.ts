@@ -10,10 +10,10 @@ import { ID_TOKEN_CASES, PERSON_CASES } from './refused-id-tokens.js';
 import { replyCasesIn } from './refused-replies.js';
 import { clockOf } from '../support/clock.js';
 
-/** How many tests of a host and a flow there are, and how many of them went through. */
+/** Number of tests of a host and a flow, and of those that passed. */
 const cells = new Map<string, { tests: number; passed: number }>();
 
-/** A test of one cell of the table. */
+/** A test of one cell of the table of hosts and flows. */
 function cellTest(kind: HostKind, flow: Flow, name: string, test: () => Promise<void>): void {
   const cell = cells.get(`${kind} ${flow}`) ?? { tests: 0, passed: 0 };
   cells.set(`${kind} ${flow}`, cell);
@@ -33,7 +33,7 @@ afterEach(() => {
 });
 afterAll(() => provider?.stop());
 
-/** Hosts of one kind and flow: one for each set of login options, started when first needed. */
+/** Hosts of one kind and flow: one for each set of login options, started at its first use. */
 function hostsOf(kind: HostKind, responseType: Flow): (login?: LoginOverrides) => Promise<Host> {
   const hosts = new Map<LoginOverrides | undefined, Promise<Host>>();
   afterAll(async () => {
@@ -129,7 +129,7 @@ function refusedCasesIn(flow: Flow): RefusedCase[] {
 }
 
 describe('the table of hosts and flows', () => {
-  it('has no cell that is empty or passes over a test', () => {
+  it('has no cell that is empty or skips a test', () => {
     const rows = HOST_KINDS.map(
       (kind) =>
         [kind, ...FLOWS.map((flow) => cells.get(`${kind} ${flow}`) ?? { tests: 0, passed: 0 })] as const,

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 afterAll(() => provider?.stop());
 
-/** Cookies a reply sets, with their attributes as they are written. */
+/** Cookies that a reply sets, with their attributes as sent. */
 function attributesIn(reply: Reply): Record<string, string> {
   return Object.fromEntries(
     reply.setCookies.map((header) => {
@@ -51,7 +51,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     return host;
   }
 
-  /** A host that the world knows under an https address, as behind a proxy that ends TLS. */
+  /** A host with a public https address, as behind a proxy that terminates TLS. */
   async function startBehindTls(
     login: LoginOverrides = {},
   ): Promise<{ site: { url: string }; visitor: () => Visitor }> {
@@ -59,7 +59,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     return { site: { url: HTTPS }, visitor: () => new Visitor({ [HTTPS]: host.url }) };
   }
 
-  it('are host-only, http-only and Lax on plain http, which is for loopback', async () => {
+  it('are host-only, http-only and Lax on plain http (loopback only)', async () => {
     const host = await start();
     const visitor = new Visitor();
     const started = await visitor.visit(`${host.url}/auth/login`);
@@ -93,7 +93,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     expect(await identityOf(visitor, site)).toBeUndefined();
   });
 
-  it('let a form_post from the provider’s site through: None, of the login alone', async () => {
+  it('are SameSite=None for a form_post from the provider, that of the login only', async () => {
     const { site, visitor: arrive } = await startBehindTls({ responseType: 'code token id_token' });
     const visitor = arrive();
     const started = await visitor.visit(`${site.url}/auth/login`);
@@ -108,7 +108,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     });
   });
 
-  it('live as long as the options say', async () => {
+  it('live as long as the options set', async () => {
     const host = await start(
       {},
       { cookies: { loginTtl: 90_000, identityTtl: 3_600_000, sameSite: 'strict' } },
@@ -123,11 +123,11 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     clock.skip(3_599_000);
     expect(await identityOf(visitor, host)).toBeDefined();
     clock.skip(2_000);
-    // Also for who keeps the cookie longer than the browser should.
+    // Also where the cookie is kept beyond its Max-Age.
     expect(await identityOf(visitor, host)).toBeUndefined();
   });
 
-  it('tell when they were born, for a browser that has too many', async () => {
+  it('contain the time of the login in their name, to find the oldest', async () => {
     const host = await start();
     const visitor = new Visitor();
     await toProvider(visitor, host);
@@ -136,7 +136,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     expect(Math.abs(Date.now() - born)).toBeLessThan(60_000);
   });
 
-  it('are JWE, each purpose with a key of its own, and show nothing', async () => {
+  it('are JWE with a key for each purpose, and show nothing', async () => {
     const host = await start();
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host, '?returnTo=/secret-page&eventId=secret-event');
@@ -155,7 +155,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     expect(shown.join()).not.toMatch(/secret|pat|example|subject|verifier|state/);
   });
 
-  it('keep no token: the identity has neither the ID token nor the access token, nor what is about them', async () => {
+  it('contain no token: the identity has neither ID token nor access token, nor claims about them', async () => {
     const host = await start();
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
@@ -171,7 +171,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     expect(JSON.stringify(identity)).not.toContain(arrival.parameters.get('code'));
   });
 
-  it('do not stand in for each other', async () => {
+  it('are not accepted for each other', async () => {
     const host = await start();
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
@@ -188,7 +188,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     expectRefusal(await toHost(swapped, next), 'state');
   });
 
-  it('that a sibling domain planted without the prefix are no cookies', async () => {
+  it('are ignored without the prefix, as a sibling domain could set them', async () => {
     const { site, visitor: arrive } = await startBehindTls();
     const attacker = arrive();
     const arrival = await toProvider(attacker, site);
@@ -206,7 +206,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     expect(await identityOf(victim, site)).toBeDefined();
   });
 
-  it('that do not open are no cookies, never an exception', async () => {
+  it('are ignored where they cannot be opened, without an exception', async () => {
     const host = await start();
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
@@ -245,7 +245,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     }
   });
 
-  it('are left alone where they are of the host', async () => {
+  it('of the host itself are not changed', async () => {
     const host = await start();
     const visitor = new Visitor();
     visitor.cookies('127.0.0.1').set('exhibitor-identity-card', 'of the host');
@@ -255,7 +255,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     expect([...visitor.cookies('127.0.0.1').keys()].toSorted()).toEqual(['exhibitor-identity-card', 'theme']);
   });
 
-  describe('of an identity that is too large', () => {
+  describe('for an identity that is too large', () => {
     const BIG = 'x'.repeat(5_000);
     const warnings: string[] = [];
 
@@ -278,7 +278,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
 
     const longest = ({ setCookies }: Reply): number => Math.max(...setCookies.map((cookie) => cookie.length));
 
-    it('keep what the guards need, and a warning names what was dropped, once', async () => {
+    it('keep what the guards need, and one warning names what was dropped', async () => {
       const { host, visitor, reply } = await logInWith({ biography: BIG, nickname: 'Patty' });
       expect(reply.status).toBe(303);
       expect(longest(reply)).toBeLessThanOrEqual(4_096);
@@ -294,7 +294,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
       expect(warnings[0]).not.toContain('Patty');
     });
 
-    it('hold the claims that the option names', async () => {
+    it('keep the claims of the option keepClaims', async () => {
       const { host, visitor } = await logInWith(
         { biography: BIG, nickname: 'Patty' },
         { keepClaims: ['nickname'] },
@@ -303,7 +303,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
       expect(warnings).toEqual([]);
     });
 
-    it('hold all claims where they fit', async () => {
+    it('keep all claims where they fit', async () => {
       const { host, visitor } = await logInWith({ nickname: 'Patty', groups: ['a', 'b'] });
       expect((await identityOf(visitor, host))?.claims).toMatchObject({
         nickname: 'Patty',
@@ -312,14 +312,14 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
       expect(warnings).toEqual([]);
     });
 
-    it('refuse the login where even the address is too long, rather than lose it without a word', async () => {
+    it('refuse the login where the e-mail address is too long', async () => {
       const { host, visitor, reply } = await logInWith({ email: `${BIG}@example.com` });
       expectRefusal(reply, 'provider');
       expect(await identityOf(visitor, host)).toBeUndefined();
     });
   });
 
-  it('are written so that a cookie parser reads back what was meant', async () => {
+  it('are serialized so that a cookie parser reads the same value', async () => {
     const host = await start();
     const reply = await new Visitor().visit(`${host.url}/auth/login`);
     for (const header of reply.setCookies) {

@@ -32,7 +32,7 @@ describe('the diagnostics of logins', () => {
     await provider?.stop();
   });
 
-  it('tell of a login that begins and succeeds', async () => {
+  it('report a login that starts and succeeds', async () => {
     await logIn(new Visitor(), host);
     expect(messages).toEqual([
       { tenant: 'default', outcome: 'started' },
@@ -40,18 +40,18 @@ describe('the diagnostics of logins', () => {
     ]);
   });
 
-  it('tell why one fails', async () => {
+  it('report the reason of a failed login', async () => {
     provider.script = { backToken: { claims: (claims) => void (claims['nonce'] = 'another') } };
     await logIn(new Visitor(), host);
     expect(messages[1]).toEqual({ tenant: 'default', outcome: 'failed', reason: 'nonce' });
   });
 
-  it('name no tenant for a response that belongs to no login', async () => {
+  it('report no tenant for a response without a login', async () => {
     await new Visitor().visit(`${host.callback}?state=x&code=y`);
     expect(messages).toEqual([{ outcome: 'failed', reason: 'state' }]);
   });
 
-  it('tell of a provider in trouble without a reason, since nothing was refused', async () => {
+  it('report a failing provider without a reason, since nothing was refused', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
     provider.script = { token: answers({}, 500) };

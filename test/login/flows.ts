@@ -10,25 +10,25 @@ export const HYBRID: readonly Flow[] = FLOWS.slice(1);
 
 /** A login that must be refused because of one change. */
 export interface RefusedCase {
-  /** Id of the OpenID Foundation's conformance test, where it has one. */
+  /** Id of the conformance test of the OpenID Foundation, where there is one. */
   id?: string;
   what: string;
   reason: LoginFailureReason;
   script: Script | ((provider: ScriptedProvider, host: Start) => Promise<Script>);
-  /** What the unchanged login needs to differ from the default. */
+  /** Script of the unchanged login, where it differs from the default. */
   honest?: Script;
-  /** Options of the tenant this case is about. */
+  /** Login options of the tenant. */
   login?: LoginOverrides;
 }
 
-/** A change of an ID token, wherever the flow carries one. */
+/** A change of each ID token of a flow. */
 export interface TokenCase extends Omit<RefusedCase, 'script'> {
   token: TokenChange;
 }
 
 /**
- * The cases of a changed ID token: of the one the code is exchanged for, or of the one beside the code. A flow that
- * brings an access token along has both.
+ * The cases of a changed ID token: of the one of the token endpoint, or of the one in the authorization response. A
+ * flow with an access token in the response has both.
  */
 export function tokenCasesIn(flow: Flow, cases: readonly TokenCase[]): RefusedCase[] {
   return cases.flatMap(({ token, ...rest }) => {

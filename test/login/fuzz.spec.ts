@@ -6,7 +6,7 @@ import { Visitor } from '../support/visitor.js';
 import { fuzzedCallback, type CallbackRequest, type GoodCallback } from './fuzzed-callback.js';
 import { expectAccepted, toProvider } from './journey.js';
 
-/** Of each framework and flow. `npm run test:fuzz` sets more; `FUZZ_SEED` repeats a run. */
+/** Requests for each framework and flow. `npm run test:fuzz` sets 5,000; `FUZZ_SEED` repeats a run. */
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 300);
 const SEED = process.env['FUZZ_SEED'];
 
@@ -54,7 +54,7 @@ describe.each(CASES)(`${RUNS} fuzzed callbacks on %s by %s`, (kind, responseType
     return { arrival, cookies: visitor.cookies('127.0.0.1') };
   }
 
-  it('end in 4xx or a valid login, and identify nobody without one', async () => {
+  it('end in 4xx or in a valid login, and set no identity without one', async () => {
     const ends = { refused: 0, accepted: 0 };
     await fc.assert(
       fc.asyncProperty(fuzzedCallback, async (recipe) => {

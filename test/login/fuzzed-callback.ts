@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import type { Arrival } from './journey.js';
 
-/** A request to the callback, as it goes over the wire. */
+/** A request to the callback, as it is sent. */
 export interface CallbackRequest {
   method: string;
   query: string;
@@ -9,13 +9,13 @@ export interface CallbackRequest {
   body: string | undefined;
 }
 
-/** The callback the provider asked for, with the cookies the browser holds. */
+/** The callback of the provider, with the cookies of the browser. */
 export interface GoodCallback {
   arrival: Arrival;
   cookies: ReadonlyMap<string, string>;
 }
 
-/** Makes a request out of a good callback; some make it worse. */
+/** Creates a request from a good callback, changed or not. */
 export type Recipe = (good: GoodCallback) => CallbackRequest;
 
 const NAMES = [
@@ -51,7 +51,7 @@ const anyText = fc.oneof(
   ),
   fc.base64String({ maxLength: 100 }),
 );
-/** What may stand in a header at all. */
+/** Text that is allowed in a header. */
 const headerText = fc.oneof(
   fc.stringMatching(/^[\x21-\x3a\x3c-\x7e]{0,60}$/),
   fc.constantFrom('%', '%E0%A4%A', '"', '\\', 'a=b=c', 'eyJhbGciOiJub25lIn0....', '....', '\u00e9'),
@@ -59,7 +59,7 @@ const headerText = fc.oneof(
 
 type Pairs = [name: string, value: string][];
 
-/** One change of a list of pairs: of parameters or of cookies. */
+/** One change of a list of parameters or cookies. */
 const change: fc.Arbitrary<(pairs: Pairs) => Pairs> = fc.oneof(
   fc.nat(20).map((at) => (pairs: Pairs) => pairs.filter((_, index) => index !== at % (pairs.length || 1))),
   fc
@@ -118,10 +118,10 @@ const cookieHeader = (pairs: Pairs): string =>
   pairs
     .map(([name, value]) => `${name}=${value}`)
     .join('; ')
-    // Node would not send the others.
+    // Node refuses to send other characters.
     .replace(/[^\x20-\x7e\xa1-\xff]/g, '');
 
-/** A good callback with up to three changes each of its parameters and its cookies. */
+/** A good callback with up to three changes of its parameters and of its cookies. */
 const mutated: fc.Arbitrary<Recipe> = fc
   .tuple(changes, changes, fc.constantFrom('as is', 'as is', 'as is', 'GET', 'POST', 'HEAD', 'PUT'))
   .map(([ofParameters, ofCookies, as]): Recipe => ({ arrival, cookies }): CallbackRequest => {
@@ -142,7 +142,7 @@ const anyBody = fc.oneof(
     .map((pairs) => new URLSearchParams(pairs).toString()),
 );
 
-/** Anything at all, with the cookies of a good callback or any others. */
+/** Random requests, with the cookies of a good callback or random ones. */
 const random: fc.Arbitrary<Recipe> = fc
   .record({
     method: fc.constantFrom('GET', 'POST', 'HEAD', 'PUT', 'DELETE'),
@@ -167,13 +167,13 @@ const random: fc.Arbitrary<Recipe> = fc
     body: method === 'GET' || method === 'HEAD' ? undefined : body,
   }));
 
-/** Requests to the callback of all kinds, good ones among them. */
+/** Requests to the callback of all kinds, also good ones. */
 export const fuzzedCallback: fc.Arbitrary<Recipe> = fc.oneof(
   { weight: 3, arbitrary: mutated },
   { weight: 1, arbitrary: random },
 );
 
-/** Without lone surrogates, which no address can hold. */
+/** Without lone surrogates, which are not allowed in a URL. */
 function wellFormed(text: string): string {
   return Buffer.from(text).toString();
 }

@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterEach(() => host?.close());
 afterAll(() => provider?.stop());
 
-/** Middleware of the host, the same on both frameworks: Fastify hands it Node's own response. */
+/** Middleware of the host, the same on both frameworks: Fastify passes the response of Node to it. */
 function middleware(app: INestApplication): void {
   app.use((_request: unknown, response: ServerResponse, next: () => void) => {
     response.setHeader('X-Host', 'middleware');
@@ -26,7 +26,7 @@ function middleware(app: INestApplication): void {
   });
 }
 
-/** What else sets headers and cookies before a guard runs. */
+/** Parts of a host that set headers and cookies before a guard runs. */
 const settings: readonly [kind: HostKind, what: string, configure: (app: INestApplication) => unknown][] = [
   ['express', 'middleware', middleware],
   [
@@ -65,7 +65,7 @@ const cookieNames = ({ setCookies }: Reply): string[] =>
   setCookies.map((header) => header.slice(0, header.indexOf('='))).toSorted();
 
 describe.each(settings)('headers and cookies set on %s by %s', (kind, _what, configure) => {
-  it('survive the redirect to the provider, the callback, a refusal and the logout', async () => {
+  it('are kept by the redirect to the provider, the callback, a refusal and the logout', async () => {
     host = await startHost({
       kind,
       configure,
@@ -92,7 +92,7 @@ describe.each(settings)('headers and cookies set on %s by %s', (kind, _what, con
 });
 
 describe.each(['express', 'fastify'] as const)('the replies of the login routes on %s', (kind) => {
-  it('are kept by no cache and tell no other site the address', async () => {
+  it('are not cached and send no Referer to other sites', async () => {
     host = await startHost({
       kind,
       options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
@@ -113,7 +113,7 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
   });
 
   it.each(['image', 'script', 'style', 'empty', 'font', 'frame', 'object', 'x'])(
-    'refuse a login that starts as a subresource (Sec-Fetch-Dest: %s)',
+    'refuse a login requested as a subresource (Sec-Fetch-Dest: %s)',
     async (destination) => {
       host = await startHost({
         kind,
@@ -127,21 +127,18 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
     },
   );
 
-  it.each(['document', 'iframe', undefined])(
-    'start a login that is navigated to (%s)',
-    async (destination) => {
-      host = await startHost({
-        kind,
-        options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
-      });
-      const reply = await new Visitor().visit(`${host.url}/auth/login`, {
-        headers: destination === undefined ? {} : { 'sec-fetch-dest': destination },
-      });
-      expect([reply.status, new URL(reply.location ?? '').origin]).toEqual([302, provider.url]);
-    },
-  );
+  it.each(['document', 'iframe', undefined])('start a login by navigation (%s)', async (destination) => {
+    host = await startHost({
+      kind,
+      options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
+    });
+    const reply = await new Visitor().visit(`${host.url}/auth/login`, {
+      headers: destination === undefined ? {} : { 'sec-fetch-dest': destination },
+    });
+    expect([reply.status, new URL(reply.location ?? '').origin]).toEqual([302, provider.url]);
+  });
 
-  it('use the configured callback, whatever Host and X-Forwarded-Host say', async () => {
+  it('use the configured callback and ignore Host and X-Forwarded-Host', async () => {
     host = await startHost({
       kind,
       options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
@@ -152,7 +149,7 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
     expect(new URL(reply.location ?? '').searchParams.get('redirect_uri')).toBe(host.callback);
   });
 
-  it('refuse an event id that has no room in a cookie', async () => {
+  it('refuse an event id that is too long for a cookie', async () => {
     host = await startHost({
       kind,
       options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
@@ -166,7 +163,7 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
     expect(JSON.parse(tooLong.text)).toMatchObject({ code: 'invalid_argument' });
   });
 
-  it('end a login with 303 also after a form, so that a reload posts nothing again', async () => {
+  it('end a login with 303 also after a form, so that a reload does not post again', async () => {
     host = await startHost({
       kind,
       options: (callback) => ({

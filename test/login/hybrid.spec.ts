@@ -40,7 +40,7 @@ afterAll(async () => {
 });
 
 describe.each(HOST_KINDS)('a hybrid login at the certified provider, on %s', (kind) => {
-  it.each(HYBRID)('completes %s by form_post, with 303 after the form', async (responseType) => {
+  it.each(HYBRID)('completes %s by form_post with 303', async (responseType) => {
     const host = await startHost({
       kind,
       options: (redirectUri) => ({
@@ -50,7 +50,7 @@ describe.each(HOST_KINDS)('a hybrid login at the certified provider, on %s', (ki
     });
     sandbox.signInAs('olga.one@example.com');
     const visitor = new Visitor();
-    // The sandbox shows its own pages on the way, so the browser follows it there.
+    // The sandbox redirects between its own pages, which the visitor follows.
     const page = await visitor.follow(`${host.url}/auth/login?returnTo=/mine`);
     const { action, fields } = formFields(page.text);
     expect(Object.keys(fields)).toEqual(expect.arrayContaining(['code', 'id_token', 'state']));
@@ -64,7 +64,7 @@ describe.each(HOST_KINDS)('a hybrid login at the certified provider, on %s', (ki
 });
 
 describe('a hybrid login', () => {
-  it('drops the front-channel access token: userinfo is asked with the one of the code', async () => {
+  it('drops the front-channel access token: userinfo is requested with the one of the token endpoint', async () => {
     const host = await startHost({
       options: (callback) => ({
         tenant: provider.tenantOptions(callback, { responseType: 'code token id_token' }),
@@ -97,7 +97,7 @@ describe('a hybrid login', () => {
     await host.close();
   });
 
-  it('is advised against at boot, once a tenant', async () => {
+  it('is advised against at startup, once for each tenant', async () => {
     const callback = 'http://127.0.0.1:3000/auth/callback';
     expect(
       await warningsAtBoot({
@@ -113,7 +113,7 @@ describe('a hybrid login', () => {
   });
 
   it.each(['token', 'id_token', 'id_token token', 'code token', 'none'])(
-    'is the most there is: %s is refused at boot',
+    'excludes other response types: %s is refused at startup',
     async (responseType) => {
       const tenant = provider.tenantOptions('http://127.0.0.1:3000/auth/callback');
       Object.assign(tenant.login ?? {}, { responseType });

@@ -5,18 +5,18 @@ import type { Script } from '../support/provider-script.js';
 import type { Host } from '../support/host.js';
 import { formFields, Visitor, type Reply } from '../support/visitor.js';
 
-/** What the provider sends a browser back with. */
+/** The authorization response of the provider. */
 export interface Arrival {
   method: 'GET' | 'POST';
-  /** Address without its parameters. */
+  /** URL without its parameters. */
   callback: string;
   parameters: URLSearchParams;
 }
 
-/** A page where a login starts. */
+/** The host of a login. */
 export type Start = Pick<Host, 'url'> & Partial<Host>;
 
-/** Goes to the provider and has what it answers, but does not bring it to the host yet. */
+/** Starts a login and returns the response of the provider, which is not sent to the host yet. */
 export async function toProvider(visitor: Visitor, { url }: Start, query = ''): Promise<Arrival> {
   const started = await visitor.visit(`${url}/auth/login${query}`);
   if (started.location === undefined) {
@@ -35,7 +35,7 @@ export async function toProvider(visitor: Visitor, { url }: Start, query = ''): 
   return { method: 'POST', callback: action, parameters: new URLSearchParams(fields) };
 }
 
-/** Brings the provider's answer to the host. */
+/** Sends the response of the provider to the host. */
 export function toHost(visitor: Visitor, { method, callback, parameters }: Arrival): Promise<Reply> {
   return method === 'POST'
     ? visitor.visit(callback, { form: parameters })
@@ -47,7 +47,7 @@ export async function logIn(visitor: Visitor, host: Start, query?: string): Prom
   return toHost(visitor, await toProvider(visitor, host, query));
 }
 
-/** The same browser as it is now; what it does from here on does not change the other. */
+/** A copy of a browser with its cookies. */
 export function copyOf(visitor: Visitor, host: Start, origins?: Record<string, string>): Visitor {
   const copy = new Visitor(origins);
   const { hostname } = new URL(host.url);
@@ -57,7 +57,7 @@ export function copyOf(visitor: Visitor, host: Start, origins?: Record<string, s
   return copy;
 }
 
-/** Who the host takes a visitor for. */
+/** The identity of a visitor at the host. */
 export async function identityOf(visitor: Visitor, { url }: Start): Promise<ExhibitorIdentity | undefined> {
   const reply = await visitor.visit(`${url}/me`);
   if (reply.status === 401) {
@@ -84,7 +84,7 @@ export function refusalOf(reason: string): object {
   }) as object;
 }
 
-/** The reply refuses the login, and says no more than that. */
+/** Expects that the reply refuses the login, and shows nothing else. */
 export function expectRefusal(reply: Reply, reason: string): void {
   expect([reply.status, JSON.parse(reply.text)]).toEqual([401, refusalOf(reason)]);
   expect(reply.headers.get('cache-control')).toBe('no-store');
@@ -92,7 +92,7 @@ export function expectRefusal(reply: Reply, reason: string): void {
   expect(reply.setCookies.filter((cookie) => cookie.includes('exhibitor-identity='))).toEqual([]);
 }
 
-/** A login goes through, and somebody is logged in afterwards. */
+/** Expects that a login is accepted and sets an identity. */
 export async function expectAccepted(host: Start, query?: string): Promise<Visitor> {
   const visitor = new Visitor();
   const reply = await logIn(visitor, host, query);
@@ -103,8 +103,8 @@ export async function expectAccepted(host: Start, query?: string): Promise<Visit
 }
 
 /**
- * Changed by the script, a login is refused for this reason: no identity is set, and the pending login is spent. That
- * the unchanged login is accepted is for the caller to show.
+ * Expects that a login changed by the script is refused for this reason: no identity is set, and the pending login is
+ * spent. The caller checks that the unchanged login is accepted.
  */
 export async function expectRefused(
   host: Start,

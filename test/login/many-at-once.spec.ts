@@ -46,7 +46,7 @@ async function start(
 }
 
 describe.each(KINDS)('many logins at once on %s', (kind) => {
-  it.each(FLOWS)('by %s: two tabs, interleaved, each come to their own page', async (responseType) => {
+  it.each(FLOWS)('by %s: two tabs at once, each with its own page', async (responseType) => {
     const host = await start(kind, (callback) => ({
       tenant: provider.tenantOptions(callback, { responseType }),
     }));
@@ -61,7 +61,7 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
     expect(pendingLogins(visitor, host)).toEqual([]);
   });
 
-  it('at two tenants in one browser: each is finished at its own', async () => {
+  it('at two tenants in one browser: each is finished at its own tenant', async () => {
     const host = await start(kind, (callback) => ({
       tenants: { one: provider.tenantOptions(callback), two: other.tenantOptions(callback) },
       resolveTenant: ({ query }) => (typeof query['tenant'] === 'string' ? query['tenant'] : undefined),
@@ -79,9 +79,9 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
     );
   });
 
-  it('of twenty people: nobody becomes another', async () => {
+  it('of twenty people: each gets their own identity', async () => {
     const host = await start(kind, (callback) => ({ tenant: provider.tenantOptions(callback) }));
-    // The person is told by the nonce, which the provider got from that very browser.
+    // The subject contains the nonce, which the provider got from this browser.
     provider.script = { backToken: { claims: (claims) => void (claims['sub'] = `sub-${claims['nonce']}`) } };
     const subjects = await Promise.all(
       Array.from({ length: 20 }, async () => {
@@ -99,7 +99,7 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
     expect(new Set(subjects).size).toBe(20);
   });
 
-  it('of one person: six are kept, the oldest go first', async () => {
+  it('of one person: six are kept, the oldest are dropped', async () => {
     const host = await start(kind, (callback) => ({ tenant: provider.tenantOptions(callback) }));
     const visitor = new Visitor();
     const arrivals: Arrival[] = [];
@@ -120,7 +120,7 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
     expect(pendingLogins(visitor, host)).toEqual([]);
   });
 
-  it('keeps identity and newest login of a browser whose cookies are all full', async () => {
+  it('keeps identity and newest login of a browser with the maximum of cookies', async () => {
     const host = await start(kind, (callback) => ({ tenant: provider.tenantOptions(callback) }));
     const visitor = new Visitor();
     await logIn(visitor, host);
@@ -138,7 +138,7 @@ describe.each(KINDS)('a rotation of the secrets on %s', (kind) => {
   const OLD = 'the old cookie secret of these tests, 32+ characters';
   const NEW = 'the new cookie secret of these tests, 32+ characters';
 
-  /** The same host at each step of the rotation: it keeps its callback address, as behind a load balancer. */
+  /** A host at each step of the rotation. */
   async function steps(): Promise<Record<'before' | 'appended' | 'promoted' | 'removed', Host>> {
     const hostWith = (secrets: string[]): Promise<Host> =>
       start(kind, (callback) => ({ tenant: provider.tenantOptions(callback), secrets }));
@@ -152,14 +152,14 @@ describe.each(KINDS)('a rotation of the secrets on %s', (kind) => {
 
   const at = (host: Host, arrival: Arrival): Arrival => ({ ...arrival, callback: host.callback });
 
-  it('lets logins that are under way go on until the old secret is removed', async () => {
+  it('keeps pending logins until the old secret is removed', async () => {
     const { before, appended, promoted, removed } = await steps();
     for (const next of [appended, promoted]) {
       const visitor = new Visitor();
       const arrival = await toProvider(visitor, before);
       expect((await toHost(visitor, at(next, arrival))).status).toBe(303);
     }
-    // What the new secret sealed opens at those that still seal with the old one, and after the old one has gone.
+    // A value sealed with the new secret opens in hosts that still seal with the old one, and after its removal.
     for (const next of [appended, removed]) {
       const visitor = new Visitor();
       const arrival = await toProvider(visitor, promoted);
@@ -167,7 +167,7 @@ describe.each(KINDS)('a rotation of the secrets on %s', (kind) => {
     }
   });
 
-  it('lets who is logged in stay so until the old secret is removed', async () => {
+  it('keeps identities until the old secret is removed', async () => {
     const { before, appended, promoted, removed } = await steps();
     const visitor = new Visitor();
     await logIn(visitor, before);
@@ -184,7 +184,7 @@ describe.each(KINDS)('a rotation of the secrets on %s', (kind) => {
     expect(await identityOf(later, before)).toBeUndefined();
   });
 
-  it('ends what the removed secret has sealed, as if it were not there', async () => {
+  it('ignores values sealed with the removed secret', async () => {
     const { before, removed } = await steps();
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, before);

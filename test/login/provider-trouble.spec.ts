@@ -16,7 +16,7 @@ import {
 import { clockOf } from '../support/clock.js';
 
 const DEADLINE = 700;
-/** A busy machine answers late; a host that waits for the provider never answers at all. */
+/** Maximum duration on a busy machine. */
 const GENEROUS = 5_000;
 
 let provider: ScriptedProvider;
@@ -39,7 +39,7 @@ const troubles: readonly [what: string, status: number, code: string, change: Re
   ['silence', 504, 'deadline_exceeded', sends({ fault: 'silence' })],
 ];
 
-describe.each(['express', 'fastify'] as const)('a provider in trouble, on %s', (kind: HostKind) => {
+describe.each(['express', 'fastify'] as const)('a failing provider, on %s', (kind: HostKind) => {
   const hosts: Host[] = [];
   async function start(http: HttpOptions, login?: LoginOverrides): Promise<Host> {
     const host = await startHost({
@@ -59,7 +59,7 @@ describe.each(['express', 'fastify'] as const)('a provider in trouble, on %s', (
   });
   afterAll(() => Promise.all(hosts.map((started) => started?.close())));
 
-  /** A login that meets the trouble: not a refusal, not an identity, in time, and its state is spent. */
+  /** Expects that a login fails in time, without a refusal or an identity, and that its state is spent. */
   async function meet(script: Script, status: number, code: string): Promise<[Arrival, Reply]> {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
@@ -89,19 +89,19 @@ describe.each(['express', 'fastify'] as const)('a provider in trouble, on %s', (
     },
   );
 
-  it.each(troubles)('answers userinfo with %s, again and again: 503', async (_, status, code, userinfo) => {
+  it.each(troubles)('answers every userinfo request with %s', async (_, status, code, userinfo) => {
     const asked = provider.count('/connect/userinfo');
-    // Where there is another attempt to make, an attempt that waits too long is ended before the deadline.
+    // With another attempt left, an attempt without a reply ends before the deadline.
     const expected = status === 504 ? ([503, 'service_unavailable'] as const) : ([status, code] as const);
     const [{ parameters }] = await meet({ userinfo, email: 'userinfo' }, ...expected);
     expect(provider.redemptions.get(parameters.get('code') ?? '')).toBe(1);
-    // Reading may be repeated, a code may not.
+    // A userinfo request may be repeated, a code may not.
     expect(provider.count('/connect/userinfo') - asked).toBeGreaterThanOrEqual(2);
     provider.script = { email: 'userinfo' };
     await expectAccepted(host);
   });
 
-  it('is asked for userinfo again, so that one reset loses no login', async () => {
+  it('is asked for userinfo again after one reset, and the login is accepted', async () => {
     let resets = 0;
     provider.script = {
       email: 'userinfo',
@@ -111,13 +111,13 @@ describe.each(['express', 'fastify'] as const)('a provider in trouble, on %s', (
     expect(resets).toBeGreaterThan(1);
   });
 
-  it('says when to come back, and the reply of the host hands it on', async () => {
+  it('sends Retry-After, and the host forwards it', async () => {
     const later = sends({ status: 503, headers: { 'retry-after': '7' }, body: '' });
     const [, reply] = await meet({ token: later }, 503, 'service_unavailable');
     expect(reply.headers.get('retry-after')).toBe('7');
   });
 
-  it('is waited for once, over code, userinfo and keys together', async () => {
+  it('is limited by one deadline for code, userinfo and keys together', async () => {
     const slow = await start({ attempts: 1 }, { keys: `${provider.url}/connect/jwks` });
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, slow);
@@ -127,7 +127,7 @@ describe.each(['express', 'fastify'] as const)('a provider in trouble, on %s', (
     expect(provider.redemptions.get(arrival.parameters.get('code') ?? '')).toBe(1);
   });
 
-  it('may keep its keys back: the last good ones serve meanwhile', async () => {
+  it('may fail to send its keys: the last good ones are used', async () => {
     const remote = await start({ attempts: 1 }, { keys: `${provider.url}/connect/jwks` });
     await expectAccepted(remote);
     for (const keys of [

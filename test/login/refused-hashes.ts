@@ -7,7 +7,7 @@ const change = (which: 'frontToken' | 'backToken', edit: (claims: Claims) => voi
 
 const AN_OTHER_HASH = 'LDktKdoQak3Pk0cnXxCltA';
 
-/** What ties the parts of a reply to each other: OIDC Core §3.3.2.9 to §3.3.2.11 and §3.3.3.6. */
+/** The binding between the parts of a response: OIDC Core §3.3.2.9 to §3.3.2.11 and §3.3.3.6. */
 export function hashCasesIn(flow: Flow): RefusedCase[] {
   return [
     {
@@ -17,7 +17,7 @@ export function hashCasesIn(flow: Flow): RefusedCase[] {
       script: change('backToken', (claims) => void (claims['at_hash'] = AN_OTHER_HASH)),
     },
     {
-      what: 'at_hash that is no text, in the ID token for the code',
+      what: 'at_hash that is not text, in the ID token for the code',
       reason: 'token_hash',
       script: change('backToken', (claims) => void (claims['at_hash'] = 7)),
     },
@@ -65,7 +65,7 @@ const withAccessToken: readonly RefusedCase[] = [
     script: change('frontToken', (claims) => void delete claims['at_hash']),
   },
   {
-    what: 'an access token exchanged for another on its way',
+    what: 'an access token replaced by another',
     reason: 'token_hash',
     script: { authorization: (parameters) => parameters.set('access_token', 'another') },
   },

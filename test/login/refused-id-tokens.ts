@@ -9,7 +9,7 @@ const set = (members: Claims | (() => Claims)) => ({
 });
 const without = (name: string) => ({ claims: (claims: Claims) => void delete claims[name] });
 
-/** OIDC Core §3.1.3.7, claim by claim. The tolerance of the clocks is 30 s. */
+/** OIDC Core §3.1.3.7, claim by claim. The clock tolerance is 30 s. */
 const claims: readonly TokenCase[] = [
   {
     id: '-invalid-iss',
@@ -40,7 +40,7 @@ const claims: readonly TokenCase[] = [
     token: set({ aud: [CLIENT_ID, 'other-web'], azp: 'other-web' }),
   },
   { what: 'azp of another client', reason: 'audience', token: set({ azp: 'other-web' }) },
-  { what: 'an audience that is no text', reason: 'audience', token: set({ aud: [CLIENT_ID, 7] }) },
+  { what: 'an audience that is not text', reason: 'audience', token: set({ aud: [CLIENT_ID, 7] }) },
   { id: '-missing-iat', what: 'no iat', reason: 'issued', token: without('iat') },
   { what: 'issued in the future', reason: 'issued', token: set(() => ({ iat: now() + 60 })) },
   { what: 'iat as text', reason: 'issued', token: set(() => ({ iat: String(now()) })) },
@@ -99,9 +99,9 @@ const signatures: readonly TokenCase[] = [
     token: { write: (payload) => hmacSigned(payload, KEYS.rs256.pem, KEYS.rs256.kid) },
   },
   {
-    // A MAC is never accepted, so it is refused before anybody looks whether it is right.
+    // A MAC is never accepted, so it is refused before it is computed.
     id: '-invalid-sig-hs256',
-    what: 'HS256 with a secret nobody knows',
+    what: 'HS256 with an unknown secret',
     reason: 'algorithm',
     token: { write: (payload) => hmacSigned(payload, 'a secret nobody knows') },
   },
@@ -134,13 +134,13 @@ const signatures: readonly TokenCase[] = [
   },
   {
     id: '-kid-absent-multiple-jwks',
-    what: 'no kid and two keys it may be of',
+    what: 'no kid and two possible keys',
     reason: 'signature',
     token: { header: { kid: undefined } },
     login: { keys: { keys: [KEYS.attacker.jwk, KEYS.rs256.jwk] } },
   },
   {
-    what: 'a critical header that nobody knows',
+    what: 'an unknown critical header',
     reason: 'signature',
     token: { write: (_payload, token) => withHeader(token, { crit: ['unheard-of'], 'unheard-of': true }) },
   },
@@ -162,11 +162,11 @@ function withHeader(token: string, more: Claims): string {
 /** Changes of any ID token. */
 export const ID_TOKEN_CASES: readonly TokenCase[] = [...claims, ...authenticationTime, ...signatures];
 
-/** Changes of the ID token for the code, which names the person. */
+/** Changes of the ID token for the code, which has the claims of the person. */
 export const PERSON_CASES: readonly TokenCase[] = [
   { what: 'an unverified address', reason: 'email_unverified', token: set({ email_verified: false }) },
   {
-    what: 'an unverified address, said as text',
+    what: 'an unverified address, as text',
     reason: 'email_unverified',
     token: set({ email_verified: 'false' }),
   },

@@ -6,7 +6,7 @@ import { toProvider } from './journey.js';
 const TOO_LARGE = 300 * 1024;
 const HTML = { headers: { 'content-type': 'text/html' }, body: '<p>Sorry</p>' };
 
-/** Replies that neither the token endpoint nor userinfo may give. */
+/** Replies that are invalid for the token endpoint and for userinfo. */
 const malformed: readonly [what: string, change: ReplyChange][] = [
   ['not JSON', sends({ body: '{"sub": "pat"' })],
   ['a page', sends(HTML)],
@@ -46,7 +46,7 @@ const FROM_USERINFO: Script = { email: 'userinfo' };
 const userinfo: readonly RefusedCase[] = [
   {
     id: '-userinfo-invalid-sub',
-    what: 'userinfo of somebody else',
+    what: 'userinfo of another person',
     reason: 'subject',
     script: { userinfo: changes({ sub: 'mallory' }) },
     honest: FROM_USERINFO,
@@ -58,25 +58,25 @@ const userinfo: readonly RefusedCase[] = [
     honest: FROM_USERINFO,
   },
   {
-    what: 'an address that userinfo calls unverified',
+    what: 'an address that is unverified in userinfo',
     reason: 'email_unverified',
     script: { userinfo: changes({ email_verified: false }) },
     honest: FROM_USERINFO,
   },
   {
-    what: 'an address that userinfo calls unverified as text',
+    what: 'an address that is unverified in userinfo, as text',
     reason: 'email_unverified',
     script: { userinfo: changes({ email_verified: 'false' }) },
     honest: FROM_USERINFO,
   },
   { what: 'no e-mail address anywhere', reason: 'email_missing', script: { email: 'nowhere' } },
   {
-    what: 'an e-mail claim that is no address',
+    what: 'an e-mail claim that is not an address',
     reason: 'email_missing',
     script: { email: 'nowhere', backToken: { claims: (claims) => void (claims['email'] = 'pat') } },
   },
   {
-    what: 'an e-mail claim that is no text',
+    what: 'an e-mail claim that is not text',
     reason: 'email_missing',
     script: { email: 'nowhere', userinfo: changes({ email: ['pat@example.com'] }) },
   },
@@ -109,10 +109,10 @@ const authorization: readonly RefusedCase[] = [
   },
   { what: 'error=access_denied', reason: 'denied', script: answered('access_denied') },
   { what: 'error=server_error', reason: 'provider', script: answered('server_error') },
-  { what: 'an error nobody knows', reason: 'provider', script: answered('') },
+  { what: 'an unknown error', reason: 'provider', script: answered('') },
 ];
 
-/** A code that was issued to somebody else's browser. */
+/** A code that was issued to another browser. */
 const stolenCode: RefusedCase = {
   what: 'the code of another login (PKCE)',
   reason: 'provider',
@@ -123,7 +123,7 @@ const stolenCode: RefusedCase = {
   },
 };
 
-/** Changes of everything but ID tokens. */
+/** Changes of everything except ID tokens. */
 export function replyCasesIn(flow: Flow): RefusedCase[] {
   // A hybrid reply is bound to its provider and its code by the front-channel ID token.
   const bound = flow === 'code' ? authorization : authorization.filter(({ login }) => login === undefined);

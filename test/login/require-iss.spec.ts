@@ -22,7 +22,7 @@ import {
 } from './journey.js';
 import { clockOf } from '../support/clock.js';
 
-/** A second callback, as a host has that gives each provider one of its own. */
+/** A second callback, for hosts with one callback for each provider. */
 @Controller()
 class OtherCallback {
   @Get('other/callback')
@@ -79,7 +79,7 @@ describe.each(KINDS)('tenants of two providers on %s', (kind) => {
       },
     }));
 
-  it('that share a callback need iss in the response, and it must be the right one', async () => {
+  it('that share a callback require the right iss in the response', async () => {
     const host = await shared();
     honest.script = withoutIss;
     expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
@@ -89,7 +89,7 @@ describe.each(KINDS)('tenants of two providers on %s', (kind) => {
     expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
   });
 
-  it('can be told not to need it', async () => {
+  it('do not require it with requireIss: false', async () => {
     const host = await shared({ requireIss: false });
     honest.script = withoutIss;
     expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
@@ -97,7 +97,7 @@ describe.each(KINDS)('tenants of two providers on %s', (kind) => {
     expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
   });
 
-  it('with callbacks of their own do not need it', async () => {
+  it('with callbacks of their own do not require it', async () => {
     const host = await start(kind, (callback, url) => ({
       tenants: {
         honest: honest.tenantOptions(callback),
@@ -110,7 +110,7 @@ describe.each(KINDS)('tenants of two providers on %s', (kind) => {
     expect((await logIn(new Visitor(), host, '?tenant=attacker')).status).toBe(303);
   });
 
-  it('with callbacks of their own accept a response only at the one their login named', async () => {
+  it('with callbacks of their own accept a response only at the callback of the login', async () => {
     const host = await start(kind, (callback, url) => ({
       tenants: {
         honest: honest.tenantOptions(callback),
@@ -126,7 +126,7 @@ describe.each(KINDS)('tenants of two providers on %s', (kind) => {
     expect((await toHost(visitor, arrival)).status).toBe(303);
   });
 
-  it('of a source need it, since nobody knows who else is in it', async () => {
+  it('of a source require it, since its other tenants are unknown', async () => {
     const host = await start(kind, (callback) => ({
       tenants: { find: (key) => (key === 'honest' ? honest.tenantOptions(callback) : undefined) },
     }));
@@ -136,7 +136,7 @@ describe.each(KINDS)('tenants of two providers on %s', (kind) => {
     expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
   });
 
-  it('of one issuer alone need it not', async () => {
+  it('of one issuer do not require it', async () => {
     const host = await start(kind, (callback) => ({
       tenants: { one: honest.tenantOptions(callback), two: honest.tenantOptions(callback) },
     }));
@@ -144,7 +144,7 @@ describe.each(KINDS)('tenants of two providers on %s', (kind) => {
     expect((await logIn(new Visitor(), host, '?tenant=two')).status).toBe(303);
   });
 
-  it('get no code of each other: an attacker’s provider is not sent the honest one’s', async () => {
+  it('receive no code of each other: the code of one provider is not sent to another', async () => {
     const host = await shared();
     const visitor = new Visitor();
     // RFC 9700 §4.4.1: the attacker's authorize endpoint sends the browser on to the honest provider.
@@ -158,7 +158,7 @@ describe.each(KINDS)('tenants of two providers on %s', (kind) => {
     expect(attacker.count('/connect/token')).toBe(asked);
   });
 
-  it('give nobody the identity of another tenant, even for the same person', async () => {
+  it('give no identity of another tenant, even for the same person', async () => {
     const host = await shared();
     const visitor = new Visitor();
     await logIn(visitor, host, '?tenant=honest');
@@ -178,7 +178,7 @@ describe.each(KINDS)('an identity on %s', (kind) => {
     ['tenant id', (options) => void (options.tenantId = 'another-tenant')],
   ];
 
-  it.each(changes)('ends where the %s of its tenant changes', async (_what, change) => {
+  it.each(changes)('ends when the %s of its tenant changes', async (_what, change) => {
     const options = (callback: string) => ({ tenant: honest.tenantOptions(callback) });
     const before = await start(kind, options);
     const same = await start(kind, options);
@@ -193,7 +193,7 @@ describe.each(KINDS)('an identity on %s', (kind) => {
     expect(await identityOf(visitor, changed)).toBeUndefined();
   });
 
-  it('ends where the key of its tenant is taken by another', async () => {
+  it('ends when the key of its tenant changes', async () => {
     const before = await start(kind, (callback) => ({ tenants: { a: honest.tenantOptions(callback) } }));
     const renamed = await start(kind, (callback) => ({ tenants: { b: honest.tenantOptions(callback) } }));
     const visitor = new Visitor();
@@ -216,7 +216,7 @@ describe.each(KINDS)('an identity on %s', (kind) => {
 });
 
 describe.each(HOST_KINDS)('a logout on %s', (kind) => {
-  it('ends the identity also for who kept its cookie', async () => {
+  it('ends the identity also for a copy of its cookie', async () => {
     const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
     const visitor = await expectAccepted(host);
     const thief = copyOf(visitor, host);
@@ -225,11 +225,11 @@ describe.each(HOST_KINDS)('a logout on %s', (kind) => {
     expect((await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
     expect(await identityOf(visitor, host)).toBeUndefined();
     expect(await identityOf(thief, host)).toBeUndefined();
-    // Another login of the same person goes on.
+    // Another login of the same person continues.
     expect(await identityOf(other, host)).toMatchObject({ subject: 'pat' });
   });
 
-  it('is not caused by another site, by GET or by form', async () => {
+  it('is not caused by another site, by GET or by a form', async () => {
     const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
     const visitor = await expectAccepted(host);
     const attempts = [
@@ -252,7 +252,7 @@ describe.each(HOST_KINDS)('a logout on %s', (kind) => {
     expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
   });
 
-  it('does no harm where nobody is logged in', async () => {
+  it('is accepted without a login', async () => {
     const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
     expect((await new Visitor().visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
   });
@@ -279,7 +279,7 @@ describe.each(KINDS)('with a shared store, a logout on %s', (kind) => {
 describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
   'a session of the host on %s',
   (kind) => {
-    it('holds the identity no longer than that lives', async () => {
+    it('keeps the identity no longer than its lifetime', async () => {
       const host = await start(kind, (callback) => ({
         tenant: honest.tenantOptions(callback),
         cookies: { identityTtl: 3_600_000 },
@@ -292,7 +292,7 @@ describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
       expect(await identityOf(visitor, host)).toBeUndefined();
     });
 
-    it('gets a new id at login and at logout, so that a planted one is worth nothing', async () => {
+    it('gets a new id at login and at logout, so that a fixed id is worthless', async () => {
       const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
       const visitor = new Visitor();
       await visitor.visit(`${host.url}/me`);
@@ -313,11 +313,11 @@ describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
   },
 );
 
-describe.each(KINDS)("the host's last word on %s", (kind) => {
+describe.each(KINDS)('login.authorize on %s', (kind) => {
   const hostWith = (login: LoginOverrides): Promise<Host> =>
     start(kind, (callback) => ({ tenant: honest.tenantOptions(callback, login) }));
 
-  it('is asked with the whole identity, once a login', async () => {
+  it('is called with the whole identity, once for each login', async () => {
     const authorize = jest.fn(async (_identity: ExhibitorIdentity) => true);
     const host = await hostWith({ authorize });
     await logIn(new Visitor(), host, '?eventId=event-1&returnTo=/page');
@@ -340,14 +340,14 @@ describe.each(KINDS)("the host's last word on %s", (kind) => {
     ['a promise of false', async () => false],
     ['nothing', () => undefined as unknown as boolean],
     ['a truthy value that is not true', () => 'yes' as unknown as boolean],
-  ])('refuses by %s', async (_what, authorize) => {
+  ])('refuses the login by returning %s', async (_what, authorize) => {
     const host = await hostWith({ authorize });
     const visitor = new Visitor();
     expectRefusal(await logIn(visitor, host), 'not_authorized');
     expect(await identityOf(visitor, host)).toBeUndefined();
   });
 
-  it('fails the login, not the process, where it throws', async () => {
+  it('fails the login with 503 where it throws', async () => {
     const host = await hostWith({
       authorize: () => {
         throw new Error('the directory is down');
@@ -371,7 +371,7 @@ describe.each(KINDS)('the e-mail address on %s', (kind) => {
     backToken: { claims: (all: Record<string, unknown>) => void Object.assign(all, members) },
   });
 
-  it('may be without a word on verification, unless that is required', async () => {
+  it('may be without email_verified, unless it is required', async () => {
     const unsaid = {
       ...claims({ email_verified: undefined }),
       userinfo: (reply: { body: string }) => {
@@ -387,27 +387,24 @@ describe.each(KINDS)('the e-mail address on %s', (kind) => {
     await expectAccepted(strict);
   });
 
-  it('may be verified by userinfo where the ID token does not say so', async () => {
+  it('may be verified by userinfo where the ID token has no email_verified', async () => {
     honest.script = claims({ email_verified: undefined });
     const asked = honest.count('/connect/userinfo');
     await expectAccepted(await hostWith({ requireVerifiedEmail: true }));
     expect(honest.count('/connect/userinfo')).toBe(asked + 1);
   });
 
-  it.each([false, 'false'])('is refused where the provider says %j', async (email_verified) => {
+  it.each([false, 'false'])('is refused where email_verified is %j', async (email_verified) => {
     honest.script = claims({ email_verified });
     expectRefusal(await logIn(new Visitor(), await hostWith({})), 'email_unverified');
   });
 
-  it.each([true, 'true'])(
-    'is accepted where the provider says %j and it is required',
-    async (email_verified) => {
-      honest.script = claims({ email_verified });
-      await expectAccepted(await hostWith({ requireVerifiedEmail: true }));
-    },
-  );
+  it.each([true, 'true'])('is accepted where email_verified is %j and required', async (email_verified) => {
+    honest.script = claims({ email_verified });
+    await expectAccepted(await hostWith({ requireVerifiedEmail: true }));
+  });
 
-  it('is taken byte for byte, from the claim that is configured', async () => {
+  it('is read byte for byte from the configured claim', async () => {
     honest.script = claims({ upn: 'Zoë+Fair@Example.COM' });
     const host = await hostWith({ emailClaim: 'upn' });
     const visitor = new Visitor();
@@ -415,7 +412,7 @@ describe.each(KINDS)('the e-mail address on %s', (kind) => {
     expect((await identityOf(visitor, host))?.email).toBe('Zoë+Fair@Example.COM');
   });
 
-  it('is not looked for among what every object has', async () => {
+  it('is not read from inherited properties', async () => {
     const host = await hostWith({ emailClaim: 'constructor' });
     expectRefusal(await logIn(new Visitor(), host), 'email_missing');
   });

@@ -148,18 +148,18 @@ describe.each(['express', 'fastify'] as const)('a login on %s', (kind) => {
     const arrival = await toProvider(visitor, host, `?${new URLSearchParams({ returnTo })}`);
     const reply = await toHost(visitor, arrival);
     expect([reply.status, reply.location]).toEqual([303, new URL(returnTo, host.url).href]);
-    // It is good for this one redirect and not kept.
+    // It is used for this redirect only and not stored.
     expect(await identityOf(visitor, host)).not.toHaveProperty('returnTo');
   });
 
-  it.each(texts(DROPPED))('ends on the start page instead of %j, and goes through', async (returnTo) => {
+  it.each(texts(DROPPED))('leads to the start page instead of %j', async (returnTo) => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host, `?${new URLSearchParams({ returnTo })}`);
     const reply = await toHost(visitor, arrival);
     expect([reply.status, reply.location]).toEqual([303, `${host.url}/`]);
   });
 
-  it('drops one that is sent twice', async () => {
+  it('drops a returnTo that is sent twice', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host, '?returnTo=/a&returnTo=//evil.example');
     expect((await toHost(visitor, arrival)).location).toBe(`${host.url}/`);

@@ -51,7 +51,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     return { ...arrival, parameters };
   };
 
-  /** Refused, with nothing set, and the login under way can still be finished. */
+  /** Expects a refusal that sets no cookie, after which the pending login can still be finished. */
   async function expectHarmless(
     edit: (arrival: Arrival, visitor: Visitor) => Arrival | Promise<Arrival>,
   ): Promise<void> {
@@ -71,7 +71,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
   const twice = (name: string) => (arrival: Arrival) =>
     changed(arrival, (all) => all.append(name, all.get(name) ?? ''));
 
-  it('is needed', () => expectHarmless(without('state')));
+  it('is required', () => expectHarmless(without('state')));
 
   it('must be known', () =>
     expectHarmless((arrival) => changed(arrival, (all) => all.set('state', 'x'.repeat(43)))));
@@ -84,16 +84,16 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
   it('must not be sent twice', () => expectHarmless(twice('state')));
 
   it.each(responseType === 'code' ? ['code', 'iss'] : ['code', 'id_token', 'access_token', 'iss'])(
-    'lets no response through that has %s twice',
+    'does not accept a response with %s twice',
     (name) => expectHarmless(twice(name)),
   );
 
   it.each(responseType === 'code' ? ['code'] : ['code', 'id_token', 'access_token'])(
-    'lets no response through that lacks %s',
+    'does not accept a response without %s',
     (name) => expectHarmless(without(name)),
   );
 
-  it('must be of this browser', async () => {
+  it('must belong to this browser', async () => {
     const victim = new Visitor();
     await toProvider(victim, host);
     const attacker = await toProvider(new Visitor(), host);
@@ -102,7 +102,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     expect(await identityOf(victim, host)).toBeUndefined();
   });
 
-  it('is worth nothing with a cookie that was tampered with', async () => {
+  it('is not accepted with a changed cookie', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
     const cookies = visitor.cookies('127.0.0.1');
@@ -115,7 +115,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     expect((await toHost(visitor, arrival)).status).toBe(303);
   });
 
-  it('is worth nothing with the cookie of another login of this browser', async () => {
+  it('is not accepted with the cookie of another login of this browser', async () => {
     const visitor = new Visitor();
     const first = await toProvider(visitor, host);
     const [firstName = ''] = pendingLogins(visitor, host);
@@ -126,7 +126,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     expectRefusal(await toHost(visitor, first), 'state');
   });
 
-  it('is good once', async () => {
+  it('is accepted once', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
     const early = copyOf(visitor, host);
@@ -138,7 +138,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     expect(await identityOf(early, host)).toBeUndefined();
   });
 
-  it('is good once also for two requests at the same time', async () => {
+  it('is accepted once of several requests at the same time', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
     const code = arrival.parameters.get('code') ?? '';
@@ -149,7 +149,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     expect(provider.redemptions.get(code)).toBe(1);
   });
 
-  it('does not disturb who is logged in when the back button repeats it', async () => {
+  it('does not change the identity when the back button repeats it', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
     expect((await toHost(visitor, arrival)).status).toBe(303);
@@ -158,7 +158,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     expect(await identityOf(visitor, host)).toEqual(before);
   });
 
-  it('ends with the time a login has', async () => {
+  it('expires with loginTtl', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
     const clock = clockOf(host.app);
@@ -168,7 +168,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     expect((await toHost(visitor, arrival)).status).toBe(303);
   });
 
-  it('keeps a forged error from ending a login', async () => {
+  it('prevents a forged error from ending a login', async () => {
     await expectHarmless((arrival) => ({
       ...arrival,
       parameters: new URLSearchParams({ error: 'access_denied' }),
@@ -182,7 +182,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     );
   });
 
-  it('lets a true error end the login', async () => {
+  it('allows a real error to end the login', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
     const denied = changed(arrival, (all) => {
@@ -193,10 +193,10 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     expectRefusal(await toHost(visitor, arrival), 'state');
   });
 
-  it('is taken only by the method its login asked for', () =>
+  it('is accepted only by the method its login asked for', () =>
     expectHarmless((arrival) => ({ ...arrival, method: arrival.method === 'GET' ? 'POST' : 'GET' })));
 
-  it('is not taken from the query of a form, nor from a form in the address', async () => {
+  it('is not read from the query of a form post, nor is a bare visit accepted', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
     const mixed =
@@ -216,7 +216,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     expect((await toHost(visitor, arrival)).status).toBe(303);
   });
 
-  it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])('is not taken by %s', async (method) => {
+  it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])('is not accepted by %s', async (method) => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
     const reply = await visitor.visit(`${arrival.callback}?${arrival.parameters}`, { method });
@@ -224,13 +224,13 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
     expect((await toHost(visitor, arrival)).status).toBe(303);
   });
 
-  it('needs no more than a bare visit to be refused', async () => {
+  it('is missing in a visit without parameters, which is refused', async () => {
     expectRefusal(await new Visitor().visit(host.callback), 'state');
     expectRefusal(await new Visitor().visit(host.callback, { method: 'POST' }), 'state');
     await expectAccepted(host);
   });
 
-  it('must be a text, also in a JSON body', async () => {
+  it('must be text, also in a JSON body', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
     for (const body of ['[]', '{}', '{"state":["a"]}', '{"state":{"a":"b"}}', '{"state":null}']) {
@@ -242,7 +242,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
 });
 
 describe.each(PLAIN_KINDS)('with a shared store, a login on %s', (kind) => {
-  it('is good once across processes', async () => {
+  it('is accepted once across processes', async () => {
     const values = new Map<string, string>();
     const store = {
       get: async (key: string) => values.get(key),

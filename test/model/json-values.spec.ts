@@ -3,13 +3,13 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { deepFreeze, isSameJson } from '../../lib/model/json-values.js';
 
-/** Nested deeper than any stack, as a hostile reply may be. */
+/** Nested deeper than the call stack, as a malicious reply may be. */
 function nested(): unknown {
   return JSON.parse(`${'['.repeat(200_000)}${']'.repeat(200_000)}`);
 }
 
 describe('two JSON values', () => {
-  it('are the same exactly where a deep comparison says so', () => {
+  it('are equal exactly where a deep comparison finds them equal', () => {
     const value = fc.jsonValue({ maxDepth: 3 });
     fc.assert(
       fc.property(
@@ -37,12 +37,12 @@ describe('two JSON values', () => {
     expect(isSameJson(other, one)).toBe(same);
   });
 
-  it('may be nested without end', () => {
+  it('may be nested to any depth', () => {
     expect(isSameJson(nested(), nested())).toBe(true);
   });
 });
 
-describe('records that several requests read', () => {
+describe('records shared by several requests', () => {
   it('are frozen to the last plain member', () => {
     const record = deepFreeze([{ booth: { halls: ['A'] }, since: new Date(0) }]);
     expect(Object.isFrozen(record[0]?.booth.halls)).toBe(true);
@@ -50,7 +50,7 @@ describe('records that several requests read', () => {
     expect(() => record[0]?.booth.halls.push('B')).toThrow(TypeError);
   });
 
-  it('may refer to themselves, and be nested without end', () => {
+  it('may refer to themselves and be nested to any depth', () => {
     const record: Record<string, unknown> = {};
     record.self = record;
     expect(Object.isFrozen(deepFreeze(record))).toBe(true);

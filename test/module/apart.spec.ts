@@ -31,14 +31,14 @@ beforeEach(() => sandbox.clearRequests());
 const restRequests = (): readonly SandboxRequest[] =>
   sandbox.requests.filter(({ operation }) => operation === 'list' || operation === 'lookup');
 
-/** Requests whose token was issued to another tenant than the one their header names. */
+/** Requests whose token was issued to another tenant than the one in their header. */
 const mixedUp = (): readonly SandboxRequest[] =>
   restRequests().filter(
     ({ tokenClaims, tenantKey, headerTenantKey }) =>
       tokenClaims === undefined || headerTenantKey === undefined || tenantKey !== headerTenantKey,
   );
 
-/** A part of a host with a registration of its own. */
+/** A module of a host with its own registration. */
 function partWith(registration: DynamicModule): { module: Type; portal: Type<Portal> } {
   @Injectable()
   class OwnPortal extends Portal {}
@@ -69,7 +69,7 @@ describe.each(['reference', 'deep-hash'] as const)(
       });
     }
 
-    it('have tenants and tokens of their own', async () => {
+    it('have their own tenants and tokens', async () => {
       const parts = ['acme', 'globex'].map((key) =>
         partWith(ExhibitorModule.forRoot({ tenant: sandbox.tenantOptions(key), secrets: [COOKIE_SECRET] })),
       );
@@ -100,7 +100,7 @@ describe.each(['reference', 'deep-hash'] as const)(
       await app.close();
     });
 
-    it('stay two where their options are equal', async () => {
+    it('are separate where their options are equal', async () => {
       const options = { tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET] };
       const parts = [
         partWith(ExhibitorModule.forRoot(options)),
@@ -159,7 +159,7 @@ describe('the tenants of one registration', () => {
 
   const optionsOf = (key: string) => sandbox.tenantOptions(key);
 
-  it('never send each other’s token or id, in 200 mixed calls at once', async () => {
+  it('never send the token or id of another, in 200 mixed calls at once', async () => {
     const results = await callAll(Object.fromEntries(KEYS.map((key) => [key, optionsOf(key)])));
     expect(results.filter(({ status }) => status === 'rejected')).toEqual([]);
     expect(restRequests()).toHaveLength(200);
@@ -167,7 +167,7 @@ describe('the tenants of one registration', () => {
     expect(sandbox.requests.filter(({ operation }) => operation === 'token')).toHaveLength(3);
   });
 
-  it('would be found out if they did: with two ids swapped the same look turns red', async () => {
+  it('would fail this check: with two ids swapped it finds the requests', async () => {
     const [acme, globex] = [optionsOf('acme'), optionsOf('globex')];
     const results = await callAll({
       acme: { ...acme, tenantId: globex.tenantId },

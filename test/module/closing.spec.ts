@@ -22,7 +22,7 @@ function boot(): Promise<INestApplicationContext> {
   });
 }
 
-/** What a call ends with. */
+/** Code and message of the error of a call. */
 async function codeOf(call: Promise<unknown>): Promise<string> {
   try {
     await call;
@@ -33,7 +33,7 @@ async function codeOf(call: Promise<unknown>): Promise<string> {
 }
 
 describe('a closed application', () => {
-  it('ends what is under way at once, and says why', async () => {
+  it('ends running calls at once, with a message', async () => {
     const app = await boot();
     const exhibitors = app.get(ExhibitorsService);
     await firstValueFrom(exhibitors.list('boutique-2026'));
@@ -54,7 +54,7 @@ describe('a closed application', () => {
     await eventually(() => sandbox.openConnections === 0);
   });
 
-  it('ends a wait for a retry as well', async () => {
+  it('ends a wait for a retry', async () => {
     const app = await boot();
     const exhibitors = app.get(ExhibitorsService);
     await firstValueFrom(exhibitors.list('boutique-2026'));

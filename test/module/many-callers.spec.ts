@@ -30,7 +30,7 @@ afterEach(async () => {
 const tokenRequests = (): number => sandbox.requests.filter(({ operation }) => operation === 'token').length;
 
 describe('1,000 callers at once', () => {
-  it('of an expired token cost one token request', async () => {
+  it('with an expired token cause one token request', async () => {
     sandbox.tokenLifetime = 1;
     await firstValueFrom(exhibitors.list('boutique-2026'));
     sandbox.tokenLifetime = 3600;
@@ -44,7 +44,7 @@ describe('1,000 callers at once', () => {
     expect(sandbox.requests.filter(({ operation }) => operation === 'list')).toHaveLength(1_000);
   });
 
-  it('of a revoked token cost one more, and all succeed', async () => {
+  it('with a revoked token cause one more, and all succeed', async () => {
     await firstValueFrom(exhibitors.list('boutique-2026'));
     sandbox.revokeTokens('acme');
     sandbox.clearRequests();
@@ -55,7 +55,7 @@ describe('1,000 callers at once', () => {
     expect(tokenRequests()).toBe(1);
   });
 
-  it('of the same lookup cost one lookup', async () => {
+  it('of the same lookup cause one lookup request', async () => {
     sandbox.clearRequests();
     const found = await Promise.all(
       Array.from({ length: 1_000 }, () =>

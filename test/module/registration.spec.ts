@@ -37,14 +37,14 @@ const options = (key = 'acme'): ExhibitorModuleOptions => ({
 
 type Imports = NonNullable<ModuleMetadata['imports']>;
 
-/** A host that imports these modules, booted the way `main.ts` does. */
+/** A host with these modules, started as in `main.ts`. */
 async function boot(imports: Imports, providers: Type[] = []): Promise<INestApplicationContext> {
   @Module({ imports, providers })
   class AppModule {}
   return NestFactory.createApplicationContext(AppModule, { logger: false, abortOnError: false });
 }
 
-/** Boots, reads one page through what was registered, and closes. */
+/** Starts a host, reads one page and closes it. */
 async function countOfBoutique(...imports: Imports): Promise<number> {
   const app = await boot(imports);
   try {
@@ -75,11 +75,11 @@ class OptionsService implements ExhibitorOptionsFactory {
 class OptionsModule {}
 
 describe('the module is registered', () => {
-  it('with options as they are', async () => {
+  it('with plain options', async () => {
     expect(await countOfBoutique(ExhibitorModule.forRoot(options()))).toBe(7);
   });
 
-  it('with a factory that injects what the host has', async () => {
+  it('with a factory that injects providers of the host', async () => {
     const config = ConfigModule.forRoot({ ignoreEnvFile: true, load: [() => ({ TENANT: 'acme' })] });
     const module = ExhibitorModule.forRootAsync({
       imports: [config],
@@ -89,16 +89,16 @@ describe('the module is registered', () => {
     expect(await countOfBoutique(module)).toBe(7);
   });
 
-  it('with a class that makes the options', async () => {
+  it('with a class that creates the options', async () => {
     expect(await countOfBoutique(ExhibitorModule.forRootAsync({ useClass: OptionsService }))).toBe(7);
   });
 
-  it('with a service of the host that makes them', async () => {
+  it('with a service of the host that creates them', async () => {
     const module = ExhibitorModule.forRootAsync({ imports: [OptionsModule], useExisting: OptionsService });
     expect(await countOfBoutique(module)).toBe(7);
   });
 
-  it('with a configuration object of @nestjs/config as it is', async () => {
+  it('with a configuration object of @nestjs/config', async () => {
     const exhibitor = registerAs('exhibitor', () => options());
     const root = ConfigModule.forRoot({ ignoreEnvFile: true });
     expect(await countOfBoutique(root, ExhibitorModule.forRootAsync(exhibitor.asProvider()))).toBe(7);
@@ -106,7 +106,7 @@ describe('the module is registered', () => {
     expect(await countOfBoutique(root, asGlobal)).toBe(7);
   });
 
-  it('globally, so that other modules need not import it', async () => {
+  it('globally, so that other modules do not import it', async () => {
     @Injectable()
     class Portal {
       constructor(@Inject(ExhibitorsService) readonly exhibitors: ExhibitorsService) {}
@@ -131,13 +131,13 @@ describe('the module is registered', () => {
       ],
     ],
     ['the same twice, in modules of their own', () => [wrapped(globally('acme')), wrapped(globally('acme'))]],
-  ])('globally once: a second one fails the boot (%s)', async (_, modules) => {
+  ])('globally once: a second one fails at startup (%s)', async (_, modules) => {
     const failure = await bootFailure(...modules());
     expect(failure).toBeInstanceOf(ConfigurationError);
     expect(String(failure)).toContain('isGlobal: only one ExhibitorModule may be global');
   });
 
-  it('globally beside others that are not', async () => {
+  it('globally beside others that are not global', async () => {
     const app = await boot([globally('acme'), wrapped(ExhibitorModule.forRoot(options('globex')))]);
     expect(await app.get(TenantRegistry).get('default')).toMatchObject({ key: 'default' });
     await app.close();
@@ -162,7 +162,7 @@ describe('wrong options', () => {
       (wrong: unknown) =>
         ExhibitorModule.forRootAsync({ useFactory: async () => wrong as ExhibitorModuleOptions }),
     ],
-  ])('fail the boot of %s with one ConfigurationError that names them all', async (_, register) => {
+  ])('fail the startup of %s with one ConfigurationError that names them all', async (_, register) => {
     const acme = { ...sandbox.tenantOptions('acme'), baseUrl: 'http://api.example', tenantId: ' ' };
     const globex = { ...sandbox.tenantOptions('globex'), http: { deadline: 0 } };
     const failure = await bootFailure(
@@ -187,7 +187,7 @@ describe('wrong options', () => {
     expect(failure).toBeInstanceOf(ConfigurationError);
   });
 
-  it('leave what the factory itself throws as it is', async () => {
+  it('do not change what the factory itself throws', async () => {
     const vault = new Error('the vault is sealed');
     const failure = await bootFailure(
       ExhibitorModule.forRootAsync({

@@ -32,7 +32,7 @@ describe('the keys behind a URL', () => {
     fetches = 0;
   });
 
-  it('are fetched when first needed, and not again for ten minutes', async () => {
+  it('are fetched at first use, and not again for ten minutes', async () => {
     expect(fetches).toBe(0);
     expect(await kids('a')).toEqual(['a']);
     clock.time += 10 * MINUTE - 1;
@@ -44,7 +44,7 @@ describe('the keys behind a URL', () => {
     expect(fetches).toBe(2);
   });
 
-  it('are fetched once for all who ask at the same time', async () => {
+  it('are fetched once for concurrent callers', async () => {
     await Promise.all(Array.from({ length: 20 }, () => kids('a')));
     expect(fetches).toBe(1);
   });
@@ -71,7 +71,7 @@ describe('the keys behind a URL', () => {
     expect(fetches).toBe(1);
   });
 
-  it('forget what is no longer published', async () => {
+  it('drop keys that are no longer published', async () => {
     await kids('a');
     published = { keys: [key('b')] };
     clock.time += 10 * MINUTE;
@@ -89,7 +89,7 @@ describe('the keys behind a URL', () => {
     await expect(kids('a')).rejects.toThrow('down');
   });
 
-  it('stay the last good ones while something else is published', async () => {
+  it('stay the last good ones while something invalid is published', async () => {
     await kids('a');
     for (published of [null, [], 'keys', {}, { keys: [] }, { keys: [{ kty: 'oct', k: 'AAAA' }] }]) {
       clock.time += 10 * MINUTE;
@@ -98,7 +98,7 @@ describe('the keys behind a URL', () => {
     expect(fetches).toBe(7);
   });
 
-  it('are asked for at most every 30 s while the fetch fails, good ones or not', async () => {
+  it('are fetched at most every 30 s while the fetch fails, with or without good ones', async () => {
     published = new Error('down');
     await expect(kids('a')).rejects.toThrow('down');
     clock.time += 30 * SECOND - 1;
@@ -121,7 +121,7 @@ describe('the keys behind a URL', () => {
     expect(fetches).toBe(4);
   });
 
-  it('take in a new set as soon as it can be fetched again', async () => {
+  it('are replaced by a new set as soon as it can be fetched', async () => {
     await kids('a');
     published = new Error('down');
     clock.time += 10 * MINUTE;
@@ -131,7 +131,7 @@ describe('the keys behind a URL', () => {
     expect(await kids('b')).toEqual(['b']);
   });
 
-  it('pass over what cannot be used, and private and symmetric keys', async () => {
+  it('ignore unusable, private and symmetric keys', async () => {
     const privateKey = KEYS.attacker.privateKey.export({ format: 'jwk' });
     published = {
       keys: [

@@ -62,12 +62,12 @@ describe('a public key as', () => {
     signed.map((key): [string, string, LoginOptions['keys'], SigningKey] => [form, key.alg, keys, key]),
   );
 
-  it.each(cases)('%s serves %s, with kid and without', async (_form, _algorithm, keys, key) => {
+  it.each(cases)('%s verifies %s, with and without kid', async (_form, _algorithm, keys, key) => {
     const host = await hostWith({ keys });
     provider.key = withoutKid(key);
     await expectAccepted(host);
     if (typeof keys === 'string' && keys.includes('BEGIN')) {
-      // A PEM has no kid: it is the key, whatever the token calls it.
+      // A PEM has no kid: it is the key for every kid.
       provider.key = key;
       await expectAccepted(host);
     }
@@ -75,7 +75,7 @@ describe('a public key as', () => {
     await expectRefused(host, 'signature');
   });
 
-  it('JWKS with kid serves a token of that kid only', async () => {
+  it('JWKS with kid verifies a token of that kid only', async () => {
     const host = await hostWith({ keys: { keys: [rs256.jwk, attacker.jwk] } });
     await expectAccepted(host);
     provider.key = { ...rs256, kid: attacker.kid };
@@ -84,7 +84,7 @@ describe('a public key as', () => {
     await expectRefused(host, 'signature');
   });
 
-  it('JWKS with alg serves that algorithm only', async () => {
+  it('JWKS with alg verifies that algorithm only', async () => {
     const host = await hostWith({ keys: { keys: [rs256.jwk] } });
     provider.key = { ...rs256, alg: 'PS256' };
     await expectRefused(host, 'signature');
@@ -92,21 +92,21 @@ describe('a public key as', () => {
 });
 
 describe('the list of algorithms', () => {
-  it('lets through what it names, beyond the default too', async () => {
+  it('allows its algorithms, also beyond the default', async () => {
     const host = await hostWith({ keys: es384.pem, algorithms: ['ES384'] });
     provider.key = es384;
     provider.script = { backToken: { claims: (claims) => void delete claims['at_hash'] } };
     await expectAccepted(host);
   });
 
-  it('refuses what it does not name', async () => {
+  it('refuses other algorithms', async () => {
     const host = await hostWith({ algorithms: ['PS256'] });
     await expectRefused(host, 'algorithm');
     provider.key = ps256;
     await expectAccepted(host);
   });
 
-  it.each(['none', 'HS256', 'HS512'])('cannot name %s: the host does not start', async (algorithm) => {
+  it.each(['none', 'HS256', 'HS512'])('cannot contain %s: the host does not start', async (algorithm) => {
     const start = startHost({
       options: (callback) => ({
         tenant: provider.tenantOptions(callback, { algorithms: [algorithm] }),
@@ -118,7 +118,7 @@ describe('the list of algorithms', () => {
 });
 
 describe('keys behind a URL', () => {
-  it('are fetched by the first login, not at boot, and once for many at a time', async () => {
+  it('are fetched by the first login, not at startup, and once for concurrent logins', async () => {
     const fetched = provider.count('/connect/jwks');
     const host = await hostWith({ keys: `${provider.url}/connect/jwks` });
     expect(provider.count('/connect/jwks')).toBe(fetched);
@@ -142,7 +142,7 @@ describe('keys behind a URL', () => {
     ['no set', '[]'],
     ['a set without keys', '{"keys": []}'],
     ['a set of symmetric keys', '{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}'],
-  ])('refuse the login as the provider’s fault where there is %s', async (_what, body) => {
+  ])('refuse the login with the reason provider where there is %s', async (_what, body) => {
     const host = await hostWith({ keys: `${provider.url}/connect/jwks` });
     provider.script = { keys: (reply) => ({ ...reply, body }) };
     await expectRefused(host, 'provider');

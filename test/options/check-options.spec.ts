@@ -57,7 +57,7 @@ describe('the options', () => {
     expect(tenants).toEqual(new Map([['default', { ...tenant(), scope: 'idp_api' }]]));
   });
 
-  it('have the documented defaults of a login', () => {
+  it('have the documented login defaults', () => {
     const { tenants } = checkOptions({
       tenants: { acme: { ...tenant(), login: login() } },
       secrets: SECRETS,
@@ -73,7 +73,7 @@ describe('the options', () => {
     });
   });
 
-  it('name every problem at once, by its path', () => {
+  it('report every problem at once, by its path', () => {
     const wrong = {
       tenants: {
         acme: {
@@ -153,14 +153,14 @@ describe('the options', () => {
     expect('get' in tenants && tenants.get('default')?.baseUrl).toBe('https://api.example/exhibitors');
   });
 
-  it('accept plain http for loopback hosts alone', () => {
+  it('accept plain http for loopback hosts only', () => {
     for (const host of ['localhost:8080', '127.0.0.1:8080', '[::1]:8080']) {
       expect(problems({ tenant: { ...tenant(), baseUrl: `http://${host}` } })).toEqual([]);
     }
     expect(problems({ tenant: { ...tenant(), baseUrl: 'http://localhost.example' } })).toHaveLength(1);
   });
 
-  it('hold every address against allowedOrigins', () => {
+  it('check every URL against allowedOrigins', () => {
     const keys = 'https://keys.example/jwks';
     const options = { tenant: { ...tenant(), login: { ...login(), keys } }, secrets: SECRETS };
     const allowedOrigins = ['https://api.example'];
@@ -172,7 +172,7 @@ describe('the options', () => {
     expect(problems({ ...options, allowedOrigins })).toEqual([]);
   });
 
-  it('never show a value, since it may be a secret', () => {
+  it('never show a value, which may be a secret', () => {
     const value = 'hunter2-hunter2';
     const wrong = {
       tenant: {
@@ -239,7 +239,7 @@ describe("session: 'bearer'", () => {
     authorizedParties: ['spa'],
   };
 
-  it('needs the audience and the parties of access tokens, and neither secrets nor a redirectUri', () => {
+  it('requires audience and authorizedParties, and neither secrets nor a redirectUri', () => {
     expect(problems({ tenant: { ...tenant(), login: bearer }, session: 'bearer' })).toEqual([]);
     const { audience: _a, authorizedParties: _p, ...less } = bearer;
     expect(problems({ tenant: { ...tenant(), login: less }, session: 'bearer' })).toEqual([
@@ -248,7 +248,7 @@ describe("session: 'bearer'", () => {
     ]);
   });
 
-  it('beside a browser login needs both', () => {
+  it('requires both beside a browser login', () => {
     expect(problems({ tenant: { ...tenant(), login: bearer }, session: ['cookie', 'bearer'] })).toEqual([
       'tenant.login.clientId: is required',
       'tenant.login.redirectUri: is required',

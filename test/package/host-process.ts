@@ -1,11 +1,11 @@
-/** Hosts under test that run in processes of their own. */
+/** Hosts under test in their own processes. */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { expect } from '@jest/globals';
 import type { ExhibitorSandbox, TenantOptionsOverrides } from '../../lib/testing/index.js';
 import { formFields, Visitor } from '../support/visitor.js';
 
-/** Environment of the README's host for a tenant of the sandbox. */
+/** Environment of the host of the README, for a tenant of the sandbox. */
 export function environment(
   sandbox: ExhibitorSandbox,
   key: string,
@@ -31,7 +31,7 @@ export function environment(
   };
 }
 
-/** Waits until a host answers; fails with what it printed where it ends instead. */
+/** Waits until a host answers; throws its output where it exits. */
 export async function isUp(url: string, process: ChildProcess): Promise<void> {
   const said: string[] = [];
   process.stdout?.on('data', (chunk) => said.push(String(chunk)));
@@ -50,7 +50,7 @@ export async function isUp(url: string, process: ChildProcess): Promise<void> {
   throw new Error(`the host does not answer:\n${said.join('')}`);
 }
 
-/** Logs in and reads one's exhibitors, then ends the host by SIGTERM. */
+/** Logs in and reads the own exhibitors, then ends the host by SIGTERM. */
 export async function useHost(sandbox: ExhibitorSandbox, url: string, host: ChildProcess): Promise<void> {
   await isUp(url, host);
   sandbox.signInAs('sam.several@example.com');

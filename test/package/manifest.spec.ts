@@ -14,7 +14,7 @@ describe('the package', () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it('holds the build and the documents, and nothing else', () => {
+  it('contains the build and the documents only', () => {
     const foreign = files
       .map(({ path }) => path)
       .filter((path) => !/^(dist\/.+\.(js|d\.ts)|docs\/.+\.md)$/.test(path))
@@ -46,7 +46,7 @@ describe('the package', () => {
 
   it('imports everything it declares', () => {
     const imported = new Set(importsOfBuild());
-    // Nest's decorators need it at run time, though no file of ours names it.
+    // The decorators of Nest need it at run time, although no file imports it.
     const unused = [...Object.keys(manifest.dependencies), ...Object.keys(manifest.peerDependencies)].filter(
       (name) => !imported.has(name) && name !== 'reflect-metadata',
     );
@@ -65,7 +65,7 @@ function buildFiles(): string[] {
     .map((name) => join(ROOT, 'dist', name));
 }
 
-/** Names of the packages that the build imports, types included. */
+/** Names of the packages that the build imports, also for types. */
 function importsOfBuild(): string[] {
   const specifiers = buildFiles().flatMap((file) =>
     [...readFileSync(file, 'utf8').matchAll(/(?:from|import|import\(|require\()\s*['"]([^'"\n]+)['"]/g)].map(

@@ -47,7 +47,7 @@ describe('a CommonJS host on Nest 11 that installed the tarball', () => {
     ['fastify', 'code'],
     ['express', 'code id_token'],
     ['fastify', 'code token id_token'],
-  ] as const)('lets a person in on %s by %s', async (adapter, responseType) => {
+  ] as const)('logs a person in on %s by %s', async (adapter, responseType) => {
     const port = await freePort();
     const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
     const env = environment(sandbox, 'globex', { redirectUri, responseType }, port);
@@ -55,7 +55,7 @@ describe('a CommonJS host on Nest 11 that installed the tarball', () => {
     await useHost(sandbox, `http://127.0.0.1:${port}`, child);
   });
 
-  it('runs its usual Jest against us with the configuration of the README', async () => {
+  it('runs Jest with the configuration of the README', async () => {
     const settings = JSON.parse(readFileSync(join(outside.folder, 'package.json'), 'utf8')) as {
       jest: object;
     };
@@ -65,7 +65,7 @@ describe('a CommonJS host on Nest 11 that installed the tarball', () => {
   });
 });
 
-/** Every case of every flow, each with a tenant of its own: one process serves them all. */
+/** Every case of every flow, each with its own tenant: one process serves them all. */
 const CASES = FLOWS.flatMap((flow) =>
   acceptedCasesIn(flow).map((accepted) => ({ flow, accepted, tenant: `${flow} ${nameOf(accepted)}` })),
 );

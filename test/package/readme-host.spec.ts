@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 describe('the packed tarball, installed outside the repository', () => {
-  it('boots the host of the README on Nest 12 in plain node, and a person logs in', async () => {
+  it('runs the host of the README on Nest 12 in plain Node, and a person logs in', async () => {
     const outside = new Outside();
     const port = await freePort();
     outside.write('package.json', { name: 'readme-host', private: true, type: 'module' });
@@ -64,14 +64,14 @@ describe('the packed tarball, installed outside the repository', () => {
         'typescript',
       ),
     );
-    // Without skipLibCheck: our declarations must stand on their own in a host.
+    // Without skipLibCheck: the declarations must compile in a host.
     const said = await outside.run('npx', ['tsc', '-p', '.']);
     expect(said.trim()).toBe('');
     const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
     child = outside.start('main.js', environment(sandbox, 'acme', { redirectUri }, port));
     await useHost(sandbox, `http://127.0.0.1:${port}`, child);
 
-    // Exactly these names: whatever else became public would have to stay.
+    // Exactly these names: every public name must be kept.
     const names = await outside.run('node', [
       '-e',
       "import('nestjs-exhibitor').then((m) => console.log(Object.keys(m).join()))",
@@ -83,7 +83,7 @@ describe('the packed tarball, installed outside the repository', () => {
       "console.log(typeof require('nestjs-exhibitor').ExhibitorModule)",
     ]);
     expect(required.trim()).toContain('function');
-    // The optional peer is not there: importing the sandbox works, starting it says what to install.
+    // Without the optional peer the import of the sandbox works, and its start names the package to install.
     const missing = await outside.run('node', [
       '-e',
       "import('nestjs-exhibitor/testing').then((m) => m.ExhibitorSandbox.start()).catch((e) => console.log(e.message))",

@@ -17,7 +17,7 @@ interface Manifest {
 
 export const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
 
-/** A file of the tarball. */
+/** Files of the tarball. */
 export interface PackedFile {
   path: string;
 }
@@ -50,7 +50,7 @@ export class Outside {
 
   async run(command: string, args: string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
     try {
-      // What Jest sets for its own process must not reach another's.
+      // Variables that Jest sets for its own process are not for others.
       const { NODE_OPTIONS: _options, NODE_ENV: _env, JEST_WORKER_ID: _worker, ...inherited } = process.env;
       const { stdout, stderr } = await run(command, args, {
         cwd: this.folder,
@@ -81,7 +81,7 @@ export class Outside {
   }
 }
 
-/** `name@version` of the development dependencies, as the repository has them. */
+/** `name@version` of development dependencies, as installed here. */
 export function versions(...names: string[]): string[] {
   return names.map((name) => `${name}@${manifest.devDependencies[name] ?? manifest.peerDependencies[name]}`);
 }

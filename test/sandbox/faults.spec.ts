@@ -19,7 +19,7 @@ describe('faults of the sandbox', () => {
   afterEach(() => sandbox?.clearFaults());
   afterAll(() => sandbox?.stop());
 
-  /** One proper request of this operation on a connection of its own. */
+  /** One valid request of this operation on its own connection. */
   const ask = (operation: Operation, patience?: Patience): Promise<WireReply> => {
     if (operation === 'token') {
       const { authUrl, clientId, clientSecret } = sandbox.tenantOptions('acme');
@@ -48,7 +48,7 @@ describe('faults of the sandbox', () => {
     return seen;
   };
 
-  /** The status that a tenant's list request gets. */
+  /** The status of a list request of a tenant. */
   const list = async (key: string, eventId = 'boutique-2026') =>
     (await fetch(eventUrl(sandbox, eventId), { headers: await apiHeaders(sandbox, key) })).status;
 
@@ -76,7 +76,7 @@ describe('faults of the sandbox', () => {
       expect(seen.body).toBe(body);
     });
 
-    it('answers late, and then truly', async () => {
+    it('answers late with the normal reply', async () => {
       const seen = await met(operation, { kind: 'delay', ms: 150 }, { patience: 3000 });
 
       expect(seen.ms).toBeGreaterThan(145);
@@ -147,7 +147,7 @@ describe('faults of the sandbox', () => {
       expect(head).toContain('location: https://elsewhere.example/');
     });
 
-    it('answers truly and closes the connection without having said so', async () => {
+    it('sends the normal reply and closes the connection without announcing it', async () => {
       const seen = await met(operation, { kind: 'closeIdle' }, { listenOn: true, patience: 3000 });
 
       expect(seen.head).not.toContain('connection: close');
@@ -156,7 +156,7 @@ describe('faults of the sandbox', () => {
     });
   });
 
-  it.each(['list', 'token'] as const)('drips the true reply of %s byte by byte', async (operation) => {
+  it.each(['list', 'token'] as const)('drips the normal reply of %s byte by byte', async (operation) => {
     sandbox.setExhibitors('world-2026', [], 'acme');
     const seen = await met(operation, { kind: 'drip', msPerByte: 1 }, { patience: 3000 });
 
@@ -165,7 +165,7 @@ describe('faults of the sandbox', () => {
     expect(seen.spread).toBeGreaterThan(lengthOf(seen) * 0.5);
   });
 
-  it('leaves a reused connection stale: the next request on it fails', async () => {
+  it('closes a reused connection: the next request on it fails', async () => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     const again = (): Promise<number | string> =>
       new Promise((resolve) => {
@@ -192,7 +192,7 @@ describe('faults of the sandbox', () => {
     ['keys', '/connect/jwks'],
     ['discovery', '/.well-known/openid-configuration'],
     ['other', '/'],
-  ] as const)('meet %s as well', async (operation, path) => {
+  ] as const)('apply to %s', async (operation, path) => {
     sandbox.failNext(operation, { kind: 'status', status: 503 });
     const statuses = [(await fetch(sandbox.url + path)).status, (await fetch(sandbox.url + path)).status];
 
@@ -200,16 +200,16 @@ describe('faults of the sandbox', () => {
     expect(statuses[1]).not.toBe(503);
   });
 
-  it('answers 500 to a fault that cannot be sent, and goes on', async () => {
+  it('answers 500 for a fault that cannot be sent, and continues', async () => {
     sandbox.failNext('list', { kind: 'status', status: 503, headers: { 'x-broken': 'a\nb' } });
     const statuses = [await list('acme'), await list('acme')];
 
     expect(statuses).toEqual([500, 200]);
   });
 
-  describe('meet exactly the requests that match', () => {
+  describe('apply to exactly the requests that match', () => {
     const FAULT: Fault = { kind: 'status', status: 418 };
-    it('as many as told, the oldest fault first', async () => {
+    it('the given number of times, the oldest fault first', async () => {
       sandbox.failNext('list', FAULT, 2);
       sandbox.failNext('list', { kind: 'status', status: 429 });
 
@@ -248,7 +248,7 @@ describe('faults of the sandbox', () => {
       ).toBe(418);
     });
 
-    it('of one path, also by a global expression', async () => {
+    it('of one path, also by a global regular expression', async () => {
       sandbox.failNext({ path: /regional/g }, FAULT, 2);
 
       expect([
@@ -259,7 +259,7 @@ describe('faults of the sandbox', () => {
       ]).toEqual([200, 418, 418, 200]);
     });
 
-    it.each([0, -1, 1.5, Number.NaN])('and refuse to happen %d times', (times) => {
+    it.each([0, -1, 1.5, Number.NaN])('and cannot happen %d times', (times) => {
       expect(() => sandbox.failNext('list', FAULT, times)).toThrow(RangeError);
     });
   });
@@ -269,7 +269,7 @@ function lengthOf({ head = '' }: WireReply): number {
   return Number(/content-length: (\d+)/.exec(head)?.[1]);
 }
 
-/** Takes chunked transfer coding off a body (RFC 9112 §7.1). */
+/** Decodes the chunked transfer coding of a body (RFC 9112 §7.1). */
 function unchunked({ bytes }: WireReply): Buffer {
   const parts: Buffer[] = [];
   let at = bytes.indexOf('\r\n\r\n') + 4;

@@ -6,7 +6,7 @@ import { apiHeaders, eventUrl, tokenOf } from './rest-client.js';
 import { follow } from '../support/server.js';
 import { eventually } from '../support/wait.js';
 
-describe('the life of a sandbox', () => {
+describe('the lifecycle of a sandbox', () => {
   it('starts on a free port of loopback, several at once', async () => {
     const sandboxes = await Promise.all([ExhibitorSandbox.start(), ExhibitorSandbox.start()]);
     const [first, second] = sandboxes.map(({ url }) => url);
@@ -16,7 +16,7 @@ describe('the life of a sandbox', () => {
     await Promise.all(sandboxes.map((sandbox) => sandbox.stop()));
   });
 
-  it('starts on the port it is given, and says clearly when that is taken', async () => {
+  it('starts on the given port, and reports clearly when it is taken', async () => {
     const taken = await follow(createServer());
     const port = Number(new URL(taken.url).port);
 
@@ -39,7 +39,7 @@ describe('the life of a sandbox', () => {
     }
   });
 
-  it('names the command that installs a missing oidc-provider, and only then', async () => {
+  it('names the command that installs a missing oidc-provider, and only for that error', async () => {
     const missing = Object.assign(
       new Error("Cannot find package 'oidc-provider' imported from /host/index.js"),
       {
@@ -56,7 +56,7 @@ describe('the life of a sandbox', () => {
     await expect(loadProvider(() => Promise.reject(other))).rejects.toBe(other);
   });
 
-  it('says nothing on the console', async () => {
+  it('prints nothing on the console', async () => {
     const said: unknown[] = [];
     const { warn, info, error } = console;
     Object.assign(console, { warn: add, info: add, error: add });
@@ -74,7 +74,7 @@ describe('the life of a sandbox', () => {
     expect(said).toEqual([]);
   });
 
-  it('stops with everything under way: connections, stalls, delays and drips', async () => {
+  it('stops with open connections, stalls, delays and drips', async () => {
     const sandbox = await ExhibitorSandbox.start();
     const headers = await apiHeaders(sandbox, 'acme');
     const faults: Fault[] = [
@@ -98,7 +98,7 @@ describe('the life of a sandbox', () => {
     await expect(fetch(sandbox.url)).rejects.toThrow('fetch failed');
   });
 
-  it('serves the seed it is given', async () => {
+  it('serves the given seed', async () => {
     const seed = defaultSeed();
     seed.tenants.push({
       key: 'umbrella',
@@ -123,7 +123,7 @@ describe('the life of a sandbox', () => {
     expect(statuses).toEqual([200, 404]);
   });
 
-  it('gives every tenant records of its own, the same at each start', () => {
+  it('gives every tenant its own records, the same at each start', () => {
     expect(defaultSeed()).toEqual(defaultSeed());
     const { exhibitors, tenants, events } = defaultSeed();
     const all = tenants.flatMap(({ key }) => events.flatMap(({ id }) => exhibitors[key]?.[id] ?? []));
@@ -132,7 +132,7 @@ describe('the life of a sandbox', () => {
     expect(new Set(exhibitors['acme']?.['world-2026']?.map(({ name }) => name)).size).toBe(1234);
   });
 
-  it('gives tenant options that fit the module, and names the tenants it has', async () => {
+  it('returns tenant options for the module, and names its tenants', async () => {
     const sandbox = await ExhibitorSandbox.start();
     const options: TenantOptions = sandbox.tenantOptions('acme');
 

@@ -135,7 +135,7 @@ describe('login at the sandbox', () => {
       ['uma.unverified', { email: 'uma.unverified@example.com', email_verified: false }],
       ['tess', { email: 'tess@example.com', email_verified: 'false' }],
       ['zoë+fair@example.com', { email: 'zoë+fair@example.com', email_verified: true }],
-    ])('tells exactly the e-mail claims of %s, in the id_token and in userinfo', async (person, expected) => {
+    ])('sends exactly the e-mail claims of %s, in the id_token and in userinfo', async (person, expected) => {
       sandbox.signInAs(person);
       const { claims, userinfo: info } = await logIn();
 
@@ -143,7 +143,7 @@ describe('login at the sandbox', () => {
       expect(mail(info)).toEqual(mail(expected));
     });
 
-    it('can keep the e-mail address for userinfo', async () => {
+    it('can send the e-mail address in userinfo only', async () => {
       sandbox.signInAs('pat');
       const { claims, userinfo: info } = await logIn();
 
@@ -151,14 +151,14 @@ describe('login at the sandbox', () => {
       expect(info).toMatchObject({ email: 'pat@example.com' });
     });
 
-    it('tells no e-mail address without the profile scope', async () => {
+    it('sends no e-mail address without the profile scope', async () => {
       sandbox.signInAs('olga.one');
       const { claims, userinfo: info } = await logIn(sandbox.tenantOptions('acme'), { scope: 'openid' });
 
       expect([claims['email'], info['email']]).toEqual([undefined, undefined]);
     });
 
-    it('holds for visitor after visitor, at every tenant, until it is changed', async () => {
+    it('applies to all visitors at every tenant until it is changed', async () => {
       sandbox.signInAs('olga.one');
       for (const key of ['acme', 'globex', 'initech']) {
         expect((await logIn(sandbox.tenantOptions(key))).claims.sub).toBe('olga.one');
@@ -171,7 +171,7 @@ describe('login at the sandbox', () => {
       );
     });
 
-    it('switches a browser that is signed in as someone else', async () => {
+    it('switches a browser that is signed in as another person', async () => {
       const tenant = sandbox.tenantOptions('acme');
       const visitor = new Visitor();
       const subjects: unknown[] = [];
@@ -185,7 +185,7 @@ describe('login at the sandbox', () => {
       expect(subjects).toEqual(['olga.one', 'sam.several', 'sam.several', 'olga.one']);
     });
 
-    it('lets 20 logins of one browser go on side by side', async () => {
+    it('runs 20 logins of one browser concurrently', async () => {
       sandbox.signInAs('olga.one');
       const tenant = sandbox.tenantOptions('acme');
       const visitor = new Visitor();
@@ -204,7 +204,7 @@ describe('login at the sandbox', () => {
       expect(replies.every(({ status }) => status === 200)).toBe(true);
     });
 
-    it('knows only its people', () => {
+    it('accepts only seeded people', () => {
       expect(() => sandbox.signInAs('stranger')).toThrow(/has no such person; it has nora\.none/);
     });
   });
@@ -276,7 +276,7 @@ describe('login at the sandbox', () => {
       expect(reply.text).toContain('<p class="tenant">Initech Trade Shows</p>');
     });
 
-    it('offers a way back: access_denied', async () => {
+    it('can be cancelled: access_denied', async () => {
       const visitor = new Visitor();
       const { url } = await visitor.open(authorizeUrl(sandbox.tenantOptions('acme')));
       const { url: back } = await visitor.post(url, { cancel: 'yes' });
@@ -288,7 +288,7 @@ describe('login at the sandbox', () => {
       });
     });
 
-    it('continues silently in a browser that is signed in, unless prompt=login', async () => {
+    it('continues without a page in a browser that is signed in, unless prompt=login', async () => {
       const visitor = new Visitor();
       const tenant = sandbox.tenantOptions('acme');
       const { url } = await visitor.open(authorizeUrl(tenant));
@@ -301,7 +301,7 @@ describe('login at the sandbox', () => {
       expect(forced.url.pathname).toMatch(/^\/connect\/login\//);
     });
 
-    it('keeps two open pages of one browser apart, whoever is chosen on them', async () => {
+    it('keeps two open pages of one browser separate', async () => {
       const visitor = new Visitor();
       const [acme, globex] = [sandbox.tenantOptions('acme'), sandbox.tenantOptions('globex')];
       const first = await visitor.open(authorizeUrl(acme));
@@ -315,7 +315,7 @@ describe('login at the sandbox', () => {
       expect((await userinfo(sam.access_token))['sub']).toBe('sam.several');
     });
 
-    it('answers 400 to a choice of nobody and to a page that is over', async () => {
+    it('answers 400 to an unknown person and to an expired page', async () => {
       const visitor = new Visitor();
       const { url } = await visitor.open(authorizeUrl(sandbox.tenantOptions('acme')));
 
@@ -352,7 +352,7 @@ describe('login at the sandbox', () => {
     );
   });
 
-  describe('and the REST API', () => {
+  describe('the REST API', () => {
     it('grants no access: neither the access token nor the id_token of a login opens it', async () => {
       sandbox.signInAs('olga.one');
       const { tokens } = await logIn();
@@ -387,7 +387,7 @@ describe('login at the sandbox', () => {
     await expect(jwtVerify(tokens.id_token, createRemoteJWKSet(new URL(String(url))))).resolves.toBeDefined();
   });
 
-  it('can be discovered', async () => {
+  it('publishes its metadata', async () => {
     const reply = await fetch(`${sandbox.url}/.well-known/openid-configuration`);
 
     expect(await reply.json()).toMatchObject({

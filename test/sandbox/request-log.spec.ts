@@ -12,7 +12,7 @@ describe('the record of requests', () => {
   beforeEach(() => sandbox.clearRequests());
   afterAll(() => sandbox?.stop());
 
-  it('tells who asked the token endpoint, with which form', async () => {
+  it('contains the tenant and the form of a token request', async () => {
     await askToken(sandbox.tenantOptions('initech'));
 
     expect(sandbox.requests).toEqual([
@@ -31,7 +31,7 @@ describe('the record of requests', () => {
     ]);
   });
 
-  it('tells what a REST request asked for, with the token decoded', async () => {
+  it('contains the operation of a REST request and its decoded token', async () => {
     const headers = await apiHeaders(sandbox, 'acme');
     await fetch(lookupUrl(sandbox, 'a/b', 'zoë+fair@example.com'), { headers });
     await fetch(eventUrl(sandbox, 'world-2026', '?Page=2&ItemsPerPage=10'), { headers });
@@ -71,7 +71,7 @@ describe('the record of requests', () => {
     });
   });
 
-  it('tells which requests shared a connection', async () => {
+  it('contains the connection of each request', async () => {
     const url = eventUrl(sandbox, 'boutique-2026');
     await rawRequest(url, {});
     await rawRequest(url, {});
@@ -81,7 +81,7 @@ describe('the record of requests', () => {
     expect(second?.connection).not.toBe(first?.connection);
   });
 
-  it('tells a client that left before the whole reply was there, and counts what is open', async () => {
+  it('marks a request whose client left early, and counts open requests', async () => {
     const headers = await apiHeaders(sandbox, 'acme');
     sandbox.latency = 5000;
     const leave = new AbortController();
@@ -102,7 +102,7 @@ describe('the record of requests', () => {
     });
   });
 
-  it('forgets what is cleared', async () => {
+  it('is empty after clearRequests', async () => {
     await askToken(sandbox.tenantOptions('acme'));
     sandbox.clearRequests();
 

@@ -64,14 +64,14 @@ describe('the REST API of the sandbox', () => {
       expect(sandbox.events.map(({ id }) => id)).toContain(eventId);
     });
 
-    it('takes ItemsPerPage above 50 for 50', async () => {
+    it('treats ItemsPerPage above 50 as 50', async () => {
       const { data, paginationMetadata } = await page('world-2026', '?ItemsPerPage=500');
 
       expect(paginationMetadata).toMatchObject({ itemsPerPage: 50, totalPages: 25 });
       expect(data).toHaveLength(50);
     });
 
-    it('answers a page past the end empty, with true metadata', async () => {
+    it('answers an empty page past the end, with correct metadata', async () => {
       expect(await page('boutique-2026', '?Page=9')).toEqual({
         paginationMetadata: {
           currentPage: 9,
@@ -92,7 +92,7 @@ describe('the REST API of the sandbox', () => {
       },
     );
 
-    it('answers 404 for an event it does not know', async () => {
+    it('answers 404 for an unknown event', async () => {
       expect((await get(eventUrl(sandbox, 'unknown-2026'))).status).toBe(404);
     });
 
@@ -102,11 +102,11 @@ describe('the REST API of the sandbox', () => {
       expect([reply.status, reply.headers.get('allow')]).toEqual([405, 'GET']);
     });
 
-    it('answers 400 to a path that is not percent-encoded properly', async () => {
+    it('answers 400 to a path with invalid percent-encoding', async () => {
       expect((await get(`${sandbox.url}/api/v1/exhibitor/event/%E0%A4%A`)).status).toBe(400);
     });
 
-    it('takes the path as it arrives: an encoded slash belongs to the event, and ".." is an event', async () => {
+    it('does not normalize the path: an encoded slash belongs to the event, and ".." is an event', async () => {
       sandbox.setExhibitors('2026/spring', [{ id: 'x', contactEmails: [] }]);
       const raw = await new Promise<number | undefined>((resolve) => {
         request(sandbox.url, { path: '/api/v1/exhibitor/event/..', headers }, (reply) => {
@@ -128,7 +128,7 @@ describe('the REST API of the sandbox', () => {
       ['sam.several@example.com', 3],
       ['zoë+fair@example.com', 1],
       ['uma.unverified@example.com', 1],
-    ])('finds for %s as many exhibitors as seeded: %i at every event from seven on', async (email, count) => {
+    ])('finds for %s the seeded exhibitors: %i at every event of seven or more', async (email, count) => {
       for (const eventId of ['boutique-2026', 'regional-2026', 'national-2026', 'world-2026']) {
         expect(await lookup(email, eventId)).toHaveLength(count);
       }
@@ -141,12 +141,12 @@ describe('the REST API of the sandbox', () => {
       expect(await lookup('zoë fair@example.com')).toEqual([]);
     });
 
-    it('answers 404 for an event it does not know', async () => {
+    it('answers 404 for an unknown event', async () => {
       expect((await get(lookupUrl(sandbox, 'unknown-2026', 'olga.one@example.com'))).status).toBe(404);
     });
   });
 
-  describe('letting nobody in who may not', () => {
+  describe('access control', () => {
     it.each([
       ['no token', { authorization: '' }],
       ['another scheme', { authorization: 'Basic YTpi' }],
@@ -184,7 +184,7 @@ describe('the REST API of the sandbox', () => {
       },
     );
 
-    it('shows each tenant its own records only', async () => {
+    it('returns to each tenant its own records only', async () => {
       for (const key of ['acme', 'globex', 'initech']) {
         const reply = await fetch(eventUrl(sandbox, 'world-2026'), {
           headers: await apiHeaders(sandbox, key),
@@ -197,7 +197,7 @@ describe('the REST API of the sandbox', () => {
   });
 
   describe('revoking tokens', () => {
-    it('refuses what a tenant was issued so far, and nothing else', async () => {
+    it('refuses the tokens issued to a tenant so far only', async () => {
       const [acme, globex] = [await apiHeaders(sandbox, 'acme'), await apiHeaders(sandbox, 'globex')];
       sandbox.revokeTokens('acme');
 
@@ -225,7 +225,7 @@ describe('the REST API of the sandbox', () => {
       expect(sandbox.exhibitors('boutique-2026', 'globex')).toHaveLength(7);
     });
 
-    it('adds an event that was not known', async () => {
+    it('adds an unknown event', async () => {
       sandbox.setExhibitors('pop-up-2026', [record]);
       const reply = await fetch(lookupUrl(sandbox, 'pop-up-2026', 'new@example.com'), {
         headers: await apiHeaders(sandbox, 'initech'),
@@ -235,7 +235,7 @@ describe('the REST API of the sandbox', () => {
       expect(sandbox.events.at(-1)).toEqual({ id: 'pop-up-2026', title: 'pop-up-2026' });
     });
 
-    it('refuses a tenant it does not have', () => {
+    it('refuses an unknown tenant', () => {
       expect(() => sandbox.setExhibitors('boutique-2026', [], 'nobody')).toThrow(/no tenant "nobody"/);
     });
   });

@@ -5,19 +5,19 @@ export interface Page {
   readonly data: readonly { readonly id: string }[];
 }
 
-/** Tokens as the token endpoint answers them. */
+/** The reply of the token endpoint. */
 export interface Tokens {
   readonly access_token: string;
   readonly id_token: string;
   readonly expires_in: number;
 }
 
-/** The JSON body of a reply, taken for a `T`: the expectations of the test are what checks it. */
+/** The JSON body of a reply as a `T`, unchecked: the test checks it. */
 export async function jsonOf<T>(reply: Response | Promise<Response>): Promise<T> {
   return (await (await reply).json()) as T;
 }
 
-/** Asks the token endpoint with these fields beside the tenant's credentials. */
+/** Sends a token request with these fields and the credentials of the tenant. */
 export function askToken(
   tenant: SandboxTenantOptions,
   fields: Record<string, string> = {},
@@ -39,7 +39,7 @@ export async function tokenOf(tenant: SandboxTenantOptions): Promise<string> {
   return (await jsonOf<Tokens>(askToken(tenant))).access_token;
 }
 
-/** The headers of a proper REST request. */
+/** The headers of a valid REST request. */
 export async function apiHeaders(sandbox: ExhibitorSandbox, key: string): Promise<Record<string, string>> {
   const tenant = sandbox.tenantOptions(key);
   return {

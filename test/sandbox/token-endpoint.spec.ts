@@ -30,7 +30,7 @@ describe('the token endpoint of the sandbox', () => {
     expect((payload.exp ?? 0) - (payload.iat ?? 0)).toBe(3600);
   });
 
-  it('takes the credentials from the Basic header too, form-encoded first (RFC 6749 §2.3.1)', async () => {
+  it('accepts the credentials in the Basic header, form-encoded first (RFC 6749 §2.3.1)', async () => {
     const { authUrl, clientId, clientSecret } = sandbox.tenantOptions('globex');
     const [user, secret] = [clientId, clientSecret].map((text) =>
       new URLSearchParams({ '': text }).toString().slice(1),
@@ -49,7 +49,7 @@ describe('the token endpoint of the sandbox', () => {
     });
   });
 
-  it('grants the API scope when none is asked for', async () => {
+  it('grants the API scope when none is requested', async () => {
     const { authUrl, clientId, clientSecret } = sandbox.tenantOptions('acme');
     const reply = await fetch(`${authUrl}/connect/token`, {
       method: 'POST',
@@ -87,7 +87,7 @@ describe('the token endpoint of the sandbox', () => {
     expect(await reply.json()).toMatchObject({ error, error_description: expect.any(String) });
   });
 
-  it('gives a login client no API token', async () => {
+  it('issues no API token to a login client', async () => {
     const { login } = sandbox.tenantOptions('acme');
     const reply = await askToken(sandbox.tenantOptions('acme'), {
       client_id: login.clientId,
@@ -98,7 +98,7 @@ describe('the token endpoint of the sandbox', () => {
     expect(await reply.json()).not.toHaveProperty('access_token');
   });
 
-  it('issues tokens of another lifetime when told to, which the API refuses once they have expired', async () => {
+  it('issues tokens with the lifetime of tokenLifetime, which the API refuses after they expired', async () => {
     sandbox.tokenLifetime = 1;
     const headers = await apiHeaders(sandbox, 'acme');
     const { expires_in: lifetime } = await jsonOf<Tokens>(askToken(sandbox.tenantOptions('acme')));

@@ -1,16 +1,16 @@
 import { connect } from 'node:net';
 
-/** What came over a connection of its own, byte for byte. */
+/** The bytes received over one connection. */
 export interface WireReply {
   readonly text: string;
   readonly bytes: Buffer;
-  /** Half of the header block or less counts as no head. */
+  /** Header block; `undefined` where it is incomplete. */
   readonly head: string | undefined;
   readonly body: string;
-  /** How it ended: by FIN, by RST, or not at all before the client left. */
+  /** End of the connection: by FIN, by RST, or by the client (`open`). */
   readonly end: 'closed' | 'reset' | 'open';
   readonly ms: number;
-  /** Gap between the first and the last byte, in ms. */
+  /** Time between the first and the last byte, in ms. */
   readonly spread: number;
 }
 
@@ -20,8 +20,8 @@ export interface Patience {
 }
 
 /**
- * Sends one request as written and listens until the reply is complete, the connection ends, or nothing came for
- * `patience` ms. With `listenOn` a complete reply is not the end.
+ * Sends one request as given and reads until the reply is complete, the connection ends, or nothing arrives for
+ * `patience` ms. With `listenOn` it reads on after a complete reply.
  */
 export function rawRequest(
   address: string,

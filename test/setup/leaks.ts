@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 
-/** What must never be shown, by shape: e-mail addresses, signed and sealed tokens, credentials in headers. */
+/** Formats that must never be shown: e-mail addresses, signed and sealed tokens, credentials in headers. */
 const SHAPES: readonly [name: string, shape: RegExp][] = [
   ['an e-mail address', /[\p{L}\p{N}._+'-]+(?:@|%40)[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)*\.\p{L}{2,}/u],
   ['a token', /eyJ[\w-]{8,}\.[\w-]*\./],
@@ -10,15 +10,15 @@ const SHAPES: readonly [name: string, shape: RegExp][] = [
 
 const BASE64 = /[A-Za-z0-9+/_-]{16,}={0,2}/g;
 
-/** Secrets of the tests, told by who makes them. */
+/** Secrets of the tests, added where they are created. */
 export const knownSecrets = new Set<string>();
 
-/** What of an error is shown to whoever logs it. */
+/** The forms in which an error is logged. */
 function shownForms(error: unknown): string[] {
   return [JSON.stringify(error) ?? '', inspect(error, { depth: Infinity }), String(error)];
 }
 
-/** What an error shows and must not, in words; empty if it is clean. */
+/** Names of the secrets that an error shows; empty where there are none. */
 export function leaksOf(error: unknown): string[] {
   const texts = shownForms(error).flatMap((text) => [text, ...decoded(text)]);
   const leaks = texts.flatMap((text) => [

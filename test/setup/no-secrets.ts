@@ -1,6 +1,6 @@
 /**
- * Runs in every suite: each error of the package that is made anywhere in a test is looked at after it, and a test
- * whose errors show a secret fails.
+ * Runs in every suite: each error that the package creates during a test is checked after the test, and a test whose
+ * errors show a secret fails.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll, afterEach } from '@jest/globals';
@@ -17,7 +17,7 @@ for (const { clientSecret, loginClientSecret } of TENANTS) {
   knownSecrets.add(clientSecret).add(loginClientSecret);
 }
 
-/** Looks at the errors made since the last look. */
+/** Checks the errors created since the last check. */
 export function assertNoSecretShown(): void {
   const errors = made.splice(0);
   const leaks = errors.flatMap((error) =>

@@ -1,9 +1,9 @@
 import type { SharedStore } from '../../lib/index.js';
 
-/** A store in memory that several hosts share, as they would a Redis. */
+/** A store in memory that several hosts share, like a Redis. */
 export class MemoryStore implements SharedStore {
   readonly raw = new Map<string, { value: string; until: number }>();
-  /** Set to make every call throw, or hang. */
+  /** Makes every call throw, reject or hang. */
   failure: 'none' | 'throws' | 'rejects' | 'hangs' = 'none';
   calls = 0;
 
@@ -32,7 +32,7 @@ export class MemoryStore implements SharedStore {
     this.raw.delete(key);
   }
 
-  /** Everything an administrator of the store could read. */
+  /** Everything that is readable in the store. */
   get dump(): string {
     return JSON.stringify([...this.raw]);
   }
@@ -52,7 +52,7 @@ export class MemoryStore implements SharedStore {
   }
 }
 
-/** A store whose methods throw before they answer a promise. */
+/** A store whose methods throw before they return a promise. */
 export const THROWING_STORE: SharedStore = {
   get: () => {
     throw new Error('no connection');

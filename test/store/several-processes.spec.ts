@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => sandbox?.stop());
 
-/** Two processes of one host behind a balancer: the same options, the same callback, one store. */
+/** Two processes of one host behind a load balancer: the same options, the same callback, one store. */
 describe.each(['express', 'fastify'] as const)('two processes of a host on %s', (kind) => {
   let store: MemoryStore;
   let one: Host;
@@ -33,7 +33,7 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
     other = await start(one.callback);
   }
 
-  /** Logs in up to the callback, which is not visited: its address is answered. */
+  /** Logs in up to the callback and returns its URL. */
   async function pendingCallback(visitor: Visitor): Promise<string> {
     sandbox.signInAs('sam.several');
     const { location } = await visitor.follow(
@@ -46,7 +46,7 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
     return location;
   }
 
-  /** A second browser with the same cookies, as somebody has who copied them. */
+  /** A second browser with a copy of the cookies. */
   function copyOf(visitor: Visitor): Visitor {
     const copy = new Visitor();
     for (const [name, value] of visitor.cookies('127.0.0.1')) {
@@ -65,7 +65,7 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
     await Promise.all([one?.close(), other?.close()]);
   });
 
-  it('finish a login once, whichever is asked first', async () => {
+  it('finish a login once, in either process', async () => {
     await startBoth(store);
     const visitor = new Visitor();
     const callback = await pendingCallback(visitor);
@@ -76,7 +76,7 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
     expect(bodyOf(again)).toMatchObject({ code: 'login_failed', reason: 'state' });
   });
 
-  it('finish it once also where both are asked at the same time', async () => {
+  it('finish a login once where both are requested at the same time', async () => {
     await startBoth(store);
     const visitor = new Visitor();
     const callback = await pendingCallback(visitor);
@@ -87,7 +87,7 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
     expect(replies.map(({ status }) => status).toSorted()).toEqual([303, 401]);
   });
 
-  it('know each other’s logins and logouts', async () => {
+  it('share logins and logouts', async () => {
     await startBoth(store);
     const visitor = await signIn(sandbox, one);
     const copy = copyOf(visitor);
@@ -97,7 +97,7 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
     expect((await copy.visit(`${other.url}/me`)).status).toBe(401);
   });
 
-  it('know only their own logouts without a store', async () => {
+  it('do not share logouts without a store', async () => {
     await startBoth(undefined);
     const visitor = await signIn(sandbox, one);
     const copy = copyOf(visitor);
@@ -106,7 +106,7 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
     expect((await copy.visit(`${other.url}/me`)).status).toBe(200);
   });
 
-  it('show the store no address, no token and no cookie', async () => {
+  it('store no readable address, token or cookie', async () => {
     await startBoth(store);
     const visitor = await signIn(sandbox, one, 'sam.several', { eventId: 'world-2026' });
     await visitor.visit(`${one.url}/events/world-2026/mine`);
@@ -119,7 +119,7 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
     }
   });
 
-  it.each(['throws', 'rejects', 'hangs'] as const)('work on while the store %s', async (failure) => {
+  it.each(['throws', 'rejects', 'hangs'] as const)('continue while the store %s', async (failure) => {
     const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     await startBoth(store);
     store.failure = failure;

@@ -18,7 +18,7 @@ interface Process {
   replays: ReplayCache;
 }
 
-/** What one process of a host has. */
+/** The services of one process of a host. */
 function startProcess(store: SharedStore | undefined, secrets = [SECRET]): Process {
   const options = checkOptions({
     tenant: {
@@ -53,7 +53,7 @@ afterEach(() => {
 const PERSON = { email: 'sam.several@example.com', token: 'abc.def.ghi', list: [1, { two: null }] };
 
 describe('values in a shared store', () => {
-  it('are read by every process that has the secret', async () => {
+  it('are readable for every process with the secret', async () => {
     const [one, other] = [startProcess(store), startProcess(store)];
     expect(await one.values.set('lookup', 'sam.several@example.com', PERSON, 60_000)).toBe(true);
     expect(await other.values.get('lookup', 'sam.several@example.com')).toEqual(PERSON);
@@ -61,7 +61,7 @@ describe('values in a shared store', () => {
     expect(await one.values.get('lookup', 'sam.several@example.com')).toBeUndefined();
   });
 
-  it('are sealed, and their keys are digests: the store shows neither address nor token', async () => {
+  it('are sealed and their keys are digests: the store shows neither address nor token', async () => {
     const { values } = startProcess(store);
     await values.set('lookup', `acme/world-2026/${PERSON.email}`, PERSON, 60_000);
     expect(store.raw.size).toBe(1);
@@ -72,7 +72,7 @@ describe('values in a shared store', () => {
     }
   });
 
-  it('are one for each kind', async () => {
+  it('are separate for each kind', async () => {
     const { values } = startProcess(store);
     await values.set('token', 'acme', 1, 60_000);
     await values.set('lookup', 'acme', 2, 60_000);
@@ -86,7 +86,7 @@ describe('values in a shared store', () => {
     expect(await other.values.get('state', 'x')).toBe(1);
   });
 
-  it('end with their time, also where the store keeps them longer', async () => {
+  it('expire, also where the store keeps them longer', async () => {
     const { values } = startProcess(store);
     await values.set('token', 'acme', 1, 20);
     for (const entry of store.raw.values()) {
@@ -96,12 +96,12 @@ describe('values in a shared store', () => {
     expect(await values.get('token', 'acme')).toBeUndefined();
   });
 
-  it('are nothing to a process without the secret', async () => {
+  it('are not readable without the secret', async () => {
     await startProcess(store).values.set('token', 'acme', 1, 60_000);
     expect(await startProcess(store, [NEWER]).values.get('token', 'acme')).toBeUndefined();
   });
 
-  it('outlive the rotation of the secret: all open, the first seals', async () => {
+  it('are readable after a rotation of the secret: all secrets open, the first seals', async () => {
     const before = startProcess(store, [SECRET]);
     const appended = startProcess(store, [SECRET, NEWER]);
     const promoted = startProcess(store, [NEWER, SECRET]);
@@ -116,7 +116,7 @@ describe('values in a shared store', () => {
   });
 
   it.each(['', 'nonsense', 'a.b.c.d.e', '{"until":9e15,"value":1}', 'null'])(
-    'that somebody else put there are none: %j',
+    'are ignored where something else wrote them: %j',
     async (planted) => {
       const { values } = startProcess(store);
       await values.set('token', 'acme', 1, 60_000);
@@ -127,7 +127,7 @@ describe('values in a shared store', () => {
     },
   );
 
-  it('pass for no value of another purpose: neither login nor identity opens', async () => {
+  it('are not accepted for another purpose: neither login nor identity opens', async () => {
     const { sealer, values } = startProcess(store);
     await values.set('token', 'acme', { tenant: 'acme' }, 60_000);
     const [entry] = store.raw.values();
@@ -136,7 +136,7 @@ describe('values in a shared store', () => {
     expect(await sealer.open('identity', entry?.value ?? '')).toBeUndefined();
   });
 
-  it('open under their own key alone: one that was moved is none', async () => {
+  it('open under their own key only', async () => {
     const { values } = startProcess(store);
     await values.set('token', 'acme', 'of acme', 60_000);
     await values.set('token', 'globex', 'of globex', 60_000);
@@ -151,7 +151,7 @@ describe('values in a shared store', () => {
     ]);
   });
 
-  it('are not kept where the host gave no store', async () => {
+  it('are not stored without a store', async () => {
     const { values } = startProcess(undefined);
     expect(values.enabled).toBe(false);
     expect(await values.set('token', 'acme', 1, 60_000)).toBeUndefined();
@@ -162,7 +162,7 @@ describe('values in a shared store', () => {
 });
 
 describe('a store that fails', () => {
-  it.each(['throws', 'rejects', 'hangs'] as const)('and %s is a miss and a warning', async (failure) => {
+  it.each(['throws', 'rejects', 'hangs'] as const)('and %s causes a miss and a warning', async (failure) => {
     const { values, replays } = startProcess(store);
     store.failure = failure;
     const began = performance.now();
@@ -174,14 +174,14 @@ describe('a store that fails', () => {
       replays.has('denied-identity', 'y'),
     ]);
     expect(answers).toEqual([undefined, undefined, undefined, true, false]);
-    // A silent one is waited for a second, far below the deadline of a call.
+    // A hanging store is waited for 1 s, far below the deadline of a call.
     expect(performance.now() - began).toBeLessThan(5_000);
     expect(warnings).toHaveLength(1);
     expect(warnings[0]).toMatch(/^the shared store does not answer \(\w*Error\); continuing without it$/);
     expect(warnings[0]).not.toMatch(/s3cret|10\.0\.0\.1/);
   });
 
-  it('and hangs is left alone for a while, so that not every call waits for it', async () => {
+  it('and hangs is not called for a while, so that not every call waits for it', async () => {
     const { values } = startProcess(store);
     store.failure = 'hangs';
     await values.get('token', 'acme');
@@ -194,7 +194,7 @@ describe('a store that fails', () => {
     expect(performance.now() - began).toBeLessThan(1_000);
   });
 
-  it('is a miss also where it throws before it answers a promise', async () => {
+  it('causes a miss also where it throws before it returns a promise', async () => {
     const { values } = startProcess(THROWING_STORE);
     expect(await values.get('token', 'acme')).toBeUndefined();
     expect(await values.set('token', 'acme', 1, 60_000)).toBeUndefined();
@@ -202,7 +202,7 @@ describe('a store that fails', () => {
     expect(warnings).toHaveLength(1);
   });
 
-  it('is used again once it is back', async () => {
+  it('is used again when it works', async () => {
     const { values } = startProcess(store);
     store.failure = 'rejects';
     expect(await values.set('token', 'acme', 1, 60_000)).toBeUndefined();
@@ -213,7 +213,7 @@ describe('a store that fails', () => {
 });
 
 describe('the replay cache', () => {
-  it('are made once, in a process and across processes', async () => {
+  it('accepts a mark once, in a process and across processes', async () => {
     const [one, other] = [startProcess(store), startProcess(store)];
     expect(await one.replays.claim('spent-state', 'x', 60_000)).toBe(true);
     expect(await one.replays.claim('spent-state', 'x', 60_000)).toBe(false);
@@ -222,7 +222,7 @@ describe('the replay cache', () => {
     expect(await other.replays.has('denied-identity', 'x')).toBe(false);
   });
 
-  it('are made once by many at the same time', async () => {
+  it('accepts a mark once of many at the same time', async () => {
     const processes = Array.from({ length: 5 }, () => startProcess(store));
     const claims = await Promise.all(
       Array.from({ length: 50 }, (_, turn) => processes[turn % 5]?.replays.claim('spent-state', 'x', 60_000)),
@@ -230,7 +230,7 @@ describe('the replay cache', () => {
     expect(claims.filter((claim) => claim === true)).toHaveLength(1);
   });
 
-  it('are kept in the process alone where there is no store', async () => {
+  it('keeps marks in the process without a store', async () => {
     const [one, other] = [startProcess(undefined), startProcess(undefined)];
     expect(await one.replays.claim('spent-state', 'x', 60_000)).toBe(true);
     expect(await one.replays.claim('spent-state', 'x', 60_000)).toBe(false);
@@ -245,7 +245,7 @@ describe('the replay cache', () => {
     expect(await replays.has('denied-identity', 'x')).toBe(false);
   });
 
-  it('are remembered for the last 100,000', async () => {
+  it('keeps the last 100,000 marks', async () => {
     const { replays } = startProcess(undefined);
     for (let index = 0; index <= 100_000; index++) {
       await replays.claim('spent-state', `s${index}`, 60_000);

@@ -48,7 +48,7 @@ describe('the README', () => {
     expect(files.length).toBeGreaterThanOrEqual(6);
     const broken = join(folder, 'broken.ts');
     writeFileSync(broken, "import { NoSuchThing } from 'nestjs-exhibitor';\nconsole.log(NoSuchThing);\n");
-    // The one that is broken on purpose shows that the compiler really looks.
+    // The broken file shows that the compiler checks.
     expect(compile([...files, broken])).toEqual([expect.stringContaining('NoSuchThing')]);
   }, 120_000);
 

@@ -31,7 +31,7 @@ import {
   type ExhibitorIdentity,
 } from '../../lib/index.js';
 
-/** The host of the README, with a route for each decorator. */
+/** The controller of the README, with a route for each decorator. */
 @Controller()
 export class BoothController {
   constructor(

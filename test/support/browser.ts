@@ -1,17 +1,15 @@
-import { existsSync, mkdirSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe } from '@jest/globals';
+import { afterAll, beforeAll } from '@jest/globals';
 import type * as playwright from 'playwright-core';
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { describeWith, type Program } from './programs.js';
 
 /** Loaded by Node itself, once for all suites of a process: Jest takes 3 s for this bundle in each suite. */
 const { chromium } = process.getBuiltinModule('node:module').createRequire(import.meta.url)(
   'playwright-core',
 ) as typeof playwright;
 
-const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
-const ON_MACOS = '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome';
 const FLAGS = [
   '--headless',
   '--no-sandbox',
@@ -23,37 +21,19 @@ const FLAGS = [
   '--disable-sync',
 ];
 
-const executable = findChromium();
+const CHROMIUM: Program = {
+  name: 'Chromium',
+  files: ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'],
+  variable: 'CHROME_PATH',
+  elsewhere: '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+};
 
-/** `undefined` where there is none. `CHROME_PATH` names one in an unusual place. */
-function findChromium(): string | undefined {
-  const named = process.env['CHROME_PATH'];
-  if (named) {
-    return named;
-  }
-  const folders = (process.env['PATH'] ?? '').split(delimiter);
-  const candidates = folders.flatMap((folder) => NAMES.map((name) => join(folder, name)));
-  return [...candidates, ON_MACOS].find((candidate) => existsSync(candidate));
-}
-
-/**
- * A suite in a real Chromium. On a machine without one it is skipped, and a line says so; with `CI` set it fails, since
- * that line might not be read.
- */
-export function describeInChromium(name: string, suite: (browser: () => Browser) => void): void {
-  if (executable === undefined) {
-    const line = `Chromium was not found: "${name}" is not tested. Install it, or set CHROME_PATH.`;
-    if (process.env['CI']) {
-      throw new Error(line);
-    }
-    process.stderr.write(`${line}\n`);
-    describe.skip(name, () => suite(noBrowser));
-    return;
-  }
-  describe(name, () => {
+/** A suite in a real Chromium. */
+export function describeInChromium(title: string, suite: (browser: () => Browser) => void): void {
+  describeWith(CHROMIUM, title, (executablePath) => {
     let browser: Browser | undefined;
     beforeAll(async () => {
-      browser = await chromium.launch({ executablePath: executable, args: FLAGS });
+      browser = await chromium.launch({ executablePath, args: FLAGS });
     });
     afterAll(() => browser?.close());
     suite(() => browser ?? noBrowser());
@@ -102,7 +82,7 @@ export class BrowserVisitor {
 
   /** Opens a page after this one, without its cookies. A new context would take twice as long. */
   async next(): Promise<BrowserVisitor> {
-    const context: BrowserContext = this.page.context();
+    const context = this.page.context();
     await context.clearCookies();
     const page = await context.newPage();
     await this.page.close();

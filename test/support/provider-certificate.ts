@@ -1,7 +1,7 @@
 import { sign } from 'node:crypto';
 import type { SigningKey } from './provider-keys.js';
 
-/** A self-signed certificate (X.509 version 1, RFC 5280 §4.1) around an RSA key: what some providers hand out as "the key". */
+/** A self-signed certificate (X.509 version 1, RFC 5280 §4.1) of an RSA key, which some providers publish as their key. */
 export function certificateOf({ publicKey, privateKey }: SigningKey): string {
   const sha256WithRsa = der(0x30, Buffer.from('06092a864886f70d01010b0500', 'hex'));
   const name = der(

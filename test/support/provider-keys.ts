@@ -57,7 +57,7 @@ export const KEYS = {
     jwk: { ...rsa.jwk, kid: `${rsa.kid}-ps`, alg: 'PS256' },
   },
   es256: signingKey('ES256'),
-  /** The one the provider signs with after a rotation. */
+  /** The signing key after a rotation. */
   next: rsaKey('provider-next'),
   attacker: rsaKey('attacker'),
   attackerEs: signingKey('ES256'),
@@ -65,7 +65,7 @@ export const KEYS = {
 
 const base64url = (value: string | Uint8Array): string => Buffer.from(value).toString('base64url');
 
-/** A JWS of whatever payload. */
+/** A JWS of any payload. */
 export function sign(
   payload: string,
   { privateKey, kid, alg }: Pick<SigningKey, 'privateKey' | 'kid' | 'alg'>,
@@ -78,12 +78,12 @@ export function sign(
     .sign(privateKey);
 }
 
-/** A token that claims to need no signature. */
+/** A token with `alg: none`. */
 export function unsigned(payload: string): string {
   return `${base64url(JSON.stringify({ alg: 'none' }))}.${base64url(payload)}.`;
 }
 
-/** A token signed by HMAC: with the public key, as the confusion attack does, or with any other secret. */
+/** A token signed by HMAC, with the public key (algorithm confusion) or with another secret. */
 export function hmacSigned(payload: string, secret: string, kid?: string): string {
   const input = `${base64url(JSON.stringify({ alg: 'HS256', kid }))}.${base64url(payload)}`;
   return `${input}.${createHmac('sha256', secret).update(input).digest('base64url')}`;

@@ -1,33 +1,33 @@
 import type { CompactJWSHeaderParameters } from 'jose';
 import type { SigningKey } from './provider-keys.js';
 
-/** Claims under construction. */
+/** Claims of a token. */
 export type Claims = Record<string, unknown>;
 
-/** One change of an ID token that is good otherwise. */
+/** One change of a valid ID token. */
 export interface TokenChange {
   /** Changes the claims in place. */
   claims?: (claims: Claims) => void;
   header?: Partial<CompactJWSHeaderParameters>;
   /** Signs with another key. */
   key?: SigningKey;
-  /** Writes the token in its own way; gets the payload and the token as it would have been. */
+  /** Returns the token to send, given the payload and the unchanged token. */
   write?: (payload: string, token: string) => string | Promise<string>;
 }
 
-/** A reply before it goes out. */
+/** A reply before it is sent. */
 export interface WireReply {
   status: number;
   headers: Record<string, string>;
   body: string;
-  /** `reset` before a byte, `cut` in the middle of the body, `silence` forever. */
+  /** `reset` before a byte, `cut` in the middle of the body, `silence`: no reply. */
   fault?: 'reset' | 'cut' | 'silence';
 }
 
-/** Changes a reply, in place or by another. */
+/** Changes a reply in place or returns another. */
 export type ReplyChange = (reply: WireReply) => WireReply | void;
 
-/** What this provider does differently from an honest one. Empty: nothing. */
+/** Differences from a correct provider. Empty: none. */
 export interface Script {
   /** Parameters of the authorization response. */
   authorization?: (parameters: URLSearchParams) => void;
@@ -50,14 +50,14 @@ export const answers =
     reply.body = JSON.stringify(body);
   };
 
-/** The reply with some members changed; `undefined` takes one out. */
+/** The reply with some members changed; `undefined` removes one. */
 export const changes =
   (members: Claims): ReplyChange =>
   (reply) => {
     reply.body = JSON.stringify({ ...(JSON.parse(reply.body) as Claims), ...members });
   };
 
-/** A reply that is something else on the wire. */
+/** The reply with another status, headers, body or fault. */
 export const sends =
   (reply: Partial<WireReply>): ReplyChange =>
   (good) => ({ ...good, ...reply });

@@ -8,7 +8,7 @@ import { KEYS, sign, type SigningKey } from './provider-keys.js';
 import type { Claims, Script, TokenChange, WireReply } from './provider-script.js';
 import { listen } from './server.js';
 
-/** Every code and access token begins with these, so that one in an error is found. */
+/** Prefixes of every code and access token, by which one in an error is found. */
 const CODE = 'hostile-code-of-the-tests-';
 const ACCESS_TOKEN = 'hostile-access-token-of-the-tests-';
 export const CLIENT_ID = 'hostile-web';
@@ -17,17 +17,17 @@ for (const secret of [CODE, ACCESS_TOKEN, CLIENT_SECRET]) {
   knownSecrets.add(secret);
 }
 
-/** What is known of a login between its authorize request and its token request. */
+/** A login between its authorize request and its token request. */
 interface Grant {
   request: URLSearchParams;
-  /** Handed out for the code, good for userinfo. */
+  /** Issued for the code; valid for userinfo. */
   accessToken: string;
-  /** Handed out beside the code, good for nothing. */
+  /** Issued beside the code; not valid for anything. */
   frontAccessToken: string;
   clientId: string;
 }
 
-/** A request as the provider saw it. */
+/** A request to the provider. */
 export interface SeenRequest {
   path: string;
   query: URLSearchParams;
@@ -38,8 +38,8 @@ export interface SeenRequest {
 export type LoginOverrides = Partial<LoginOptions>;
 
 /**
- * An identity provider that is honest until its `script` says otherwise: every reply can be changed in one field. It
- * checks codes, PKCE and addresses as a good one does, and counts what arrives.
+ * An identity provider whose replies a `script` can change in single fields; without a script they are correct. It
+ * checks codes, PKCE and redirect URIs, and records its requests.
  */
 export class ScriptedProvider {
   script: Script = {};
@@ -48,7 +48,7 @@ export class ScriptedProvider {
   /** Published at `/connect/jwks`. */
   jwks: JSONWebKeySet = { keys: [KEYS.rs256.jwk, KEYS.ps256.jwk, KEYS.es256.jwk] };
   readonly seen: SeenRequest[] = [];
-  /** How often each code arrived at the token endpoint. */
+  /** Number of token requests with each code. */
   readonly redemptions = new Map<string, number>();
   /** Codes that were exchanged for tokens. */
   readonly redeemed = new Set<string>();
@@ -72,7 +72,7 @@ export class ScriptedProvider {
     await new Promise((resolve) => this.server.close(resolve));
   }
 
-  /** Options of a tenant whose provider this is. */
+  /** Options of a tenant with this provider. */
   tenantOptions(redirectUri: string, login: LoginOverrides = {}): TenantOptions {
     return {
       tenantId: 'tenant-of-the-hostile-provider',
@@ -91,7 +91,7 @@ export class ScriptedProvider {
     };
   }
 
-  /** How many requests arrived at a path. */
+  /** Number of requests to a path. */
   count(path: string): number {
     return this.seen.filter((request) => request.path === path).length;
   }
@@ -104,7 +104,7 @@ export class ScriptedProvider {
     return request;
   }
 
-  /** The authorization response to a request, as parameters. Also for tests that need no redirect. */
+  /** The parameters of the authorization response to a request; also for tests without a redirect. */
   async authorize(request: URLSearchParams): Promise<URLSearchParams> {
     const code = `${CODE}${randomUUID()}`;
     const grant = {
@@ -250,7 +250,7 @@ export class ScriptedProvider {
   }
 
   #hash(value: string): string {
-    // Every algorithm here hashes with SHA-256 (OIDC Core §3.3.2.11).
+    // Every algorithm used here hashes with SHA-256 (OIDC Core §3.3.2.11).
     return createHash('sha256').update(value).digest().subarray(0, 16).toString('base64url');
   }
 }

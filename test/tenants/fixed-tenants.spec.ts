@@ -27,7 +27,7 @@ beforeEach(async () => {
 afterEach(() => app?.close());
 
 describe('the tenants of the options', () => {
-  it('name themselves and where their service is', async () => {
+  it('show their key and the addresses of their service', async () => {
     const tenant = await app.get(TenantRegistry).get('acme');
     expect(JSON.parse(JSON.stringify(tenant))).toEqual({
       key: 'acme',
@@ -38,7 +38,7 @@ describe('the tenants of the options', () => {
     expect(Object.isFrozen(tenant)).toBe(true);
   });
 
-  it('show no secret, however they are looked at', async () => {
+  it('show no secret in any form', async () => {
     const tenant = await app.get(TenantRegistry).get('acme');
     const { clientSecret, login } = sandbox.tenantOptions('acme');
     const looks = [
@@ -71,7 +71,7 @@ describe('the tenants of the options', () => {
     },
   );
 
-  it('may have any name, also that of a property all objects have', async () => {
+  it('may have any name, also that of an inherited property', async () => {
     const named = Object.fromEntries(
       ['constructor', 'toString', 'find me'].map((key) => [key, sandbox.tenantOptions('acme')]),
     );
@@ -88,7 +88,7 @@ describe('the tenants of the options', () => {
     await other.close();
   });
 
-  it('have to be named where there are several', async () => {
+  it('must be named where there are several', async () => {
     const failure = { code: 'tenant_required' };
     await expect(app.get(TokenService).getToken()).rejects.toMatchObject(failure);
     await expect(app.get(TokenService).invalidate()).rejects.toMatchObject(failure);
@@ -99,7 +99,7 @@ describe('the tenants of the options', () => {
     expect(sandbox.requests).toHaveLength(0);
   });
 
-  it('ask for another token once they are forgotten, and leave the others alone', async () => {
+  it('request another token after they are forgotten, without effect on other tenants', async () => {
     const tokens = app.get(TokenService);
     const first = await tokens.getToken({ tenant: 'acme' });
     const other = await tokens.getToken({ tenant: 'globex' });

@@ -32,7 +32,7 @@ afterEach(async () => {
   app = undefined;
 });
 
-/** A host whose tenants come from this function; notes what it was asked for. */
+/** A host whose tenants come from this function; records the requested keys. */
 async function boot(
   find: (key: string) => Answer,
   options: Partial<ExhibitorModuleOptions> = {},
@@ -67,7 +67,7 @@ function apiOnly(key: string): TenantOptions {
   return options;
 }
 
-/** The options of the sandbox's tenants, read anew each time, as out of a database. */
+/** The options of the tenants of the sandbox, read each time as from a database. */
 function fromDatabase(key: string): TenantOptions | undefined {
   return sandbox.tenants.some((tenant) => tenant.key === key) ? sandbox.tenantOptions(key) : undefined;
 }
@@ -93,7 +93,7 @@ describe('tenants of a source', () => {
   it.each([
     ['at once', fromDatabase],
     ['later', async (key: string) => fromDatabase(key)],
-  ])('are found %s, each when it is first needed, and asked for once', async (_, find) => {
+  ])('are found %s, each at its first use, with one call', async (_, find) => {
     const { asked, exhibitors, registry } = await boot(find);
     for (const tenant of ['acme', 'globex', 'acme']) {
       const { data } = await firstValueFrom(exhibitors.list('boutique-2026', { tenant }));
@@ -115,7 +115,7 @@ describe('tenants of a source', () => {
     expect(sandbox.requests).toHaveLength(0);
   });
 
-  it('have to be named: none of them is the only one', async () => {
+  it('must be named', async () => {
     const { exhibitors, tokens, asked } = await boot(fromDatabase);
     expect((await failureOf(tokens.getToken())).code).toBe('tenant_required');
     const call = firstValueFrom(exhibitors.list('boutique-2026'));
@@ -131,7 +131,7 @@ describe('tenants of a source', () => {
       },
     ],
     ['rejects', (): Answer => Promise.reject(DATABASE_DOWN)],
-  ])('are unavailable where it %s: its error is the cause, as it is', async (_, find) => {
+  ])('are unavailable where it %s, with its error as the cause', async (_, find) => {
     let isDown = true;
     const { registry } = await boot((key) => (isDown ? find() : fromDatabase(key)));
     const failure = await failureOf(registry.get('acme'));
@@ -141,7 +141,7 @@ describe('tenants of a source', () => {
     expect(await registry.get('acme')).toMatchObject({ key: 'acme' });
   });
 
-  it('are unavailable where it is silent: nobody waits longer than the deadline', async () => {
+  it('are unavailable at the deadline where it does not answer', async () => {
     let isSilent = true;
     const { registry, tokens, exhibitors } = await boot(
       (key) => (isSilent ? new Promise(() => undefined) : fromDatabase(key)),
@@ -159,7 +159,7 @@ describe('tenants of a source', () => {
     expect(await registry.get('acme')).toMatchObject({ key: 'acme' });
   });
 
-  it('are checked when they are found, and a wrong one says all that is wrong', async () => {
+  it('are checked when they are found, and all problems are reported', async () => {
     const { registry } = await boot((key) => ({
       ...apiOnly('acme'),
       baseUrl: 'http://api.example',
@@ -175,7 +175,7 @@ describe('tenants of a source', () => {
     ]);
   });
 
-  it('must be on the allowed origins, as those of the options', async () => {
+  it('must be on the allowed origins, like those of the options', async () => {
     const { registry } = await boot(() => ({ ...apiOnly('acme'), baseUrl: 'https://elsewhere.example' }), {
       allowedOrigins: [sandbox.url],
     });
@@ -184,7 +184,7 @@ describe('tenants of a source', () => {
     );
   });
 
-  it('are asked for once by many who wait', async () => {
+  it('are requested once for concurrent callers', async () => {
     const { asked, registry, tokens } = await boot(async (key) => {
       await pause(20);
       return fromDatabase(key);
@@ -197,7 +197,7 @@ describe('tenants of a source', () => {
   });
 });
 
-describe('a tenant whose time is up', () => {
+describe('a tenant whose ttl is over', () => {
   it('is read again, and keeps its token and cached lookups where nothing changed', async () => {
     const { asked, tokens, exhibitors } = await boot(fromDatabase, EXPIRED);
     const lookup = () =>
@@ -228,7 +228,7 @@ describe('a tenant whose time is up', () => {
       }),
     ],
     ['http options', () => ({ ...apiOnly('acme'), http: { deadline: 5_000 } })],
-  ])('keeps them also with %s, which is made anew each time', async (_, options) => {
+  ])('keeps them also with %s, created again each time', async (_, options) => {
     const { asked, tokens } = await boot(options, EXPIRED);
     await tokens.getToken({ tenant: 'acme' });
     await untilExpired();
@@ -250,7 +250,7 @@ describe('a tenant whose time is up', () => {
       'other signing key',
       () => ({ ...apiOnly('acme'), login: { ...sandbox.tenantOptions('acme').login, keys: pem } }),
     ],
-  ])('drops them with its changed %s', async (what, after) => {
+  ])('drops them where its %s changed', async (what, after) => {
     let options = apiOnly('acme');
     const { tokens } = await boot(() => options, EXPIRED);
     await tokens.getToken({ tenant: 'acme' });
@@ -270,7 +270,7 @@ describe('a tenant whose time is up', () => {
     expect(await tokens.getToken({ tenant: 'acme' })).toMatchObject({ tokenType: 'Bearer' });
   });
 
-  it('is unknown once the source does not find it any more', async () => {
+  it('is unknown when the source does not find it any more', async () => {
     let isThere = true;
     const { registry } = await boot((key) => (isThere ? fromDatabase(key) : undefined), EXPIRED);
     await registry.get('acme');
@@ -280,8 +280,8 @@ describe('a tenant whose time is up', () => {
   });
 });
 
-describe('keys nobody has', () => {
-  it('are asked for once in a while, and push out no good tenant', async () => {
+describe('unknown keys', () => {
+  it('are cached briefly and displace no known tenant', async () => {
     const { asked, registry, tokens } = await boot(fromDatabase, { tenantCache: { max: 3 } });
     for (const tenant of ['acme', 'globex', 'initech']) {
       await tokens.getToken({ tenant });
@@ -299,7 +299,7 @@ describe('keys nobody has', () => {
   });
 
   it.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'find', ''])(
-    'may be called %j',
+    'may be %j',
     async (key) => {
       const { registry } = await boot(fromDatabase);
       expect(await failureOf(registry.get(key))).toMatchObject({ code: 'unknown_tenant', tenant: key });
@@ -307,8 +307,8 @@ describe('keys nobody has', () => {
   );
 });
 
-describe('more tenants than are kept', () => {
-  it('push out the one that was needed least lately, with its token', async () => {
+describe('more tenants than tenantCache.max', () => {
+  it('displace the least recently used one, with its token', async () => {
     const { asked, tokens } = await boot(fromDatabase, { tenantCache: { max: 2 } });
     for (const tenant of ['acme', 'globex', 'acme', 'initech', 'acme', 'globex']) {
       await tokens.getToken({ tenant });
@@ -319,7 +319,7 @@ describe('more tenants than are kept', () => {
 });
 
 describe('a tenant that is forgotten', () => {
-  it('is read again when next needed, and asks for another token', async () => {
+  it('is read again at its next use, and requests another token', async () => {
     const { asked, registry, tokens } = await boot(fromDatabase);
     await tokens.getToken({ tenant: 'acme' });
     registry.forget('acme');
@@ -328,7 +328,7 @@ describe('a tenant that is forgotten', () => {
     expect(tokenRequests()).toBe(2);
   });
 
-  it('is looked for again at once where it was unknown', async () => {
+  it('is requested again at once where it was unknown', async () => {
     let isThere = false;
     const { registry } = await boot((key) => (isThere ? fromDatabase(key) : undefined));
     expect((await failureOf(registry.get('acme'))).code).toBe('unknown_tenant');
@@ -338,7 +338,7 @@ describe('a tenant that is forgotten', () => {
     expect(await registry.get('acme')).toMatchObject({ key: 'acme' });
   });
 
-  it('does not come back from a question that was under way', async () => {
+  it('is not replaced by the result of an earlier request', async () => {
     const answers: ((options: TenantOptions) => void)[] = [];
     const { asked, registry } = await boot(() => new Promise((resolve) => void answers.push(resolve)));
     const before = registry.get('acme');

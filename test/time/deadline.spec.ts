@@ -18,7 +18,7 @@ describe('a deadline', () => {
     expect([deadline.isOver, deadline.isTimeUp]).toEqual([true, true]);
   });
 
-  it('says aborted when the caller leaves, before or while it runs', async () => {
+  it('fails with aborted when the caller aborts, before or while it runs', async () => {
     const controller = new AbortController();
     const deadline = Deadline.start(clock, 5_000, controller.signal);
     setTimeout(() => controller.abort(), 10);
@@ -29,7 +29,7 @@ describe('a deadline', () => {
     expect([late.isOver, late.isTimeUp]).toEqual([true, false]);
   });
 
-  it('lets the first reason stand', () => {
+  it('keeps the first reason', () => {
     const controller = new AbortController();
     const deadline = Deadline.start(clock, 5_000, controller.signal);
     deadline.close();
@@ -37,14 +37,14 @@ describe('a deadline', () => {
     expect(deadline.failure()).toMatchObject({ code: 'service_unavailable' });
   });
 
-  it('passes on what shared work comes to, in time', async () => {
+  it('returns the result of shared work in time', async () => {
     const deadline = Deadline.start(clock, 5_000);
     await expect(deadline.race(Promise.resolve('done'))).resolves.toBe('done');
     await expect(deadline.race(Promise.reject(new Error('failed')))).rejects.toThrow('failed');
     deadline.end();
   });
 
-  it('tells of the requests that shared work sent', async () => {
+  it('reports the requests of shared work', async () => {
     const [shared, own] = [Deadline.start(clock, 5_000), Deadline.start(clock, 10)];
     shared.sent = 2;
     shared.tenant = 'acme';
@@ -52,7 +52,7 @@ describe('a deadline', () => {
     shared.end();
   });
 
-  it('ends a sleep when its time is up', async () => {
+  it('ends a sleep when its time is over', async () => {
     const deadline = Deadline.start(clock, 20);
     const began = performance.now();
     await deadline.sleep(10_000);
@@ -60,7 +60,7 @@ describe('a deadline', () => {
     await deadline.sleep(10_000);
   });
 
-  it('lets go of timer, listeners and the signal of the caller when it ends, however often', async () => {
+  it('releases timer, listeners and the signal of the caller when it ends, once or more', async () => {
     const controller = new AbortController();
     const deadline = Deadline.start(clock, 20, controller.signal);
     let heard = false;
@@ -74,7 +74,7 @@ describe('a deadline', () => {
     expect([heard, deadline.isOver]).toEqual([false, false]);
   });
 
-  it('takes a signal that a thousand calls share without a warning of a leak', () => {
+  it('accepts a signal shared by a thousand calls without a leak warning', () => {
     const warnings: unknown[] = [];
     const collect = (warning: unknown): void => void warnings.push(warning);
     process.on('warning', collect);

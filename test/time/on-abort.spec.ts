@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { onAbort } from '../../lib/time/on-abort.js';
 
-describe('a signal that many calls share', () => {
+describe('a signal shared by many calls', () => {
   it('calls each of them back once', () => {
     const controller = new AbortController();
     const calls: number[] = [];
@@ -13,13 +13,13 @@ describe('a signal that many calls share', () => {
     expect(calls).toEqual([0, 1, 2]);
   });
 
-  it('calls back at once where it is aborted already', () => {
+  it('calls back at once where it is already aborted', () => {
     let called = false;
     onAbort(AbortSignal.abort(), () => (called = true));
     expect(called).toBe(true);
   });
 
-  it('forgets who stopped listening, and only them', () => {
+  it('does not call removed listeners, and calls all others', () => {
     const controller = new AbortController();
     const calls: string[] = [];
     const forget = onAbort(controller.signal, () => calls.push('left'));
@@ -30,7 +30,7 @@ describe('a signal that many calls share', () => {
     expect(calls).toEqual(['stayed']);
   });
 
-  it('listens anew after everybody left', () => {
+  it('listens again after all listeners were removed', () => {
     const controller = new AbortController();
     let called = 0;
     onAbort(controller.signal, () => (called += 1))();
@@ -39,7 +39,7 @@ describe('a signal that many calls share', () => {
     expect(called).toBe(1);
   });
 
-  it('raises no leak warning', async () => {
+  it('causes no leak warning', async () => {
     const warned = once(process, 'warning').then(([warning]) => warning as unknown);
     const { signal } = new AbortController();
     for (let call = 0; call < 200; call += 1) {

@@ -4,7 +4,7 @@ import type { SharedStore } from '../../lib/index.js';
 import { granted, TokenBench, type Answer } from './token-bench.js';
 import { eventually } from '../support/wait.js';
 
-/** A store in memory that shows what it holds. */
+/** A store in memory whose content is readable. */
 class MemoryStore implements SharedStore {
   readonly values = new Map<string, string>();
   isDown = false;
@@ -49,7 +49,7 @@ const renewals = ({ outcomes }: TokenBench) =>
   outcomes.filter((outcome) => outcome === 'renewed-early').length;
 
 describe('processes that share a store', () => {
-  it('share a token, with what is left of its life', async () => {
+  it('share a token with its remaining lifetime', async () => {
     const { one, two } = await twoProcesses(new MemoryStore());
     const first = await one.tokens.getToken();
     two.clock.ahead = 1_000_000;
@@ -60,12 +60,12 @@ describe('processes that share a store', () => {
     expect(two.messages.map(({ outcome }) => outcome)).toContain('shared');
   });
 
-  it('share the renewal too, early or late', async () => {
+  it('share the renewal, early or late', async () => {
     const { one, two } = await twoProcesses(new MemoryStore());
     expect([await textOf(one), await textOf(two)]).toEqual(['token-1', 'token-1']);
     one.clock.ahead = two.clock.ahead = HOUR - 50_000;
     for (const bench of [one, two]) {
-      // Both hear of the renewals of both: the channel is that of the whole process.
+      // Each test process has one channel, so both report on it.
       const before = renewals(bench);
       expect(await textOf(bench)).toBe('token-1');
       await eventually(() => renewals(bench) > before);
@@ -74,7 +74,7 @@ describe('processes that share a store', () => {
     expect(one.posts).toHaveLength(2);
   });
 
-  it('replace a token that was refused once, whoever hears of it first', async () => {
+  it('replace a refused token once', async () => {
     const { one, two } = await twoProcesses(new MemoryStore());
     for (const bench of [one, two]) {
       await textOf(bench);
@@ -92,7 +92,7 @@ describe('processes that share a store', () => {
     expect(one.posts.map((form) => form.get('client_secret'))).toEqual(['acme secret/+&', 'another secret']);
   });
 
-  it('show the store neither token nor secret', async () => {
+  it('store neither a readable token nor a secret', async () => {
     const store = new MemoryStore();
     const { one } = await twoProcesses(store);
     await textOf(one);
@@ -100,14 +100,14 @@ describe('processes that share a store', () => {
     expect([...store.values].flat().join()).not.toMatch(/token-1|acme secret/);
   });
 
-  it('put no token there that is already over', async () => {
+  it('store no expired token', async () => {
     const store = new MemoryStore();
     const { one } = await twoProcesses(store, undefined, granted({ expires_in: 0 }));
     await textOf(one);
     expect(store.values.size).toBe(0);
   });
 
-  it('have tokens of their own where the store is down', async () => {
+  it('have their own tokens where the store fails', async () => {
     const store = new MemoryStore();
     store.isDown = true;
     Logger.overrideLogger(false);

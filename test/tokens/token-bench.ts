@@ -15,12 +15,12 @@ import { listen, sendJson } from '../support/server.js';
 
 const secrets = ['a secret of the token tests, 32+ characters'];
 
-/** How the token endpoint of a test answers: a body for 200, or as it likes. */
+/** The reply of a token endpoint: a body for 200, or nothing where it wrote the response itself. */
 export type Answer = (form: URLSearchParams, count: number, response: ServerResponse) => unknown;
 
-/** A token endpoint on loopback and a token service that asks it. */
+/** A token endpoint on loopback and a token service that uses it. */
 export class TokenBench {
-  /** The forms that were posted, in order. */
+  /** The posted forms, in order. */
   readonly posts: URLSearchParams[] = [];
   readonly messages: TokenMessage[] = [];
   answer: Answer;
@@ -75,7 +75,7 @@ export class TokenBench {
     };
   }
 
-  /** Outcomes told of on the diagnostics channel, in order. */
+  /** Outcomes on the diagnostics channel, in order. */
   get outcomes(): string[] {
     return this.messages.map(({ outcome }) => outcome);
   }

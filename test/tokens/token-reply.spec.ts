@@ -29,11 +29,11 @@ describe('expires_in', () => {
     ['true', true, HOUR],
     ['a list', [3600], HOUR],
     ['an object', {}, HOUR],
-  ])('that is %s', (_what, value, lifetime) => {
+  ])('of %s', (_what, value, lifetime) => {
     expect(lifetimeOf(value)).toBe(lifetime);
   });
 
-  it('is never less than nothing nor more than a day, whatever it is', () => {
+  it('becomes a lifetime from zero to one day, whatever it is', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const lifetime = lifetimeOf(value);
@@ -44,7 +44,7 @@ describe('expires_in', () => {
 });
 
 describe('the early window', () => {
-  it('is the last minute or tenth of a life, of which chance takes up to half', () => {
+  it('is the last minute or tenth of a lifetime, shortened randomly by up to half', () => {
     fc.assert(
       fc.property(fc.nat(DAY), fc.double({ min: 0, max: 1, noNaN: true }), (lifetime, chance) => {
         const widest = Math.min(60_000, lifetime / 10);
@@ -67,11 +67,11 @@ describe('a token reply', () => {
     });
   });
 
-  it.each(['bearer', 'BEARER', 'Bearer'])('names its type in any case: %s', (type) => {
+  it.each(['bearer', 'BEARER', 'Bearer'])('may write its type in any case: %s', (type) => {
     expect(parseTokenReply({ ...whole, token_type: type }, null).kind).toBe('granted');
   });
 
-  it('that names no scope grants the one that was asked for', () => {
+  it('without a scope grants the requested one', () => {
     const { scope: _scope, ...silent } = whole;
     expect(parseTokenReply(silent, 'a b')).toMatchObject({ scope: 'a b' });
     expect(parseTokenReply(silent, null)).toMatchObject({ scope: undefined });
@@ -91,11 +91,11 @@ describe('a token reply', () => {
     expect(parseTokenReply({ ...whole, ...fields }, null).kind).toBe('malformed');
   });
 
-  it.each([null, 'token', 1, true, [], [whole]])('that is no object is malformed: %p', (body) => {
+  it.each([null, 'token', 1, true, [], [whole]])('that is not an object is malformed: %p', (body) => {
     expect(parseTokenReply(body, null).kind).toBe('malformed');
   });
 
-  it('is never granted without a token that fits a header, whatever it says', () => {
+  it('is never accepted without a token that is valid in a header', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.string({ unit: 'binary' }), (value, accessToken) => {
         const read = parseTokenReply({ ...whole, access_token: accessToken, extra: value }, null);
@@ -108,12 +108,12 @@ describe('a token reply', () => {
   });
 });
 
-describe('what is shown of a description', () => {
+describe('the shown part of a description', () => {
   const text = fc
     .string({ minLength: 6, maxLength: 40, unit: 'binary' })
     .filter((value) => value.trim().length >= 6);
 
-  it('holds no secret: raw, URL-encoded or base64, wherever in the text it starts', () => {
+  it('contains no secret: raw, URL-encoded or base64, at any position', () => {
     const shapes: ((secret: string, before: string) => string)[] = [
       (secret) => secret,
       (secret) => encodeURIComponent(secret),
@@ -142,7 +142,7 @@ describe('what is shown of a description', () => {
     );
   });
 
-  it('is one line of no more than 300 characters, whatever the service sends', () => {
+  it('is one line of at most 300 characters', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 2_000 }), text, (description, secret) => {
         const shown = scrub(description, [secret]);
@@ -152,12 +152,12 @@ describe('what is shown of a description', () => {
     );
   });
 
-  it('holds no token and no e-mail address', () => {
+  it('contains no token and no e-mail address', () => {
     const shown = scrub('user zoë@example.com with Bearer abcdefghijkl and eyJhbGciOi.eyJzdWIi.c2ln', []);
     expect(shown).toBe('user [removed] with Bearer [removed] and [removed]');
   });
 
-  it('is left as it is otherwise', () => {
+  it('is unchanged otherwise', () => {
     expect(scrub('The client is not known, ask onboarding.', ['the-secret'])).toBe(
       'The client is not known, ask onboarding.',
     );

@@ -14,7 +14,7 @@ const get = (tenant = 'acme', signal?: AbortSignal) => bench.tokens.getToken({ t
 const textOf = async (tenant?: string) => (await get(tenant)).accessToken;
 
 describe('getToken', () => {
-  it('posts the credentials of the tenant as a form, and answers the token', async () => {
+  it('posts the credentials of the tenant as a form, and returns the token', async () => {
     bench = await TokenBench.start();
     const token = await get();
     expect(token).toEqual({
@@ -32,14 +32,14 @@ describe('getToken', () => {
     });
   });
 
-  it('asks for the scope of the tenant, and for none where it is null', async () => {
+  it('requests the scope of the tenant, and none where it is null', async () => {
     bench = await TokenBench.start(granted(), { one: { scope: 'a b' }, none: { scope: null } });
     await get('one');
     await get('none');
     expect(bench.posts.map((form) => form.get('scope'))).toEqual(['a b', null]);
   });
 
-  it('needs no name where there is one tenant, and one where there are several', async () => {
+  it('requires a tenant where there are several', async () => {
     bench = await TokenBench.start(granted(), { acme: {}, globex: {} });
     await expect(bench.tokens.getToken()).rejects.toMatchObject({ code: 'tenant_required' });
     await expect(get('nobody')).rejects.toMatchObject({ code: 'unknown_tenant' });
@@ -48,7 +48,7 @@ describe('getToken', () => {
     await expect(bench.tokens.getToken()).resolves.toMatchObject({ accessToken: 'token-1' });
   });
 
-  it('answers from memory while the token is good', async () => {
+  it('returns the cached token while it is valid', async () => {
     bench = await TokenBench.start();
     for (let call = 0; call < 5; call += 1) {
       expect(await textOf()).toBe('token-1');
@@ -57,7 +57,7 @@ describe('getToken', () => {
     expect(bench.outcomes).toEqual(['fetched', 'hit', 'hit', 'hit', 'hit']);
   });
 
-  it('asks once for a thousand callers', async () => {
+  it('sends one request for a thousand callers', async () => {
     bench = await TokenBench.start(async (form, count, response) => {
       await pause(50);
       return granted()(form, count, response);
@@ -68,7 +68,7 @@ describe('getToken', () => {
     expect(bench.outcomes.filter((outcome) => outcome === 'shared')).toHaveLength(999);
   });
 
-  it('keeps the tokens of tenants apart, though their credentials are equal', async () => {
+  it('keeps the tokens of tenants separate where their credentials are equal', async () => {
     const same = { clientId: 'same', clientSecret: 'the same secret' };
     bench = await TokenBench.start(granted(), { acme: same, globex: same });
     expect([await textOf('acme'), await textOf('globex')]).toEqual(['token-1', 'token-2']);
@@ -92,7 +92,7 @@ describe('getToken', () => {
 describe('renewal', () => {
   const lifetime = (seconds: unknown): Answer => granted({ expires_in: seconds });
 
-  it('waits for the early window, then runs behind the old token', async () => {
+  it('starts in the early window, while the old token is used', async () => {
     let isSlow = false;
     bench = await TokenBench.start(async (form, count, response) => {
       if (isSlow) {
@@ -112,7 +112,7 @@ describe('renewal', () => {
     expect(bench.posts).toHaveLength(2);
   });
 
-  it('begins up to half of the window later, by chance', async () => {
+  it('starts up to half of the window later, randomly', async () => {
     bench = await TokenBench.start();
     bench.clock.chance = 1;
     await get();
@@ -125,7 +125,7 @@ describe('renewal', () => {
     await eventually(() => bench.posts.length === 2);
   });
 
-  it('that fails early is not seen, and is not tried again for 5 s', async () => {
+  it('that fails early is not reported, and not repeated for 5 s', async () => {
     bench = await TokenBench.start(granted(), { acme: {} }, { attempts: 1 });
     await get();
     bench.answer = (_form, _count, response) => sendJson(response, {}, 503);
@@ -140,7 +140,7 @@ describe('renewal', () => {
     await eventually(() => bench.posts.length === 3);
   });
 
-  it('that is refused early is not seen either while the old token lives', async () => {
+  it('that is refused early is not reported while the old token is valid', async () => {
     bench = await TokenBench.start();
     await get();
     bench.answer = refused('invalid_client', 401);
@@ -154,7 +154,7 @@ describe('renewal', () => {
     await expect(get()).rejects.toMatchObject({ code: 'token_rejected' });
   });
 
-  it('is waited for by all once the old token is over', async () => {
+  it('is awaited by all callers when the old token expired', async () => {
     bench = await TokenBench.start();
     await get();
     bench.clock.ahead = HOUR + SECOND;
@@ -162,17 +162,14 @@ describe('renewal', () => {
     expect(bench.outcomes).toEqual(['fetched', 'fetched', 'shared', 'shared']);
   });
 
-  it.each([0, -1, '0'])(
-    'is due at once where expires_in is %p, after the call that fetched it',
-    async (seconds) => {
-      bench = await TokenBench.start(async (form, count, response) => {
-        await pause(20);
-        return lifetime(seconds)(form, count, response);
-      });
-      expect(await Promise.all([textOf(), textOf()])).toEqual(['token-1', 'token-1']);
-      expect(await textOf()).toBe('token-2');
-    },
-  );
+  it.each([0, -1, '0'])('is due after the call that fetched it where expires_in is %p', async (seconds) => {
+    bench = await TokenBench.start(async (form, count, response) => {
+      await pause(20);
+      return lifetime(seconds)(form, count, response);
+    });
+    expect(await Promise.all([textOf(), textOf()])).toEqual(['token-1', 'token-1']);
+    expect(await textOf()).toBe('token-2');
+  });
 
   it.each([undefined, 'soon', null])('is due after an hour where expires_in is %p', async (seconds) => {
     bench = await TokenBench.start(lifetime(seconds));
@@ -190,7 +187,7 @@ describe('renewal', () => {
     expect(await textOf()).toBe('token-2');
   });
 
-  it('counts the lifetime from when the request was sent, the one that was answered', async () => {
+  it('counts the lifetime from the start of the answered request', async () => {
     bench = await TokenBench.start(async (form, count, response) => {
       if (count === 1) {
         return sendJson(response, {}, 503, { 'retry-after': '2' });
@@ -204,7 +201,7 @@ describe('renewal', () => {
     expect(left).toBeLessThanOrEqual(7 * SECOND);
   });
 
-  it('takes short lifetimes as they are', async () => {
+  it('accepts short lifetimes', async () => {
     bench = await TokenBench.start(lifetime(2));
     await get();
     bench.clock.ahead = 1.5 * SECOND;
@@ -220,7 +217,7 @@ describe('a caller who leaves', () => {
     return granted()(form, count, response);
   };
 
-  it('is told so, and the renewal goes on for the others', async () => {
+  it('gets aborted, and the renewal continues for the others', async () => {
     bench = await TokenBench.start(slow);
     const controller = new AbortController();
     const [leaving, staying] = [get('acme', controller.signal), textOf()];
@@ -230,7 +227,7 @@ describe('a caller who leaves', () => {
     expect(bench.posts).toHaveLength(1);
   });
 
-  it('leaves a renewal behind that nobody waits for, whose token is kept', async () => {
+  it('does not stop the renewal, whose token is cached', async () => {
     bench = await TokenBench.start(slow);
     const controller = new AbortController();
     const leaving = get('acme', controller.signal);
@@ -242,7 +239,7 @@ describe('a caller who leaves', () => {
     expect(bench.posts).toHaveLength(1);
   });
 
-  it('before the call gets nothing, though a token is held', async () => {
+  it('before the call gets aborted, although a token is cached', async () => {
     bench = await TokenBench.start();
     await get();
     await expect(get('acme', AbortSignal.abort())).rejects.toMatchObject({ code: 'aborted' });
@@ -250,7 +247,7 @@ describe('a caller who leaves', () => {
 });
 
 describe('a caller who comes late', () => {
-  it('is not failed by the deadline of those who came before', async () => {
+  it('does not fail by the deadline of earlier callers', async () => {
     bench = await TokenBench.start(
       () => undefined,
       { acme: {} },
@@ -268,7 +265,7 @@ describe('a caller who comes late', () => {
 });
 
 describe('a token the service refused', () => {
-  it('is let go; one that was renewed since stays', async () => {
+  it('is dropped; a newer one is kept', async () => {
     bench = await TokenBench.start();
     const [tenant, first] = [await bench.registry.get('acme'), await textOf()];
     bench.tokens.refused(tenant, first);
@@ -280,7 +277,7 @@ describe('a token the service refused', () => {
     expect(bench.outcomes).toEqual(['fetched', 'forced', 'hit']);
   });
 
-  it('is let go by invalidate, if it is that very token', async () => {
+  it('is dropped by invalidate where it is the named token', async () => {
     bench = await TokenBench.start();
     await get();
     await bench.tokens.invalidate({ rejected: 'another' });
@@ -295,7 +292,7 @@ describe('a token the service refused', () => {
   });
 });
 
-describe('a refusal for good', () => {
+describe('a permanent refusal', () => {
   it.each([
     ['invalid_client', 401],
     ['invalid_client', 400],
@@ -304,7 +301,7 @@ describe('a refusal for good', () => {
     ['unsupported_grant_type', 400],
     ['access_denied', 403],
     ['invalid_client', 200],
-  ])('is remembered: %s with %i', async (error, status) => {
+  ])('is cached: %s with %i', async (error, status) => {
     bench = await TokenBench.start(refused(error, status, 'as described'));
     const expected = {
       code: 'token_rejected',
@@ -319,7 +316,7 @@ describe('a refusal for good', () => {
     expect(bench.outcomes).toEqual(['failed', 'failed']);
   });
 
-  it('is forgotten after 30 s, a little more or less', async () => {
+  it('is cached for about 30 s', async () => {
     for (const [chance, kept, gone] of [
       [0, 26, 28],
       [1, 32, 34],
@@ -338,7 +335,7 @@ describe('a refusal for good', () => {
     }
   });
 
-  it('is forgotten by invalidate: the host has put it right', async () => {
+  it('is dropped by invalidate', async () => {
     bench = await TokenBench.start(refused('invalid_scope'));
     await expect(get()).rejects.toMatchObject({ code: 'token_rejected' });
     bench.answer = granted();
@@ -349,14 +346,14 @@ describe('a refusal for good', () => {
   it.each([
     ['temporarily_unavailable', 400],
     ['server_error', 400],
-  ])('is not what %s means', async (error, status) => {
+  ])('is not %s', async (error, status) => {
     bench = await TokenBench.start(refused(error, status));
     await expect(get()).rejects.toMatchObject({ code: 'token_unavailable' });
     bench.answer = granted();
     await expect(textOf()).resolves.toBe('token-2');
   });
 
-  it.each([400, 403, 404])('is not remembered where a %i does not say why', async (status) => {
+  it.each([400, 403, 404])('is not a %i without an OAuth error', async (status) => {
     bench = await TokenBench.start(
       (_form, _count, response) => void response.writeHead(status).end('<html>'),
     );
@@ -369,7 +366,7 @@ describe('a refusal for good', () => {
     await expect(textOf()).resolves.toBe('token-2');
   });
 
-  it('shows nothing it echoes of the request', async () => {
+  it('shows nothing of the request that it repeats', async () => {
     bench = await TokenBench.start((form, _count, response) => {
       const secret = form.get('client_secret') ?? '';
       const echoed = [
@@ -398,11 +395,11 @@ describe('a refusal for good', () => {
   });
 });
 
-describe('a failure that passes', () => {
+describe('a temporary failure', () => {
   it.each([
     ['503', 503, 'token_unavailable'],
     ['429', 429, 'rate_limited'],
-  ])('is not remembered: %s', async (_what, status, code) => {
+  ])('is not cached: %s', async (_what, status, code) => {
     bench = await TokenBench.start(
       (_form, _count, response) => sendJson(response, {}, status),
       { acme: {} },
@@ -413,7 +410,7 @@ describe('a failure that passes', () => {
     await expect(textOf()).resolves.toBe('token-3');
   });
 
-  it('is malformed_response where the reply makes no sense', async () => {
+  it('is malformed_response where the reply is invalid', async () => {
     bench = await TokenBench.start(() => ({ token: 'what?' }));
     await expect(get()).rejects.toMatchObject({
       code: 'malformed_response',
@@ -423,14 +420,14 @@ describe('a failure that passes', () => {
     });
   });
 
-  it('tells of the deadline with the requests that were sent', async () => {
+  it('is deadline_exceeded with the number of requests sent', async () => {
     bench = await TokenBench.start(() => undefined, { acme: {} }, { deadline: 300 });
     await expect(get()).rejects.toMatchObject({ code: 'deadline_exceeded', attempts: 1, tenant: 'acme' });
   });
 });
 
 describe('a secret that is a function', () => {
-  it('is asked for each token request, and not for a token from memory', async () => {
+  it('is called for each token request, and not for a cached token', async () => {
     let asked = 0;
     const clientSecret = async () => `secret-number-${(asked += 1)}`;
     bench = await TokenBench.start(granted(), { acme: { clientSecret } });
@@ -445,7 +442,7 @@ describe('a secret that is a function', () => {
     ]);
   });
 
-  it('is read again once after invalid_client, since it may have been rotated', async () => {
+  it('is called again once after invalid_client, since it may have been rotated', async () => {
     let asked = 0;
     const clientSecret = () => ['the old secret', 'the new secret'][asked++] ?? 'none';
     bench = await TokenBench.start(
@@ -459,7 +456,7 @@ describe('a secret that is a function', () => {
     expect(asked).toBe(2);
   });
 
-  it('that is the same as before is not tried again: clients are locked out for that', async () => {
+  it('that returns the same secret is not sent again, which could lock the client', async () => {
     let asked = 0;
     const clientSecret = () => {
       asked += 1;
@@ -470,7 +467,7 @@ describe('a secret that is a function', () => {
     expect([asked, bench.posts.length]).toEqual([2, 1]);
   });
 
-  it('that was refused twice is refused, with both requests counted', async () => {
+  it('that is refused twice fails, with both requests counted', async () => {
     let asked = 0;
     bench = await TokenBench.start(refused('invalid_client', 401), {
       acme: { clientSecret: () => `secret-no-${(asked += 1)}` },
@@ -493,7 +490,7 @@ describe('a secret that is a function', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('the vault is sealed'))],
-  ])('that %s is token_unavailable, with its error as the cause', async (_what, clientSecret) => {
+  ])('that %s fails with token_unavailable, with its error as the cause', async (_what, clientSecret) => {
     bench = await TokenBench.start(granted(), { acme: { clientSecret } });
     await expect(get()).rejects.toMatchObject({
       code: 'token_unavailable',
@@ -503,13 +500,13 @@ describe('a secret that is a function', () => {
     expect(bench.posts).toHaveLength(0);
   });
 
-  it('that answers nothing is token_unavailable, and nothing is sent', async () => {
+  it('that returns nothing fails with token_unavailable, and nothing is sent', async () => {
     bench = await TokenBench.start(granted(), { acme: { clientSecret: () => '' } });
     await expect(get()).rejects.toMatchObject({ code: 'token_unavailable', attempts: 0 });
     expect(bench.posts).toHaveLength(0);
   });
 
-  it('that never answers ends with the deadline', async () => {
+  it('that never settles ends at the deadline', async () => {
     const clientSecret = () => new Promise<string>(() => {});
     bench = await TokenBench.start(granted(), { acme: { clientSecret } }, { deadline: 200 });
     await expect(get()).rejects.toMatchObject({ code: 'deadline_exceeded', attempts: 0 });
@@ -527,7 +524,7 @@ describe('closing', () => {
 });
 
 describe('nestjs-exhibitor:token', () => {
-  it('tells of tenant, outcome and code, and of nothing else', async () => {
+  it('reports tenant, outcome and code only', async () => {
     bench = await TokenBench.start();
     await get();
     bench.answer = refused('invalid_client', 401, 'acme secret/+&');

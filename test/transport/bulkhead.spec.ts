@@ -6,7 +6,7 @@ import { Deadline } from '../../lib/time/deadline.js';
 
 const clock = new Clock();
 
-/** Lets a number of callers in, those who wait included; answers the numbers of those who are in, in order. */
+/** Starts a number of callers; returns the numbers of those that got a slot, in order. */
 function crowd(
   bulkhead: Bulkhead,
   callers: number,
@@ -28,7 +28,7 @@ function crowd(
 const end = (deadlines: Deadline[]): void => deadlines.forEach((deadline) => deadline.end());
 
 describe('a bulkhead', () => {
-  it('lets four begin at once and a few in each turn after, in order, as far as there are slots', async () => {
+  it('starts four at once and a few in each turn after, in order, while there are slots', async () => {
     const bulkhead = new Bulkhead();
     const { inside, deadlines } = crowd(bulkhead, 40, 20);
     expect(inside).toHaveLength(4);
@@ -45,7 +45,7 @@ describe('a bulkhead', () => {
     end(deadlines);
   });
 
-  it('gives no slot to a caller who has left, and lets nobody overtake', async () => {
+  it('gives no slot to a caller that left, and keeps the order', async () => {
     const bulkhead = new Bulkhead();
     const { inside, deadlines } = crowd(bulkhead, 4, 1);
     deadlines[1]?.close();

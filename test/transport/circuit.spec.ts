@@ -17,7 +17,7 @@ describe('a circuit', () => {
     expect(circuit.admit(0)).toEqual({ retryAfterMs: expect.any(Number) });
   });
 
-  it('opens where most of many requests fail, though some succeed', () => {
+  it('opens where most of many requests fail, although some succeed', () => {
     const circuit = new Circuit();
     for (let request = 0; request < 200; request += 1) {
       circuit.record(request % 4 === 0 ? 'good' : 'bad', 'free', 0, 1);
@@ -33,7 +33,7 @@ describe('a circuit', () => {
     expect(circuit.admit(0)).toBe('free');
   });
 
-  it('tries again within 10 s, with one request alone', () => {
+  it('allows one trial request within 10 s', () => {
     const circuit = new Circuit();
     failures(circuit, 50);
     expect(circuit.admit(3_000)).toEqual({ retryAfterMs: expect.any(Number) });
@@ -41,7 +41,7 @@ describe('a circuit', () => {
     expect(circuit.admit(10_000)).toEqual({ retryAfterMs: expect.any(Number) });
   });
 
-  it('closes after a trial that went well and opens after one that did not', () => {
+  it('closes after a successful trial and opens after a failed one', () => {
     const well = new Circuit();
     failures(well, 50);
     well.record('good', well.admit(10_000), 10_000, 1);
@@ -53,21 +53,21 @@ describe('a circuit', () => {
     expect(ill.admit(10_000)).toEqual({ retryAfterMs: expect.any(Number) });
   });
 
-  it('lets another try where the trial was aborted, which says nothing of the service', () => {
+  it('allows another trial where the first was aborted', () => {
     const circuit = new Circuit();
     failures(circuit, 50);
     circuit.record(undefined, circuit.admit(10_000), 10_000, 1);
     expect(circuit.admit(10_000)).toBe('trial');
   });
 
-  it('does not listen to requests from before it opened', () => {
+  it('ignores requests from before it opened', () => {
     const circuit = new Circuit();
     failures(circuit, 50);
     circuit.record('good', 'free', 0, 1);
     expect(circuit.refusal(0)).toBeDefined();
   });
 
-  it('is forgotten after a hundred good requests in a row', () => {
+  it('resets after a hundred successful requests in a row', () => {
     const circuit = new Circuit();
     failures(circuit, 5);
     failures(circuit, 99, 'good');
@@ -76,7 +76,7 @@ describe('a circuit', () => {
     expect(circuit.isHealthy).toBe(true);
   });
 
-  it('counts 5xx, broken connections and timeouts; not 4xx, odd replies and aborts', () => {
+  it('counts 5xx, broken connections and timeouts; not 4xx, malformed replies and aborts', () => {
     const answered = (status: number) =>
       healthOf({ kind: 'answered', status, headers: {}, body: undefined, receivedBytes: 0 }, false);
     const failed = (why: 'network' | 'timeout' | 'malformed' | 'over', isTimeUp: boolean) =>

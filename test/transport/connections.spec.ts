@@ -20,7 +20,7 @@ describe('connections', () => {
     await sender.close();
   });
 
-  it('are as many as there are requests at once, and no more', async () => {
+  it('are as many as concurrent requests at most', async () => {
     server = await startServer((_request, response) => void setTimeout(() => sendJson(response), 50));
     const sender = Sender.with(server.url, { maxConcurrent: 4 });
     await Promise.all(Array.from({ length: 40 }, () => sender.send()));
@@ -29,7 +29,7 @@ describe('connections', () => {
     await sender.close();
   });
 
-  it('are closed with the module, and what is under way or waiting ends', async () => {
+  it('are closed with the module, and running and waiting calls end', async () => {
     server = await startServer((_request, response, count) => {
       if (count === 1) {
         sendJson(response, {}, 503, { 'retry-after': '60' });

@@ -20,7 +20,7 @@ afterEach(async () => {
 });
 
 describe('nestjs-exhibitor:request', () => {
-  it('tells of each attempt', async () => {
+  it('reports each attempt', async () => {
     server = await startServer((_request, response, count) =>
       sendJson(response, {}, [503, 429, 200][count - 1]),
     );
@@ -44,7 +44,7 @@ describe('nestjs-exhibitor:request', () => {
     ['deadline_exceeded', (): void => undefined],
     ['aborted', (): void => undefined],
     ['service_unavailable', (): void => undefined],
-  ])('tells of an attempt that ended with %s', async (code) => {
+  ])('reports an attempt that ended with %s', async (code) => {
     const controller = new AbortController();
     server = await startServer((request, response) => {
       if (code === 'malformed_response') {
@@ -64,7 +64,7 @@ describe('nestjs-exhibitor:request', () => {
     expect(messages).toEqual([expect.objectContaining({ code, attempt: 1 })]);
   });
 
-  it('carries no token, no secret, no address and no query', async () => {
+  it('contains no token, secret, address or query', async () => {
     server = await startServer((_request, response) => sendJson(response, { error_description: 'body' }));
     sender = Sender.with(server.url);
     const secrets = [

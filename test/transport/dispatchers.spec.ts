@@ -26,7 +26,7 @@ function keep<D extends Dispatcher>(dispatcher: D): D {
   return dispatcher;
 }
 
-/** A service over TLS that asks for a client certificate, and answers whose it was. */
+/** A TLS service that requests a client certificate and answers with its name. */
 async function startSecureService(): Promise<TestServer> {
   const options = {
     key: pem('server.key'),
@@ -48,7 +48,7 @@ async function startSecureService(): Promise<TestServer> {
   return server;
 }
 
-/** A proxy that does CONNECT and nothing else, and notes where to. */
+/** A proxy with CONNECT only, which records its targets. */
 async function startProxy(): Promise<TestServer & { tunnels: string[] }> {
   const tunnels: string[] = [];
   const proxy = createHttp((_request, response) => response.writeHead(405).end());
@@ -77,7 +77,7 @@ function closing(sender: Sender): Sender {
 const mutualTls = { ca: pem('ca.pem'), key: pem('client.key'), cert: pem('client.pem') };
 
 describe('http.dispatcher', () => {
-  it('sends the certificate of the client', async () => {
+  it('sends the client certificate', async () => {
     const service = await startSecureService();
     const sender = closing(
       Sender.with(service.url, { dispatcher: ({ Agent }) => keep(new Agent({ connect: mutualTls })) }),
@@ -85,7 +85,7 @@ describe('http.dispatcher', () => {
     await expect(sender.send()).resolves.toMatchObject({ body: { certificate: 'client of the tests' } });
   });
 
-  it('sends everything through a CONNECT proxy, with the certificate of the client at the far end', async () => {
+  it('sends everything through a CONNECT proxy, with the client certificate to the service', async () => {
     const [service, proxy] = [await startSecureService(), await startProxy()];
     const sender = closing(
       Sender.with(service.url, {
@@ -97,7 +97,7 @@ describe('http.dispatcher', () => {
     expect(new Set(proxy.tunnels)).toEqual(new Set([new URL(service.url).host]));
   });
 
-  it('is given to the tenants that have it, and to no other', async () => {
+  it('applies to the tenants that set it only', async () => {
     const [service, proxy] = [await startSecureService(), await startProxy()];
     const direct = { connect: { ca: pem('ca.pem') } };
     const sender = closing(
@@ -112,7 +112,7 @@ describe('http.dispatcher', () => {
     await expect(sender.send({}, { tenant: 'direct' })).resolves.toMatchObject({
       body: { certificate: 'none' },
     });
-    // Without the authority of the tests, the certificate of the service is not trusted.
+    // Without the CA of the tests, the certificate of the service is not trusted.
     await expect(sender.send({}, { tenant: 'plain' })).rejects.toMatchObject({ code: 'service_unavailable' });
     expect(proxy.tunnels).toHaveLength(0);
     await expect(sender.send({}, { tenant: 'proxied' })).resolves.toMatchObject({
@@ -121,7 +121,7 @@ describe('http.dispatcher', () => {
     expect(proxy.tunnels).toHaveLength(1);
   });
 
-  it('is asked once for each tenant it is set on, and once where it is set for all', async () => {
+  it('is called once for each tenant that sets it, and once where it is set for all', async () => {
     const service = await startSecureService();
     let asked = 0;
     const dispatcher = ({ Agent }: typeof import('undici')) => {
@@ -148,7 +148,7 @@ describe('http.dispatcher', () => {
     }
   });
 
-  it('is the host’s to close', async () => {
+  it('is closed by the host, not by the module', async () => {
     const service = await startSecureService();
     const sender = Sender.with(service.url, {
       dispatcher: ({ Agent }) => keep(new Agent({ connect: mutualTls })),
@@ -169,7 +169,7 @@ describe('http.dispatcher', () => {
       },
     ],
     ['answers something else', () => ({}) as Dispatcher],
-  ])('that %s is a mistake of the configuration', async (_what, dispatcher) => {
+  ])('that %s is a configuration error', async (_what, dispatcher) => {
     const sender = closing(Sender.with('http://127.0.0.1:9', { dispatcher }));
     await expect(sender.send()).rejects.toMatchObject({ code: 'configuration_invalid', tenant: 'default' });
   });

@@ -39,7 +39,7 @@ async function failing(times: number, request = {}): Promise<void> {
 }
 
 describe('a tenant whose service fails', () => {
-  it('is not asked any more within 50 failures in a row, and told when to come back', async () => {
+  it('gets no request after at most 50 failures in a row, and the error has retryAfterMs', async () => {
     sender = Sender.withTenants(tenants(), { attempts: 1 });
     await failing(80);
     expect(server.requests.length).toBeLessThanOrEqual(50);
@@ -50,13 +50,13 @@ describe('a tenant whose service fails', () => {
     });
   });
 
-  it('slows no other tenant and opens the circuit of none', async () => {
+  it('does not slow other tenants or open their circuit', async () => {
     sender = Sender.withTenants(tenants(), { attempts: 1 });
     await failing(60);
     await expect(sender.send({}, { tenant: 'well' })).resolves.toMatchObject({ status: 200 });
   });
 
-  it('still gets tokens and logs users in where only its REST API fails', async () => {
+  it('still gets tokens and userinfo where only its REST API fails', async () => {
     sender = Sender.withTenants(tenants(), { attempts: 1 });
     await failing(60, { operation: 'lookup' });
     await failing(1, { operation: 'list' });
@@ -69,7 +69,7 @@ describe('a tenant whose service fails', () => {
     });
   });
 
-  it('is tried again within 10 s, and served when it is well', async () => {
+  it('is tried again within 10 s, and served when it works', async () => {
     const clock = new TestClock();
     sender = Sender.with(`${server.url}/ill`, { attempts: 1 }, clock);
     for (let call = 0; call < 60; call += 1) {
@@ -84,7 +84,7 @@ describe('a tenant whose service fails', () => {
   });
 });
 
-describe('requests under way at once', () => {
+describe('concurrent requests', () => {
   const hold = (tenant: string, signal?: AbortSignal) =>
     sender.send({ url: `${server.url}/hold` }, { tenant, signal, deadline: 20_000 });
   const release = () => {
@@ -93,7 +93,7 @@ describe('requests under way at once', () => {
     }
   };
 
-  it('are bounded for each tenant; the rest wait their turn', async () => {
+  it('are limited for each tenant; the rest waits', async () => {
     sender = Sender.withTenants(tenants(), { maxConcurrent: 3, attemptTimeout: 20_000 });
     const calls = Array.from({ length: 10 }, () => hold('ill'));
     await eventually(() => held.length === 3);
@@ -108,7 +108,7 @@ describe('requests under way at once', () => {
     expect(await Promise.all(calls)).toHaveLength(10);
   });
 
-  it('let a burst of a thousand callers wait', async () => {
+  it('wait in a burst of a thousand callers', async () => {
     sender = Sender.withTenants(tenants());
     const calls = Array.from({ length: 1_000 }, () => sender.send({}, { tenant: 'well' }));
     const replies = await Promise.all(calls);
@@ -116,7 +116,7 @@ describe('requests under way at once', () => {
     expect(server.connected).toBeLessThanOrEqual(2 * 64);
   });
 
-  it('shed at once what exceeds the queue, and say when to come back', async () => {
+  it('fail at once beyond the queue, with retryAfterMs', async () => {
     sender = Sender.withTenants(tenants(), { maxConcurrent: 1, attemptTimeout: 20_000 });
     const calls = Array.from({ length: 1 + 16 }, () => hold('ill'));
     await eventually(() => held.length === 1);
@@ -133,7 +133,7 @@ describe('requests under way at once', () => {
     clearInterval(timer);
   });
 
-  it('give up the place of a caller who leaves, or whose time is up', async () => {
+  it('free the place of a caller that aborts, or whose deadline is over', async () => {
     sender = Sender.withTenants(tenants(), { maxConcurrent: 1, attemptTimeout: 20_000 });
     const first = hold('ill');
     await eventually(() => held.length === 1);

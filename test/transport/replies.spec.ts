@@ -29,7 +29,7 @@ describe('a reply', () => {
     ['br', brotliCompressSync(text)],
     ['GZIP', gzipSync(text)],
     ['identity', Buffer.from(text)],
-  ])('is unpacked: %s', async (encoding, packed) => {
+  ])('is decompressed: %s', async (encoding, packed) => {
     await replying((response) =>
       response
         .writeHead(200, { 'content-type': 'application/json', 'content-encoding': encoding })
@@ -56,7 +56,7 @@ describe('a reply', () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  it('may be as large as maxResponseBytes, unpacked, and not a byte larger', async () => {
+  it('may have maxResponseBytes after decompression, and not a byte more', async () => {
     const body = (bytes: number): string => JSON.stringify('x'.repeat(bytes - 2));
     for (const pack of [(plain: string) => Buffer.from(plain), (plain: string) => gzipSync(plain)]) {
       for (const [bytes, fits] of [
@@ -135,18 +135,18 @@ describe('a reply', () => {
     ['JSON', '{"error":"invalid_client"}', { error: 'invalid_client' }],
     ['HTML', '<html></html>', undefined],
     ['nothing', '', undefined],
-  ])('with a 4xx is for the caller to judge, its body %s', async (_what, body, parsed) => {
+  ])('with a 4xx is returned to the caller, its body %s', async (_what, body, parsed) => {
     await replying((response) => response.writeHead(403, { 'content-type': 'text/html' }).end(body));
     await expect(sender.send()).resolves.toMatchObject({ status: 403, body: parsed });
   });
 
-  it('with a 4xx is judged by its status, however long its body', async () => {
+  it('with a 4xx is returned by its status, whatever the length of its body', async () => {
     await replying((response) => response.writeHead(404).end(Buffer.alloc(2_000_000)));
     await expect(sender.send()).resolves.toMatchObject({ status: 404, body: undefined });
   });
 
   it.each([301, 302, 304, 307, 308])(
-    'with %i is malformed, and where it points is never asked',
+    'with %i is malformed, and no request follows the redirect',
     async (status) => {
       await replying((response) => response.writeHead(status, { location: `${server.url}/elsewhere` }).end());
       await expect(sender.send()).rejects.toMatchObject({ code: 'malformed_response', status, attempts: 1 });
@@ -154,12 +154,12 @@ describe('a reply', () => {
     },
   );
 
-  it.each([501, 505, 520])('with %i is a failure that is not tried again', async (status) => {
+  it.each([501, 505, 520])('with %i is a failure without a retry', async (status) => {
     await replying((response) => sendJson(response, {}, status));
     await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', status, attempts: 1 });
   });
 
-  it('may be preceded by informational ones', async () => {
+  it('may be preceded by informational responses', async () => {
     await replying((response) => {
       response.writeProcessing();
       response.writeEarlyHints({ link: '</style.css>; rel=preload' });
@@ -168,7 +168,7 @@ describe('a reply', () => {
     await expect(sender.send()).resolves.toMatchObject({ status: 200, body: PAGE });
   });
 
-  it('that is not HTTP is a failure of the network', async () => {
+  it('that is not HTTP is a network failure', async () => {
     server = await follow(
       createServer((socket) => socket.on('error', () => undefined).end('SSH-2.0-OpenSSH_9.6\r\n')),
       'http',
@@ -177,7 +177,7 @@ describe('a reply', () => {
     await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 1 });
   });
 
-  it('joins headers that were sent more than once', async () => {
+  it('has joined values for repeated headers', async () => {
     await replying((response) => {
       response.setHeader('x-note', ['one', 'two']);
       sendJson(response);
@@ -188,7 +188,7 @@ describe('a reply', () => {
 });
 
 describe('a request', () => {
-  it('with a body larger than any the service takes is not sent', async () => {
+  it('with a body above the limit of the service is not sent', async () => {
     await replying((response) => sendJson(response));
     const body = 'x'.repeat(300_000);
     await expect(sender.send({ method: 'POST', operation: 'token', body })).rejects.toMatchObject({
@@ -197,7 +197,7 @@ describe('a request', () => {
     expect(server.requests).toHaveLength(0);
   });
 
-  it('posts its form as it was given, and says what it accepts once', async () => {
+  it('posts its form unchanged, with one Accept header', async () => {
     let received = '';
     server = await startServer((request, response) => {
       request
@@ -220,7 +220,7 @@ describe('a request', () => {
     });
   });
 
-  it('takes no proxy and no credentials from the environment', async () => {
+  it('uses no proxy and no credentials of the environment', async () => {
     const before = { ...process.env };
     try {
       process.env['HTTP_PROXY'] = process.env['http_proxy'] = 'http://127.0.0.1:9';

@@ -5,7 +5,7 @@ import { ResponseHandler } from '../../lib/transport/wire/response-handler.js';
 
 const CHUNK = 32 * 1024;
 
-/** A connection that hands over chunks until it is paused, as undici does; answers how many it could in each turn. */
+/** Passes chunks until it is paused, as undici does; returns the number of chunks in each turn. */
 async function handOver(body: Buffer, handler: ResponseHandler): Promise<number[]> {
   const line = { isPaused: false };
   const controller = {
@@ -28,7 +28,7 @@ async function handOver(body: Buffer, handler: ResponseHandler): Promise<number[
 }
 
 describe('a response handler', () => {
-  it('takes a large reply in bites, so that the small ones of others come between', async () => {
+  it('reads a large reply in portions, so that small replies are handled between', async () => {
     const text = 'x'.repeat(7 * CHUNK - 2);
     const handler = new ResponseHandler(8 * CHUNK);
     expect(await handOver(Buffer.from(JSON.stringify(text)), handler)).toEqual([2, 2, 2, 1]);

@@ -32,13 +32,13 @@ describe('Retry-After', () => {
   });
 
   it.each(['', '-1', '1.5', '1e3', '0x10', 'soon', '2026-09-01T12:00:30Z', 'Tue, 99 Xyz 2026 12:00:30 GMT'])(
-    'is nothing at all where it is malformed: %p',
+    'is undefined where it is malformed: %p',
     (value) => {
       expect(parseRetryAfter(value, NOW)).toBeUndefined();
     },
   );
 
-  it('is a finite number or nothing, whatever the service sends', () => {
+  it('is a finite number or undefined for any input', () => {
     fc.assert(
       fc.property(fc.string(), (value) => {
         const asked = parseRetryAfter(value, NOW) ?? 0;

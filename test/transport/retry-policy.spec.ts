@@ -29,7 +29,7 @@ const standing = (given: Partial<AttemptEnd>): AttemptEnd => ({
 const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
 describe('the wait before a retry', () => {
-  it('is anything from nothing to 100 ms, twice as much after each failure, never above 2 s', () => {
+  it('is random between 0 and 100 ms, doubled after each failure, at most 2 s', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 40 }), chance, (attempt, luck) => {
         const most = Math.min(2_000, 100 * 2 ** (attempt - 1));
@@ -40,26 +40,26 @@ describe('the wait before a retry', () => {
     );
   });
 
-  it.each([408, 429, 500, 502, 503, 504])('is taken after %i', (status) => {
+  it.each([408, 429, 500, 502, 503, 504])('follows %i', (status) => {
     expect(waitBeforeRetry(standing({ outcome: answered(status) }))).toBe(50);
   });
 
-  it.each([200, 400, 401, 403, 404, 409, 422, 501, 505])('is not taken after %i', (status) => {
+  it.each([200, 400, 401, 403, 404, 409, 422, 501, 505])('does not follow %i', (status) => {
     expect(waitBeforeRetry(standing({ outcome: answered(status) }))).toBeUndefined();
   });
 
-  it('is taken after a broken connection and a stalled attempt, not after a reply that cannot be used', () => {
+  it('follows a broken connection and a stalled attempt, not a malformed reply', () => {
     expect(waitBeforeRetry(standing({ outcome: failed('network') }))).toBe(50);
     expect(waitBeforeRetry(standing({ outcome: failed('timeout') }))).toBe(50);
     expect(waitBeforeRetry(standing({ outcome: failed('malformed') }))).toBeUndefined();
     expect(waitBeforeRetry(standing({ outcome: failed('over') }))).toBeUndefined();
   });
 
-  it('is not begun where no attempt is left', () => {
+  it('is not started where no attempt is left', () => {
     expect(waitBeforeRetry(standing({ attempt: 3 }))).toBeUndefined();
   });
 
-  it('is at least what the service asked for, and not begun where that does not fit', () => {
+  it('is at least Retry-After, and not started where that does not fit', () => {
     fc.assert(
       fc.property(
         fc.nat(20_000),
@@ -80,7 +80,7 @@ describe('the wait before a retry', () => {
 });
 
 describe('the retry budget', () => {
-  it('pays 100 retries after errors, or 50 after timeouts, then none', () => {
+  it('allows 100 retries after errors, or 50 after timeouts, then none', () => {
     for (const [reason, most] of [
       ['error', 100],
       ['timeout', 50],
@@ -91,7 +91,7 @@ describe('the retry budget', () => {
     }
   });
 
-  it('gets back what a retry cost that helped, and a little for each success without one', () => {
+  it('regains the cost of a successful retry, and a little for each success without one', () => {
     const budget = new RetryBudget();
     while (budget.take('error')) {}
     budget.giveBack('error');
@@ -102,7 +102,7 @@ describe('the retry budget', () => {
     expect([budget.take('error'), budget.take('error')]).toEqual([true, false]);
   });
 
-  it('never grows beyond full', () => {
+  it('never exceeds its maximum', () => {
     const budget = new RetryBudget();
     budget.giveBack('timeout');
     expect(budget.isFull).toBe(true);

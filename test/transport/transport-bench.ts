@@ -7,7 +7,7 @@ import { Deadline } from '../../lib/time/deadline.js';
 import type { TransportReply, TransportRequest } from '../../lib/transport/transport-request.interface.js';
 import { Transport } from '../../lib/transport/transport.service.js';
 
-/** A transport with tenants, built by hand. */
+/** A transport with tenants, without Nest. */
 export class Sender {
   readonly registry: TenantRegistry;
   readonly transport: Transport;
@@ -32,7 +32,7 @@ export class Sender {
     return this.registry.get(key);
   }
 
-  /** Sends a GET of the list, unless told otherwise. */
+  /** Sends a GET of the list by default. */
   async send(
     request: Partial<TransportRequest> = {},
     call: { tenant?: string; deadline?: number; signal?: AbortSignal } = {},
