@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import { rememberState } from './request-state.js';
-import { RouteGuard, setLoginHeaders } from './route-guard.js';
+import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route-guard.js';
 
 /**
  * Finishes a login: on a GET route for `code`, on a POST route for `form_post`. Sets `request.user`, stores the identity and
@@ -14,13 +14,13 @@ import { RouteGuard, setLoginHeaders } from './route-guard.js';
 @Injectable()
 export class ExhibitorCallbackGuard extends RouteGuard {
   /** @internal */
-  protected override setHeaders(http: HttpContext): void {
+  protected override [SET_HEADERS](http: HttpContext): void {
     setLoginHeaders(http);
   }
 
   /** @internal */
-  protected override async run(http: HttpContext): Promise<void> {
-    const session = await this.services.login.finish(http, await this.getCallbackPath(http));
+  protected override async [RUN](http: HttpContext): Promise<void> {
+    const session = await this[SERVICES].login.finish(http, () => this.getCallbackPath(http));
     rememberState(http.request, { session, eventId: session.identity.eventId });
   }
 

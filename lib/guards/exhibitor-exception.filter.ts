@@ -1,4 +1,11 @@
-import { Catch, Inject, Optional, type ArgumentsHost, type HttpException } from '@nestjs/common';
+import {
+  Catch,
+  Inject,
+  Optional,
+  type ArgumentsHost,
+  type HttpException,
+  type HttpServer,
+} from '@nestjs/common';
 import { BaseExceptionFilter } from '@nestjs/core';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
@@ -13,8 +20,9 @@ import { retryAfterOf, toHttpException } from './to-http-exception.js';
  */
 @Catch(ExhibitorError)
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
-  constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
-    super(services?.adapter);
+  /** @param services injected by Nest; or, for `useGlobalFilters(new …)`, the HTTP adapter of the application */
+  constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices | HttpServer) {
+    super(services instanceof ExhibitorGuardServices ? services.adapter : services);
   }
 
   override catch(error: ExhibitorError, host: ArgumentsHost): unknown {

@@ -3,7 +3,7 @@ import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { SessionState } from '../session/identity-session.service.js';
 import { rememberState } from './request-state.js';
-import { RouteGuard } from './route-guard.js';
+import { RouteGuard, RUN, SERVICES, SET_HEADERS } from './route-guard.js';
 
 /**
  * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
@@ -16,13 +16,13 @@ import { RouteGuard } from './route-guard.js';
 @Injectable()
 export class ExhibitorIdentityGuard extends RouteGuard {
   /** @internal */
-  protected override setHeaders(http: HttpContext): void {
+  protected override [SET_HEADERS](http: HttpContext): void {
     // Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one.
     http.setHeader('Cache-Control', 'private, no-store');
   }
 
   /** @internal */
-  protected override async run(http: HttpContext, context: ExecutionContext): Promise<void> {
+  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<void> {
     const session = await this.requireIdentity(http, context);
     rememberState(http.request, { session }, context);
   }
@@ -35,12 +35,20 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     return session;
   }
 
+  /** Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the identity. */
+  protected getTenant(
+    http: HttpContext,
+    context: ExecutionContext,
+  ): string | undefined | Promise<string | undefined> {
+    return this[SERVICES].resolver.tenantKey(http, context);
+  }
+
   /** The user of the request; `undefined` where there is none. An identity of another tenant does not count. */
   protected getIdentity(
     http: HttpContext,
     tenantKey: string | undefined,
   ): SessionState | undefined | Promise<SessionState | undefined> {
-    return this.services.session.read(http, tenantKey);
+    return this[SERVICES].session.read(http, tenantKey);
   }
 
   /**
@@ -54,7 +62,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * }
    */
   protected onNoIdentity(http: HttpContext): SessionState | Promise<SessionState> {
-    if (this.services.session.acceptsBearer) {
+    if (this[SERVICES].session.acceptsBearer) {
       http.setHeader('WWW-Authenticate', 'Bearer');
     }
     throw new ExhibitorError('unauthenticated', 'nobody is logged in');
@@ -62,7 +70,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
 
   protected override onFailure(error: unknown, http: HttpContext): never | Promise<never> {
     const isLoginFailure = isExhibitorError(error) && error.code === 'login_failed';
-    if (isLoginFailure && this.services.session.acceptsBearer) {
+    if (isLoginFailure && this[SERVICES].session.acceptsBearer) {
       http.setHeader('WWW-Authenticate', 'Bearer error="invalid_token"');
     }
     return super.onFailure(error, http);

@@ -1,7 +1,7 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import { requireNavigation } from '../login/login.service.js';
-import { RouteGuard, setLoginHeaders } from './route-guard.js';
+import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route-guard.js';
 
 /**
  * Redirects the browser to the identity provider. `returnTo` is read from the query (a path of this origin, else it is
@@ -13,19 +13,29 @@ import { RouteGuard, setLoginHeaders } from './route-guard.js';
 @Injectable()
 export class ExhibitorLoginGuard extends RouteGuard {
   /** @internal */
-  protected override setHeaders(http: HttpContext): void {
+  protected override [SET_HEADERS](http: HttpContext): void {
     setLoginHeaders(http);
   }
 
   /** @internal */
-  protected override async run(http: HttpContext, context: ExecutionContext): Promise<never> {
+  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<never> {
     requireNavigation(http);
     const tenant = await this.getTenant(http, context);
-    const eventId = await this.getEvent(http, context);
-    const returnTo = await this.getReturnTo(http);
-    http.redirect(await this.services.login.start(http, { tenant, eventId, returnTo }));
+    const url = await this[SERVICES].login.start(http, tenant, async () => ({
+      eventId: await this.getEvent(http, context),
+      returnTo: await this.getReturnTo(http),
+    }));
+    http.redirect(url);
     // The request is answered: `true` would run the handler, `false` would answer 403.
     return new Promise<never>(() => undefined);
+  }
+
+  /** Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` fails with `tenant_required`. */
+  protected getTenant(
+    http: HttpContext,
+    context: ExecutionContext,
+  ): string | undefined | Promise<string | undefined> {
+    return this[SERVICES].resolver.tenantKey(http, context);
   }
 
   /** The event to log in for; `undefined` where there is none. */
@@ -33,7 +43,7 @@ export class ExhibitorLoginGuard extends RouteGuard {
     http: HttpContext,
     context: ExecutionContext,
   ): string | undefined | Promise<string | undefined> {
-    return this.services.resolver.eventId(http, context);
+    return this[SERVICES].resolver.eventId(http, context);
   }
 
   /** Where to go after the login. Anything but a path of this origin is dropped. */

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
-import { RouteGuard, setLoginHeaders } from './route-guard.js';
+import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route-guard.js';
 
 /**
  * Removes identity and selections, then runs the handler. Refuses requests that a page of another site caused (400
@@ -12,12 +12,12 @@ import { RouteGuard, setLoginHeaders } from './route-guard.js';
 @Injectable()
 export class ExhibitorLogoutGuard extends RouteGuard {
   /** @internal */
-  protected override setHeaders(http: HttpContext): void {
+  protected override [SET_HEADERS](http: HttpContext): void {
     setLoginHeaders(http);
   }
 
   /** @internal */
-  protected override run(http: HttpContext): Promise<void> {
-    return this.services.login.end(http);
+  protected override [RUN](http: HttpContext): Promise<void> {
+    return this[SERVICES].login.end(http);
   }
 }

@@ -4,6 +4,7 @@ import type { HttpContext } from '../http/http-context.js';
 import type { SessionState } from '../session/identity-session.service.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
 import { rememberState } from './request-state.js';
+import { RUN, SERVICES } from './route-guard.js';
 
 /**
  * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
@@ -17,14 +18,14 @@ import { rememberState } from './request-state.js';
 @Injectable()
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
   /** @internal */
-  protected override async run(http: HttpContext, context: ExecutionContext): Promise<void> {
+  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<void> {
     const session = await this.requireIdentity(http, context);
     const eventId = (await this.getEvent(http, context, session)) ?? (await this.onNoEvent(session));
     const exhibitors = await this.getExhibitors(session, eventId);
     if (exhibitors.length === 0) {
       await this.onNoExhibitor(session, eventId);
     }
-    const { resolver } = this.services;
+    const { resolver } = this[SERVICES];
     const exhibitorId = await resolver.exhibitorId(http, context, session, eventId, exhibitors);
     const exhibitor = resolver.find(exhibitors, exhibitorId);
     const { identity, tenant } = session;
@@ -39,7 +40,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     context: ExecutionContext,
     session: SessionState,
   ): string | undefined | Promise<string | undefined> {
-    return this.services.resolver.eventId(http, context, session.identity.eventId);
+    return this[SERVICES].resolver.eventId(http, context, session.identity.eventId);
   }
 
   /** The exhibitors of the user at the event. */
@@ -47,7 +48,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     session: SessionState,
     eventId: string,
   ): readonly unknown[] | Promise<readonly unknown[]> {
-    return this.services.resolver.lookup(session, eventId);
+    return this[SERVICES].resolver.lookup(session, eventId);
   }
 
   /** The request names no event. By default throws 400 `event_required`; may answer an event id instead. */

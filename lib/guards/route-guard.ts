@@ -6,27 +6,36 @@ import { requestPairOf } from './execution-request.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
+// Symbols, so that a member of a host's subclass never replaces one of these by accident: without its run() a guard would
+// let every request pass.
+/** Key of the services of a guard. @internal */
+export const SERVICES = Symbol('services');
+/** Key of the method that sets the headers of every reply of the route. @internal */
+export const SET_HEADERS = Symbol('setHeaders');
+/** Key of the method that runs the steps of a guard. @internal */
+export const RUN = Symbol('run');
+
 /** Common steps of all guards. Every step may be overridden and may answer a promise. */
 @Injectable()
 export abstract class RouteGuard implements CanActivate {
   /** @internal */
-  protected readonly services: ExhibitorGuardServices;
+  protected readonly [SERVICES]: ExhibitorGuardServices;
 
   constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
-    this.services = requireServices(services, new.target.name);
+    this[SERVICES] = requireServices(services, new.target.name);
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = await this.getRequest(context);
     const response = this.getResponse(context);
     // Fastify's reply is thenable: to await it would wait until it is sent.
-    const http = this.services.httpOf({
+    const http = this[SERVICES].httpOf({
       request,
       response: response instanceof Promise ? await response : response,
     });
-    this.setHeaders(http);
+    this[SET_HEADERS](http);
     try {
-      await this.run(http, context);
+      await this[RUN](http, context);
       return true;
     } catch (error) {
       return this.onFailure(error, http);
@@ -43,14 +52,6 @@ export abstract class RouteGuard implements CanActivate {
     return requestPairOf(context).response;
   }
 
-  /** Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the identity. */
-  protected getTenant(
-    http: HttpContext,
-    context: ExecutionContext,
-  ): string | undefined | Promise<string | undefined> {
-    return this.services.resolver.tenantKey(http, context);
-  }
-
   /** Throws the reply for an {@link ExhibitorError}, by its code. Other errors are thrown as they are. */
   protected onFailure(error: unknown, http: HttpContext): never | Promise<never> {
     if (!isExhibitorError(error)) {
@@ -63,11 +64,11 @@ export abstract class RouteGuard implements CanActivate {
     throw toHttpException(error);
   }
 
-  /** Headers of every reply of the route. @internal */
-  protected abstract setHeaders(http: HttpContext): void;
+  /** @internal */
+  protected abstract [SET_HEADERS](http: HttpContext): void;
 
-  /** The steps of this guard. @internal */
-  protected abstract run(http: HttpContext, context: ExecutionContext): Promise<void>;
+  /** @internal */
+  protected abstract [RUN](http: HttpContext, context: ExecutionContext): Promise<void>;
 }
 
 /** Headers of the login routes: no cache, and no referrer, since the address of a callback contains the code. */

@@ -19,10 +19,8 @@ import { createPendingLogin, safeReturnTo, type PendingLogin } from './pending-l
 /** Largest event id of a login: it is stored in a cookie. */
 const MAX_EVENT_BYTES = 128;
 
-/** What a login is started with. */
-export interface LoginRequest {
-  /** Key of the tenant. Default: the only one. */
-  tenant: string | undefined;
+/** What a login is started for. */
+export interface LoginTarget {
   eventId: string | undefined;
   /** Where to go after the login. Dropped unless it is a path of this origin. */
   returnTo: unknown;
@@ -60,12 +58,18 @@ export class LoginService {
   /**
    * Starts a login: stores it in a cookie and answers the address of the provider to redirect to.
    *
+   * @param tenantKey default: the only tenant
+   * @param getTarget called after the tenant is found
    * @throws {ExhibitorError} `invalid_argument` for an event id of more than 128 bytes; `unknown_tenant`, `tenant_required`
    */
-  async start(http: HttpContext, request: LoginRequest): Promise<string> {
-    const tenant = await this.#tenants.resolve(request.tenant);
+  async start(
+    http: HttpContext,
+    tenantKey: string | undefined,
+    getTarget: () => Promise<LoginTarget>,
+  ): Promise<string> {
+    const tenant = await this.#tenants.resolve(tenantKey);
     const { redirectUri, responseType } = browserLoginOf(tenant);
-    const { eventId } = request;
+    const { eventId, returnTo } = await getTarget();
     if (eventId !== undefined && Buffer.byteLength(eventId) > MAX_EVENT_BYTES) {
       throw new ExhibitorError('invalid_argument', `eventId: must have at most ${MAX_EVENT_BYTES} bytes`, {
         tenant: tenant.key,
@@ -76,7 +80,7 @@ export class LoginService {
       redirectUri,
       responseType,
       eventId,
-      returnTo: safeReturnTo(request.returnTo),
+      returnTo: safeReturnTo(returnTo),
       startedAt: this.#clock.epochMs(),
     });
     const url = await authorizationUrl(tenant, pending);
@@ -90,12 +94,12 @@ export class LoginService {
   /**
    * Finishes a login at the callback: matches and spends the state, verifies the response and starts the session.
    *
-   * @param path path of the request, which must be that of the `redirectUri`
+   * @param getPath answers the path of the request, which must be that of the `redirectUri`
    * @throws {LoginFailedError} where the login is refused; `state` where the response belongs to no pending login
    */
-  async finish(http: HttpContext, path: string): Promise<SessionState> {
+  async finish(http: HttpContext, getPath: () => string | Promise<string>): Promise<SessionState> {
     try {
-      const { pending, parameters } = await this.#match(http, path);
+      const { pending, parameters } = await this.#match(http, getPath);
       await this.#spend(http, pending);
       const tenant = await this.#tenants.get(pending.tenant);
       const identity = await this.#callback.verify(tenant, pending, parameters);
@@ -128,15 +132,14 @@ export class LoginService {
   /** The pending login of this response. A response that matches none leaves all of them usable. */
   async #match(
     http: HttpContext,
-    path: string,
+    getPath: () => string | Promise<string>,
   ): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
     const parameters = readCallback(http);
     const pending = parameters && (await this.#cookies.find(http, parameters.state));
-    const isExpected = pending && fitsLogin(parameters, pending, http.request.method, path);
-    if (!isExpected) {
-      throw new LoginFailedError('state', 'this response belongs to no pending login');
+    if (pending && fitsLogin(parameters, pending, http.request.method, await getPath())) {
+      return { pending, parameters };
     }
-    return { pending, parameters };
+    throw new LoginFailedError('state', 'this response belongs to no pending login');
   }
 
   /** A state is used once: in this browser, in this process, and with a `store` in all processes. */

@@ -12,7 +12,7 @@ import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 /** Identities in the cache, for all tenants together. */
 export const MAX_BEARER_IDENTITIES = 50_000;
 
-/** Injection token of another limit, for tests. */
+/** Nest never provides it, so the default applies. Tests call the constructor with a lower limit. */
 const BEARER_IDENTITIES_LIMIT = Symbol('nestjs-exhibitor:bearer-identities-limit');
 
 /**

@@ -85,11 +85,8 @@ export class ExhibitorSandbox {
    * @example
    * const sandbox = await ExhibitorSandbox.start({ port: 4010 });
    */
-  static async start({
-    port = 0,
-    seed = defaultSeed(),
-    signingKey,
-  }: SandboxOptions = {}): Promise<ExhibitorSandbox> {
+  static async start(options: SandboxOptions = {}): Promise<ExhibitorSandbox> {
+    const { port = 0, seed = defaultSeed(), signingKey } = options;
     if (process.env['NODE_ENV'] === 'production') {
       throw new Error(
         'ExhibitorSandbox is for development and tests only: it does not start with NODE_ENV=production',

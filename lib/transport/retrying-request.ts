@@ -111,11 +111,12 @@ export class RetryingRequest {
         retryAfterMs: Math.ceil(admission.retryAfterMs),
       });
     }
+    if (admission === undefined) {
+      throw this.#deadline.failure(this.#details());
+    }
     // The slot may be granted in the same turn in which the call ends.
-    if (admission === undefined || this.#deadline.isOver) {
-      if (admission !== undefined) {
-        this.#leave(undefined, admission);
-      }
+    if (this.#deadline.isOver) {
+      this.#leave(undefined, admission);
       throw this.#deadline.failure(this.#details());
     }
     return admission;

@@ -31,6 +31,15 @@ describe('compareExhibitors', () => {
     expect(compareExhibitors(before, after).unchanged).toHaveLength(1);
   });
 
+  it('compares records that are nested 20,000 levels deep', () => {
+    const record = (leaf: number): { id: string; nested: unknown } => ({
+      id: 'a',
+      nested: JSON.parse(`${'['.repeat(20_000)}${leaf}${']'.repeat(20_000)}`),
+    });
+    expect(compareExhibitors([record(1)], [record(1)]).unchanged).toHaveLength(1);
+    expect(compareExhibitors([record(1)], [record(2)]).changed).toHaveLength(1);
+  });
+
   it('takes a function that returns the id', () => {
     const changes = compareExhibitors([{ ref: 1, n: 1 }], [{ ref: 1, n: 2 }], ({ ref }) => `ref-${ref}`);
     expect(changes.changed).toEqual([{ before: { ref: 1, n: 1 }, after: { ref: 1, n: 2 } }]);

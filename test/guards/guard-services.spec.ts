@@ -66,8 +66,28 @@ class AuditedGuard extends ExhibitorGuard {
   }
 }
 
+/** A guard of a host whose members have the names that a guard of this package might use. */
+@Injectable()
+class NamesakeGuard extends ExhibitorIdentityGuard {
+  readonly services = 'of the host';
+
+  setHeaders(): string {
+    return this.services;
+  }
+
+  async run(): Promise<string> {
+    return this.setHeaders();
+  }
+}
+
 @Controller()
 class AuditedController {
+  @Get('namesake')
+  @UseGuards(NamesakeGuard)
+  namesake(): string {
+    return 'let in';
+  }
+
   @Get('audited')
   @UseGuards(AuditedGuard)
   audited(@CurrentExhibitors() exhibitors: Exhibitor[], @CurrentEvent() eventId: string): object {
@@ -118,6 +138,31 @@ describe.each(['express', 'fastify'] as const)('a guard with a constructor of it
     expect(host.app.get(AuditLog).lines).toContain('nora.none has none at world-2026');
   });
 });
+
+describe.each(['express', 'fastify'] as const)(
+  'a guard with members named run and services on %s',
+  (kind) => {
+    it('still requires an identity, and sets its headers', async () => {
+      const host = await startHost({
+        kind,
+        controllers: [BoothController, AuditedController],
+        providers: [AuditLog],
+        options: (redirectUri) => ({
+          tenant: sandbox.tenantOptions('acme', { redirectUri }),
+          secrets: [COOKIE_SECRET],
+        }),
+      });
+      try {
+        expect((await new Visitor().visit(`${host.url}/namesake`)).status).toBe(401);
+        const reply = await (await signIn(sandbox, host)).visit(`${host.url}/namesake`);
+        expect([reply.status, reply.text]).toEqual([200, 'let in']);
+        expect(reply.headers.get('cache-control')).toBe('private, no-store');
+      } finally {
+        await host.close();
+      }
+    });
+  },
+);
 
 describe('without ExhibitorModule', () => {
   async function boot(guard: Type, providers: Type[] = []): Promise<void> {

@@ -37,6 +37,31 @@ describe('two JSON values', () => {
     expect(isSameJson(other, one)).toBe(same);
   });
 
+  it.each([
+    [{ since: new Date(0), tags: new Set(['a']) }, { since: new Date(0), tags: new Set(['a']) }, true],
+    [{ since: new Date(0) }, { since: new Date(1) }, false],
+    [{ tags: new Set(['a']) }, { tags: new Set(['b']) }, false],
+    [{ a: undefined }, {}, false],
+    [{ a: Number.NaN }, { a: Number.NaN }, true],
+  ])('may hold what a schema creates: %p and %p', (one, other, same) => {
+    expect(isSameJson(one, other)).toBe(same);
+    expect(isSameJson(other, one)).toBe(same);
+    expect(isSameJson(one, other)).toBe(isDeepStrictEqual(one, other));
+  });
+
+  it('may refer to themselves', () => {
+    const loop = (value: number, length: number): object => {
+      const records: Record<string, unknown>[] = Array.from({ length }, () => ({ value }));
+      for (const [index, record] of records.entries()) {
+        record.next = records[(index + 1) % length];
+      }
+      return records[0] ?? {};
+    };
+    expect(isSameJson(loop(1, 1), loop(1, 1))).toBe(true);
+    expect(isSameJson(loop(1, 2), loop(1, 3))).toBe(true);
+    expect(isSameJson(loop(1, 2), loop(2, 2))).toBe(false);
+  });
+
   it('may be nested to any depth', () => {
     expect(isSameJson(nested(), nested())).toBe(true);
   });
