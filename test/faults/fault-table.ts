@@ -35,6 +35,8 @@ export interface FaultRow {
   calls: number;
 }
 
+/** Deadline of a call that gets a large body, in ms. */
+export const LARGE_BODY_DEADLINE = 10_000;
 const ATTEMPTS = 3;
 const DEADLINE = 1_500;
 const ATTEMPT_TIMEOUT = 600;
@@ -63,7 +65,7 @@ function row(
 
 /** More time, for a reply that takes the sandbox long to create. */
 function unhurried(given: FaultRow): FaultRow {
-  return { ...given, deadline: 10_000, attemptTimeout: 9_000 };
+  return { ...given, deadline: LARGE_BODY_DEADLINE, attemptTimeout: 9_000 };
 }
 
 function address(of: Extract<Site, { at: 'address' }>['of'], ending: FaultRow['ending']): FaultRow {
