@@ -6,7 +6,7 @@ import { isCrossSiteRequest } from '../http/cross-site-request.js';
 import type { HttpContext } from '../http/http-context.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
-import { ReplayCache } from '../store/replay-cache.service.js';
+import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { Clock } from '../time/clock.js';
 import { browserLoginOf } from './browser-login.js';
@@ -122,7 +122,7 @@ export class LoginService {
     if (isCrossSiteRequest(http, state?.tenant.login?.redirectUri)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
-    await this.#session.forget(http, state);
+    await this.#session.forget(http);
   }
 
   /** The pending login of this response. A response that matches none leaves all of them usable. */
@@ -142,17 +142,17 @@ export class LoginService {
   /** A state is used once: in this browser, in this process, and with a `store` in all processes. */
   async #spend(http: HttpContext, pending: PendingLogin): Promise<void> {
     this.#cookies.spend(http, pending);
-    if (!(await this.#replays.claim('spent-state', pending.state, this.#loginTtl))) {
+    if (!(await this.#replays.claim('spent-state', pending.state, this.#loginTtl + CLOCK_MARGIN))) {
       throw new LoginFailedError('state', 'this login was finished before', { tenant: pending.tenant });
     }
   }
 
-  /** The session to end. There is none where a bearer token is refused or no tenant is named. */
+  /** The session to end. There is none where a bearer token is refused, or the tenant is not named or not found. */
   async #currentSession(http: HttpContext): Promise<SessionState | undefined> {
     try {
       return await this.#session.read(http, undefined);
     } catch (error) {
-      if (error instanceof ExhibitorError && ['login_failed', 'tenant_required'].includes(error.code)) {
+      if (isExhibitorError(error)) {
         return undefined;
       }
       throw error;

@@ -54,6 +54,15 @@ export class IdentityCookie {
     return undefined;
   }
 
+  /** Every identity that the request carries, valid or not: what a logout must deny. */
+  async identities(http: HttpContext): Promise<IdentityData[]> {
+    const cookies = receivedCookies(http, NAME).filter(({ name }) => name === NAME);
+    const opened = await Promise.all(
+      cookies.map(async ({ value }) => parseContent(await this.#sealer.openExpired('identity', value))),
+    );
+    return opened.flatMap((content) => (content === undefined ? [] : [content.identity]));
+  }
+
   async write(
     http: HttpContext,
     tenant: Tenant,
