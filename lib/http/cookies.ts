@@ -4,12 +4,15 @@ import type { HttpContext } from './http-context.js';
 /** Browsers accept `__Host-` cookies only with Secure, `Path=/` and no Domain (RFC 6265bis §4.1.3.2). */
 const HOST_PREFIX = '__Host-';
 
-/** A cookie of the request. */
+/** A cookie of the browser. */
 export interface ReceivedCookie {
+  /** Name as it is sent. */
+  sent: string;
   /** Name without `__Host-`. */
   name: string;
   /** True where it was sent with `__Host-`. */
   secure: boolean;
+  /** Value as it is sent. Sealed values need no decoding. */
   value: string;
 }
 
@@ -24,11 +27,21 @@ export function receivedCookies(http: HttpContext, prefix: string): ReceivedCook
   if (header === undefined) {
     return [];
   }
-  return Object.entries(parseCookie(header)).flatMap(([sent, value]) => {
-    const secure = sent.startsWith(HOST_PREFIX);
-    const name = secure ? sent.slice(HOST_PREFIX.length) : sent;
-    return name.startsWith(prefix) && value !== undefined ? [{ name, secure, value }] : [];
-  });
+  const cookies = parseCookie(header, { decode: (value) => value });
+  return Object.entries(cookies).flatMap(([sent, value]) => toCookies(sent, value, prefix));
+}
+
+/** The cookies that the browser has after this reply. */
+export function heldCookies(http: HttpContext, prefix: string): ReceivedCookie[] {
+  const changes = http.cookieChanges;
+  const received = receivedCookies(http, prefix).filter(({ sent }) => !changes.has(sent));
+  return [...received, ...[...changes].flatMap(([sent, value]) => toCookies(sent, value, prefix))];
+}
+
+function toCookies(sent: string, value: string | undefined, prefix: string): ReceivedCookie[] {
+  const secure = sent.startsWith(HOST_PREFIX);
+  const name = secure ? sent.slice(HOST_PREFIX.length) : sent;
+  return name.startsWith(prefix) && value !== undefined ? [{ sent, name, secure, value }] : [];
 }
 
 /** Attributes that differ between cookies. All are `HttpOnly` with `Path=/`; secure ones have the `__Host-` prefix. */
@@ -46,11 +59,17 @@ export function setCookie(
   ttl: number,
 ): void {
   http.addCookie(serialize(name, value, attributes, Math.ceil(ttl / 1000)));
+  http.cookieChanges.set(sentName(name, attributes), value);
 }
 
 /** Removes a cookie from the browser. */
 export function clearCookie(http: HttpContext, name: string, attributes: CookieAttributes): void {
   http.addCookie(serialize(name, '', attributes, 0));
+  http.cookieChanges.set(sentName(name, attributes), undefined);
+}
+
+function sentName(name: string, { secure }: Pick<CookieAttributes, 'secure'>): string {
+  return secure ? `${HOST_PREFIX}${name}` : name;
 }
 
 function serialize(
@@ -60,7 +79,7 @@ function serialize(
   maxAge: number,
 ): string {
   const cookie: SetCookie = {
-    name: secure ? `${HOST_PREFIX}${name}` : name,
+    name: sentName(name, { secure }),
     value,
     maxAge,
     path: '/',

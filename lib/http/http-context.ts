@@ -8,6 +8,9 @@ export type ResponseAdapter = Pick<AbstractHttpAdapter, 'setHeader' | 'appendHea
 export class HttpContext {
   readonly #adapter: ResponseAdapter;
 
+  /** Cookies that the reply sets, by the name that is sent; `undefined` for one that it removes. */
+  readonly cookieChanges = new Map<string, string | undefined>();
+
   constructor(
     readonly request: ExhibitorRequest,
     readonly response: unknown,

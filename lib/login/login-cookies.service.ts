@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import { LOGIN_COOKIE, trimPendingLogins } from '../http/cookie-budget.js';
 import {
   clearCookie,
   isSecure,
@@ -13,11 +14,6 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { Sealer } from '../store/sealer.service.js';
 import { isHybrid } from './browser-login.js';
 import { parsePendingLogin, type PendingLogin } from './pending-login.js';
-
-const PREFIX = 'exhibitor-login-';
-
-/** Pending logins per browser. Each adds about 1.5 kB to the request headers. */
-const MAX_PENDING = 6;
 
 /**
  * Pending logins, each in a sealed cookie of its own. The name of the cookie contains the start time and a digest of the
@@ -33,15 +29,13 @@ export class LoginCookies {
     this.#sealer = sealer;
   }
 
-  /** Stores a pending login in the browser and removes the oldest ones beyond the limit. */
+  /** Stores a pending login in the browser and removes the oldest ones beyond the limits. */
   async keep(http: HttpContext, login: PendingLogin): Promise<void> {
-    const pending = receivedCookies(http, PREFIX).toSorted((a, b) => startTimeOf(b) - startTimeOf(a));
-    for (const old of pending.slice(MAX_PENDING - 1)) {
-      clearCookie(http, old.name, attributesOf(login, old.secure));
-    }
-    const name = `${PREFIX}${login.startedAt.toString(36)}-${digest(login.state)}`;
+    const name = `${LOGIN_COOKIE}${login.startedAt.toString(36)}-${digest(login.state)}`;
     const sealed = await this.#sealer.seal('login', login, this.#ttl);
-    setCookie(http, name, sealed, attributesOf(login), this.#ttl);
+    const attributes = attributesOf(login);
+    setCookie(http, name, sealed, attributes, this.#ttl);
+    trimPendingLogins(http, attributes.sameSite, name);
   }
 
   /** The pending login with this state in this browser. */
@@ -66,16 +60,11 @@ export class LoginCookies {
 
 function cookiesOf(http: HttpContext, state: string): ReceivedCookie[] {
   const suffix = `-${digest(state)}`;
-  return receivedCookies(http, PREFIX).filter(({ name }) => name.endsWith(suffix));
+  return receivedCookies(http, LOGIN_COOKIE).filter(({ name }) => name.endsWith(suffix));
 }
 
 function digest(state: string): string {
   return createHash('sha256').update(state).digest('base64url').slice(0, 22);
-}
-
-function startTimeOf({ name }: ReceivedCookie): number {
-  const startedAt = Number.parseInt(name.slice(PREFIX.length), 36);
-  return Number.isNaN(startedAt) ? 0 : startedAt;
 }
 
 /** A form_post is a cross-site request: its cookie needs `SameSite=None`, which browsers accept only with Secure. */

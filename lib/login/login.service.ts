@@ -4,9 +4,10 @@ import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isCrossSiteRequest } from '../http/cross-site-request.js';
 import type { HttpContext } from '../http/http-context.js';
+import { checkEventId } from '../model/event-id.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
-import { ReplayCache } from '../store/replay-cache.service.js';
+import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { Clock } from '../time/clock.js';
 import { browserLoginOf } from './browser-login.js';
@@ -15,9 +16,6 @@ import { CallbackService } from './callback.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
 import { LoginCookies } from './login-cookies.service.js';
 import { createPendingLogin, safeReturnTo, type PendingLogin } from './pending-login.js';
-
-/** Largest event id of a login: it is stored in a cookie. */
-const MAX_EVENT_BYTES = 128;
 
 /** What a login is started for. */
 export interface LoginTarget {
@@ -60,7 +58,7 @@ export class LoginService {
    *
    * @param tenantKey default: the only tenant
    * @param getTarget called after the tenant is found
-   * @throws {ExhibitorError} `invalid_argument` for an event id of more than 128 bytes; `unknown_tenant`, `tenant_required`
+   * @throws {ExhibitorError} `invalid_argument` for an invalid event id; `unknown_tenant`, `tenant_required`
    */
   async start(
     http: HttpContext,
@@ -69,18 +67,14 @@ export class LoginService {
   ): Promise<string> {
     const tenant = await this.#tenants.resolve(tenantKey);
     const { redirectUri, responseType } = browserLoginOf(tenant);
-    const { eventId, returnTo } = await getTarget();
-    if (eventId !== undefined && Buffer.byteLength(eventId) > MAX_EVENT_BYTES) {
-      throw new ExhibitorError('invalid_argument', `eventId: must have at most ${MAX_EVENT_BYTES} bytes`, {
-        tenant: tenant.key,
-      });
-    }
+    const target = await getTarget();
+    const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
     const pending = createPendingLogin({
       tenant: tenant.key,
       redirectUri,
       responseType,
       eventId,
-      returnTo: safeReturnTo(returnTo),
+      returnTo: safeReturnTo(target.returnTo),
       startedAt: this.#clock.epochMs(),
     });
     const url = await authorizationUrl(tenant, pending);
@@ -126,7 +120,7 @@ export class LoginService {
     if (isCrossSiteRequest(http, state?.tenant.login?.redirectUri)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
-    await this.#session.forget(http, state);
+    await this.#session.forget(http);
   }
 
   /** The pending login of this response. A response that matches none leaves all of them usable. */
@@ -145,17 +139,17 @@ export class LoginService {
   /** A state is used once: in this browser, in this process, and with a `store` in all processes. */
   async #spend(http: HttpContext, pending: PendingLogin): Promise<void> {
     this.#cookies.spend(http, pending);
-    if (!(await this.#replays.claim('spent-state', pending.state, this.#loginTtl))) {
+    if (!(await this.#replays.claim('spent-state', pending.state, this.#loginTtl + CLOCK_MARGIN))) {
       throw new LoginFailedError('state', 'this login was finished before', { tenant: pending.tenant });
     }
   }
 
-  /** The session to end. There is none where a bearer token is refused or no tenant is named. */
+  /** The session to end. There is none where a bearer token is refused, or the tenant is not named or not found. */
   async #currentSession(http: HttpContext): Promise<SessionState | undefined> {
     try {
       return await this.#session.read(http, undefined);
     } catch (error) {
-      if (error instanceof ExhibitorError && ['login_failed', 'tenant_required'].includes(error.code)) {
+      if (isExhibitorError(error)) {
         return undefined;
       }
       throw error;

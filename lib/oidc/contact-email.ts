@@ -4,12 +4,13 @@ import type { LoginSettings } from '../options/tenant-settings.js';
 
 type EmailRules = Pick<LoginSettings, 'emailClaim' | 'requireVerifiedEmail'>;
 
-/** True where the claims have the e-mail address and, if required, its verification: userinfo is not needed. */
+/** True where the claims decide about the contact e-mail address, so that userinfo is not needed. */
 export function hasContactEmail(claims: Claims, rules: EmailRules): boolean {
-  if (emailOf(claims, rules) === undefined) {
+  const email = emailOf(claims, rules);
+  if (email === undefined) {
     return false;
   }
-  return !rules.requireVerifiedEmail || claims['email_verified'] !== undefined;
+  return !rules.requireVerifiedEmail || isDenied(claims) || isVerified(claims, email);
 }
 
 /**
@@ -26,14 +27,22 @@ export function contactEmail(
   if (email === undefined) {
     return { refusal: 'email_missing' };
   }
-  const verified = sources.map((claims) => String(claims['email_verified'] ?? ''));
-  if (verified.includes('false')) {
+  if (sources.some(isDenied)) {
     return { refusal: 'email_unverified' };
   }
-  if (rules.requireVerifiedEmail && !verified.includes('true')) {
+  if (rules.requireVerifiedEmail && !sources.some((claims) => isVerified(claims, email))) {
     return { refusal: 'email_unverified' };
   }
   return { email };
+}
+
+/** `email_verified: true` is about the `email` of the same source (OIDC Core §5.1), and about no other address. */
+function isVerified({ email, email_verified: flag }: Claims, address: string): boolean {
+  return email === address && (flag === true || flag === 'true');
+}
+
+function isDenied({ email_verified: flag }: Claims): boolean {
+  return String(flag) === 'false';
 }
 
 function emailOf(claims: Claims, { emailClaim }: EmailRules): string | undefined {
@@ -56,8 +65,15 @@ const PROTOCOL_CLAIMS = new Set([
   's_hash',
 ]);
 
-/** Claims of the user. Those of the token, which is signed, take precedence over userinfo. */
+/**
+ * Claims of the user. Those of the token, which is signed, take precedence over userinfo. `email_verified` is only taken
+ * from a source whose `email` is taken.
+ */
 export function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
-  const merged = { ...userinfo, ...token };
-  return Object.fromEntries(Object.entries(merged).filter(([name]) => !PROTOCOL_CLAIMS.has(name)));
+  const { email_verified: _ofSomeSource, ...merged }: Claims = { ...userinfo, ...token };
+  const flag = [token, userinfo].find(
+    (claims) => claims?.['email'] === merged['email'] && claims?.['email_verified'] !== undefined,
+  )?.['email_verified'];
+  const claims = flag === undefined ? merged : { ...merged, email_verified: flag };
+  return Object.fromEntries(Object.entries(claims).filter(([name]) => !PROTOCOL_CLAIMS.has(name)));
 }

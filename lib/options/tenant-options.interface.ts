@@ -63,7 +63,10 @@ export interface LoginOptions extends ProviderOptions {
   maxAge?: number;
   /** Final authorization check of a verified login: `false` refuses it (`not_authorized`). May be async. */
   authorize?: (identity: ExhibitorIdentity) => boolean | Promise<boolean>;
-  /** Refuses a login unless `email_verified` is true. Default false: only an explicit `false` is refused. */
+  /**
+   * Refuses a login unless `email_verified` is true beside an `email` that is the address taken; userinfo is read where the
+   * ID token does not say so. Default false: only an explicit `false` is refused.
+   */
   requireVerifiedEmail?: boolean;
   /**
    * Refuses a callback without the `iss` parameter (RFC 9207). Default: true where tenants of different issuers share a

@@ -5,12 +5,11 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
+import { IDENTITY_COOKIE, trimPendingLogins } from '../http/cookie-budget.js';
 import { clearCookie, isSecure, receivedCookies, setCookie, type CookieAttributes } from '../http/cookies.js';
 import { isRecord } from '../model/json-values.js';
 import type { HttpContext } from '../http/http-context.js';
 import { parseIdentity, parseSelections, type IdentityData, type Selections } from './stored-identity.js';
-
-const NAME = 'exhibitor-identity';
 
 /** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
 const MAX_SEALED = 3_850;
@@ -44,7 +43,7 @@ export class IdentityCookie {
   }
 
   async read(http: HttpContext): Promise<CookieContent | undefined> {
-    const cookies = receivedCookies(http, NAME).filter(({ name }) => name === NAME);
+    const cookies = receivedCookies(http, IDENTITY_COOKIE).filter(({ name }) => name === IDENTITY_COOKIE);
     for (const { value, secure } of cookies.toSorted((a, b) => Number(b.secure) - Number(a.secure))) {
       const content = parseContent(await this.#sealer.open('identity', value));
       if (content !== undefined) {
@@ -52,6 +51,15 @@ export class IdentityCookie {
       }
     }
     return undefined;
+  }
+
+  /** Every identity that the request carries, valid or not: what a logout must deny. */
+  async identities(http: HttpContext): Promise<IdentityData[]> {
+    const cookies = receivedCookies(http, IDENTITY_COOKIE).filter(({ name }) => name === IDENTITY_COOKIE);
+    const opened = await Promise.all(
+      cookies.map(async ({ value }) => parseContent(await this.#sealer.openExpired('identity', value))),
+    );
+    return opened.flatMap((content) => (content === undefined ? [] : [content.identity]));
   }
 
   async write(
@@ -63,14 +71,15 @@ export class IdentityCookie {
     const ttl = identity.expiresAt - this.#clock.epochMs();
     const { returnTo: _once, ...kept } = identity;
     const sealed = await this.#sealToFit(tenant, kept, selections, ttl);
-    setCookie(http, NAME, sealed, this.#attributes(isSecure(tenant.login?.redirectUri)), ttl);
+    setCookie(http, IDENTITY_COOKIE, sealed, this.#attributes(isSecure(tenant.login?.redirectUri)), ttl);
+    trimPendingLogins(http, this.#sameSite);
   }
 
   /** Removes the cookie, with and without its prefix. */
   clear(http: HttpContext): void {
-    for (const { name, secure } of receivedCookies(http, NAME)) {
-      if (name === NAME) {
-        clearCookie(http, NAME, this.#attributes(secure));
+    for (const { name, secure } of receivedCookies(http, IDENTITY_COOKIE)) {
+      if (name === IDENTITY_COOKIE) {
+        clearCookie(http, IDENTITY_COOKIE, this.#attributes(secure));
       }
     }
   }

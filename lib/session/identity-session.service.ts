@@ -5,7 +5,7 @@ import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
-import { ReplayCache } from '../store/replay-cache.service.js';
+import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -14,6 +14,7 @@ import { logInToHost, logOutOfHost, readSelections, writeSelections } from './ho
 import { IdentityCookie } from './identity-cookie.service.js';
 import {
   identityFor,
+  ownerOf,
   parseIdentity,
   withSelection,
   type IdentityData,
@@ -89,13 +90,15 @@ export class IdentitySession {
     return { identity, tenant, selections: [], mode };
   }
 
-  /** Removes identity and selections, and denies copies of the identity, such as an older cookie. */
-  async forget(http: HttpContext, state: SessionState | undefined): Promise<void> {
-    if (state !== undefined && state.mode !== 'bearer' && state.identity.id !== '') {
-      const ttl = state.identity.expiresAt - this.#clock.epochMs();
-      await this.#replays.claim('denied-identity', state.identity.id, ttl);
-    }
+  /**
+   * Removes identity and selections, and denies copies of the identity, such as an older cookie. It asks for no tenant:
+   * a logout must not fail because the tenant cannot be found.
+   */
+  async forget(http: HttpContext): Promise<void> {
     this.#cookie.clear(http);
+    const hosted = this.#modes.includes('host') ? parseIdentity(http.request.user) : undefined;
+    const identities = [...(await this.#cookie.identities(http)), hosted];
+    await Promise.all(identities.map((identity) => identity && this.#deny(identity)));
     if (this.#modes.includes('host')) {
       await logOutOfHost(http);
     }
@@ -120,6 +123,14 @@ export class IdentitySession {
       writeSelections(http, { owner: ownerOf(state.identity), selections });
     } else {
       await this.#cookie.write(http, state.tenant, state.identity, selections);
+    }
+  }
+
+  /** Denies an identity until it has expired, by any date that the host may be set back to. */
+  async #deny({ id, expiresAt }: IdentityData): Promise<void> {
+    const ttl = expiresAt - this.#clock.epochMs() + CLOCK_MARGIN;
+    if (id !== '' && ttl > 0) {
+      await this.#replays.claim('denied-identity', id, ttl);
     }
   }
 
@@ -194,8 +205,4 @@ export class IdentitySession {
       throw error;
     }
   }
-}
-
-function ownerOf({ tenant, issuer, subject }: Pick<IdentityData, 'tenant' | 'issuer' | 'subject'>): string {
-  return JSON.stringify([tenant, issuer, subject]);
 }

@@ -54,6 +54,15 @@ export function identityFor(data: IdentityData, tenant: Tenant, now: number): Ex
   return data.expiresAt > now ? { ...rest, tenantId, clientId } : undefined;
 }
 
+/** Identifies the user of an identity. */
+export function ownerOf({
+  tenant,
+  issuer,
+  subject,
+}: Pick<IdentityData, 'tenant' | 'issuer' | 'subject'>): string {
+  return JSON.stringify([tenant, issuer, subject]);
+}
+
 /** The selections with that of one event replaced, or removed where `exhibitorId` is `undefined`. */
 export function withSelection(
   before: Selections,

@@ -45,6 +45,17 @@ export class Sealer {
 
   /** The value; `undefined` where it does not open: unknown key, changed, sealed for another purpose, or expired. */
   async open(purpose: SealPurpose, sealed: string): Promise<unknown> {
+    const envelope = await this.#unseal(purpose, sealed);
+    return envelope !== undefined && envelope.until > this.#clock.epochMs() ? envelope.value : undefined;
+  }
+
+  /** As {@link open}, but also for an expired value: after a change of the host's date it may be valid again. */
+  async openExpired(purpose: SealPurpose, sealed: string): Promise<unknown> {
+    const envelope = await this.#unseal(purpose, sealed);
+    return envelope?.value;
+  }
+
+  async #unseal(purpose: SealPurpose, sealed: string): Promise<Envelope | undefined> {
     try {
       const { kid } = decodeProtectedHeader(sealed);
       const known = this.#keysFor(purpose).find(({ id }) => id === kid);
@@ -56,7 +67,7 @@ export class Sealer {
         contentEncryptionAlgorithms: ['A256GCM'],
       });
       const envelope: unknown = JSON.parse(new TextDecoder().decode(plaintext));
-      return isEnvelope(envelope) && envelope.until > this.#clock.epochMs() ? envelope.value : undefined;
+      return isEnvelope(envelope) ? envelope : undefined;
     } catch {
       return undefined;
     }

@@ -63,12 +63,28 @@ export class SharedValues {
     ttl: number,
     { ifAbsent = false }: { ifAbsent?: boolean } = {},
   ): Promise<boolean | undefined> {
-    if (this.#store === undefined) {
+    if (this.#store === undefined || this.#isPaused) {
       return undefined;
     }
     const key = keyOf(kind, name);
     const sealed = await this.#sealer.seal('store', { key, value }, ttl);
     return this.#attempt((store) => store.set(key, sealed, { ttl: Math.ceil(ttl), ifAbsent }));
+  }
+
+  /** Sets a value for `ttl` ms, also during the pause after a timeout. Answers whether the store took it. */
+  async insist(kind: string, name: string, value: unknown, ttl: number): Promise<boolean> {
+    const store = this.#store;
+    if (store === undefined) {
+      return false;
+    }
+    const key = keyOf(kind, name);
+    const sealed = await this.#sealer.seal('store', { key, value }, ttl);
+    const isSet = await this.#run(() => store.set(key, sealed, { ttl: Math.ceil(ttl) }));
+    if (isSet === undefined || isSet === false) {
+      return false;
+    }
+    this.#pausedUntil = Number.NEGATIVE_INFINITY;
+    return true;
   }
 
   async delete(kind: string, name: string): Promise<void> {
@@ -77,11 +93,19 @@ export class SharedValues {
 
   async #attempt<R>(operation: (store: SharedStore) => Promise<R>): Promise<R | undefined> {
     const store = this.#store;
-    if (store === undefined || this.#clock.now() < this.#pausedUntil) {
+    if (store === undefined || this.#isPaused) {
       return undefined;
     }
+    return this.#run(() => operation(store));
+  }
+
+  get #isPaused(): boolean {
+    return this.#clock.now() < this.#pausedUntil;
+  }
+
+  async #run<R>(operation: () => Promise<R>): Promise<R | undefined> {
     try {
-      return await withTimeout(MAX_WAIT, () => operation(store));
+      return await withTimeout(MAX_WAIT, operation);
     } catch (error) {
       if (error instanceof TimeoutError) {
         this.#pausedUntil = this.#clock.now() + PAUSE_AFTER_TIMEOUT;

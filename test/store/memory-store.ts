@@ -32,6 +32,13 @@ export class MemoryStore implements SharedStore {
     this.raw.delete(key);
   }
 
+  /** Lets time pass for what is stored. */
+  skip(ms: number): void {
+    for (const entry of this.raw.values()) {
+      entry.until -= ms;
+    }
+  }
+
   /** Everything that is readable in the store. */
   get dump(): string {
     return JSON.stringify([...this.raw]);

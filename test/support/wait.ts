@@ -7,9 +7,9 @@ export function pause(ms: number): Promise<void> {
  * Waits until a condition holds. Fails after `within` milliseconds; the default is shorter than the default timeout of
  * an attempt (4 s), so that no timeout can make the condition true.
  */
-export async function eventually(condition: () => boolean, within = 3_000): Promise<void> {
+export async function eventually(condition: () => boolean | Promise<boolean>, within = 3_000): Promise<void> {
   const limit = performance.now() + within;
-  while (!condition()) {
+  while (!(await condition())) {
     if (performance.now() > limit) {
       throw new Error(`still false after ${within} ms: ${condition}`);
     }

@@ -1,0 +1,61 @@
+import { clearCookie, heldCookies, type CookieAttributes, type ReceivedCookie } from './cookies.js';
+import type { HttpContext } from './http-context.js';
+
+/** Name of the identity cookie. */
+export const IDENTITY_COOKIE = 'exhibitor-identity';
+
+/** Start of the name of a pending login; the time of its start in base 36 follows. */
+export const LOGIN_COOKIE = 'exhibitor-login-';
+
+/** Pending logins per browser. */
+const MAX_PENDING = 6;
+
+/** Pending logins of a browser stay below this number of bytes, as they are sent. */
+const PENDING_BYTES = 6_000;
+
+/** All cookies of the module stay below it: proxies accept header lines of 8 kB, and the host has cookies of its own. */
+const ALL_BYTES = 7_500;
+
+/**
+ * Removes the oldest pending logins until the cookies of the module are within their limits. To be called after a cookie
+ * was set.
+ *
+ * @param keep name of the pending login that this reply sets: it is kept
+ */
+export function trimPendingLogins(
+  http: HttpContext,
+  sameSite: CookieAttributes['sameSite'],
+  keep?: string,
+): void {
+  const identities = heldCookies(http, IDENTITY_COOKIE).filter(({ name }) => name === IDENTITY_COOKIE);
+  const pending = heldCookies(http, LOGIN_COOKIE);
+  const kept = pending.filter(({ name }) => name === keep);
+  const others = pending
+    .filter(({ name }) => name !== keep)
+    .toSorted((a, b) => startTimeOf(b) - startTimeOf(a));
+  const bytes = Math.min(PENDING_BYTES, ALL_BYTES - bytesOf(identities)) - bytesOf(kept);
+  const sizes = others.map((cookie) => bytesOf([cookie]));
+  for (const { name, secure } of others.slice(countWithin(sizes, bytes, MAX_PENDING - kept.length))) {
+    clearCookie(http, name, { secure, sameSite: secure ? sameSite : 'lax' });
+  }
+}
+
+/** Number of cookies, from the first, that are together smaller than `bytes`, and `most` at most. */
+function countWithin(sizes: readonly number[], bytes: number, most: number): number {
+  let sum = 0;
+  const beyond = sizes.findIndex((size, index) => {
+    sum += size;
+    return index >= most || sum >= bytes;
+  });
+  return beyond === -1 ? sizes.length : beyond;
+}
+
+/** Size of cookies in a request: `name=value; `. */
+function bytesOf(cookies: readonly ReceivedCookie[]): number {
+  return cookies.reduce((sum, { sent, value }) => sum + Buffer.byteLength(sent) + value.length + 3, 0);
+}
+
+function startTimeOf({ name }: ReceivedCookie): number {
+  const startedAt = Number.parseInt(name.slice(LOGIN_COOKIE.length), 36);
+  return Number.isNaN(startedAt) ? 0 : startedAt;
+}

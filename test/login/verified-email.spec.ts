@@ -1,0 +1,199 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { contactEmail, hasContactEmail, userClaims } from '../../lib/oidc/contact-email.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
+import { changes, type Claims } from '../support/provider-script.js';
+import { Visitor } from '../support/visitor.js';
+import { expectRefusal, identityOf, logIn } from './journey.js';
+
+const VICTIM = 'victim@example.com';
+const MALLORY = 'mallory@example.com';
+const NONE: Claims = { email: undefined, email_verified: undefined };
+
+/** What the ID token and userinfo say, and whether that verifies the address of the login. */
+interface Case {
+  what: string;
+  token: Claims;
+  userinfo: Claims;
+  emailClaim?: string;
+}
+
+const VERIFIED: readonly Case[] = [
+  {
+    what: 'the ID token says it of its own address',
+    token: { email: VICTIM, email_verified: true },
+    userinfo: NONE,
+  },
+  {
+    what: 'the ID token says it as text',
+    token: { email: VICTIM, email_verified: 'true' },
+    userinfo: NONE,
+  },
+  {
+    what: 'userinfo says it of its own address',
+    token: NONE,
+    userinfo: { email: VICTIM, email_verified: true },
+  },
+  {
+    what: 'userinfo says it of the same address',
+    token: { email: VICTIM, email_verified: undefined },
+    userinfo: { email: VICTIM, email_verified: true },
+  },
+  {
+    what: 'emailClaim has the same address as the verified email',
+    token: { upn: VICTIM, email: VICTIM, email_verified: true },
+    userinfo: NONE,
+    emailClaim: 'upn',
+  },
+  {
+    what: 'userinfo verifies the address of emailClaim in the ID token',
+    token: { upn: VICTIM, email: MALLORY, email_verified: true },
+    userinfo: { email: VICTIM, email_verified: true },
+    emailClaim: 'upn',
+  },
+];
+
+const UNVERIFIED: readonly Case[] = [
+  {
+    what: 'userinfo verifies another address',
+    token: { email: VICTIM, email_verified: undefined },
+    userinfo: { email: MALLORY, email_verified: true },
+  },
+  {
+    what: 'the ID token verifies nothing and userinfo has the address',
+    token: { email: undefined, email_verified: true },
+    userinfo: { email: VICTIM, email_verified: undefined },
+  },
+  {
+    what: 'userinfo verifies, but has no address',
+    token: { email: VICTIM, email_verified: undefined },
+    userinfo: { email: undefined, email_verified: true },
+  },
+  {
+    what: 'the verified email is not that of emailClaim',
+    token: { upn: VICTIM, email: MALLORY, email_verified: true },
+    userinfo: NONE,
+    emailClaim: 'upn',
+  },
+  {
+    what: 'emailClaim stands beside a flag without an email',
+    token: { upn: VICTIM, email: undefined, email_verified: true },
+    userinfo: NONE,
+    emailClaim: 'upn',
+  },
+  {
+    what: 'the addresses differ in case',
+    token: { email: VICTIM, email_verified: undefined },
+    userinfo: { email: VICTIM.toUpperCase(), email_verified: true },
+  },
+  {
+    what: 'the flag is a list',
+    token: { email: VICTIM, email_verified: [true] },
+    userinfo: NONE,
+  },
+  {
+    what: 'the ID token verifies the address and userinfo denies it',
+    token: NONE,
+    userinfo: { email: VICTIM, email_verified: 'false' },
+  },
+];
+
+let provider: ScriptedProvider;
+const hosts: Host[] = [];
+beforeAll(async () => {
+  provider = await ScriptedProvider.start();
+});
+afterEach(async () => {
+  provider.script = {};
+  await Promise.all(hosts.splice(0).map((host) => host.close()));
+});
+afterAll(() => provider?.stop());
+
+async function hostWith(login: LoginOverrides): Promise<Host> {
+  const host = await startHost({
+    options: (callback) => ({ tenant: provider.tenantOptions(callback, login), secrets: [COOKIE_SECRET] }),
+  });
+  hosts.push(host);
+  return host;
+}
+
+function says({ token, userinfo }: Case): void {
+  provider.script = {
+    backToken: { claims: (all) => void Object.assign(all, token) },
+    userinfo: changes(userinfo),
+  };
+}
+
+describe('requireVerifiedEmail', () => {
+  it.each(VERIFIED)('accepts where $what', async (given) => {
+    says(given);
+    const { emailClaim = 'email' } = given;
+    const visitor = new Visitor();
+    const host = await hostWith({ requireVerifiedEmail: true, emailClaim });
+    expect((await logIn(visitor, host)).status).toBe(303);
+    expect((await identityOf(visitor, host))?.email).toBe(VICTIM);
+  });
+
+  it.each(UNVERIFIED)('refuses where $what', async (given) => {
+    says(given);
+    const { emailClaim = 'email' } = given;
+    const visitor = new Visitor();
+    const host = await hostWith({ requireVerifiedEmail: true, emailClaim });
+    expectRefusal(await logIn(visitor, host), 'email_unverified');
+    expect(await identityOf(visitor, host)).toBeUndefined();
+  });
+
+  it('is not needed for the first of two addresses, unless it is set', async () => {
+    says({
+      what: '',
+      token: { email: VICTIM, email_verified: undefined },
+      userinfo: { email: MALLORY, email_verified: true },
+    });
+    const visitor = new Visitor();
+    const host = await hostWith({});
+    expect((await logIn(visitor, host)).status).toBe(303);
+    expect((await identityOf(visitor, host))?.email).toBe(VICTIM);
+  });
+});
+
+describe('email_verified', () => {
+  const rules = { emailClaim: 'email', requireVerifiedEmail: true };
+
+  it.each([false, 'false'])('%j of either source is a refusal, whatever the other says', (refused) => {
+    const good = { email: VICTIM, email_verified: true };
+    const bad = { email: MALLORY, email_verified: refused };
+    for (const requireVerifiedEmail of [true, false]) {
+      for (const sources of [
+        [good, bad],
+        [bad, good],
+      ]) {
+        expect(contactEmail(sources, { ...rules, requireVerifiedEmail })).toEqual({
+          refusal: 'email_unverified',
+        });
+      }
+    }
+    expect(contactEmail([good], rules)).toEqual({ email: VICTIM });
+  });
+
+  it('makes userinfo unnecessary only where it decides about the address', () => {
+    expect(hasContactEmail({ email: VICTIM, email_verified: true }, rules)).toBe(true);
+    expect(hasContactEmail({ email: VICTIM, email_verified: false }, rules)).toBe(true);
+    expect(hasContactEmail({ email: VICTIM }, rules)).toBe(false);
+    expect(hasContactEmail({ email_verified: true }, rules)).toBe(false);
+    const byUpn = { ...rules, emailClaim: 'upn' };
+    expect(hasContactEmail({ upn: VICTIM, email: MALLORY, email_verified: true }, byUpn)).toBe(false);
+  });
+
+  it('of one source is not shown beside the email of the other', () => {
+    const unsaid = { sub: 'pat', email: VICTIM };
+    const flagged = { email: MALLORY, email_verified: true, name: 'Pat' };
+    expect(userClaims(unsaid, flagged)).toEqual({ sub: 'pat', email: VICTIM, name: 'Pat' });
+    expect(userClaims({ email_verified: true }, { email: VICTIM })).toEqual({ email: VICTIM });
+    expect(userClaims(unsaid, { email: VICTIM, email_verified: true })).toEqual({
+      sub: 'pat',
+      email: VICTIM,
+      email_verified: true,
+    });
+    expect(userClaims(flagged, undefined)).toEqual(flagged);
+  });
+});

@@ -1,0 +1,184 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import type { SharedStore } from '../../lib/index.js';
+import { checkOptions } from '../../lib/options/check-options.js';
+import { ReplayCache } from '../../lib/store/replay-cache.service.js';
+import { Sealer } from '../../lib/store/sealer.service.js';
+import { SharedValues } from '../../lib/store/shared-values.service.js';
+import { MAX_UNWRITTEN, retryDelay } from '../../lib/store/unwritten-marks.js';
+import { TestClock } from '../support/clock.js';
+import { aWhile, eventually } from '../support/wait.js';
+import { MemoryStore } from './memory-store.js';
+
+const TTL = 3_600_000;
+
+interface Process {
+  clock: TestClock;
+  replays: ReplayCache;
+}
+
+let store: MemoryStore;
+let logouts: string[];
+let processes: Process[];
+beforeEach(() => {
+  store = new MemoryStore();
+  logouts = [];
+  processes = [];
+  jest.spyOn(Logger.prototype, 'warn').mockImplementation((message: unknown) => {
+    logouts.push(...[String(message)].filter((line) => line.includes('logout')));
+  });
+});
+afterEach(async () => {
+  store.failure = 'none';
+  await Promise.all(processes.map(({ replays }) => replays.onModuleDestroy()));
+  jest.restoreAllMocks();
+});
+
+function startProcess(shared: SharedStore = store): Process {
+  const options = checkOptions({
+    tenant: {
+      tenantId: 'acme',
+      baseUrl: 'https://api.example',
+      authUrl: 'https://login.example',
+      clientId: 'acme-api',
+      clientSecret: 'secret',
+    },
+    secrets: ['the secret of the tests of unwritten marks'],
+    store: shared,
+  });
+  const clock = new TestClock();
+  const values = new SharedValues(options, new Sealer(options, clock), clock);
+  const started = { clock, replays: new ReplayCache(values, clock) };
+  processes.push(started);
+  return started;
+}
+
+/** Lets the back-off pass. */
+function skipDelay({ clock }: Process): void {
+  clock.ahead += 10_000;
+}
+
+describe('marks that the store has not taken', () => {
+  it.each(['denied-identity', 'spent-state'] as const)('are written again: %s', async (kind) => {
+    const [one, other] = [startProcess(), startProcess()];
+    store.failure = 'rejects';
+    await one.replays.claim(kind, 'x', TTL);
+    store.failure = 'none';
+    skipDelay(one);
+    await eventually(() => other.replays.has(kind, 'x'));
+    expect(await other.replays.claim('spent-state', 'x', TTL)).toBe(kind === 'denied-identity');
+    expect(await other.replays.has(kind, 'y')).toBe(false);
+  });
+
+  it('are written no more once they are no longer needed', async () => {
+    const one = startProcess();
+    store.failure = 'rejects';
+    await one.replays.claim('denied-identity', 'short', 1_000);
+    await one.replays.claim('denied-identity', 'long', TTL);
+    one.clock.ahead += 1_000;
+    store.failure = 'none';
+    skipDelay(one);
+    await eventually(() => store.raw.size > 0);
+    await aWhile();
+    expect(store.raw.size).toBe(1);
+    expect(await startProcess().replays.has('denied-identity', 'long')).toBe(true);
+  });
+
+  it('live in the store for what is left of their time', async () => {
+    const one = startProcess();
+    store.failure = 'rejects';
+    await one.replays.claim('denied-identity', 'x', TTL);
+    one.clock.ahead += TTL / 2;
+    store.failure = 'none';
+    await eventually(() => store.raw.size > 0);
+    const left = [...store.raw.values()].map(({ until }) => until - Date.now());
+    expect(left[0]).toBeGreaterThan(TTL / 2 - 10_000);
+    expect(left[0]).toBeLessThanOrEqual(TTL / 2);
+  });
+
+  it('are tried with back-off, one attempt for all, and logged once a minute', async () => {
+    const one = startProcess();
+    store.failure = 'rejects';
+    await Promise.all(
+      Array.from({ length: 500 }, (_, index) => one.replays.claim('denied-identity', `x${index}`, TTL)),
+    );
+    for (let round = 0; round < 3; round++) {
+      const before = store.calls;
+      skipDelay(one);
+      await eventually(() => store.calls > before);
+      await aWhile();
+      expect(store.calls - before).toBeLessThanOrEqual(200);
+    }
+    expect(logouts.length).toBeGreaterThanOrEqual(1);
+    expect(logouts.length).toBeLessThanOrEqual(2);
+    store.failure = 'none';
+    skipDelay(one);
+    await eventually(() => store.raw.size === 500);
+    const after = store.calls;
+    skipDelay(one);
+    await aWhile();
+    await aWhile();
+    expect(store.calls).toBe(after);
+  });
+
+  it('are bounded: beyond it the oldest is dropped, and a flood of states drops no logout', async () => {
+    const one = startProcess();
+    store.failure = 'hangs';
+    // The first one makes the store pause; the others are not even sent.
+    await one.replays.claim('denied-identity', 'kept', TTL);
+    for (let index = 0; index <= MAX_UNWRITTEN; index++) {
+      await one.replays.claim('spent-state', `s${index}`, TTL);
+    }
+    store.failure = 'none';
+    skipDelay(one);
+    const other = startProcess();
+    await eventually(() => other.replays.has('spent-state', 's1'));
+    expect(await other.replays.has('denied-identity', 'kept')).toBe(true);
+    expect(await other.replays.has('spent-state', 's0')).toBe(false);
+  });
+
+  it('replace what else is under the key of a logout', async () => {
+    const [one, other] = [startProcess(), startProcess()];
+    await one.replays.claim('denied-identity', 'x', TTL);
+    for (const entry of store.raw.values()) {
+      entry.value = 'rubbish';
+    }
+    const third = startProcess();
+    await third.replays.claim('denied-identity', 'x', TTL);
+    expect(await other.replays.has('denied-identity', 'x')).toBe(true);
+  });
+
+  it('include those that a full store refuses', async () => {
+    let isFull = true;
+    const full: SharedStore = {
+      get: (key) => store.get(key),
+      set: async (key, value, options) => !isFull && store.set(key, value, options),
+      delete: (key) => store.delete(key),
+    };
+    const one = startProcess(full);
+    await one.replays.claim('denied-identity', 'x', TTL);
+    isFull = false;
+    skipDelay(one);
+    await eventually(() => startProcess().replays.has('denied-identity', 'x'));
+  });
+
+  it('leave none behind where the store takes them at once', async () => {
+    const one = startProcess();
+    await one.replays.claim('denied-identity', 'x', TTL);
+    await one.replays.claim('spent-state', 'x', TTL);
+    const calls = store.calls;
+    await one.replays.onModuleDestroy();
+    expect(store.calls).toBe(calls);
+    expect(logouts).toEqual([]);
+  });
+});
+
+describe('the delay before the next attempt', () => {
+  it('doubles up to 10 s, and the last half is random', () => {
+    expect([0, 1, 2].map((failures) => retryDelay(failures, 1))).toEqual([250, 500, 1_000]);
+    expect(retryDelay(0, 0)).toBe(125);
+    for (const failures of [7, 20, 5_000]) {
+      expect([retryDelay(failures, 0), retryDelay(failures, 1)]).toEqual([5_000, 10_000]);
+    }
+  });
+});
