@@ -80,6 +80,11 @@ export class RetryingRequest {
   async #attempt(fresh: boolean): Promise<Outcome> {
     const { clock } = this.#tools;
     const admission = await this.#enter();
+    // The slot may be granted in the same turn in which the call ends.
+    if (this.#deadline.isOver) {
+      this.#leave(undefined, admission);
+      throw this.#deadline.failure(this.#details());
+    }
     const sentAt = clock.now();
     this.#sentAt = sentAt;
     this.#sent++;
@@ -111,11 +116,7 @@ export class RetryingRequest {
         retryAfterMs: Math.ceil(admission.retryAfterMs),
       });
     }
-    // The slot may be granted in the same turn in which the call ends.
-    if (admission === undefined || this.#deadline.isOver) {
-      if (admission !== undefined) {
-        this.#leave(undefined, admission);
-      }
+    if (admission === undefined) {
       throw this.#deadline.failure(this.#details());
     }
     return admission;
