@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -6,12 +6,14 @@ import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
 import type { CallOptions } from './call-options.interface.js';
 
-/** Finds the tenant of a call and gives the call its deadline. */
+/** Finds the tenant of a call and gives the call its deadline. Closing the module ends all calls, whatever they wait for. */
 @Injectable()
-export class CallRunner {
+export class CallRunner implements OnModuleDestroy {
   readonly #tenants: TenantRegistry;
   readonly #clock: Clock;
   readonly #defaultDeadline: number;
+  readonly #running = new Set<Deadline>();
+  #isClosed = false;
 
   constructor(
     @Inject(TenantRegistry) tenants: TenantRegistry,
@@ -41,8 +43,8 @@ export class CallRunner {
     if (!(found instanceof Promise)) {
       return found;
     }
-    const wait = Deadline.start(this.#clock, deadline ?? this.#defaultDeadline, signal);
-    return wait.race(found).finally(() => wait.end());
+    const wait = this.#start(deadline ?? this.#defaultDeadline, signal);
+    return wait.race(found).finally(() => this.#end(wait));
   }
 
   /** Runs a request of a known tenant within the deadline of the call, of which `spent` ms are used. */
@@ -53,14 +55,35 @@ export class CallRunner {
     spent = 0,
   ): Promise<R> {
     const left = Math.max(1, Math.ceil((call.deadline ?? tenant.http.deadline) - spent));
-    const deadline = Deadline.start(this.#clock, left, call.signal);
+    const deadline = this.#start(left, call.signal);
     try {
       if (deadline.isOver) {
         throw deadline.failure({ tenant: tenant.key });
       }
       return await work(deadline);
     } finally {
-      deadline.end();
+      this.#end(deadline);
     }
+  }
+
+  onModuleDestroy(): void {
+    this.#isClosed = true;
+    for (const deadline of this.#running) {
+      deadline.close();
+    }
+  }
+
+  #start(ms: number, signal: AbortSignal | undefined): Deadline {
+    const deadline = Deadline.start(this.#clock, ms, signal);
+    this.#running.add(deadline);
+    if (this.#isClosed) {
+      deadline.close();
+    }
+    return deadline;
+  }
+
+  #end(deadline: Deadline): void {
+    deadline.end();
+    this.#running.delete(deadline);
   }
 }

@@ -65,7 +65,7 @@ export const secureUrl = v.pipe(
 export const base = v.pipe(
   secureUrl,
   v.check((value) => !value.includes('?'), 'must not contain a query'),
-  v.transform((value) => (parseUrl(value)?.href ?? value).replace(/\/+$/, '')),
+  v.transform((value) => (parseUrl(value)?.href ?? value).replace(/(?<!\/)\/+$/, '')),
 );
 
 /** Schema issues as problems with option paths below `path`. */

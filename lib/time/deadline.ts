@@ -99,8 +99,15 @@ export class Deadline {
     });
   }
 
-  /** Calls `listener` when the call is over. Answers a function that removes the listener. */
+  /**
+   * Calls `listener` when the call is over; immediately if it already is. Callers end at any moment, also between two steps of
+   * the same turn. Answers a function that removes the listener.
+   */
   onOver(listener: () => void): () => void {
+    if (this.isOver) {
+      listener();
+      return () => {};
+    }
     this.#listeners.add(listener);
     return () => {
       this.#listeners.delete(listener);

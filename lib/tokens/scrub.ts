@@ -1,38 +1,54 @@
-const GONE = '[removed]';
-const LONGEST = 300;
-const EMAIL = /[^\s@<>"'()]+@[^\s@<>"'()]+/g;
-const JWT = /\beyJ[\w-]*\.[\w-]+(?:\.[\w-]*)*/g;
-const BEARER = /\b(Bearer|Basic)\s+\S+/gi;
+import { foreignText, type HiddenPart } from '../model/foreign-text.js';
+
+/** A JWT, whole or in part: the base64 of `{"`. */
+const JWT = /eyJ[\w.+/=-]*/g;
+const CREDENTIALS = /\b(?:Bearer|Basic)\s+(\S+)/gi;
 
 /**
- * Text of the service that may be shown: without the secrets of the request (raw, URL-encoded or base64), and without
- * anything that looks like a token or an e-mail address.
+ * Text of the service that may be shown: without the secrets of the request (raw, URL-encoded, base64 or hexadecimal), and
+ * without anything that looks like a token or an e-mail address.
  *
  * @param secrets values of the request that must not be shown
+ * @param longest most characters that are shown
  */
-export function scrub(text: string, secrets: readonly string[]): string {
+export function scrub(text: string, secrets: readonly string[], longest = 300): string {
   const forms = [...new Set(secrets.filter((secret) => secret !== '').flatMap(formsOf))];
-  // The longest first: a shorter form may be part of a longer one, whose rest would remain.
-  const known = forms
-    .toSorted((one, other) => other.length - one.length)
-    .reduce((rest, form) => rest.replace(new RegExp(literal(form), 'gi'), GONE), text);
-  return printable(known.replace(BEARER, `$1 ${GONE}`).replace(JWT, GONE).replace(EMAIL, GONE));
+  return foreignText(text, {
+    longest,
+    longestPart: Math.max(0, ...forms.map((form) => form.length)),
+    find: (beginning) => [...forms.flatMap((form) => placesOf(form, beginning)), ...tokensIn(beginning)],
+  });
 }
 
-/** Escapes a text for a regular expression, which ignores case: `%2f` equals `%2F`. */
-function literal(text: string): string {
-  return text.replace(/[.*+?^${}()|[\]\\/-]/g, String.raw`\$&`);
+/** Where a text contains the form, also overlapping, in any case: `%2f` equals `%2F`. */
+function placesOf(form: string, text: string): HiddenPart[] {
+  const [whole, wanted] = [lowerCase(text), lowerCase(form)];
+  const places: HiddenPart[] = [];
+  for (let start = whole.indexOf(wanted); start !== -1; start = whole.indexOf(wanted, start + 1)) {
+    places.push({ start, end: start + form.length });
+  }
+  return places;
 }
 
-function printable(text: string): string {
-  const clean = text.replace(/[^\x20-\x7e\u00a0-\uffff]/g, ' ');
-  return clean.length > LONGEST ? `${clean.slice(0, LONGEST)}…` : clean;
+/** Lower case of ASCII letters. That of others may have another length, which would move all places. */
+function lowerCase(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+}
+
+function tokensIn(text: string): HiddenPart[] {
+  return [...text.matchAll(JWT), ...text.matchAll(CREDENTIALS)].map(
+    ({ index, 0: match, 1: credentials }) => ({
+      start: index + match.length - (credentials ?? match).length,
+      end: index + match.length,
+    }),
+  );
 }
 
 function formsOf(secret: string): string[] {
   const encoded = encodeURIComponent(secret);
   const form = new URLSearchParams({ s: secret }).toString().slice(2);
-  return [secret, encoded, form, encodeURIComponent(encoded), ...base64Forms(secret)];
+  const hex = Buffer.from(secret).toString('hex');
+  return [secret, encoded, form, encodeURIComponent(encoded), hex, ...base64Forms(secret)];
 }
 
 /**

@@ -14,6 +14,9 @@ import { parseRefusal, parseTokenReply } from './token-reply.js';
 
 const PATH = '/connect/token';
 
+/** Characters of an OAuth error code that are shown. */
+const LONGEST_ERROR_CODE = 100;
+
 /** A token; `isShared` where another process had fetched it. */
 export interface FetchedToken {
   timed: TimedToken;
@@ -88,7 +91,7 @@ export class TokenEndpoint {
       throw new TokenRejectedError(unexplained(status), undefined, details);
     }
     const hidden = [secret, requestBody(tenant, secret), `${tenant.clientId}:${secret}`];
-    const oauthError = scrub(read.error, hidden);
+    const oauthError = scrub(read.error, hidden, LONGEST_ERROR_CODE);
     if (!isPermanent(oauthError)) {
       throw new ExhibitorError('token_unavailable', `the token endpoint answered ${oauthError}`, details);
     }

@@ -5,7 +5,7 @@ import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { PerTenant } from '../tenants/per-tenant.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../time/clock.js';
+import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
 import type { AccessToken, GetTokenOptions, InvalidateOptions } from './access-token.interface.js';
 import { HeldToken, type Renewal, type TimedToken } from './held-token.js';
@@ -24,7 +24,8 @@ const PAUSE_AFTER_FAILURE = 5_000;
  */
 @Injectable()
 export class TokenService implements OnModuleDestroy {
-  readonly #renewals = new Set<Deadline>();
+  /** Deadlines of renewals and of callers that wait. */
+  readonly #deadlines = new Set<Deadline>();
   readonly #held = new PerTenant<HeldToken>();
   readonly #tenants: TenantRegistry;
   readonly #clock: Clock;
@@ -50,7 +51,7 @@ export class TokenService implements OnModuleDestroy {
     try {
       const tenant = this.#tenants.resolve(options?.tenant);
       if (tenant instanceof Promise) {
-        return tenant.then((found) => this.#tokenWithin(found, options?.signal));
+        return this.#tokenOfFound(tenant, options?.signal);
       }
       return this.#tokenWithin(tenant, options?.signal);
     } catch (error) {
@@ -90,11 +91,18 @@ export class TokenService implements OnModuleDestroy {
     }
   }
 
-  /** Aborts all token requests, including those that wait for a `clientSecret` function. */
+  /** Aborts all token requests and ends all waiting, also for a `clientSecret` function or a tenant source. */
   onModuleDestroy(): void {
-    for (const deadline of this.#renewals) {
+    for (const deadline of this.#deadlines) {
       deadline.close();
     }
+  }
+
+  /** The registry limits the time of the search, so this deadline ends only by signal or closing. */
+  async #tokenOfFound(tenant: Promise<Tenant>, signal: AbortSignal | undefined): Promise<AccessToken> {
+    const search = this.#start(LONGEST_TIMER, signal);
+    const found = await search.race(tenant).finally(() => this.#end(search));
+    return this.#tokenWithin(found, signal);
   }
 
   #tokenWithin(tenant: Tenant, signal: AbortSignal | undefined): Promise<AccessToken> {
@@ -104,8 +112,19 @@ export class TokenService implements OnModuleDestroy {
         return fresh.answer;
       }
     }
-    const deadline = Deadline.start(this.#clock, tenant.http.deadline, signal);
-    return this.#wait(tenant, deadline).finally(() => deadline.end());
+    const deadline = this.#start(tenant.http.deadline, signal);
+    return this.#wait(tenant, deadline).finally(() => this.#end(deadline));
+  }
+
+  #start(ms: number, signal?: AbortSignal): Deadline {
+    const deadline = Deadline.start(this.#clock, ms, signal);
+    this.#deadlines.add(deadline);
+    return deadline;
+  }
+
+  #end(deadline: Deadline): void {
+    deadline.end();
+    this.#deadlines.delete(deadline);
   }
 
   #fresh(tenant: Tenant): TimedToken | undefined {
@@ -200,9 +219,8 @@ export class TokenService implements OnModuleDestroy {
 
   /** Starts a renewal with a deadline of its own. No caller's abort cancels it. */
   #renew(tenant: Tenant, held: HeldToken): Renewal {
-    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
+    const deadline = this.#start(tenant.http.deadline);
     deadline.tenant = tenant.key;
-    this.#renewals.add(deadline);
     const result = this.#fetch(tenant, held, deadline);
     const renewal: Renewal = { result, deadline, outcome: held.isForced ? 'forced' : 'fetched' };
     held.renewal = renewal;
@@ -226,8 +244,7 @@ export class TokenService implements OnModuleDestroy {
       }
       throw error;
     } finally {
-      deadline.end();
-      this.#renewals.delete(deadline);
+      this.#end(deadline);
       held.renewal = undefined;
     }
   }

@@ -80,6 +80,11 @@ export class RetryingRequest {
   async #attempt(fresh: boolean): Promise<Outcome> {
     const { clock } = this.#tools;
     const admission = await this.#enter();
+    // The slot may be granted in the same turn in which the call ends.
+    if (this.#deadline.isOver) {
+      this.#leave(undefined, admission);
+      throw this.#deadline.failure(this.#details());
+    }
     const sentAt = clock.now();
     this.#sentAt = sentAt;
     this.#sent++;
@@ -112,11 +117,6 @@ export class RetryingRequest {
       });
     }
     if (admission === undefined) {
-      throw this.#deadline.failure(this.#details());
-    }
-    // The slot may be granted in the same turn in which the call ends.
-    if (this.#deadline.isOver) {
-      this.#leave(undefined, admission);
       throw this.#deadline.failure(this.#details());
     }
     return admission;

@@ -31,7 +31,15 @@ export function leaksOf(error: unknown): string[] {
 }
 
 function formsOf(secret: string): string[] {
-  return [secret, encodeURIComponent(secret), Buffer.from(secret).toString('base64').replace(/=+$/, '')];
+  const bytes = Buffer.from(secret);
+  const hex = bytes.toString('hex');
+  return [
+    secret,
+    encodeURIComponent(secret),
+    bytes.toString('base64').replace(/=+$/, ''),
+    hex,
+    hex.toUpperCase(),
+  ];
 }
 
 function decoded(text: string): string[] {

@@ -44,6 +44,19 @@ describe('a deadline', () => {
     deadline.end();
   });
 
+  it('calls a listener that comes after the end, once and at once', () => {
+    const deadline = Deadline.start(clock, 5_000);
+    deadline.close();
+    let calls = 0;
+    deadline.onOver(() => (calls += 1))();
+    expect(calls).toBe(1);
+
+    const done = Deadline.start(clock, 5_000);
+    done.end();
+    done.onOver(() => (calls += 1));
+    expect(calls).toBe(1);
+  });
+
   it('reports the requests of shared work', async () => {
     const [shared, own] = [Deadline.start(clock, 5_000), Deadline.start(clock, 10)];
     shared.sent = 2;

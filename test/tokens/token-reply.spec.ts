@@ -113,7 +113,7 @@ describe('the shown part of a description', () => {
     .string({ minLength: 6, maxLength: 40, unit: 'binary' })
     .filter((value) => value.trim().length >= 6);
 
-  it('contains no secret: raw, URL-encoded or base64, at any position', () => {
+  it('contains no secret: raw, URL-encoded, base64 or hexadecimal, at any position', () => {
     const shapes: ((secret: string, before: string) => string)[] = [
       (secret) => secret,
       (secret) => encodeURIComponent(secret),
@@ -122,6 +122,8 @@ describe('the shown part of a description', () => {
       (secret) => Buffer.from(secret).toString('base64'),
       (secret) => Buffer.from(secret).toString('base64url'),
       (secret, before) => Buffer.from(`${before}:${secret}`).toString('base64'),
+      (secret, before) => Buffer.from(`${before}:${secret}`).toString('hex'),
+      (secret) => Buffer.from(secret).toString('hex').toUpperCase(),
     ];
     fc.assert(
       fc.property(
@@ -133,7 +135,10 @@ describe('the shown part of a description', () => {
           const unpacked = [...shown.matchAll(/[\w+/=-]{8,}/g)].map(([run]) =>
             Buffer.from(run, 'base64').toString(),
           );
-          for (const form of [shown, decodeURIComponentSafely(shown), ...unpacked]) {
+          const digits = [...shown.matchAll(/[\da-f]{8,}/gi)].map(([run]) =>
+            Buffer.from(run, 'hex').toString(),
+          );
+          for (const form of [shown, decodeURIComponentSafely(shown), ...unpacked, ...digits]) {
             expect(form.includes(secret)).toBe(false);
           }
         },
@@ -150,6 +155,32 @@ describe('the shown part of a description', () => {
         expect(shown).toMatch(/^[^\p{Cc}]*$/u);
       }),
     );
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['a token, which is much shorter when it is removed', `eyJ${'a'.repeat(700)} `],
+    ['a long token, which is much shorter when it is removed', `eyJ${'a'.repeat(1_100)} `],
+    ['ten addresses', `${'a'.repeat(60)}@example.com `.repeat(10)],
+  ])('holds no part of a secret or an address that a cut splits, after %s', (_what, before) => {
+    const secret = '7Gk2xQ9pLm4Zt8Rv'.repeat(6);
+    const address = 'zoe.victim.of.the.cut@example.com';
+    for (const [part, whole] of [
+      ['7Gk2', secret],
+      ['zoe.', address],
+    ] as const) {
+      for (let at = 0; at < 2_000; at += 7) {
+        const shown = scrub(`${before}${'. '.repeat(at / 2)}${whole} after it`, [secret]);
+        expect([at, shown.includes(part)]).toEqual([at, false]);
+      }
+    }
+  });
+
+  it.each(['a', '-eyJ', 'Bearer ', 'a@', '7Gk2', ' '])('takes no time, whatever is repeated: %j', (part) => {
+    const description = part.repeat((64 * 1024) / part.length);
+    const began = performance.now();
+    expect(scrub(description, ['7Gk2xQ9pLm4Zt8Rv']).length).toBeLessThanOrEqual(301);
+    expect(performance.now() - began).toBeLessThan(100);
   });
 
   it('contains no token and no e-mail address', () => {

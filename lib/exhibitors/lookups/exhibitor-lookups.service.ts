@@ -53,8 +53,7 @@ export class ExhibitorLookups {
       return answer(subject, 'hit', cached);
     }
     const running = this.#flights.get(key);
-    const flight =
-      running === undefined || running.isAbandoned ? this.#start(key, subject, deadline) : running;
+    const flight = running === undefined || running.isOver ? this.#start(key, subject, deadline) : running;
     try {
       return answer(subject, 'miss', await flight.join(deadline));
     } catch (error) {

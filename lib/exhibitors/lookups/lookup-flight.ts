@@ -30,9 +30,9 @@ export class LookupFlight {
     this.#answer.catch(() => {});
   }
 
-  /** True once the last caller has left. */
-  get isAbandoned(): boolean {
-    return this.#abandon.signal.aborted;
+  /** True once the last caller has left or the time is up: no further caller can join. */
+  get isOver(): boolean {
+    return this.#deadline.isOver;
   }
 
   /** Waits for the answer within the deadline of the caller. */

@@ -35,6 +35,9 @@ export class Bulkhead {
 
   /** Waits for a slot. Answers false where the call was over first; it leaves the queue immediately. */
   wait(deadline: Deadline): Promise<boolean> {
+    if (deadline.isOver) {
+      return Promise.resolve(false);
+    }
     return new Promise((resolve) => {
       const enter = (): void => {
         forget();

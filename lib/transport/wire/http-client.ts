@@ -55,6 +55,10 @@ export class HttpClient {
   }
 
   #dispatch({ method, url, headers, body, fresh, dispatcher, handler }: HttpRequest): void {
+    // The call may have ended in the few microtasks that axios takes.
+    if (handler.isSettled) {
+      return;
+    }
     const { origin, path } = splitUrl(url);
     // The deadline limits headers and body; undici's own timers are not needed.
     const noTimers = { headersTimeout: 0, bodyTimeout: 0 };

@@ -1,0 +1,340 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { lastValueFrom, NEVER, Subject, take, takeUntil, toArray, type Observable } from 'rxjs';
+import { Agent } from 'undici';
+import {
+  TokenService,
+  type ExhibitorModuleOptions,
+  type ExhibitorsService,
+  type TenantSource,
+} from '../../lib/index.js';
+import { LookupFlight } from '../../lib/exhibitors/lookups/lookup-flight.js';
+import { Clock } from '../../lib/time/clock.js';
+import { Deadline } from '../../lib/time/deadline.js';
+import { endOf, microtasks, MOMENTS } from '../support/moments.js';
+import { startRecorder, type Recorder } from '../support/recorder.js';
+import { aWhile, eventually } from '../support/wait.js';
+import { honest, startRestHost, type RestHost } from './rest-host.js';
+
+const EVENT = 'world-2026';
+const EMAIL = 'sam.several@example.com';
+
+/** Answers the first pages of an event with 20 pages; everything else stays unanswered. */
+const ANSWERED_PAGES = 3;
+function answerFirstPages(url: URL): unknown {
+  const page = Number(url.searchParams.get('Page'));
+  return url.pathname.endsWith('/answering') && page <= ANSWERED_PAGES ? honest(page, 50, 1_000) : undefined;
+}
+
+let service: Recorder;
+const agent = new Agent();
+beforeAll(async () => {
+  service = await startRecorder(answerFirstPages);
+});
+afterAll(async () => {
+  await agent.destroy();
+  await service?.stop();
+});
+beforeEach(() => service.forget());
+
+function tenant(url = service.url): NonNullable<ExhibitorModuleOptions['tenant']> {
+  return {
+    tenantId: 't',
+    baseUrl: url,
+    authUrl: url,
+    clientId: 'client',
+    clientSecret: 'secret-of-the-test',
+  };
+}
+
+type Options = { signal?: AbortSignal; deadline?: number };
+type Method = (exhibitors: ExhibitorsService, options: Options) => Observable<unknown>;
+
+const METHODS: Record<string, Method> = {
+  list: (exhibitors, options) => exhibitors.list(EVENT, options),
+  pages: (exhibitors, options) => exhibitors.pages(EVENT, options),
+  stream: (exhibitors, options) => exhibitors.stream(EVENT, options),
+  snapshot: (exhibitors, options) => exhibitors.snapshot(EVENT, options),
+  lookup: (exhibitors, options) => exhibitors.lookup(EVENT, EMAIL, options),
+  'lookup, fresh': (exhibitors, options) => exhibitors.lookup(EVENT, EMAIL, { ...options, fresh: true }),
+};
+
+const POOLS: Record<string, ExhibitorModuleOptions['http']> = {
+  'our own pool': {},
+  "a host's dispatcher": { dispatcher: () => agent },
+};
+
+/** Nothing is left on the wire, and nothing was answered after its caller had left. */
+async function expectSilence(completed: readonly string[] = []): Promise<void> {
+  await eventually(() => service.ended('open').length === 0, 1_000);
+  await aWhile();
+  expect([service.ended('open'), service.ended('completed')]).toEqual([[], completed]);
+}
+
+describe.each(Object.entries(POOLS))('a call over %s', (_pool, http) => {
+  let host: RestHost;
+  beforeAll(async () => {
+    host = await startRestHost({ tenant: tenant(), http });
+    // With a token, a call sends its request within few microtasks.
+    await host.context.get(TokenService).getToken();
+  });
+  afterAll(() => host?.close());
+
+  it.each(Object.entries(METHODS))(
+    '%s ends at every moment at which its signal aborts',
+    async (_name, method) => {
+      for (const moment of MOMENTS) {
+        const caller = new AbortController();
+        const call = endOf(lastValueFrom(method(host.exhibitors, { signal: caller.signal })));
+        await microtasks(moment);
+        caller.abort();
+        expect([moment, await call]).toEqual([moment, 'aborted']);
+      }
+      await expectSilence();
+    },
+  );
+
+  it.each(Object.entries(METHODS))(
+    '%s ends at every moment at which its consumer unsubscribes',
+    async (_name, method) => {
+      for (const moment of MOMENTS) {
+        const subscription = method(host.exhibitors, {}).subscribe(() => {
+          throw new Error('a consumer that has left was told a value');
+        });
+        await microtasks(moment);
+        subscription.unsubscribe();
+      }
+      await expectSilence();
+    },
+  );
+
+  it.each(Object.entries(METHODS))('%s ends at its deadline', async (_name, method) => {
+    for (const deadline of [1, 2, 3, 5, 10, 20]) {
+      expect(await endOf(lastValueFrom(method(host.exhibitors, { deadline })))).toBe('deadline_exceeded');
+    }
+    await expectSilence();
+  });
+
+  it('iterate ends at every moment at which its signal aborts or its loop is left', async () => {
+    for (const moment of MOMENTS) {
+      const caller = new AbortController();
+      const aborted = endOf(host.exhibitors.iterate(EVENT, { signal: caller.signal }).next());
+      const items = host.exhibitors.iterate(EVENT);
+      const left = endOf(items.next());
+      await microtasks(moment);
+      caller.abort();
+      const returned = endOf(items.return?.() ?? Promise.resolve());
+      expect([moment, await aborted, await left, await returned]).toEqual([
+        moment,
+        'aborted',
+        'a value',
+        'a value',
+      ]);
+    }
+    await expectSilence();
+  });
+
+  it('a walk leaves no page running, whenever its consumer leaves after page 3', async () => {
+    for (const moment of MOMENTS) {
+      service.forget();
+      const leave = new Subject<void>();
+      const pages = host.exhibitors.pages('answering').pipe(takeUntil(leave));
+      let seen = 0;
+      pages.subscribe(() => {
+        seen += 1;
+        if (seen === ANSWERED_PAGES) {
+          void microtasks(moment).then(() => leave.next());
+        }
+      });
+      await eventually(() => seen === ANSWERED_PAGES && service.ended('open').length === 0, 1_000);
+      expect(service.ended('completed')).toHaveLength(ANSWERED_PAGES);
+    }
+    await aWhile();
+    expect(service.ended('open')).toEqual([]);
+  });
+
+  it('pages().pipe(take(3)) leaves no page running', async () => {
+    for (let run = 0; run < 5; run += 1) {
+      service.forget();
+      const pages = await lastValueFrom(host.exhibitors.pages('answering').pipe(take(3), toArray()));
+      expect(pages).toHaveLength(3);
+      await eventually(() => service.ended('open').length === 0, 1_000);
+    }
+    await aWhile();
+    expect(service.ended('open')).toEqual([]);
+  });
+
+  it('ends at every moment at which the application closes', async () => {
+    for (const moment of MOMENTS) {
+      const app = await startRestHost({ tenant: tenant(), http });
+      const calls = Object.values(METHODS).map((method) => endOf(lastValueFrom(method(app.exhibitors, {}))));
+      calls.push(endOf(app.exhibitors.iterate(EVENT).next()));
+      await microtasks(moment);
+      const closed = app.close();
+      for (const end of await Promise.all(calls)) {
+        expect([moment, end]).toEqual([moment, expect.stringMatching(/^(service|token)_unavailable$/)]);
+      }
+      await closed;
+    }
+    await expectSilence();
+  });
+});
+
+describe('callers that share', () => {
+  let host: RestHost;
+  beforeAll(async () => {
+    host = await startRestHost({ tenant: tenant() });
+    await host.context.get(TokenService).getToken();
+  });
+  afterAll(() => host?.close());
+
+  it('a lookup runs on while one of its callers stays, and is aborted when the last one leaves', async () => {
+    const lookup = (email: string) => host.exhibitors.lookup(EVENT, email);
+    for (const moment of MOMENTS) {
+      service.forget();
+      const email = `moment-${moment}@example.com`;
+      const staying = lookup(email).subscribe();
+      const leaving = lookup(email).subscribe();
+      await microtasks(moment);
+      leaving.unsubscribe();
+      await eventually(() => service.ended('open').length === 1, 1_000);
+      staying.unsubscribe();
+      await eventually(() => service.ended('aborted').length === 1, 1_000);
+      expect(service.recorded).toHaveLength(1);
+    }
+  });
+
+  it('a caller that comes when the last one leaves has a request of its own', async () => {
+    for (const moment of MOMENTS) {
+      service.forget();
+      const email = `late-${moment}@example.com`;
+      const leaving = host.exhibitors.lookup(EVENT, email).subscribe();
+      await eventually(() => service.ended('open').length === 1, 1_000);
+      leaving.unsubscribe();
+      await microtasks(moment);
+      const late = endOf(lastValueFrom(host.exhibitors.lookup(EVENT, email, { deadline: 60 })));
+      expect([moment, await late]).toEqual([moment, 'deadline_exceeded']);
+      expect(service.recorded.length).toBeGreaterThan(0);
+    }
+    await expectSilence();
+  });
+});
+
+describe('a lookup that several callers may join', () => {
+  const name = { tenant: 'acme', eventId: EVENT, contactEmail: EMAIL };
+  const clock = new Clock();
+
+  it.each([
+    ['its time is up', (caller: Deadline) => void caller],
+    ['its only caller has left', (caller: Deadline) => caller.close()],
+  ])('can be joined no more when %s', async (_why, leave) => {
+    const flight = new LookupFlight(name, clock, 20, (deadline) => deadline.race(new Promise(() => {})));
+    expect(flight.isOver).toBe(false);
+    const caller = Deadline.start(clock, 20);
+    const end = endOf(flight.join(caller));
+    leave(caller);
+    await end;
+    expect(flight.isOver).toBe(true);
+    caller.end();
+  });
+});
+
+describe('a call that waits for the host', () => {
+  /** A source that does not answer. */
+  const silent: TenantSource = { find: () => new Promise(() => {}) };
+  const METHODS_AND_TOKEN: [string, (host: RestHost, signal?: AbortSignal) => Promise<unknown>][] = [
+    ...Object.entries(METHODS).map(
+      ([name, method]): [string, (host: RestHost, signal?: AbortSignal) => Promise<unknown>] => [
+        name,
+        (host, signal) => lastValueFrom(method(host.exhibitors.forTenant('acme'), { signal })),
+      ],
+    ),
+    ['iterate', (host, signal) => host.exhibitors.forTenant('acme').iterate(EVENT, { signal }).next()],
+    ['getToken', (host, signal) => host.context.get(TokenService).getToken({ tenant: 'acme', signal })],
+  ];
+
+  it.each(METHODS_AND_TOKEN)('for its tenant: %s ends when its signal aborts', async (_name, call) => {
+    const host = await startRestHost({ tenants: silent });
+    const caller = new AbortController();
+    const end = endOf(call(host, caller.signal));
+    await microtasks(5);
+    caller.abort();
+    expect(await end).toBe('aborted');
+    await host.close();
+  });
+
+  it.each(METHODS_AND_TOKEN)('for its tenant: %s ends when the application closes', async (_name, call) => {
+    const host = await startRestHost({ tenants: silent });
+    const end = endOf(call(host));
+    await microtasks(5);
+    await host.close();
+    expect(await end).toBe('service_unavailable');
+  });
+
+  it('for its shared store: getToken ends when the application closes', async () => {
+    const store = {
+      get: () => new Promise<undefined>(() => {}),
+      set: () => Promise.resolve(true),
+      delete: () => Promise.resolve(),
+    };
+    const host = await startRestHost({ tenant: tenant(), store });
+    const end = endOf(host.context.get(TokenService).getToken());
+    const began = performance.now();
+    await microtasks(5);
+    await host.close();
+    expect(await end).toMatch(/^(service|token)_unavailable$/);
+    expect(performance.now() - began).toBeLessThan(900);
+  });
+
+  it('for its asynchronous schema ends when the application closes', async () => {
+    const answering = await startRecorder(() => honest(1, 50, 10));
+    const exhibitorSchema = {
+      '~standard': { version: 1, vendor: 'test', validate: () => new Promise<never>(() => {}) },
+    } as const;
+    const host = await startRestHost({ tenant: tenant(answering.url), exhibitorSchema });
+    const end = endOf(lastValueFrom(host.exhibitors.list(EVENT)));
+    await eventually(() => answering.ended('completed').length === 1, 1_000);
+    await host.close();
+    expect(await end).toBe('service_unavailable');
+    await answering.stop();
+  });
+});
+
+describe('getToken', () => {
+  it('ends at every moment at which its signal aborts, and its request runs on for the others', async () => {
+    const endpoint = await startRecorder();
+    const silent = { ...tenant(), authUrl: `${endpoint.url}/held` };
+    const host = await startRestHost({ tenant: silent });
+    const tokens = host.context.get(TokenService);
+    for (const moment of MOMENTS) {
+      const caller = new AbortController();
+      const call = endOf(tokens.getToken({ signal: caller.signal }));
+      await microtasks(moment);
+      caller.abort();
+      expect([moment, await call]).toEqual([moment, 'aborted']);
+    }
+    await eventually(() => endpoint.ended('open').length === 1, 1_000);
+    await aWhile();
+    expect(endpoint.recorded).toHaveLength(1);
+    const staying = endOf(tokens.getToken());
+    await host.close();
+    expect(await staying).toMatch(/^(service|token)_unavailable$/);
+    await eventually(() => endpoint.ended('aborted').length === 1, 1_000);
+    await endpoint.stop();
+  });
+});
+
+it('answers those who stay', async () => {
+  const answering = await startRecorder((url) =>
+    url.searchParams.has('Page') ? honest(1, 50, 10) : [{ id: 1 }],
+  );
+  const host = await startRestHost({ tenant: tenant(answering.url) });
+  for (const [name, method] of Object.entries(METHODS)) {
+    expect([name, await endOf(lastValueFrom(method(host.exhibitors, {}).pipe(takeUntil(NEVER))))]).toEqual([
+      name,
+      'a value',
+    ]);
+  }
+  expect(answering.ended('aborted')).toEqual([]);
+  await host.close();
+  await answering.stop();
+});

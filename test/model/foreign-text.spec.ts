@@ -1,0 +1,72 @@
+import { describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import { foreignText } from '../../lib/model/foreign-text.js';
+
+describe('text from outside', () => {
+  it('is shown as it is where it is short and plain', () => {
+    for (const text of [
+      '',
+      'preferred_username',
+      'https://example.com/claims/größe',
+      '売り場 7',
+      'a'.repeat(100),
+    ]) {
+      expect(foreignText(text)).toBe(text);
+    }
+  });
+
+  it('is cut to 100 characters, or to another length', () => {
+    expect(foreignText('a'.repeat(101))).toBe(`${'a'.repeat(100)}…`);
+    expect(foreignText('a'.repeat(1_000_000))).toBe(`${'a'.repeat(100)}…`);
+    expect(foreignText('abcdef', { longest: 3 })).toBe('abc…');
+  });
+
+  it.each([
+    'a\nb',
+    'a\r\nb',
+    'a\u0000b',
+    'a\u001b[31mb',
+    'a\u009bb',
+    'a\u2028b',
+    'a\u202eb',
+    'a\u200bb',
+    'a\ufeffb',
+    'a\ud800b',
+  ])('loses control and format characters: %j', (text) => {
+    expect(foreignText(text)).toMatch(/^a[ -~]*b$/);
+    expect(foreignText(text)).toContain(' ');
+  });
+
+  it.each([
+    'zoe@example.com',
+    'zoë@exämple.com',
+    'zoe+fair@example.com',
+    'zoe%40example.com',
+    'zoe%2540example.com',
+    'mailto:zoe@example.com',
+    'zoe@localhost',
+    'z\u0000oe@example.com',
+  ])('loses e-mail addresses: %j', (address) => {
+    expect(foreignText(`claim of ${address} is too long`)).toBe('claim of [removed] is too long');
+    expect(foreignText(`<${address}>`)).toBe('<[removed]>');
+  });
+
+  it('shows no part of an address that the cut splits', () => {
+    for (let before = 0; before < 700; before += 1) {
+      expect(foreignText(`${'.'.repeat(before)} victim@example.com`)).not.toContain('vict');
+      expect(foreignText(`${'a'.repeat(250)}@b.c ${'.'.repeat(before)} victim@example.com`)).not.toContain(
+        'vict',
+      );
+    }
+  });
+
+  it('is one printable line of no more than 101 characters, whatever it is', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 1_000 }), (text) => {
+        const shown = foreignText(text);
+        expect(shown.length).toBeLessThanOrEqual(101);
+        expect(shown).toMatch(/^[^\p{C}\p{Zl}\p{Zp}@]*$/u);
+      }),
+    );
+  });
+});

@@ -1,0 +1,231 @@
+import { describe, expect, it } from '@jest/globals';
+import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
+import { checkContactEmail, checkEventId } from '../../lib/exhibitors/check-arguments.js';
+import { parseRecords } from '../../lib/exhibitors/parse-records.js';
+import { receivedCookies } from '../../lib/http/cookies.js';
+import { isCrossSiteRequest } from '../../lib/http/cross-site-request.js';
+import { HttpContext } from '../../lib/http/http-context.js';
+import { safeReturnTo } from '../../lib/login/pending-login.js';
+import { foreignText } from '../../lib/model/foreign-text.js';
+import { halfHash, isAccessTokenType } from '../../lib/oidc/token-claims.js';
+import { keyIdOf } from '../../lib/oidc/verify-token.js';
+import { bearerTokenOf } from '../../lib/session/bearer-identities.service.js';
+import { parseRoute } from '../../lib/testing/route.js';
+import { scrub } from '../../lib/tokens/scrub.js';
+import { lifetimeOf } from '../../lib/tokens/token-lifetime.js';
+import { parseTokenReply } from '../../lib/tokens/token-reply.js';
+import { parseRetryAfter } from '../../lib/transport/limits/retry-policy.js';
+import { isJsonType, parseJson, unpack } from '../../lib/transport/wire/reply-body.js';
+import { expressionsOfSources, findAll } from './expressions.js';
+
+const SIZE = 256 * 1024;
+const LIMIT_MS = 100;
+
+/** 256 KiB: the head once, the body as often as it fits, the tail once. */
+function long(body: string, head = '', tail = ''): string {
+  const count = Math.floor((SIZE - head.length - tail.length) / body.length);
+  return head + body.repeat(count) + tail;
+}
+
+/** Milliseconds that the work takes. */
+function timeOf(work: () => unknown): number {
+  const began = performance.now();
+  try {
+    work();
+  } catch (error) {
+    if (!(error instanceof ExhibitorError)) {
+      throw error;
+    }
+  }
+  return performance.now() - began;
+}
+
+/** The least time of up to five runs: a pause of the machine is not the work. */
+function leastTimeOf(work: () => unknown): number {
+  let least = Infinity;
+  for (let run = 0; run < 5 && least >= LIMIT_MS; run += 1) {
+    least = Math.min(least, timeOf(work));
+  }
+  return least;
+}
+
+function expectLinear(text: string, work: () => unknown): void {
+  const ms = leastTimeOf(work);
+  const beginning = text.slice(0, 40);
+  expect({ beginning, took: ms < LIMIT_MS ? 'less' : ms }).toEqual({ beginning, took: 'less' });
+}
+
+/** Inputs that make careless expressions slow, whatever they look for. */
+const HOSTILE: readonly string[] = [
+  ...['a', 'é', '1', ' ', '\t', '/', '//a', '.', '"', '@', '%', '-', '\\', '<', '?', '=', ';', '+'].flatMap(
+    (body) => [long(body), long(body, '', '\u0001'), long(body, '\u0001', 'a')],
+  ),
+  long('-eyJ'),
+  long('eyJ.'),
+  long('eyJa.a.'),
+  long('Bearer '),
+  long(' ', 'Bearer'),
+  long('a@'),
+  long('%2540'),
+  long('12:34:56'),
+  long('\ud800'),
+  long('😀'),
+];
+
+/** For each expression of the sources: its own worst inputs, beside {@link HOSTILE}. */
+const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
+  [String.raw`exhibitors/check-arguments.ts /[\s\p{Cc}]/u`]: [long('a', '', '@example.com')],
+  [String.raw`exhibitors/check-arguments.ts /^".+"$/`]: [long('"', '"', 'a'), long('a', '"', 'a')],
+  [String.raw`exhibitors/check-arguments.ts /\p{Surrogate}/u`]: [],
+  [String.raw`exhibitors/parse-records.ts /^[\w$-]{1,64}$/`]: [],
+  [String.raw`login/pending-login.ts /[\p{Cc}\\]/u`]: [],
+  [String.raw`model/foreign-text.ts /[^\s<>"'()]+/g`]: [long('a ')],
+  [String.raw`model/foreign-text.ts /@|%(?:25)*40/i`]: [long('25', '%'), long('%25')],
+  [String.raw`model/foreign-text.ts /[\p{C}\p{Zl}\p{Zp}]/gu`]: [long('\u202e')],
+  [String.raw`oidc/token-claims.ts /^(application\/)?at\+jwt$/i`]: [long('application/')],
+  [String.raw`oidc/token-claims.ts /(256|384|512)$/`]: [long('256', '', 'a')],
+  [String.raw`options/exhibitor-settings.ts /\/$/`]: [],
+  [String.raw`options/option-schemas.ts /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/`]: [
+    long(' ', 'a'),
+    long(' a', 'a', ' '),
+  ],
+  [String.raw`options/option-schemas.ts /(?<!\/)\/+$/`]: [long('/', 'a', 'a'), long('a//')],
+  [String.raw`session/bearer-identities.service.ts /^Bearer +([\x21-\x7e]+) *$/i`]: [
+    long('a', 'Bearer ', '\u0001'),
+    long(' ', 'Bearer a', '\u0001'),
+    long('a ', 'Bearer '),
+  ],
+  [String.raw`testing/api-access.ts /^Bearer ([\w.~+/=-]+)$/i`]: [long('a', 'Bearer ', '\u0001')],
+  [String.raw`testing/load-provider.ts /['"]oidc-provider['"]/`]: [long(`'oidc-provider`)],
+  [String.raw`testing/login-page.ts /[&<>"']/g`]: [long('&')],
+  [String.raw`testing/request-log.ts /\?(.*)/s`]: [long('?', '', '\n')],
+  [String.raw`testing/request-log.ts /^Bearer (.+)$/i`]: [long('a', 'Bearer ', '\n')],
+  [String.raw`testing/request-log.ts /^Basic (.+)$/i`]: [long('a', 'Basic ', '\n')],
+  [String.raw`testing/rest-api.ts /^[1-9]\d{0,8}$/`]: [],
+  [String.raw`testing/route.ts /^\/api\/v1\/exhibitor\/event\/([^/]+)(?:\/contactEmail\/([^/]+))?$/`]: [
+    long('a', '/api/v1/exhibitor/event/', '/'),
+    long('/contactEmail', '/api/v1/exhibitor/event/a'),
+  ],
+  [String.raw`tokens/scrub.ts /eyJ[\w.+/=-]*/g`]: [long('eyJ', '', '"')],
+  [String.raw`tokens/scrub.ts /\b(?:Bearer|Basic)\s+(\S+)/gi`]: [long('Bearer'), long('Basic\t\t')],
+  [String.raw`tokens/scrub.ts /[A-Z]+/g`]: [long('A'), long('Aa')],
+  [String.raw`tokens/token-lifetime.ts /^[+-]?\d+(?:\.\d+)?$/`]: [long('1', '+', '.'), long('1', '1.', 'a')],
+  [String.raw`tokens/token-reply.ts /^[\x21-\x7e]+$/`]: [],
+  [String.raw`transport/limits/retry-policy.ts /^\d+$/`]: [],
+  [String.raw`transport/limits/retry-policy.ts /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*\d{2}:\d{2}:\d{2}/`]:
+    [long('a', 'Mon'), long('1', 'Mon, '), long('12:34:', 'Mon, '), long(' ', 'Monday')],
+  [String.raw`transport/wire/reply-body.ts /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i`]: [
+    long('a', 'application/'),
+    long('a+', 'application/'),
+    long(' ', 'application/json', 'a'),
+  ],
+};
+
+/** Functions that meet text from outside, with their own worst inputs. */
+const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...worst: string[]]>> = {
+  foreignText: [(text) => foreignText(text), long('a@b '), long('a@b.example(')],
+  scrub: [
+    (text) => scrub(text, ['the secret', 'a'.repeat(256), `id:${'ab'.repeat(300)}`, '"<>%']),
+    long('the secret'),
+    long('Bearer the secret eyJ'),
+  ],
+  parseRetryAfter: [
+    (text) => parseRetryAfter(text, Date.now()),
+    long('9'),
+    long('1', 'Mon, '),
+    long('(', 'Mon, 12:34:56 '),
+    long(' 12:34:56', 'Mon, '),
+  ],
+  isJsonType: [isJsonType, long('a', 'application/')],
+  parseJson: [(text) => parseJson(Buffer.from(text)), long('['), long('{"a":'), long('9')],
+  unpack: [(text) => unpack(Buffer.from('x'), text, 1)],
+  bearerTokenOf: [(text) => bearerTokenOf(contextOf('authorization', text)), long('a', 'Bearer ', '\u0001')],
+  receivedCookies: [
+    (text) => receivedCookies(contextOf('cookie', text), 'exhibitor-'),
+    long('a=b;'),
+    long(';'),
+    long('exhibitor-login-=%'),
+    long('a="'),
+  ],
+  checkContactEmail: [checkContactEmail, long('a', '', '@b'), long('"', '', '"@b'), long('a@')],
+  checkEventId: [checkEventId],
+  safeReturnTo: [safeReturnTo, long('/..', '/'), long('a', '/')],
+  parseRecords: [
+    (text) =>
+      parseRecords(
+        [1],
+        {
+          '~standard': {
+            version: 1,
+            vendor: 'x',
+            validate: () => ({ issues: [{ message: '', path: [text] }] }),
+          },
+        },
+        { tenant: 'a', path: '' },
+      ),
+  ],
+  halfHash: [(text) => halfHash('value', text)],
+  isAccessTokenType: [isAccessTokenType],
+  keyIdOf: [keyIdOf, long('a.'), long('eyJhbGciOiJSUzI1NiJ9')],
+  lifetimeOf: [lifetimeOf, long('1', '', '.'), long('0', '1.')],
+  parseTokenReply: [
+    (text) => parseTokenReply({ access_token: text, token_type: text, scope: text, expires_in: text }, null),
+  ],
+  isCrossSiteRequest: [
+    (text) => isCrossSiteRequest(contextOf('origin', text), undefined),
+    long('a', 'https://'),
+  ],
+  parseRoute: [parseRoute, long('a', '/api/v1/exhibitor/event/', '/')],
+};
+
+function contextOf(name: string, value: string): HttpContext {
+  const unused = () => {
+    throw new Error('nothing is answered here');
+  };
+  const adapter = { setHeader: unused, appendHeader: unused, redirect: unused };
+  return new HttpContext(
+    { method: 'GET', url: '/', headers: { [name]: value }, params: {}, query: {} },
+    undefined,
+    adapter,
+  );
+}
+
+const { literals, built } = expressionsOfSources();
+
+describe('the regular expressions of the sources', () => {
+  it('are all in the table of this file, and the table has no other', () => {
+    expect(Object.keys(EXPRESSIONS).toSorted()).toEqual(
+      [...new Set(literals.map(({ name }) => name))].toSorted(),
+    );
+  });
+
+  it('are literals: none is built from a text', () => {
+    expect(built).toEqual([]);
+  });
+
+  it.each(literals)('take linear time: $name', ({ name, pattern }) => {
+    for (const text of [...HOSTILE, ...(EXPRESSIONS[name] ?? [])]) {
+      expectLinear(text, () => findAll(pattern, text));
+      expectLinear(text, () => text.replace(pattern, '-'));
+    }
+  });
+});
+
+describe('the functions that meet text from outside', () => {
+  it.each(Object.entries(FUNCTIONS))('take linear time: %s', (_name, [work, ...worst]) => {
+    for (const text of [...HOSTILE, ...worst]) {
+      expectLinear(text, () => work(text));
+    }
+  });
+});
+
+describe('this check', () => {
+  // Parts of the text suffice, so that the check itself does not take minutes.
+  it.each([
+    [/[^\s@<>"'()]+@[^\s@<>"'()]+/g, long('a'), SIZE / 32],
+    [/\beyJ[\w-]*\.[\w-]+(?:\.[\w-]*)*/g, long('-eyJ'), SIZE / 8],
+    [/\/+$/, long('/'), SIZE / 16],
+  ])('finds an expression that is worse than linear: %s', (pattern, text, length) => {
+    expect(leastTimeOf(() => findAll(pattern, `${text.slice(0, length)}a`))).toBeGreaterThan(LIMIT_MS);
+  });
+});
