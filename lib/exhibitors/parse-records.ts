@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { foreignText } from '../model/foreign-text.js';
 import { isRecord } from '../model/json-values.js';
 
 /** Position of records in a reply, for errors that must not show the records. */
@@ -81,7 +82,10 @@ function refusal(
   cause?: unknown,
 ): ExhibitorError {
   const shown = [origin.path, ...path.map(segment)].filter(Boolean).join('.');
-  return new ExhibitorError('malformed_response', `${shown} ${problem}`, { tenant: origin.tenant, cause });
+  return new ExhibitorError('malformed_response', `${foreignText(shown)} ${problem}`, {
+    tenant: origin.tenant,
+    cause,
+  });
 }
 
 /** A key of a record may itself be confidential, such as an e-mail address. */

@@ -2,6 +2,7 @@ import { Inject, Injectable, Logger } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { foreignText } from '../model/foreign-text.js';
 import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -13,6 +14,9 @@ import { parseIdentity, parseSelections, type IdentityData, type Selections } fr
 
 /** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
 const MAX_SEALED = 3_850;
+
+/** Names of claims that a warning shows. */
+const MAX_NAMES = 10;
 
 /** Content of the cookie. */
 export interface CookieContent {
@@ -120,7 +124,7 @@ export class IdentityCookie {
     }
     this.#warned.add(tenant.key);
     this.#logger.warn(
-      `tenant ${tenant.key}: the identity is too large for its cookie; these claims were removed: ${claims.join(', ')}. ` +
+      `tenant ${tenant.key}: the identity is too large for its cookie; these claims were removed: ${listOf(claims)}. ` +
         'List the claims you need in login.keepClaims.',
     );
   }
@@ -128,6 +132,13 @@ export class IdentityCookie {
   #attributes(secure: boolean): CookieAttributes {
     return { secure, sameSite: this.#sameSite };
   }
+}
+
+/** The provider chooses the names of claims. */
+function listOf(claims: readonly string[]): string {
+  const names = claims.slice(0, MAX_NAMES).map((name) => foreignText(name));
+  const rest = claims.length - names.length;
+  return names.join(', ') + (rest > 0 ? ` and ${rest} more` : '');
 }
 
 function only(claims: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {

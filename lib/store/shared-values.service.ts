@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Inject, Injectable, Logger } from '@nestjs/common';
+import { foreignText } from '../model/foreign-text.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -122,7 +123,8 @@ export class SharedValues {
     }
     this.#warnedAt = now;
     // The message of the error is not logged: it may contain the address and the password of the store.
-    const reason = error instanceof Error ? error.name : 'unknown error';
+    const name: unknown = error instanceof Error ? error.name : undefined;
+    const reason = typeof name === 'string' ? foreignText(name) : 'unknown error';
     this.#logger.warn(`the shared store does not answer (${reason}); continuing without it`);
   }
 }

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
+import { foreignText } from '../model/foreign-text.js';
 import { checkTenant } from '../options/check-tenant.js';
 import type { TenantSettings } from '../options/tenant-settings.js';
 import type { TenantSource } from '../options/tenant-source.interface.js';
@@ -89,9 +90,9 @@ export class RunTimeTenants {
     if (options === undefined || options === null) {
       return undefined;
     }
-    const { settings, problems } = checkTenant(options, `tenants.${key}`, this.#settings);
+    const { settings, problems } = checkTenant(options, `tenants.${foreignText(key)}`, this.#settings);
     if (settings === undefined || problems.length > 0) {
-      throw new ConfigurationError(problems, key);
+      throw new ConfigurationError(problems, foreignText(key));
     }
     const before = this.#known.peek(key)?.tenant;
     const complete = withRequireIss(settings, true);
@@ -109,11 +110,11 @@ export class RunTimeTenants {
       }
       if (error instanceof TimeoutError) {
         throw new ExhibitorError('deadline_exceeded', 'the tenant source did not answer in time', {
-          tenant: key,
+          tenant: foreignText(key),
         });
       }
       throw new ExhibitorError('service_unavailable', 'the tenant source failed', {
-        tenant: key,
+        tenant: foreignText(key),
         cause: error,
       });
     }

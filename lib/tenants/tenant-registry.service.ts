@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { foreignText } from '../model/foreign-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
 import { requireIssDefaults } from './require-iss.js';
@@ -46,7 +47,9 @@ export class TenantRegistry {
   async get(key: string): Promise<Tenant> {
     const tenant = this.#fixed.get(key) ?? (await this.#found?.find(key));
     if (tenant === undefined) {
-      throw new ExhibitorError('unknown_tenant', 'there is no such tenant', { tenant: key });
+      throw new ExhibitorError('unknown_tenant', 'there is no such tenant', {
+        tenant: foreignText(String(key)),
+      });
     }
     return tenant;
   }

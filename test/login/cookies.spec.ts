@@ -294,6 +294,26 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
       expect(warnings[0]).not.toContain('Patty');
     });
 
+    it('name foreign claims in the warning in a short form: one line, without addresses', async () => {
+      const names = {
+        'first\nFORGED [Nest] 1 - LOG a line of its own': 1,
+        'group of zoe.private@example.com': 2,
+        'red \u001b[31m and \u202e reversed': 3,
+        [`long_${'n'.repeat(5_000)}`]: 4,
+        ...Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`claim_${index}`, index])),
+      };
+      const { reply } = await logInWith({ ...names, biography: BIG });
+      expect(reply.status).toBe(303);
+      const [warning = ''] = warnings;
+      expect(warnings).toHaveLength(1);
+      expect(warning).toMatch(/first FORGED.*group of \[removed\].*login\.keepClaims/);
+      expect(warning).toMatch(/^[^\p{C}\p{Zl}\p{Zp}]*$/u);
+      expect(warning).toContain(`long_${'n'.repeat(95)}…`);
+      expect(warning).toMatch(/and \d+ more/);
+      expect(warning.length).toBeLessThan(1_500);
+      expect(leaksOf(warning)).toEqual([]);
+    });
+
     it('keep the claims of the option keepClaims', async () => {
       const { host, visitor } = await logInWith(
         { biography: BIG, nickname: 'Patty' },

@@ -181,6 +181,20 @@ describe('a store that fails', () => {
     expect(warnings[0]).not.toMatch(/s3cret|10\.0\.0\.1/);
   });
 
+  it.each([
+    ['name\n[Nest] 1 - LOG forged', 'name [Nest] 1 - LOG forged'],
+    ['of zoe.private@example.com', 'of [removed]'],
+    ['n'.repeat(5_000), `${'n'.repeat(100)}…`],
+    [undefined, 'unknown error'],
+    [{ name: 'an object' }, 'unknown error'],
+  ])('and fails with an error of any name is a miss and a short warning: %j', async (name, shown) => {
+    const failing = Object.assign(new MemoryStore(), {
+      get: () => Promise.reject(Object.assign(new Error('s3cret'), { name })),
+    });
+    expect(await startProcess(failing).values.get('token', 'acme')).toBeUndefined();
+    expect(warnings).toEqual([`the shared store does not answer (${shown}); continuing without it`]);
+  });
+
   it('and hangs is not called for a while, so that not every call waits for it', async () => {
     const { values } = startProcess(store);
     store.failure = 'hangs';

@@ -1,11 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
-import { checkContactEmail, checkEventId } from '../../lib/exhibitors/check-arguments.js';
+import { checkContactEmail } from '../../lib/exhibitors/check-arguments.js';
 import { parseRecords } from '../../lib/exhibitors/parse-records.js';
 import { receivedCookies } from '../../lib/http/cookies.js';
 import { isCrossSiteRequest } from '../../lib/http/cross-site-request.js';
 import { HttpContext } from '../../lib/http/http-context.js';
 import { safeReturnTo } from '../../lib/login/pending-login.js';
+import { checkEventId } from '../../lib/model/event-id.js';
 import { foreignText } from '../../lib/model/foreign-text.js';
 import { halfHash, isAccessTokenType } from '../../lib/oidc/token-claims.js';
 import { keyIdOf } from '../../lib/oidc/verify-token.js';
@@ -137,7 +138,7 @@ const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...wo
     long(' 12:34:56', 'Mon, '),
   ],
   isJsonType: [isJsonType, long('a', 'application/')],
-  parseJson: [(text) => parseJson(Buffer.from(text)), long('['), long('{"a":'), long('9')],
+  parseJson: [(text) => parseJson(Buffer.from(text), 5_000_000), long('['), long('{"a":'), long('9')],
   unpack: [(text) => unpack(Buffer.from('x'), text, 1)],
   bearerTokenOf: [(text) => bearerTokenOf(contextOf('authorization', text)), long('a', 'Bearer ', '\u0001')],
   receivedCookies: [

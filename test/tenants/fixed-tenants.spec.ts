@@ -71,6 +71,16 @@ describe('the tenants of the options', () => {
     },
   );
 
+  it.each([
+    ['a\nb', 'a b'],
+    ['zoe.private@example.com', '[removed]'],
+    ['n'.repeat(5_000), `${'n'.repeat(100)}…`],
+  ])('are asked for by a key from outside, which errors show in a short form: %#', async (key, shown) => {
+    const failure = { code: 'unknown_tenant', tenant: shown };
+    await expect(app.get(TenantRegistry).get(key)).rejects.toMatchObject(failure);
+    await expect(app.get(TokenService).getToken({ tenant: key })).rejects.toMatchObject(failure);
+  });
+
   it('may have any name, also that of an inherited property', async () => {
     const named = Object.fromEntries(
       ['constructor', 'toString', 'find me'].map((key) => [key, sandbox.tenantOptions('acme')]),

@@ -115,6 +115,23 @@ describe('tenants of a source', () => {
     expect(sandbox.requests).toHaveLength(0);
   });
 
+  it.each([
+    ['cannot be found', () => undefined, 'unknown_tenant'],
+    ['cannot be looked for', () => Promise.reject(DATABASE_DOWN), 'service_unavailable'],
+    ['have wrong options', () => ({}) as TenantOptions, 'configuration_invalid'],
+  ])('that %s are named by errors in a short form', async (_, find, code) => {
+    const { registry } = await boot(find);
+    for (const [key, tenant] of [
+      ['a\nb', 'a b'],
+      ['zoe.private@example.com', '[removed]'],
+      ['n'.repeat(5_000), `${'n'.repeat(100)}…`],
+    ] as const) {
+      const failure = await failureOf(registry.get(key));
+      expect(failure).toMatchObject({ code, tenant });
+      expect(failure.message).not.toContain(key);
+    }
+  });
+
   it('must be named', async () => {
     const { exhibitors, tokens, asked } = await boot(fromDatabase);
     expect((await failureOf(tokens.getToken())).code).toBe('tenant_required');

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Agent } from 'undici';
+import { Agent, RetryAgent } from 'undici';
 import type { HttpOptions } from '../../lib/index.js';
 import { Deadline } from '../../lib/time/deadline.js';
 import { Bulkhead } from '../../lib/transport/limits/bulkhead.js';
@@ -17,11 +17,13 @@ afterAll(() => silent?.stop());
 beforeEach(() => silent.forget());
 
 const agent = new Agent();
+const retrying = new RetryAgent(agent, { minTimeout: 10 });
 afterAll(() => agent.destroy());
 
 const POOLS: Record<string, HttpOptions> = {
   'our own pool': {},
   "a host's dispatcher": { dispatcher: () => agent },
+  "a host's dispatcher that retries": { dispatcher: () => retrying },
 };
 
 const REQUESTS: Partial<TransportRequest>[] = [
