@@ -4,15 +4,14 @@ import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { isExhibitorError } from '../../errors/exhibitor.error.js';
 import { deepFreeze } from '../../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
-import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { parseRecords } from '../parse-records.js';
-import { parseLookup } from '../parse-replies.js';
 import { RestClient } from '../rest-client.service.js';
 import { isLookupOf, LookupCache, lookupKey, type LookupName, type LookupSubject } from './lookup-cache.js';
 import { LookupFlight } from './lookup-flight.js';
+import { readLookup, type LookupRules } from './read-lookup.js';
 
 const TEMPLATE = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
 
@@ -29,7 +28,7 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
 export class ExhibitorLookups {
   readonly #rest: RestClient;
   readonly #clock: Clock;
-  readonly #schema: ExhibitorSettings['exhibitorSchema'];
+  readonly #settings: LookupRules;
   readonly #cache: LookupCache;
   /** By cache key, the request whose answer will be cached. A request that is not here any more was superseded. */
   readonly #flights = new Map<string, LookupFlight>();
@@ -41,7 +40,7 @@ export class ExhibitorLookups {
   ) {
     this.#rest = rest;
     this.#clock = clock;
-    this.#schema = settings.exhibitorSchema;
+    this.#settings = settings;
     this.#cache = new LookupCache(settings.lookupCache);
   }
 
@@ -104,14 +103,16 @@ export class ExhibitorLookups {
 
   async #request(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
     const { key } = subject.tenant;
-    const rows = parseLookup(await this.#body(subject, deadline), key);
-    const records = parseRecords(rows, this.#schema, { tenant: key, path: '' });
+    const fetch = (query: string): Promise<unknown> => this.#fetch(subject, query, deadline);
+    const rows = await readLookup({ tenant: key, fetch }, this.#settings);
+    const records = parseRecords(rows, this.#settings.exhibitorSchema, { tenant: key, path: '' });
     return records instanceof Promise ? deadline.race(records) : records;
   }
 
-  async #body({ tenant, eventId, contactEmail }: LookupSubject, deadline: Deadline): Promise<unknown> {
+  async #fetch(subject: LookupSubject, query: string, deadline: Deadline): Promise<unknown> {
+    const { tenant, eventId, contactEmail } = subject;
     const event = encodeURIComponent(eventId);
-    const path = `/api/v1/exhibitor/event/${event}/contactEmail/${encodeURIComponent(contactEmail)}`;
+    const path = `/api/v1/exhibitor/event/${event}/contactEmail/${encodeURIComponent(contactEmail)}${query}`;
     const request = { operation: 'lookup', path, template: TEMPLATE } as const;
     try {
       return (await this.#rest.get(tenant, request, deadline)).body;
