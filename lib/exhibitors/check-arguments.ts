@@ -1,5 +1,6 @@
 /** Checks of call arguments, before anything is sent. Errors show no value: it may be an e-mail address. */
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { checkEventId } from '../model/event-id.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 import type {
   CallOptions,
@@ -21,21 +22,6 @@ export type ListCall = Checked<ListOptions, 'page' | 'itemsPerPage'>;
 export type StreamCall = Checked<StreamOptions, 'itemsPerPage' | 'startPage' | 'prefetch' | 'onDrift'>;
 export type SnapshotCall = Checked<SnapshotOptions, 'itemsPerPage' | 'prefetch' | 'attempts'>;
 export type LookupCall = Checked<LookupOptions, 'fresh'>;
-
-/** @throws {ExhibitorError} `invalid_argument` */
-export function checkEventId(eventId: unknown): string {
-  if (typeof eventId !== 'string' || eventId === '') {
-    throw invalid('eventId', 'a non-empty string');
-  }
-  // encodeURIComponent does not change these two, and they would change the path.
-  if (eventId === '.' || eventId === '..') {
-    throw invalid('eventId', "other than '.' and '..'");
-  }
-  if (hasLoneSurrogate(eventId)) {
-    throw invalid('eventId', 'well-formed Unicode');
-  }
-  return eventId;
-}
 
 /**
  * Checks that a value can be an e-mail address, including international ones (RFC 6531). It is no full validation: the

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { checkEventId } from '../model/event-id.js';
 import type { Exhibitor } from '../model/exhibitor-request.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -15,7 +16,6 @@ import { CallRunner } from './call-runner.service.js';
 import { fromCall } from './call-scope.js';
 import {
   checkContactEmail,
-  checkEventId,
   checkListOptions,
   checkLookupFilter,
   checkLookupOptions,

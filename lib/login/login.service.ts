@@ -4,6 +4,7 @@ import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isCrossSiteRequest } from '../http/cross-site-request.js';
 import type { HttpContext } from '../http/http-context.js';
+import { checkEventId } from '../model/event-id.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
 import { ReplayCache } from '../store/replay-cache.service.js';
@@ -15,9 +16,6 @@ import { CallbackService } from './callback.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
 import { LoginCookies } from './login-cookies.service.js';
 import { createPendingLogin, safeReturnTo, type PendingLogin } from './pending-login.js';
-
-/** Largest event id of a login: it is stored in a cookie. */
-const MAX_EVENT_BYTES = 128;
 
 /** What a login is started with. */
 export interface LoginRequest {
@@ -60,17 +58,12 @@ export class LoginService {
   /**
    * Starts a login: stores it in a cookie and answers the address of the provider to redirect to.
    *
-   * @throws {ExhibitorError} `invalid_argument` for an event id of more than 128 bytes; `unknown_tenant`, `tenant_required`
+   * @throws {ExhibitorError} `invalid_argument` for an event id that is none; `unknown_tenant`, `tenant_required`
    */
   async start(http: HttpContext, request: LoginRequest): Promise<string> {
     const tenant = await this.#tenants.resolve(request.tenant);
     const { redirectUri, responseType } = browserLoginOf(tenant);
-    const { eventId } = request;
-    if (eventId !== undefined && Buffer.byteLength(eventId) > MAX_EVENT_BYTES) {
-      throw new ExhibitorError('invalid_argument', `eventId: must have at most ${MAX_EVENT_BYTES} bytes`, {
-        tenant: tenant.key,
-      });
-    }
+    const eventId = request.eventId === undefined ? undefined : checkEventId(request.eventId);
     const pending = createPendingLogin({
       tenant: tenant.key,
       redirectUri,

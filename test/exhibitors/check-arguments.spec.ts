@@ -3,13 +3,13 @@ import * as fc from 'fast-check';
 import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
 import {
   checkContactEmail,
-  checkEventId,
   checkListOptions,
   checkLookupFilter,
   checkLookupOptions,
   checkSnapshotOptions,
   checkStreamOptions,
 } from '../../lib/exhibitors/check-arguments.js';
+import { checkEventId } from '../../lib/model/event-id.js';
 
 function refusal(check: () => unknown): ExhibitorError {
   try {
@@ -27,8 +27,9 @@ function refusal(check: () => unknown): ExhibitorError {
 const untyped = (value: unknown): never => value as never;
 
 describe('an event id', () => {
-  it('is any non-empty text', () => {
-    for (const eventId of ['world-2026', 'a/b', '%2e%2e', ' ', '...', 'Messe München', '展会']) {
+  it('is any text of 1 to 128 bytes', () => {
+    const longest = ['x'.repeat(128), 'ü'.repeat(64)];
+    for (const eventId of ['world-2026', 'a/b', '%2e%2e', ' ', '...', 'Messe München', '展会', ...longest]) {
       expect(checkEventId(eventId)).toBe(eventId);
     }
   });
@@ -40,6 +41,12 @@ describe('an event id', () => {
     ['.', "eventId must be other than '.' and '..'"],
     ['..', "eventId must be other than '.' and '..'"],
     ['a\ud800', 'eventId must be well-formed Unicode'],
+    ['x'.repeat(129), 'eventId must be 128 bytes of UTF-8 or less'],
+    ['ü'.repeat(64) + 'x', 'eventId must be 128 bytes of UTF-8 or less'],
+    ['a\u0000', 'eventId must be without control characters'],
+    ['a\r\nX-Tenant-Id: b', 'eventId must be without control characters'],
+    ['a\u007f', 'eventId must be without control characters'],
+    ['a\u0085', 'eventId must be without control characters'],
   ])('is not %p', (eventId, message) => {
     expect(refusal(() => checkEventId(eventId))).toMatchObject({ code: 'invalid_argument', message });
   });

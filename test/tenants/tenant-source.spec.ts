@@ -115,6 +115,18 @@ describe('tenants of a source', () => {
     expect(sandbox.requests).toHaveLength(0);
   });
 
+  it('have keys of 256 bytes at most: the source is not asked for a longer one, and no error shows it', async () => {
+    const { asked, registry } = await boot(() => undefined);
+    for (const key of ['x'.repeat(257), 'ü'.repeat(129), 'x'.repeat(1_000_000)]) {
+      const failure = await failureOf(registry.get(key));
+      expect([failure.code, failure.tenant]).toEqual(['unknown_tenant', undefined]);
+    }
+    expect(asked).toEqual([]);
+    const longest = 'ü'.repeat(128);
+    expect(await failureOf(registry.get(longest))).toMatchObject({ code: 'unknown_tenant', tenant: longest });
+    expect(asked).toEqual([longest]);
+  });
+
   it('have to be named: none of them is the only one', async () => {
     const { exhibitors, tokens, asked } = await boot(fromDatabase);
     expect((await failureOf(tokens.getToken())).code).toBe('tenant_required');

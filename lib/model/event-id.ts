@@ -1,0 +1,35 @@
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+
+/** Largest event id in bytes of UTF-8: it is stored in cookies and caches. */
+const MAX_BYTES = 128;
+
+/**
+ * An event id: 1 to 128 bytes of UTF-8 without control characters. Checked wherever an event id enters, before anything is
+ * sent or remembered.
+ *
+ * @throws {ExhibitorError} `invalid_argument`, without the value
+ */
+export function checkEventId(eventId: unknown): string {
+  if (typeof eventId !== 'string' || eventId === '') {
+    throw invalid('a non-empty string');
+  }
+  if (Buffer.byteLength(eventId) > MAX_BYTES) {
+    throw invalid(`${MAX_BYTES} bytes of UTF-8 or less`);
+  }
+  // encodeURIComponent does not change these two, and they would change the path.
+  if (eventId === '.' || eventId === '..') {
+    throw invalid("other than '.' and '..'");
+  }
+  if (/\p{Cc}/u.test(eventId)) {
+    throw invalid('without control characters');
+  }
+  // encodeURIComponent throws a URIError for lone surrogates.
+  if (/\p{Surrogate}/u.test(eventId)) {
+    throw invalid('well-formed Unicode');
+  }
+  return eventId;
+}
+
+function invalid(expected: string): ExhibitorError {
+  return new ExhibitorError('invalid_argument', `eventId must be ${expected}`);
+}
