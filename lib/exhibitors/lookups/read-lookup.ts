@@ -1,7 +1,7 @@
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import { isRecord } from '../../model/json-values.js';
-import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
+import { MAX_RECORDS, type ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import { breachesOf, rowsExpected, type SeenPage } from '../pages/page-consistency.js';
 import { parseLookup, parsePage } from '../parse-replies.js';
 import { isErrorShaped } from './error-shape.js';
@@ -18,20 +18,24 @@ export interface LookupSource {
 }
 
 /** The options that decide about a reply. */
-export type LookupRules = Pick<ExhibitorSettings, 'exhibitorId' | 'exhibitorSchema'>;
+export type LookupRules = Pick<ExhibitorSettings, 'exhibitorId' | 'exhibitorSchema' | 'lookupCache'>;
 
 /**
  * The rows of a lookup. A wrapper that says that there are more pages is read to its end, one page after the other.
  *
  * @throws {PaginationDriftError} where the pages contradict each other, for example because the service ignores paging
- * @throws {ExhibitorError} `malformed_response` for more than 20 pages, and as {@link parseLookup}
+ * @throws {ExhibitorError} `malformed_response` for more than 20 pages or `maxRecords`, and as {@link parseLookup}
  */
 export async function readLookup(source: LookupSource, rules: LookupRules): Promise<readonly unknown[]> {
   const body = await source.fetch('');
+  const most = maxRecords(rules);
   if (isPart(body)) {
-    return readPages(body, source);
+    return readPages(body, most, source);
   }
   const rows = parseLookup(body, source.tenant);
+  if (rows.length > most) {
+    throw malformed(`more than ${most} records`, source.tenant);
+  }
   const isOneObject = rows[0] === body;
   if (isOneObject && isRecord(body) && isErrorShaped(body, rules)) {
     throw malformed('the reply looks like an error', source.tenant);
@@ -39,13 +43,16 @@ export async function readLookup(source: LookupSource, rules: LookupRules): Prom
   return rows;
 }
 
-async function readPages(body: unknown, source: LookupSource): Promise<readonly unknown[]> {
+async function readPages(body: unknown, most: number, source: LookupSource): Promise<readonly unknown[]> {
   const { tenant } = source;
   const first = seenPage(1, body, tenant);
-  const { totalPages, itemsPerPage } = first.metadata;
+  const { totalCount, totalPages, itemsPerPage } = first.metadata;
   refuse(breachesIn(first, first, undefined), tenant);
   if (totalPages > MOST_PAGES) {
     throw malformed(`more than ${MOST_PAGES} pages`, tenant);
+  }
+  if (totalCount > most) {
+    throw malformed(`more than ${most} records`, tenant);
   }
   const rows = [...first.rows];
   for (let before = first; before.requested < totalPages;) {
@@ -62,6 +69,10 @@ async function readPages(body: unknown, source: LookupSource): Promise<readonly 
     before = page;
   }
   return rows;
+}
+
+function maxRecords({ lookupCache }: LookupRules): number {
+  return lookupCache === false ? MAX_RECORDS : lookupCache.maxRecords;
 }
 
 /** True for a wrapper that says, in any way, that it is not all. Its metadata may be unusable otherwise. */

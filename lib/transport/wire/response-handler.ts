@@ -142,7 +142,7 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
       this.#malformed('its content type is not JSON');
       return;
     }
-    const body = data instanceof UnreadableBody ? data : parseJson(data);
+    const body = data instanceof UnreadableBody ? data : parseJson(data, this.#limit);
     if (!(body instanceof UnreadableBody)) {
       this.#done(this.#answered(body));
     } else if (isRefusal) {
