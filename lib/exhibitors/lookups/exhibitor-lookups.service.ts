@@ -7,6 +7,7 @@ import { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { RestClient } from '../rest-client.service.js';
+import { ContactSlots } from './contact-slots.js';
 import {
   isLookupOf,
   LookupCache,
@@ -36,6 +37,7 @@ export class ExhibitorLookups {
   readonly #clock: Clock;
   readonly #settings: LookupRules;
   readonly #cache: LookupCache;
+  readonly #slots = new ContactSlots();
   /** By cache key, the request whose answer will be cached. A request that is not here any more was superseded. */
   readonly #flights = new Map<string, LookupFlight>();
 
@@ -94,7 +96,7 @@ export class ExhibitorLookups {
     const name: LookupName = { ...subject, tenant: subject.tenant.key };
     const flight = new LookupFlight(name, this.#clock, deadline.remaining(), async (shared) => {
       try {
-        const found = await this.#request(subject, shared);
+        const found = await this.#slots.run(subject, shared, () => this.#request(subject, shared));
         if (this.#flights.get(key) === flight) {
           this.#cache.keep(key, name, found, this.#clock.now());
         }
@@ -120,7 +122,7 @@ export class ExhibitorLookups {
     const { tenant, eventId, contactEmail } = subject;
     const event = encodeURIComponent(eventId);
     const path = `/api/v1/exhibitor/event/${event}/contactEmail/${encodeURIComponent(contactEmail)}${query}`;
-    const request = { operation: 'lookup', path, template: TEMPLATE } as const;
+    const request = { operation: 'lookup', path, template: TEMPLATE, contact: contactEmail } as const;
     try {
       return (await this.#rest.get(tenant, request, deadline)).body;
     } catch (error) {
