@@ -9,9 +9,20 @@ export function defaultExhibitorId(record: unknown): string | undefined {
   return isRecord(record) ? (idText(record['id']) ?? idText(record['exhibitorId'])) : undefined;
 }
 
-/** The option `exhibitorId`, else {@link defaultExhibitorId}. */
+/** Largest id, in bytes of UTF-8, by which an exhibitor can be selected: a selection is stored in a cookie. */
+const MAX_BYTES = 256;
+
+/**
+ * The id by which a record can be selected: that of the option `exhibitorId`, else {@link defaultExhibitorId}. `undefined`
+ * for an id of more than 256 bytes.
+ */
 export function exhibitorIdOf({ exhibitorId }: Pick<ExhibitorSettings, 'exhibitorId'>): ExhibitorIdOf {
-  return exhibitorId === undefined ? defaultExhibitorId : (record) => idText(exhibitorId(record));
+  const idOf =
+    exhibitorId === undefined ? defaultExhibitorId : (record: unknown) => idText(exhibitorId(record));
+  return (record) => {
+    const id = idOf(record);
+    return id !== undefined && Buffer.byteLength(id) <= MAX_BYTES ? id : undefined;
+  };
 }
 
 function idText(value: unknown): string | undefined {

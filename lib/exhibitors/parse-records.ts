@@ -8,6 +8,8 @@ export interface RecordsOrigin {
   tenant: string;
   /** Path of the list, `data`; empty where the reply is the list. */
   path: string;
+  /** Index of the first of these rows in the list. Default 0. */
+  first?: number;
 }
 
 /**
@@ -77,11 +79,14 @@ function isPromise<R>(result: R): result is R & Promise<Awaited<R>> {
 
 function refusal(
   problem: string,
-  path: readonly PropertyKey[],
+  path: readonly [index: number, ...inner: PropertyKey[]],
   origin: RecordsOrigin,
   cause?: unknown,
 ): ExhibitorError {
-  const shown = [origin.path, ...path.map(segment)].filter(Boolean).join('.');
+  const [index, ...inner] = path;
+  const shown = [origin.path, String(index + (origin.first ?? 0)), ...inner.map(segment)]
+    .filter(Boolean)
+    .join('.');
   return new ExhibitorError('malformed_response', `${foreignText(shown)} ${problem}`, {
     tenant: origin.tenant,
     cause,

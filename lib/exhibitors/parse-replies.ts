@@ -47,8 +47,7 @@ function isCount(value: unknown): boolean {
 
 /**
  * The exhibitors in the reply to a lookup. The service does not document whether it wraps them, or its reply where there is
- * none. Accepted are an array, the paginated wrapper and one object; `null`, `{}`, `[]` and no body are no exhibitor. Of a
- * wrapper with several pages, these are the exhibitors of the page in the reply.
+ * none. Accepted are an array, the paginated wrapper and one object; `null`, `{}`, `[]` and no body are no exhibitor.
  *
  * @throws {ExhibitorError} `malformed_response` for anything else
  */

@@ -13,6 +13,8 @@ export interface RestRequest {
   path: string;
   /** Path with the names of its parameters, for diagnostics. */
   template: string;
+  /** E-mail address that a lookup is about. */
+  contact?: string;
 }
 
 /** Sends REST requests with bearer token and tenant header (service specification, Authentication). */
@@ -47,13 +49,13 @@ export class RestClient {
 
   async #send(
     tenant: Tenant,
-    { operation, path, template }: RestRequest,
+    { path, ...rest }: RestRequest,
     deadline: Deadline,
   ): Promise<{ reply: TransportReply; accessToken: string }> {
     const { accessToken } = await this.#tokens.tokenFor(tenant, deadline);
     const headers = { Authorization: `Bearer ${accessToken}`, 'X-Tenant-Id': tenant.tenantId };
     const url = `${tenant.baseUrl}${path}`;
-    const request = { operation, method: 'GET', url, template, headers } as const;
+    const request = { ...rest, method: 'GET', url, headers } as const;
     return { reply: await this.#transport.send(tenant, request, deadline), accessToken };
   }
 }

@@ -1,6 +1,7 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
+import { checkEventId } from '../model/event-id.js';
 import type { SessionState } from '../session/identity-session.service.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
 import { rememberState } from './request-state.js';
@@ -20,7 +21,9 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
   /** @internal */
   protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<void> {
     const session = await this.requireIdentity(http, context);
-    const eventId = (await this.getEvent(http, context, session)) ?? (await this.onNoEvent(session));
+    const eventId = checkEventId(
+      (await this.getEvent(http, context, session)) ?? (await this.onNoEvent(session)),
+    );
     const exhibitors = await this.getExhibitors(session, eventId);
     if (exhibitors.length === 0) {
       await this.onNoExhibitor(session, eventId);

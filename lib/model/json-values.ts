@@ -6,20 +6,6 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Freezes a value and every array and plain object in it. Instances of classes (`Date`, `Map`) are left as they are. */
-export function deepFreeze<T>(value: T): T {
-  const pending: unknown[] = [value];
-  while (pending.length > 0) {
-    const next = pending.pop();
-    if (isPlain(next) && !Object.isFrozen(next)) {
-      for (const inner of Object.values(Object.freeze(next))) {
-        pending.push(inner);
-      }
-    }
-  }
-  return value;
-}
-
 /**
  * True where two values are equal; the order of members does not matter. Arrays and plain objects are compared member by
  * member, everything else (also instances of classes, which an `exhibitorSchema` may create) by `isDeepStrictEqual`.
@@ -66,7 +52,8 @@ function isScalarDifference(one: unknown, other: unknown): boolean {
   return isScalar && !Object.is(one, other);
 }
 
-function isPlain(value: unknown): value is Record<string, unknown> {
+/** True for an array and for an object of no class. */
+export function isPlain(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) {
     return false;
   }

@@ -40,9 +40,13 @@ export interface ExhibitorModuleOptions<T = Exhibitor> {
   allowedOrigins?: string[];
   /**
    * Cache of lookups, or `false`: `ttl` in ms (default 60 000), `max` entries (default 10 000). While the service fails, an answer
-   * is used for another `staleIfError` ms (default 0).
+   * is used for another `staleIfError` ms (default 0). The answers of a process take `maxBytes` bytes at most (default 64 MiB,
+   * estimated from their values); one of more than 1/16 of it is served but not kept. Where the cache is full, the tenant that
+   * uses most of it loses its least recently used answer. A lookup of more than `maxRecords` records (default 1,000) is
+   * `malformed_response`, also with a `fresh` lookup.
    */
-  lookupCache?: { ttl?: number; max?: number; staleIfError?: number } | false;
+  lookupCache?:
+    { ttl?: number; max?: number; staleIfError?: number; maxBytes?: number; maxRecords?: number } | false;
   /** Shares tokens, single-use login states and logouts between processes. Default: none is shared. */
   store?: SharedStore;
   /** A Standard Schema (zod, valibot, arktype, …) that checks and types every record. Default: records pass as they are. */

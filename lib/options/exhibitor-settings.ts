@@ -39,13 +39,18 @@ const standardSchema = v.custom<StandardSchemaV1>(
   'must be a Standard Schema (zod, valibot, arktype, …)',
 );
 
+/** Default of `lookupCache.maxRecords`; also without a cache. */
+export const MAX_RECORDS = 1_000;
+
 const lookupCache = v.strictObject(
   {
     ttl: v.optional(milliseconds, 60_000),
     max: v.optional(count, 10_000),
     staleIfError: v.optional(whole(0, 86_400_000, 'milliseconds'), 0),
+    maxBytes: v.optional(whole(0, Number.MAX_SAFE_INTEGER, 'bytes'), 64 * 1024 * 1024),
+    maxRecords: v.optional(whole(1, 1_000_000, 'records'), MAX_RECORDS),
   },
-  'must be { ttl, max, staleIfError } or false',
+  'must be { ttl, max, staleIfError, maxBytes, maxRecords } or false',
 );
 
 export const moduleSchema = v.strictObject(
@@ -97,7 +102,10 @@ export const moduleSchema = v.strictObject(
     http: v.optional(httpSchema, {}),
     allowedOrigins: v.optional(v.array(origin, 'must be a list of origins')),
     lookupCache: v.optional(
-      v.union([v.literal(false), lookupCache], 'must be { ttl, max, staleIfError } or false'),
+      v.union(
+        [v.literal(false), lookupCache],
+        'must be { ttl, max, staleIfError, maxBytes, maxRecords } or false',
+      ),
       {},
     ),
     store: v.optional(store),

@@ -7,6 +7,9 @@ import { requireIssDefaults } from './require-iss.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';
 
+/** Largest key of a tenant of a source, in bytes of UTF-8: unknown keys come from requests and are remembered. */
+const MAX_KEY_BYTES = 256;
+
 /**
  * The tenants: those of the options, or those that a {@link TenantSource} finds.
  *
@@ -45,13 +48,18 @@ export class TenantRegistry {
    * within `http.deadline`
    */
   async get(key: string): Promise<Tenant> {
-    const tenant = this.#fixed.get(key) ?? (await this.#found?.find(key));
-    if (tenant === undefined) {
+    const tenant = this.#fixed.get(key);
+    if (tenant !== undefined) {
+      return tenant;
+    }
+    const isShort = Buffer.byteLength(String(key)) <= MAX_KEY_BYTES;
+    const found = isShort ? await this.#found?.find(key) : undefined;
+    if (found === undefined) {
       throw new ExhibitorError('unknown_tenant', 'there is no such tenant', {
-        tenant: foreignText(String(key)),
+        tenant: isShort ? foreignText(String(key)) : undefined,
       });
     }
-    return tenant;
+    return found;
   }
 
   /**

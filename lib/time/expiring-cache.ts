@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from './clock.js';
 
-/** A bounded cache whose entries expire by the injected clock. */
-export type ExpiringCache<V extends object | true> = LRUCache<string, V>;
+/** Expired entries are searched for at most this often, in ms. */
+const PURGE_EVERY = 60_000;
 
 /** Limits of an {@link ExpiringCache}. */
 export interface CacheLimits {
@@ -12,16 +12,31 @@ export interface CacheLimits {
   ttl?: number;
 }
 
-/** Creates a cache. With `max` instead of `maxSize`, lru-cache would allocate memory for all entries at once. */
-export function expiringCache<V extends object | true>(
-  clock: Clock,
-  { max, ttl = 0 }: CacheLimits,
-): ExpiringCache<V> {
-  return new LRUCache<string, V>({
-    maxSize: max,
-    sizeCalculation: () => 1,
-    ttl,
-    ttlResolution: 0,
-    perf: clock,
-  });
+/**
+ * A bounded cache whose entries expire by the injected clock. lru-cache removes an expired entry when it is next read, which
+ * may be never; here a write removes all expired entries, once a minute.
+ */
+export class ExpiringCache<V extends object | true> extends LRUCache<string, V> {
+  readonly #clock: Clock;
+  #purgedAt: number;
+
+  /** With `max` instead of `maxSize`, lru-cache would allocate memory for all entries at once. */
+  constructor(clock: Clock, { max, ttl = 0 }: CacheLimits) {
+    super({ maxSize: max, sizeCalculation: () => 1, ttl, ttlResolution: 0, perf: clock });
+    this.#clock = clock;
+    this.#purgedAt = clock.now();
+  }
+
+  override set(...entry: Parameters<LRUCache<string, V>['set']>): this {
+    const now = this.#clock.now();
+    if (now - this.#purgedAt >= PURGE_EVERY) {
+      this.#purgedAt = now;
+      this.purgeStale();
+    }
+    return super.set(...entry);
+  }
+}
+
+export function expiringCache<V extends object | true>(clock: Clock, limits: CacheLimits): ExpiringCache<V> {
+  return new ExpiringCache<V>(clock, limits);
 }

@@ -4,7 +4,7 @@ import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Admission } from './limits/circuit.js';
-import { parseRetryAfter, waitBeforeRetry, type RetryReason } from './limits/retry-policy.js';
+import { parseRetryAfter, retryReason, waitBeforeRetry, type RetryReason } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
 import {
   codeOf,
@@ -36,6 +36,8 @@ export class RetryingRequest {
   readonly #tools: RequestTools;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #isOnce: boolean;
+  /** The last failure counts; further ones of a contact do not, and their retries are not charged. */
+  #isCounted = true;
   #sent = 0;
   #sentAt = 0;
 
@@ -59,10 +61,11 @@ export class RetryingRequest {
         return this.#reply(outcome);
       }
       const wait = this.#waitAfter(outcome, attempt);
-      paid = outcome.kind === 'failed' && outcome.why === 'timeout' ? 'timeout' : 'error';
-      if (wait === undefined || !budget.take(paid)) {
+      const price = this.#isCounted ? retryReason(outcome) : undefined;
+      if (wait === undefined || (price !== undefined && !budget.take(price))) {
         throw this.#failure(outcome);
       }
+      paid = price ?? paid;
       await this.#deadline.sleep(wait);
     }
   }
@@ -78,7 +81,7 @@ export class RetryingRequest {
   }
 
   async #attempt(fresh: boolean): Promise<Outcome> {
-    const { clock } = this.#tools;
+    const { clock, limits } = this.#tools;
     const admission = await this.#enter();
     // The slot may be granted in the same turn in which the call ends.
     if (this.#deadline.isOver) {
@@ -91,7 +94,10 @@ export class RetryingRequest {
     this.#deadline.sent++;
     const outcome = await this.#send(fresh);
     const isStale = outcome.kind === 'failed' && outcome.stale === true;
-    this.#leave(isStale ? undefined : healthOf(outcome, this.#deadline.isTimeUp), admission);
+    const seen = isStale ? undefined : healthOf(outcome, this.#deadline.isTimeUp);
+    const health = limits.counted(seen, outcome, this.#request.contact, admission);
+    this.#isCounted = health === seen;
+    this.#leave(health, admission);
     this.#publish(outcome, clock.now() - sentAt);
     if (outcome.kind === 'answered' || outcome.why !== 'over') {
       return outcome;

@@ -12,6 +12,11 @@ export interface TransportRequest {
   headers?: Readonly<Record<string, string>>;
   /** An `application/x-www-form-urlencoded` body. */
   body?: string;
+  /**
+   * E-mail address that a lookup is about. Failures of its lookups count once in circuit and retry budget until a lookup
+   * succeeds: one person's requests must not close the service for others.
+   */
+  contact?: string;
   /** `'never'`: exactly one request, on a new connection (redeems an authorization code). Default `'safe'`. */
   repeat?: 'safe' | 'never';
 }

@@ -86,4 +86,11 @@ describe('the id of an exhibitor', () => {
     expect(idOf({ id: 'a', booth: 'A-17' })).toBe('A-17');
     expect(exhibitorIdOf({})({ id: 'a' })).toBe('a');
   });
+
+  it('selects nothing beyond 256 bytes, which are stored in a cookie', () => {
+    const longest = 'ü'.repeat(128);
+    expect(exhibitorIdOf({})({ id: longest })).toBe(longest);
+    expect(exhibitorIdOf({})({ id: `${longest}x` })).toBeUndefined();
+    expect(exhibitorIdOf({ exhibitorId: () => 'x'.repeat(257) })({})).toBeUndefined();
+  });
 });

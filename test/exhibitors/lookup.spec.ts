@@ -79,9 +79,9 @@ describe('a reply to lookup', () => {
   it.each<[string, Answer, unknown[]]>([
     ['an array', () => [{ id: 1 }, { id: 2 }], [{ id: 1 }, { id: 2 }]],
     [
-      'the wrapper, of which the page given counts',
+      'the wrapper',
       () => ({
-        paginationMetadata: { currentPage: 1, totalCount: 9, totalPages: 5, itemsPerPage: 2 },
+        paginationMetadata: { currentPage: 1, totalCount: 2, totalPages: 1, itemsPerPage: 2 },
         data: [{ id: 1 }, { id: 2 }],
       }),
       [{ id: 1 }, { id: 2 }],

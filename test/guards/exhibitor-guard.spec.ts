@@ -181,10 +181,18 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
     });
   });
 
-  it('answers 400 for an invalid event id, and sends nothing', async () => {
+  it.each([
+    ['/mine?eventId=..'],
+    ['/mine?eventId=%00'],
+    ['/events/a%0Ab/mine'],
+    [`/mine?eventId=${'x'.repeat(129)}`],
+    [`/auth/login?eventId=${'%00'.repeat(128)}`],
+    ['/auth/login?eventId=..'],
+    ['/auth/login?eventId=a%C2%85'],
+  ])('answers 400 for an invalid event id, and sends nothing: %s', async (path) => {
     const visitor = await signIn(sandbox, host);
     sandbox.clearRequests();
-    const reply = await visitor.visit(`${host.url}/mine?eventId=..`);
+    const reply = await visitor.visit(`${host.url}${path}`);
     expect(reply.status).toBe(400);
     expect(bodyOf(reply)).toMatchObject({ statusCode: 400, error: 'Bad Request', code: 'invalid_argument' });
     expect(sandbox.requests).toHaveLength(0);

@@ -98,8 +98,22 @@ class WrappedRequestGuard extends ExhibitorIdentityGuard {
   }
 }
 
+/** A host that finds the exhibitors of a person itself. */
+@Injectable()
+class OwnRecordsGuard extends ExhibitorGuard {
+  protected override getExhibitors(_state: SessionState, eventId: string): readonly unknown[] {
+    return [{ id: `of ${eventId}` }];
+  }
+}
+
 @Controller()
 class PortalController {
+  @Get('records')
+  @UseGuards(OwnRecordsGuard)
+  records(@CurrentExhibitors() exhibitors: Exhibitor[]): Exhibitor[] {
+    return exhibitors;
+  }
+
   @Get('portal')
   @UseGuards(PortalGuard)
   portal(@CurrentExhibitors() exhibitors: Exhibitor[], @CurrentEvent() eventId: string): object {
@@ -254,6 +268,17 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
     const reply = await visitor.visit(`${host.url}/portal`);
     expect(reply.status).toBe(403);
     expect(bodyOf(reply)['message']).toBe('which event?');
+  });
+
+  it('let a subclass find the exhibitors itself, for an event id that can be one', async () => {
+    const visitor = await signIn(sandbox, host, 'nora.none');
+    const own = await visitor.visit(`${host.url}/records?eventId=own`);
+    expect(bodyOf(own)).toEqual([{ id: 'of own' }]);
+    for (const eventId of ['%00', '..', 'x'.repeat(129)]) {
+      const refused = await visitor.visit(`${host.url}/records?eventId=${eventId}`);
+      expect(refused.status).toBe(400);
+      expect(bodyOf(refused)).toMatchObject({ code: 'invalid_argument' });
+    }
   });
 
   it('let a subclass redirect to the login', async () => {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { deepFreeze, isSameJson } from '../../lib/model/json-values.js';
+import { isSameJson } from '../../lib/model/json-values.js';
 
 /** Nested deeper than the call stack, as a malicious reply may be. */
 function nested(): unknown {
@@ -64,21 +64,5 @@ describe('two JSON values', () => {
 
   it('may be nested to any depth', () => {
     expect(isSameJson(nested(), nested())).toBe(true);
-  });
-});
-
-describe('records shared by several requests', () => {
-  it('are frozen to the last plain member', () => {
-    const record = deepFreeze([{ booth: { halls: ['A'] }, since: new Date(0) }]);
-    expect(Object.isFrozen(record[0]?.booth.halls)).toBe(true);
-    expect(Object.isFrozen(record[0]?.since)).toBe(false);
-    expect(() => record[0]?.booth.halls.push('B')).toThrow(TypeError);
-  });
-
-  it('may refer to themselves and be nested to any depth', () => {
-    const record: Record<string, unknown> = {};
-    record.self = record;
-    expect(Object.isFrozen(deepFreeze(record))).toBe(true);
-    expect(Object.isFrozen(deepFreeze(nested()))).toBe(true);
   });
 });

@@ -45,7 +45,7 @@ describe('the options', () => {
       secrets: [],
       cookies: { loginTtl: 600_000, identityTtl: 28_800_000, sameSite: 'lax' },
       tenantCache: { ttl: 300_000, max: 10_000 },
-      lookupCache: { ttl: 60_000, max: 10_000, staleIfError: 0 },
+      lookupCache: { ttl: 60_000, max: 10_000, staleIfError: 0, maxBytes: 67_108_864, maxRecords: 1_000 },
       http: {
         deadline: 10_000,
         attemptTimeout: 4_000,

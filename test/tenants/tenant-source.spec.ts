@@ -124,12 +124,24 @@ describe('tenants of a source', () => {
     for (const [key, tenant] of [
       ['a\nb', 'a b'],
       ['zoe.private@example.com', '[removed]'],
-      ['n'.repeat(5_000), `${'n'.repeat(100)}…`],
+      ['n'.repeat(250), `${'n'.repeat(100)}…`],
     ] as const) {
       const failure = await failureOf(registry.get(key));
       expect(failure).toMatchObject({ code, tenant });
       expect(failure.message).not.toContain(key);
     }
+  });
+
+  it('have keys of 256 bytes at most: the source is not asked for a longer one, and no error shows it', async () => {
+    const { asked, registry } = await boot(() => undefined);
+    for (const key of ['x'.repeat(257), 'ü'.repeat(129), 'x'.repeat(1_000_000)]) {
+      const failure = await failureOf(registry.get(key));
+      expect([failure.code, failure.tenant]).toEqual(['unknown_tenant', undefined]);
+    }
+    expect(asked).toEqual([]);
+    const longest = 'ü'.repeat(128);
+    expect(await failureOf(registry.get(longest))).toMatchObject({ code: 'unknown_tenant', tenant: longest });
+    expect(asked).toEqual([longest]);
   });
 
   it('must be named', async () => {

@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Circuit } from '../../lib/transport/limits/circuit.js';
-import { healthOf, type Health } from '../../lib/transport/outcome.js';
+import { FailedContacts } from '../../lib/transport/limits/failed-contacts.js';
+import { RequestLimits } from '../../lib/transport/limits/tenant-limits.js';
+import { healthOf, type Health, type Outcome } from '../../lib/transport/outcome.js';
 
 const failures = (circuit: Circuit, count: number, health: Health = 'bad'): void => {
   for (let request = 0; request < count; request += 1) {
@@ -89,5 +91,40 @@ describe('a circuit', () => {
       'bad',
     ]);
     expect([failed('malformed', false), failed('over', false)]).toEqual(['good', undefined]);
+  });
+});
+
+describe('the failures of one contact', () => {
+  const answered = (status: number): Outcome => ({
+    kind: 'answered',
+    status,
+    headers: {},
+    body: undefined,
+    receivedBytes: 0,
+  });
+  const failed = (why: 'network' | 'timeout' | 'over'): Outcome => ({ kind: 'failed', why, message: '' });
+
+  it('count once where the service answers 5xx or takes too long, until a lookup succeeds', () => {
+    const contacts = new FailedContacts();
+    for (const outcome of [answered(500), failed('timeout'), failed('over')]) {
+      const counted = ['a', 'a', 'b', 'a', 'b'].map((contact) => contacts.counted('bad', outcome, contact));
+      expect(counted).toEqual(['bad', undefined, 'bad', undefined, undefined]);
+      expect(contacts.counted('good', answered(200), 'c')).toBe('good');
+    }
+  });
+
+  it('always count where the connection fails, and where a request is about no contact', () => {
+    const contacts = new FailedContacts();
+    const counted = [1, 2, 3].map(() => contacts.counted('bad', failed('network'), 'a'));
+    expect(counted).toEqual(['bad', 'bad', 'bad']);
+    expect([1, 2].map(() => contacts.counted('bad', answered(500), undefined))).toEqual(['bad', 'bad']);
+    expect(contacts.counted(undefined, failed('over'), 'a')).toBeUndefined();
+  });
+
+  it('count as a trial each time: a service that is down is tried once in a pause', () => {
+    const limits = new RequestLimits('lookup', 'https://api.example', undefined);
+    expect(limits.counted('bad', answered(500), 'a', 'free')).toBe('bad');
+    expect(limits.counted('bad', answered(500), 'a', 'free')).toBeUndefined();
+    expect(limits.counted('bad', answered(500), 'a', 'trial')).toBe('bad');
   });
 });

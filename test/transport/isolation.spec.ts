@@ -56,18 +56,23 @@ describe('a tenant whose service fails', () => {
     await expect(sender.send({}, { tenant: 'well' })).resolves.toMatchObject({ status: 200 });
   });
 
-  it('still gets tokens and userinfo where only its REST API fails', async () => {
-    sender = Sender.withTenants(tenants(), { attempts: 1 });
-    await failing(60, { operation: 'lookup' });
-    await failing(1, { operation: 'list' });
-    isIll = false;
-    for (const operation of ['token', 'userinfo'] as const) {
-      await expect(sender.send({ operation }, { tenant: 'ill' })).resolves.toMatchObject({ status: 200 });
-    }
-    await expect(sender.send({ operation: 'list' }, { tenant: 'ill' })).rejects.toMatchObject({
-      attempts: 0,
-    });
-  });
+  it.each([
+    ['lookup', 'list'],
+    ['list', 'lookup'],
+  ] as const)(
+    'still gets tokens, logs users in and serves the rest where only its %s fails',
+    async (ill, well) => {
+      sender = Sender.withTenants(tenants(), { attempts: 1 });
+      await failing(60, { operation: ill });
+      isIll = false;
+      for (const operation of ['token', 'userinfo', well] as const) {
+        await expect(sender.send({ operation }, { tenant: 'ill' })).resolves.toMatchObject({ status: 200 });
+      }
+      await expect(sender.send({ operation: ill }, { tenant: 'ill' })).rejects.toMatchObject({
+        attempts: 0,
+      });
+    },
+  );
 
   it('is tried again within 10 s, and served when it works', async () => {
     const clock = new TestClock();
@@ -106,6 +111,21 @@ describe('concurrent requests', () => {
     }
     expect(most).toBe(3);
     expect(await Promise.all(calls)).toHaveLength(10);
+  });
+
+  it('are bounded for lists and lookups together', async () => {
+    sender = Sender.withTenants(tenants(), { maxConcurrent: 3, attemptTimeout: 20_000 });
+    const lookup = { url: `${server.url}/hold`, operation: 'lookup' } as const;
+    const calls = Array.from({ length: 3 }, () => hold('ill'));
+    const waiting = sender.send(lookup, { tenant: 'ill', deadline: 20_000 });
+    await eventually(() => held.length === 3);
+    await pause(50);
+    expect(held).toHaveLength(3);
+    release();
+    await Promise.all(calls);
+    await eventually(() => held.length === 1);
+    release();
+    await waiting;
   });
 
   it('wait in a burst of a thousand callers', async () => {

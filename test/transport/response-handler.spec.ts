@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { Dispatcher } from 'undici';
 import { ResponseHandler } from '../../lib/transport/wire/response-handler.js';
 
@@ -33,5 +35,55 @@ describe('a response handler', () => {
     const handler = new ResponseHandler(8 * CHUNK);
     expect(await handOver(Buffer.from(JSON.stringify(text)), handler)).toEqual([2, 2, 2, 1]);
     await expect(handler.outcome).resolves.toMatchObject({ kind: 'answered', body: text });
+  });
+});
+
+/** Bytes of heap and buffers that are in use. */
+function memoryInUse(): number {
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  runInNewContext('gc()');
+}
+
+const line = { pause: () => undefined, resume: () => undefined, abort: () => undefined };
+const controller = line as unknown as Dispatcher.DispatchController;
+
+describe('the memory of a body', () => {
+  it.each([
+    ['1 byte', 1],
+    ['7 bytes', 7],
+    ['32 KiB', CHUNK],
+  ])('is at most twice its size where it arrives in chunks of %s', async (_name, size) => {
+    const text = 'x'.repeat(1024 * 1024);
+    const handler = new ResponseHandler(2 * text.length);
+    handler.onRequestStart(controller);
+    handler.onResponseStart(controller, 200, { 'content-type': 'application/json' });
+    const before = memoryInUse();
+    for (let sent = 0; sent < text.length; sent += size) {
+      // As undici does: each chunk is a part of what was read from the socket.
+      handler.onResponseData(controller, Buffer.from('x'.repeat(Math.min(size, text.length - sent))));
+    }
+    const used = memoryInUse() - before;
+    expect(used).toBeLessThan(2 * text.length);
+    handler.onResponseData(controller, Buffer.from(' '));
+    handler.onResponseEnd();
+    await expect(handler.outcome).resolves.toMatchObject({ kind: 'failed', why: 'malformed' });
+  });
+
+  it('keeps every byte in its order', async () => {
+    const text = JSON.stringify(Array.from({ length: 20_000 }, (_, index) => index));
+    const handler = new ResponseHandler(text.length);
+    handler.onRequestStart(controller);
+    handler.onResponseStart(controller, 200, { 'content-type': 'application/json' });
+    for (let at = 0, size = 1; at < text.length; at += size, size = (size * 7) % 9_973) {
+      handler.onResponseData(controller, Buffer.from(text.slice(at, at + size)));
+    }
+    handler.onResponseEnd();
+    await expect(handler.outcome).resolves.toMatchObject({ kind: 'answered', body: JSON.parse(text) });
   });
 });

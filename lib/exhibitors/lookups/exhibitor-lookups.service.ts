@@ -2,17 +2,23 @@ import { Inject, Injectable } from '@nestjs/common';
 import { channels, type LookupMessage } from '../../diagnostics/channels.js';
 import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { isExhibitorError } from '../../errors/exhibitor.error.js';
-import { deepFreeze } from '../../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
-import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
-import { parseRecords } from '../parse-records.js';
-import { parseLookup } from '../parse-replies.js';
 import { RestClient } from '../rest-client.service.js';
-import { isLookupOf, LookupCache, lookupKey, type LookupName, type LookupSubject } from './lookup-cache.js';
+import { ContactSlots } from './contact-slots.js';
+import {
+  isLookupOf,
+  LookupCache,
+  lookupKey,
+  type LookupAnswer,
+  type LookupName,
+  type LookupSubject,
+} from './lookup-cache.js';
 import { LookupFlight } from './lookup-flight.js';
+import { prepareRecords } from './prepare-records.js';
+import { readLookup, type LookupRules } from './read-lookup.js';
 
 const TEMPLATE = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
 
@@ -29,8 +35,9 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
 export class ExhibitorLookups {
   readonly #rest: RestClient;
   readonly #clock: Clock;
-  readonly #schema: ExhibitorSettings['exhibitorSchema'];
+  readonly #settings: LookupRules;
   readonly #cache: LookupCache;
+  readonly #slots = new ContactSlots();
   /** By cache key, the request whose answer will be cached. A request that is not here any more was superseded. */
   readonly #flights = new Map<string, LookupFlight>();
 
@@ -41,14 +48,14 @@ export class ExhibitorLookups {
   ) {
     this.#rest = rest;
     this.#clock = clock;
-    this.#schema = settings.exhibitorSchema;
+    this.#settings = settings;
     this.#cache = new LookupCache(settings.lookupCache);
   }
 
   /** Frozen records, from the cache where they are fresh. */
   async find(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
     const key = lookupKey(subject);
-    const cached = this.#cache.fresh(key, this.#clock.now());
+    const cached = this.#cache.fresh(key, subject.tenant.key, this.#clock.now());
     if (cached !== undefined) {
       return answer(subject, 'hit', cached);
     }
@@ -57,7 +64,9 @@ export class ExhibitorLookups {
     try {
       return answer(subject, 'miss', await flight.join(deadline));
     } catch (error) {
-      const stale = isOutage(error) ? this.#cache.stale(key, this.#clock.now()) : undefined;
+      const stale = isOutage(error)
+        ? this.#cache.stale(key, subject.tenant.key, this.#clock.now())
+        : undefined;
       if (stale !== undefined) {
         return answer(subject, 'stale', stale);
       }
@@ -86,11 +95,11 @@ export class ExhibitorLookups {
     const name: LookupName = { ...subject, tenant: subject.tenant.key };
     const flight = new LookupFlight(name, this.#clock, deadline.remaining(), async (shared) => {
       try {
-        const records = deepFreeze(await this.#request(subject, shared));
+        const found = await this.#slots.run(subject, shared, () => this.#request(subject, shared));
         if (this.#flights.get(key) === flight) {
-          this.#cache.keep(key, name, records, this.#clock.now());
+          this.#cache.keep(key, name, found, this.#clock.now());
         }
-        return records;
+        return found.records;
       } finally {
         if (this.#flights.get(key) === flight) {
           this.#flights.delete(key);
@@ -101,17 +110,18 @@ export class ExhibitorLookups {
     return flight;
   }
 
-  async #request(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
+  async #request(subject: LookupSubject, deadline: Deadline): Promise<LookupAnswer> {
     const { key } = subject.tenant;
-    const rows = parseLookup(await this.#body(subject, deadline), key);
-    const records = parseRecords(rows, this.#schema, { tenant: key, path: '' });
-    return records instanceof Promise ? deadline.race(records) : records;
+    const fetch = (query: string): Promise<unknown> => this.#fetch(subject, query, deadline);
+    const rows = await readLookup({ tenant: key, fetch }, this.#settings);
+    return prepareRecords(rows, this.#settings, key, deadline);
   }
 
-  async #body({ tenant, eventId, contactEmail }: LookupSubject, deadline: Deadline): Promise<unknown> {
+  async #fetch(subject: LookupSubject, query: string, deadline: Deadline): Promise<unknown> {
+    const { tenant, eventId, contactEmail } = subject;
     const event = encodeURIComponent(eventId);
-    const path = `/api/v1/exhibitor/event/${event}/contactEmail/${encodeURIComponent(contactEmail)}`;
-    const request = { operation: 'lookup', path, template: TEMPLATE } as const;
+    const path = `/api/v1/exhibitor/event/${event}/contactEmail/${encodeURIComponent(contactEmail)}${query}`;
+    const request = { operation: 'lookup', path, template: TEMPLATE, contact: contactEmail } as const;
     try {
       return (await this.#rest.get(tenant, request, deadline)).body;
     } catch (error) {

@@ -1,7 +1,7 @@
-import { LRUCache } from 'lru-cache';
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { LookupFilter } from '../call-options.interface.js';
+import { FairCache } from './fair-cache.js';
 
 /** Arguments of a lookup. */
 export interface LookupSubject {
@@ -15,12 +15,28 @@ export interface LookupName extends Omit<LookupSubject, 'tenant'> {
   tenant: string;
 }
 
+/** The records of a lookup. */
+export interface LookupAnswer {
+  records: readonly unknown[];
+  /** Estimated bytes of heap. */
+  weight: number;
+}
+
 interface Entry {
   name: LookupName;
   records: readonly unknown[];
   /** {@link Clock.now} until which the answer is fresh. */
   freshUntil: number;
 }
+
+/** Bytes of an entry without records and names. */
+const ENTRY_WEIGHT = 512;
+
+/** Answers of more than this share of `maxBytes` are not kept: one of them would push out many others. */
+const LARGEST_SHARE = 1 / 16;
+
+/** Cached answers are searched for expired ones at most this often, in ms. */
+const PURGE_EVERY = 10_000;
 
 /**
  * Cache key of a lookup. It contains the id of the tenant's state: a tenant that returns with other options finds no earlier
@@ -39,40 +55,60 @@ export function isLookupOf(name: LookupName, filter: LookupFilter): boolean {
   );
 }
 
-/** Cached answers, including empty ones. With `lookupCache: false` it stores nothing. */
+/**
+ * Cached answers, including empty ones, bounded by number and by weight. Tenants share it fairly ({@link FairCache}). Large
+ * answers and, with `lookupCache: false`, all answers are not kept.
+ */
 export class LookupCache {
-  readonly #entries: LRUCache<string, Entry> | undefined;
+  readonly #entries: FairCache<Entry>;
+  readonly #largest: number;
   readonly #ttl: number;
   readonly #staleIfError: number;
+  #purgedAt = Number.NEGATIVE_INFINITY;
 
   constructor(settings: ExhibitorSettings['lookupCache']) {
-    const { ttl, max, staleIfError } = settings === false ? { ttl: 0, max: 0, staleIfError: 0 } : settings;
-    this.#entries = max > 0 ? new LRUCache<string, Entry>({ max }) : undefined;
+    const none = { ttl: 0, max: 0, staleIfError: 0, maxBytes: 0 };
+    const { ttl, max, staleIfError, maxBytes } = settings === false ? none : settings;
+    this.#entries = new FairCache({ max, maxWeight: maxBytes });
+    this.#largest = maxBytes * LARGEST_SHARE;
     this.#ttl = ttl;
     this.#staleIfError = staleIfError;
   }
 
   /** The answer, while it is fresh. */
-  fresh(key: string, now: number): readonly unknown[] | undefined {
-    const entry = this.#entries?.get(key);
+  fresh(key: string, tenant: string, now: number): readonly unknown[] | undefined {
+    const entry = this.#entries.get(tenant, key);
     return entry !== undefined && now < entry.freshUntil ? entry.records : undefined;
   }
 
   /** The answer, while it may be used because the service fails (`staleIfError`). */
-  stale(key: string, now: number): readonly unknown[] | undefined {
-    const entry = this.#entries?.peek(key);
-    return entry !== undefined && now < entry.freshUntil + this.#staleIfError ? entry.records : undefined;
+  stale(key: string, tenant: string, now: number): readonly unknown[] | undefined {
+    const entry = this.#entries.get(tenant, key);
+    return entry !== undefined && !this.#isExpired(entry, now) ? entry.records : undefined;
   }
 
-  keep(key: string, name: LookupName, records: readonly unknown[], now: number): void {
-    this.#entries?.set(key, { name, records, freshUntil: now + this.#ttl });
+  keep(key: string, name: LookupName, { records, weight }: LookupAnswer, now: number): void {
+    this.#purge(now);
+    const whole = ENTRY_WEIGHT + 4 * key.length + weight;
+    if (whole > this.#largest) {
+      this.#entries.delete(name.tenant, key);
+      return;
+    }
+    this.#entries.set(name.tenant, key, { name, records, freshUntil: now + this.#ttl }, whole);
   }
 
   forget(filter: LookupFilter): void {
-    for (const [key, { name }] of this.#entries?.entries() ?? []) {
-      if (isLookupOf(name, filter)) {
-        this.#entries?.delete(key);
-      }
+    this.#entries.deleteWhere(({ name }) => isLookupOf(name, filter));
+  }
+
+  #purge(now: number): void {
+    if (now - this.#purgedAt >= PURGE_EVERY) {
+      this.#purgedAt = now;
+      this.#entries.deleteWhere((entry) => this.#isExpired(entry, now));
     }
+  }
+
+  #isExpired({ freshUntil }: Entry, now: number): boolean {
+    return now >= freshUntil + this.#staleIfError;
   }
 }

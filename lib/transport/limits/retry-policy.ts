@@ -73,6 +73,11 @@ const GAIN_WITHOUT_RETRY = 1;
 /** Reason of a retry, which decides its price. */
 export type RetryReason = keyof typeof PRICES;
 
+/** Reason of a retry after this outcome. */
+export function retryReason(outcome: Outcome): RetryReason {
+  return outcome.kind === 'failed' && outcome.why === 'timeout' ? 'timeout' : 'error';
+}
+
 /** Retries that a tenant has left at one origin. Stops retries when most requests fail, before a circuit opens. */
 export class RetryBudget {
   #left = FULL;

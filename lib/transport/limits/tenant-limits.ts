@@ -2,37 +2,46 @@ import { PerTenant } from '../../tenants/per-tenant.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
-import type { Health } from '../outcome.js';
+import type { Health, Outcome } from '../outcome.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Bulkhead } from './bulkhead.js';
 import { Circuit, type Admission } from './circuit.js';
+import { FailedContacts } from './failed-contacts.js';
 import { RetryBudget } from './retry-policy.js';
 
 /** Answer to a request that the full queue refuses. */
 const QUEUE_FULL = { retryAfterMs: 1_000 };
 
-/** Token endpoint, REST API and login fail independently, so each group has limits of its own. */
+/** Token endpoint, the two REST endpoints and login fail independently, so each group has a circuit and a budget. */
 const GROUPS: Readonly<Record<Operation, string>> = {
   token: 'token',
-  list: 'rest',
-  lookup: 'rest',
+  list: 'list',
+  lookup: 'lookup',
   code: 'login',
   userinfo: 'login',
   keys: 'login',
 };
+
+/** Groups that share one limit of concurrent requests. */
+const SHARED_SLOTS: ReadonlySet<string> = new Set(['list', 'lookup']);
 
 /** Limits of one tenant for one origin and group of operations. The circuit is created at the first failure. */
 export class RequestLimits {
   readonly budget = new RetryBudget();
   /** Calls that use these limits now, including their waits. */
   users = 0;
-  readonly #bulkhead = new Bulkhead();
+  readonly #failedContacts = new FailedContacts();
+  readonly #bulkhead: Bulkhead;
   #circuit: Circuit | undefined;
 
+  /** @param sibling limits whose slots these share */
   constructor(
     readonly group: string,
     readonly origin: string,
-  ) {}
+    sibling: RequestLimits | undefined,
+  ) {
+    this.#bulkhead = sibling === undefined ? new Bulkhead() : sibling.#bulkhead;
+  }
 
   /** Holds no state; can be dropped. */
   get isIdle(): boolean {
@@ -63,6 +72,15 @@ export class RequestLimits {
     return admission;
   }
 
+  /**
+   * The health that counts: `undefined` for a further failure of one contact. A trial always counts, so that a service that
+   * is down is tried only once in a pause.
+   */
+  counted(health: Health, outcome: Outcome, contact: string | undefined, admission: Admission): Health {
+    const counted = this.#failedContacts.counted(health, outcome, contact);
+    return admission === 'trial' ? health : counted;
+  }
+
   /** Returns the slot and records the result of the request. */
   leave(slots: number, health: Health, admission: Admission, clock: Clock): void {
     this.#bulkhead.leave(slots);
@@ -87,7 +105,11 @@ export class TenantLimits {
     const group = GROUPS[operation];
     let limits = all.find((known) => known.group === group && known.origin === origin);
     if (limits === undefined) {
-      limits = new RequestLimits(group, origin);
+      limits = new RequestLimits(
+        group,
+        origin,
+        all.find((known) => sharesSlots(known, group, origin)),
+      );
       all.push(limits);
     }
     limits.users += 1;
@@ -107,4 +129,8 @@ export class TenantLimits {
       all.splice(all.indexOf(limits), 1);
     }
   }
+}
+
+function sharesSlots(known: RequestLimits, group: string, origin: string): boolean {
+  return known.origin === origin && SHARED_SLOTS.has(known.group) && SHARED_SLOTS.has(group);
 }

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate, inflateRaw } from 'node:zlib';
+import { hasMoreValuesThan } from './json-values-count.js';
 
 const inflateBuffer = promisify(inflate);
 const inflateRawBuffer = promisify(inflateRaw);
@@ -51,13 +52,24 @@ export function isJsonType(contentType: string | undefined): boolean {
   return contentType !== undefined && /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(contentType);
 }
 
-/** Parsed JSON in UTF-8 (RFC 8259 §8.1). A byte order mark is ignored. */
-export function parseJson(data: Buffer): unknown {
+/** Values of a reply that are always accepted, and bytes of the largest accepted reply for each further one. */
+const MOST_VALUES = 100_000;
+const BYTES_PER_VALUE = 32;
+
+/**
+ * Parsed JSON in UTF-8 (RFC 8259 §8.1). A byte order mark is ignored.
+ *
+ * @param limit largest accepted reply in bytes, by which the number of values is limited
+ */
+export function parseJson(data: Buffer, limit: number): unknown {
   if (data.length === 0) {
     return new UnreadableBody('it is empty');
   }
   if (!isUtf8(data)) {
     return new UnreadableBody('it is not UTF-8');
+  }
+  if (hasMoreValuesThan(data, Math.max(MOST_VALUES, limit / BYTES_PER_VALUE))) {
+    return new UnreadableBody('it has too many values');
   }
   const hasMark = data[0] === 0xef && data[1] === 0xbb && data[2] === 0xbf;
   try {

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { Outcome } from '../outcome.js';
 import type { ConnectionState } from './connection-state.js';
+import { ReceivedBytes } from './received-bytes.js';
 import { isJsonType, parseJson, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
 /** Bytes of a 4xx or 5xx body that are read; the rest is not needed to explain the refusal. */
@@ -29,7 +30,7 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
   #bytesBefore = 0;
   #status = 0;
   #headers: Record<string, string | undefined> = {};
-  #chunks: Buffer[] = [];
+  readonly #received = new ReceivedBytes();
   #size = 0;
   #sizeThisTurn = 0;
 
@@ -95,7 +96,7 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
       this.#malformed(TOO_LARGE, controller);
       return;
     }
-    this.#chunks.push(chunk);
+    this.#received.add(chunk);
     this.#sizeThisTurn += chunk.length;
     if (this.#sizeThisTurn >= READ_PER_TURN) {
       this.#sizeThisTurn = 0;
@@ -108,8 +109,7 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
     if (this.isSettled) {
       return;
     }
-    const data = Buffer.concat(this.#chunks);
-    this.#chunks = [];
+    const data = this.#received.take();
     const encoding = this.#headers['content-encoding'];
     if (encoding === undefined || encoding === 'identity' || data.length === 0) {
       this.#read(data);
@@ -142,7 +142,7 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
       this.#malformed('its content type is not JSON');
       return;
     }
-    const body = data instanceof UnreadableBody ? data : parseJson(data);
+    const body = data instanceof UnreadableBody ? data : parseJson(data, this.#limit);
     if (!(body instanceof UnreadableBody)) {
       this.#done(this.#answered(body));
     } else if (isRefusal) {
@@ -181,7 +181,7 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
   }
 
   #done(outcome: Outcome): void {
-    this.#chunks = [];
+    this.#received.clear();
     this.#settle?.(outcome);
     this.#settle = undefined;
   }

@@ -1,0 +1,82 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import { FairCache } from '../../lib/exhibitors/lookups/fair-cache.js';
+import { LookupCache } from '../../lib/exhibitors/lookups/lookup-cache.js';
+
+const collectGarbage: () => void = (() => {
+  setFlagsFromString('--expose-gc');
+  return runInNewContext('gc');
+})();
+
+describe('answers past their time', () => {
+  const settings = { ttl: 1_000, max: 100, staleIfError: 500, maxBytes: 1_000_000, maxRecords: 10 };
+  const name = { tenant: 'acme', eventId: 'e', contactEmail: 'sam@example.com' };
+
+  it('leave the memory, though the cache is not full', async () => {
+    const cache = new LookupCache(settings);
+    const keep = (key: string, now: number): WeakRef<object> => {
+      const records = [{ key }];
+      cache.keep(key, name, { records, weight: 100 }, now);
+      return new WeakRef(records);
+    };
+    const old = keep('old', 0);
+    const recent = keep('recent', 11_000);
+    keep('new', 12_000);
+    await nextTurn();
+    collectGarbage();
+    expect(old.deref()).toBeUndefined();
+    expect(recent.deref()).toBeDefined();
+  });
+
+  it('are kept while they may be used because the service fails', () => {
+    const cache = new LookupCache(settings);
+    cache.keep('a', name, { records: [1], weight: 1 }, 0);
+    expect([cache.fresh('a', 'acme', 999), cache.fresh('a', 'acme', 1_000)]).toEqual([[1], undefined]);
+    expect([cache.stale('a', 'acme', 1_499), cache.stale('a', 'acme', 1_500)]).toEqual([[1], undefined]);
+  });
+});
+
+describe('a cache that tenants share', () => {
+  const writes = fc.array(
+    fc.record({
+      tenant: fc.constantFrom('a', 'b', 'c', 'd'),
+      key: fc.constantFrom('1', '2', '3', '4', '5', '6'),
+      weight: fc.integer({ min: 1, max: 25 }),
+    }),
+    { maxLength: 200 },
+  );
+
+  it('never exceeds its limits, and takes nothing from a tenant below its share', () => {
+    fc.assert(
+      fc.property(writes, (all) => {
+        const cache = new FairCache<number>({ max: 12, maxWeight: 100 });
+        const held = new Map<string, Map<string, number>>();
+        for (const { tenant, key, weight } of all) {
+          const others = [...held].filter(([name]) => name !== tenant);
+          const before = others.map(([name, entries]) => [name, new Map(entries)] as const);
+          cache.set(tenant, key, weight, weight);
+          held.set(tenant, (held.get(tenant) ?? new Map()).set(key, weight));
+          for (const [name, entries] of held) {
+            for (const known of entries.keys()) {
+              if (cache.get(name, known) === undefined) {
+                entries.delete(known);
+              }
+            }
+          }
+          const weights = [...held.values()].flatMap((entries) => [...entries.values()]);
+          expect(weights.length).toBeLessThanOrEqual(12);
+          expect(weights.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(100);
+          for (const [name, entries] of before) {
+            const used = [...entries.values()].reduce((sum, one) => sum + one, 0);
+            if (entries.size <= 3 && used <= 25) {
+              expect(held.get(name)).toEqual(entries);
+            }
+          }
+        }
+      }),
+    );
+  });
+});
