@@ -17,6 +17,10 @@ import { authorizationUrl } from './exhibitor.strategy.js';
 import { LoginCookies } from './login-cookies.service.js';
 import { createPendingLogin, safeReturnTo, type PendingLogin } from './pending-login.js';
 
+/** Shown to a user who reloads a callback, goes back to it, or returns to the oldest of many tabs. */
+const ADVICE =
+  'this login was finished before, has expired or was replaced by newer ones: start the login again';
+
 /** What a login is started with. */
 export interface LoginRequest {
   /** Key of the tenant. Default: the only one. */
@@ -127,7 +131,7 @@ export class LoginService {
     const pending = parameters && (await this.#cookies.find(http, parameters.state));
     const isExpected = pending && fitsLogin(parameters, pending, http.request.method, path);
     if (!isExpected) {
-      throw new LoginFailedError('state', 'this response belongs to no pending login');
+      throw new LoginFailedError('state', `this response belongs to no pending login: ${ADVICE}`);
     }
     return { pending, parameters };
   }
@@ -136,7 +140,7 @@ export class LoginService {
   async #spend(http: HttpContext, pending: PendingLogin): Promise<void> {
     this.#cookies.spend(http, pending);
     if (!(await this.#replays.claim('spent-state', pending.state, this.#loginTtl + CLOCK_MARGIN))) {
-      throw new LoginFailedError('state', 'this login was finished before', { tenant: pending.tenant });
+      throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }
   }
 
