@@ -31,7 +31,10 @@ export function readCallback(http: HttpContext): CallbackParameters | undefined 
   return { state, iss, error, code, idToken, accessToken };
 }
 
-/** True where a response has the method, the path and the parameters that the login asked for. */
+/**
+ * True where a response has the method, the path and the parameters that the login asked for. Some providers send an error
+ * in the query although a form was asked for.
+ */
 export function fitsLogin(
   parameters: CallbackParameters,
   login: PendingLogin,
@@ -39,14 +42,16 @@ export function fitsLogin(
   path: string,
 ): boolean {
   const hybrid = isHybrid(login);
-  if (method !== (hybrid ? 'POST' : 'GET') || path !== new URL(login.redirectUri).pathname) {
+  const isExpected = method === (hybrid ? 'POST' : 'GET');
+  if (path !== new URL(login.redirectUri).pathname) {
     return false;
   }
   if (parameters.error !== undefined) {
-    return true;
+    return isExpected || method === 'GET';
   }
   const hasAccessToken = login.responseType === 'code token id_token';
   return (
+    isExpected &&
     parameters.code !== undefined &&
     (parameters.idToken !== undefined) === hybrid &&
     (parameters.accessToken !== undefined) === hasAccessToken

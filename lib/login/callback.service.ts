@@ -14,7 +14,7 @@ import { Deadline } from '../time/deadline.js';
 import { browserLoginOf, isHybrid, type BrowserLogin } from './browser-login.js';
 import type { CallbackParameters } from './callback-parameters.js';
 import { CodeExchange } from './code-exchange.service.js';
-import type { PendingLogin } from './pending-login.js';
+import { normalizeReturnTo, type PendingLogin } from './pending-login.js';
 
 /** One callback, with everything its steps need. */
 interface Callback {
@@ -108,6 +108,7 @@ export class CallbackService {
     accessToken: string,
   ): Promise<ExhibitorIdentity> {
     const user = await this.#users.read(tenant, token.payload, accessToken, deadline);
+    const returnTo = normalizeReturnTo(pending.returnTo ?? '');
     return {
       id: randomUUID(),
       issuer: login.issuer,
@@ -116,7 +117,7 @@ export class CallbackService {
       tenantId: tenant.tenantId,
       clientId: login.clientId,
       ...(pending.eventId === undefined ? {} : { eventId: pending.eventId }),
-      ...(pending.returnTo === undefined ? {} : { returnTo: pending.returnTo }),
+      ...(returnTo === undefined ? {} : { returnTo }),
       expiresAt: this.#clock.epochMs() + this.#identityTtl,
     };
   }

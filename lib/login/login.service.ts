@@ -17,6 +17,10 @@ import { authorizationUrl } from './exhibitor.strategy.js';
 import { LoginCookies } from './login-cookies.service.js';
 import { createPendingLogin, safeReturnTo, type PendingLogin } from './pending-login.js';
 
+/** Shown to a user who reloads a callback, goes back to it, or returns to the oldest of many tabs. */
+const ADVICE =
+  'this login was finished before, has expired or was replaced by newer ones: start the login again';
+
 /** What a login is started for. */
 export interface LoginTarget {
   eventId: string | undefined;
@@ -116,8 +120,9 @@ export class LoginService {
    * @throws {ExhibitorError} `invalid_argument` for a request that a page of another site caused
    */
   async end(http: HttpContext): Promise<void> {
-    const state = await this.#currentSession(http);
-    if (isCrossSiteRequest(http, state?.tenant.login?.redirectUri)) {
+    // Browsers that send Sec-Fetch-Site decide it themselves: no tenant is asked for, which may be slow just then.
+    const ownUrl = http.header('sec-fetch-site') === undefined ? await this.#ownUrl(http) : undefined;
+    if (isCrossSiteRequest(http, ownUrl)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     await this.#session.forget(http);
@@ -133,21 +138,22 @@ export class LoginService {
     if (pending && fitsLogin(parameters, pending, http.request.method, await getPath())) {
       return { pending, parameters };
     }
-    throw new LoginFailedError('state', 'this response belongs to no pending login');
+    throw new LoginFailedError('state', `this response belongs to no pending login: ${ADVICE}`);
   }
 
   /** A state is used once: in this browser, in this process, and with a `store` in all processes. */
   async #spend(http: HttpContext, pending: PendingLogin): Promise<void> {
     this.#cookies.spend(http, pending);
     if (!(await this.#replays.claim('spent-state', pending.state, this.#loginTtl + CLOCK_MARGIN))) {
-      throw new LoginFailedError('state', 'this login was finished before', { tenant: pending.tenant });
+      throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }
   }
 
-  /** The session to end. There is none where a bearer token is refused, or the tenant is not named or not found. */
-  async #currentSession(http: HttpContext): Promise<SessionState | undefined> {
+  /** Address of the host by its user. Unknown where a bearer token is refused, or the tenant is not named or not found. */
+  async #ownUrl(http: HttpContext): Promise<string | undefined> {
     try {
-      return await this.#session.read(http, undefined);
+      const state = await this.#session.read(http, undefined);
+      return state?.tenant.login?.redirectUri;
     } catch (error) {
       if (isExhibitorError(error)) {
         return undefined;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { safeReturnTo } from '../../lib/login/pending-login.js';
+import { normalizeReturnTo, safeReturnTo } from '../../lib/login/pending-login.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
@@ -19,6 +19,12 @@ const KEPT: readonly string[] = [
   '/@evil.example',
   '/:80',
   '/.',
+  '/..',
+  '/a/../b',
+  '/€',
+  '/展会?q=€&r="#ß€',
+  '/a/..//../b',
+  `/${'€'.repeat(170)}`,
   `/${'x'.repeat(511)}`,
 ];
 
@@ -30,6 +36,13 @@ const DROPPED: readonly unknown[] = [
   '?query',
   '#fragment',
   '//evil.example',
+  '/..//evil.example',
+  '/.//evil.example',
+  '/a/..//evil.example',
+  '/a/../..//evil.example/path',
+  '/%2e%2e//evil.example',
+  '/a/%2E%2e//evil.example',
+  '/..//',
   '///evil.example',
   '//evil.example/path',
   '/\\evil.example',
@@ -118,6 +131,11 @@ describe('returnTo', () => {
         ]) {
           expect(new URL(safe, base).origin).toBe(new URL(base).origin);
         }
+        const returned = normalizeReturnTo(safe) ?? '';
+        expect(returned).toMatch(/^\/(?![/\\])[\x21-\x7e]*$/);
+        expect(normalizeReturnTo(returned)).toBe(returned);
+        const [to, from] = [returned, safe].map((path) => new URL(path, 'https://host.example.com/auth'));
+        expect([to?.pathname, to?.search, to?.hash]).toEqual([from?.pathname, from?.search, from?.hash]);
       }),
       { numRuns: 20_000 },
     );
@@ -148,6 +166,9 @@ describe.each(['express', 'fastify'] as const)('a login on %s', (kind) => {
     const arrival = await toProvider(visitor, host, `?${new URLSearchParams({ returnTo })}`);
     const reply = await toHost(visitor, arrival);
     expect([reply.status, reply.location]).toEqual([303, new URL(returnTo, host.url).href]);
+    // Percent-encoded, as a browser would request it.
+    const { pathname, search, hash } = new URL(returnTo, host.url);
+    expect(reply.headers.get('location')).toBe(`${pathname}${search}${hash}`);
     // It is used for this redirect only and not stored.
     expect(await identityOf(visitor, host)).not.toHaveProperty('returnTo');
   });

@@ -148,6 +148,24 @@ describe('a logout while the tenant cannot be found', () => {
     expect(await isLoggedIn(stays, host)).toBe(true);
   });
 
+  it('asks for no tenant where the browser says that the request is of this site', async () => {
+    const host = await startWithSource();
+    const visitor = await loggedIn(host);
+    const copy = copyOf(visitor, host);
+    let asked = 0;
+    source = () => {
+      asked++;
+      return new Promise<undefined>(() => undefined);
+    };
+    const clock = clockOf(host.app);
+    clock.skip(1_000);
+    expect((await logOut(visitor, host, { 'sec-fetch-site': 'same-origin' })).status).toBe(303);
+    expect(asked).toBe(0);
+    source = (options) => options;
+    clock.skip(10_000);
+    expect(await isLoggedIn(copy, host)).toBe(false);
+  });
+
   it.each<Record<string, string>>([{ 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }])(
     'is still refused where another site causes it: %j',
     async (headers) => {
