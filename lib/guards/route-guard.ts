@@ -35,12 +35,12 @@ export abstract class RouteGuard implements CanActivate {
 
   /** The request of Nest's context, HTTP or GraphQL. */
   protected getRequest(context: ExecutionContext): ExhibitorRequest | Promise<ExhibitorRequest> {
-    return requestPairOf(context).request;
+    return requestPairOf(context, this.constructor.name).request;
   }
 
   /** The response of Nest's context. On Fastify it must not be returned from an async function: a reply is thenable. */
   protected getResponse(context: ExecutionContext): unknown {
-    return requestPairOf(context).response;
+    return requestPairOf(context, this.constructor.name).response;
   }
 
   /** Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the identity. */
