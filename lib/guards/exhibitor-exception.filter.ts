@@ -9,11 +9,13 @@ import { retryAfterOf, toErrorBody, toHttpException } from './to-http-exception.
 /**
  * Answers each {@link ExhibitorError} that a handler throws: over HTTP with its status and `code`, in GraphQL by an error of
  * the result, to clients of microservices by the error `{ status: 'error', message, code, reason? }`, to those of WebSockets
- * by an `exception` event of this form. Bind it with `@UseFilters(ExhibitorExceptionFilter)` or as `APP_FILTER`; gateways
- * have `@UseFilters` only. The guards do not need it.
+ * by an `exception` event of this form. The module binds it for the whole application, after the filters of the host, unless
+ * `bindFilter: false` is set. Nest runs no global filter for gateways, nor for microservices of a hybrid application without
+ * `inheritAppConfig`: bind it there with `@UseFilters`.
  *
  * @example
- * providers: [{ provide: APP_FILTER, useClass: ExhibitorExceptionFilter }]
+ * @WebSocketGateway() @UseFilters(ExhibitorExceptionFilter)
+ * class BoothGateway { … }
  */
 @Catch(ExhibitorError)
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
