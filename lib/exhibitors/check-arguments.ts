@@ -34,6 +34,9 @@ export function checkEventId(eventId: unknown): string {
   if (hasLoneSurrogate(eventId)) {
     throw invalid('eventId', 'well-formed Unicode');
   }
+  if (hasDotSegment(eventId)) {
+    throw invalid('eventId', "without '.' and '..' between slashes");
+  }
   return eventId;
 }
 
@@ -165,6 +168,15 @@ function whole(value: unknown, name: string, fallback: number, most = Number.MAX
 
 function isAbortSignal(value: object): boolean {
   return 'aborted' in value && 'addEventListener' in value;
+}
+
+/**
+ * True for an id with a segment `.` or `..`, as it is or percent-encoded any number of times. We send such an id encoded, but
+ * some proxies decode a path before they normalize it, and `..%2F` would then lead to another path.
+ */
+function hasDotSegment(id: string): boolean {
+  const decoded = id.replaceAll(/%(?:25)*2e/gi, '.').replaceAll(/%(?:25)*(?:2f|5c)/gi, '/');
+  return decoded.split(/[/\\]/).some((segment) => segment === '.' || segment === '..');
 }
 
 // encodeURIComponent throws a URIError for them.
