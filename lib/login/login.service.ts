@@ -8,13 +8,14 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
 import { ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { browserLoginOf } from './browser-login.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackService } from './callback.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
 import { LoginCookies } from './login-cookies.service.js';
-import { createPendingLogin, safeReturnTo, type PendingLogin } from './pending-login.js';
+import { createPendingLogin, providerDigest, safeReturnTo, type PendingLogin } from './pending-login.js';
 
 /** Largest event id of a login: it is stored in a cookie. */
 const MAX_EVENT_BYTES = 128;
@@ -64,7 +65,7 @@ export class LoginService {
    */
   async start(http: HttpContext, request: LoginRequest): Promise<string> {
     const tenant = await this.#tenants.resolve(request.tenant);
-    const { redirectUri, responseType } = browserLoginOf(tenant);
+    const { redirectUri, responseType, issuer, clientId } = browserLoginOf(tenant);
     const { eventId } = request;
     if (eventId !== undefined && Buffer.byteLength(eventId) > MAX_EVENT_BYTES) {
       throw new ExhibitorError('invalid_argument', `eventId: must have at most ${MAX_EVENT_BYTES} bytes`, {
@@ -73,6 +74,7 @@ export class LoginService {
     }
     const pending = createPendingLogin({
       tenant: tenant.key,
+      provider: providerDigest(issuer, clientId),
       redirectUri,
       responseType,
       eventId,
@@ -98,6 +100,7 @@ export class LoginService {
       const { pending, parameters } = await this.#match(http, path);
       await this.#spend(http, pending);
       const tenant = await this.#tenants.get(pending.tenant);
+      checkSameProvider(tenant, pending);
       const identity = await this.#callback.verify(tenant, pending, parameters);
       const state = await this.#session.establish(http, tenant, identity);
       if (channels.login.hasSubscribers) {
@@ -169,6 +172,16 @@ export function requireNavigation(http: HttpContext): void {
   const destination = http.header('sec-fetch-dest');
   if (destination !== undefined && destination !== 'document' && destination !== 'iframe') {
     throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
+  }
+}
+
+/** If a key is given to another provider or client, the pending logins of the former one must not be finished there. */
+function checkSameProvider(tenant: Tenant, pending: PendingLogin): void {
+  const { issuer, clientId } = browserLoginOf(tenant);
+  if (pending.provider !== providerDigest(issuer, clientId)) {
+    throw new LoginFailedError('state', 'this login was started with another provider or client', {
+      tenant: tenant.key,
+    });
   }
 }
 
