@@ -4,7 +4,7 @@ import { throwError } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
 import { sendException } from './send-exception.js';
-import { retryAfterOf, toErrorBody, toHttpException } from './to-http-exception.js';
+import { logHostMistake, retryAfterOf, toErrorBody, toHttpException } from './to-http-exception.js';
 
 /**
  * Answers each {@link ExhibitorError} that a handler throws: over HTTP with its status and `code`, in GraphQL by an error of
@@ -24,6 +24,7 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
   }
 
   override catch(error: ExhibitorError, host: ArgumentsHost): unknown {
+    logHostMistake(error);
     switch (host.getType<string>()) {
       case 'http':
         return this.#reply(error, host);

@@ -4,7 +4,7 @@ import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { requestPairOf } from './execution-request.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
-import { retryAfterOf, toHttpException } from './to-http-exception.js';
+import { logHostMistake, retryAfterOf, toHttpException } from './to-http-exception.js';
 
 /** Common steps of all guards. Every step may be overridden and may answer a promise. */
 @Injectable()
@@ -56,6 +56,7 @@ export abstract class RouteGuard implements CanActivate {
     if (!isExhibitorError(error)) {
       throw error;
     }
+    logHostMistake(error);
     const retryAfter = retryAfterOf(error);
     if (retryAfter !== undefined) {
       http.setHeader('Retry-After', retryAfter);
