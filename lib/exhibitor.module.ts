@@ -6,10 +6,11 @@ import {
   type OnApplicationBootstrap,
   type Provider,
 } from '@nestjs/common';
-import { ModulesContainer } from '@nestjs/core';
+import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { EXHIBITORS_PROVIDERS } from './exhibitors/exhibitors.providers.js';
 import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
+import { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
 import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
 import { RequestResolver } from './guards/request-resolver.service.js';
@@ -37,14 +38,33 @@ import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
 import { Transport } from './transport/transport.service.js';
 
+/** Registration beside the options: both of Nest's module, none of a tenant. */
+interface ModuleExtras {
+  /** Makes the services available in every module. Default false. */
+  isGlobal?: boolean;
+  /** Binds {@link ExhibitorExceptionFilter} in the whole application, after all filters of the host. Default true. */
+  bindFilter?: boolean;
+}
+
+/**
+ * Nest asks the filter that was bound last first. As an `APP_FILTER` of this module, ours would hide errors from a catch-all
+ * filter of the host. Providers are created before Nest binds those of `APP_FILTER`, so here ours is the first.
+ */
+const FILTER_BINDING: Provider = {
+  provide: Symbol('nestjs-exhibitor:filter-binding'),
+  inject: [ApplicationConfig, ExhibitorExceptionFilter],
+  useFactory: (config: ApplicationConfig, filter: ExhibitorExceptionFilter) => config.addGlobalFilter(filter),
+};
+
 // Always transient: with `moduleIdGeneratorAlgorithm: 'deep-hash'`, two equal registrations would become one module.
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
   new ConfigurableModuleBuilder<ExhibitorModuleOptions>({ moduleName: 'Exhibitor', alwaysTransient: true })
     .setClassMethodName('forRoot')
     .setFactoryMethodName('createExhibitorOptions')
-    .setExtras<{ isGlobal?: boolean }>({ isGlobal: false }, (definition, { isGlobal }) => ({
+    .setExtras<ModuleExtras>({ isGlobal: false, bindFilter: true }, (definition, extras) => ({
       ...definition,
-      global: isGlobal === true,
+      global: extras.isGlobal === true,
+      providers: [...(definition.providers ?? []), ...(extras.bindFilter === false ? [] : [FILTER_BINDING])],
     }))
     .build();
 
@@ -97,6 +117,7 @@ const EXPORTED: Provider[] = [
     LoginService,
     HybridAdvice,
     RequestResolver,
+    ExhibitorExceptionFilter,
     ...EXPORTED,
   ],
   exports: EXPORTED,

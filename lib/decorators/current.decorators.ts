@@ -74,7 +74,7 @@ export const CurrentTenant = createParamDecorator(
 );
 
 function requireState(context: ExecutionContext, decorator: string, guard: string): RequestState {
-  return stateIn(context) ?? missingGuard(decorator, guard);
+  return stateIn(context, `@${decorator}()`) ?? missingGuard(decorator, guard);
 }
 
 function missingGuard(decorator: string, guard: string): never {

@@ -15,11 +15,20 @@ interface GraphqlContext {
   reply?: { request?: ExhibitorRequest & { res?: unknown } };
 }
 
-/** Request and response of an HTTP context, or of a GraphQL context of Apollo or Mercurius. */
-export function requestPairOf(context: ExecutionContext): RequestPair {
-  if (context.getType<string>() !== 'graphql') {
+/**
+ * Request and response of an HTTP context, or of a GraphQL context of Apollo or Mercurius. Other contexts are refused: what
+ * they hold instead of a request (a message, a socket) would be read as one.
+ *
+ * @param user name of the guard, decorator or service, for the error message
+ */
+export function requestPairOf(context: ExecutionContext, user: string): RequestPair {
+  const type = context.getType<string>();
+  if (type === 'http') {
     const http = context.switchToHttp();
     return { request: http.getRequest<ExhibitorRequest>(), response: http.getResponse<unknown>() };
+  }
+  if (type !== 'graphql') {
+    throw new Error(`${user} serves HTTP and GraphQL, not '${type}'`);
   }
   const shared = context.getArgByIndex<GraphqlContext>(2);
   const request = shared.req ?? shared.request ?? shared.reply?.request;

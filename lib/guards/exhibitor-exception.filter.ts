@@ -7,16 +7,22 @@ import {
   type HttpServer,
 } from '@nestjs/common';
 import { BaseExceptionFilter } from '@nestjs/core';
+import { throwError } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
-import { retryAfterOf, toHttpException } from './to-http-exception.js';
+import { sendException } from './send-exception.js';
+import { logHostMistake, retryAfterOf, toErrorBody, toHttpException } from './to-http-exception.js';
 
 /**
- * Answers each {@link ExhibitorError} that a controller throws with its status and `code`. Bind it with
- * `@UseFilters(ExhibitorExceptionFilter)` or as `APP_FILTER`. The guards do not need it.
+ * Answers each {@link ExhibitorError} that a handler throws: over HTTP with its status and `code`, in GraphQL by an error of
+ * the result, to clients of microservices by the error `{ status: 'error', message, code, reason? }`, to those of WebSockets
+ * by an `exception` event of this form. The module binds it for the whole application, after the filters of the host, unless
+ * `bindFilter: false` is set. Nest runs no global filter for gateways, nor for microservices of a hybrid application without
+ * `inheritAppConfig`: bind it there with `@UseFilters`.
  *
  * @example
- * providers: [{ provide: APP_FILTER, useClass: ExhibitorExceptionFilter }]
+ * @WebSocketGateway() @UseFilters(ExhibitorExceptionFilter)
+ * class BoothGateway { … }
  */
 @Catch(ExhibitorError)
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
@@ -26,17 +32,30 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
   }
 
   override catch(error: ExhibitorError, host: ArgumentsHost): unknown {
-    const exception = toHttpException(error);
-    // The error of a resolver is part of the GraphQL result and not sent by this filter.
-    if (host.getType() !== 'http') {
-      return exception;
+    logHostMistake(error);
+    switch (host.getType<string>()) {
+      case 'http':
+        return this.#reply(error, host);
+      case 'graphql':
+        // Nest adds a returned error to the result.
+        return toHttpException(error);
+      case 'rpc':
+        // A returned error would be sent to the client as a successful value.
+        return throwError(() => ({ status: 'error', ...toErrorBody(error) }));
+      case 'ws':
+        return sendException(host, toErrorBody(error));
+      default:
+        throw error;
     }
+  }
+
+  #reply(failure: ExhibitorError, host: ArgumentsHost): void {
     const adapter = this.applicationRef ?? this.httpAdapterHost?.httpAdapter;
     const response: unknown = host.switchToHttp().getResponse();
-    const retryAfter = retryAfterOf(error);
+    const retryAfter = retryAfterOf(failure);
     if (retryAfter !== undefined && adapter?.isHeadersSent(response) === false) {
       adapter.setHeader(response, 'Retry-After', retryAfter);
     }
-    return super.catch(exception, host);
+    super.catch(toHttpException(failure), host);
   }
 }

@@ -7,6 +7,8 @@ import { requestPairOf, type RequestPair } from './execution-request.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
 import { stateIn, stateOf, type RequestState } from './request-state.js';
 
+const NAME = 'ExhibitorSelection';
+
 /**
  * Stores which of several exhibitors a user acts for: per user, tenant and event, until the logout.
  *
@@ -21,7 +23,7 @@ export class ExhibitorSelection<T = Exhibitor> {
   readonly #services: ExhibitorGuardServices;
 
   constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
-    this.#services = requireServices(services, 'ExhibitorSelection');
+    this.#services = requireServices(services, NAME);
   }
 
   /**
@@ -55,8 +57,8 @@ export class ExhibitorSelection<T = Exhibitor> {
     state: RequestState;
     eventId: string;
   } {
-    const pair: RequestPair = isExecutionContext(context) ? requestPairOf(context) : toPair(context);
-    const state = isExecutionContext(context) ? stateIn(context) : stateOf(pair.request);
+    const pair: RequestPair = isExecutionContext(context) ? requestPairOf(context, NAME) : toPair(context);
+    const state = isExecutionContext(context) ? stateIn(context, NAME) : stateOf(pair.request);
     if (state?.eventId === undefined || state.exhibitors === undefined) {
       throw new Error('ExhibitorSelection needs ExhibitorGuard on the route');
     }

@@ -30,10 +30,11 @@ export class RequestResolver {
   /**
    * Key of the tenant that `resolveTenant` answers, else of the only one; `undefined` where there are several.
    *
-   * @throws {ExhibitorError} `unknown_tenant`
+   * @throws {ExhibitorError} `unknown_tenant`; `configuration_invalid` where the host answers anything but a string
    */
   async tenantKey({ request }: HttpContext, context: ExecutionContext): Promise<string | undefined> {
-    const key = (await this.#settings.resolveTenant?.(request, context)) ?? this.#tenants.onlyKey;
+    const answer = await this.#settings.resolveTenant?.(request, context);
+    const key = checkAnswer('resolveTenant', answer) ?? this.#tenants.onlyKey;
     if (key !== undefined) {
       await this.#tenants.get(key);
     }
@@ -48,7 +49,7 @@ export class RequestResolver {
   ): Promise<string | undefined> {
     const { resolveEvent } = this.#settings;
     if (resolveEvent !== undefined) {
-      return (await resolveEvent(request, context)) ?? loginEvent;
+      return checkAnswer('resolveEvent', await resolveEvent(request, context)) ?? loginEvent;
     }
     return textOf(request.params?.['eventId']) ?? textOf(request.query?.['eventId']) ?? loginEvent;
   }
@@ -99,8 +100,22 @@ export class RequestResolver {
     const { resolveExhibitor } = this.#settings;
     return resolveExhibitor === undefined
       ? textOf(request.params?.['exhibitorId'])
-      : resolveExhibitor(request, context);
+      : checkAnswer('resolveExhibitor', await resolveExhibitor(request, context));
   }
+}
+
+/** The types say so already, but ids from a database are often numbers, and other objects would be read as `[object Object]`. */
+function checkAnswer(option: string, answer: unknown): string | undefined {
+  if (answer === undefined || answer === null) {
+    return undefined;
+  }
+  if (typeof answer === 'string') {
+    return answer;
+  }
+  throw new ExhibitorError(
+    'configuration_invalid',
+    `${option} must answer a string or undefined, not ${typeof answer}`,
+  );
 }
 
 function textOf(value: unknown): string | undefined {

@@ -32,9 +32,13 @@ export function stateOf(request: ExhibitorRequest): RequestState | undefined {
   return states.get(request);
 }
 
-/** Results of the guards of this handler. */
-export function stateIn(context: ExecutionContext): RequestState | undefined {
-  return states.get(fieldOf(context) ?? requestPairOf(context).request);
+/**
+ * Results of the guards of this handler.
+ *
+ * @param user name of the decorator or service, for the error message
+ */
+export function stateIn(context: ExecutionContext, user: string): RequestState | undefined {
+  return states.get(fieldOf(context) ?? requestPairOf(context, user).request);
 }
 
 /** The `info` of a GraphQL field. The fields of one request run in parallel and may be about different events. */

@@ -4,7 +4,7 @@ import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { requestPairOf } from './execution-request.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
-import { retryAfterOf, toHttpException } from './to-http-exception.js';
+import { logHostMistake, retryAfterOf, toHttpException } from './to-http-exception.js';
 
 // Symbols, so that a member of a host's subclass never replaces one of these by accident: without its run() a guard would
 // let every request pass.
@@ -44,12 +44,12 @@ export abstract class RouteGuard implements CanActivate {
 
   /** The request of Nest's context, HTTP or GraphQL. */
   protected getRequest(context: ExecutionContext): ExhibitorRequest | Promise<ExhibitorRequest> {
-    return requestPairOf(context).request;
+    return requestPairOf(context, this.constructor.name).request;
   }
 
   /** The response of Nest's context. On Fastify it must not be returned from an async function: a reply is thenable. */
   protected getResponse(context: ExecutionContext): unknown {
-    return requestPairOf(context).response;
+    return requestPairOf(context, this.constructor.name).response;
   }
 
   /** Throws the reply for an {@link ExhibitorError}, by its code. Other errors are thrown as they are. */
@@ -57,6 +57,7 @@ export abstract class RouteGuard implements CanActivate {
     if (!isExhibitorError(error)) {
       throw error;
     }
+    logHostMistake(error);
     const retryAfter = retryAfterOf(error);
     if (retryAfter !== undefined) {
       http.setHeader('Retry-After', retryAfter);

@@ -1,21 +1,45 @@
 import { STATUS_CODES } from 'node:http';
-import { HttpException } from '@nestjs/common';
-import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
+import { HttpException, Logger } from '@nestjs/common';
+import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../errors/error-codes.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
-import { LoginFailedError } from '../errors/login-failed.error.js';
+import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
+
+const logger = new Logger('nestjs-exhibitor');
+
+/** What a client may be told of an error. */
+export interface ErrorBody {
+  message: string;
+  code: ExhibitorErrorCode;
+  reason?: LoginFailureReason;
+}
+
+export function toErrorBody(error: ExhibitorError): ErrorBody {
+  return {
+    message: error.code === 'configuration_invalid' ? 'The server is not configured for this' : error.message,
+    code: error.code,
+    ...(error instanceof LoginFailedError ? { reason: error.reason } : {}),
+  };
+}
 
 /** The reply for an error: `{ statusCode, message, error, code, reason? }`, with the error as `cause`. */
 export function toHttpException(error: ExhibitorError): HttpException {
   const status = HTTP_STATUS_BY_CODE[error.code];
+  const { message, ...rest } = toErrorBody(error);
   const body = {
     statusCode: status,
-    message: error.code === 'configuration_invalid' ? 'The server is not configured for this' : error.message,
+    message,
     // 499 is a status of nginx and has no name in any RFC.
     error: STATUS_CODES[status] ?? 'Client Closed Request',
-    code: error.code,
-    ...(error instanceof LoginFailedError ? { reason: error.reason } : {}),
+    ...rest,
   };
   return new HttpException(body, status, { cause: error });
+}
+
+/** Logs a mistake of the host, as Nest logs errors that it does not know: visitors are told nothing of it. */
+export function logHostMistake(error: ExhibitorError): void {
+  if (HTTP_STATUS_BY_CODE[error.code] === 500) {
+    logger.error(error);
+  }
 }
 
 /** `Retry-After` in whole seconds, for replies with status 503; `undefined` for others. */

@@ -9,13 +9,14 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { browserLoginOf } from './browser-login.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackService } from './callback.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
 import { LoginCookies } from './login-cookies.service.js';
-import { createPendingLogin, safeReturnTo, type PendingLogin } from './pending-login.js';
+import { createPendingLogin, providerDigest, safeReturnTo, type PendingLogin } from './pending-login.js';
 
 /** Shown to a user who reloads a callback, goes back to it, or returns to the oldest of many tabs. */
 const ADVICE =
@@ -70,11 +71,12 @@ export class LoginService {
     getTarget: () => Promise<LoginTarget>,
   ): Promise<string> {
     const tenant = await this.#tenants.resolve(tenantKey);
-    const { redirectUri, responseType } = browserLoginOf(tenant);
+    const { redirectUri, responseType, issuer, clientId } = browserLoginOf(tenant);
     const target = await getTarget();
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
     const pending = createPendingLogin({
       tenant: tenant.key,
+      provider: providerDigest(issuer, clientId),
       redirectUri,
       responseType,
       eventId,
@@ -100,6 +102,7 @@ export class LoginService {
       const { pending, parameters } = await this.#match(http, getPath);
       await this.#spend(http, pending);
       const tenant = await this.#tenants.get(pending.tenant);
+      checkSameProvider(tenant, pending);
       const identity = await this.#callback.verify(tenant, pending, parameters);
       const state = await this.#session.establish(http, tenant, identity);
       if (channels.login.hasSubscribers) {
@@ -172,6 +175,16 @@ export function requireNavigation(http: HttpContext): void {
   const destination = http.header('sec-fetch-dest');
   if (destination !== undefined && destination !== 'document' && destination !== 'iframe') {
     throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
+  }
+}
+
+/** If a key is given to another provider or client, the pending logins of the former one must not be finished there. */
+function checkSameProvider(tenant: Tenant, pending: PendingLogin): void {
+  const { issuer, clientId } = browserLoginOf(tenant);
+  if (pending.provider !== providerDigest(issuer, clientId)) {
+    throw new LoginFailedError('state', 'this login was started with another provider or client', {
+      tenant: tenant.key,
+    });
   }
 }
 

@@ -3,6 +3,8 @@ import * as v from 'valibot';
 
 const pendingLogin = v.object({
   tenant: v.string(),
+  /** Digest of issuer and client, see {@link providerDigest}. */
+  provider: v.string(),
   state: v.string(),
   nonce: v.string(),
   verifier: v.string(),
@@ -19,7 +21,7 @@ export type PendingLogin = v.InferOutput<typeof pendingLogin>;
 /** What the login route knows. */
 export type LoginStart = Pick<
   PendingLogin,
-  'tenant' | 'redirectUri' | 'responseType' | 'eventId' | 'returnTo' | 'startedAt'
+  'tenant' | 'provider' | 'redirectUri' | 'responseType' | 'eventId' | 'returnTo' | 'startedAt'
 >;
 
 /** 256 random bits: neither state (RFC 9700 §4.7), nonce nor verifier (RFC 7636 §7.1) can be guessed. */
@@ -34,6 +36,16 @@ export function createPendingLogin(start: LoginStart): PendingLogin {
 export function parsePendingLogin(value: unknown): PendingLogin | undefined {
   const parsed = v.safeParse(pendingLogin, value);
   return parsed.success ? parsed.output : undefined;
+}
+
+/**
+ * Names the issuer and the client of a login. A digest, since all pending logins of a browser share few bytes of cookies.
+ */
+export function providerDigest(issuer: string, clientId: string): string {
+  return createHash('sha256')
+    .update(JSON.stringify([issuer, clientId]))
+    .digest('base64url')
+    .slice(0, 22);
 }
 
 /** PKCE challenge with S256 (RFC 7636 §4.2). */

@@ -27,7 +27,19 @@ export function checkEventId(eventId: unknown): string {
   if (/\p{Surrogate}/u.test(eventId)) {
     throw invalid('well-formed Unicode');
   }
+  if (hasDotSegment(eventId)) {
+    throw invalid("without '.' and '..' between slashes");
+  }
   return eventId;
+}
+
+/**
+ * True for an id with a segment `.` or `..`, as it is or percent-encoded any number of times. We send such an id encoded, but
+ * some proxies decode a path before they normalize it, and `..%2F` would then lead to another path.
+ */
+function hasDotSegment(id: string): boolean {
+  const decoded = id.replaceAll(/%(?:25)*2e/gi, '.').replaceAll(/%(?:25)*(?:2f|5c)/gi, '/');
+  return decoded.split(/[/\\]/).some((segment) => segment === '.' || segment === '..');
 }
 
 function invalid(expected: string): ExhibitorError {

@@ -9,7 +9,7 @@ import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
 import { accessTokenRefusal, idTokenRefusal, isAccessTokenType } from './token-claims.js';
 import { VerificationKeys } from './verification-keys.service.js';
-import { keyIdOf, verifyToken, type VerifiedToken } from './verify-token.js';
+import { hasNoKeyId, keyIdOf, verifyToken, type VerifiedToken } from './verify-token.js';
 
 /** Options of {@link TokenValidator.validate}. */
 export interface ValidateOptions {
@@ -111,12 +111,27 @@ export class TokenValidator {
     deadline: Deadline,
   ): Promise<VerifiedToken> {
     const keys = await this.#keys.keysFor(tenant, login.keys, keyIdOf(token), deadline);
-    return verifyToken(token, keys, login.algorithms);
+    try {
+      return await verifyToken(token, keys, login.algorithms);
+    } catch (error) {
+      if (!isSignatureFailure(error) || !hasNoKeyId(token)) {
+        throw error;
+      }
+      const newer = await this.#keys.newerKeys(tenant, login.keys, keys, deadline);
+      if (newer === undefined) {
+        throw error;
+      }
+      return verifyToken(token, newer, login.algorithms);
+    }
   }
 
   #now(): number {
     return this.#clock.epochMs() / 1000;
   }
+}
+
+function isSignatureFailure(error: unknown): boolean {
+  return error instanceof LoginFailedError && error.reason === 'signature';
 }
 
 function loginOf(tenant: Tenant): LoginSettings {

@@ -39,6 +39,15 @@ export async function verifyToken(
   throw new LoginFailedError('signature', 'the token is not signed by a key of the provider');
 }
 
+/** True for a token that names no key: whether a key is missing shows only when none fits its signature. */
+export function hasNoKeyId(token: string): boolean {
+  try {
+    return decodeProtectedHeader(token).kid === undefined;
+  } catch {
+    return false;
+  }
+}
+
 /** `kid` of a token that is not verified yet. It only selects one of the trusted keys. */
 export function keyIdOf(token: string): string | undefined {
   try {

@@ -1,4 +1,7 @@
-/** Schema of the module options, without the tenants. */
+/**
+ * Schema of the module options, without the tenants. For an option of several forms `v.lazy` chooses the form by the value:
+ * `v.union` would not name the wrong member of an object.
+ */
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import * as v from 'valibot';
 import type { ExhibitorModuleOptions } from './exhibitor-options.interface.js';
@@ -16,7 +19,8 @@ export const HTTP_DEFAULTS: HttpSettings = Object.freeze({
   maxConcurrent: 64,
 });
 
-const sessionMode = oneOf(['cookie', 'host', 'bearer']);
+const SESSION_MODES = ['cookie', 'host', 'bearer'] as const;
+const sessionMode = oneOf(SESSION_MODES);
 const count = whole(1, 10_000_000, 'entries');
 
 const origin = v.pipe(
@@ -53,6 +57,9 @@ const lookupCache = v.strictObject(
   'must be { ttl, max, staleIfError, maxBytes, maxRecords } or false',
 );
 
+const sessionModes = v.pipe(v.array(sessionMode), v.nonEmpty('must not be empty'));
+const oneSessionMode = v.picklist(SESSION_MODES, "must be 'cookie', 'host', 'bearer' or a list of them");
+
 export const moduleSchema = v.strictObject(
   {
     tenant: v.optional(v.unknown()),
@@ -87,10 +94,7 @@ export const moduleSchema = v.strictObject(
     ),
     session: v.optional(
       v.pipe(
-        v.union(
-          [sessionMode, v.pipe(v.array(sessionMode), v.nonEmpty())],
-          "must be 'cookie', 'host', 'bearer' or a list of them",
-        ),
+        v.lazy((value) => (Array.isArray(value) ? sessionModes : oneSessionMode)),
         v.transform((mode) => (typeof mode === 'string' ? [mode] : [...new Set(mode)])),
         v.check(
           (modes) => !(modes.includes('cookie') && modes.includes('host')),
@@ -102,10 +106,7 @@ export const moduleSchema = v.strictObject(
     http: v.optional(httpSchema, {}),
     allowedOrigins: v.optional(v.array(origin, 'must be a list of origins')),
     lookupCache: v.optional(
-      v.union(
-        [v.literal(false), lookupCache],
-        'must be { ttl, max, staleIfError, maxBytes, maxRecords } or false',
-      ),
+      v.lazy((value) => (value === false ? v.literal(false) : lookupCache)),
       {},
     ),
     store: v.optional(store),

@@ -51,10 +51,11 @@ const scopeList = v.pipe(
   v.transform((scopes) => [...new Set(['openid', ...scopes])].join(' ')),
 );
 
-const audience = v.union(
-  [text, v.strictObject({ idToken: v.optional(text), accessToken: v.optional(text) })],
+const audienceByToken = v.strictObject(
+  { idToken: v.optional(text), accessToken: v.optional(text) },
   'must be a string, or { idToken, accessToken }',
 );
+const audience = v.lazy((value) => (typeof value === 'string' ? text : audienceByToken));
 
 export const loginSchema = v.strictObject(
   {

@@ -12,6 +12,9 @@ import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 /** Identities in the cache, for all tenants together. */
 export const MAX_BEARER_IDENTITIES = 50_000;
 
+/** Tokens whose concurrent requests share one verification. */
+const MAX_PENDING = 1_000;
+
 /** Nest never provides it, so the default applies. Tests call the constructor with a lower limit. */
 const BEARER_IDENTITIES_LIMIT = Symbol('nestjs-exhibitor:bearer-identities-limit');
 
@@ -24,7 +27,9 @@ export class BearerIdentities {
   readonly #validator: TokenValidator;
   readonly #users: UserClaims;
   readonly #clock: Clock;
-  readonly #cache: ExpiringCache<Promise<ExhibitorIdentity>>;
+  readonly #verified: ExpiringCache<Promise<ExhibitorIdentity>>;
+  /** Apart from the verified ones, so that forged tokens push out no identity. */
+  readonly #pending: ExpiringCache<Promise<ExhibitorIdentity>>;
 
   constructor(
     @Inject(TokenValidator) validator: TokenValidator,
@@ -35,30 +40,33 @@ export class BearerIdentities {
     this.#validator = validator;
     this.#users = users;
     this.#clock = clock;
-    this.#cache = expiringCache(clock, { max });
+    this.#verified = expiringCache(clock, { max });
+    this.#pending = expiringCache(clock, { max: MAX_PENDING });
   }
 
   /** @throws {LoginFailedError} where the token is refused */
   identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
     const digest = createHash('sha256').update(token).digest('base64url');
     const key = `${tenant.stateKey.id}:${digest}`;
-    const cached = this.#cache.get(key);
-    if (cached !== undefined) {
-      return cached;
+    const known = this.#verified.get(key) ?? this.#pending.get(key);
+    if (known !== undefined) {
+      return known;
     }
     const identity = this.#verify(tenant, token, digest);
-    this.#cache.set(key, identity);
-    void this.#expire(key, identity);
+    this.#pending.set(key, identity);
+    void this.#keep(key, identity);
     return identity;
   }
 
-  /** Limits the entry to the lifetime of the token. A refusal is not cached. */
-  async #expire(key: string, identity: Promise<ExhibitorIdentity>): Promise<void> {
+  /** Caches the identity for the lifetime of the token. A refusal is not cached. */
+  async #keep(key: string, identity: Promise<ExhibitorIdentity>): Promise<void> {
     try {
       const { expiresAt } = await identity;
-      this.#cache.set(key, identity, { ttl: Math.max(1, expiresAt - this.#clock.epochMs()) });
+      this.#verified.set(key, identity, { ttl: Math.max(1, expiresAt - this.#clock.epochMs()) });
     } catch {
-      this.#cache.delete(key);
+      // The caller receives the refusal.
+    } finally {
+      this.#pending.delete(key);
     }
   }
 

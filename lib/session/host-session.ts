@@ -1,4 +1,5 @@
 /** The session of the host (`session: 'host'`), with or without Passport, on Express and Fastify. */
+import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
@@ -19,7 +20,10 @@ export async function logInToHost({ request }: HttpContext, identity: ExhibitorI
 
 /** Ends the host's session of this user. */
 export async function logOutOfHost(http: HttpContext): Promise<void> {
-  writeSelections(http, undefined);
+  const { session } = http.request;
+  if (isRecord(session)) {
+    delete session[SELECTIONS];
+  }
   if (!(await callMethod(http.request, 'logOut'))) {
     await callMethod(http.request.session, 'regenerate');
   }
@@ -31,19 +35,23 @@ export function readSelections({ request: { session } }: HttpContext, owner: str
   return isRecord(stored) && stored['owner'] === owner ? parseSelections(stored['selections']) : [];
 }
 
-/** Stores the selections of one user, or removes them. Selections of another user in the same session are removed. */
+/**
+ * Stores the selections of one user. Selections of another user in the same session are removed.
+ *
+ * @throws {ExhibitorError} `configuration_invalid` without a session
+ */
 export function writeSelections(
   { request: { session } }: HttpContext,
-  stored: { owner: string; selections: Selections } | undefined,
+  stored: { owner: string; selections: Selections },
 ): void {
-  if (!isRecord(session)) {
+  if (isRecord(session)) {
+    session[SELECTIONS] = stored;
     return;
   }
-  if (stored === undefined) {
-    delete session[SELECTIONS];
-  } else {
-    session[SELECTIONS] = stored;
-  }
+  throw new ExhibitorError(
+    'configuration_invalid',
+    "session 'host' needs a session middleware to store a selection: request.session is not set",
+  );
 }
 
 /** Calls a method that ends by callback or by promise. Answers false where the target has no such method. */

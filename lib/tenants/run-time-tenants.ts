@@ -51,6 +51,11 @@ export class RunTimeTenants {
     return this.#reads.get(key) ?? this.#startRead(key);
   }
 
+  /** The tenant of this key, if it is known now. */
+  peek(key: string): Tenant | undefined {
+    return this.#known.peek(key)?.tenant;
+  }
+
   forget(key: string): void {
     this.#known.delete(key);
     this.#unknown.delete(key);
@@ -94,7 +99,7 @@ export class RunTimeTenants {
     if (settings === undefined || problems.length > 0) {
       throw new ConfigurationError(problems, foreignText(key));
     }
-    const before = this.#known.peek(key)?.tenant;
+    const before = this.peek(key);
     const complete = withRequireIss(settings, true);
     const isUnchanged = before !== undefined && isSame(before.settings, complete);
     return new Tenant(key, complete, this.#settings.http, isUnchanged ? before.stateKey : undefined);

@@ -20,6 +20,7 @@ const MAX_KEY_BYTES = 256;
 export class TenantRegistry {
   readonly #fixed = new Map<string, Tenant>();
   readonly #found: RunTimeTenants | undefined;
+  readonly #forgetListeners: ((tenant: Tenant) => void)[] = [];
 
   constructor(@Inject(CHECKED_OPTIONS) options: CheckedOptions, @Inject(Clock) clock: Clock) {
     const { settings, tenants } = options;
@@ -79,12 +80,26 @@ export class TenantRegistry {
     return this.#fixed.get(wanted) ?? this.get(wanted);
   }
 
-  /** Drops the state of a tenant: tokens, limits and keys. A tenant of a source is read again when it is next needed. */
+  /**
+   * Drops the state of a tenant: tokens, limits and keys; keys that other tenants share are fetched again when one of them is
+   * next needed. A tenant of a source is read again when it is next needed.
+   */
   forget(key: string): void {
-    const tenant = this.#fixed.get(key);
-    if (tenant !== undefined) {
-      this.#fixed.set(key, tenant.withoutState());
+    const fixed = this.#fixed.get(key);
+    const tenant = fixed ?? this.#found?.peek(key);
+    if (fixed !== undefined) {
+      this.#fixed.set(key, fixed.withoutState());
     }
     this.#found?.forget(key);
+    if (tenant !== undefined) {
+      for (const listener of this.#forgetListeners) {
+        listener(tenant);
+      }
+    }
+  }
+
+  /** Calls `listener` with each tenant that is forgotten, for state that tenants share. @internal */
+  onForget(listener: (tenant: Tenant) => void): void {
+    this.#forgetListeners.push(listener);
   }
 }

@@ -4,7 +4,7 @@ import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
 
 /** Identifies the state of a tenant in memory. */
-interface StateKey {
+export interface StateKey {
   readonly id: number;
 }
 
@@ -82,6 +82,14 @@ export class Tenant {
     return new Tenant(this.key, this.#settings, this.#http);
   }
 
+  /**
+   * The same tenant for a request that other tenants wait for as well: with other `http` options, and limits that none of
+   * them has. @internal
+   */
+  sharing(http: HttpSettings, stateKey: StateKey): Tenant {
+    return new Tenant(this.key, { ...this.#settings, http: undefined }, http, stateKey);
+  }
+
   /** @internal */
   get settings(): TenantSettings {
     return this.#settings;
@@ -94,7 +102,8 @@ export class Tenant {
   }
 }
 
-function newStateKey(): StateKey {
+/** A state that no tenant has yet. */
+export function newStateKey(): StateKey {
   lastStateId += 1;
   return { id: lastStateId };
 }

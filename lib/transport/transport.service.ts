@@ -7,7 +7,7 @@ import { TenantLimits } from './limits/tenant-limits.js';
 import { RetryingRequest } from './retrying-request.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import { Dispatchers } from './wire/dispatchers.js';
-import { HttpClient, splitUrl } from './wire/http-client.js';
+import { HttpClient, splitUrl, type HttpRequest } from './wire/http-client.js';
 
 /**
  * Sends every request to the service and the provider. Retries, limits, circuits and the meaning of network failures are
@@ -51,6 +51,11 @@ export class Transport implements OnModuleDestroy {
       this.#calls.delete(deadline);
       this.#limits.release(tenant, limits);
     }
+  }
+
+  /** The dispatcher that the host configured for this tenant; `undefined` for our own connections. */
+  dispatcherOf(tenant: Tenant): HttpRequest['dispatcher'] {
+    return this.#dispatchers.of(tenant);
   }
 
   /** Aborts all requests and closes our connections. Dispatchers of hosts stay open. */

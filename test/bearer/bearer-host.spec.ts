@@ -314,6 +314,33 @@ describe('verified tokens', () => {
     }
   });
 
+  it('are not pushed out by forged tokens, one after the other or all at once', async () => {
+    const host = await startHost({
+      options: () => ({ tenant: door.tenantOptions('acme'), session: 'bearer' }),
+    });
+    try {
+      const tenant = await host.app.get(TenantRegistry).get('default');
+      const get = <T>(type: Type<T>): T => host.app.get(type, { strict: false });
+      const identities = new BearerIdentities(get(TokenValidator), get(UserClaims), get(Clock), 10);
+      const good = await door.mint({ ...MAILLESS, jti: randomUUID() });
+      door.userinfo.set(good, { sub: 'sam.several', email: 'sam.several@example.com' });
+      const identity = await identities.identify(tenant, good);
+      const forge = (count: number): Promise<string[]> =>
+        Promise.all(Array.from({ length: count }, () => door.mint({}, { kid: randomUUID() })));
+      const refused = (token: string): Promise<void> =>
+        expect(identities.identify(tenant, token)).rejects.toMatchObject({ reason: 'signature' });
+      await Promise.all((await forge(30)).map(refused));
+      expect(await identities.identify(tenant, good)).toBe(identity);
+      for (const token of await forge(30)) {
+        await refused(token);
+      }
+      expect(await identities.identify(tenant, good)).toBe(identity);
+      expect(door.userinfoCalls).toEqual([good]);
+    } finally {
+      await host.close();
+    }
+  });
+
   it('are remembered for their own tenant only', async () => {
     const host = await startHost({
       options: () => ({

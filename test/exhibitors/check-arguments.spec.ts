@@ -28,8 +28,8 @@ const untyped = (value: unknown): never => value as never;
 
 describe('an event id', () => {
   it('is any text of 1 to 128 bytes', () => {
-    const longest = ['x'.repeat(128), 'ü'.repeat(64)];
-    for (const eventId of ['world-2026', 'a/b', '%2e%2e', ' ', '...', 'Messe München', '展会', ...longest]) {
+    const unusual = ['a/b', '%2f', '50%', ' ', '...', 'a../..b', '.hidden', 'Messe München', '展会'];
+    for (const eventId of ['world-2026', ...unusual, 'x'.repeat(128), 'ü'.repeat(64)]) {
       expect(checkEventId(eventId)).toBe(eventId);
     }
   });
@@ -49,6 +49,39 @@ describe('an event id', () => {
     ['a\u0085', 'eventId must be without control characters'],
   ])('cannot be %p', (eventId, message) => {
     expect(refusal(() => checkEventId(eventId))).toMatchObject({ code: 'invalid_argument', message });
+  });
+});
+
+describe('a dot segment in an event id', () => {
+  it.each([
+    '../admin',
+    'a/../b',
+    'a/..',
+    './a',
+    'a/./b',
+    '..\\admin',
+    '..%2Fadmin',
+    '..%2fadmin',
+    '..%5Cadmin',
+    'a%2F..%2Fb',
+    '%2e%2e',
+    '%2E%2e/admin',
+    '.%2e%2fadmin',
+    '%2e',
+    '%252e%252e%252fadmin',
+    '..%25252Fadmin',
+  ])('is refused: %s', (eventId) => {
+    expect(refusal(() => checkEventId(eventId))).toMatchObject({
+      code: 'invalid_argument',
+      message: "eventId must be without '.' and '..' between slashes",
+    });
+  });
+
+  it('is looked for in linear time', () => {
+    const worst = `${'%25'.repeat(40_000)}${'%2525'.repeat(20_000)}${'/.'.repeat(10)}x`;
+    const start = performance.now();
+    expect(refusal(() => checkEventId(worst))).toMatchObject({ code: 'invalid_argument' });
+    expect(performance.now() - start).toBeLessThan(100);
   });
 });
 

@@ -80,6 +80,8 @@ describe('list', () => {
 
   it.each([
     ['eventId', '..', {}],
+    ['eventId', '..%2Fadmin', {}],
+    ['eventId', 'a/../b', {}],
     ['eventId', '', {}],
     ['page', 'regional-2026', { page: 0 }],
     ['itemsPerPage', 'regional-2026', { itemsPerPage: 51 }],

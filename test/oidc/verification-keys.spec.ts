@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LoginOptions } from '../../lib/index.js';
+import { clockOf } from '../support/clock.js';
 import { certificateOf } from '../support/provider-certificate.js';
 import { KEYS, signingKey, type SigningKey } from '../support/provider-keys.js';
 import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
@@ -7,10 +8,12 @@ import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { expectAccepted, expectRefusal, identityOf, logIn } from '../login/journey.js';
 
-const { rs256, ps256, es256, attacker } = KEYS;
+const { rs256, ps256, es256, next, attacker } = KEYS;
 const es384 = signingKey('ES384');
 const pkcs1 = rs256.publicKey.export({ format: 'pem', type: 'pkcs1' }).toString();
 const { kid: _kid, alg: _alg, use: _use, ...bareJwk } = rs256.jwk;
+
+const PUBLISHED = { keys: [rs256.jwk, ps256.jwk, es256.jwk] };
 
 let provider: ScriptedProvider;
 const hosts: Host[] = [];
@@ -20,6 +23,7 @@ beforeAll(async () => {
 afterEach(async () => {
   provider.script = {};
   provider.key = rs256;
+  provider.jwks = PUBLISHED;
   await Promise.all(hosts.splice(0).map((host) => host?.close()));
 });
 afterAll(() => provider?.stop());
@@ -39,6 +43,12 @@ async function expectRefused(host: Host, reason: string): Promise<void> {
   const visitor = new Visitor();
   expectRefusal(await logIn(visitor, host), reason);
   expect(await identityOf(visitor, host)).toBeUndefined();
+}
+
+/** The provider signs with another key and publishes that alone. */
+function rotateTo(key: SigningKey): void {
+  provider.key = key;
+  provider.jwks = { keys: [{ ...key.jwk, kid: key.kid }] };
 }
 
 const withoutKid = (key: SigningKey): SigningKey => ({ ...key, kid: undefined });
@@ -126,7 +136,7 @@ describe('keys behind a URL', () => {
     expect(provider.count('/connect/jwks')).toBe(fetched + 1);
   });
 
-  it('are not fetched again for each forged kid', async () => {
+  it('are fetched once more for forged kids, however many', async () => {
     const host = await hostWith({ keys: `${provider.url}/connect/jwks` });
     await expectAccepted(host);
     const fetched = provider.count('/connect/jwks');
@@ -134,7 +144,31 @@ describe('keys behind a URL', () => {
       provider.key = { ...attacker, kid: `forged-${forged}` };
       await expectRefused(host, 'signature');
     }
-    expect(provider.count('/connect/jwks')).toBe(fetched);
+    expect(provider.count('/connect/jwks')).toBe(fetched + 1);
+  });
+
+  it('may rotate right after they were first fetched, and between two logins', async () => {
+    const host = await hostWith({ keys: `${provider.url}/connect/jwks` });
+    await expectAccepted(host);
+    rotateTo(next);
+    await expectAccepted(host);
+    clockOf(host.app).skip(30_000, ['now']);
+    rotateTo(rs256);
+    await expectAccepted(host);
+  });
+
+  it('may rotate without kid: a signature that does not fit fetches them again, at most every 30 s', async () => {
+    rotateTo(withoutKid(rs256));
+    const host = await hostWith({ keys: `${provider.url}/connect/jwks` });
+    await expectAccepted(host);
+    const fetched = provider.count('/connect/jwks');
+    rotateTo(withoutKid(next));
+    await Promise.all([expectAccepted(host), expectAccepted(host)]);
+    expect(provider.count('/connect/jwks')).toBe(fetched + 1);
+    provider.key = withoutKid(attacker);
+    await expectRefused(host, 'signature');
+    await expectRefused(host, 'signature');
+    expect(provider.count('/connect/jwks')).toBe(fetched + 1);
   });
 
   it.each([

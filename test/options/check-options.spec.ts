@@ -188,6 +188,47 @@ describe('the options', () => {
   });
 });
 
+describe('an option of several forms', () => {
+  const withLogin = (changes: object) => ({
+    tenant: { ...tenant(), login: { ...login(), ...changes } },
+    secrets: SECRETS,
+  });
+
+  it.each<[path: string, options: object, expected: string]>([
+    [
+      'lookupCache.ttl',
+      { tenant: tenant(), lookupCache: { ttl: 'soon' } },
+      'must be a whole number of milliseconds from 1 to 2147483647',
+    ],
+    ['lookupCache.size', { tenant: tenant(), lookupCache: { size: 7 } }, 'is not an option'],
+    ['lookupCache', { tenant: tenant(), lookupCache: true }, 'must be { ttl, max, staleIfError } or false'],
+    [
+      'session.1',
+      { tenant: tenant(), session: ['host', 'jwt'] },
+      "must be one of 'cookie', 'host', 'bearer'",
+    ],
+    ['session', { tenant: tenant(), session: 'jwt' }, "must be 'cookie', 'host', 'bearer' or a list of them"],
+    ['session', { tenant: tenant(), session: [] }, 'must not be empty'],
+    ['tenant.login.audience.accessToken', withLogin({ audience: { accessToken: 7 } }), 'must be a string'],
+    ['tenant.login.audience.access', withLogin({ audience: { access: 'api' } }), 'is not an option'],
+    ['tenant.login.audience', withLogin({ audience: 7 }), 'must be a string, or { idToken, accessToken }'],
+  ])('is named as %s where it is wrong', (path, options, expected) => {
+    expect(problems(options)).toEqual([`${path}: ${expected}`]);
+  });
+
+  it('is accepted in each of its forms', () => {
+    for (const lookupCache of [false, {}, { ttl: 1 }]) {
+      expect(problems({ tenant: tenant(), lookupCache })).toEqual([]);
+    }
+    for (const session of ['host', ['cookie'], ['bearer', 'cookie']]) {
+      expect(problems({ tenant: tenant(), session })).toEqual([]);
+    }
+    for (const audience of ['web', {}, { idToken: 'web', accessToken: 'api' }]) {
+      expect(problems(withLogin({ audience }))).toEqual([]);
+    }
+  });
+});
+
 describe('keys', () => {
   const withKeys = (keys: unknown) =>
     problems({ tenant: { ...tenant(), login: { ...login(), keys } }, secrets: SECRETS });

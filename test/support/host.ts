@@ -38,7 +38,10 @@ export interface HostOptions {
   /** Sets up the application before it listens: middleware, plugins. */
   configure?: (app: INestApplication) => unknown;
   /** Options of the module; given the address of this host. */
-  options: (callback: string, url: string) => ExhibitorModuleOptions;
+  options: (callback: string, url: string) => ExhibitorModuleOptions & { bindFilter?: boolean };
+  /** Modules to import before and after that of the package. */
+  importedBefore?: Type[];
+  importedAfter?: Type[];
 }
 
 /** Starts a Nest application with the module and the controller of the README on loopback. */
@@ -48,6 +51,8 @@ export async function startHost({
   providers = [],
   configure,
   options,
+  importedBefore = [],
+  importedAfter = [],
 }: HostOptions): Promise<Host> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
@@ -55,7 +60,11 @@ export async function startHost({
   const mode = kind.includes('session') ? { session: 'host' as const } : {};
 
   @Module({
-    imports: [ExhibitorModule.forRoot({ ...mode, ...options(callback, url) })],
+    imports: [
+      ...importedBefore,
+      ExhibitorModule.forRoot({ ...mode, ...options(callback, url) }),
+      ...importedAfter,
+    ],
     controllers,
     providers,
   })

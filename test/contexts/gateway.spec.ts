@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Module, UseFilters, UseGuards, type INestApplication } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { WsAdapter } from '@nestjs/platform-ws';
+import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import type { Observable } from 'rxjs';
+import { WebSocket } from 'undici';
+import { ExhibitorExceptionFilter, ExhibitorGuard, ExhibitorModule } from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { COOKIE_SECRET } from '../support/host.js';
+import { startSandbox } from '../support/sandbox.js';
+import { freePort } from '../support/server.js';
+import { ErrorLog, failingWith, failureNamed, TOLD } from './failing.js';
+
+@WebSocketGateway()
+@UseFilters(ExhibitorExceptionFilter)
+class FailingGateway {
+  @SubscribeMessage('throws')
+  throws(@MessageBody() name: string): never {
+    throw failureNamed(name);
+  }
+
+  @SubscribeMessage('observable')
+  observable(@MessageBody() name: string): Observable<never> {
+    return failingWith(name);
+  }
+
+  @SubscribeMessage('works')
+  works(): object {
+    return { event: 'works', data: 'done' };
+  }
+
+  @SubscribeMessage('guarded')
+  @UseGuards(ExhibitorGuard)
+  guarded(): object {
+    return { event: 'guarded', data: 'the guard let it pass' };
+  }
+}
+
+let sandbox: ExhibitorSandbox;
+let app: INestApplication;
+let socket: WebSocket;
+const logger = new ErrorLog();
+
+beforeAll(async () => {
+  sandbox = await startSandbox();
+
+  @Module({
+    imports: [ExhibitorModule.forRoot({ tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET] })],
+    providers: [FailingGateway],
+  })
+  class AppModule {}
+
+  app = await NestFactory.create(AppModule, { logger, abortOnError: false });
+  app.useWebSocketAdapter(new WsAdapter(app));
+  const port = await freePort();
+  await app.listen(port, '127.0.0.1');
+  socket = new WebSocket(`ws://127.0.0.1:${port}`);
+  await new Promise((resolve, reject) => {
+    socket.addEventListener('open', resolve, { once: true });
+    socket.addEventListener('error', reject, { once: true });
+  });
+});
+afterAll(async () => {
+  socket?.close();
+  await app?.close();
+  await sandbox?.stop();
+});
+
+/** The next message of the gateway; none within the time limit of the test fails it. */
+function ask(event: string, data = ''): Promise<unknown> {
+  const answer = new Promise<unknown>((resolve) => {
+    socket.addEventListener('message', ({ data: text }) => resolve(JSON.parse(String(text))), { once: true });
+  });
+  socket.send(JSON.stringify({ event, data }));
+  return answer;
+}
+
+describe('a gateway', () => {
+  it.each(TOLD)('that fails with %s sends its client an exception', async (name, told) => {
+    for (const event of ['throws', 'observable']) {
+      expect(await ask(event, name)).toEqual({ event: 'exception', data: told });
+    }
+  });
+
+  it('answers as ever where nothing fails, and other errors are left to Nest', async () => {
+    expect(await ask('works')).toEqual({ event: 'works', data: 'done' });
+    expect(await ask('throws', 'secret')).toMatchObject({
+      event: 'exception',
+      data: { status: 'error', message: 'Internal server error' },
+    });
+  });
+
+  it('cannot be guarded: the error names the guard and what it serves', async () => {
+    logger.messages.length = 0;
+    expect(await ask('guarded')).toMatchObject({
+      event: 'exception',
+      data: { status: 'error', message: 'Internal server error' },
+    });
+    expect(logger.messages.join('\n')).toContain("ExhibitorGuard serves HTTP and GraphQL, not 'ws'");
+  });
+});

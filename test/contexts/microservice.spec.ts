@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Controller, Module, UseFilters, UseGuards, type INestMicroservice } from '@nestjs/common';
+import { APP_FILTER, NestFactory } from '@nestjs/core';
+import {
+  ClientProxyFactory,
+  MessagePattern,
+  Payload,
+  Transport,
+  type ClientProxy,
+  type MicroserviceOptions,
+} from '@nestjs/microservices';
+import { firstValueFrom, type Observable } from 'rxjs';
+import {
+  CurrentIdentity,
+  ExhibitorExceptionFilter,
+  ExhibitorGuard,
+  ExhibitorIdentityGuard,
+  ExhibitorModule,
+} from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { COOKIE_SECRET } from '../support/host.js';
+import { startSandbox } from '../support/sandbox.js';
+import { freePort } from '../support/server.js';
+import { ErrorLog, failingWith, failureNamed, TOLD } from './failing.js';
+
+@Controller()
+class FailingController {
+  @MessagePattern('throws')
+  throws(@Payload() name: string): never {
+    throw failureNamed(name);
+  }
+
+  @MessagePattern('observable')
+  observable(@Payload() name: string): Observable<never> {
+    return failingWith(name);
+  }
+
+  @MessagePattern('works')
+  works(): string {
+    return 'done';
+  }
+
+  @MessagePattern('guarded')
+  @UseGuards(ExhibitorGuard)
+  guarded(): string {
+    return 'the guard let it pass';
+  }
+
+  @MessagePattern('guarded by identity')
+  @UseGuards(ExhibitorIdentityGuard)
+  guardedByIdentity(): string {
+    return 'the guard let it pass';
+  }
+
+  @MessagePattern('decorated')
+  decorated(@CurrentIdentity() identity: unknown): unknown {
+    return identity;
+  }
+}
+
+@Controller()
+@UseFilters(ExhibitorExceptionFilter)
+class BoundController {
+  @MessagePattern('bound')
+  bound(@Payload() name: string): never {
+    throw failureNamed(name);
+  }
+}
+
+let sandbox: ExhibitorSandbox;
+let service: INestMicroservice;
+let client: ClientProxy;
+const logger = new ErrorLog();
+
+beforeAll(async () => {
+  sandbox = await startSandbox();
+
+  @Module({
+    imports: [ExhibitorModule.forRoot({ tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET] })],
+    controllers: [FailingController, BoundController],
+    providers: [{ provide: APP_FILTER, useClass: ExhibitorExceptionFilter }],
+  })
+  class AppModule {}
+
+  const options = { host: '127.0.0.1', port: await freePort() };
+  service = await NestFactory.createMicroservice<MicroserviceOptions>(AppModule, {
+    transport: Transport.TCP,
+    options,
+    logger,
+    abortOnError: false,
+  });
+  await service.listen();
+  client = ClientProxyFactory.create({ transport: Transport.TCP, options });
+  await client.connect();
+});
+afterAll(async () => {
+  client?.close();
+  await service?.close();
+  await sandbox?.stop();
+});
+
+const ask = (pattern: string, payload = ''): Promise<unknown> =>
+  firstValueFrom(client.send<unknown>(pattern, payload));
+
+describe('a message handler over TCP', () => {
+  it.each(TOLD)('that fails with %s is an error to its client', async (name, told) => {
+    for (const pattern of ['throws', 'observable', 'bound']) {
+      await expect(ask(pattern, name)).rejects.toEqual(told);
+    }
+  });
+
+  it('answers as ever where nothing fails, and other errors are left to Nest', async () => {
+    expect(await ask('works')).toBe('done');
+    await expect(ask('throws', 'secret')).rejects.toEqual({
+      status: 'error',
+      message: 'Internal server error',
+    });
+  });
+
+  it.each([
+    ['guarded', 'ExhibitorGuard'],
+    ['guarded by identity', 'ExhibitorIdentityGuard'],
+    ['decorated', '@CurrentIdentity()'],
+  ])('cannot be %s: the error names %s and what it serves', async (pattern, name) => {
+    logger.messages.length = 0;
+    await expect(ask(pattern)).rejects.toEqual({ status: 'error', message: 'Internal server error' });
+    expect(logger.messages.join('\n')).toContain(`${name} serves HTTP and GraphQL, not 'rpc'`);
+  });
+});

@@ -1,0 +1,118 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { CanActivate, ExecutionContext } from '@nestjs/common';
+import type { ExhibitorModuleOptions } from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { ErrorLog } from '../contexts/failing.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { startSandbox } from '../support/sandbox.js';
+import { Visitor } from '../support/visitor.js';
+import { bodyOf, signIn } from './signed-in.js';
+
+const UNCONFIGURED = {
+  statusCode: 500,
+  message: 'The server is not configured for this',
+  error: 'Internal Server Error',
+  code: 'configuration_invalid',
+};
+
+/** Sets `request.user`, as a host does that keeps its users in tokens of its own. */
+class SignedInGuard implements CanActivate {
+  constructor(private readonly user: object) {}
+
+  canActivate(context: ExecutionContext): boolean {
+    context.switchToHttp().getRequest<{ user?: object }>().user = this.user;
+    return true;
+  }
+}
+
+let sandbox: ExhibitorSandbox;
+beforeAll(async () => {
+  sandbox = await startSandbox();
+});
+afterAll(() => sandbox?.stop());
+
+describe.each(['express', 'fastify'] as const)('a mistake of the host on %s', (kind) => {
+  const log = new ErrorLog();
+  let host: Host | undefined;
+  afterEach(async () => {
+    await host?.close();
+    host = undefined;
+    log.messages.length = 0;
+  });
+
+  async function start(
+    options: Partial<ExhibitorModuleOptions>,
+    configure?: (app: Host['app']) => unknown,
+  ): Promise<Host> {
+    host = await startHost({
+      kind,
+      configure: async (app) => {
+        app.useLogger(log);
+        await configure?.(app);
+      },
+      options: (redirectUri) => ({
+        tenant: sandbox.tenantOptions('acme', { redirectUri }),
+        secrets: [COOKIE_SECRET],
+        ...options,
+      }),
+    });
+    return host;
+  }
+
+  describe.each(['resolveTenant', 'resolveEvent', 'resolveExhibitor'] as const)('in %s', (option) => {
+    /** Answers what a test sets, once somebody is logged in. */
+    let answer: unknown;
+    const path = (): string => `${host?.url}/events/world-2026/booth`;
+    const good = { resolveTenant: 'default', resolveEvent: 'world-2026', resolveExhibitor: undefined }[
+      option
+    ];
+    const startWith = async (): Promise<Visitor> => {
+      answer = option === 'resolveExhibitor' ? undefined : good;
+      return signIn(sandbox, await start({ [option]: () => answer }), 'olga.one');
+    };
+
+    it.each([
+      ['a number', 7, 'number'],
+      ['an object', { id: 'secret' }, 'object'],
+      ['a list', ['secret'], 'object'],
+      ['a promise of a boolean', Promise.resolve(true), 'boolean'],
+    ])('that answers %s is 500 without a detail, and named in the log', async (_, wrong, type) => {
+      const visitor = await startWith();
+      expect((await visitor.visit(path())).status).toBe(200);
+      sandbox.clearRequests();
+      answer = wrong;
+      const reply = await visitor.visit(path());
+      expect([reply.status, bodyOf(reply)]).toEqual([500, UNCONFIGURED]);
+      expect(log.messages.join('\n')).toContain(`${option} must answer a string or undefined, not ${type}`);
+      expect(log.messages.join('\n')).not.toContain('secret');
+      if (option !== 'resolveExhibitor') {
+        expect(sandbox.requests).toHaveLength(0);
+      }
+    });
+  });
+
+  it("with session: 'host' and no session fails a selection loudly", async () => {
+    const identity = {
+      id: 'one',
+      issuer: sandbox.url,
+      subject: 'sam.several',
+      email: 'sam.several@example.com',
+      claims: {},
+      tenant: 'default',
+    };
+    await start({ session: 'host' }, (app) => app.useGlobalGuards(new SignedInGuard(identity)));
+    const [own] = sandbox
+      .exhibitors('world-2026', 'acme')
+      .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
+    const visitor = new Visitor();
+    for (const action of ['select', 'clear']) {
+      const reply = await visitor.visit(`${host?.url}/events/world-2026/${action}`, {
+        form: { id: own?.id ?? '' },
+      });
+      expect([reply.status, bodyOf(reply)]).toEqual([500, UNCONFIGURED]);
+    }
+    expect(log.messages.join('\n')).toContain("session 'host' needs a session middleware");
+    const read = await visitor.visit(`${host?.url}/events/world-2026/mine`);
+    expect(read.status).toBe(200);
+  });
+});

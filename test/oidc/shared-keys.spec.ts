@@ -1,0 +1,219 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { INestApplicationContext } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { Agent } from 'undici';
+import {
+  ExhibitorModule,
+  TenantRegistry,
+  TokenValidator,
+  type ExhibitorModuleOptions,
+  type TenantOptions,
+} from '../../lib/index.js';
+import { SharedJwks } from '../../lib/oidc/shared-jwks.js';
+import { Clock } from '../../lib/time/clock.js';
+import { Deadline } from '../../lib/time/deadline.js';
+import { Transport } from '../../lib/transport/transport.service.js';
+import { COOKIE_SECRET } from '../support/host.js';
+import { KEYS, sign } from '../support/provider-keys.js';
+import { answers } from '../support/provider-script.js';
+import { CLIENT_ID, ScriptedProvider } from '../support/provider.js';
+import { sendJson, startServer } from '../support/server.js';
+import { pause } from '../support/wait.js';
+
+const { rs256, next, attacker } = KEYS;
+const JWKS = '/connect/jwks';
+
+let provider: ScriptedProvider;
+let app: INestApplicationContext | undefined;
+beforeAll(async () => {
+  provider = await ScriptedProvider.start();
+});
+afterAll(() => provider?.stop());
+afterEach(async () => {
+  await app?.close();
+  app = undefined;
+  provider.script = {};
+  provider.seen.length = 0;
+  provider.jwks = { keys: [rs256.jwk] };
+});
+
+function tenant(changes: Partial<TenantOptions> = {}, keys = `${provider.url}${JWKS}`): TenantOptions {
+  return { ...provider.tenantOptions('https://host.example/auth/callback', { keys }), ...changes };
+}
+
+async function boot(
+  tenants: ExhibitorModuleOptions['tenants'],
+  http: ExhibitorModuleOptions['http'] = { attempts: 1 },
+): Promise<INestApplicationContext> {
+  app = await NestFactory.createApplicationContext(
+    ExhibitorModule.forRoot({ tenants, http, secrets: [COOKIE_SECRET] }),
+    { logger: false, abortOnError: false },
+  );
+  return app;
+}
+
+const token = (key = rs256): Promise<string> => {
+  const now = Math.floor(Date.now() / 1000);
+  const claims = { iss: provider.url, sub: 'pat', aud: CLIENT_ID, iat: now, exp: now + 300 };
+  return sign(JSON.stringify(claims), key);
+};
+
+async function validate(key: string, signedBy = rs256): Promise<unknown> {
+  return app?.get(TokenValidator).validate(await token(signedBy), { tenant: key, use: 'id_token' });
+}
+
+const fetches = (): number => provider.count(JWKS);
+
+describe('the keys of a URL', () => {
+  it('are fetched once for all tenants that name it', async () => {
+    const keys = Array.from({ length: 20 }, (_, index) => `tenant-${index}`);
+    await boot(Object.fromEntries(keys.map((key) => [key, tenant()])));
+    await Promise.all(keys.map((key) => validate(key)));
+    expect(fetches()).toBe(1);
+    provider.jwks = { keys: [next.jwk] };
+    await Promise.all(keys.map((key) => validate(key, next)));
+    expect(fetches()).toBe(2);
+  });
+
+  it('are fetched twice in 30 s for forged key ids, at however many tenants', async () => {
+    await boot({ acme: tenant(), globex: tenant(), initech: tenant() });
+    for (let forged = 0; forged < 10; forged++) {
+      for (const key of ['acme', 'globex', 'initech']) {
+        const failure = { reason: 'signature' };
+        await expect(validate(key, { ...attacker, kid: `forged-${forged}` })).rejects.toMatchObject(failure);
+      }
+    }
+    expect(fetches()).toBe(2);
+    await expect(validate('globex')).resolves.toMatchObject({ sub: 'pat' });
+  });
+
+  it('are fetched for each URL apart', async () => {
+    await boot({ acme: tenant(), globex: tenant({}, `${provider.url}${JWKS}?tenant=globex`) });
+    await Promise.all([validate('acme'), validate('globex')]);
+    expect(fetches()).toBe(2);
+  });
+
+  it('are fetched for each dispatcher apart: a broken proxy of one tenant hides no keys from another', async () => {
+    const shared = new Agent();
+    const broken = new Agent({ connect: { socketPath: '/nonexistent/proxy.sock' } });
+    try {
+      await boot({
+        acme: tenant({ http: { dispatcher: () => broken } }),
+        globex: tenant(),
+        initech: tenant({ http: { dispatcher: () => shared } }),
+        umbrella: tenant({ http: { dispatcher: () => shared } }),
+      });
+      await expect(validate('acme')).rejects.toMatchObject({ code: 'service_unavailable', tenant: 'acme' });
+      await expect(validate('globex')).resolves.toMatchObject({ sub: 'pat' });
+      await Promise.all([validate('initech'), validate('umbrella')]);
+      expect(fetches()).toBe(2);
+    } finally {
+      await Promise.all([broken.close(), shared.close()]);
+    }
+  });
+
+  it('are not hidden by the deadline or the reply limit of the tenant that asks first', async () => {
+    const body = { keys: [rs256.jwk, { kty: 'unknown', padding: 'x'.repeat(2_000) }] };
+    const slow = await startServer((_, response) => setTimeout(() => sendJson(response, body), 150));
+    try {
+      await boot({
+        hasty: tenant({ http: { deadline: 50, attemptTimeout: 20, maxResponseBytes: 1_024 } }, slow.url),
+        acme: tenant({}, slow.url),
+      });
+      const [hasty, ...others] = await Promise.allSettled(
+        ['hasty', 'acme', 'acme'].map((key) => validate(key)),
+      );
+      expect(hasty).toMatchObject({ reason: { code: 'deadline_exceeded', tenant: 'hasty' } });
+      expect(others).toMatchObject([{ value: { sub: 'pat' } }, { value: { sub: 'pat' } }]);
+      await expect(validate('hasty')).resolves.toMatchObject({ sub: 'pat' });
+      // The fetch of the hasty tenant may end before it is sent.
+      expect(slow.requests.length).toBeLessThanOrEqual(2);
+    } finally {
+      await slow.stop();
+    }
+  });
+
+  it('are not hidden by the open circuit of a tenant', async () => {
+    const { registry, transport, clock } = servicesOf(await boot({ acme: tenant(), globex: tenant() }));
+    const acme = await registry.get('acme');
+    const url = `${provider.url}/connect/userinfo`;
+    const ask = async (): Promise<unknown> => {
+      const deadline = Deadline.start(clock, 2_000);
+      const request = { operation: 'userinfo', method: 'GET', url, template: 'userinfo' } as const;
+      return transport.send(acme, request, deadline).finally(() => deadline.end());
+    };
+    provider.script = { userinfo: answers({}, 500) };
+    await Promise.allSettled(Array.from({ length: 60 }, ask));
+    const sent = provider.seen.length;
+    await expect(ask()).rejects.toMatchObject({ code: 'service_unavailable' });
+    expect(provider.seen).toHaveLength(sent);
+    await expect(validate('acme')).resolves.toMatchObject({ sub: 'pat' });
+    await expect(validate('globex')).resolves.toMatchObject({ sub: 'pat' });
+  });
+
+  it('fail for each tenant by an error that names this tenant', async () => {
+    await boot({ acme: tenant(), globex: tenant() });
+    provider.script = { keys: answers({}, 500) };
+    const failures = await Promise.allSettled([validate('acme'), validate('globex'), validate('globex')]);
+    expect(failures).toMatchObject([
+      { reason: { code: 'service_unavailable', status: 500, tenant: 'acme' } },
+      { reason: { code: 'service_unavailable', status: 500, tenant: 'globex' } },
+      { reason: { code: 'service_unavailable', status: 500, tenant: 'globex' } },
+    ]);
+    expect(fetches()).toBe(1);
+  });
+
+  it.each<[string, (tenants: Record<string, TenantOptions>) => ExhibitorModuleOptions['tenants']]>([
+    ['fixed', (tenants) => tenants],
+    ['from a source', (tenants) => ({ find: (key) => tenants[key] })],
+  ])('are fetched again at once for a tenant that is forgotten, tenants %s', async (_, arrange) => {
+    const { registry } = servicesOf(await boot(arrange({ acme: tenant(), globex: tenant() })));
+    provider.script = { keys: answers({}, 500) };
+    await expect(validate('acme')).rejects.toMatchObject({ code: 'service_unavailable' });
+    provider.script = {};
+    await expect(validate('acme')).rejects.toMatchObject({ code: 'service_unavailable' });
+    registry.forget('acme');
+    await expect(validate('acme')).resolves.toMatchObject({ sub: 'pat' });
+    await expect(validate('globex')).resolves.toMatchObject({ sub: 'pat' });
+    expect(fetches()).toBe(2);
+    provider.script = { keys: answers({}, 500) };
+    registry.forget('acme');
+    await expect(validate('acme')).resolves.toMatchObject({ sub: 'pat' });
+    await expect(validate('globex')).resolves.toMatchObject({ sub: 'pat' });
+  });
+
+  it('are dropped with the last tenant that uses them', async () => {
+    const shared = new SharedJwks(new Clock());
+    const kept = shared.of('https://kept.example/jwks', undefined);
+    const dropped = new WeakRef(shared.of('https://dropped.example/jwks', undefined));
+    // A weak reference is emptied only after the turn that read it.
+    await pause(0);
+    collectGarbage();
+    expect(dropped.deref()).toBeUndefined();
+    expect(shared.of('https://kept.example/jwks', undefined)).toBe(kept);
+    expect(shared.of('https://dropped.example/jwks', undefined)).not.toBe(kept);
+  });
+});
+
+function servicesOf(context: INestApplicationContext): {
+  registry: TenantRegistry;
+  transport: Transport;
+  clock: Clock;
+} {
+  return {
+    registry: context.get(TenantRegistry),
+    transport: context.get(Transport, { strict: false }),
+    clock: context.get(Clock, { strict: false }),
+  };
+}
+
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  const collect: unknown = runInNewContext('gc');
+  if (typeof collect !== 'function') {
+    throw new Error('this Node cannot collect garbage on request');
+  }
+  collect();
+}
