@@ -8,7 +8,10 @@ export interface HttpOptions {
   attemptTimeout?: number;
   /** Largest number of requests of a call, including the first. Default 3. */
   attempts?: number;
-  /** Largest accepted reply in bytes, decompressed. Default 5 MiB; token, userinfo and key replies 256 KiB at most. */
+  /**
+   * Largest accepted reply in bytes, decompressed. Default 5 MiB; token, userinfo and key replies 256 KiB at most. A reply
+   * may have one value or name for each 32 of these bytes, and always 100,000.
+   */
   maxResponseBytes?: number;
   /** Concurrent requests per tenant. Default 64. Further requests wait in a bounded queue. */
   maxConcurrent?: number;
