@@ -201,7 +201,11 @@ describe('an option of several forms', () => {
       'must be a whole number of milliseconds from 1 to 2147483647',
     ],
     ['lookupCache.size', { tenant: tenant(), lookupCache: { size: 7 } }, 'is not an option'],
-    ['lookupCache', { tenant: tenant(), lookupCache: true }, 'must be { ttl, max, staleIfError, maxBytes, maxRecords } or false'],
+    [
+      'lookupCache',
+      { tenant: tenant(), lookupCache: true },
+      'must be { ttl, max, staleIfError, maxBytes, maxRecords } or false',
+    ],
     [
       'session.1',
       { tenant: tenant(), session: ['host', 'jwt'] },
