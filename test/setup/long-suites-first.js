@@ -7,11 +7,20 @@ const LONG = [
   'browser/live-list.spec.ts',
   'login/browser.spec.ts',
   'browser/people.spec.ts',
+  'exhibitors/lookup-limits.spec.ts',
   'login/fuzz.spec.ts',
+  'exhibitors/leaving.spec.ts',
+  'structure/linear-time.spec.ts',
+  'store/lost-logout.spec.ts',
+  'store/several-processes.spec.ts',
+  'store/unwritten-marks.spec.ts',
+  'module/many-callers.spec.ts',
+  'transport/leaving.spec.ts',
+  'model/large-json.spec.ts',
+  'login/provider-trouble.spec.ts',
   'faults/faults.spec.ts',
   'structure/readme.spec.ts',
   'bearer/bearer-host.spec.ts',
-  'login/provider-trouble.spec.ts',
 ];
 
 /** Starts the long suites first, so that no worker is left with one of them at the end. */

@@ -59,7 +59,7 @@ function expectLinear(text: string, work: () => unknown): void {
 /** Inputs that make careless expressions slow, whatever they look for. */
 const HOSTILE: readonly string[] = [
   ...['a', 'é', '1', ' ', '\t', '/', '//a', '.', '"', '@', '%', '-', '\\', '<', '?', '=', ';', '+'].flatMap(
-    (body) => [long(body), long(body, '', '\u0001'), long(body, '\u0001', 'a')],
+    (body) => [long(body, '', '\u0001'), long(body, '\u0001', 'a')],
   ),
   long('-eyJ'),
   long('eyJ.'),
