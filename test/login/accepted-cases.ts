@@ -32,7 +32,13 @@ const tokens = (edit: (claims: Claims) => void): Script => ({
   frontToken: { claims: edit },
   backToken: { claims: edit },
 });
-const jwksUrl = (provider: ScriptedProvider): LoginOverrides => ({ keys: `${provider.url}/connect/jwks` });
+let keySets = 0;
+
+/** A keys URL of its own for each case: tenants with the same URL share one key set. */
+const jwksUrl = (provider: ScriptedProvider): LoginOverrides => {
+  keySets += 1;
+  return { keys: `${provider.url}/connect/jwks?set=${keySets}` };
+};
 
 const authentication: readonly AcceptedCase[] = [
   {
@@ -181,9 +187,12 @@ async function withNextKey(
   provider.key = next;
   await host.skip(30_001);
   const fetched = provider.count('/connect/jwks');
-  await login();
-  expect(provider.count('/connect/jwks')).toBe(fetched + 1);
-  Object.assign(provider, before);
+  try {
+    await login();
+    expect(provider.count('/connect/jwks')).toBe(fetched + 1);
+  } finally {
+    Object.assign(provider, before);
+  }
 }
 
 /** Cases that every flow accepts. */
