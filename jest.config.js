@@ -12,7 +12,7 @@ export default {
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   transform: { '^.+\\.ts$': '@swc/jest' },
-  setupFiles: ['reflect-metadata'],
+  setupFiles: ['reflect-metadata', '<rootDir>/test/setup/fresh-connections.ts'],
   setupFilesAfterEnv: ['<rootDir>/test/setup/no-secrets.ts'],
   testTimeout: 30_000,
   // Jest leaves a core free, which is half of a machine with two.
