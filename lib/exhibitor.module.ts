@@ -31,6 +31,7 @@ import { IdentitySession } from './session/identity-session.service.js';
 import { ReplayCache } from './store/replay-cache.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
+import { OperatorLog } from './tenants/operator-log.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
 import { Clock } from './time/clock.js';
 import { SharedTokens } from './tokens/shared-tokens.service.js';
@@ -98,6 +99,7 @@ const EXPORTED: Provider[] = [
       useFactory: (options: unknown) => checkOptions(options),
     },
     Clock,
+    OperatorLog,
     Sealer,
     SharedValues,
     ReplayCache,

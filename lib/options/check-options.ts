@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
 import { checkTenant } from './check-tenant.js';
 import { HTTP_DEFAULTS, moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
+import { foreignText } from '../model/foreign-text.js';
 import { isRecord } from '../model/json-values.js';
 import { problemsOf } from './option-schemas.js';
 import type { TenantSettings } from './tenant-settings.js';
@@ -17,6 +18,8 @@ export const SINGLE_TENANT = 'default';
 export interface CheckedOptions {
   settings: ExhibitorSettings;
   tenants: ReadonlyMap<string, TenantSettings> | TenantSource;
+  /** Option path of a tenant: `tenant`, or `tenants.acme`. */
+  pathOf: (key: string) => string;
 }
 
 /**
@@ -34,7 +37,7 @@ export function checkOptions(input: unknown): CheckedOptions {
     if (given === undefined) {
       throw new ConfigurationError(problems);
     }
-    return { settings: requireStoreSecrets(checked), tenants: given };
+    return { settings: requireStoreSecrets(checked), tenants: given, pathOf: pathAmongTenants };
   }
   // Where a module option is wrong, the tenants are checked against the defaults, so that all problems are reported together.
   const rules = settings ?? withDefaults(v.parse(moduleSchema, {}));
@@ -49,7 +52,12 @@ export function checkOptions(input: unknown): CheckedOptions {
     }
   }
   const complete = requireStoreSecrets(refuseProblems(distinct(problems), settings));
-  return { settings: complete, tenants };
+  return { settings: complete, tenants, pathOf: given.pathOf };
+}
+
+/** Keys of a source may come from requests. */
+function pathAmongTenants(key: string): string {
+  return `tenants.${foreignText(key)}`;
 }
 
 function withDefaults(options: v.InferOutput<typeof moduleSchema>): ExhibitorSettings {
@@ -74,7 +82,9 @@ function requireStoreSecrets(settings: ExhibitorSettings): ExhibitorSettings {
   throw new ConfigurationError([{ path: 'secrets', expected: 'is required with store' }]);
 }
 
-type Given = TenantSource | { entries: [key: string, path: string, options: unknown][] };
+type Given =
+  | TenantSource
+  | { entries: [key: string, path: string, options: unknown][]; pathOf: CheckedOptions['pathOf'] };
 
 function tenantsOf(input: unknown, problems: ConfigurationProblem[]): Given | undefined {
   if (!isRecord(input)) {
@@ -86,7 +96,7 @@ function tenantsOf(input: unknown, problems: ConfigurationProblem[]): Given | un
     return undefined;
   }
   if (tenant !== undefined) {
-    return { entries: [[SINGLE_TENANT, 'tenant', tenant]] };
+    return { entries: [[SINGLE_TENANT, 'tenant', tenant]], pathOf: () => 'tenant' };
   }
   if (isSource(tenants)) {
     return tenants;
@@ -101,7 +111,10 @@ function tenantsOf(input: unknown, problems: ConfigurationProblem[]): Given | un
   if (Object.hasOwn(tenants, '')) {
     problems.push({ path: 'tenants', expected: 'must not have an empty key' });
   }
-  return { entries: Object.entries(tenants).map(([key, options]) => [key, `tenants.${key}`, options]) };
+  return {
+    entries: Object.entries(tenants).map(([key, options]) => [key, `tenants.${key}`, options]),
+    pathOf: pathAmongTenants,
+  };
 }
 
 function distinct(problems: readonly ConfigurationProblem[]): ConfigurationProblem[] {

@@ -1,0 +1,113 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { checkOptions } from '../../lib/options/check-options.js';
+import { OperatorLog, type OperatorProblem } from '../../lib/tenants/operator-log.service.js';
+import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
+import { OperatorLines } from '../support/operator-lines.js';
+import { StoppedClock } from '../support/clock.js';
+import { tenantAt } from '../transport/transport-bench.js';
+
+const lines = new OperatorLines();
+beforeAll(() => Logger.overrideLogger(lines));
+beforeEach(() => lines.clear());
+afterAll(() => Logger.overrideLogger(['fatal']));
+
+const PROBLEM: OperatorProblem = {
+  cause: 'issuer',
+  options: ['login.issuer'],
+  message: 'the ID token is refused',
+  expected: 'https://good.example',
+  received: 'https://other.example',
+};
+
+describe('the operator log', () => {
+  let clock: StoppedClock;
+  const start = (options: unknown) => {
+    clock = new StoppedClock();
+    const checked = checkOptions(options);
+    return { log: new OperatorLog(checked, clock), registry: new TenantRegistry(checked, clock) };
+  };
+  const two = () =>
+    start({ tenants: { acme: tenantAt('https://a.example'), beta: tenantAt('https://b.example') } });
+
+  it('names the option by its path, what was expected and what was received', async () => {
+    const { log, registry } = two();
+    log.report(await registry.get('acme'), PROBLEM);
+    expect(lines.errors).toEqual([
+      "tenants.acme.login.issuer: the ID token is refused; expected 'https://good.example', received 'https://other.example'",
+    ]);
+  });
+
+  it('names several options, or the tenant alone', async () => {
+    const { log, registry } = two();
+    const acme = await registry.get('acme');
+    log.report(acme, { cause: 'client', options: ['clientId', 'clientSecret'], message: 'refused' });
+    log.report(acme, { cause: 'other', options: [], message: 'refused' });
+    expect(lines.errors).toEqual([
+      'tenants.acme.clientId, tenants.acme.clientSecret: refused',
+      'tenants.acme: refused',
+    ]);
+  });
+
+  it.each([
+    ['tenant', { tenant: tenantAt('https://a.example') }],
+    ['tenants.default', { tenants: { default: tenantAt('https://a.example') } }],
+    ['tenants.default', { tenants: { find: () => tenantAt('https://a.example') } }],
+  ])('calls the tenant %s', async (path, options) => {
+    const { log, registry } = start(options);
+    log.report(await registry.get('default'), PROBLEM);
+    expect(lines.errors).toEqual([expect.stringMatching(new RegExp(`^${path}\\.login\\.issuer: `))]);
+  });
+
+  it('has one line a minute for each tenant and cause', async () => {
+    const { log, registry } = two();
+    const [acme, beta] = [await registry.get('acme'), await registry.get('beta')];
+    const countAfter = (ms: number): number => {
+      lines.clear();
+      clock.time += ms;
+      log.report(acme, PROBLEM);
+      log.report(acme, { ...PROBLEM, received: 'https://third.example' });
+      log.report(acme, { ...PROBLEM, cause: 'audience' });
+      log.report(beta, PROBLEM);
+      return lines.errors.length;
+    };
+    expect(countAfter(0)).toBe(3);
+    expect(countAfter(59_999)).toBe(0);
+    expect(countAfter(1)).toBe(3);
+  });
+
+  it('does not wait for the minute once the tenant was forgotten, perhaps for other options', async () => {
+    const { log, registry } = two();
+    log.report(await registry.get('acme'), PROBLEM);
+    registry.forget('acme');
+    log.report(await registry.get('acme'), PROBLEM);
+    expect(lines.errors).toHaveLength(2);
+  });
+
+  it('marks what a browser delivered, names no option, and leaves the limit of the cause alone', async () => {
+    const { log, registry } = two();
+    const acme = await registry.get('acme');
+    log.report(acme, { ...PROBLEM, isUnverified: true });
+    log.report(acme, { ...PROBLEM, isUnverified: true });
+    expect(lines.errors).toEqual([]);
+    expect(lines.warnings).toEqual([
+      "tenants.acme: the ID token is refused; expected 'https://good.example', received 'https://other.example' " +
+        '(unverified: the browser or the client delivered it)',
+    ]);
+    log.report(acme, PROBLEM);
+    expect(lines.errors).toHaveLength(1);
+  });
+
+  it('cuts text from outside, and removes control characters and e-mail addresses', async () => {
+    const { log, registry } = two();
+    log.report(await registry.get('acme'), {
+      ...PROBLEM,
+      message: 'refused\u001b[2J\nERROR forged for pat@example.com',
+      received: `x\r\n${'y'.repeat(5_000)}`,
+    });
+    const [line = ''] = lines.errors;
+    expect(line).toContain('refused [2J ERROR forged for [removed]');
+    expect(line).not.toMatch(/[\p{Cc}@]/u);
+    expect(line.length).toBeLessThan(700);
+  });
+});
