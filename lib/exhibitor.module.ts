@@ -19,6 +19,7 @@ import { CodeExchange } from './login/code-exchange.service.js';
 import { HybridAdvice } from './login/hybrid-advice.service.js';
 import { LoginCookies } from './login/login-cookies.service.js';
 import { LoginService } from './login/login.service.js';
+import { ProviderEndpoints } from './oidc/provider-endpoints.service.js';
 import { TokenValidator } from './oidc/token-validator.service.js';
 import { UserClaims } from './oidc/user-claims.service.js';
 import { UserInfo } from './oidc/user-info.service.js';
@@ -108,6 +109,7 @@ const EXPORTED: Provider[] = [
     TokenEndpoint,
     ...EXHIBITORS_PROVIDERS,
     VerificationKeys,
+    ProviderEndpoints,
     UserInfo,
     UserClaims,
     BearerIdentities,

@@ -6,6 +6,7 @@ export type {
 } from './options/exhibitor-options.interface.js';
 export type {
   BearerLoginOptions,
+  EndpointOptions,
   LoginOptions,
   ProviderOptions,
   TenantOptions,

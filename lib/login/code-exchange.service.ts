@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
+import { ProviderEndpoints, templateOf } from '../oidc/provider-endpoints.service.js';
 import { requestProvider } from '../oidc/provider-request.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
@@ -20,9 +21,14 @@ export interface LoginTokens {
 @Injectable()
 export class CodeExchange {
   readonly #transport: Transport;
+  readonly #endpoints: ProviderEndpoints;
 
-  constructor(@Inject(Transport) transport: Transport) {
+  constructor(
+    @Inject(Transport) transport: Transport,
+    @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
+  ) {
     this.#transport = transport;
+    this.#endpoints = endpoints;
   }
 
   /** @throws {LoginFailedError} `provider` where the code is refused or the reply cannot be used */
@@ -33,6 +39,7 @@ export class CodeExchange {
     deadline: Deadline,
   ): Promise<LoginTokens> {
     const login = browserLoginOf(tenant);
+    const url = await this.#endpoints.urlOf(tenant, 'token', deadline);
     const form = new URLSearchParams({
       grant_type: 'authorization_code',
       code,
@@ -43,8 +50,8 @@ export class CodeExchange {
     const request = {
       operation: 'code',
       method: 'POST',
-      url: `${tenant.authUrl}/connect/token`,
-      template: '/connect/token',
+      url,
+      template: templateOf(url),
       headers: headerCredentials(login),
       body: form.toString(),
       repeat: 'never',

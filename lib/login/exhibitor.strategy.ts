@@ -12,15 +12,16 @@ import { codeChallenge, type PendingLogin } from './pending-login.js';
 class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
   private readonly parameters: Record<string, string>;
 
-  constructor(tenant: Tenant, pending: PendingLogin) {
+  constructor(tenant: Tenant, pending: PendingLogin, authorizeUrl: string) {
     const login = browserLoginOf(tenant);
     // passport-openidconnect adds `openid` itself.
     const scope = login.scope.split(' ').filter((name) => name !== 'openid');
     super({
       issuer: login.issuer,
-      authorizationURL: `${tenant.authUrl}/connect/authorize`,
-      tokenURL: `${tenant.authUrl}/connect/token`,
-      userInfoURL: `${tenant.authUrl}/connect/userinfo`,
+      authorizationURL: authorizeUrl,
+      // Required by the package, and never requested: `CodeExchange` and `UserInfo` do that.
+      tokenURL: tenant.authUrl,
+      userInfoURL: tenant.authUrl,
       clientID: login.clientId,
       clientSecret: '',
       callbackURL: login.redirectUri,
@@ -64,8 +65,16 @@ class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
 
 type StateStored = (error: Error | null, state: string) => void;
 
-/** The address of the provider to which the browser is redirected. */
-export function authorizationUrl(tenant: Tenant, pending: PendingLogin): Promise<string> {
+/**
+ * The address of the provider to which the browser is redirected.
+ *
+ * @param authorizeUrl authorization endpoint of the provider
+ */
+export function authorizationUrl(
+  tenant: Tenant,
+  pending: PendingLogin,
+  authorizeUrl: string,
+): Promise<string> {
   return new Promise((resolve, reject) => {
     // The request has no query: the package would handle `code` or `error` in it as a callback. The response only records
     // the address: Fastify's reply does not have the methods that passport calls.
@@ -78,7 +87,9 @@ export function authorizationUrl(tenant: Tenant, pending: PendingLogin): Promise
       },
       end: () => undefined,
     };
-    const authenticate = passport.authenticate(new LoginStrategy(tenant, pending), { session: false });
+    const authenticate = passport.authenticate(new LoginStrategy(tenant, pending, authorizeUrl), {
+      session: false,
+    });
     authenticate(request, response, reject);
   });
 }

@@ -5,12 +5,14 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isCrossSiteRequest } from '../http/cross-site-request.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
+import { ProviderEndpoints } from '../oidc/provider-endpoints.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
+import { Deadline } from '../time/deadline.js';
 import { browserLoginOf } from './browser-login.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackService } from './callback.service.js';
@@ -34,6 +36,7 @@ export interface LoginTarget {
 export class LoginService {
   readonly #loginTtl: number;
   readonly #tenants: TenantRegistry;
+  readonly #endpoints: ProviderEndpoints;
   readonly #cookies: LoginCookies;
   readonly #replays: ReplayCache;
   readonly #callback: CallbackService;
@@ -43,6 +46,7 @@ export class LoginService {
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) tenants: TenantRegistry,
+    @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
     @Inject(LoginCookies) cookies: LoginCookies,
     @Inject(ReplayCache) replays: ReplayCache,
     @Inject(CallbackService) callback: CallbackService,
@@ -51,6 +55,7 @@ export class LoginService {
   ) {
     this.#loginTtl = settings.cookies.loginTtl;
     this.#tenants = tenants;
+    this.#endpoints = endpoints;
     this.#cookies = cookies;
     this.#replays = replays;
     this.#callback = callback;
@@ -83,7 +88,7 @@ export class LoginService {
       returnTo: safeReturnTo(target.returnTo),
       startedAt: this.#clock.epochMs(),
     });
-    const url = await authorizationUrl(tenant, pending);
+    const url = await authorizationUrl(tenant, pending, await this.#authorizeUrl(tenant));
     await this.#cookies.keep(http, pending);
     if (channels.login.hasSubscribers) {
       channels.login.publish({ tenant: tenant.key, outcome: 'started' });
@@ -129,6 +134,15 @@ export class LoginService {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     await this.#session.forget(http);
+  }
+
+  async #authorizeUrl(tenant: Tenant): Promise<string> {
+    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
+    try {
+      return await this.#endpoints.urlOf(tenant, 'authorize', deadline);
+    } finally {
+      deadline.end();
+    }
   }
 
   /** The pending login of this response. A response that matches none leaves all of them usable. */

@@ -4,6 +4,7 @@ import { isRecord } from '../model/json-values.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
+import { ProviderEndpoints, templateOf } from './provider-endpoints.service.js';
 import { requestProvider, unusableReply } from './provider-request.js';
 
 /** Claims of a user. */
@@ -13,9 +14,14 @@ export type Claims = Record<string, unknown>;
 @Injectable()
 export class UserInfo {
   readonly #transport: Transport;
+  readonly #endpoints: ProviderEndpoints;
 
-  constructor(@Inject(Transport) transport: Transport) {
+  constructor(
+    @Inject(Transport) transport: Transport,
+    @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
+  ) {
     this.#transport = transport;
+    this.#endpoints = endpoints;
   }
 
   /**
@@ -24,11 +30,12 @@ export class UserInfo {
    * @throws {LoginFailedError} `subject`, or `provider` where the reply cannot be used
    */
   async read(tenant: Tenant, accessToken: string, subject: string, deadline: Deadline): Promise<Claims> {
+    const url = await this.#endpoints.urlOf(tenant, 'userinfo', deadline);
     const request = {
       operation: 'userinfo',
       method: 'GET',
-      url: `${tenant.authUrl}/connect/userinfo`,
-      template: '/connect/userinfo',
+      url,
+      template: templateOf(url),
       headers: { Authorization: `Bearer ${accessToken}` },
     } as const;
     const { status, body } = await requestProvider(this.#transport, tenant, request, deadline, 'userinfo');

@@ -34,6 +34,10 @@ function originProblems(tenant: TenantSettings, path: string, rules: TenantRules
   const urls: [string, string | undefined][] = [
     ['baseUrl', tenant.baseUrl],
     ['authUrl', tenant.authUrl],
+    ...Object.entries(tenant.endpoints ?? {}).map(([name, url]): [string, string] => [
+      `endpoints.${name}`,
+      url,
+    ]),
     ['login.keys', keys?.kind === 'url' ? keys.url : undefined],
   ];
   return urls

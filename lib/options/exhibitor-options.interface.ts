@@ -36,7 +36,7 @@ export interface ExhibitorModuleOptions<T = Exhibitor> {
   session?: SessionMode | SessionMode[];
   /** Deadlines, retries and limits. */
   http?: HttpOptions;
-  /** If given, every `baseUrl`, `authUrl` and keys URL must be on one of these origins. */
+  /** If given, every `baseUrl`, `authUrl`, endpoint and keys URL must be on one of these origins. */
   allowedOrigins?: string[];
   /**
    * Cache of lookups, or `false`: `ttl` in ms (default 60 000), `max` entries (default 10 000). While the service fails, an answer

@@ -68,6 +68,12 @@ export const base = v.pipe(
   v.transform((value) => (parseUrl(value)?.href ?? value).replace(/(?<!\/)\/+$/, '')),
 );
 
+/** A {@link secureUrl} of an endpoint. It may have a query (RFC 6749 §3.1, §3.2). */
+export const endpointUrl = v.pipe(
+  secureUrl,
+  v.transform((value) => parseUrl(value)?.href ?? value),
+);
+
 /** Schema issues as problems with option paths below `path`. */
 export function problemsOf(issues: readonly v.BaseIssue<unknown>[], path = ''): ConfigurationProblem[] {
   return issues.map((issue) => {

@@ -16,10 +16,29 @@ export interface TenantOptions {
   clientSecret: string | (() => string | Promise<string>);
   /** Scope of the API token. Default `idp_api`; `null` sends none. */
   scope?: string | null;
+  /** Endpoints of a provider with other paths than those of the service. */
+  endpoints?: EndpointOptions;
   /** Overrides the module's `http`. */
   http?: HttpOptions;
   /** Without it, this tenant has no user login. */
   login?: LoginOptions | BearerLoginOptions;
+}
+
+/**
+ * URLs of the provider's endpoints. Each is optional and absolute: https; http only for loopback hosts.
+ *
+ * @example
+ * endpoints: { token: 'https://login.example.com/oauth2/token' }
+ */
+export interface EndpointOptions {
+  /** Default `{authUrl}/connect/authorize`. */
+  authorize?: string;
+  /** For the API client and for logins. Default `{authUrl}/connect/token`. */
+  token?: string;
+  /** Default `{authUrl}/connect/userinfo`. */
+  userinfo?: string;
+  /** Default `{authUrl}/connect/endsession`. */
+  endSession?: string;
 }
 
 /** Validation of the ID tokens and user access tokens of a provider. */

@@ -4,6 +4,7 @@ import { keySource } from './key-source.js';
 import {
   base,
   callable,
+  endpointUrl,
   headerText,
   milliseconds,
   oneOf,
@@ -86,6 +87,16 @@ export const loginSchema = v.strictObject(
   'must be an object of login options',
 );
 
+const endpoints = v.strictObject(
+  {
+    authorize: v.optional(endpointUrl),
+    token: v.optional(endpointUrl),
+    userinfo: v.optional(endpointUrl),
+    endSession: v.optional(endpointUrl),
+  },
+  'must be { authorize, token, userinfo, endSession }',
+);
+
 export const tenantSchema = v.strictObject(
   {
     tenantId: headerText,
@@ -97,6 +108,7 @@ export const tenantSchema = v.strictObject(
       'must be a non-empty string or a function',
     ),
     scope: v.optional(v.nullable(text), 'idp_api'),
+    endpoints: v.optional(endpoints),
     http: v.optional(httpSchema),
     login: v.optional(loginSchema),
   },

@@ -3,6 +3,9 @@ import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
 
+/** Name of an endpoint of the provider, as in the option `endpoints`. */
+export type EndpointName = keyof NonNullable<TenantSettings['endpoints']>;
+
 /** Identifies the state of a tenant in memory. */
 export interface StateKey {
   readonly id: number;
@@ -54,6 +57,16 @@ export class Tenant {
   /** @internal */
   get clientId(): string {
     return this.#settings.clientId;
+  }
+
+  /** Token endpoint of the API client. Discovery never changes it. @internal */
+  get tokenUrl(): string {
+    return this.#settings.endpoints?.token ?? this.defaultEndpoint('token');
+  }
+
+  /** The endpoint of the service (service spec, endpoints 1, 4 and 5). @internal */
+  defaultEndpoint(name: EndpointName): string {
+    return `${this.authUrl}/connect/${name.toLowerCase()}`;
   }
 
   /** @internal */

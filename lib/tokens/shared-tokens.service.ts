@@ -60,7 +60,7 @@ export class SharedTokens {
 
 function nameOf(tenant: Tenant, secret: string): string {
   const fingerprint = createHash('sha256').update(secret).digest('base64url');
-  return JSON.stringify([tenant.authUrl, tenant.clientId, tenant.scope, fingerprint]);
+  return JSON.stringify([tenant.tokenUrl, tenant.clientId, tenant.scope, fingerprint]);
 }
 
 function parseShared(value: unknown): SharedToken | undefined {

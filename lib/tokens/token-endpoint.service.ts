@@ -12,8 +12,6 @@ import { scrub } from './scrub.js';
 import { SharedTokens } from './shared-tokens.service.js';
 import { parseRefusal, parseTokenReply } from './token-reply.js';
 
-const PATH = '/connect/token';
-
 /** Characters of an OAuth error code that are shown. */
 const LONGEST_ERROR_CODE = 100;
 
@@ -103,8 +101,8 @@ export class TokenEndpoint {
     const request = {
       operation: 'token',
       method: 'POST',
-      url: tenant.authUrl + PATH,
-      template: PATH,
+      url: tenant.tokenUrl,
+      template: new URL(tenant.tokenUrl).pathname,
       body: requestBody(tenant, secret),
     } as const;
     try {

@@ -135,6 +135,21 @@ describe('the options', () => {
       'tenant.authUrl: must be an absolute URL',
     ],
     [
+      'an endpoint by http',
+      { tenant: { ...tenant(), endpoints: { token: 'http://login.example/token' } } },
+      'tenant.endpoints.token: must be https (http only for localhost, 127.0.0.1 and [::1])',
+    ],
+    [
+      'a relative endpoint',
+      { tenant: { ...tenant(), endpoints: { endSession: '/logout' } } },
+      'tenant.endpoints.endSession: must be an absolute URL',
+    ],
+    [
+      'an unknown endpoint',
+      { tenant: { ...tenant(), endpoints: { revoke: 'https://login.example/revoke' } } },
+      'tenant.endpoints.revoke: is not an option',
+    ],
+    [
       'two keepers of the identity',
       { tenant: tenant(), session: ['cookie', 'host'] },
       "session: must not name both 'cookie' and 'host': one of them keeps the identity",
@@ -162,13 +177,15 @@ describe('the options', () => {
 
   it('check every URL against allowedOrigins', () => {
     const keys = 'https://keys.example/jwks';
-    const options = { tenant: { ...tenant(), login: { ...login(), keys } }, secrets: SECRETS };
+    const endpoints = { token: 'https://tokens.example/token', userinfo: 'https://api.example/me' };
+    const options = { tenant: { ...tenant(), endpoints, login: { ...login(), keys } }, secrets: SECRETS };
     const allowedOrigins = ['https://api.example'];
     expect(problems({ ...options, allowedOrigins })).toEqual([
       'tenant.authUrl: must be on one of allowedOrigins',
+      'tenant.endpoints.token: must be on one of allowedOrigins',
       'tenant.login.keys: must be on one of allowedOrigins',
     ]);
-    allowedOrigins.push('https://login.example', 'https://keys.example/');
+    allowedOrigins.push('https://login.example', 'https://keys.example/', 'https://tokens.example');
     expect(problems({ ...options, allowedOrigins })).toEqual([]);
   });
 

@@ -43,6 +43,8 @@ export type LoginOverrides = Partial<LoginOptions>;
  */
 export class ScriptedProvider {
   script: Script = {};
+  /** Further paths of the endpoints, by their usual ones: `{ '/oauth2/token': '/connect/token' }`. */
+  otherPaths: Readonly<Record<string, string>> = {};
   /** Signs ID tokens. */
   key: SigningKey = KEYS.rs256;
   /** Published at `/connect/jwks`. */
@@ -151,7 +153,7 @@ export class ScriptedProvider {
   }
 
   async #answer(seen: SeenRequest): Promise<WireReply> {
-    switch (seen.path) {
+    switch (this.otherPaths[seen.path] ?? seen.path) {
       case '/connect/authorize':
         return this.#authorizationReply(seen.query);
       case '/connect/token':
