@@ -17,8 +17,11 @@ export interface ExhibitorModuleOptions<T = Exhibitor> {
   tenant?: TenantOptions;
   /** Tenants by key, or a source of tenants that are known only at run time. */
   tenants?: Record<string, TenantOptions> | TenantSource;
-  /** Cache of the tenants of a source: `ttl` in ms (default 300 000), `max` entries (default 10 000). */
-  tenantCache?: { ttl?: number; max?: number };
+  /**
+   * Cache of the tenants of a source: `ttl` in ms (default 300 000), `max` entries (default 10 000). While the source throws or
+   * does not answer, the last good options of a tenant are used for another `staleIfError` ms (default 3 600 000; 0: never).
+   */
+  tenantCache?: { ttl?: number; max?: number; staleIfError?: number };
   /** Key of the tenant of a request. Default: the only tenant, else that of the identity. Required for login routes with several tenants. */
   resolveTenant?: (request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>;
   /** Event of a request. Default: route parameter `eventId`, else query `eventId`, else the event of the login. */

@@ -9,6 +9,7 @@ import type { HttpSettings } from './http-options.interface.js';
 import { callable, milliseconds, oneOf, parseUrl, text, whole } from './option-schemas.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
+import { LONGEST_TIMER } from '../time/clock.js';
 import { httpSchema } from './tenant-settings.js';
 
 export const HTTP_DEFAULTS: HttpSettings = Object.freeze({
@@ -66,8 +67,12 @@ export const moduleSchema = v.strictObject(
     tenants: v.optional(v.unknown()),
     tenantCache: v.optional(
       v.strictObject(
-        { ttl: v.optional(milliseconds, 300_000), max: v.optional(count, 10_000) },
-        'must be { ttl, max }',
+        {
+          ttl: v.optional(milliseconds, 300_000),
+          max: v.optional(count, 10_000),
+          staleIfError: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 3_600_000),
+        },
+        'must be { ttl, max, staleIfError }',
       ),
       {},
     ),

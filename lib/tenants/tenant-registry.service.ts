@@ -46,7 +46,7 @@ export class TenantRegistry {
    *
    * @throws {ExhibitorError} `unknown_tenant`; `configuration_invalid` where the source answers wrong options;
    * `service_unavailable` where the source fails, with its error as `cause`; `deadline_exceeded` where it does not answer
-   * within `http.deadline`
+   * within `http.deadline`. While it fails, the last good options of the tenant are used (`tenantCache.staleIfError`).
    */
   async get(key: string): Promise<Tenant> {
     const tenant = this.#fixed.get(key);
@@ -77,12 +77,12 @@ export class TenantRegistry {
         'there are several tenants: name one with the option `tenant`',
       );
     }
-    return this.#fixed.get(wanted) ?? this.get(wanted);
+    return this.#fixed.get(wanted) ?? this.#found?.fresh(wanted) ?? this.get(wanted);
   }
 
   /**
    * Drops the state of a tenant: tokens, limits and keys; keys that other tenants share are fetched again when one of them is
-   * next needed. A tenant of a source is read again when it is next needed.
+   * next needed. A tenant of a source is read again when it is next needed; its last good options are dropped as well.
    */
   forget(key: string): void {
     const fixed = this.#fixed.get(key);

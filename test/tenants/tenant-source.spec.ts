@@ -1,8 +1,9 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { INestApplicationContext } from '@nestjs/common';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger, type INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { firstValueFrom } from 'rxjs';
+import { Agent } from 'undici';
 import {
   ConfigurationError,
   type ExhibitorError,
@@ -15,8 +16,10 @@ import {
   type TenantOptions,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
+import { eventually } from '../support/wait.js';
 
 type Answer = TenantOptions | undefined | Promise<TenantOptions | undefined>;
 
@@ -306,6 +309,180 @@ describe('a tenant whose ttl is over', () => {
     isThere = false;
     await untilExpired();
     expect((await failureOf(registry.get('acme'))).code).toBe('unknown_tenant');
+  });
+});
+
+describe('while the source fails', () => {
+  /** A host whose source can fail; `acme` is known and its ttl is over. */
+  async function bootAndFail(tenantCache: object = {}) {
+    let find: (key: string) => Answer = fromDatabase;
+    const parts = await boot((key) => find(key), { tenantCache, http: { deadline: 400 } });
+    const { accessToken } = await parts.tokens.getToken({ tenant: 'acme' });
+    const clock = clockOf(app as INestApplicationContext);
+    return {
+      ...parts,
+      accessToken,
+      clock,
+      answerWith: (answer: typeof find): void => {
+        find = answer;
+        clock.skip(300_000);
+      },
+    };
+  }
+  const down = (): Answer => Promise.reject(DATABASE_DOWN);
+
+  it.each([
+    [
+      'throws',
+      (): Answer => {
+        throw DATABASE_DOWN;
+      },
+    ],
+    ['rejects', down],
+    ['does not answer', (): Answer => new Promise(() => undefined)],
+    ['is slow', async (key: string) => pause(250).then(() => fromDatabase(key))],
+  ])('(it %s) the last good options of a tenant are used, with its token', async (_, fault) => {
+    const { tokens, registry, accessToken, asked, clock, answerWith } = await bootAndFail();
+    answerWith(fault);
+    for (let call = 0; call < 3; call++) {
+      expect((await tokens.getToken({ tenant: 'acme' })).accessToken).toBe(accessToken);
+    }
+    expect(asked).toEqual(['acme', 'acme']);
+    await pause(420);
+    answerWith(() => ({ ...apiOnly('acme'), tenantId: 'newer' }));
+    clock.skip(10_000);
+    await registry.get('acme');
+    await eventually(async () => (await registry.get('acme')).tenantId === 'newer');
+  });
+
+  it('the source is asked again every 5 s, and no call waits for it', async () => {
+    const { registry, asked, clock, answerWith } = await bootAndFail();
+    answerWith(down);
+    await registry.get('acme');
+    clock.skip(4_990);
+    await registry.get('acme');
+    expect(asked).toHaveLength(2);
+    clock.skip(10);
+    answerWith(() => new Promise(() => undefined));
+    const isFirst = await Promise.race([registry.get('acme').then(() => true), pause(150).then(() => false)]);
+    expect(isFirst).toBe(true);
+    expect(asked).toHaveLength(3);
+  });
+
+  it('they are used for staleIfError ms after the ttl, an hour by default', async () => {
+    const { registry, clock, answerWith } = await bootAndFail();
+    answerWith(down);
+    clock.skip(3_600_000 - 1_000);
+    expect(await registry.get('acme')).toMatchObject({ key: 'acme' });
+    clock.skip(6_000);
+    expect(await failureOf(registry.get('acme'))).toMatchObject({ code: 'service_unavailable' });
+  });
+
+  it('they are not used with staleIfError: 0, nor after forget', async () => {
+    const none = await bootAndFail({ staleIfError: 0 });
+    none.answerWith(down);
+    expect(await failureOf(none.registry.get('acme'))).toMatchObject({ code: 'service_unavailable' });
+    await app?.close();
+    const forgotten = await bootAndFail();
+    forgotten.answerWith(down);
+    await forgotten.registry.get('acme');
+    forgotten.registry.forget('acme');
+    expect(await failureOf(forgotten.registry.get('acme'))).toMatchObject({ code: 'service_unavailable' });
+  });
+
+  it.each([
+    ['no tenant', () => undefined, 'unknown_tenant'],
+    ['wrong options', () => ({ ...apiOnly('acme'), tenantId: '' }), 'configuration_invalid'],
+  ])('%s is an answer, not a failure', async (_, answer, code) => {
+    const { registry, answerWith } = await bootAndFail();
+    answerWith(down);
+    await registry.get('acme');
+    answerWith(answer);
+    await registry.get('acme');
+    await eventually(
+      async () => (await failureOf(registry.get('acme')).catch(() => undefined))?.code === code,
+    );
+  });
+
+  it('the log says so once a minute', async () => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    const { registry, tokens, clock, answerWith } = await bootAndFail();
+    await tokens.getToken({ tenant: 'globex' });
+    answerWith(down);
+    for (let call = 0; call < 10; call++) {
+      await registry.get('acme');
+      await registry.get('globex');
+      clock.skip(5_500);
+      await pause(1);
+    }
+    const lines = (): string[] => warn.mock.calls.map(([line]) => String(line));
+    expect(lines()).toEqual([
+      'the tenant source fails, first noticed for the tenant acme; ' +
+        'the last good options of each tenant are used for 3600000 ms at most',
+    ]);
+    clock.skip(10_000);
+    await registry.get('acme');
+    await eventually(() => lines().length === 2);
+    warn.mockRestore();
+  });
+});
+
+describe('functions of a tenant that was read again', () => {
+  it('are called in their newest form', async () => {
+    let reads = 0;
+    const called: number[] = [];
+    const { tokens } = await boot(() => {
+      reads += 1;
+      const read = reads;
+      const clientSecret = (): string => {
+        called.push(read);
+        return sandbox.tenantOptions('acme').clientSecret;
+      };
+      return { ...apiOnly('acme'), clientSecret };
+    });
+    await tokens.getToken({ tenant: 'acme' });
+    clockOf(app as INestApplicationContext).skip(300_000);
+    await tokens.getToken({ tenant: 'acme' });
+    expect([reads, tokenRequests()]).toEqual([2, 1]);
+    await tokens.invalidate({ tenant: 'acme' });
+    await tokens.getToken({ tenant: 'acme' });
+    expect(called).toEqual([1, 2]);
+  });
+
+  it('replace only the connections where http.dispatcher is another', async () => {
+    const used: number[] = [];
+    const agents: Agent[] = [];
+    const dispatcherOf = (read: number) => (): Agent => {
+      const agent = new Agent().compose((dispatch) => (options, handler) => {
+        used.push(read);
+        return dispatch(options, handler);
+      }) as Agent;
+      agents.push(agent);
+      return agent;
+    };
+    let http: TenantOptions['http'] = { dispatcher: dispatcherOf(1) };
+    const { tokens, exhibitors, registry } = await boot(() => ({ ...apiOnly('acme'), http }));
+    const clock = clockOf(app as INestApplicationContext);
+    const list = () => firstValueFrom(exhibitors.list('boutique-2026', { tenant: 'acme' }));
+    const { accessToken } = await tokens.getToken({ tenant: 'acme' });
+    await list();
+    expect(used.splice(0)).toEqual([1, 1]);
+    for (const [next, sent] of [
+      [{ dispatcher: dispatcherOf(2) }, [2]],
+      [{ dispatcher: undefined }, []],
+      [undefined, []],
+      [{ dispatcher: dispatcherOf(3) }, [3]],
+    ] as const) {
+      http = next;
+      clock.skip(300_000);
+      await registry.get('acme');
+      await list();
+      await list();
+      expect(used.splice(0)).toEqual([...sent, ...sent]);
+    }
+    expect((await tokens.getToken({ tenant: 'acme' })).accessToken).toBe(accessToken);
+    expect([agents.length, tokenRequests()]).toEqual([3, 1]);
+    await Promise.all(agents.map((agent) => agent.close()));
   });
 });
 

@@ -1,13 +1,20 @@
 import * as undici from 'undici';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
+import { PerTenant } from '../../tenants/per-tenant.js';
 import type { Tenant } from '../../tenants/tenant.js';
+
+type Factory = NonNullable<Tenant['http']['dispatcher']>;
 
 /**
  * Dispatchers that hosts create for a proxy or mTLS (`http.dispatcher`). The one of the module options is shared by its
  * tenants; the one of a tenant is used by that tenant only. The host closes them.
+ *
+ * A tenant of a source that returns with another function gets another dispatcher and keeps everything else. Calls that began
+ * with the former function end with its dispatcher.
  */
 export class Dispatchers {
-  readonly #created = new WeakMap<object, undici.Dispatcher>();
+  readonly #shared = new WeakMap<Factory, undici.Dispatcher>();
+  readonly #own = new PerTenant<WeakMap<Factory, undici.Dispatcher>>();
 
   /** The dispatcher for this tenant, if the host configured one. */
   of(tenant: Tenant): undici.Dispatcher | undefined {
@@ -16,14 +23,14 @@ export class Dispatchers {
       return undefined;
     }
     const isOwn = tenant.settings.http?.dispatcher !== undefined;
-    const key = isOwn ? tenant.stateKey : factory;
-    const dispatcher = this.#created.get(key) ?? create(factory, tenant.key);
-    this.#created.set(key, dispatcher);
+    const created = isOwn ? this.#own.getOrCreate(tenant, () => new WeakMap()) : this.#shared;
+    const dispatcher = created.get(factory) ?? create(factory, tenant.key);
+    created.set(factory, dispatcher);
     return dispatcher;
   }
 }
 
-function create(factory: (given: typeof undici) => undici.Dispatcher, tenant: string): undici.Dispatcher {
+function create(factory: Factory, tenant: string): undici.Dispatcher {
   let created: undici.Dispatcher;
   try {
     created = factory(undici);

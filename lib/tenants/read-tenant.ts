@@ -1,0 +1,85 @@
+import { isDeepStrictEqual } from 'node:util';
+import { ConfigurationError } from '../errors/configuration.error.js';
+import type { ExhibitorErrorCode } from '../errors/error-codes.js';
+import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
+import { foreignText } from '../model/foreign-text.js';
+import { checkTenant } from '../options/check-tenant.js';
+import type { TenantSettings } from '../options/tenant-settings.js';
+import type { TenantSource } from '../options/tenant-source.interface.js';
+import { TimeoutError, withTimeout } from '../time/with-timeout.js';
+import { withRequireIss } from './require-iss.js';
+import { Tenant, type RegistrySettings } from './tenant.js';
+
+/** What the source says of a tenant, rather than that it fails. A host may throw these errors itself. */
+const ANSWERS: ReadonlySet<ExhibitorErrorCode> = new Set(['unknown_tenant', 'configuration_invalid']);
+
+/** True where the source failed: it threw, rejected or did not answer. Wrong options are an answer. */
+export function isSourceFailure(error: unknown): boolean {
+  return !isExhibitorError(error) || !ANSWERS.has(error.code);
+}
+
+/**
+ * Reads a tenant from its source.
+ *
+ * @param before the tenant as it was read last: its state is kept where nothing but functions changed
+ * @throws {ExhibitorError} `configuration_invalid`, `service_unavailable`, `deadline_exceeded`
+ */
+export async function readTenant(
+  source: TenantSource,
+  key: string,
+  rules: RegistrySettings,
+  before: Tenant | undefined,
+): Promise<Tenant | undefined> {
+  const options = await findInSource(source, key, rules.http.deadline);
+  // Many databases answer null for a missing row.
+  if (options === undefined || options === null) {
+    return undefined;
+  }
+  const { settings, problems } = checkTenant(options, `tenants.${foreignText(key)}`, rules);
+  if (settings === undefined || problems.length > 0) {
+    throw new ConfigurationError(problems, foreignText(key));
+  }
+  const complete = withRequireIss(settings, true);
+  const isUnchanged = before !== undefined && isSame(before.settings, complete);
+  return new Tenant(key, complete, rules.http, isUnchanged ? before.stateKey : undefined);
+}
+
+/** Guards and logins wait for the source without a deadline of their own. */
+async function findInSource(source: TenantSource, key: string, deadline: number): Promise<unknown> {
+  try {
+    return await withTimeout(deadline, () => source.find(key));
+  } catch (error) {
+    if (isExhibitorError(error)) {
+      throw error;
+    }
+    if (error instanceof TimeoutError) {
+      throw new ExhibitorError('deadline_exceeded', 'the tenant source did not answer in time', {
+        tenant: foreignText(key),
+      });
+    }
+    throw new ExhibitorError('service_unavailable', 'the tenant source failed', {
+      tenant: foreignText(key),
+      cause: error,
+    });
+  }
+}
+
+/** Compares options without their functions, since a source creates new ones at each call, and without the dispatcher. */
+function isSame(before: TenantSettings, after: TenantSettings): boolean {
+  return isDeepStrictEqual(comparable(before), comparable(after));
+}
+
+function comparable({ http, ...settings }: TenantSettings): unknown {
+  const { dispatcher: _dispatcher, ...limits } = http ?? {};
+  return withoutFunctions({ ...settings, http: limits });
+}
+
+function withoutFunctions(value: unknown): unknown {
+  if (typeof value === 'function') {
+    return 'function';
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || value.constructor !== Object) {
+    return value;
+  }
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withoutFunctions(inner)]));
+}
