@@ -70,7 +70,7 @@ export class CallbackService {
       checkError(callback);
       const front = await this.#frontChannelToken(callback);
       const tokens = await this.#codes.redeem(tenant, pending, parameters.code ?? '', deadline);
-      const token = await this.#validator.validateIdToken(tenant, tokens.idToken, pending.nonce, deadline);
+      const token = await this.#validator.validateIdToken(tenant, tokens.idToken, pending, deadline);
       const { at_hash: tokenHash } = token.payload;
       if (tokenHash !== undefined && !hashFits(tokenHash, tokens.accessToken, token.header.alg)) {
         throw refusal(tenant, 'token_hash');
@@ -91,7 +91,7 @@ export class CallbackService {
       return undefined;
     }
     const { idToken, code, accessToken } = parameters;
-    const token = await this.#validator.validateIdToken(tenant, idToken ?? '', pending.nonce, deadline);
+    const token = await this.#validator.validateIdToken(tenant, idToken ?? '', pending, deadline);
     const { c_hash: codeHash, at_hash: tokenHash } = token.payload;
     if (!hashFits(codeHash, code ?? '', token.header.alg)) {
       throw refusal(tenant, 'code_hash');

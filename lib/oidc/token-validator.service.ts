@@ -7,7 +7,13 @@ import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
-import { accessTokenRefusal, idTokenRefusal, isAccessTokenType } from './token-claims.js';
+import {
+  accessTokenRefusal,
+  idTokenRefusal,
+  isAccessTokenType,
+  smallerAge,
+  type LoginBinding,
+} from './token-claims.js';
 import { VerificationKeys } from './verification-keys.service.js';
 import { hasNoKeyId, keyIdOf, verifyToken, type VerifiedToken } from './verify-token.js';
 
@@ -56,7 +62,7 @@ export class TokenValidator {
     try {
       const verified =
         options.use === 'id_token'
-          ? await this.validateIdToken(tenant, token, options.nonce, deadline)
+          ? await this.validateIdToken(tenant, token, { nonce: options.nonce }, deadline)
           : await this.validateAccessToken(tenant, token, deadline);
       return verified.payload;
     } finally {
@@ -68,7 +74,7 @@ export class TokenValidator {
   async validateIdToken(
     tenant: Tenant,
     token: string,
-    nonce: string | undefined,
+    { nonce, maxAge }: LoginBinding,
     deadline: Deadline,
   ): Promise<VerifiedToken> {
     const login = loginOf(tenant);
@@ -81,7 +87,8 @@ export class TokenValidator {
     if (isAccessTokenType(verified.header.typ)) {
       throw refusal(tenant, 'token_type');
     }
-    const reason = idTokenRefusal(verified.payload, { ...login, audience, clientId, nonce }, this.#now());
+    const expected = { ...login, audience, clientId, nonce, maxAge: smallerAge(login.maxAge, maxAge) };
+    const reason = idTokenRefusal(verified.payload, expected, this.#now());
     if (reason !== undefined) {
       throw refusal(tenant, reason);
     }
