@@ -1,5 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
+import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.service.js';
+import { PerTenant } from '../tenants/per-tenant.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { TokenService } from '../tokens/token.service.js';
@@ -22,10 +24,18 @@ export interface RestRequest {
 export class RestClient {
   readonly #transport: Transport;
   readonly #tokens: TokenService;
+  readonly #log: OperatorLog;
+  /** Tenants whose base URL has answered a request. */
+  readonly #answered = new PerTenant<object>();
 
-  constructor(@Inject(Transport) transport: Transport, @Inject(TokenService) tokens: TokenService) {
+  constructor(
+    @Inject(Transport) transport: Transport,
+    @Inject(TokenService) tokens: TokenService,
+    @Inject(OperatorLog) log: OperatorLog,
+  ) {
     this.#transport = transport;
     this.#tokens = tokens;
+    this.#log = log;
   }
 
   /**
@@ -37,14 +47,26 @@ export class RestClient {
   async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
     const first = await this.#send(tenant, request, deadline);
     if (first.reply.status !== 401) {
-      return accept(first.reply, tenant, first.reply.attempts);
+      return this.#accept(first.reply, tenant, request, first.reply.attempts);
     }
     this.#tokens.refused(tenant, first.accessToken);
     const second = await this.#send(tenant, request, deadline);
     if (second.reply.status === 401) {
       this.#tokens.refused(tenant, second.accessToken);
     }
-    return accept(second.reply, tenant, first.reply.attempts + second.reply.attempts);
+    return this.#accept(second.reply, tenant, request, first.reply.attempts + second.reply.attempts);
+  }
+
+  #accept(reply: TransportReply, tenant: Tenant, request: RestRequest, attempts: number): TransportReply {
+    if (reply.status < 300) {
+      this.#answered.getOrCreate(tenant, () => ({}));
+      return reply;
+    }
+    const problem = problemOf(reply.status, request, this.#answered.get(tenant) !== undefined);
+    if (problem !== undefined) {
+      this.#log.report(tenant, problem);
+    }
+    throw refusal(reply.status, tenant, attempts);
   }
 
   async #send(
@@ -60,21 +82,44 @@ export class RestClient {
   }
 }
 
-function accept(reply: TransportReply, tenant: Tenant, attempts: number): TransportReply {
-  const { status } = reply;
-  if (status < 300) {
-    return reply;
-  }
+function refusal(status: number, tenant: Tenant, attempts: number): ExhibitorError {
   const details: ExhibitorErrorDetails = { tenant: tenant.key, status, attempts };
   if (status === 404) {
-    throw new ExhibitorError('not_found', 'the service knows no such resource', details);
+    return new ExhibitorError('not_found', 'the service knows no such resource', details);
   }
   if (status === 401 || status === 403) {
-    throw new ExhibitorError('access_denied', `the service denied access with status ${status}`, details);
+    return new ExhibitorError('access_denied', `the service denied access with status ${status}`, details);
   }
-  throw new ExhibitorError(
+  return new ExhibitorError(
     'request_rejected',
     `the service rejected the request with status ${status}`,
     details,
   );
+}
+
+/**
+ * What an operator may have to mend. A 404 has two suspects: the base URL and the event. For a lookup it is also the regular
+ * answer for a person without exhibitor, so that it is reported only until the base URL has answered a request.
+ */
+function problemOf(status: number, request: RestRequest, hasAnswered: boolean): OperatorProblem | undefined {
+  if (status === 401 || status === 403) {
+    return {
+      cause: 'access',
+      options: ['tenantId', 'scope'],
+      message:
+        `the service denied access with status ${status} to a new token: the tenant id is not that of the API client, ` +
+        'or the scope is not enough',
+    };
+  }
+  if (status !== 404 || (request.operation === 'lookup' && hasAnswered)) {
+    return undefined;
+  }
+  return {
+    cause: `${request.operation} 404`,
+    options: ['baseUrl'],
+    message:
+      'the service answered 404: the path of the base URL is wrong, or there is no such event: ' +
+      (request.operation === 'list' ? request.path : request.template),
+    isWarning: true,
+  };
 }

@@ -8,12 +8,13 @@ export interface CallbackParameters {
   state: string;
   iss?: string;
   error?: string;
+  errorDescription?: string;
   code?: string;
   idToken?: string;
   accessToken?: string;
 }
 
-const NAMES = ['state', 'iss', 'error', 'code', 'id_token', 'access_token'] as const;
+const NAMES = ['state', 'iss', 'error', 'error_description', 'code', 'id_token', 'access_token'] as const;
 
 /** Largest accepted parameter. A code or an ID token is much shorter. */
 const MAX_LENGTH = 16_384;
@@ -27,8 +28,9 @@ export function readCallback(http: HttpContext): CallbackParameters | undefined 
   if (values?.state === undefined) {
     return undefined;
   }
-  const { state, iss, error, code, id_token: idToken, access_token: accessToken } = values;
-  return { state, iss, error, code, idToken, accessToken };
+  const { state, iss, error, code, error_description: errorDescription } = values;
+  const { id_token: idToken, access_token: accessToken } = values;
+  return { state, iss, error, errorDescription, code, idToken, accessToken };
 }
 
 /**

@@ -8,11 +8,13 @@ import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserClaims } from '../oidc/user-claims.service.js';
 import type { VerifiedToken } from '../oidc/verify-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
 import { browserLoginOf, isHybrid, type BrowserLogin } from './browser-login.js';
 import type { CallbackParameters } from './callback-parameters.js';
+import { checkResponse } from './check-response.js';
 import { CodeExchange } from './code-exchange.service.js';
 import { normalizeReturnTo, type PendingLogin } from './pending-login.js';
 
@@ -36,6 +38,7 @@ export class CallbackService {
   readonly #codes: CodeExchange;
   readonly #users: UserClaims;
   readonly #clock: Clock;
+  readonly #log: OperatorLog;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -43,7 +46,9 @@ export class CallbackService {
     @Inject(CodeExchange) codes: CodeExchange,
     @Inject(UserClaims) users: UserClaims,
     @Inject(Clock) clock: Clock,
+    @Inject(OperatorLog) log: OperatorLog,
   ) {
+    this.#log = log;
     this.#identityTtl = settings.cookies.identityTtl;
     this.#validator = validator;
     this.#codes = codes;
@@ -66,11 +71,16 @@ export class CallbackService {
     const deadline = Deadline.start(this.#clock, tenant.http.deadline);
     const callback = { tenant, login, pending, parameters, deadline };
     try {
-      checkIssuer(callback);
-      checkError(callback);
+      checkResponse(this.#log, callback);
       const front = await this.#frontChannelToken(callback);
       const tokens = await this.#codes.redeem(tenant, pending, parameters.code ?? '', deadline);
-      const token = await this.#validator.validateIdToken(tenant, tokens.idToken, pending, deadline);
+      const token = await this.#validator.validateIdToken(
+        tenant,
+        tokens.idToken,
+        pending.nonce,
+        deadline,
+        'provider',
+      );
       const { at_hash: tokenHash } = token.payload;
       if (tokenHash !== undefined && !hashFits(tokenHash, tokens.accessToken, token.header.alg)) {
         throw refusal(tenant, 'token_hash');
@@ -91,7 +101,7 @@ export class CallbackService {
       return undefined;
     }
     const { idToken, code, accessToken } = parameters;
-    const token = await this.#validator.validateIdToken(tenant, idToken ?? '', pending, deadline);
+    const token = await this.#validator.validateIdToken(tenant, idToken ?? '', pending.nonce, deadline);
     const { c_hash: codeHash, at_hash: tokenHash } = token.payload;
     if (!hashFits(codeHash, code ?? '', token.header.alg)) {
       throw refusal(tenant, 'code_hash');
@@ -120,20 +130,6 @@ export class CallbackService {
       ...(returnTo === undefined ? {} : { returnTo }),
       expiresAt: this.#clock.epochMs() + this.#identityTtl,
     };
-  }
-}
-
-/** RFC 9207 §2.4. A hybrid response without `iss` is bound to its issuer by the front-channel ID token. */
-function checkIssuer({ tenant, login, pending, parameters: { iss } }: Callback): void {
-  const isWrong = iss === undefined ? login.requireIss === true && !isHybrid(pending) : iss !== login.issuer;
-  if (isWrong) {
-    throw refusal(tenant, 'issuer');
-  }
-}
-
-function checkError({ tenant, parameters: { error } }: Callback): void {
-  if (error !== undefined) {
-    throw refusal(tenant, error === 'access_denied' ? 'denied' : 'provider');
   }
 }
 

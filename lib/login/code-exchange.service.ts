@@ -1,13 +1,14 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { ProviderEndpoints, templateOf } from '../oidc/provider-endpoints.service.js';
 import { requestProvider } from '../oidc/provider-request.js';
+import { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { HEADER_SAFE } from '../tokens/token-reply.js';
 import { Transport } from '../transport/transport.service.js';
 import { browserLoginOf, type BrowserLogin } from './browser-login.js';
+import { refuseCode } from './code-refusal.js';
 import type { PendingLogin } from './pending-login.js';
 
 /** Tokens of a login. */
@@ -22,13 +23,16 @@ export interface LoginTokens {
 export class CodeExchange {
   readonly #transport: Transport;
   readonly #endpoints: ProviderEndpoints;
+  readonly #log: OperatorLog;
 
   constructor(
     @Inject(Transport) transport: Transport,
     @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
+    @Inject(OperatorLog) log: OperatorLog,
   ) {
     this.#transport = transport;
     this.#endpoints = endpoints;
+    this.#log = log;
   }
 
   /** @throws {LoginFailedError} `provider` where the code is refused or the reply cannot be used */
@@ -56,21 +60,13 @@ export class CodeExchange {
       body: form.toString(),
       repeat: 'never',
     } as const;
-    const { status, body } = await requestProvider(
-      this.#transport,
-      tenant,
-      request,
-      deadline,
-      'the token endpoint',
-    );
-    const tokens = status === 200 ? parseTokens(body) : undefined;
+    const reply = await requestProvider(this.#transport, tenant, request, deadline, 'the token endpoint');
+    const tokens = reply.status === 200 ? parseTokens(reply.body) : undefined;
     if (tokens !== undefined) {
       return tokens;
     }
-    throw new LoginFailedError('provider', 'the token endpoint did not accept the code', {
-      tenant: tenant.key,
-      status,
-    });
+    const hidden = [code, pending.verifier, login.clientSecret ?? '', form.toString()];
+    throw refuseCode(this.#log, tenant, reply, [...hidden, ...Object.values(request.headers)]);
   }
 }
 

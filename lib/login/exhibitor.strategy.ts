@@ -3,7 +3,6 @@ import passport from 'passport';
 import { Strategy } from 'passport-openidconnect';
 import type { Tenant } from '../tenants/tenant.js';
 import { browserLoginOf, isHybrid } from './browser-login.js';
-import type { LoginParameters } from './login-parameters.js';
 import { codeChallenge, type PendingLogin } from './pending-login.js';
 
 /**
@@ -13,7 +12,7 @@ import { codeChallenge, type PendingLogin } from './pending-login.js';
 class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
   private readonly parameters: Record<string, string>;
 
-  constructor(tenant: Tenant, pending: PendingLogin, authorizeUrl: string, parameters: LoginParameters) {
+  constructor(tenant: Tenant, pending: PendingLogin, authorizeUrl: string) {
     const login = browserLoginOf(tenant);
     // passport-openidconnect adds `openid` itself.
     const scope = login.scope.split(' ').filter((name) => name !== 'openid');
@@ -43,14 +42,9 @@ class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
       code_challenge: codeChallenge(pending.verifier),
       code_challenge_method: 'S256',
       ...(isHybrid(login) ? { response_mode: 'form_post' } : {}),
-      ...defined({
-        prompt: parameters.prompt ?? login.prompt,
-        max_age: pending.maxAge?.toString(),
-        tenantId: parameters.brandingTenantId ?? login.brandingTenantId,
-        login_hint: parameters.loginHint,
-        acr_values: parameters.acrValues,
-        ui_locales: parameters.uiLocales,
-      }),
+      ...(login.prompt === undefined ? {} : { prompt: login.prompt }),
+      ...(login.maxAge === undefined ? {} : { max_age: String(login.maxAge) }),
+      ...(login.brandingTenantId === undefined ? {} : { tenantId: login.brandingTenantId }),
     };
   }
 
@@ -71,13 +65,6 @@ class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
 
 type StateStored = (error: Error | null, state: string) => void;
 
-/** The parameters that have a value. */
-function defined(parameters: Record<string, string | undefined>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(parameters).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
-  );
-}
-
 /**
  * The address of the provider to which the browser is redirected.
  *
@@ -87,7 +74,6 @@ export function authorizationUrl(
   tenant: Tenant,
   pending: PendingLogin,
   authorizeUrl: string,
-  parameters: LoginParameters,
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     // The request has no query: the package would handle `code` or `error` in it as a callback. The response only records
@@ -101,7 +87,7 @@ export function authorizationUrl(
       },
       end: () => undefined,
     };
-    const authenticate = passport.authenticate(new LoginStrategy(tenant, pending, authorizeUrl, parameters), {
+    const authenticate = passport.authenticate(new LoginStrategy(tenant, pending, authorizeUrl), {
       session: false,
     });
     authenticate(request, response, reject);

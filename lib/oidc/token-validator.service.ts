@@ -3,17 +3,13 @@ import type { JWTPayload } from 'jose';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
+import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
-import {
-  accessTokenRefusal,
-  idTokenRefusal,
-  isAccessTokenType,
-  smallerAge,
-  type LoginBinding,
-} from './token-claims.js';
+import { accessTokenRefusal, idTokenRefusal, isAccessTokenType } from './token-claims.js';
+import { refusalProblem, type RefusedToken, type TokenDelivery } from './refusal-problem.js';
 import { VerificationKeys } from './verification-keys.service.js';
 import { hasNoKeyId, keyIdOf, verifyToken, type VerifiedToken } from './verify-token.js';
 
@@ -38,12 +34,15 @@ export class TokenValidator {
   readonly #tenants: TenantRegistry;
   readonly #keys: VerificationKeys;
   readonly #clock: Clock;
+  readonly #log: OperatorLog;
 
   constructor(
     @Inject(TenantRegistry) tenants: TenantRegistry,
     @Inject(VerificationKeys) keys: VerificationKeys,
     @Inject(Clock) clock: Clock,
+    @Inject(OperatorLog) log: OperatorLog,
   ) {
+    this.#log = log;
     this.#tenants = tenants;
     this.#keys = keys;
     this.#clock = clock;
@@ -62,7 +61,7 @@ export class TokenValidator {
     try {
       const verified =
         options.use === 'id_token'
-          ? await this.validateIdToken(tenant, token, { nonce: options.nonce }, deadline)
+          ? await this.validateIdToken(tenant, token, options.nonce, deadline)
           : await this.validateAccessToken(tenant, token, deadline);
       return verified.payload;
     } finally {
@@ -70,12 +69,16 @@ export class TokenValidator {
     }
   }
 
-  /** @internal */
+  /**
+   * @param delivery who delivered the token, for the operator's log
+   * @internal
+   */
   async validateIdToken(
     tenant: Tenant,
     token: string,
-    { nonce, maxAge }: LoginBinding,
+    nonce: string | undefined,
     deadline: Deadline,
+    delivery: TokenDelivery = 'client',
   ): Promise<VerifiedToken> {
     const login = loginOf(tenant);
     const { audience: option, clientId } = login;
@@ -83,14 +86,14 @@ export class TokenValidator {
     if (audience === undefined || clientId === undefined) {
       throw missingOption(tenant, 'audience.idToken');
     }
-    const verified = await this.#verify(tenant, login, token, deadline);
-    if (isAccessTokenType(verified.header.typ)) {
-      throw refusal(tenant, 'token_type');
-    }
-    const expected = { ...login, audience, clientId, nonce, maxAge: smallerAge(login.maxAge, maxAge) };
-    const reason = idTokenRefusal(verified.payload, expected, this.#now());
+    const given = { use: 'id_token', delivery, token } as const;
+    const verified = await this.#verify(tenant, login, given, deadline);
+    const { header, payload } = verified;
+    const reason = isAccessTokenType(header.typ)
+      ? 'token_type'
+      : idTokenRefusal(payload, { ...login, audience, clientId, nonce }, this.#now());
     if (reason !== undefined) {
-      throw refusal(tenant, reason);
+      throw this.#refusal(tenant, login, reason, { ...given, payload });
     }
     return verified;
   }
@@ -102,16 +105,33 @@ export class TokenValidator {
     if (audience === undefined) {
       throw missingOption(tenant, 'audience.accessToken');
     }
-    const verified = await this.#verify(tenant, login, token, deadline);
+    const given = { use: 'access_token', delivery: 'client', token } as const;
+    const verified = await this.#verify(tenant, login, given, deadline);
     const { header, payload } = verified;
     const reason = accessTokenRefusal(payload, header.typ, { ...login, audience }, this.#now());
     if (reason !== undefined) {
-      throw refusal(tenant, reason);
+      throw this.#refusal(tenant, login, reason, { ...given, payload });
     }
     return verified;
   }
 
   async #verify(
+    tenant: Tenant,
+    login: LoginSettings,
+    given: RefusedToken,
+    deadline: Deadline,
+  ): Promise<VerifiedToken> {
+    try {
+      return await this.#verifySignature(tenant, login, given.token, deadline);
+    } catch (error) {
+      if (!(error instanceof LoginFailedError)) {
+        throw error;
+      }
+      throw this.#refusal(tenant, login, error.reason, given, error.message);
+    }
+  }
+
+  async #verifySignature(
     tenant: Tenant,
     login: LoginSettings,
     token: string,
@@ -130,6 +150,21 @@ export class TokenValidator {
       }
       return verifyToken(token, newer, login.algorithms);
     }
+  }
+
+  /** The error of a refusal, reported to the operator where an option may be the cause. */
+  #refusal(
+    tenant: Tenant,
+    login: LoginSettings,
+    reason: LoginFailureReason,
+    refused: RefusedToken,
+    message = `the token is refused: ${reason}`,
+  ): LoginFailedError {
+    const problem = reason === 'provider' ? keysProblem(message) : refusalProblem(reason, refused, login);
+    if (problem !== undefined) {
+      this.#log.report(tenant, problem);
+    }
+    return new LoginFailedError(reason, message, { tenant: tenant.key });
   }
 
   #now(): number {
@@ -154,6 +189,7 @@ function missingOption(tenant: Tenant, option: string): ExhibitorError {
   });
 }
 
-function refusal(tenant: Tenant, reason: LoginFailureReason): LoginFailedError {
-  return new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
+/** The keys were fetched, and are none. */
+function keysProblem(message: string): OperatorProblem {
+  return { cause: 'keys', options: ['login.keys'], message };
 }

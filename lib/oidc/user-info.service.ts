@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
+import { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
@@ -15,13 +16,16 @@ export type Claims = Record<string, unknown>;
 export class UserInfo {
   readonly #transport: Transport;
   readonly #endpoints: ProviderEndpoints;
+  readonly #log: OperatorLog;
 
   constructor(
     @Inject(Transport) transport: Transport,
     @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
+    @Inject(OperatorLog) log: OperatorLog,
   ) {
     this.#transport = transport;
     this.#endpoints = endpoints;
+    this.#log = log;
   }
 
   /**
@@ -40,6 +44,12 @@ export class UserInfo {
     } as const;
     const { status, body } = await requestProvider(this.#transport, tenant, request, deadline, 'userinfo');
     if (status !== 200 || !isRecord(body)) {
+      this.#log.report(tenant, {
+        cause: 'userinfo',
+        options: [tenant.endpointOption('userinfo')],
+        message: 'userinfo answered without claims',
+        received: `status ${status}`,
+      });
       throw unusableReply('userinfo');
     }
     if (body['sub'] !== subject) {

@@ -4,6 +4,7 @@ import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { KeySource } from '../options/key-source.js';
+import { OperatorLog } from '../tenants/operator-log.service.js';
 import { PerTenant } from '../tenants/per-tenant.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { StateKey, Tenant } from '../tenants/tenant.js';
@@ -23,6 +24,7 @@ export class VerificationKeys {
   readonly #http: HttpSettings;
   readonly #transport: Transport;
   readonly #clock: Clock;
+  readonly #log: OperatorLog;
   readonly #shared: SharedJwks;
   readonly #remote = new PerTenant<SharedKeys>();
   readonly #fixed = new WeakMap<KeySource, Promise<LocalJWKSet>>();
@@ -32,7 +34,9 @@ export class VerificationKeys {
     @Inject(Transport) transport: Transport,
     @Inject(Clock) clock: Clock,
     @Inject(TenantRegistry) tenants: TenantRegistry,
+    @Inject(OperatorLog) log: OperatorLog,
   ) {
+    this.#log = log;
     this.#http = settings.http;
     this.#transport = transport;
     this.#clock = clock;
@@ -103,6 +107,12 @@ export class VerificationKeys {
       if (status === 200) {
         return body;
       }
+      this.#log.report(tenant, {
+        cause: 'keys',
+        options: ['login.keys'],
+        message: 'the address of the keys does not answer them',
+        received: `status ${status}`,
+      });
     } finally {
       deadline.end();
     }

@@ -39,6 +39,15 @@ export async function verifyToken(
   throw new LoginFailedError('signature', 'the token is not signed by a key of the provider');
 }
 
+/** Header of a token that is not verified yet. Its `kid` only selects one of the trusted keys. Empty where it is unreadable. */
+export function headerOf(token: string): { alg?: unknown; kid?: unknown } {
+  try {
+    return decodeProtectedHeader(token);
+  } catch {
+    return {};
+  }
+}
+
 /** True for a token that names no key: whether a key is missing shows only when none fits its signature. */
 export function hasNoKeyId(token: string): boolean {
   try {
@@ -50,9 +59,6 @@ export function hasNoKeyId(token: string): boolean {
 
 /** `kid` of a token that is not verified yet. It only selects one of the trusted keys. */
 export function keyIdOf(token: string): string | undefined {
-  try {
-    return decodeProtectedHeader(token).kid;
-  } catch {
-    return undefined;
-  }
+  const { kid } = headerOf(token);
+  return typeof kid === 'string' ? kid : undefined;
 }

@@ -31,6 +31,8 @@ export interface OperatorProblem {
    * and has a limit of its own.
    */
   isUnverified?: boolean;
+  /** True where the options may be right: logged as a warning. Default: as an error. */
+  isWarning?: boolean;
 }
 
 /**
@@ -70,7 +72,12 @@ export class OperatorLog {
       return;
     }
     const paths = problem.options.map((option) => `${path}.${option}`);
-    this.#logger.error(`${paths.length === 0 ? path : paths.join(', ')}: ${textOf(problem)}`);
+    const line = `${paths.length === 0 ? path : paths.join(', ')}: ${textOf(problem)}`;
+    if (problem.isWarning === true) {
+      this.#logger.warn(line);
+    } else {
+      this.#logger.error(line);
+    }
   }
 
   #mayReport(tenant: Tenant, cause: string): boolean {

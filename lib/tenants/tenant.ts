@@ -69,6 +69,11 @@ export class Tenant {
     return `${this.authUrl}/connect/${name.toLowerCase()}`;
   }
 
+  /** Path of the option that sets the address of an endpoint, for the operator. @internal */
+  endpointOption(name: EndpointName): string {
+    return this.#settings.endpoints?.[name] === undefined ? 'authUrl' : `endpoints.${name}`;
+  }
+
   /** @internal */
   get scope(): string | null {
     return this.#settings.scope;

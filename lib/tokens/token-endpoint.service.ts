@@ -7,13 +7,10 @@ import type { Deadline } from '../time/deadline.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { timedToken, type TimedToken } from './held-token.js';
+import { scrubRefusal } from './oauth-refusal.js';
 import { isPermanent, unexplained } from './refusal.js';
-import { scrub } from './scrub.js';
 import { SharedTokens } from './shared-tokens.service.js';
 import { parseRefusal, parseTokenReply } from './token-reply.js';
-
-/** Characters of an OAuth error code that are shown. */
-const LONGEST_ERROR_CODE = 100;
 
 /** A token; `isShared` where another process had fetched it. */
 export interface FetchedToken {
@@ -89,12 +86,11 @@ export class TokenEndpoint {
       throw new TokenRejectedError(unexplained(status), undefined, details);
     }
     const hidden = [secret, requestBody(tenant, secret), `${tenant.clientId}:${secret}`];
-    const oauthError = scrub(read.error, hidden, LONGEST_ERROR_CODE);
+    const { oauthError, oauthErrorDescription } = scrubRefusal(read, hidden);
     if (!isPermanent(oauthError)) {
       throw new ExhibitorError('token_unavailable', `the token endpoint answered ${oauthError}`, details);
     }
-    const description = read.description === undefined ? undefined : scrub(read.description, hidden);
-    throw new TokenRejectedError(oauthError, description, details);
+    throw new TokenRejectedError(oauthError, oauthErrorDescription, details);
   }
 
   async #ask(secret: string, tenant: Tenant, deadline: Deadline): Promise<TransportReply> {

@@ -3,12 +3,14 @@ import { channels, type TokenMessage } from '../diagnostics/channels.js';
 import { isExhibitorError } from '../errors/exhibitor.error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { PerTenant } from '../tenants/per-tenant.js';
+import { OperatorLog } from '../tenants/operator-log.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
 import type { AccessToken, GetTokenOptions, InvalidateOptions } from './access-token.interface.js';
 import { HeldToken, type Renewal, type TimedToken } from './held-token.js';
+import { clientProblem } from './oauth-refusal.js';
 import { isRemembered, remember, repeated } from './refusal.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 
@@ -30,12 +32,15 @@ export class TokenService implements OnModuleDestroy {
   readonly #tenants: TenantRegistry;
   readonly #clock: Clock;
   readonly #endpoint: TokenEndpoint;
+  readonly #log: OperatorLog;
 
   constructor(
     @Inject(TenantRegistry) tenants: TenantRegistry,
     @Inject(Clock) clock: Clock,
     @Inject(TokenEndpoint) endpoint: TokenEndpoint,
+    @Inject(OperatorLog) log: OperatorLog,
   ) {
+    this.#log = log;
     this.#tenants = tenants;
     this.#clock = clock;
     this.#endpoint = endpoint;
@@ -239,13 +244,24 @@ export class TokenService implements OnModuleDestroy {
       held.keep(timed);
       return timed;
     } catch (error) {
-      if (error instanceof TokenRejectedError && isRemembered(error)) {
-        held.refusal = remember(error, this.#clock.now(), this.#clock.random());
+      this.#reportReply(tenant, error);
+      if (error instanceof TokenRejectedError) {
+        this.#log.report(tenant, clientProblem(tenant, '', error));
+        if (isRemembered(error)) {
+          held.refusal = remember(error, this.#clock.now(), this.#clock.random());
+        }
       }
       throw error;
     } finally {
       this.#end(deadline);
       held.renewal = undefined;
+    }
+  }
+
+  #reportReply(tenant: Tenant, error: unknown): void {
+    if (isExhibitorError(error) && error.code === 'malformed_response') {
+      const option = tenant.endpointOption('token');
+      this.#log.report(tenant, { cause: `${option} reply`, options: [option], message: error.message });
     }
   }
 }

@@ -23,6 +23,8 @@ export interface Failed {
   why: 'network' | 'timeout' | 'malformed' | 'over';
   /** Without any value of the request. */
   message: string;
+  /** Code of the error where no connection was made: `ENOTFOUND`, `ERR_TLS_CERT_ALTNAME_INVALID`. */
+  reason?: string;
   status?: number;
   /** A reused connection was reset before the first byte of the reply: most likely the request was not read. */
   stale?: boolean;

@@ -1,11 +1,13 @@
 import { channels } from '../diagnostics/channels.js';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
+import type { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Admission } from './limits/circuit.js';
 import { parseRetryAfter, retryReason, waitBeforeRetry, type RetryReason } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
+import { operatorProblem } from './operator-problem.js';
 import {
   codeOf,
   describeOutcome,
@@ -26,6 +28,7 @@ export interface RequestTools {
   http: HttpClient;
   dispatcher: HttpRequest['dispatcher'];
   limits: RequestLimits;
+  log: OperatorLog;
 }
 
 /** One request of a room above, from its first attempt to its last. */
@@ -180,6 +183,10 @@ export class RetryingRequest {
   }
 
   #failure(outcome: Outcome): ExhibitorError {
+    const problem = operatorProblem(this.#tenant, this.#request, outcome);
+    if (problem !== undefined) {
+      this.#tools.log.report(this.#tenant, problem);
+    }
     const details = { ...this.#details(outcome), retryAfterMs: this.#retryAfter(outcome) };
     return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), details);
   }

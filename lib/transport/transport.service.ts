@@ -1,5 +1,6 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -16,14 +17,16 @@ import { HttpClient, splitUrl, type HttpRequest } from './wire/http-client.js';
 @Injectable()
 export class Transport implements OnModuleDestroy {
   readonly #clock: Clock;
+  readonly #log: OperatorLog;
   readonly #http = new HttpClient();
   readonly #dispatchers = new Dispatchers();
   readonly #limits = new TenantLimits();
   readonly #calls = new Set<Deadline>();
   #isClosed = false;
 
-  constructor(@Inject(Clock) clock: Clock) {
+  constructor(@Inject(Clock) clock: Clock, @Inject(OperatorLog) log: OperatorLog) {
     this.#clock = clock;
+    this.#log = log;
   }
 
   /**
@@ -45,7 +48,7 @@ export class Transport implements OnModuleDestroy {
     const limits = this.#limits.use(tenant, request.operation, origin);
     this.#calls.add(deadline);
     try {
-      const tools = { clock: this.#clock, http: this.#http, dispatcher, limits };
+      const tools = { clock: this.#clock, http: this.#http, dispatcher, limits, log: this.#log };
       return await new RetryingRequest(tenant, request, deadline, tools).run();
     } finally {
       this.#calls.delete(deadline);

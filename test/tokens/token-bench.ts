@@ -1,8 +1,10 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { Logger } from '@nestjs/common';
 import type { HttpOptions, SharedStore, TenantOptions } from '../../lib/index.js';
 import type { TokenMessage } from '../../lib/diagnostics/channels.js';
 import { checkOptions } from '../../lib/options/check-options.js';
+import { OperatorLog } from '../../lib/tenants/operator-log.service.js';
 import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
@@ -12,6 +14,9 @@ import { TokenService } from '../../lib/tokens/token.service.js';
 import { Transport } from '../../lib/transport/transport.service.js';
 import { TestClock } from '../support/clock.js';
 import { listen, sendJson } from '../support/server.js';
+
+// The tests cause failures that operators are told of.
+Logger.overrideLogger(['fatal']);
 
 const secrets = ['a secret of the token tests, 32+ characters'];
 
@@ -42,13 +47,15 @@ export class TokenBench {
     const whole = Object.entries(tenants).map(([key, options]) => [key, { ...this.tenant(key), ...options }]);
     const checked = checkOptions({ tenants: Object.fromEntries(whole), http, store, secrets });
     this.registry = new TenantRegistry(checked, this.clock);
-    this.#transport = new Transport(this.clock);
+    const log = new OperatorLog(checked, this.clock);
+    this.#transport = new Transport(this.clock, log);
     const values = new SharedValues(checked, new Sealer(checked, this.clock), this.clock);
     const shared = new SharedTokens(values, this.clock);
     this.tokens = new TokenService(
       this.registry,
       this.clock,
       new TokenEndpoint(this.clock, this.#transport, shared),
+      log,
     );
     subscribe('nestjs-exhibitor:token', this.#collect);
   }

@@ -1,11 +1,16 @@
+import { Logger } from '@nestjs/common';
 import { checkOptions } from '../../lib/options/check-options.js';
 import type { HttpOptions, TenantOptions } from '../../lib/index.js';
+import { OperatorLog } from '../../lib/tenants/operator-log.service.js';
 import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
 import type { TransportReply, TransportRequest } from '../../lib/transport/transport-request.interface.js';
 import { Transport } from '../../lib/transport/transport.service.js';
+
+// The tests cause failures that operators are told of.
+Logger.overrideLogger(['fatal']);
 
 /** A transport with tenants, without Nest. */
 export class Sender {
@@ -16,8 +21,9 @@ export class Sender {
     options: unknown,
     readonly clock: Clock,
   ) {
-    this.registry = new TenantRegistry(checkOptions(options), clock);
-    this.transport = new Transport(clock);
+    const checked = checkOptions(options);
+    this.registry = new TenantRegistry(checked, clock);
+    this.transport = new Transport(clock, new OperatorLog(checked, clock));
   }
 
   static with(url: string, http: HttpOptions = {}, clock = new Clock()): Sender {

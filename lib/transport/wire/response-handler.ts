@@ -118,12 +118,13 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
     }
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, _error: Error): void {
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     const hasNoReply = this.#status === 0;
     this.#done({
       kind: 'failed',
       why: 'network',
       message: hasNoReply ? 'the service could not be reached' : 'the reply was cut short',
+      reason: this.#controller === undefined ? codeOf(error) : undefined,
       status: this.#status || undefined,
       stale: this.#isReused && hasNoReply && this.connection?.bytesRead === this.#bytesBefore,
     });
@@ -185,4 +186,9 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
     this.#settle?.(outcome);
     this.#settle = undefined;
   }
+}
+
+/** Of Node and undici. Its message is not shown: it may contain what was sent. */
+function codeOf(error: Error): string {
+  return 'code' in error && typeof error.code === 'string' ? error.code : 'unknown error';
 }
