@@ -54,7 +54,7 @@ export function isJsonType(contentType: string | undefined): boolean {
 
 /** Values of a reply that are always accepted, and bytes of the largest accepted reply for each further one. */
 const MOST_VALUES = 100_000;
-const BYTES_PER_VALUE = 32;
+const BYTES_PER_VALUE = 64;
 
 /**
  * Parsed JSON in UTF-8 (RFC 8259 §8.1). A byte order mark is ignored.

@@ -14,6 +14,9 @@ const LARGEST_REFUSAL = 64 * 1024;
  */
 const READ_PER_TURN = 64 * 1024;
 
+/** Bytes from which a body counts as large: it takes about a millisecond to parse. */
+const LARGE_BODY = 128 * 1024;
+
 /**
  * Receives the response to one request from undici, up to the end of its body. Settles once, with an {@link Outcome}; later
  * events are ignored.
@@ -145,7 +148,13 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
     }
     const body = data instanceof UnreadableBody ? data : parseJson(data, this.#limit);
     if (!(body instanceof UnreadableBody)) {
-      this.#done(this.#answered(body));
+      const done = (): void => this.#done(this.#answered(body));
+      // What follows a large body takes as long as its parsing and gets a turn of the event loop of its own.
+      if (data instanceof Buffer && data.length > LARGE_BODY) {
+        setImmediate(done);
+      } else {
+        done();
+      }
     } else if (isRefusal) {
       this.#done(this.#answered(undefined));
     } else {
