@@ -29,6 +29,7 @@ import type { ExhibitorModuleOptions } from './options/exhibitor-options.interfa
 import { BearerIdentities } from './session/bearer-identities.service.js';
 import { IdentityCookie } from './session/identity-cookie.service.js';
 import { IdentitySession } from './session/identity-session.service.js';
+import { FleetWork } from './store/fleet-work.service.js';
 import { ReplayCache } from './store/replay-cache.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
@@ -103,6 +104,7 @@ const EXPORTED: Provider[] = [
     OperatorLog,
     Sealer,
     SharedValues,
+    FleetWork,
     ReplayCache,
     Transport,
     SharedTokens,

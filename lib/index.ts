@@ -29,6 +29,7 @@ export type {
   LoginMessage,
   LookupMessage,
   RequestMessage,
+  StoreMessage,
   TokenMessage,
 } from './diagnostics/channels.js';
 

@@ -34,6 +34,17 @@ export interface LoginMessage {
   reason?: LoginFailureReason;
 }
 
+/**
+ * Message of `nestjs-exhibitor:store`: one per value that is looked for in the shared store (`hit`, `miss`), per lease that
+ * this process takes (`leased`), per value that it gets from the process with the lease (`waited`), and per operation that
+ * the store did not answer or that was left out while the store is down (`failed`).
+ */
+export interface StoreMessage {
+  /** `token`, `token-refusal`, `spent-state`, `denied-identity` and others. */
+  kind: string;
+  outcome: 'hit' | 'miss' | 'leased' | 'waited' | 'failed';
+}
+
 /** Message of `nestjs-exhibitor:drift`: one per breach that `onDrift: 'ignore'` accepts. */
 export interface DriftMessage {
   tenant: string;
@@ -52,5 +63,6 @@ export const channels = {
   request: channel('nestjs-exhibitor:request'),
   lookup: channel('nestjs-exhibitor:lookup'),
   login: channel('nestjs-exhibitor:login'),
+  store: channel('nestjs-exhibitor:store'),
   drift: channel('nestjs-exhibitor:drift'),
 } as const;

@@ -1,23 +1,14 @@
 import { createHash } from 'node:crypto';
-import { Inject, Injectable, Logger } from '@nestjs/common';
-import { foreignText } from '../model/foreign-text.js';
+import { Inject, Injectable } from '@nestjs/common';
+import { channels, type StoreMessage } from '../diagnostics/channels.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
-import { TimeoutError, withTimeout } from '../time/with-timeout.js';
+import { GuardedStore } from './guarded-store.js';
 import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';
-
-/** Time limit of one operation of the store, in ms. A slower store counts as down. */
-const MAX_WAIT = 1_000;
-
-/** After a timeout the store is not asked for this long, in ms, so that not every call waits for it. */
-const PAUSE_AFTER_TIMEOUT = 5_000;
-
-/** Shortest time between two warnings, in ms. */
-const WARN_EVERY = 10_000;
 
 /**
  * The `store` of the host, with sealed values. Keys are digests, since names may contain an e-mail address. A store that
@@ -25,21 +16,16 @@ const WARN_EVERY = 10_000;
  */
 @Injectable()
 export class SharedValues {
-  readonly #store: SharedStore | undefined;
+  readonly #store: GuardedStore | undefined;
   readonly #sealer: Sealer;
-  readonly #clock: Clock;
-  readonly #logger = new Logger('nestjs-exhibitor');
-  #warnedAt = Number.NEGATIVE_INFINITY;
-  #pausedUntil = Number.NEGATIVE_INFINITY;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Sealer) sealer: Sealer,
     @Inject(Clock) clock: Clock,
   ) {
-    this.#store = settings.store;
+    this.#store = settings.store === undefined ? undefined : new GuardedStore(settings.store, clock);
     this.#sealer = sealer;
-    this.#clock = clock;
   }
 
   /** True where the host configured a store. */
@@ -47,13 +33,18 @@ export class SharedValues {
     return this.#store !== undefined;
   }
 
-  /** The value, or `undefined` where there is none, it does not open, or the store is down. */
+  /** The value, or `undefined` where there is none, it does not open, or the store is down. Tells hit or miss. */
   async get(kind: string, name: string): Promise<unknown> {
-    const key = keyOf(kind, name);
-    const sealed = await this.#attempt((store) => store.get(key));
-    const content = typeof sealed === 'string' ? await this.#sealer.open('store', sealed) : undefined;
-    // The key is sealed with the value: a value that was copied to another key of the store does not count.
-    return isRecord(content) && content['key'] === key ? content['value'] : undefined;
+    const found = await this.#read(kind, name);
+    if (found !== undefined) {
+      this.tell(kind, found.value === undefined ? 'miss' : 'hit');
+    }
+    return found?.value;
+  }
+
+  /** As {@link get}, for looking again and again: tells neither hit nor miss. */
+  async look(kind: string, name: string): Promise<unknown> {
+    return (await this.#read(kind, name))?.value;
   }
 
   /** Sets a value for `ttl` ms. Answers whether it was set; `undefined` where there is no store or it is down. */
@@ -64,68 +55,68 @@ export class SharedValues {
     ttl: number,
     { ifAbsent = false }: { ifAbsent?: boolean } = {},
   ): Promise<boolean | undefined> {
-    if (this.#store === undefined || this.#isPaused) {
-      return undefined;
-    }
-    const key = keyOf(kind, name);
-    const sealed = await this.#sealer.seal('store', { key, value }, ttl);
-    return this.#attempt((store) => store.set(key, sealed, { ttl: Math.ceil(ttl), ifAbsent }));
+    const set = await this.#attempt(kind, (store) =>
+      this.#write(store, kind, name, { value, ttl, ifAbsent }),
+    );
+    return set?.answer;
   }
 
-  /** Sets a value for `ttl` ms, also during the pause after a timeout. Answers whether the store took it. */
+  /** Sets a value for `ttl` ms, also during the rest after a timeout. Answers whether the store took it. */
   async insist(kind: string, name: string, value: unknown, ttl: number): Promise<boolean> {
-    const store = this.#store;
-    if (store === undefined) {
-      return false;
+    const set = await this.#store?.insist((store) =>
+      this.#write(store, kind, name, { value, ttl, ifAbsent: false }),
+    );
+    if (set === undefined && this.enabled) {
+      this.tell(kind, 'failed');
     }
-    const key = keyOf(kind, name);
-    const sealed = await this.#sealer.seal('store', { key, value }, ttl);
-    const isSet = await this.#run(() => store.set(key, sealed, { ttl: Math.ceil(ttl) }));
-    if (isSet === undefined || isSet === false) {
-      return false;
-    }
-    this.#pausedUntil = Number.NEGATIVE_INFINITY;
-    return true;
+    return set !== undefined && set.answer !== false;
   }
 
   async delete(kind: string, name: string): Promise<void> {
-    await this.#attempt((store) => store.delete(keyOf(kind, name)));
+    await this.#attempt(kind, (store) => store.delete(keyOf(kind, name)));
   }
 
-  async #attempt<R>(operation: (store: SharedStore) => Promise<R>): Promise<R | undefined> {
-    const store = this.#store;
-    if (store === undefined || this.#isPaused) {
+  /** Publishes a message on `nestjs-exhibitor:store`. */
+  tell(kind: string, outcome: StoreMessage['outcome']): void {
+    if (channels.store.hasSubscribers) {
+      const message: StoreMessage = { kind, outcome };
+      channels.store.publish(message);
+    }
+  }
+
+  async #read(kind: string, name: string): Promise<{ value: unknown } | undefined> {
+    const key = keyOf(kind, name);
+    const sealed = await this.#attempt(kind, (store) => store.get(key));
+    if (sealed === undefined) {
       return undefined;
     }
-    return this.#run(() => operation(store));
+    const content =
+      typeof sealed.answer === 'string' ? await this.#sealer.open('store', sealed.answer) : undefined;
+    // The key is sealed with the value: a value that was copied to another key of the store does not count.
+    const isOwn = isRecord(content) && content['key'] === key;
+    return { value: isOwn ? content['value'] : undefined };
   }
 
-  get #isPaused(): boolean {
-    return this.#clock.now() < this.#pausedUntil;
+  async #write(
+    store: SharedStore,
+    kind: string,
+    name: string,
+    { value, ttl, ifAbsent }: { value: unknown; ttl: number; ifAbsent: boolean },
+  ): Promise<boolean> {
+    const key = keyOf(kind, name);
+    const sealed = await this.#sealer.seal('store', { key, value }, ttl);
+    return store.set(key, sealed, { ttl: Math.ceil(ttl), ...(ifAbsent ? { ifAbsent } : {}) });
   }
 
-  async #run<R>(operation: () => Promise<R>): Promise<R | undefined> {
-    try {
-      return await withTimeout(MAX_WAIT, operation);
-    } catch (error) {
-      if (error instanceof TimeoutError) {
-        this.#pausedUntil = this.#clock.now() + PAUSE_AFTER_TIMEOUT;
-      }
-      this.#warn(error);
-      return undefined;
+  async #attempt<R>(
+    kind: string,
+    operation: (store: SharedStore) => Promise<R>,
+  ): Promise<{ answer: R } | undefined> {
+    const answered = await this.#store?.attempt(operation);
+    if (answered === undefined && this.enabled) {
+      this.tell(kind, 'failed');
     }
-  }
-
-  #warn(error: unknown): void {
-    const now = this.#clock.now();
-    if (now - this.#warnedAt < WARN_EVERY) {
-      return;
-    }
-    this.#warnedAt = now;
-    // The message of the error is not logged: it may contain the address and the password of the store.
-    const name: unknown = error instanceof Error ? error.name : undefined;
-    const reason = typeof name === 'string' ? foreignText(name) : 'unknown error';
-    this.#logger.warn(`the shared store does not answer (${reason}); continuing without it`);
+    return answered;
   }
 }
 

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { Logger } from '@nestjs/common';
 import type { SharedStore } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
@@ -7,6 +8,7 @@ import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Clock } from '../../lib/time/clock.js';
 import { MemoryStore, THROWING_STORE } from './memory-store.js';
+import { TestClock } from '../support/clock.js';
 import { pause } from '../support/wait.js';
 
 const SECRET = 'the first secret of the store tests, long';
@@ -19,7 +21,11 @@ interface Process {
 }
 
 /** The services of one process of a host. */
-function startProcess(store: SharedStore | undefined, secrets = [SECRET]): Process {
+function startProcess(
+  store: SharedStore | undefined,
+  secrets = [SECRET],
+  clock: Clock = new Clock(),
+): Process {
   const options = checkOptions({
     tenant: {
       tenantId: 'acme',
@@ -31,7 +37,6 @@ function startProcess(store: SharedStore | undefined, secrets = [SECRET]): Proce
     secrets,
     store,
   });
-  const clock = new Clock();
   const sealer = new Sealer(options, clock);
   const values = new SharedValues(options, sealer, clock);
   return { sealer, values, replays: new ReplayCache(values, clock) };
@@ -206,6 +211,37 @@ describe('a store that fails', () => {
     }
     expect(store.calls).toBe(0);
     expect(performance.now() - began).toBeLessThan(1_000);
+  });
+
+  it('and hangs is then probed by one call, and used again when it answers', async () => {
+    const clock = new TestClock();
+    const { values } = startProcess(store, [SECRET], clock);
+    store.failure = 'hangs';
+    await values.get('token', 'acme');
+    clock.ahead = 6_000;
+    store.calls = 0;
+    const probe = values.get('token', 'acme');
+    await values.get('token', 'acme');
+    expect(store.calls).toBe(1);
+    await probe;
+    clock.ahead = 12_000;
+    store.failure = 'none';
+    await values.set('token', 'acme', 1, 60_000);
+    expect(await Promise.all([1, 2].map(() => values.get('token', 'acme')))).toEqual([1, 1]);
+  });
+
+  it('is reported on nestjs-exhibitor:store, beside hits and misses', async () => {
+    const messages: unknown[] = [];
+    const collect = (message: unknown): void => void messages.push(message);
+    subscribe('nestjs-exhibitor:store', collect);
+    const { values } = startProcess(store);
+    await values.get('token', 'acme');
+    await values.set('token', 'acme', 1, 60_000);
+    await values.get('token', 'acme');
+    store.failure = 'rejects';
+    await values.get('token', 'acme');
+    unsubscribe('nestjs-exhibitor:store', collect);
+    expect(messages).toEqual(['miss', 'hit', 'failed'].map((outcome) => ({ kind: 'token', outcome })));
   });
 
   it('causes a miss also where it throws before it returns a promise', async () => {

@@ -1,0 +1,77 @@
+import { Logger } from '@nestjs/common';
+import { foreignText } from '../model/foreign-text.js';
+import type { SharedStore } from '../model/shared-store.interface.js';
+import type { Clock } from '../time/clock.js';
+import { TimeoutError, withTimeout } from '../time/with-timeout.js';
+
+/** Time limit of one operation of the store, in ms. A slower store counts as down. */
+const MAX_WAIT = 1_000;
+
+/** After a timeout the store is not asked for this long, in ms, so that not every call waits for it. */
+const PAUSE_AFTER_TIMEOUT = 5_000;
+
+/** Shortest time between two warnings, in ms. */
+const WARN_EVERY = 10_000;
+
+/** The answer of the store. `undefined` in place of it: the store is down. */
+export interface StoreAnswer<R> {
+  readonly answer: R;
+}
+
+/**
+ * The `store` of the host, with a time limit. A store that fails or does not answer within a second is down: no answer and
+ * a warning, never a failure of the call. After a timeout it rests for 5 s; then one operation probes it, while the others
+ * still do without.
+ */
+export class GuardedStore {
+  readonly #store: SharedStore;
+  readonly #clock: Clock;
+  readonly #logger = new Logger('nestjs-exhibitor');
+  #warnedAt = Number.NEGATIVE_INFINITY;
+  /** {@link Clock.now} before which the store is not asked; `undefined` where it answers. */
+  #restsUntil: number | undefined;
+
+  constructor(store: SharedStore, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  /** Runs an operation, unless the store rests after a timeout. */
+  async attempt<R>(operation: (store: SharedStore) => Promise<R>): Promise<StoreAnswer<R> | undefined> {
+    const now = this.#clock.now();
+    if (this.#restsUntil !== undefined) {
+      if (now < this.#restsUntil) {
+        return undefined;
+      }
+      // This operation is the probe.
+      this.#restsUntil = now + MAX_WAIT;
+    }
+    return this.insist(operation);
+  }
+
+  /** Runs an operation, also while the store rests. */
+  async insist<R>(operation: (store: SharedStore) => Promise<R>): Promise<StoreAnswer<R> | undefined> {
+    try {
+      const answer = await withTimeout(MAX_WAIT, () => operation(this.#store));
+      this.#restsUntil = undefined;
+      return { answer };
+    } catch (error) {
+      const isSilent = error instanceof TimeoutError;
+      this.#restsUntil = isSilent ? this.#clock.now() + PAUSE_AFTER_TIMEOUT : undefined;
+      this.#warn(error);
+      return undefined;
+    }
+  }
+
+  #warn(error: unknown): void {
+    const now = this.#clock.now();
+    if (now - this.#warnedAt < WARN_EVERY) {
+      return;
+    }
+    this.#warnedAt = now;
+    // The message of the error is not logged: it may contain the address and the password of the store.
+    const name: unknown = error instanceof Error ? error.name : undefined;
+    const reason = typeof name === 'string' ? foreignText(name) : 'unknown error';
+    this.#logger.warn(`the shared store does not answer (${reason}); continuing without it`);
+  }
+}
