@@ -71,6 +71,13 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE, ASYNC_OPTIO
     }))
     .build();
 
+/**
+ * Empty, and imported by every {@link ExhibitorModule}: tests replace it by a module with providers of their own
+ * (`overrideModule`), which Nest allows for no module of which only the class is known. @internal
+ */
+@Module({})
+export class ExhibitorExtensionModule {}
+
 /** The public services, and what guards and filter inject: Nest creates those in the module of the host. */
 const EXPORTED: Provider[] = [
   TenantRegistry,
@@ -94,6 +101,7 @@ const EXPORTED: Provider[] = [
  * @throws {ConfigurationError} at boot, with every wrong option and its path
  */
 @Module({
+  imports: [ExhibitorExtensionModule],
   providers: [
     {
       provide: CHECKED_OPTIONS,
@@ -129,6 +137,9 @@ const EXPORTED: Provider[] = [
   exports: EXPORTED,
 })
 export class ExhibitorModule extends ConfigurableModuleClass implements OnApplicationBootstrap {
+  /** What `nestjs-exhibitor/testing` replaces. @internal */
+  static readonly forTests = { options: MODULE_OPTIONS_TOKEN, extension: ExhibitorExtensionModule };
+
   readonly #modules: ModulesContainer;
 
   constructor(@Inject(ModulesContainer) modules: ModulesContainer) {

@@ -1,35 +1,42 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { stateIn, type RequestState } from '../guards/request-state.js';
+import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
+import { hostContextIn, stateIn } from '../guards/request-state.js';
 import { toHttpException } from '../guards/to-http-exception.js';
+import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
+
+/** Results of the guard of a route. */
+interface Results extends Partial<ExhibitorContext> {
+  /** Result of our own guard: the selected or the only exhibitor. */
+  exhibitor?: unknown;
+}
 
 /**
- * The exhibitors of the user at the event of the request. Needs {@link ExhibitorGuard}.
+ * The exhibitors of the user at the event of the request. Needs {@link ExhibitorGuard}, or a guard of the host that sets
+ * `request.exhibitorContext`.
  *
  * @example
  * mine(@CurrentExhibitors() exhibitors: Exhibitor[]) { return exhibitors; }
  */
-export const CurrentExhibitors = createParamDecorator((_: unknown, context: ExecutionContext) => {
-  const { exhibitors } = requireState(context, 'CurrentExhibitors', 'ExhibitorGuard');
-  return exhibitors ?? missingGuard('CurrentExhibitors', 'ExhibitorGuard');
-});
+export const CurrentExhibitors = createParamDecorator((_: unknown, context: ExecutionContext) =>
+  resultOf('exhibitors', context, 'CurrentExhibitors', 'ExhibitorGuard'),
+);
 
 /**
  * The selected exhibitor of the user at this event, or the only one. 409 `exhibitor_not_selected` where there are several and
- * none is selected. Needs {@link ExhibitorGuard}.
+ * none is selected. Needs {@link ExhibitorGuard}, or a guard of the host that sets `request.exhibitorContext`; then
+ * `exhibitorId` selects the record with this `id`, else `exhibitorId`.
  *
  * @example
  * booth(@CurrentExhibitor() exhibitor: Exhibitor) { return exhibitor; }
  */
 export const CurrentExhibitor = createParamDecorator((_: unknown, context: ExecutionContext) => {
-  const state = requireState(context, 'CurrentExhibitor', 'ExhibitorGuard');
-  if (state.exhibitors === undefined) {
-    return missingGuard('CurrentExhibitor', 'ExhibitorGuard');
+  const exhibitors = resultOf('exhibitors', context, 'CurrentExhibitor', 'ExhibitorGuard');
+  const { exhibitor, exhibitorId, tenant } = resultsIn(context, 'CurrentExhibitor', 'ExhibitorGuard');
+  const current = exhibitor ?? exhibitorIn(exhibitors, exhibitorId);
+  if (current !== undefined) {
+    return current;
   }
-  if (state.exhibitor !== undefined) {
-    return state.exhibitor;
-  }
-  const tenant = state.session.tenant.key;
   throw toHttpException(
     new ExhibitorError('exhibitor_not_selected', 'select one of your exhibitors first', { tenant }),
   );
@@ -37,44 +44,70 @@ export const CurrentExhibitor = createParamDecorator((_: unknown, context: Execu
 
 /**
  * The user who is logged in, an {@link ExhibitorIdentity}. Needs {@link ExhibitorIdentityGuard}, {@link ExhibitorGuard} or, at
- * the callback, {@link ExhibitorCallbackGuard}.
+ * the callback, {@link ExhibitorCallbackGuard}; or a guard of the host that sets `request.exhibitorContext`.
  *
  * @example
  * profile(@CurrentIdentity() identity: ExhibitorIdentity) { return identity.claims; }
  */
-export const CurrentIdentity = createParamDecorator(
-  (_: unknown, context: ExecutionContext) =>
-    requireState(context, 'CurrentIdentity', 'ExhibitorIdentityGuard').session.identity,
+export const CurrentIdentity = createParamDecorator((_: unknown, context: ExecutionContext) =>
+  resultOf('identity', context, 'CurrentIdentity', 'ExhibitorIdentityGuard'),
 );
 
 /**
  * Id of the event of the request; at the callback, of the login, where it may be `undefined`. Needs {@link ExhibitorGuard} or
- * {@link ExhibitorCallbackGuard}.
+ * {@link ExhibitorCallbackGuard}, or a guard of the host that sets `request.exhibitorContext`.
  *
  * @example
  * mine(@CurrentEvent() eventId: string) { return eventId; }
  */
 export const CurrentEvent = createParamDecorator(
   (_: unknown, context: ExecutionContext): string | undefined => {
-    const state = requireState(context, 'CurrentEvent', 'ExhibitorGuard');
+    const results = resultsIn(context, 'CurrentEvent', 'ExhibitorGuard');
     // ExhibitorIdentityGuard sets no event; the callback sets one that may be undefined.
-    return 'eventId' in state ? state.eventId : missingGuard('CurrentEvent', 'ExhibitorGuard');
+    return 'eventId' in results ? results.eventId : missingGuard('CurrentEvent', 'ExhibitorGuard');
   },
 );
 
 /**
- * Key of the tenant of the user. Needs {@link ExhibitorIdentityGuard} or another guard of this package.
+ * Key of the tenant of the user. Needs {@link ExhibitorIdentityGuard} or another guard of this package, or a guard of the host
+ * that sets `request.exhibitorContext`.
  *
  * @example
  * page(@CurrentTenant() tenant: string) { return this.exhibitors.list(eventId, { tenant }); }
  */
-export const CurrentTenant = createParamDecorator(
-  (_: unknown, context: ExecutionContext) =>
-    requireState(context, 'CurrentTenant', 'ExhibitorIdentityGuard').session.tenant.key,
+export const CurrentTenant = createParamDecorator((_: unknown, context: ExecutionContext) =>
+  resultOf('tenant', context, 'CurrentTenant', 'ExhibitorIdentityGuard'),
 );
 
-function requireState(context: ExecutionContext, decorator: string, guard: string): RequestState {
-  return stateIn(context, `@${decorator}()`) ?? missingGuard(decorator, guard);
+function resultOf<K extends keyof ExhibitorContext>(
+  name: K,
+  context: ExecutionContext,
+  decorator: string,
+  guard: string,
+): NonNullable<Results[K]> {
+  return resultsIn(context, decorator, guard)[name] ?? missingGuard(decorator, guard);
+}
+
+function resultsIn(context: ExecutionContext, decorator: string, guard: string): Results {
+  const user = `@${decorator}()`;
+  const given = hostContextIn(context, user);
+  if (given !== undefined) {
+    return given;
+  }
+  const state = stateIn(context, user);
+  if (state === undefined) {
+    return missingGuard(decorator, guard);
+  }
+  const { session, ...found } = state;
+  return { ...found, identity: session.identity, tenant: session.tenant.key };
+}
+
+/** The exhibitor with the id that a guard of the host has set, or the only one. */
+function exhibitorIn(exhibitors: readonly unknown[], exhibitorId: string | undefined): unknown {
+  if (exhibitors.length === 1 && exhibitorId === undefined) {
+    return exhibitors[0];
+  }
+  return exhibitors.find((one) => exhibitorId !== undefined && defaultExhibitorId(one) === exhibitorId);
 }
 
 function missingGuard(decorator: string, guard: string): never {

@@ -49,12 +49,12 @@ export class ExhibitorGuardServices {
   }
 
   /** @internal */
-  get session(): IdentitySession {
+  get session(): Pick<IdentitySession, 'acceptsBearer' | 'read' | 'select'> {
     return this.#session;
   }
 
   /** @internal */
-  get login(): LoginService {
+  get login(): Pick<LoginService, 'start' | 'finish' | 'end'> {
     return this.#login;
   }
 

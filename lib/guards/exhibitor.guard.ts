@@ -4,7 +4,7 @@ import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
 import type { SessionState } from '../session/identity-session.service.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
-import { rememberState } from './request-state.js';
+import { rememberState, setContext } from './request-state.js';
 import { RUN, SERVICES } from './route-guard.js';
 
 /**
@@ -33,7 +33,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     const exhibitor = resolver.find(exhibitors, exhibitorId);
     const { identity, tenant } = session;
     http.request.exhibitors = exhibitors;
-    http.request.exhibitorContext = { identity, tenant: tenant.key, eventId, exhibitors, exhibitorId };
+    setContext(http.request, { identity, tenant: tenant.key, eventId, exhibitors, exhibitorId });
     rememberState(http.request, { session, eventId, exhibitors, exhibitor }, context);
   }
 

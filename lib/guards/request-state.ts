@@ -1,5 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import type { SessionState } from '../session/identity-session.service.js';
 import { requestPairOf } from './execution-request.js';
 
@@ -14,6 +14,31 @@ export interface RequestState {
 
 /** Not stored on the request itself: a host that serializes its request must not find a tenant in it. */
 const states = new WeakMap<object, RequestState>();
+
+/** The values of `request.exhibitorContext` that {@link ExhibitorGuard} has set. */
+const ownContexts = new WeakSet<ExhibitorContext>();
+
+/** Sets `request.exhibitorContext` as a result of {@link ExhibitorGuard}. */
+export function setContext(request: ExhibitorRequest, context: ExhibitorContext): void {
+  ownContexts.add(context);
+  request.exhibitorContext = context;
+}
+
+/**
+ * The `request.exhibitorContext` that a guard of the host has set instead of ours, for example one of `overrideGuard` in a
+ * test. It may be incomplete.
+ */
+export function hostContextIn(
+  context: ExecutionContext,
+  user: string,
+): Partial<ExhibitorContext> | undefined {
+  const field = fieldOf(context);
+  if (field !== undefined && states.has(field)) {
+    return undefined;
+  }
+  const { exhibitorContext } = requestPairOf(context, user).request;
+  return exhibitorContext !== undefined && !ownContexts.has(exhibitorContext) ? exhibitorContext : undefined;
+}
 
 export function rememberState(
   request: ExhibitorRequest,

@@ -3,7 +3,9 @@ import type { ExhibitorIdentity } from './exhibitor-identity.interface.js';
 /** An exhibitor record. The service does not publish its fields; narrow them with `exhibitorSchema`. */
 export type Exhibitor = Record<string, unknown>;
 
-/** Result of {@link ExhibitorGuard} for a request. */
+/**
+ * Result of {@link ExhibitorGuard} for a request. A guard of the host may set another one: the decorators read it instead.
+ */
 export interface ExhibitorContext {
   identity: ExhibitorIdentity;
   tenant: string;

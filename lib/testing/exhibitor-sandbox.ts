@@ -2,6 +2,7 @@ import { ApiAccessCheck } from './api-access.js';
 import { ExhibitorRecords } from './exhibitor-records.js';
 import { FaultQueue, type FaultMatch } from './fault-queue.js';
 import type { Fault } from './faults.js';
+import { followLogin } from './follow-login.js';
 import { createIdentityProvider } from './identity-provider.js';
 import { loadProvider } from './load-provider.js';
 import { RequestLog, type SandboxRequest } from './request-log.js';
@@ -190,6 +191,19 @@ export class ExhibitorSandbox {
       throw new Error(`ExhibitorSandbox has no such person; it has ${known} and their e-mail addresses`);
     }
     this.#signedInAs = found;
+  }
+
+  /**
+   * Follows the redirects of the provider as the browser of the person of {@link signInAs}.
+   *
+   * @param address where the login route of the host redirects to.
+   * @returns address of the callback, with code and state.
+   * @throws Error if nobody is signed in by `signInAs`, or for a response that is sent by a form (`form_post`).
+   * @example
+   * const callback = new URL(await sandbox.followLogin(reply.headers.location));
+   */
+  followLogin(address: string): Promise<string> {
+    return followLogin(this.url, address);
   }
 
   /** The last 10,000 requests, oldest first. Each access returns a new array; its records are still updated. */

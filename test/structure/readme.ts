@@ -20,6 +20,15 @@ export function readmeHost(): string {
   return code;
 }
 
+/** The test of the README after the comment `<!-- name -->`. */
+export function readmeTest(name: 'unit test' | 'end-to-end test'): string {
+  const code = new RegExp(`<!-- ${name} -->\\s*\`\`\`ts\\n([\\s\\S]*?)\`\`\``).exec(README)?.[1];
+  if (code === undefined) {
+    throw new Error(`the README has no ${name}`);
+  }
+  return code;
+}
+
 /** The Jest settings the README gives to CommonJS hosts. */
 export function readmeJest(): object {
   const json = /```json\n([\s\S]*?)```/.exec(README)?.[1] ?? '{}';

@@ -1,0 +1,98 @@
+import { Module, type DynamicModule, type Provider, type Type } from '@nestjs/common';
+import {
+  ExhibitorGuardServices,
+  ExhibitorModule,
+  ExhibitorsService,
+  TokenService,
+  type Exhibitor,
+  type ExhibitorModuleOptions,
+} from '../../index.js';
+import { ExhibitorTestingBackend } from './testing-backend.js';
+import { TestingGuardServices } from './testing-guard-services.js';
+import { testingOptions } from './testing-options.js';
+import { TestingExhibitors, TestingTokens } from './testing-services.js';
+import type { ExhibitorTestingWorld } from './testing-world.interface.js';
+
+/** What {@link ExhibitorTestingModule.override} needs of Nest's `TestingModuleBuilder`. */
+export interface OverridableBuilder {
+  overrideProvider(token: unknown): {
+    useClass(type: unknown): unknown;
+    useFactory(options: { factory: (...injected: never[]) => unknown; inject?: unknown[] }): unknown;
+  };
+  overrideModule(module: Type): { useModule(module: DynamicModule): unknown };
+}
+
+/** The public services that a test replaces. */
+const REPLACED = [
+  [ExhibitorsService, TestingExhibitors],
+  [TokenService, TestingTokens],
+  [ExhibitorGuardServices, TestingGuardServices],
+] as const;
+
+/**
+ * {@link ExhibitorModule} for tests of controllers and services: the same guards, decorators and services, with no service,
+ * provider, options or secrets behind them. {@link ExhibitorTestingBackend} controls them. Guards run only for requests: send
+ * them with supertest or `app.inject`.
+ *
+ * @example
+ * const module = await Test.createTestingModule({
+ *   imports: [
+ *     ExhibitorTestingModule.forRoot({
+ *       events: { 'world-2026': [{ id: 'x-1', name: 'X' }] },
+ *       contacts: { 'user@example.com': { 'world-2026': ['x-1'] } },
+ *     }),
+ *   ],
+ *   controllers: [BoothController],
+ * }).compile();
+ */
+@Module({})
+export class ExhibitorTestingModule {
+  /** A global module with the public services. */
+  static forRoot<T = Exhibitor>(world: ExhibitorTestingWorld<T> = {}): DynamicModule {
+    const definition = ExhibitorModule.forRootAsync({ isGlobal: true, ...OPTIONS });
+    return {
+      ...definition,
+      providers: [
+        ...(definition.providers ?? []),
+        backendOf(world),
+        ...REPLACED.map(([provide, useClass]) => ({ provide, useClass })),
+      ],
+      exports: [ExhibitorTestingBackend],
+    };
+  }
+
+  /**
+   * The same for an application that imports `ExhibitorModule` itself: its options are not read, and its `resolveTenant`,
+   * `resolveEvent` and `resolveExhibitor` are not called.
+   *
+   * @param builder of `Test.createTestingModule({ imports: [AppModule] })`
+   * @returns the builder
+   */
+  static override<Builder extends OverridableBuilder, T = Exhibitor>(
+    builder: Builder,
+    world: ExhibitorTestingWorld<T> = {},
+  ): Builder {
+    const { options, extension } = ExhibitorModule.forTests;
+    builder.overrideProvider(options).useFactory({ factory: OPTIONS.useFactory, inject: OPTIONS.inject });
+    for (const [token, type] of REPLACED) {
+      builder.overrideProvider(token).useClass(type);
+    }
+    builder.overrideModule(extension).useModule({
+      module: ExhibitorTestingModule,
+      global: true,
+      providers: [backendOf(world)],
+      exports: [ExhibitorTestingBackend],
+    });
+    return builder;
+  }
+}
+
+/** One backend for each compiled module, so that no test sees the state of another. */
+function backendOf<T>(world: ExhibitorTestingWorld<T>): Provider {
+  return { provide: ExhibitorTestingBackend, useFactory: () => new ExhibitorTestingBackend(world) };
+}
+
+const OPTIONS = {
+  inject: [ExhibitorTestingBackend],
+  useFactory: ({ records }: ExhibitorTestingBackend): ExhibitorModuleOptions => testingOptions(records),
+};

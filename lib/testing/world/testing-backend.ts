@@ -1,0 +1,133 @@
+import type { Exhibitor, ExhibitorError, ExhibitorErrorCode, ExhibitorIdentity } from '../../index.js';
+import { createFailure } from './testing-failure.js';
+import { TestingRecords } from './testing-records.js';
+import type {
+  ExhibitorTestingCall,
+  ExhibitorTestingMethod,
+  ExhibitorTestingWorld,
+} from './testing-world.interface.js';
+
+/** Selected exhibitor by event, the newest last. */
+export type TestingSelections = readonly (readonly [eventId: string, exhibitorId: string])[];
+
+/** Issuer, client and addresses of the tenants of a test. Nothing is sent there. */
+export const TESTING_ISSUER = 'https://login.test';
+export const TESTING_CLIENT = 'test-client';
+
+/**
+ * The service and the login behind an {@link ExhibitorTestingModule}. A test injects it to change who is logged in, what
+ * exhibitors there are and which call fails, and to read what was called.
+ *
+ * @example
+ * const backend = module.get(ExhibitorTestingBackend);
+ * backend.failNext('lookup', 'service_unavailable');
+ */
+export class ExhibitorTestingBackend<T = Exhibitor> {
+  readonly #world: ExhibitorTestingWorld<T>;
+  readonly #records: TestingRecords<T>;
+  readonly #calls: ExhibitorTestingCall[] = [];
+  readonly #failures: { method: string; code: ExhibitorErrorCode; details: object }[] = [];
+  #identity: Partial<ExhibitorIdentity> | undefined;
+  #selections: TestingSelections = [];
+
+  constructor(world: ExhibitorTestingWorld<T> = {}) {
+    this.#world = world;
+    this.#identity = world.identity === null ? undefined : (world.identity ?? {});
+    this.#records = new TestingRecords(world);
+  }
+
+  /** Every call of a service so far, failed ones included. A new array each time. */
+  get calls(): readonly ExhibitorTestingCall[] {
+    return [...this.#calls];
+  }
+
+  /** Logs a user in, instead of the one before. Members that are not given have a default. */
+  signIn(identity: Partial<ExhibitorIdentity>): void {
+    this.#identity = identity;
+    this.#selections = [];
+  }
+
+  /** Logs the user out: `ExhibitorGuard` answers 401. */
+  signOut(): void {
+    this.#identity = undefined;
+    this.#selections = [];
+  }
+
+  /** Replaces the exhibitors of an event. The event need not exist. */
+  setExhibitors(eventId: string, records: readonly T[]): void {
+    this.#records.setExhibitors(eventId, records);
+  }
+
+  /** Replaces the exhibitors of a contact at an event, given as records or as ids of exhibitors of the event. */
+  setContact(eventId: string, email: string, exhibitors: readonly (string | T)[]): void {
+    this.#records.setContact(eventId, email, exhibitors);
+  }
+
+  /**
+   * Lets the next call of a method fail. Several failures of a method apply one after the other.
+   *
+   * @param details fields of the error: `tenant` (default: that of the call), `status`, `retryAfterMs`, `attempts`, `cause`;
+   * `oauthError` of `token_rejected`, `reason` of `login_failed`, `breach` and `lastGoodPage` of `pagination_drift`
+   * @example
+   * backend.failNext('list', 'rate_limited', { retryAfterMs: 1_000 });
+   */
+  failNext(method: ExhibitorTestingMethod, code: ExhibitorErrorCode, details: object = {}): void {
+    this.#failures.push({ method, code, details });
+  }
+
+  /** @internal */
+  get records(): TestingRecords<T> {
+    return this.#records;
+  }
+
+  /** @internal */
+  get tenant(): string {
+    return this.#world.tenant ?? 'default';
+  }
+
+  /** Records a call; answers its failure, where one is due. @internal */
+  call(call: ExhibitorTestingCall): ExhibitorError | undefined {
+    this.#calls.push(call);
+    const method = call.method === 'iterate' ? 'stream' : call.method;
+    const index = this.#failures.findIndex((failure) => failure.method === method);
+    const [due] = index === -1 ? [] : this.#failures.splice(index, 1);
+    return due && createFailure(due.code, { tenant: call.tenant, ...due.details });
+  }
+
+  /** Key of the tenant of a request that names `tenant`, or none. @internal */
+  tenantOf(tenant: string | undefined): string {
+    return tenant ?? this.#identity?.tenant ?? this.tenant;
+  }
+
+  /** The user, where one is logged in at this tenant. @internal */
+  identityAt(tenant: { key: string; tenantId: string }): ExhibitorIdentity | undefined {
+    const given = this.#identity;
+    if (given === undefined || (given.tenant ?? tenant.key) !== tenant.key) {
+      return undefined;
+    }
+    const defaults: ExhibitorIdentity = {
+      id: 'test-identity',
+      issuer: TESTING_ISSUER,
+      subject: 'test-user',
+      email: 'user@example.com',
+      claims: {},
+      tenant: tenant.key,
+      tenantId: tenant.tenantId,
+      clientId: TESTING_CLIENT,
+      eventId: this.#world.eventId,
+      expiresAt: Date.now() + 28_800_000,
+    };
+    return { ...defaults, ...given };
+  }
+
+  /** @internal */
+  get selections(): TestingSelections {
+    return this.#selections;
+  }
+
+  /** @internal */
+  select(eventId: string, exhibitorId: string | undefined): void {
+    const others = this.#selections.filter(([event]) => event !== eventId);
+    this.#selections = exhibitorId === undefined ? others : [...others, [eventId, exhibitorId]];
+  }
+}

@@ -1,0 +1,55 @@
+import { Inject } from '@nestjs/common';
+import {
+  ExhibitorGuardServices,
+  LoginFailedError,
+  TenantRegistry,
+  type HttpContext,
+  type SessionState,
+} from '../../index.js';
+import { ExhibitorTestingBackend } from './testing-backend.js';
+
+type Session = ExhibitorGuardServices['session'];
+type Login = ExhibitorGuardServices['login'];
+
+/** The services of the guards, for the user that the backend has logged in. */
+export class TestingGuardServices extends ExhibitorGuardServices {
+  declare readonly backend: ExhibitorTestingBackend;
+  declare readonly tenants: TenantRegistry;
+
+  override get session(): Session {
+    return {
+      acceptsBearer: false,
+      read: async (http, tenantKey) => this.#state(http, tenantKey),
+      select: async (_http, _state, eventId, exhibitorId) => this.backend.select(eventId, exhibitorId),
+    };
+  }
+
+  /** A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend. */
+  override get login(): Login {
+    const login = super.login;
+    return {
+      start: (http, tenantKey, target) => login.start(http, this.backend.tenantOf(tenantKey), target),
+      finish: async (http) => {
+        const state = await this.#state(http, undefined);
+        if (state === undefined) {
+          throw new LoginFailedError('denied', 'nobody is logged in at this ExhibitorTestingModule');
+        }
+        http.request.user = state.identity;
+        return state;
+      },
+      end: async (http) => {
+        await login.end(http);
+        this.backend.signOut();
+      },
+    };
+  }
+
+  async #state(_http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
+    const tenant = await this.tenants.get(this.backend.tenantOf(tenantKey));
+    const identity = this.backend.identityAt(tenant);
+    return identity && { identity, tenant, selections: this.backend.selections, mode: 'cookie' };
+  }
+}
+
+Inject(ExhibitorTestingBackend)(TestingGuardServices.prototype, 'backend');
+Inject(TenantRegistry)(TestingGuardServices.prototype, 'tenants');

@@ -1,0 +1,35 @@
+import type { Exhibitor, ExhibitorIdentity } from '../../index.js';
+
+/** What the services and guards of a test find instead of the service and the provider. Everything is optional. */
+export interface ExhibitorTestingWorld<T = Exhibitor> {
+  /**
+   * Key of the tenant of every call and request that names none. Default `default`. A request names its tenant by the route
+   * parameter `tenant`, or by its identity. Every key is a tenant.
+   */
+  tenant?: string;
+  /** Event of every request that names none by the route parameter or the query `eventId`. Default: none. */
+  eventId?: string;
+  /** The user who is logged in; `null`: nobody. Default: a user with the e-mail address `user@example.com`. */
+  identity?: Partial<ExhibitorIdentity> | null;
+  /** Exhibitors by event. An event that is not here does not exist: `not_found`. */
+  events?: Record<string, readonly T[]>;
+  /**
+   * Exhibitors of a contact: by e-mail address, then by event, as records or as ids of records of `events`. Default: a user has
+   * no exhibitor, which is 403 at `ExhibitorGuard`.
+   */
+  contacts?: Record<string, Record<string, readonly (string | T)[]>>;
+  /** Id of an exhibitor, as the option `exhibitorId` of the module. Default: `id`, else `exhibitorId`. */
+  exhibitorId?: (exhibitor: T) => string;
+}
+
+/** Methods that {@link ExhibitorTestingBackend.failNext} lets fail. `stream` includes `iterate`. */
+export type ExhibitorTestingMethod = 'list' | 'pages' | 'stream' | 'snapshot' | 'lookup' | 'token';
+
+/** A call of a service, in the order of the calls. */
+export interface ExhibitorTestingCall {
+  /** `list`, `pages`, `stream`, `iterate`, `snapshot`, `lookup` (also of `ExhibitorGuard`) or `token`. */
+  readonly method: string;
+  readonly tenant: string;
+  readonly eventId?: string;
+  readonly contactEmail?: string;
+}

@@ -1,0 +1,415 @@
+import {
+  Controller,
+  Get,
+  Inject,
+  Module,
+  Param,
+  UseGuards,
+  type INestApplication,
+  type Type,
+} from '@nestjs/common';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { firstValueFrom, toArray } from 'rxjs';
+import {
+  CurrentEvent,
+  CurrentExhibitor,
+  CurrentExhibitors,
+  CurrentIdentity,
+  CurrentTenant,
+  ExhibitorGuard,
+  ExhibitorIdentityGuard,
+  ExhibitorModule,
+  ExhibitorsService,
+  isExhibitorError,
+  TenantRegistry,
+  TokenRejectedError,
+  TokenService,
+  type Exhibitor,
+  type ExhibitorIdentity,
+} from '../../lib/index.js';
+import {
+  ExhibitorTestingBackend,
+  ExhibitorTestingModule,
+  type ExhibitorTestingWorld,
+} from '../../lib/testing/index.js';
+import { BoothController } from '../support/booth.controller.js';
+
+const BOOTHS = [
+  { id: 'x-1', name: 'One' },
+  { id: 'x-2', name: 'Two' },
+  { id: 'x-3', name: 'Three' },
+];
+const WORLD = {
+  identity: { email: 'ann@example.com' },
+  events: { fair: BOOTHS },
+  contacts: { 'ann@example.com': { fair: ['x-1', 'x-2'] } },
+};
+
+let module: TestingModule;
+let app: INestApplication;
+afterEach(async () => {
+  await app?.close();
+  await module?.close();
+});
+
+/** Starts the application; answers its replies to GET requests as status and body. */
+async function serve(
+  kind: 'express' | 'fastify' = 'express',
+): Promise<(path: string, init?: RequestInit) => Promise<Answer>> {
+  app =
+    kind === 'express'
+      ? module.createNestApplication({ logger: false })
+      : module.createNestApplication<NestFastifyApplication>(new FastifyAdapter(), { logger: false });
+  await app.listen(0, '127.0.0.1');
+  const url = await app.getUrl();
+  return async (path, init) => {
+    const reply = await fetch(`${url}${path}`, { redirect: 'manual', ...init });
+    const text = await reply.text();
+    const isJson = reply.headers.get('content-type')?.includes('json') === true;
+    return {
+      status: reply.status,
+      body: isJson ? JSON.parse(text) : text,
+      location: reply.headers.get('location'),
+    };
+  };
+}
+
+interface Answer {
+  status: number;
+  body: unknown;
+  location: string | null;
+}
+
+async function create<T>(
+  world?: ExhibitorTestingWorld<T>,
+  controllers: Type[] = [BoothController],
+): Promise<void> {
+  module = await Test.createTestingModule({
+    imports: [ExhibitorTestingModule.forRoot(world)],
+    controllers,
+  }).compile();
+}
+
+describe('ExhibitorTestingModule', () => {
+  it.each(['express', 'fastify'] as const)('tests a guarded controller on %s', async (kind) => {
+    await create(WORLD);
+    const get = await serve(kind);
+    const backend = module.get(ExhibitorTestingBackend);
+
+    expect(await get('/events/fair/mine')).toMatchObject({ status: 200, body: BOOTHS.slice(0, 2) });
+    expect(await get('/events/fair/booth')).toMatchObject({ status: 409 });
+    expect(await get('/events/fair/booths/x-2')).toMatchObject({ status: 200, body: BOOTHS[1] });
+    expect(await get('/events/fair/booths/x-3')).toMatchObject({ status: 403 });
+    expect(await get('/events/other/mine')).toMatchObject({ status: 403, body: { code: 'no_exhibitor' } });
+    expect(await get('/mine')).toMatchObject({ status: 400, body: { code: 'event_required' } });
+    expect(await get('/me')).toMatchObject({
+      body: { identity: { email: 'ann@example.com', tenant: 'default' }, tenant: 'default' },
+    });
+    expect(await get('/events/fair/exhibitors?page=1')).toMatchObject({
+      body: { paginationMetadata: { totalCount: 3 }, data: BOOTHS },
+    });
+
+    backend.failNext('lookup', 'service_unavailable', { retryAfterMs: 2_000 });
+    expect(await get('/events/fair/mine')).toMatchObject({ status: 503 });
+    expect(await get('/events/fair/mine')).toMatchObject({ status: 200 });
+    backend.signIn({ email: 'bob@example.com' });
+    expect(await get('/events/fair/mine')).toMatchObject({ status: 403 });
+    backend.setContact('fair', 'bob@example.com', ['x-3', { id: 'own', name: 'Own' }]);
+    expect(await get('/events/fair/mine')).toMatchObject({ body: [BOOTHS[2], { id: 'own', name: 'Own' }] });
+    backend.setExhibitors('fair', []);
+    expect(await get('/events/fair/mine')).toMatchObject({ body: [{ id: 'own', name: 'Own' }] });
+    backend.signOut();
+    expect(await get('/events/fair/mine')).toMatchObject({ status: 401, body: { code: 'unauthenticated' } });
+    expect(backend.calls.at(0)).toEqual({
+      method: 'lookup',
+      tenant: 'default',
+      eventId: 'fair',
+      contactEmail: 'ann@example.com',
+    });
+  });
+
+  it('keeps a selection until the logout', async () => {
+    await create(WORLD);
+    const get = await serve();
+    const select = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"id":"x-2"}' };
+    expect(await get('/events/fair/select', select)).toMatchObject({
+      status: 201,
+      body: { chosen: BOOTHS[1] },
+    });
+    expect(await get('/events/fair/booth')).toMatchObject({ status: 200, body: BOOTHS[1] });
+    expect(await get('/auth/logout', { method: 'POST' })).toMatchObject({ status: 303 });
+    expect(await get('/me')).toMatchObject({ status: 401 });
+    module.get(ExhibitorTestingBackend).signIn(WORLD.identity);
+    expect(await get('/events/fair/booth')).toMatchObject({ status: 409 });
+  });
+
+  it('starts a login and accepts every callback of the user', async () => {
+    await create({ ...WORLD, identity: { email: 'ann@example.com', returnTo: '/start' } });
+    const get = await serve();
+    expect((await get('/auth/login')).location).toMatch(/^https:\/\/login\.test\/connect\/authorize\?/);
+    expect(await get('/auth/callback?code=x&state=y')).toMatchObject({ status: 303, location: '/start' });
+    module.get(ExhibitorTestingBackend).signOut();
+    expect(await get('/auth/callback?code=x&state=y')).toMatchObject({ status: 401 });
+  });
+
+  it('has a user by default, and nobody with identity: null', async () => {
+    await create();
+    const get = await serve();
+    expect(await get('/me')).toMatchObject({
+      status: 200,
+      body: { identity: { email: 'user@example.com' } },
+    });
+    await app.close();
+    await create({ identity: null });
+    expect(await (await serve())('/me')).toMatchObject({ status: 401 });
+  });
+
+  it('uses tenant and event of the world where a request names none', async () => {
+    @Controller(':tenant/halls')
+    class HallController {
+      @Get()
+      @UseGuards(ExhibitorGuard)
+      halls(@CurrentTenant() tenant: string, @CurrentEvent() eventId: string): object {
+        return { tenant, eventId };
+      }
+    }
+    await create({ ...WORLD, tenant: 'acme', eventId: 'fair' }, [BoothController, HallController]);
+    const get = await serve();
+    expect(await get('/mine')).toMatchObject({ body: { eventId: 'fair', ids: ['x-1', 'x-2'] } });
+    expect(await get('/me')).toMatchObject({ body: { tenant: 'acme' } });
+    expect(await get('/globex/halls')).toMatchObject({ body: { tenant: 'globex', eventId: 'fair' } });
+    const backend = module.get(ExhibitorTestingBackend);
+    backend.signIn({ ...WORLD.identity, tenant: 'initech' });
+    expect(await get('/me')).toMatchObject({ body: { tenant: 'initech' } });
+    expect(await get('/globex/halls')).toMatchObject({ status: 401 });
+    await firstValueFrom(module.get(ExhibitorsService).list('fair'));
+    expect(backend.calls.at(-1)).toEqual({ method: 'list', tenant: 'acme', eventId: 'fair' });
+  });
+
+  it('tests a service that reads a whole event', async () => {
+    const opened = new Date();
+    const many = Array.from({ length: 120 }, (_, index) => ({ id: `e-${index}`, opened, inner: { index } }));
+    await create({ events: { fair: many, empty: [] } });
+    const exhibitors = module.get<ExhibitorsService<(typeof many)[number]>>(ExhibitorsService);
+    const backend = module.get(ExhibitorTestingBackend);
+
+    expect(await firstValueFrom(exhibitors.stream('fair').pipe(toArray()))).toEqual(many);
+    expect(
+      (await firstValueFrom(exhibitors.pages('fair').pipe(toArray()))).map(({ data }) => data.length),
+    ).toEqual([50, 50, 20]);
+    expect(await firstValueFrom(exhibitors.snapshot('fair'))).toMatchObject({ totalCount: 120 });
+    const seen: string[] = [];
+    for await (const { id } of exhibitors.forTenant('acme').iterate('fair')) {
+      seen.push(id);
+    }
+    expect(seen).toEqual(many.map(({ id }) => id));
+    expect(await firstValueFrom(exhibitors.stream('empty').pipe(toArray()))).toEqual([]);
+    await expect(firstValueFrom(exhibitors.list('none'))).rejects.toMatchObject({ code: 'not_found' });
+    await expect(firstValueFrom(exhibitors.list('..'))).rejects.toMatchObject({ code: 'invalid_argument' });
+    await expect(
+      firstValueFrom(exhibitors.forTenant('acme').list('fair', { tenant: 'globex' })),
+    ).rejects.toMatchObject({
+      code: 'invalid_argument',
+    });
+    expect(backend.calls.map(({ method, tenant }) => `${method} ${tenant}`)).toEqual([
+      'stream default',
+      'pages default',
+      'snapshot default',
+      'iterate acme',
+      'stream default',
+      'list default',
+      'list default',
+      'list globex',
+    ]);
+    // A caller may change what it got: the next one gets the records of the test.
+    const [first] = (await firstValueFrom(exhibitors.list('fair'))).data;
+    Object.assign(first?.inner ?? {}, { index: -1 });
+    expect((await firstValueFrom(exhibitors.list('fair'))).data[0]?.inner).toEqual({ index: 0 });
+  });
+
+  it('fails each method as the service would', async () => {
+    await create(WORLD);
+    const exhibitors = module.get(ExhibitorsService);
+    const tokens = module.get(TokenService);
+    const backend = module.get(ExhibitorTestingBackend);
+    const methods = {
+      list: () => firstValueFrom(exhibitors.list('fair')),
+      pages: () => firstValueFrom(exhibitors.pages('fair')),
+      stream: () => firstValueFrom(exhibitors.stream('fair')),
+      snapshot: () => firstValueFrom(exhibitors.snapshot('fair')),
+      lookup: () => firstValueFrom(exhibitors.lookup('fair', 'ann@example.com')),
+      token: () => tokens.getToken(),
+    };
+    for (const [method, call] of Object.entries(methods)) {
+      backend.failNext(method as keyof typeof methods, 'rate_limited', { retryAfterMs: 5 });
+      const failure: unknown = await call().catch((error: unknown) => error);
+      expect(isExhibitorError(failure)).toBe(true);
+      expect(failure).toMatchObject({ code: 'rate_limited', retryAfterMs: 5, tenant: 'default' });
+      await expect(call()).resolves.toBeDefined();
+    }
+    backend.failNext('stream', 'pagination_drift', { lastGoodPage: 3 });
+    await expect(exhibitors.iterate('fair').next()).rejects.toMatchObject({ lastGoodPage: 3 });
+    backend.failNext('list', 'token_rejected', { oauthError: 'invalid_scope' });
+    const refused: unknown = await methods.list().catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(TokenRejectedError);
+    expect(refused).toMatchObject({ oauthError: 'invalid_scope' });
+    expect((await tokens.getToken()).accessToken).toBe('test-token');
+  });
+
+  it('reports a contact with an exhibitor that the event never had', async () => {
+    await create({ ...WORLD, contacts: { 'ann@example.com': { fair: ['x-9'] } } });
+    await expect(
+      firstValueFrom(module.get(ExhibitorsService).lookup('fair', 'ann@example.com')),
+    ).rejects.toThrow("a contact has the exhibitor 'x-9', which the event 'fair' does not have");
+  });
+
+  it('knows records by an id of their own', async () => {
+    await create({
+      events: { fair: [{ booth: 7 }, { booth: 8 }] },
+      contacts: { 'user@example.com': { fair: ['8'] } },
+      exhibitorId: ({ booth }) => String(booth),
+    });
+    expect(await (await serve())('/events/fair/booths/8')).toMatchObject({ body: { booth: 8 } });
+  });
+});
+
+@Controller()
+class MineController {
+  constructor(@Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService) {}
+
+  @Get('events/:eventId/mine')
+  @UseGuards(ExhibitorGuard)
+  mine(@CurrentExhibitors() exhibitors: Exhibitor[]): Exhibitor[] {
+    return exhibitors;
+  }
+
+  @Get('events/:eventId')
+  list(@Param('eventId') eventId: string): unknown {
+    return this.exhibitors.list(eventId);
+  }
+}
+
+describe('ExhibitorTestingModule.override', () => {
+  @Module({
+    imports: [
+      ExhibitorModule.forRootAsync({
+        useFactory: () => {
+          throw new Error('the options of the host were read');
+        },
+      }),
+    ],
+    controllers: [MineController],
+  })
+  class BoothModule {}
+  @Module({ imports: [BoothModule] })
+  class AppModule {}
+
+  it('replaces the service of an application that imports ExhibitorModule itself', async () => {
+    const builder = Test.createTestingModule({ imports: [AppModule] });
+    expect(ExhibitorTestingModule.override(builder, WORLD)).toBe(builder);
+    module = await builder.compile();
+    const get = await serve();
+    const backend = module.get(ExhibitorTestingBackend);
+    expect(await get('/events/fair/mine')).toMatchObject({ status: 200, body: BOOTHS.slice(0, 2) });
+    expect(await get('/events/fair')).toMatchObject({ status: 200, body: { data: BOOTHS } });
+    backend.failNext('list', 'deadline_exceeded');
+    // The filter of the module answers what the controller lets through.
+    expect(await get('/events/fair')).toMatchObject({ status: 504, body: { code: 'deadline_exceeded' } });
+    backend.signOut();
+    expect(await get('/events/fair/mine')).toMatchObject({ status: 401 });
+    expect(await module.get(TenantRegistry, { strict: false }).get('acme')).toMatchObject({ key: 'acme' });
+  });
+});
+
+describe('a guard of the host', () => {
+  @Controller()
+  class ContextController {
+    @Get('all')
+    @UseGuards(ExhibitorGuard)
+    all(
+      @CurrentExhibitors() exhibitors: Exhibitor[],
+      @CurrentExhibitor() exhibitor: Exhibitor,
+      @CurrentIdentity() identity: ExhibitorIdentity,
+      @CurrentEvent() eventId: string,
+      @CurrentTenant() tenant: string,
+    ): object {
+      return { exhibitors, exhibitor, email: identity.email, eventId, tenant };
+    }
+
+    @Get('one')
+    @UseGuards(ExhibitorGuard)
+    one(@CurrentExhibitor() exhibitor: Exhibitor): Exhibitor {
+      return exhibitor;
+    }
+
+    @Get('who')
+    @UseGuards(ExhibitorIdentityGuard)
+    who(@CurrentIdentity() identity: ExhibitorIdentity): ExhibitorIdentity {
+      return identity;
+    }
+  }
+
+  async function overridden(exhibitorContext: object): ReturnType<typeof serve> {
+    const canActivate = (context: { switchToHttp(): { getRequest(): object } }): boolean => {
+      Object.assign(context.switchToHttp().getRequest(), { exhibitorContext });
+      return true;
+    };
+    // Without any module of the package: an overridden guard is never created.
+    module = await Test.createTestingModule({ controllers: [ContextController] })
+      .overrideGuard(ExhibitorGuard)
+      .useValue({ canActivate })
+      .overrideGuard(ExhibitorIdentityGuard)
+      .useValue({ canActivate })
+      .compile();
+    return serve();
+  }
+
+  it('may set request.exhibitorContext, and the decorators read it', async () => {
+    const get = await overridden({
+      identity: { email: 'ann@example.com' },
+      tenant: 'acme',
+      eventId: 'fair',
+      exhibitors: BOOTHS,
+      exhibitorId: 'x-3',
+    });
+    expect((await get('/all')).body).toEqual({
+      exhibitors: BOOTHS,
+      exhibitor: BOOTHS[2],
+      email: 'ann@example.com',
+      eventId: 'fair',
+      tenant: 'acme',
+    });
+    expect(await get('/who')).toMatchObject({ body: { email: 'ann@example.com' } });
+  });
+
+  it('may set a part of it', async () => {
+    const get = await overridden({ exhibitors: BOOTHS.slice(0, 1) });
+    expect(await get('/one')).toMatchObject({ status: 200, body: BOOTHS[0] });
+    expect(await get('/who')).toMatchObject({ status: 500 });
+    await app.close();
+    expect(await (await overridden({ exhibitors: BOOTHS }))('/one')).toMatchObject({ status: 409 });
+  });
+
+  it('wins over the result of ours where both ran', async () => {
+    const replace = {
+      canActivate: (context: { switchToHttp(): { getRequest(): object } }): boolean => {
+        Object.assign(context.switchToHttp().getRequest(), {
+          exhibitorContext: { exhibitors: [{ id: 'mine' }] },
+        });
+        return true;
+      },
+    };
+    @Controller()
+    class BothController {
+      @Get('both')
+      @UseGuards(ExhibitorGuard, replace)
+      both(@CurrentExhibitors() exhibitors: Exhibitor[]): Exhibitor[] {
+        return exhibitors;
+      }
+    }
+    await create({ ...WORLD, eventId: 'fair' }, [BothController]);
+    expect(await (await serve())('/both')).toMatchObject({ body: [{ id: 'mine' }] });
+  });
+});
