@@ -30,10 +30,13 @@ import { BearerIdentities } from './session/bearer-identities.service.js';
 import { IdentityCookie } from './session/identity-cookie.service.js';
 import { IdentitySession } from './session/identity-session.service.js';
 import { FleetWork } from './store/fleet-work.service.js';
+import { Generations } from './store/generations.service.js';
+import { PrivateValues } from './store/private-values.service.js';
 import { ReplayCache } from './store/replay-cache.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
 import { OperatorLog } from './tenants/operator-log.service.js';
+import { StoreForgets } from './store/store-forgets.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
 import { Clock } from './time/clock.js';
 import { SharedTokens } from './tokens/shared-tokens.service.js';
@@ -113,6 +116,9 @@ const EXPORTED: Provider[] = [
     Sealer,
     SharedValues,
     FleetWork,
+    PrivateValues,
+    Generations,
+    StoreForgets,
     ReplayCache,
     Transport,
     SharedTokens,

@@ -35,7 +35,7 @@ export class SharedValues {
 
   /** The value, or `undefined` where there is none, it does not open, or the store is down. Tells hit or miss. */
   async get(kind: string, name: string): Promise<unknown> {
-    const found = await this.#read(kind, name);
+    const found = await this.find(kind, name);
     if (found !== undefined) {
       this.tell(kind, found.value === undefined ? 'miss' : 'hit');
     }
@@ -44,7 +44,21 @@ export class SharedValues {
 
   /** As {@link get}, for looking again and again: tells neither hit nor miss. */
   async look(kind: string, name: string): Promise<unknown> {
-    return (await this.#read(kind, name))?.value;
+    return (await this.find(kind, name))?.value;
+  }
+
+  /** The value, `undefined` where there is none or it does not open; no answer where the store is down. Tells only the latter. */
+  async find(kind: string, name: string): Promise<{ value: unknown } | undefined> {
+    const key = keyOf(kind, name);
+    const sealed = await this.#attempt(kind, (store) => store.get(key));
+    if (sealed === undefined) {
+      return undefined;
+    }
+    const content =
+      typeof sealed.answer === 'string' ? await this.#sealer.open('store', sealed.answer) : undefined;
+    // The key is sealed with the value: a value that was copied to another key of the store does not count.
+    const isOwn = isRecord(content) && content['key'] === key;
+    return { value: isOwn ? content['value'] : undefined };
   }
 
   /** Sets a value for `ttl` ms. Answers whether it was set; `undefined` where there is no store or it is down. */
@@ -82,19 +96,6 @@ export class SharedValues {
       const message: StoreMessage = { kind, outcome };
       channels.store.publish(message);
     }
-  }
-
-  async #read(kind: string, name: string): Promise<{ value: unknown } | undefined> {
-    const key = keyOf(kind, name);
-    const sealed = await this.#attempt(kind, (store) => store.get(key));
-    if (sealed === undefined) {
-      return undefined;
-    }
-    const content =
-      typeof sealed.answer === 'string' ? await this.#sealer.open('store', sealed.answer) : undefined;
-    // The key is sealed with the value: a value that was copied to another key of the store does not count.
-    const isOwn = isRecord(content) && content['key'] === key;
-    return { value: isOwn ? content['value'] : undefined };
   }
 
   async #write(

@@ -4,7 +4,9 @@ import type { TenantSource } from '../options/tenant-source.interface.js';
 import type { Clock } from '../time/clock.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 import { withTimeout } from '../time/with-timeout.js';
+import { ForgottenElsewhere, type Dated } from './forgotten-elsewhere.js';
 import { isSourceFailure, readTenant } from './read-tenant.js';
+import type { SharedForgets } from './shared-forgets.interface.js';
 import type { RegistrySettings, Tenant } from './tenant.js';
 
 /**
@@ -22,7 +24,7 @@ const RETRY_AFTER = 5_000;
 /** Shortest time between two warnings, in ms. */
 const WARN_EVERY = 60_000;
 
-interface KnownTenant {
+interface KnownTenant extends Dated {
   tenant: Tenant;
   /** {@link Clock.now} until which the source is not asked again. */
   freshUntil: number;
@@ -39,48 +41,89 @@ export class RunTimeTenants {
   readonly #settings: RegistrySettings;
   readonly #clock: Clock;
   readonly #known: ExpiringCache<KnownTenant>;
-  readonly #unknown: ExpiringCache<true>;
+  readonly #unknown: ExpiringCache<Dated>;
   readonly #reads = new Map<string, Promise<Tenant | undefined>>();
   readonly #logger = new Logger('nestjs-exhibitor');
+  readonly #dropped: (tenant: Tenant) => void;
+  #elsewhere: ForgottenElsewhere | undefined;
+  #era = '';
   #warnedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(source: TenantSource, settings: RegistrySettings, clock: Clock) {
+  /** @param dropped is called with each tenant that was forgotten, here or in another process */
+  constructor(
+    source: TenantSource,
+    settings: RegistrySettings,
+    clock: Clock,
+    dropped: (tenant: Tenant) => void,
+  ) {
     this.#source = source;
     this.#settings = settings;
     this.#clock = clock;
+    this.#dropped = dropped;
     this.#known = expiringCache(clock, { max: settings.tenantCache.max });
     this.#unknown = expiringCache(clock, UNKNOWN);
+  }
+
+  /** From now on, tenants that another process forgets are dropped here within a second. */
+  shareForgets(forgets: SharedForgets): void {
+    this.#elsewhere = new ForgottenElsewhere(forgets, this.#clock);
   }
 
   /** The tenant of this key, where its options need not be read again. */
   fresh(key: string): Tenant | undefined {
     const known = this.#known.get(key);
-    return known !== undefined && this.#clock.now() < known.freshUntil ? known.tenant : undefined;
+    if (known === undefined || this.#clock.now() >= known.freshUntil) {
+      return undefined;
+    }
+    return this.#elsewhere === undefined || this.#elsewhere.era === known.era ? known.tenant : undefined;
   }
 
   async find(key: string): Promise<Tenant | undefined> {
-    const fresh = this.fresh(key);
-    if (fresh !== undefined) {
-      return fresh;
+    if (this.#elsewhere !== undefined) {
+      await this.#dropForgotten(key, this.#elsewhere);
+    }
+    const known = this.#known.get(key);
+    const now = this.#clock.now();
+    if (known !== undefined && now < known.freshUntil) {
+      return known.tenant;
     }
     if (this.#unknown.has(key)) {
       return undefined;
     }
-    const known = this.#known.peek(key);
-    const isUsable =
-      known !== undefined && this.#clock.now() < known.freshUntil + this.#settings.tenantCache.staleIfError;
+    const isUsable = known !== undefined && now < known.freshUntil + this.#settings.tenantCache.staleIfError;
     return isUsable ? this.#findAgain(key, known) : this.#join(key);
   }
 
-  /** The tenant of this key, if it is known now. */
-  peek(key: string): Tenant | undefined {
-    return this.#known.peek(key)?.tenant;
+  forget(key: string): void {
+    this.#drop(key);
+    this.#elsewhere?.announce(key);
   }
 
-  forget(key: string): void {
+  /** Drops what is known of a tenant that another process forgot. */
+  async #dropForgotten(key: string, elsewhere: ForgottenElsewhere): Promise<void> {
+    const era = elsewhere.era ?? (await elsewhere.readEra());
+    this.#era = era;
+    if (this.#unknown.peek(key)?.era !== era) {
+      this.#unknown.delete(key);
+    }
+    const known = this.#known.peek(key);
+    if (known === undefined || known.era === era || !(await elsewhere.has(key, known, era))) {
+      return;
+    }
+    // Several calls may wait for the same check.
+    if (this.#known.peek(key) === known) {
+      this.#drop(key);
+    }
+  }
+
+  #drop(key: string): void {
+    const known = this.#known.peek(key);
     this.#known.delete(key);
     this.#unknown.delete(key);
     this.#reads.delete(key);
+    if (known !== undefined) {
+      this.#dropped(known.tenant);
+    }
   }
 
   /** The tenant as it is now, or its last good options where the source fails or is slow. */
@@ -117,12 +160,15 @@ export class RunTimeTenants {
     return read;
   }
 
-  /** @param isCurrent false after `forget`: the result of an earlier read is not kept, since it may be outdated */
+  /** @param isCurrent false after the tenant was forgotten: the result of an earlier read is not kept, since it may be outdated */
   async #read(key: string, isCurrent: () => boolean): Promise<Tenant | undefined> {
+    // A tenant that is forgotten during the read is then of a former era.
+    const era = this.#era;
     try {
-      const tenant = await readTenant(this.#source, key, this.#settings, this.peek(key));
+      const before = this.#known.peek(key)?.tenant;
+      const tenant = await readTenant(this.#source, key, this.#settings, before);
       if (isCurrent()) {
-        this.#keep(key, tenant);
+        this.#keep(key, tenant, era);
       }
       return tenant;
     } catch (error) {
@@ -137,13 +183,14 @@ export class RunTimeTenants {
     }
   }
 
-  #keep(key: string, tenant: Tenant | undefined): void {
+  #keep(key: string, tenant: Tenant | undefined, era: string): void {
     if (tenant !== undefined) {
-      this.#known.set(key, { tenant, freshUntil: this.#clock.now() + this.#settings.tenantCache.ttl });
+      const freshUntil = this.#clock.now() + this.#settings.tenantCache.ttl;
+      this.#known.set(key, { tenant, era, freshUntil });
       return;
     }
     this.#known.delete(key);
-    this.#unknown.set(key, true);
+    this.#unknown.set(key, { era });
   }
 
   #noteFailure(key: string, error: unknown): void {

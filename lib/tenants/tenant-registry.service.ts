@@ -5,6 +5,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { Clock } from '../time/clock.js';
 import { requireIssDefaults } from './require-iss.js';
 import { RunTimeTenants } from './run-time-tenants.js';
+import type { SharedForgets } from './shared-forgets.interface.js';
 import { Tenant } from './tenant.js';
 
 /** Largest key of a tenant of a source, in bytes of UTF-8: unknown keys come from requests and are remembered. */
@@ -25,7 +26,7 @@ export class TenantRegistry {
   constructor(@Inject(CHECKED_OPTIONS) options: CheckedOptions, @Inject(Clock) clock: Clock) {
     const { settings, tenants } = options;
     if ('find' in tenants) {
-      this.#found = new RunTimeTenants(tenants, settings, clock);
+      this.#found = new RunTimeTenants(tenants, settings, clock, (tenant) => this.#tellListeners(tenant));
       return;
     }
     for (const [key, tenant] of requireIssDefaults(tenants)) {
@@ -82,24 +83,31 @@ export class TenantRegistry {
 
   /**
    * Drops the state of a tenant: tokens, limits and keys; keys that other tenants share are fetched again when one of them is
-   * next needed. A tenant of a source is read again when it is next needed; its last good options are dropped as well.
+   * next needed. A tenant of a source is read again when it is next needed; its last good options are dropped as well, with a
+   * `store` in every process within a second.
    */
   forget(key: string): void {
     const fixed = this.#fixed.get(key);
-    const tenant = fixed ?? this.#found?.peek(key);
     if (fixed !== undefined) {
       this.#fixed.set(key, fixed.withoutState());
+      this.#tellListeners(fixed);
     }
     this.#found?.forget(key);
-    if (tenant !== undefined) {
-      for (const listener of this.#forgetListeners) {
-        listener(tenant);
-      }
-    }
+  }
+
+  /** @internal */
+  shareForgets(forgets: SharedForgets): void {
+    this.#found?.shareForgets(forgets);
   }
 
   /** Calls `listener` with each tenant that is forgotten, for state that tenants share. @internal */
   onForget(listener: (tenant: Tenant) => void): void {
     this.#forgetListeners.push(listener);
+  }
+
+  #tellListeners(tenant: Tenant): void {
+    for (const listener of this.#forgetListeners) {
+      listener(tenant);
+    }
   }
 }
