@@ -6,8 +6,10 @@ export type {
 } from './options/exhibitor-options.interface.js';
 export type {
   BearerLoginOptions,
+  ClientAuth,
   EndpointOptions,
   LoginOptions,
+  PrivateKeyAuth,
   ProviderOptions,
   TenantOptions,
 } from './options/tenant-options.interface.js';

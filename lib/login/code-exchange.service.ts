@@ -4,8 +4,12 @@ import { ProviderEndpoints, templateOf } from '../oidc/provider-endpoints.servic
 import { requestProvider } from '../oidc/provider-request.js';
 import { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
+import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import { HEADER_SAFE } from '../tokens/token-reply.js';
+import { authenticated, hiddenForms, type OAuthClient } from '../tokens/client-authentication.js';
+import { readSecret } from '../tokens/client-secret.js';
+import { HEADER_SAFE, parseRefusal } from '../tokens/token-reply.js';
+import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { browserLoginOf, type BrowserLogin } from './browser-login.js';
 import { refuseCode } from './code-refusal.js';
@@ -18,24 +22,35 @@ export interface LoginTokens {
   accessToken: string;
 }
 
-/** Redeems an authorization code at the token endpoint (RFC 6749 §4.1.3), with exactly one request. */
+const SECRET = { name: 'login.clientSecret', code: 'service_unavailable' } as const;
+
+/**
+ * Redeems an authorization code at the token endpoint (RFC 6749 §4.1.3), with exactly one request. Only after `invalid_client`,
+ * and with another secret from the host's function, is the code sent once more.
+ */
 @Injectable()
 export class CodeExchange {
   readonly #transport: Transport;
   readonly #endpoints: ProviderEndpoints;
   readonly #log: OperatorLog;
+  readonly #clock: Clock;
 
   constructor(
     @Inject(Transport) transport: Transport,
     @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
     @Inject(OperatorLog) log: OperatorLog,
+    @Inject(Clock) clock: Clock,
   ) {
     this.#transport = transport;
     this.#endpoints = endpoints;
     this.#log = log;
+    this.#clock = clock;
   }
 
-  /** @throws {LoginFailedError} `provider` where the code is refused or the reply cannot be used */
+  /**
+   * @throws {LoginFailedError} `provider` where the code is refused or the reply cannot be used
+   * @throws {ExhibitorError} `service_unavailable` where the host's `clientSecret` function fails
+   */
   async redeem(
     tenant: Tenant,
     pending: PendingLogin,
@@ -43,55 +58,82 @@ export class CodeExchange {
     deadline: Deadline,
   ): Promise<LoginTokens> {
     const login = browserLoginOf(tenant);
-    const url = await this.#endpoints.urlOf(tenant, 'token', deadline);
-    const form = new URLSearchParams({
+    const tokenUrl = await this.#endpoints.urlOf(tenant, 'token', deadline);
+    const form = {
       grant_type: 'authorization_code',
       code,
       redirect_uri: pending.redirectUri,
       code_verifier: pending.verifier,
-      ...bodyCredentials(login),
-    });
-    const request = {
-      operation: 'code',
-      method: 'POST',
-      url,
-      template: templateOf(url),
-      headers: headerCredentials(login),
-      body: form.toString(),
-      repeat: 'never',
-    } as const;
-    const reply = await requestProvider(this.#transport, tenant, request, deadline, 'the token endpoint');
+    };
+    const client = await readClient(tenant, login, tokenUrl, deadline);
+    const first = await this.#send(tenant, client, form, deadline);
+    const newest = isInvalidClient(first.reply)
+      ? await readNewerClient(client, tenant, login, deadline)
+      : undefined;
+    const { reply, hidden } = newest === undefined ? first : await this.#send(tenant, newest, form, deadline);
     const tokens = reply.status === 200 ? parseTokens(reply.body) : undefined;
     if (tokens !== undefined) {
       return tokens;
     }
-    const hidden = [code, pending.verifier, login.clientSecret ?? '', form.toString()];
-    throw refuseCode(this.#log, tenant, reply, [...hidden, ...Object.values(request.headers)]);
+    throw refuseCode(this.#log, tenant, reply, [code, pending.verifier, ...hidden]);
+  }
+
+  /** The reply, and the secrets of its request that an error must not show. */
+  async #send(
+    tenant: Tenant,
+    client: OAuthClient,
+    form: Readonly<Record<string, string>>,
+    deadline: Deadline,
+  ): Promise<{ reply: TransportReply; hidden: string[] }> {
+    const { tokenUrl } = client;
+    const authentication = authenticated(client, form, this.#clock);
+    const request = {
+      operation: 'code',
+      method: 'POST',
+      url: tokenUrl,
+      template: templateOf(tokenUrl),
+      repeat: 'never',
+      ...authentication,
+    } as const;
+    const reply = await requestProvider(this.#transport, tenant, request, deadline, 'the token endpoint');
+    return { reply, hidden: hiddenForms(client, authentication) };
   }
 }
 
-/** A public client sends its id and no secret, not even an empty one. */
-function bodyCredentials(login: BrowserLogin): Record<string, string> {
-  if (login.clientSecret === undefined) {
-    return { client_id: login.clientId };
+/** The client of a login, with its secret of now. */
+async function readClient(
+  tenant: Tenant,
+  login: BrowserLogin,
+  tokenUrl: string,
+  deadline: Deadline,
+): Promise<OAuthClient> {
+  const client = { id: login.clientId, auth: login.clientAuth, audience: login.issuer, tokenUrl };
+  if (typeof login.clientAuth === 'object' || login.clientSecret === undefined) {
+    return client;
   }
-  if (login.clientAuth === 'basic') {
-    return {};
-  }
-  return { client_id: login.clientId, client_secret: login.clientSecret };
+  return { ...client, secret: await readSecret(login.clientSecret, SECRET, tenant, deadline) };
 }
 
-/** Id and secret are form-encoded before they are joined (RFC 6749 §2.3.1). */
-function headerCredentials(login: BrowserLogin): Record<string, string> {
-  if (login.clientSecret === undefined || login.clientAuth !== 'basic') {
-    return {};
+/**
+ * The client with a newer secret, if the host's function has one. The same secret would be refused again, and some providers
+ * lock a client out after several failures.
+ */
+async function readNewerClient(
+  client: OAuthClient,
+  tenant: Tenant,
+  login: BrowserLogin,
+  deadline: Deadline,
+): Promise<OAuthClient | undefined> {
+  if (typeof login.clientSecret !== 'function') {
+    return undefined;
   }
-  const pair = [login.clientId, login.clientSecret].map(formEncode).join(':');
-  return { Authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
+  const newest = await readClient(tenant, login, client.tokenUrl, deadline);
+  return newest.secret === client.secret ? undefined : newest;
 }
 
-function formEncode(value: string): string {
-  return new URLSearchParams([['', value]]).toString().slice(1);
+/** The provider did not look at the code: the client was refused before (RFC 6749 §5.2). */
+function isInvalidClient({ body }: TransportReply): boolean {
+  return parseRefusal(body)?.error === 'invalid_client';
 }
 
 function parseTokens(body: unknown): LoginTokens | undefined {

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { HttpOptions } from './http-options.interface.js';
@@ -12,8 +13,13 @@ export interface TenantOptions {
   authUrl: string;
   /** Client id for the client credentials grant. */
   clientId: string;
-  /** Secret of that client, or a function that reads it for each token request. */
-  clientSecret: string | (() => string | Promise<string>);
+  /**
+   * Secret of that client, or a function that reads it for each token request. Required, unless `clientAuth` has a private
+   * key.
+   */
+  clientSecret?: string | (() => string | Promise<string>);
+  /** How that client authenticates. Default `post`. */
+  clientAuth?: ClientAuth;
   /** Scope of the API token. Default `idp_api`; `null` sends none. */
   scope?: string | null;
   /** Endpoints of a provider with other paths than those of the service. */
@@ -22,6 +28,29 @@ export interface TenantOptions {
   http?: HttpOptions;
   /** Without it, this tenant has no user login. */
   login?: LoginOptions | BearerLoginOptions;
+}
+
+/**
+ * Client authentication at the token endpoint: the secret in the body (`post`) or in the header (`basic`, RFC 6749 §2.3.1),
+ * or assertions signed with a private key.
+ */
+export type ClientAuth = 'post' | 'basic' | PrivateKeyAuth;
+
+/**
+ * `private_key_jwt` (RFC 7523): each request has a new assertion that is valid for 60 s.
+ *
+ * @example
+ * clientAuth: { privateKey: await readKey('acme'), kid: '2026-11' }
+ */
+export interface PrivateKeyAuth {
+  /** PEM (PKCS#8, PKCS#1 or SEC1, not encrypted), a JWK (object or JSON), or a `KeyObject`. RSA keys need 2048 bits. */
+  privateKey: string | JWK | KeyObject;
+  /** Default: that of the JWK, else none is sent. */
+  kid?: string;
+  /** Default: that of the JWK, else `RS256`, the ES algorithm of the curve, or `EdDSA`. */
+  alg?: string;
+  /** `aud`. Default: the `issuer` for a login, the URL of the token endpoint for the API client. */
+  audience?: string;
 }
 
 /**
@@ -61,8 +90,11 @@ export interface ProviderOptions {
 /** User login in the browser with OpenID Connect. */
 export interface LoginOptions extends ProviderOptions {
   clientId: string;
-  /** Without it: a public client, protected by PKCE only. */
-  clientSecret?: string;
+  /**
+   * A function reads it for each login, and once more after `invalid_client`. Without a secret and a private key in
+   * `clientAuth`: a public client, protected by PKCE only.
+   */
+  clientSecret?: string | (() => string | Promise<string>);
   /** Callback address, registered at the provider. The login must start on the same origin. */
   redirectUri: string;
   /**
@@ -92,8 +124,8 @@ export interface LoginOptions extends ProviderOptions {
    * `redirectUri` or come from a {@link TenantSource}, else false. An `iss` in the response is always checked.
    */
   requireIss?: boolean;
-  /** Client authentication at the token endpoint: `post` (default) or `basic` (RFC 6749 §2.3.1). */
-  clientAuth?: 'post' | 'basic';
+  /** Client authentication at the token endpoint. Default `post`. */
+  clientAuth?: ClientAuth;
   /** Names of the claims that the identity cookie keeps. Default: all, if they fit. */
   keepClaims?: string[];
   /** `client_id`/`azp` values allowed in bearer tokens. Required with `session: 'bearer'`. */

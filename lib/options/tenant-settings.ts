@@ -1,5 +1,6 @@
 /** Schema of {@link TenantOptions}, with defaults applied and keys parsed. */
 import * as v from 'valibot';
+import { clientAuth, clientSecret } from './client-auth.js';
 import { keySource } from './key-source.js';
 import {
   base,
@@ -71,7 +72,7 @@ export const loginSchema = v.strictObject(
     audience: v.optional(audience),
     authorizedParties: v.optional(v.pipe(strings, v.nonEmpty('must not be empty'))),
     clientId: v.optional(text),
-    clientSecret: v.optional(text),
+    clientSecret: v.optional(clientSecret),
     redirectUri: v.optional(secureUrl),
     scope: v.optional(scopeList, ['openid', 'profile']),
     responseType: v.optional(oneOf(['code', 'code id_token', 'code token id_token']), 'code'),
@@ -81,7 +82,7 @@ export const loginSchema = v.strictObject(
     authorize: v.optional(callable<(identity: ExhibitorIdentity) => boolean | Promise<boolean>>()),
     requireVerifiedEmail: v.optional(v.boolean('must be true or false'), false),
     requireIss: v.optional(v.boolean('must be true or false')),
-    clientAuth: v.optional(oneOf(['post', 'basic']), 'post'),
+    clientAuth: v.optional(clientAuth, 'post'),
     keepClaims: v.optional(strings),
   },
   'must be an object of login options',
@@ -97,22 +98,33 @@ const endpoints = v.strictObject(
   'must be { authorize, token, userinfo, endSession }',
 );
 
-export const tenantSchema = v.strictObject(
+const tenantEntries = v.strictObject(
   {
     tenantId: headerText,
     baseUrl: base,
     authUrl: base,
     clientId: text,
-    clientSecret: v.union(
-      [text, callable<() => string | Promise<string>>()],
-      'must be a non-empty string or a function',
-    ),
+    clientSecret: v.optional(clientSecret),
+    clientAuth: v.optional(clientAuth),
     scope: v.optional(v.nullable(text), 'idp_api'),
     endpoints: v.optional(endpoints),
     http: v.optional(httpSchema),
     login: v.optional(loginSchema),
   },
   'must be an object of tenant options',
+);
+
+export const tenantSchema = v.pipe(
+  tenantEntries,
+  // Checked also where other options are wrong, so that all problems are reported together.
+  v.forward(
+    v.partialCheck(
+      [['clientSecret'], ['clientAuth']],
+      ({ clientSecret: secret, clientAuth: auth }) => secret !== undefined || typeof auth === 'object',
+      'is required',
+    ),
+    ['clientSecret'],
+  ),
 );
 
 /** Checked options of one tenant. */

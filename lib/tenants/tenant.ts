@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import type { ClientAuthSettings, SecretSource } from '../options/client-auth.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
@@ -85,9 +86,13 @@ export class Tenant {
   }
 
   /** Read for each token request: a function of the host may read a vault. @internal */
-  readClientSecret(): string | Promise<string> {
-    const { clientSecret } = this.#settings;
-    return typeof clientSecret === 'function' ? clientSecret() : clientSecret;
+  get clientSecret(): SecretSource | undefined {
+    return this.#settings.clientSecret;
+  }
+
+  /** @internal */
+  get clientAuth(): ClientAuthSettings | undefined {
+    return this.#settings.clientAuth;
   }
 
   /** True where the secret is a function, which may answer a newer one. @internal */

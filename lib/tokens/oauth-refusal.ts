@@ -39,13 +39,15 @@ export function clientProblem(tenant: Tenant, client: '' | 'login.', refusal: Oa
   const { oauthError } = refusal;
   const options = Object.hasOwn(OPTIONS_BY_ERROR, oauthError) ? OPTIONS_BY_ERROR[oauthError] : undefined;
   const name = client === '' ? 'API' : 'login';
+  const auth = client === '' ? tenant.clientAuth : tenant.login?.clientAuth;
+  // A client with a private key has no secret.
+  const pathOf = (option: string): string =>
+    client + (option === 'clientSecret' && typeof auth === 'object' ? 'clientAuth' : option);
   return {
     // A code that the provider made up must not have a limit of its own.
     cause: `${name} client: ${options === undefined ? 'other' : oauthError}`,
     options:
-      options === undefined
-        ? [tenant.endpointOption('token'), `${client}clientId`]
-        : options.map((option) => client + option),
+      options === undefined ? [tenant.endpointOption('token'), `${client}clientId`] : options.map(pathOf),
     message: `the token endpoint refused the ${name} client: ${describeRefusal(refusal)}`,
   };
 }

@@ -6,11 +6,21 @@ import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
+import {
+  authenticated,
+  hiddenForms,
+  secretTextOf,
+  type ClientRequest,
+  type OAuthClient,
+} from './client-authentication.js';
+import { readSecret } from './client-secret.js';
 import { timedToken, type TimedToken } from './held-token.js';
 import { scrubRefusal } from './oauth-refusal.js';
 import { isPermanent, unexplained } from './refusal.js';
 import { SharedTokens } from './shared-tokens.service.js';
 import { parseRefusal, parseTokenReply } from './token-reply.js';
+
+const SECRET = { name: 'clientSecret', code: 'token_unavailable' } as const;
 
 /** A token; `isShared` where another process had fetched it. */
 export interface FetchedToken {
@@ -43,39 +53,40 @@ export class TokenEndpoint {
    * `deadline_exceeded`
    */
   async fetch(tenant: Tenant, deadline: Deadline, unlike: string | undefined): Promise<FetchedToken> {
-    const secret = await readSecret(tenant, deadline);
-    const known = await this.#shared.find(tenant, secret, unlike);
+    const client = await readClient(tenant, deadline);
+    const known = await this.#shared.find(tenant, secretTextOf(client), unlike);
     if (known !== undefined) {
       return { timed: known, isShared: true };
     }
-    return { timed: await this.#fetchWithNewest(secret, tenant, deadline), isShared: false };
+    return { timed: await this.#fetchWithNewest(client, tenant, deadline), isShared: false };
   }
 
-  async #fetchWithNewest(secret: string, tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
+  async #fetchWithNewest(client: OAuthClient, tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
     try {
-      return await this.#fetchWith(secret, tenant, deadline);
+      return await this.#fetchWith(client, tenant, deadline);
     } catch (error) {
       const mayBeOld = error instanceof TokenRejectedError && error.oauthError === 'invalid_client';
       if (!mayBeOld || !tenant.hasSecretFunction) {
         throw error;
       }
-      const newest = await readSecret(tenant, deadline);
+      const newest = await readClient(tenant, deadline);
       // The same secret would be refused again, and some providers lock a client out after several failures.
-      if (newest === secret) {
+      if (newest.secret === client.secret) {
         throw error;
       }
       return this.#fetchWith(newest, tenant, deadline);
     }
   }
 
-  async #fetchWith(secret: string, tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
-    const reply = await this.#ask(secret, tenant, deadline);
+  async #fetchWith(client: OAuthClient, tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
+    const request = authenticated(client, formOf(tenant), this.#clock);
+    const reply = await this.#ask(request, tenant, deadline);
     const { status } = reply;
     const read = status < 300 ? parseTokenReply(reply.body, tenant.scope) : parseRefusal(reply.body);
     if (read?.kind === 'granted') {
       // The lifetime starts when the request is sent: the token may be that old when the reply arrives.
       const timed = timedToken(read, reply.sentAt + read.lifetime, this.#clock);
-      await this.#shared.keep(tenant, secret, timed, read.lifetime);
+      await this.#shared.keep(tenant, secretTextOf(client), timed, read.lifetime);
       return timed;
     }
     const details = { tenant: tenant.key, status, attempts: deadline.sent };
@@ -85,21 +96,20 @@ export class TokenEndpoint {
     if (read === undefined) {
       throw new TokenRejectedError(unexplained(status), undefined, details);
     }
-    const hidden = [secret, requestBody(tenant, secret), `${tenant.clientId}:${secret}`];
-    const { oauthError, oauthErrorDescription } = scrubRefusal(read, hidden);
+    const { oauthError, oauthErrorDescription } = scrubRefusal(read, hiddenForms(client, request));
     if (!isPermanent(oauthError)) {
       throw new ExhibitorError('token_unavailable', `the token endpoint answered ${oauthError}`, details);
     }
     throw new TokenRejectedError(oauthError, oauthErrorDescription, details);
   }
 
-  async #ask(secret: string, tenant: Tenant, deadline: Deadline): Promise<TransportReply> {
+  async #ask(authentication: ClientRequest, tenant: Tenant, deadline: Deadline): Promise<TransportReply> {
     const request = {
       operation: 'token',
       method: 'POST',
       url: tenant.tokenUrl,
       template: new URL(tenant.tokenUrl).pathname,
-      body: requestBody(tenant, secret),
+      ...authentication,
     } as const;
     try {
       return await this.#transport.send(tenant, request, deadline);
@@ -109,36 +119,18 @@ export class TokenEndpoint {
   }
 }
 
-function requestBody(tenant: Tenant, secret: string): string {
-  const form = new URLSearchParams({
-    client_id: tenant.clientId,
-    client_secret: secret,
-    grant_type: 'client_credentials',
-  });
-  if (tenant.scope !== null) {
-    form.set('scope', tenant.scope);
-  }
-  return form.toString();
+function formOf({ scope }: Tenant): Record<string, string> {
+  return { grant_type: 'client_credentials', ...(scope === null ? {} : { scope }) };
 }
 
-async function readSecret(tenant: Tenant, deadline: Deadline): Promise<string> {
-  let secret: unknown;
-  try {
-    secret = await deadline.race(Promise.resolve(tenant.readClientSecret()));
-  } catch (error) {
-    if (deadline.isOver) {
-      throw deadline.failure({ tenant: tenant.key, attempts: 0 });
-    }
-    throw unavailable(tenant, 'the clientSecret function failed', error);
+async function readClient(tenant: Tenant, deadline: Deadline): Promise<OAuthClient> {
+  const { clientId: id, clientSecret, clientAuth: auth, tokenUrl } = tenant;
+  // The API client knows no issuer: only a login has one.
+  const client = { id, auth, tokenUrl, audience: tokenUrl };
+  if (typeof auth === 'object' || clientSecret === undefined) {
+    return client;
   }
-  if (typeof secret === 'string' && secret !== '') {
-    return secret;
-  }
-  throw unavailable(tenant, 'the clientSecret function returned no secret');
-}
-
-function unavailable(tenant: Tenant, message: string, cause?: unknown): ExhibitorError {
-  return new ExhibitorError('token_unavailable', message, { tenant: tenant.key, attempts: 0, cause });
+  return { ...client, secret: await readSecret(clientSecret, SECRET, tenant, deadline) };
 }
 
 /** `service_unavailable` of the token endpoint is `token_unavailable`; other codes stay as they are. */

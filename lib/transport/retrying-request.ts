@@ -86,6 +86,8 @@ export class RetryingRequest {
   async #attempt(fresh: boolean): Promise<Outcome> {
     const { clock, limits } = this.#tools;
     const admission = await this.#enter();
+    const { body: source } = this.#request;
+    const body = typeof source === 'function' ? await this.#create(source, admission) : source;
     // The slot may be granted in the same turn in which the call ends.
     if (this.#deadline.isOver) {
       this.#leave(undefined, admission);
@@ -95,7 +97,7 @@ export class RetryingRequest {
     this.#sentAt = sentAt;
     this.#sent++;
     this.#deadline.sent++;
-    const outcome = await this.#send(fresh);
+    const outcome = await this.#send(fresh, body);
     const isStale = outcome.kind === 'failed' && outcome.stale === true;
     const seen = isStale ? undefined : healthOf(outcome, this.#deadline.isTimeUp);
     const health = limits.counted(seen, outcome, this.#request.contact, admission);
@@ -131,14 +133,24 @@ export class RetryingRequest {
     return admission;
   }
 
+  /** The body of this attempt. It is created in its slot, so that it is not old when it is sent. */
+  async #create(source: () => Promise<string>, admission: Admission): Promise<string> {
+    try {
+      return await source();
+    } catch (error) {
+      this.#leave(undefined, admission);
+      throw error;
+    }
+  }
+
   #leave(health: Health, admission: Admission): void {
     this.#tools.limits.leave(this.#tenant.http.maxConcurrent, health, admission, this.#tools.clock);
   }
 
-  async #send(fresh: boolean): Promise<Outcome> {
+  async #send(fresh: boolean, body: string | undefined): Promise<Outcome> {
     const { http, dispatcher } = this.#tools;
     const { attemptTimeout, maxResponseBytes } = this.#tenant.http;
-    const { method, url, body, operation } = this.#request;
+    const { method, url, operation } = this.#request;
     const handler = new ResponseHandler(responseLimit(operation, maxResponseBytes));
     const forget = this.#deadline.onOver(() => handler.stop('over'));
     // A request that is sent once has the whole deadline; others leave time for the next attempt.

@@ -10,8 +10,8 @@ export interface TransportRequest {
   /** Path with the names of its parameters, without values, for diagnostics: `/api/v1/exhibitor/event/{eventId}`. */
   template: string;
   headers?: Readonly<Record<string, string>>;
-  /** An `application/x-www-form-urlencoded` body. */
-  body?: string;
+  /** An `application/x-www-form-urlencoded` body; a function creates one for each attempt. */
+  body?: string | (() => Promise<string>);
   /**
    * E-mail address that a lookup is about. Failures of its lookups count once in circuit and retry budget until a lookup
    * succeeds: one person's requests must not close the service for others.

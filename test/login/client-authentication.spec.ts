@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import type { LoginOverrides } from '../support/provider.js';
-import { COOKIE_SECRET, startHost } from '../support/host.js';
+import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
+import { answers, type Script } from '../support/provider-script.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
-import { identityOf } from './journey.js';
+import { expectAccepted, expectRefusal, identityOf, toHost, toProvider } from './journey.js';
 import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
@@ -62,5 +63,100 @@ describe('the client of a login authenticates at the certified provider', () => 
   it('never in the URL', async () => {
     const { query } = await tokenRequestOf({});
     expect(query).toEqual({});
+  });
+});
+
+describe.each(['express', 'fastify'] as const)('the secret of a login as a function, on %s', (kind) => {
+  let provider: ScriptedProvider;
+  let host: Host;
+  /** What the function of the host answers next, and then again and again. */
+  let secrets: unknown[] = [];
+  let reads = 0;
+  beforeAll(async () => {
+    provider = await ScriptedProvider.start();
+    const clientSecret = async (): Promise<string> => {
+      reads += 1;
+      const next = secrets.length > 1 ? secrets.shift() : secrets[0];
+      if (next instanceof Error) {
+        throw next;
+      }
+      return next as string;
+    };
+    host = await startHost({
+      kind,
+      options: (callback) => ({
+        tenant: provider.tenantOptions(callback, { clientSecret }),
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+  });
+  afterEach(() => {
+    provider.script = {};
+    reads = 0;
+  });
+  afterAll(() => Promise.all([host?.close(), provider?.stop()]));
+
+  /** Number of requests with the code of a login that is answered by this status. */
+  async function requestsOf(script: Script, status: number): Promise<number> {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    provider.script = script;
+    const reply = await toHost(visitor, arrival);
+    expect(reply.status).toBe(status);
+    if (status === 401) {
+      expectRefusal(reply, 'provider');
+    }
+    return provider.redemptions.get(arrival.parameters.get('code') ?? '') ?? 0;
+  }
+
+  it('is read for each login', async () => {
+    secrets = ['the first secret', 'the second secret'];
+    await expectAccepted(host);
+    await expectAccepted(host);
+    const sent = provider.seen.filter(({ path }) => path === '/connect/token').slice(-2);
+    expect(sent.map(({ form }) => form.get('client_secret'))).toEqual([
+      'the first secret',
+      'the second secret',
+    ]);
+    expect(reads).toBe(2);
+  });
+
+  it('is read once more after `invalid_client`, and with another secret the code is sent once more', async () => {
+    secrets = ['the former secret', 'the new secret'];
+    expect(await requestsOf({ clientSecret: 'the new secret' }, 303)).toBe(2);
+    expect(reads).toBe(2);
+    expect(await requestsOf({ clientSecret: 'the new secret' }, 303)).toBe(1);
+  });
+
+  it('is not sent again where it is still the same', async () => {
+    secrets = ['the former secret'];
+    expect(await requestsOf({ clientSecret: 'the new secret' }, 401)).toBe(1);
+    expect(reads).toBe(2);
+  });
+
+  it('is read twice at most, however often it changes', async () => {
+    secrets = ['one', 'two', 'three', 'four'];
+    expect(await requestsOf({ clientSecret: 'none of them' }, 401)).toBe(2);
+    expect(reads).toBe(2);
+  });
+
+  it.each([
+    ['invalid_grant', answers({ error: 'invalid_grant' }, 400), 401],
+    ['unauthorized_client', answers({ error: 'unauthorized_client' }, 400), 401],
+    ['a 401 without an OAuth error', answers({}, 401), 401],
+    ['a 5xx that says invalid_client', answers({ error: 'invalid_client' }, 503), 503],
+  ])('is not read again after %s, and the code is sent once', async (_, token, status) => {
+    secrets = ['one', 'two'];
+    expect(await requestsOf({ token }, status)).toBe(1);
+    expect(reads).toBe(1);
+  });
+
+  it.each([
+    ['throws', new Error('the vault is sealed')],
+    ['returns nothing', undefined],
+    ['returns an empty text', ''],
+  ])('is 503 where it %s, and no code is sent', async (_, answer) => {
+    secrets = [answer];
+    expect(await requestsOf({}, 503)).toBe(0);
   });
 });

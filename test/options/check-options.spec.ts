@@ -1,4 +1,4 @@
-import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '../../lib/errors/configuration.error.js';
 import { checkOptions } from '../../lib/options/check-options.js';
@@ -23,6 +23,8 @@ const tenant = () => ({
   clientId: 'acme-api',
   clientSecret: 'api-secret',
 });
+
+const shortKey = () => generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey;
 
 /** Problems of options, `path: expected`. */
 function problems(options: unknown): string[] {
@@ -150,6 +152,43 @@ describe('the options', () => {
       'tenant.endpoints.revoke: is not an option',
     ],
     [
+      'a secret that is no text',
+      { tenant: { ...tenant(), clientSecret: 7 } },
+      'tenant.clientSecret: must be a non-empty string or a function',
+    ],
+    [
+      'an API client without a secret, beside another mistake',
+      { tenant: { ...tenant(), clientSecret: undefined, baseUrl: '/' } },
+      'tenant.clientSecret: is required',
+    ],
+    [
+      'an unknown client authentication',
+      { tenant: { ...tenant(), clientAuth: 'tls' } },
+      "tenant.clientAuth: must be 'post', 'basic' or { privateKey, kid, alg, audience }",
+    ],
+    ...[PEM, 'not a key', 7, undefined, {}, { ...publicKey.export({ format: 'jwk' }) }].map(
+      (key): [string, object, string] => [
+        `no private key: ${JSON.stringify(key)?.slice(0, 20)}`,
+        { tenant: { ...tenant(), clientAuth: { privateKey: key } } },
+        'tenant.clientAuth.privateKey: must be a private key as PEM, JWK or KeyObject, not encrypted',
+      ],
+    ),
+    [
+      'a short private key',
+      { tenant: { ...tenant(), clientAuth: { privateKey: shortKey() } } },
+      'tenant.clientAuth.privateKey: must have at least 2048 bits',
+    ],
+    [
+      'a private key of another kind',
+      { tenant: { ...tenant(), clientAuth: { privateKey: generateKeyPairSync('x25519').privateKey } } },
+      'tenant.clientAuth.privateKey: must be an RSA key, an EC key (P-256, P-384 or P-521) or an Ed25519 key',
+    ],
+    [
+      'an alg that does not fit the private key',
+      { tenant: { ...tenant(), clientAuth: { privateKey, alg: 'ES256' } } },
+      'tenant.clientAuth: must have an alg that fits its key: RS256, RS384, RS512, PS256, PS384, PS512',
+    ],
+    [
       'two keepers of the identity',
       { tenant: tenant(), session: ['cookie', 'host'] },
       "session: must not name both 'cookie' and 'host': one of them keeps the identity",
@@ -161,6 +200,20 @@ describe('the options', () => {
     ],
   ])('refuse %s', (_, options, problem) => {
     expect(problems(options)).toContain(problem);
+  });
+
+  it('accept a private key instead of a secret, as PEM, JWK or KeyObject', () => {
+    const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+    const jwk = { ...privateKey.export({ format: 'jwk' }), kid: 'of the JWK', alg: 'PS256' };
+    const given = [pem, pem.replaceAll('\n', '\\n'), jwk, JSON.stringify(jwk), privateKey];
+    const parsed = given.map((key) => {
+      const clientAuth = { privateKey: key };
+      const { tenants } = checkOptions({ tenant: { ...tenant(), clientSecret: undefined, clientAuth } });
+      return 'get' in tenants ? tenants.get('default')?.clientAuth : undefined;
+    });
+    const rs256 = { privateKey: expect.anything(), alg: 'RS256' };
+    const ps256 = { privateKey: expect.anything(), alg: 'PS256', kid: 'of the JWK' };
+    expect(parsed).toEqual([rs256, rs256, ps256, ps256, rs256]);
   });
 
   it('accept a base path and drop the trailing slash', () => {

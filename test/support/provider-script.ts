@@ -36,6 +36,8 @@ export interface Script {
   /** ID token of the token endpoint. */
   backToken?: TokenChange;
   token?: ReplyChange;
+  /** Secret that the token endpoint accepts; any other is refused before the code is looked at. Default: any. */
+  clientSecret?: string;
   userinfo?: ReplyChange;
   keys?: ReplyChange;
   /** `userinfo`: the ID token carries no e-mail address. `nowhere`: nothing does. */

@@ -190,6 +190,10 @@ export class ScriptedProvider {
     }
     const code = form.get('code') ?? '';
     this.redemptions.set(code, (this.redemptions.get(code) ?? 0) + 1);
+    const { clientSecret } = this.script;
+    if (clientSecret !== undefined && form.get('client_secret') !== clientSecret) {
+      return json({ error: 'invalid_client', error_description: 'Invalid client credentials' }, 401);
+    }
     const grant = this.#grants.get(code);
     this.#grants.delete(code);
     const challenge = createHash('sha256')

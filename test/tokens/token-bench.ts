@@ -27,6 +27,8 @@ export type Answer = (form: URLSearchParams, count: number, response: ServerResp
 export class TokenBench {
   /** The posted forms, in order. */
   readonly posts: URLSearchParams[] = [];
+  /** Their `Authorization` headers. */
+  readonly authorizations: (string | undefined)[] = [];
   readonly messages: TokenMessage[] = [];
   answer: Answer;
   readonly clock = new TestClock(0);
@@ -101,6 +103,7 @@ export class TokenBench {
     }
     const form = new URLSearchParams(text);
     const count = this.posts.push(form);
+    this.authorizations.push(request.headers.authorization);
     const body = await this.answer(form, count, response);
     if (body !== undefined) {
       sendJson(response, body);

@@ -1,5 +1,7 @@
+import { generateKeyPairSync } from 'node:crypto';
 import { inspect } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { decodeJwt } from 'jose';
 import { granted, refused, TokenBench, type Answer } from './token-bench.js';
 import { sendJson } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
@@ -30,6 +32,40 @@ describe('getToken', () => {
       grant_type: 'client_credentials',
       scope: 'idp_api',
     });
+  });
+
+  it('sends id and secret in the header with `basic`, form-encoded before they are joined', async () => {
+    bench = await TokenBench.start(granted(), { acme: { clientAuth: 'basic' } });
+    await get();
+    const pair = Buffer.from(bench.authorizations[0]?.replace('Basic ', '') ?? '', 'base64').toString();
+    expect(pair).toBe('acme-api:acme+secret%2F%2B%26');
+    expect(Object.fromEntries(bench.posts[0] ?? [])).toEqual({
+      grant_type: 'client_credentials',
+      scope: 'idp_api',
+    });
+  });
+
+  it('signs a new assertion for each attempt: the provider accepts one once', async () => {
+    const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    bench = await TokenBench.start(
+      (form, count, response) =>
+        count < 3 ? refused('server_error', 503)(form, count, response) : granted()(form, count, response),
+      {
+        acme: {
+          clientSecret: undefined,
+          clientAuth: { privateKey, kid: 'a', audience: 'https://as.example' },
+        },
+      },
+    );
+    await get();
+    const assertions = bench.posts.map((form) => form.get('client_assertion') ?? '');
+    expect(assertions).toHaveLength(3);
+    const claims = assertions.map((assertion) => decodeJwt(assertion));
+    expect(new Set(claims.map(({ jti }) => jti)).size).toBe(3);
+    for (const { aud, iat, exp } of claims) {
+      expect(aud).toBe('https://as.example');
+      expect(Number(exp) - Number(iat)).toBe(60);
+    }
   });
 
   it('requests the scope of the tenant, and none where it is null', async () => {

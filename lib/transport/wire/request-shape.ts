@@ -30,7 +30,7 @@ export function requestHeaders({ headers, body }: TransportRequest): Readonly<Re
   if (body === undefined) {
     return all;
   }
-  if (Buffer.byteLength(body) > LARGEST_UPLOAD) {
+  if (typeof body === 'string' && Buffer.byteLength(body) > LARGEST_UPLOAD) {
     throw new ExhibitorError('invalid_argument', 'the request is too large to be sent');
   }
   return { ...all, 'content-type': 'application/x-www-form-urlencoded' };

@@ -1,0 +1,129 @@
+import { createPrivateKey, KeyObject, type JsonWebKey } from 'node:crypto';
+import * as v from 'valibot';
+import { isRecord } from '../model/json-values.js';
+import { text } from './option-schemas.js';
+
+/** A parsed private key that signs client assertions (`private_key_jwt`). */
+export interface AssertionKey {
+  privateKey: KeyObject;
+  kid?: string;
+  alg: string;
+  /** `aud` of the assertions, where it is not the default. */
+  audience?: string;
+}
+
+/** The parsed option `clientAuth`. */
+export type ClientAuthSettings = 'post' | 'basic' | AssertionKey;
+
+const EC_ALGORITHM: Readonly<Record<string, string>> = {
+  prime256v1: 'ES256',
+  secp384r1: 'ES384',
+  secp521r1: 'ES512',
+};
+
+/** Algorithms that a key can sign with. The first is the default. */
+function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): readonly string[] {
+  if (asymmetricKeyType === 'rsa') {
+    return ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'];
+  }
+  if (asymmetricKeyType === 'ec') {
+    const algorithm = EC_ALGORITHM[asymmetricKeyDetails?.namedCurve ?? ''];
+    return algorithm === undefined ? [] : [algorithm];
+  }
+  return asymmetricKeyType === 'ed25519' ? ['EdDSA', 'Ed25519'] : [];
+}
+
+const NOT_A_KEY = 'must be a private key as PEM, JWK or KeyObject, not encrypted';
+
+interface ParsedKey {
+  key: KeyObject;
+  kid?: unknown;
+  alg?: unknown;
+}
+
+const privateKey = v.pipe(
+  v.unknown(),
+  v.rawTransform<unknown, ParsedKey>(({ dataset, addIssue, NEVER }) => {
+    const parsed = parseKey(dataset.value);
+    if (typeof parsed !== 'string') {
+      return parsed;
+    }
+    addIssue({ message: parsed });
+    return NEVER;
+  }),
+);
+
+function parseKey(value: unknown): ParsedKey | string {
+  const parsed = readKey(value);
+  if (parsed?.key.type !== 'private') {
+    return NOT_A_KEY;
+  }
+  if (algorithmsOf(parsed.key).length === 0) {
+    return 'must be an RSA key, an EC key (P-256, P-384 or P-521) or an Ed25519 key';
+  }
+  // RFC 7518 §3.3.
+  return (parsed.key.asymmetricKeyDetails?.modulusLength ?? 2048) < 2048
+    ? 'must have at least 2048 bits'
+    : parsed;
+}
+
+function readKey(value: unknown): ParsedKey | undefined {
+  if (value instanceof KeyObject) {
+    return { key: value };
+  }
+  try {
+    if (typeof value === 'string' && !value.trim().startsWith('{')) {
+      // In environment variables the newlines of a PEM are often escaped.
+      return { key: createPrivateKey(value.trim().replaceAll('\\n', '\n')) };
+    }
+    const jwk: unknown = typeof value === 'string' ? JSON.parse(value) : value;
+    return isJwk(jwk)
+      ? { key: createPrivateKey({ key: jwk, format: 'jwk' }), kid: jwk['kid'], alg: jwk['alg'] }
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isJwk(value: unknown): value is JsonWebKey & Record<string, unknown> {
+  return isRecord(value) && typeof value['kty'] === 'string';
+}
+
+const EXPECTED = "must be 'post', 'basic' or { privateKey, kid, alg, audience }";
+
+const assertionKey = v.pipe(
+  v.strictObject(
+    {
+      privateKey,
+      kid: v.optional(text),
+      alg: v.optional(v.string('must be a string')),
+      audience: v.optional(text),
+    },
+    EXPECTED,
+  ),
+  v.rawTransform(({ dataset, addIssue, NEVER }): AssertionKey => {
+    const { privateKey: parsed, audience } = dataset.value;
+    const algorithms = algorithmsOf(parsed.key);
+    const alg = dataset.value.alg ?? parsed.alg ?? algorithms[0];
+    if (typeof alg !== 'string' || !algorithms.includes(alg)) {
+      addIssue({ message: `must have an alg that fits its key: ${algorithms.join(', ')}` });
+      return NEVER;
+    }
+    const kid = dataset.value.kid ?? (typeof parsed.kid === 'string' ? parsed.kid : undefined);
+    return { privateKey: parsed.key, kid, alg, audience };
+  }),
+);
+
+/** Schema of the option `clientAuth`. */
+export const clientAuth = v.lazy((value) =>
+  isRecord(value) ? assertionKey : v.picklist(['post', 'basic'], EXPECTED),
+);
+
+/** A secret of a client, or a function of the host that reads it. */
+export type SecretSource = string | (() => string | Promise<string>);
+
+/** Schema of the options `clientSecret`. */
+export const clientSecret = v.union(
+  [text, v.custom<() => string | Promise<string>>((value) => typeof value === 'function')],
+  'must be a non-empty string or a function',
+);

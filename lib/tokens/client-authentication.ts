@@ -1,0 +1,108 @@
+/**
+ * Client authentication at the token endpoint: a secret in the body or the header (RFC 6749 §2.3.1), or an assertion signed
+ * with a private key (`private_key_jwt`, RFC 7523 §2.2 and §3).
+ */
+import { randomUUID } from 'node:crypto';
+import { SignJWT } from 'jose';
+import type { AssertionKey, ClientAuthSettings } from '../options/client-auth.js';
+import type { Clock } from '../time/clock.js';
+import type { TransportRequest } from '../transport/transport-request.interface.js';
+
+/** A client of the token endpoint. */
+export interface OAuthClient {
+  id: string;
+  /** Absent: a public client, or one with a private key. */
+  secret?: string;
+  /** Default `post`. */
+  auth?: ClientAuthSettings;
+  /** `aud` of its assertions, unless the option `audience` says otherwise. */
+  audience: string;
+  tokenUrl: string;
+}
+
+/** Headers and body of a token request. */
+export type ClientRequest = Required<Pick<TransportRequest, 'headers' | 'body'>>;
+
+const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
+
+/** Lifetime of an assertion in seconds: long enough for one request. */
+const LIFETIME = 60;
+
+/**
+ * Headers and body of a token request. An assertion is created for each attempt: the provider accepts each `jti` once, so
+ * that a retry with the same one would be refused as a replay.
+ */
+export function authenticated(
+  client: OAuthClient,
+  form: Readonly<Record<string, string>>,
+  clock: Clock,
+): ClientRequest {
+  const { id, secret, auth } = client;
+  if (typeof auth === 'object') {
+    const body = async (): Promise<string> =>
+      encode({
+        ...form,
+        client_id: id,
+        client_assertion_type: ASSERTION_TYPE,
+        client_assertion: await createAssertion(client, auth, clock),
+      });
+    return { headers: {}, body };
+  }
+  // A public client sends its id and no secret, not even an empty one.
+  if (secret === undefined) {
+    return { headers: {}, body: encode({ ...form, client_id: id }) };
+  }
+  if (auth === 'basic') {
+    return { headers: { Authorization: `Basic ${basicCredentials(id, secret)}` }, body: encode(form) };
+  }
+  return { headers: {}, body: encode({ ...form, client_id: id, client_secret: secret }) };
+}
+
+/**
+ * Texts that a reply may contain and an error must not: forms of the secret and the whole request. An assertion needs no entry:
+ * anything like a JWT is hidden.
+ */
+export function hiddenForms({ id, secret }: OAuthClient, { headers, body }: ClientRequest): string[] {
+  const pairs =
+    secret === undefined ? [] : [secret, `${id}:${secret}`, `${formEncode(id)}:${formEncode(secret)}`];
+  return [...pairs, ...Object.values(headers), ...(typeof body === 'string' ? [body] : [])];
+}
+
+/** Text that only a holder of the client's secret or private key knows, to derive a fingerprint from. */
+export function secretTextOf({ secret, auth }: OAuthClient): string {
+  return typeof auth === 'object'
+    ? auth.privateKey.export({ format: 'der', type: 'pkcs8' }).toString('base64')
+    : (secret ?? '');
+}
+
+/**
+ * The 2025 revision of RFC 7523 has the issuer as the only audience and an explicit `typ`. Providers that still take the
+ * token URL may refuse that `typ`, so an assertion for the token URL has the former one.
+ */
+async function createAssertion(client: OAuthClient, key: AssertionKey, clock: Clock): Promise<string> {
+  const audience = key.audience ?? client.audience;
+  const typ = audience === client.tokenUrl ? 'JWT' : 'client-authentication+jwt';
+  const { alg, kid } = key;
+  const issuedAt = Math.floor(clock.epochMs() / 1000);
+  return new SignJWT({ jti: randomUUID() })
+    .setProtectedHeader({ alg, typ, ...(kid === undefined ? {} : { kid }) })
+    .setIssuer(client.id)
+    .setSubject(client.id)
+    .setAudience(audience)
+    .setIssuedAt(issuedAt)
+    .setExpirationTime(issuedAt + LIFETIME)
+    .sign(key.privateKey);
+}
+
+/** Id and secret are form-encoded before they are joined (RFC 6749 §2.3.1). */
+function basicCredentials(id: string, secret: string): string {
+  return Buffer.from(`${formEncode(id)}:${formEncode(secret)}`).toString('base64');
+}
+
+function formEncode(value: string): string {
+  return encode({ '': value }).slice(1);
+}
+
+function encode(form: Readonly<Record<string, string>>): string {
+  return new URLSearchParams(form).toString();
+}

@@ -1,0 +1,42 @@
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import type { SecretSource } from '../options/client-auth.js';
+import type { Tenant } from '../tenants/tenant.js';
+import type { Deadline } from '../time/deadline.js';
+
+/** Names an option with a secret, and the code of the error where its function fails. */
+export interface SecretOption {
+  name: 'clientSecret' | 'login.clientSecret';
+  code: 'token_unavailable' | 'service_unavailable';
+}
+
+/**
+ * The secret of a client; a function of the host is called each time, within the deadline.
+ *
+ * @throws {ExhibitorError} `code` of the option where the function fails or returns no secret, with its error as `cause`;
+ * `deadline_exceeded`
+ */
+export async function readSecret(
+  source: SecretSource,
+  { name, code }: SecretOption,
+  tenant: Tenant,
+  deadline: Deadline,
+): Promise<string> {
+  if (typeof source === 'string') {
+    return source;
+  }
+  const failure = (message: string, cause?: unknown): ExhibitorError =>
+    new ExhibitorError(code, `the ${name} function ${message}`, { tenant: tenant.key, attempts: 0, cause });
+  let secret: unknown;
+  try {
+    secret = await deadline.race(Promise.resolve(source()));
+  } catch (error) {
+    if (deadline.isOver) {
+      throw deadline.failure({ tenant: tenant.key, attempts: 0 });
+    }
+    throw failure('failed', error);
+  }
+  if (typeof secret === 'string' && secret !== '') {
+    return secret;
+  }
+  throw failure('returned no secret');
+}
