@@ -91,7 +91,7 @@ export function printTable(head, rows) {
 
 /** One promise of the benchmark, kept or not; the process fails if one is not. */
 export function check(name, value, holds) {
-  console.log(`${holds ? 'ok  ' : 'MISS'} ${name}: ${value}`);
+  console.log(`${holds ? 'ok  ' : 'FAIL'} ${name}: ${value}`);
   if (!holds) {
     process.exitCode = 1;
   }

@@ -1,4 +1,9 @@
-/** Every benchmark, one after the other; `BENCH_ROUNDS` rounds each. The process fails if a promise is not kept. */
-for (const name of ['list', 'tokens', 'streaming']) {
+/**
+ * Every benchmark, one after the other; `BENCH_ROUNDS` rounds each. The process fails if a promise is not kept.
+ * `npm run bench -- guards` runs one.
+ */
+const all = ['guards', 'list', 'tokens', 'streaming'];
+const [only] = process.argv.slice(2);
+for (const name of all.filter((each) => only === undefined || each === only)) {
   await import(`./${name}.mjs`);
 }

@@ -1,4 +1,4 @@
-/** A service that costs little: one token and one full page of exhibitors, both made once. */
+/** A service that costs little: one token, one full page of exhibitors and one lookup of two, all made once. */
 import { createServer } from 'node:http';
 
 const json = (value) => Buffer.from(JSON.stringify(value));
@@ -10,6 +10,15 @@ const token = json({
   scope: 'idp_api',
 });
 
+const exhibitors = Array.from({ length: 50 }, (_, index) => ({
+  id: `exhibitor-${index}`,
+  name: `Exhibitor number ${index}`,
+  hall: `Hall ${index % 7}`,
+  booths: [{ number: `${index % 7}.${index}`, squareMetres: 12 + index }],
+  website: `https://exhibitor-${index}.example.com`,
+  products: ['machines', 'services', 'software'],
+}));
+
 const page = json({
   paginationMetadata: {
     currentPage: 1,
@@ -19,15 +28,12 @@ const page = json({
     hasNextPage: false,
     itemsPerPage: 50,
   },
-  data: Array.from({ length: 50 }, (_, index) => ({
-    id: `exhibitor-${index}`,
-    name: `Exhibitor number ${index}`,
-    hall: `Hall ${index % 7}`,
-    booths: [{ number: `${index % 7}.${index}`, squareMetres: 12 + index }],
-    website: `https://exhibitor-${index}.example.com`,
-    products: ['machines', 'services', 'software'],
-  })),
+  data: exhibitors,
 });
+
+const lookup = json(exhibitors.slice(0, 2));
+
+const bodyOf = (url) => (url.includes('/contactEmail/') ? lookup : page);
 
 let tokens = 0;
 const server = createServer((request, response) => {
@@ -39,7 +45,7 @@ const server = createServer((request, response) => {
   if (isToken) {
     tokens += 1;
   }
-  const body = isToken ? token : page;
+  const body = isToken ? token : bodyOf(request.url);
   response.writeHead(200, {
     'content-type': 'application/json; charset=utf-8',
     'content-length': body.length,

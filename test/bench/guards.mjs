@@ -1,0 +1,140 @@
+/**
+ * What a guard adds to a route: requests per second and CPU time, beside the same route without a guard and with the session of
+ * a host. Lookups are cached. `npm run bench -- guards Fastify cookie` measures one platform and one kind of session.
+ */
+import { check, describeMachine, interleave, printTable, show, spread, start } from './harness.mjs';
+import { credentials } from './guards-credentials.mjs';
+import { Load } from './guards-load.mjs';
+import { startRedis } from './guards-stores.mjs';
+
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 6);
+/** Milliseconds of a block, and of the requests before the first one. */
+const BLOCK = Number(process.env.BENCH_MS ?? 150);
+const WARM_UP = 1_000;
+const USERS = 100;
+const NEW_USERS = 150;
+
+const SESSIONS = { cookie: 'cookie', host: 'host', bearer: 'bearer', 'cookie, bearer': 'bearer' };
+const PEERS = {
+  Fastify: ['@fastify/secure-session', 'iron-session'],
+  Express: ['express-session', 'iron-session'],
+};
+/** Largest extra CPU time in µs, and smallest share of the requests per second of the bare route. */
+const TARGETS = {
+  Fastify: { cookie: [25, 0.55], host: [15, 0.7], bearer: [25] },
+  Express: { cookie: [45], host: [30] },
+};
+
+const [, , , onlyPlatform, onlySession] = process.argv;
+const platforms = Object.keys(PEERS).filter((name) => name === (onlyPlatform ?? name));
+const sessions = Object.keys(SESSIONS).filter((name) => name === (onlySession ?? name));
+const stub = await start(new URL('stub.mjs', import.meta.url));
+const redis = await startRedis();
+if (redis === undefined) {
+  console.log('no redis-server is installed: the rows with Redis are left out');
+}
+for (const platform of platforms) {
+  console.log(`## Guards on ${platform}, 32 connections — ${describeMachine()}\n`);
+  const hosts = await startHosts(platform);
+  const variants = Object.assign({}, ...hosts.map(variantsOf));
+  for (const variant of Object.values(variants)) {
+    await variant.warmUp();
+  }
+  const warm = await interleave(variants, 'warm', ROUNDS);
+  const fresh = await interleave(variants, 'fresh', ROUNDS);
+  report(platform, warm, fresh);
+  await Promise.all(hosts.map((host) => host.stop()));
+}
+redis?.stop();
+await stub.stop();
+
+function startHosts(platform) {
+  const backends = ['', 'memory', ...(redis === undefined ? [] : ['Redis'])];
+  const guarded = sessions.flatMap((session) => backends.map((store) => [session, store]));
+  const all = [['bare route', ''], ...PEERS[platform].map((name) => [name, '']), ...guarded];
+  return Promise.all(all.map(([kind, store]) => startHost(platform, kind, store)));
+}
+
+async function startHost(platform, kind, store) {
+  const args = [platform, kind, store, stub.ready, String(redis?.port)];
+  const { ready: port, ...host } = await start(new URL('guards-host.mjs', import.meta.url), args);
+  return { ...host, kind, store, load: new Load(port), users: await usersOf(kind, port) };
+}
+
+/** What the requests to a host carry: the users that it knows, and others at each call. */
+async function usersOf(kind, port) {
+  const carried = SESSIONS[kind] ?? (kind === 'bare route' ? 'none' : 'session');
+  const known = await credentials(carried, 0, USERS, port);
+  let seen = USERS;
+  return {
+    warm: () => known,
+    fresh: () => (carried === 'session' ? known : credentials(carried, (seen += NEW_USERS), NEW_USERS)),
+  };
+}
+
+function variantsOf(host) {
+  const { kind, store } = host;
+  const variant = (route) => {
+    const path = `/${route}/bench-2026`;
+    return {
+      ask: (users) => measure(host, path, users),
+      warmUp: () => host.load.send(path, host.users.warm(), WARM_UP),
+    };
+  };
+  if (SESSIONS[kind] === undefined) {
+    return { [kind]: variant(kind === 'bare route' ? 'bare' : 'mine') };
+  }
+  const label = `\`ExhibitorGuard\`, ${kind}`;
+  return store === ''
+    ? { [`\`ExhibitorIdentityGuard\`, ${kind}`]: variant('identity'), [label]: variant('mine') }
+    : { [`${label}, store in ${store}`]: variant('mine') };
+}
+
+/** Known users send requests for a while, new ones one request each. */
+async function measure({ ask, load, users }, path, whose) {
+  const headers = await users[whose]();
+  const before = await ask('cpu');
+  const began = performance.now();
+  const count = await load.send(path, headers, whose === 'warm' ? BLOCK : undefined);
+  const wallMs = performance.now() - began;
+  const after = await ask('cpu');
+  const cpuUs = after.user + after.system - before.user - before.system;
+  return { rate: (count * 1000) / wallMs, cpuUs: cpuUs / count };
+}
+
+function report(platform, warm, fresh) {
+  const bare = warm['bare route'];
+  const beyond = (label, seen = warm) =>
+    spread(seen[label].map(({ cpuUs }, round) => cpuUs - seen['bare route'][round].cpuUs));
+  const share = (label) => spread(warm[label].map(({ rate }, round) => rate / bare[round].rate));
+  printTable(
+    [`${platform}, lookup cached`, 'requests/s ÷ bare', 'extra CPU a request, µs', 'of a new user, µs'],
+    Object.keys(warm).map((label) => [
+      label,
+      show(share(label), 2),
+      show(beyond(label)),
+      show(beyond(label, fresh)),
+    ]),
+  );
+  const cpu = show(spread(bare.map(({ cpuUs }) => cpuUs)));
+  const rate = show(spread(bare.map((seen) => seen.rate)), 0);
+  console.log(
+    `The bare route takes ${cpu} µs of CPU time a request and serves ${rate} requests per second.\n`,
+  );
+  for (const session of sessions.filter((name) => TARGETS[platform][name] !== undefined)) {
+    const [most, least] = TARGETS[platform][session];
+    const label = `\`ExhibitorGuard\`, ${session}`;
+    const extra = beyond(label);
+    check(`${platform}, ${session}: extra CPU ≤ ${most} µs`, show(extra), extra.median <= most);
+    if (least !== undefined) {
+      const served = share(label);
+      check(`${platform}, ${session}: requests/s ≥ ${least} × bare`, show(served, 2), served.median >= least);
+    }
+  }
+  for (const name of sessions.includes('cookie') ? PEERS[platform] : []) {
+    const [ours, theirs] = [beyond('`ExhibitorGuard`, cookie').median, beyond(name).median];
+    const both = `${ours.toFixed(1)} < ${theirs.toFixed(1)}`;
+    check(`${platform}, cookie: less CPU than ${name}`, both, ours < theirs);
+  }
+  console.log();
+}
