@@ -9,6 +9,7 @@ export default {
   moduleNameMapper: {
     '^nestjs-exhibitor$': '<rootDir>/lib/index.ts',
     '^nestjs-exhibitor/testing$': '<rootDir>/lib/testing/index.ts',
+    '^nestjs-exhibitor/redis$': '<rootDir>/lib/redis/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   transform: { '^.+\\.ts$': '@swc/jest' },

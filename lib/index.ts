@@ -61,6 +61,7 @@ export type { SessionState } from './session/identity-session.service.js';
 export { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';
 export { ExhibitorGuard } from './guards/exhibitor.guard.js';
+export type { LoginParameters } from './login/login-parameters.js';
 export { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
 export { ExhibitorCallbackGuard } from './guards/exhibitor-callback.guard.js';
 export { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';

@@ -1,5 +1,6 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
+import type { LoginParameters } from '../login/login-parameters.js';
 import { requireNavigation } from '../login/login.service.js';
 import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route-guard.js';
 
@@ -24,6 +25,7 @@ export class ExhibitorLoginGuard extends RouteGuard {
     const url = await this[SERVICES].login.start(http, tenant, async () => ({
       eventId: await this.getEvent(http, context),
       returnTo: await this.getReturnTo(http),
+      parameters: await this.getLoginParameters(context),
     }));
     http.redirect(url);
     // The request is answered: `true` would run the handler, `false` would answer 403.
@@ -50,5 +52,22 @@ export class ExhibitorLoginGuard extends RouteGuard {
   protected getReturnTo(http: HttpContext): string | undefined | Promise<string | undefined> {
     const returnTo = http.request.query?.['returnTo'];
     return typeof returnTo === 'string' ? returnTo : undefined;
+  }
+
+  /**
+   * Parameters of this login, over the options of the tenant. By default none. Values are checked: a wrong one answers 400
+   * `invalid_argument`, so they may be taken from the request. A browser can remove them from the address: where it matters,
+   * check `auth_time` and `acr` in `identity.claims`. `maxAge` is enforced at the callback.
+   *
+   * @example
+   * protected override getLoginParameters(context: ExecutionContext): LoginParameters {
+   *   const { query } = context.switchToHttp().getRequest<Request>();
+   *   return query['switch'] === undefined ? {} : { prompt: 'login' };
+   * }
+   */
+  protected getLoginParameters(
+    _context: ExecutionContext,
+  ): LoginParameters | undefined | Promise<LoginParameters | undefined> {
+    return undefined;
   }
 }

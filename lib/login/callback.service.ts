@@ -77,7 +77,7 @@ export class CallbackService {
       const token = await this.#validator.validateIdToken(
         tenant,
         tokens.idToken,
-        pending.nonce,
+        pending,
         deadline,
         'provider',
       );
@@ -101,7 +101,7 @@ export class CallbackService {
       return undefined;
     }
     const { idToken, code, accessToken } = parameters;
-    const token = await this.#validator.validateIdToken(tenant, idToken ?? '', pending.nonce, deadline);
+    const token = await this.#validator.validateIdToken(tenant, idToken ?? '', pending, deadline);
     const { c_hash: codeHash, at_hash: tokenHash } = token.payload;
     if (!hashFits(codeHash, code ?? '', token.header.alg)) {
       throw refusal(tenant, 'code_hash');

@@ -3,6 +3,7 @@ import passport from 'passport';
 import { Strategy } from 'passport-openidconnect';
 import type { Tenant } from '../tenants/tenant.js';
 import { browserLoginOf, isHybrid } from './browser-login.js';
+import type { LoginParameters } from './login-parameters.js';
 import { codeChallenge, type PendingLogin } from './pending-login.js';
 
 /**
@@ -12,7 +13,7 @@ import { codeChallenge, type PendingLogin } from './pending-login.js';
 class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
   private readonly parameters: Record<string, string>;
 
-  constructor(tenant: Tenant, pending: PendingLogin, authorizeUrl: string) {
+  constructor(tenant: Tenant, pending: PendingLogin, authorizeUrl: string, parameters: LoginParameters) {
     const login = browserLoginOf(tenant);
     // passport-openidconnect adds `openid` itself.
     const scope = login.scope.split(' ').filter((name) => name !== 'openid');
@@ -42,9 +43,14 @@ class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
       code_challenge: codeChallenge(pending.verifier),
       code_challenge_method: 'S256',
       ...(isHybrid(login) ? { response_mode: 'form_post' } : {}),
-      ...(login.prompt === undefined ? {} : { prompt: login.prompt }),
-      ...(login.maxAge === undefined ? {} : { max_age: String(login.maxAge) }),
-      ...(login.brandingTenantId === undefined ? {} : { tenantId: login.brandingTenantId }),
+      ...defined({
+        prompt: parameters.prompt ?? login.prompt,
+        max_age: pending.maxAge?.toString(),
+        tenantId: parameters.brandingTenantId ?? login.brandingTenantId,
+        login_hint: parameters.loginHint,
+        acr_values: parameters.acrValues,
+        ui_locales: parameters.uiLocales,
+      }),
     };
   }
 
@@ -65,6 +71,13 @@ class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
 
 type StateStored = (error: Error | null, state: string) => void;
 
+/** The parameters that have a value. */
+function defined(parameters: Record<string, string | undefined>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(parameters).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+}
+
 /**
  * The address of the provider to which the browser is redirected.
  *
@@ -74,6 +87,7 @@ export function authorizationUrl(
   tenant: Tenant,
   pending: PendingLogin,
   authorizeUrl: string,
+  parameters: LoginParameters,
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     // The request has no query: the package would handle `code` or `error` in it as a callback. The response only records
@@ -87,7 +101,7 @@ export function authorizationUrl(
       },
       end: () => undefined,
     };
-    const authenticate = passport.authenticate(new LoginStrategy(tenant, pending, authorizeUrl), {
+    const authenticate = passport.authenticate(new LoginStrategy(tenant, pending, authorizeUrl, parameters), {
       session: false,
     });
     authenticate(request, response, reject);

@@ -7,6 +7,7 @@ import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
 import { ProviderEndpoints } from '../oidc/provider-endpoints.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { smallerAge } from '../oidc/token-claims.js';
 import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
@@ -18,6 +19,7 @@ import { fitsLogin, readCallback, type CallbackParameters } from './callback-par
 import { CallbackService } from './callback.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
 import { LoginCookies } from './login-cookies.service.js';
+import { checkLoginParameters } from './login-parameters.js';
 import { createPendingLogin, providerDigest, safeReturnTo, type PendingLogin } from './pending-login.js';
 
 /** Shown to a user who reloads a callback, goes back to it, or returns to the oldest of many tabs. */
@@ -29,6 +31,8 @@ export interface LoginTarget {
   eventId: string | undefined;
   /** Where to go after the login. Dropped unless it is a path of this origin. */
   returnTo: unknown;
+  /** {@link LoginParameters} that a host may have taken from the request; they are checked. */
+  parameters: unknown;
 }
 
 /** Starts, finishes and ends logins in the browser. */
@@ -68,7 +72,7 @@ export class LoginService {
    *
    * @param tenantKey default: the only tenant
    * @param getTarget called after the tenant is found
-   * @throws {ExhibitorError} `invalid_argument` for an invalid event id; `unknown_tenant`, `tenant_required`
+   * @throws {ExhibitorError} `invalid_argument` for an invalid event id or login parameter; `unknown_tenant`, `tenant_required`
    */
   async start(
     http: HttpContext,
@@ -76,9 +80,10 @@ export class LoginService {
     getTarget: () => Promise<LoginTarget>,
   ): Promise<string> {
     const tenant = await this.#tenants.resolve(tenantKey);
-    const { redirectUri, responseType, issuer, clientId } = browserLoginOf(tenant);
+    const { redirectUri, responseType, issuer, clientId, maxAge } = browserLoginOf(tenant);
     const target = await getTarget();
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
+    const parameters = checkLoginParameters(target.parameters, tenant.key);
     const pending = createPendingLogin({
       tenant: tenant.key,
       provider: providerDigest(issuer, clientId),
@@ -87,8 +92,10 @@ export class LoginService {
       eventId,
       returnTo: safeReturnTo(target.returnTo),
       startedAt: this.#clock.epochMs(),
+      maxAge: smallerAge(maxAge, parameters.maxAge),
     });
-    const url = await authorizationUrl(tenant, pending, await this.#authorizeUrl(tenant));
+    const authorizeUrl = await this.#authorizeUrl(tenant);
+    const url = await authorizationUrl(tenant, pending, authorizeUrl, parameters);
     await this.#cookies.keep(http, pending);
     if (channels.login.hasSubscribers) {
       channels.login.publish({ tenant: tenant.key, outcome: 'started' });

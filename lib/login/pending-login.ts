@@ -13,6 +13,8 @@ const pendingLogin = v.object({
   startedAt: v.number(),
   eventId: v.optional(v.string()),
   returnTo: v.optional(v.string()),
+  /** Seconds; the smaller of the option and the parameter of this login. */
+  maxAge: v.optional(v.number()),
 });
 
 /** A login that was started. It is sealed in a cookie of the browser, and the callback is compared with it. */
@@ -21,7 +23,7 @@ export type PendingLogin = v.InferOutput<typeof pendingLogin>;
 /** What the login route knows. */
 export type LoginStart = Pick<
   PendingLogin,
-  'tenant' | 'provider' | 'redirectUri' | 'responseType' | 'eventId' | 'returnTo' | 'startedAt'
+  'tenant' | 'provider' | 'redirectUri' | 'responseType' | 'eventId' | 'returnTo' | 'startedAt' | 'maxAge'
 >;
 
 /** 256 random bits: neither state (RFC 9700 §4.7), nonce nor verifier (RFC 7636 §7.1) can be guessed. */

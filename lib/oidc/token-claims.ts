@@ -12,6 +12,9 @@ export interface IdTokenExpectation {
   maxAge?: number;
 }
 
+/** What one login sent, and its ID token must fit. */
+export type LoginBinding = Pick<IdTokenExpectation, 'nonce' | 'maxAge'>;
+
 /** Expected claims of a user's access token. Times in seconds. */
 export interface AccessTokenExpectation {
   issuer: string;
@@ -135,6 +138,12 @@ function timeRefusal(claims: JWTPayload, tolerance: number, now: number): LoginF
 
 function isRecent(authTime: unknown, maxAge: number, tolerance: number, now: number): boolean {
   return isTime(authTime) && authTime >= now - maxAge - tolerance && authTime <= now + tolerance;
+}
+
+/** The smaller of two ages; `undefined` is no limit. */
+export function smallerAge(one: number | undefined, other: number | undefined): number | undefined {
+  const ages = [one, other].filter((age) => age !== undefined);
+  return ages.length === 0 ? undefined : Math.min(...ages);
 }
 
 function isTime(value: unknown): value is number {

@@ -8,8 +8,14 @@ import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
-import { accessTokenRefusal, idTokenRefusal, isAccessTokenType } from './token-claims.js';
 import { refusalProblem, type RefusedToken, type TokenDelivery } from './refusal-problem.js';
+import {
+  accessTokenRefusal,
+  idTokenRefusal,
+  isAccessTokenType,
+  smallerAge,
+  type LoginBinding,
+} from './token-claims.js';
 import { VerificationKeys } from './verification-keys.service.js';
 import { hasNoKeyId, keyIdOf, verifyToken, type VerifiedToken } from './verify-token.js';
 
@@ -61,7 +67,7 @@ export class TokenValidator {
     try {
       const verified =
         options.use === 'id_token'
-          ? await this.validateIdToken(tenant, token, options.nonce, deadline)
+          ? await this.validateIdToken(tenant, token, { nonce: options.nonce }, deadline)
           : await this.validateAccessToken(tenant, token, deadline);
       return verified.payload;
     } finally {
@@ -76,7 +82,7 @@ export class TokenValidator {
   async validateIdToken(
     tenant: Tenant,
     token: string,
-    nonce: string | undefined,
+    { nonce, maxAge }: LoginBinding,
     deadline: Deadline,
     delivery: TokenDelivery = 'client',
   ): Promise<VerifiedToken> {
@@ -89,11 +95,12 @@ export class TokenValidator {
     const given = { use: 'id_token', delivery, token } as const;
     const verified = await this.#verify(tenant, login, given, deadline);
     const { header, payload } = verified;
+    const rules = { ...login, maxAge: smallerAge(login.maxAge, maxAge) };
     const reason = isAccessTokenType(header.typ)
       ? 'token_type'
-      : idTokenRefusal(payload, { ...login, audience, clientId, nonce }, this.#now());
+      : idTokenRefusal(payload, { ...rules, audience, clientId, nonce }, this.#now());
     if (reason !== undefined) {
-      throw this.#refusal(tenant, login, reason, { ...given, payload });
+      throw this.#refusal(tenant, rules, reason, { ...given, payload });
     }
     return verified;
   }

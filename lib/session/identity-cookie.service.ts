@@ -15,6 +15,9 @@ import { parseIdentity, parseSelections, type IdentityData, type Selections } fr
 /** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
 const MAX_SEALED = 3_850;
 
+/** About the authentication, not the person: hosts check them, so they are always kept. */
+const ALWAYS_KEPT = ['auth_time', 'acr'];
+
 /** Names of claims that a warning shows. */
 const MAX_NAMES = 10;
 
@@ -95,17 +98,21 @@ export class IdentityCookie {
     ttl: number,
   ): Promise<string> {
     const keep = tenant.login?.keepClaims;
-    const chosen = keep === undefined ? identity.claims : only(identity.claims, keep);
+    const chosen = keep === undefined ? identity.claims : only(identity.claims, [...ALWAYS_KEPT, ...keep]);
     const whole = await this.#seal({ ...identity, claims: chosen }, selections, ttl);
     if (whole.length <= MAX_SEALED) {
       return whole;
     }
-    this.#warnOnce(tenant, Object.keys(chosen));
+    const claims = only(identity.claims, ALWAYS_KEPT);
+    this.#warnOnce(
+      tenant,
+      Object.keys(chosen).filter((name) => !Object.hasOwn(claims, name)),
+    );
     let kept = selections;
-    let sealed = await this.#seal({ ...identity, claims: {} }, kept, ttl);
+    let sealed = await this.#seal({ ...identity, claims }, kept, ttl);
     while (sealed.length > MAX_SEALED && kept.length > 0) {
       kept = kept.slice(1);
-      sealed = await this.#seal({ ...identity, claims: {} }, kept, ttl);
+      sealed = await this.#seal({ ...identity, claims }, kept, ttl);
     }
     if (sealed.length <= MAX_SEALED) {
       return sealed;

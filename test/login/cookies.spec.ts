@@ -319,7 +319,10 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
         { biography: BIG, nickname: 'Patty' },
         { keepClaims: ['nickname'] },
       );
-      expect((await identityOf(visitor, host))?.claims).toEqual({ nickname: 'Patty' });
+      expect((await identityOf(visitor, host))?.claims).toEqual({
+        nickname: 'Patty',
+        auth_time: expect.any(Number),
+      });
       expect(warnings).toEqual([]);
     });
 

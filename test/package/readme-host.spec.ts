@@ -77,6 +77,11 @@ describe('the packed tarball, installed outside the repository', () => {
       "import('nestjs-exhibitor').then((m) => console.log(Object.keys(m).join()))",
     ]);
     expect(names.trim().split(',').toSorted()).toEqual(PUBLIC_NAMES);
+    const redisNames = await outside.run('node', [
+      '-e',
+      "import('nestjs-exhibitor/redis').then((m) => console.log(Object.keys(m).join()))",
+    ]);
+    expect(redisNames.trim()).toBe('RedisSharedStore');
     const required = await outside.run('node', [
       '--input-type=commonjs',
       '-e',

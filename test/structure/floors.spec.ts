@@ -21,7 +21,7 @@ const FLOORS: readonly (readonly string[])[] = [
 ];
 
 /** Folders beside the floors. They use the public surface. */
-const ASIDE = ['testing'];
+const ASIDE = ['testing', 'redis'];
 
 const room = (names: readonly string[]): string => `^lib/(${names.join('|')})/`;
 const TOP = '^lib/[^/]+\\.ts$';

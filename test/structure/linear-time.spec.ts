@@ -79,6 +79,12 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`exhibitors/check-arguments.ts /^".+"$/`]: [long('"', '"', 'a'), long('a', '"', 'a')],
   [String.raw`exhibitors/check-arguments.ts /\p{Surrogate}/u`]: [],
   [String.raw`exhibitors/parse-records.ts /^[\w$-]{1,64}$/`]: [],
+  [String.raw`login/login-parameters.ts /^[A-Za-z\d]{1,8}(?:-[A-Za-z\d]{1,8}){0,9}$/`]: [
+    long('a-'),
+    long('aaaaaaaa-'),
+  ],
+  [String.raw`login/login-parameters.ts /^[\x21-\x7e]+$/`]: [],
+  [String.raw`login/login-parameters.ts /\p{Cc}/u`]: [],
   [String.raw`login/pending-login.ts /[\p{Cc}\\]/u`]: [],
   [String.raw`model/event-id.ts /%(?:25)*(?:2f|5c)/gi`]: [long('25', '%'), long('%25'), long('%2')],
   [String.raw`model/event-id.ts /%(?:25)*2e/gi`]: [long('25', '%'), long('%25'), long('%2')],

@@ -29,6 +29,11 @@ export function readmeTest(name: 'unit test' | 'end-to-end test'): string {
   return code;
 }
 
+/** The snippets of the README that create a store, for `redis` and for `ioredis`. */
+export function readmeStores(): string[] {
+  return [...README.matchAll(/<!-- redis -->\s*```ts\n([\s\S]*?)```/g)].map(([, code = '']) => code);
+}
+
 /** The Jest settings the README gives to CommonJS hosts. */
 export function readmeJest(): object {
   const json = /```json\n([\s\S]*?)```/.exec(README)?.[1] ?? '{}';

@@ -1,0 +1,70 @@
+import type { SharedStore } from '../index.js';
+import type { IoredisClient, NodeRedisClient } from './redis-clients.interface.js';
+
+/** Options of {@link RedisSharedStore}. */
+export interface RedisSharedStoreOptions {
+  /** Before every key, for hosts that share one Redis. Default: none. Keys start with `nestjs-exhibitor:`. */
+  prefix?: string;
+}
+
+/**
+ * A {@link SharedStore} on Redis or Valkey, for the option `store`. It takes a client of `redis` 5 (`createClient`,
+ * `createCluster`, `createSentinel`, `createClientPool`) or of `ioredis` 5 (`Redis`, `Cluster`). Every command touches one
+ * key, so a cluster needs no hash tags.
+ *
+ * The host connects and closes the client. Configure it so that commands fail at once during an outage (no offline queue);
+ * a failure is then a cache miss and a warning, not a failed call. Redis needs `maxmemory-policy noeviction`, and reads
+ * must go to primaries: a logout that was evicted or not yet replicated would not be seen.
+ *
+ * @example
+ * const client = createClient({ url, disableOfflineQueue: true });
+ * client.on('error', () => {});
+ * void client.connect();
+ * ExhibitorModule.forRoot({ tenant, secrets, store: new RedisSharedStore(client) });
+ *
+ * @throws {TypeError} where the client is none of these
+ */
+export class RedisSharedStore implements SharedStore {
+  readonly #client: NodeRedisClient | IoredisClient;
+  readonly #prefix: string;
+
+  constructor(client: NodeRedisClient | IoredisClient, { prefix = '' }: RedisSharedStoreOptions = {}) {
+    for (const command of ['get', 'set', 'del'] as const) {
+      if (typeof client?.[command] !== 'function') {
+        throw new TypeError('RedisSharedStore needs a client of `redis` 5 or `ioredis` 5');
+      }
+    }
+    this.#client = client;
+    this.#prefix = prefix;
+  }
+
+  async get(key: string): Promise<string | undefined> {
+    const value = await this.#client.get(this.#prefix + key);
+    return typeof value === 'string' ? value : undefined;
+  }
+
+  async set(key: string, value: string, options: { ttl: number; ifAbsent?: boolean }): Promise<boolean> {
+    // Redis takes whole milliseconds from 1.
+    const ttl = Math.max(1, Math.ceil(options.ttl));
+    const reply = await setWith(this.#client, this.#prefix + key, value, ttl, options.ifAbsent === true);
+    return reply === 'OK';
+  }
+
+  async delete(key: string): Promise<void> {
+    await this.#client.del(this.#prefix + key);
+  }
+}
+
+function setWith(
+  client: NodeRedisClient | IoredisClient,
+  key: string,
+  value: string,
+  ttl: number,
+  ifAbsent: boolean,
+): Promise<unknown> {
+  if ('status' in client) {
+    return ifAbsent ? client.set(key, value, 'PX', ttl, 'NX') : client.set(key, value, 'PX', ttl);
+  }
+  const expiration = { type: 'PX', value: ttl } as const;
+  return client.set(key, value, ifAbsent ? { expiration, condition: 'NX' } : { expiration });
+}

@@ -1,0 +1,265 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Controller, Get, Injectable, UseGuards, type ExecutionContext } from '@nestjs/common';
+import { ExhibitorLoginGuard, type LoginParameters } from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { BoothController } from '../support/booth.controller.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
+import { changes, type Claims } from '../support/provider-script.js';
+import { startSandbox } from '../support/sandbox.js';
+import { Visitor } from '../support/visitor.js';
+import { expectRefusal, identityOf, toHost, type Arrival } from './journey.js';
+
+/** Takes the parameters from the query, as JSON. */
+@Injectable()
+class ChoosingLoginGuard extends ExhibitorLoginGuard {
+  protected override async getLoginParameters(context: ExecutionContext): Promise<LoginParameters> {
+    const { query } = context.switchToHttp().getRequest<{ query: { parameters: string } }>();
+    return JSON.parse(query.parameters) as LoginParameters;
+  }
+}
+
+@Controller()
+class ChoosingController {
+  @Get('choose')
+  @UseGuards(ChoosingLoginGuard)
+  login(): void {}
+}
+
+const OF_TENANT = { prompt: 'consent', maxAge: 600, brandingTenantId: 'of-the-tenant' };
+
+let provider: ScriptedProvider;
+const hosts: Host[] = [];
+beforeAll(async () => {
+  provider = await ScriptedProvider.start();
+});
+afterEach(() => {
+  provider.script = {};
+});
+afterAll(async () => {
+  await Promise.all(hosts.map((host) => host.close()));
+  await provider?.stop();
+});
+
+async function start(kind: 'express' | 'fastify', login: LoginOverrides = {}): Promise<Host> {
+  const host = await startHost({
+    kind,
+    controllers: [BoothController, ChoosingController],
+    options: (callback) => ({ tenant: provider.tenantOptions(callback, login), secrets: [COOKIE_SECRET] }),
+  });
+  hosts.push(host);
+  return host;
+}
+
+/** The reply of the login route to these parameters. */
+const begin = (visitor: Visitor, { url }: { url: string }, parameters: unknown) =>
+  visitor.visit(`${url}/choose?${new URLSearchParams({ parameters: JSON.stringify(parameters) })}`);
+
+/** The response of the provider, whose address the browser may change. */
+async function answered(
+  visitor: Visitor,
+  host: Host,
+  parameters: unknown,
+  change: (address: URL) => void = () => undefined,
+): Promise<Arrival> {
+  const { location = '' } = await begin(visitor, host, parameters);
+  const address = new URL(location);
+  change(address);
+  const reply = await visitor.visit(address);
+  const target = new URL(reply.location ?? '');
+  return { method: 'GET', callback: `${target.origin}${target.pathname}`, parameters: target.searchParams };
+}
+
+const authenticated =
+  (claims: Claims) =>
+  (all: Claims): void =>
+    void Object.assign(all, claims);
+
+const secondsAgo = (seconds: number): number => Math.floor(Date.now() / 1000) - seconds;
+
+describe.each(['express', 'fastify'] as const)('the parameters of a login on %s', (kind) => {
+  let host: Host;
+  let plain: Host;
+  beforeAll(async () => {
+    host = await start(kind, OF_TENANT);
+    plain = await start(kind);
+  });
+
+  const sentFor = async (at: Host, parameters: unknown): Promise<Record<string, string>> => {
+    const { location = '' } = await begin(new Visitor(), at, parameters);
+    const { client_id, redirect_uri, response_type, scope, state, nonce, ...rest } = Object.fromEntries(
+      new URL(location).searchParams,
+    );
+    const { code_challenge, code_challenge_method, ...sent } = rest;
+    const always = [client_id, redirect_uri, response_type, scope, state, nonce];
+    expect([...always, code_challenge, code_challenge_method]).not.toContain(undefined);
+    return sent;
+  };
+
+  it('are sent over those of the tenant, and nothing else is', async () => {
+    expect(await sentFor(plain, {})).toEqual({});
+    const ofTenant = { prompt: 'consent', max_age: '600', tenantId: 'of-the-tenant' };
+    expect(await sentFor(host, {})).toEqual(ofTenant);
+    expect(await sentFor(host, null)).toEqual(ofTenant);
+    expect(
+      await sentFor(host, {
+        prompt: 'login select_account',
+        loginHint: 'zoë+fair@example.com & more',
+        acrValues: 'urn:mfa phr',
+        uiLocales: 'de-CH fr',
+        maxAge: 60,
+        brandingTenantId: 'of-the-login',
+      }),
+    ).toEqual({
+      prompt: 'login select_account',
+      login_hint: 'zoë+fair@example.com & more',
+      acr_values: 'urn:mfa phr',
+      ui_locales: 'de-CH fr',
+      max_age: '60',
+      tenantId: 'of-the-login',
+    });
+  });
+
+  it('ask for the smaller age of the two', async () => {
+    expect((await sentFor(host, { maxAge: 601 }))['max_age']).toBe('600');
+    expect((await sentFor(host, { maxAge: 0 }))['max_age']).toBe('0');
+    expect((await sentFor(plain, { maxAge: 601 }))['max_age']).toBe('601');
+  });
+
+  it.each<[string, unknown]>([
+    ['an unknown prompt', { prompt: 'Login' }],
+    ['none beside another prompt', { prompt: 'none login' }],
+    ['an empty prompt', { prompt: '' }],
+    ['a prompt with a line feed', { prompt: 'login\nconsent' }],
+    ['an empty hint', { loginHint: '' }],
+    ['a hint with a control character', { loginHint: 'pat\u0000' }],
+    ['a long hint', { loginHint: 'x'.repeat(513) }],
+    ['a hint that is a list', { loginHint: ['pat', 'zoe'] }],
+    ['a context with a tab', { acrValues: 'mfa\tphr' }],
+    ['a context beyond ASCII', { acrValues: 'mfä' }],
+    ['many contexts', { acrValues: 'mfa '.repeat(300) }],
+    ['no language', { uiLocales: 'de_CH' }],
+    ['a negative age', { maxAge: -1 }],
+    ['a fraction', { maxAge: 0.5 }],
+    ['an age as text', { maxAge: '0' }],
+    ['a branding with a space', { brandingTenantId: 'a b' }],
+    ['another parameter', { redirect_uri: 'https://evil.example/' }],
+    ['a parameter of this module', { state: 'mine' }],
+    ['no object', 'prompt=login'],
+    ['a list', ['login']],
+  ])('are refused with %s: 400, and no login is started', async (_what, parameters) => {
+    const reply = await begin(new Visitor(), host, parameters);
+    expect([reply.status, JSON.parse(reply.text)]).toEqual([
+      400,
+      expect.objectContaining({ code: 'invalid_argument' }),
+    ]);
+    expect(reply.text).toContain('getLoginParameters');
+    expect(reply.text).not.toMatch(/evil|mfä|redirect_uri/);
+    expect([reply.location, reply.setCookies]).toEqual([undefined, []]);
+  });
+
+  it('enforce maxAge at the callback, also where the browser removes it from the address', async () => {
+    const visitor = new Visitor();
+    for (const [maxAge, authTime] of [
+      [0, secondsAgo(40)],
+      [60, secondsAgo(100)],
+      [0, undefined],
+    ] as const) {
+      provider.script = { backToken: { claims: authenticated({ auth_time: authTime }) } };
+      const arrival = await answered(visitor, plain, { maxAge }, (url) => url.searchParams.delete('max_age'));
+      expectRefusal(await toHost(visitor, arrival), 'auth_time');
+    }
+    provider.script = { backToken: { claims: authenticated({ auth_time: secondsAgo(10) }) } };
+    expect((await toHost(visitor, await answered(visitor, plain, { maxAge: 0 }))).status).toBe(303);
+    // The control: a login without it accepts an authentication of any age.
+    provider.script = { backToken: { claims: authenticated({ auth_time: secondsAgo(9_000) }) } };
+    expect((await toHost(visitor, await answered(visitor, plain, {}))).status).toBe(303);
+  });
+
+  it('do not exceed the age that the tenant allows', async () => {
+    const visitor = new Visitor();
+    provider.script = { backToken: { claims: authenticated({ auth_time: secondsAgo(700) }) } };
+    expectRefusal(await toHost(visitor, await answered(visitor, host, { maxAge: 3_600 })), 'auth_time');
+    provider.script = { backToken: { claims: authenticated({ auth_time: secondsAgo(500) }) } };
+    expect((await toHost(visitor, await answered(visitor, host, { maxAge: 3_600 }))).status).toBe(303);
+  });
+});
+
+describe('an identity', () => {
+  const AUTHENTICATION = { auth_time: secondsAgo(5), acr: 'urn:mfa' };
+  const logIn = async (login: LoginOverrides): Promise<Claims | undefined> => {
+    const [visitor, host] = [new Visitor(), await start('express', login)];
+    expect((await toHost(visitor, await answered(visitor, host, {}))).status).toBe(303);
+    return (await identityOf(visitor, host))?.claims;
+  };
+
+  it('keeps auth_time and acr, whatever else it keeps', async () => {
+    const claims = authenticated({ ...AUTHENTICATION, nickname: 'Patty' });
+    provider.script = { backToken: { claims } };
+    expect(await logIn({ keepClaims: ['nickname'] })).toEqual({ ...AUTHENTICATION, nickname: 'Patty' });
+    expect(await logIn({ keepClaims: [] })).toEqual(AUTHENTICATION);
+    provider.script = {
+      backToken: { claims: authenticated({ ...AUTHENTICATION, biography: 'x'.repeat(5_000) }) },
+    };
+    expect(await logIn({})).toEqual(AUTHENTICATION);
+  });
+
+  it('has them from the ID token alone: userinfo is about the person, not about this login', async () => {
+    provider.script = {
+      email: 'userinfo',
+      backToken: { claims: authenticated({ auth_time: undefined }) },
+      userinfo: changes({ ...AUTHENTICATION, amr: ['otp'], nickname: 'Patty' }),
+    };
+    const claims = await logIn({});
+    expect(claims).toMatchObject({ nickname: 'Patty' });
+    expect(Object.keys(claims ?? {})).not.toEqual(expect.arrayContaining(['acr']));
+    expect(claims).not.toHaveProperty('auth_time');
+    expect(claims).not.toHaveProperty('amr');
+  });
+});
+
+describe('the parameters of a login at the certified provider', () => {
+  let sandbox: ExhibitorSandbox;
+  let host: Host;
+  beforeAll(async () => {
+    sandbox = await startSandbox();
+    host = await startHost({
+      controllers: [BoothController, ChoosingController],
+      options: (redirectUri) => ({
+        tenant: sandbox.tenantOptions('acme', { redirectUri }),
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+  });
+  afterAll(async () => {
+    await host?.close();
+    await sandbox?.stop();
+  });
+
+  it('probe in silence, log in as somebody else, and ask again', async () => {
+    const visitor = new Visitor();
+    /** Where the browser is led: to the host with an answer, or to the login page. */
+    const ledTo = async (parameters: LoginParameters): Promise<string> => {
+      const { location = '' } = await begin(visitor, host, parameters);
+      const { reply, url } = await visitor.open(location);
+      if (url.origin !== host.url) {
+        return reply.text.includes('Choose the person') ? 'login page' : reply.text;
+      }
+      return url.searchParams.get('error') ?? String((await visitor.visit(url)).status);
+    };
+    expect(await ledTo({ prompt: 'none' })).toBe('login_required');
+    sandbox.signInAs('olga.one');
+    expect(await ledTo({})).toBe('303');
+    sandbox.signInAs(undefined);
+    expect(await ledTo({ prompt: 'none' })).toBe('303');
+    expect(await ledTo({})).toBe('303');
+    expect(await ledTo({ prompt: 'login', loginHint: 'sam', uiLocales: 'de' })).toBe('login page');
+    expect(await ledTo({ maxAge: 0 })).toBe('login page');
+    expect((await identityOf(visitor, host))?.claims).not.toHaveProperty('auth_time');
+    expect(await ledTo({ maxAge: 3_600 })).toBe('303');
+    expect(await identityOf(visitor, host)).toMatchObject({
+      subject: 'olga.one',
+      claims: { auth_time: expect.any(Number) },
+    });
+  });
+});

@@ -1,0 +1,92 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describeWith, type Program } from './programs.js';
+import { freePort } from './server.js';
+
+const REDIS: Program = { name: 'redis-server', files: ['redis-server'], variable: 'REDIS_SERVER_PATH' };
+
+/** A suite with a real Redis. Without one it is skipped, and a line says so; with `CI` set it fails. */
+export function describeWithRedis(title: string, suite: (path: string) => void): void {
+  describeWith(REDIS, title, suite);
+}
+
+/** A Redis of a test, on a free port of loopback, without persistence. */
+export class RedisServer {
+  #process: ChildProcess;
+  private constructor(
+    private readonly path: string,
+    readonly port: number,
+    private readonly folder: string,
+    private readonly flags: readonly string[],
+    child: ChildProcess,
+  ) {
+    this.#process = child;
+  }
+
+  /** @param path of `redis-server` */
+  static async start(path: string, flags: readonly string[] = []): Promise<RedisServer> {
+    const folder = mkdtempSync(join(tmpdir(), 'exhibitor-redis-'));
+    const port = await freePort();
+    const child = await launch(path, port, folder, flags);
+    return new RedisServer(path, port, folder, flags, child);
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  /** Stops answering. Connections stay open. */
+  freeze(): void {
+    this.#process.kill('SIGSTOP');
+  }
+
+  thaw(): void {
+    this.#process.kill('SIGCONT');
+  }
+
+  /** Ends at once; everything stored is lost. */
+  async kill(): Promise<void> {
+    if (this.#process.exitCode === null && this.#process.signalCode === null) {
+      const gone = once(this.#process, 'exit');
+      this.#process.kill('SIGKILL');
+      await gone;
+    }
+  }
+
+  /** Starts again after {@link kill}, on the same port, empty. */
+  async restart(): Promise<void> {
+    this.#process = await launch(this.path, this.port, this.folder, this.flags);
+  }
+
+  async stop(): Promise<void> {
+    await this.kill();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+async function launch(
+  path: string,
+  port: number,
+  folder: string,
+  flags: readonly string[],
+): Promise<ChildProcess> {
+  const options = ['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', ''];
+  const child = spawn(path, [...options, '--appendonly', 'no', ...flags], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let said = '';
+  await new Promise<void>((resolve, reject) => {
+    child.stdout.on('data', (chunk) => {
+      said += String(chunk);
+      if (said.includes('Ready to accept connections')) {
+        resolve();
+      }
+    });
+    child.once('error', reject);
+    child.once('exit', () => reject(new Error(`redis-server ended:\n${said}`)));
+  });
+  return child;
+}
