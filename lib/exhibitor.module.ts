@@ -39,6 +39,7 @@ import { OperatorLog } from './tenants/operator-log.service.js';
 import { StoreForgets } from './store/store-forgets.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
 import { Clock } from './time/clock.js';
+import { FleetTokens } from './tokens/fleet-tokens.service.js';
 import { SharedTokens } from './tokens/shared-tokens.service.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
@@ -123,6 +124,7 @@ const EXPORTED: Provider[] = [
     Transport,
     SharedTokens,
     TokenEndpoint,
+    FleetTokens,
     ...EXHIBITORS_PROVIDERS,
     VerificationKeys,
     ProviderEndpoints,

@@ -3,7 +3,9 @@ import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.
 import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.service.js';
 import { PerTenant } from '../tenants/per-tenant.js';
 import type { Tenant } from '../tenants/tenant.js';
+import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
+import type { TimedToken } from '../tokens/held-token.js';
 import { TokenService } from '../tokens/token.service.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
@@ -25,6 +27,7 @@ export class RestClient {
   readonly #transport: Transport;
   readonly #tokens: TokenService;
   readonly #log: OperatorLog;
+  readonly #clock: Clock;
   /** Tenants whose base URL has answered a request. */
   readonly #answered = new PerTenant<object>();
 
@@ -32,16 +35,19 @@ export class RestClient {
     @Inject(Transport) transport: Transport,
     @Inject(TokenService) tokens: TokenService,
     @Inject(OperatorLog) log: OperatorLog,
+    @Inject(Clock) clock: Clock,
   ) {
     this.#transport = transport;
     this.#tokens = tokens;
     this.#log = log;
+    this.#clock = clock;
   }
 
   /**
-   * The 2xx reply to a GET. After a 401 the token is replaced and the request sent once more.
+   * The 2xx reply to a GET. After a 401 the token is replaced and the request sent again. Where the second token may be as
+   * old as the first, a third and last request has one that this process asks the token endpoint for.
    *
-   * @throws {ExhibitorError} `access_denied` for a second 401 or a 403, `not_found`, `request_rejected` for any other
+   * @throws {ExhibitorError} `access_denied` for the last 401 or a 403, `not_found`, `request_rejected` for any other
    * 4xx, and errors of {@link Transport.send} and the token service
    */
   async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
@@ -49,12 +55,23 @@ export class RestClient {
     if (first.reply.status !== 401) {
       return this.#accept(first.reply, tenant, request, first.reply.attempts);
     }
-    this.#tokens.refused(tenant, first.accessToken);
+    const refusedAt = this.#clock.now();
+    this.#tokens.refused(tenant, first.timed, first.reply.sentAt);
     const second = await this.#send(tenant, request, deadline);
-    if (second.reply.status === 401) {
-      this.#tokens.refused(tenant, second.accessToken);
+    const attempts = first.reply.attempts + second.reply.attempts;
+    if (second.reply.status !== 401) {
+      return this.#accept(second.reply, tenant, request, attempts);
     }
-    return this.#accept(second.reply, tenant, request, first.reply.attempts + second.reply.attempts);
+    if (!second.timed.isShared && second.timed.requestedAt >= refusedAt) {
+      this.#tokens.refused(tenant, second.timed, second.reply.sentAt);
+      return this.#accept(second.reply, tenant, request, attempts);
+    }
+    this.#tokens.refusedAgain(tenant, second.timed, second.reply.sentAt);
+    const third = await this.#send(tenant, request, deadline);
+    if (third.reply.status === 401) {
+      this.#tokens.refused(tenant, third.timed, third.reply.sentAt);
+    }
+    return this.#accept(third.reply, tenant, request, attempts + third.reply.attempts);
   }
 
   #accept(reply: TransportReply, tenant: Tenant, request: RestRequest, attempts: number): TransportReply {
@@ -73,12 +90,12 @@ export class RestClient {
     tenant: Tenant,
     { path, ...rest }: RestRequest,
     deadline: Deadline,
-  ): Promise<{ reply: TransportReply; accessToken: string }> {
-    const { accessToken } = await this.#tokens.tokenFor(tenant, deadline);
-    const headers = { Authorization: `Bearer ${accessToken}`, 'X-Tenant-Id': tenant.tenantId };
+  ): Promise<{ reply: TransportReply; timed: TimedToken }> {
+    const timed = await this.#tokens.tokenFor(tenant, deadline);
+    const headers = { Authorization: `Bearer ${timed.token.accessToken}`, 'X-Tenant-Id': tenant.tenantId };
     const url = `${tenant.baseUrl}${path}`;
     const request = { ...rest, method: 'GET', url, headers } as const;
-    return { reply: await this.#transport.send(tenant, request, deadline), accessToken };
+    return { reply: await this.#transport.send(tenant, request, deadline), timed };
   }
 }
 

@@ -9,8 +9,8 @@ const LEASE_TTL = 1_000;
 /** How often the holder sets its lease again, in ms. */
 const EXTEND_EVERY = 300;
 
-/** Lifetime of the lease of a holder that failed, in ms: the next process asks at once. */
-const TTL_AFTER_FAILURE = 20;
+/** Lifetime in ms of a lease whose holder failed or got what it cannot share: the next process asks at once. */
+const TTL_WITHOUT_RESULT = 20;
 
 /**
  * Shares of the deadline until which other processes wait for the holder of a lease: half of it for the first one. One
@@ -34,6 +34,8 @@ export interface SharedWork<T> {
   find(): Promise<T | undefined>;
   /** Does the work in this process and stores its result, so that {@link find} of the others answers it. */
   ask(): Promise<T>;
+  /** Whether the others will find this result. Default: yes. Where not, the next process asks at once. */
+  isStored?(value: T): boolean;
 }
 
 /** Result of {@link FleetWork.run}: found at once, got from the process with the lease, or asked for here. */
@@ -134,13 +136,16 @@ export class FleetWork {
     const extend = (ttl: number) => void this.#values.set(leaseKind(work), lease, true, ttl);
     // The work keeps the process alive, not its lease.
     const timer = setInterval(extend, EXTEND_EVERY, LEASE_TTL).unref();
+    let isStored = false;
     try {
-      return await this.#askAlone(work, deadline);
-    } catch (error) {
-      extend(TTL_AFTER_FAILURE);
-      throw error;
+      const result = await this.#askAlone(work, deadline);
+      isStored = work.isStored?.(result.value) ?? true;
+      return result;
     } finally {
       clearInterval(timer);
+      if (!isStored) {
+        extend(TTL_WITHOUT_RESULT);
+      }
     }
   }
 

@@ -4,8 +4,23 @@ import type { AccessToken } from './access-token.interface.js';
 import type { Refusal } from './refusal.js';
 import { earlyWindow } from './token-lifetime.js';
 
+/** How long the token that expired still names the lease for the next one, in ms: longer than a lease lives. */
+const NAMES_LEASE = 2_000;
+
+/** A token as the token endpoint granted it. */
+export interface GrantedToken {
+  accessToken: string;
+  scope?: string;
+  /** In ms. It starts when the request is sent: the token may be that old when the reply arrives. */
+  lifetime: number;
+  /** When it was requested, in ms of {@link Clock.now}. For a token of another process, as far as the clocks of both agree. */
+  requestedAt: number;
+  /** It came from the shared store. */
+  isShared: boolean;
+}
+
 /** A token with its times, in ms of {@link Clock.now}. */
-export interface TimedToken {
+export interface TimedToken extends Pick<GrantedToken, 'lifetime' | 'requestedAt' | 'isShared'> {
   readonly token: AccessToken;
   /** Resolved promise of the token, for `getToken`: created once, since creating it is most of the cost of a hit. */
   readonly answer: Promise<AccessToken>;
@@ -13,17 +28,9 @@ export interface TimedToken {
   readonly expiresAt: number;
 }
 
-/**
- * A token that expires at `expiresAt`, in ms of {@link Clock.now}.
- *
- * @param granted lifetime in ms
- */
-export function timedToken(
-  granted: { accessToken: string; scope?: string; lifetime: number },
-  expiresAt: number,
-  clock: Clock,
-): TimedToken {
-  const { accessToken, scope, lifetime } = granted;
+export function timedToken(granted: GrantedToken, clock: Clock): TimedToken {
+  const { accessToken, scope, lifetime, requestedAt, isShared } = granted;
+  const expiresAt = requestedAt + lifetime;
   const token = Object.freeze({
     accessToken,
     tokenType: 'Bearer',
@@ -31,7 +38,7 @@ export function timedToken(
     expiresAt: new Date(clock.epochMs() + expiresAt - clock.now()),
   } as const);
   const renewAt = expiresAt - earlyWindow(lifetime, clock.random());
-  return { token, answer: Promise.resolve(token), renewAt, expiresAt };
+  return { token, answer: Promise.resolve(token), renewAt, expiresAt, lifetime, requestedAt, isShared };
 }
 
 /** A token request that is under way. */
@@ -41,6 +48,18 @@ export interface Renewal {
   readonly deadline: Deadline;
   /** `shared`: the token came from another process. */
   outcome: 'fetched' | 'forced' | 'shared';
+}
+
+/** What the next token replaces, and which tokens and refusals of other processes do not count. Times of {@link Clock.now}. */
+export interface Replacement {
+  /** Text of the token to replace, which the shared store may still hold. */
+  readonly text?: string;
+  /** When the request was sent that the service refused with this token: equally old tokens may be revoked as well. */
+  readonly refusedAt?: number;
+  /** A token of another process was refused as well: the endpoint must be asked by this process. */
+  readonly isAlone?: boolean;
+  /** Refusals that were shared before this time do not count. */
+  readonly forgivenAt?: number;
 }
 
 /**
@@ -53,23 +72,35 @@ export class HeldToken {
   refusal: Refusal | undefined = undefined;
   /** No early renewal before this time, because one failed. In ms of {@link Clock.now}. */
   pausedUntil = 0;
+  /** What was dropped and not replaced yet. */
+  #dropped: Replacement | undefined = undefined;
+
   /** The next token replaces one that was refused or invalidated. */
-  isForced = false;
-  /** Text of the token to replace, which the shared store may still hold. */
-  replaced: string | undefined = undefined;
+  get isForced(): boolean {
+    return this.#dropped !== undefined;
+  }
 
   /** Stores a new token. */
   keep(timed: TimedToken): void {
     this.timed = timed;
     this.refusal = undefined;
-    this.isForced = false;
-    this.replaced = undefined;
+    this.#dropped = undefined;
   }
 
-  /** Removes the token; the next one replaces it. */
-  drop(): void {
-    this.replaced = this.timed?.token.accessToken ?? this.replaced;
+  /** Removes the token, which was refused at `refusedAt`; the next one replaces it. */
+  drop(refusedAt: number, more: Pick<Replacement, 'isAlone' | 'forgivenAt'> = {}): void {
+    const text = this.timed?.token.accessToken ?? this.#dropped?.text;
     this.timed = undefined;
-    this.isForced = true;
+    this.#dropped = { ...this.#dropped, ...more, text, refusedAt };
+  }
+
+  /** What the next token replaces. */
+  replacement(now: number): Replacement {
+    if (this.#dropped !== undefined) {
+      return this.#dropped;
+    }
+    // Idle processes hold different tokens that expired long ago. Their next token replaces none of them.
+    const isRecent = this.timed !== undefined && now < this.timed.expiresAt + NAMES_LEASE;
+    return isRecent ? { text: this.timed?.token.accessToken } : {};
   }
 }

@@ -20,7 +20,7 @@ export function unexplained(status: number): string {
 const EXPLAINED: ReadonlySet<number | undefined> = new Set([400, 401, 403, 200]);
 
 /** True for a refusal that the provider explained. Only these are remembered. */
-export function isRemembered({ oauthError, status }: TokenRejectedError): boolean {
+function isRemembered({ oauthError, status }: TokenRejectedError): boolean {
   return EXPLAINED.has(status) && oauthError !== unexplained(status ?? 0);
 }
 
@@ -31,9 +31,13 @@ export interface Refusal {
   readonly error: TokenRejectedError;
 }
 
-/** @param random from 0 to 1 */
+/**
+ * A refusal with the time for which it is remembered: none where the provider did not explain it.
+ *
+ * @param random from 0 to 1
+ */
 export function remember(error: TokenRejectedError, now: number, random: number): Refusal {
-  return { until: now + REMEMBERED * (0.9 + 0.2 * random), error };
+  return { until: isRemembered(error) ? now + REMEMBERED * (0.9 + 0.2 * random) : now, error };
 }
 
 /** The remembered refusal as an error of a call that sent nothing. */

@@ -1,33 +1,16 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
-import { Logger } from '@nestjs/common';
-import type { SharedStore } from '../../lib/index.js';
-import { granted, TokenBench, type Answer } from './token-bench.js';
-import { eventually } from '../support/wait.js';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { TenantOptions } from '../../lib/index.js';
+import { MemoryStore } from '../store/memory-store.js';
+import { granted, refused, SECRETS, TokenBench, type Answer } from './token-bench.js';
+import { sendJson } from '../support/server.js';
+import { eventually, pause } from '../support/wait.js';
 
-/** A store in memory whose content is readable. */
-class MemoryStore implements SharedStore {
-  readonly values = new Map<string, string>();
-  isDown = false;
-
-  async get(key: string): Promise<string | undefined> {
-    if (this.isDown) {
-      throw new Error('the store is down');
-    }
-    return this.values.get(key);
-  }
-  async set(key: string, value: string): Promise<boolean> {
-    if (this.isDown) {
-      throw new Error('the store is down');
-    }
-    this.values.set(key, value);
-    return true;
-  }
-  async delete(key: string): Promise<void> {
-    this.values.delete(key);
-  }
-}
-
-const HOUR = 3_600_000;
+const SECOND = 1_000;
+const HOUR = 3_600 * SECOND;
+let store: MemoryStore;
+beforeEach(() => {
+  store = new MemoryStore();
+});
 const benches: TokenBench[] = [];
 afterEach(async () => {
   for (const bench of benches.splice(0)) {
@@ -35,83 +18,254 @@ afterEach(async () => {
   }
 });
 
-/** Two processes of one host: equal tenants, one store, one token endpoint. */
-async function twoProcesses(store: SharedStore, secretOfTwo = 'acme secret/+&', answer: Answer = granted()) {
-  const one = await TokenBench.start(answer, { acme: {} }, {}, store);
-  const acme = { authUrl: one.url, clientSecret: () => secretOfTwo };
-  const two = await TokenBench.start(answer, { acme }, {}, store);
-  benches.push(one, two);
-  return { one, two };
+interface FleetOptions {
+  answer?: Answer;
+  /** Options of the tenant in each process. */
+  tenants?: readonly Partial<TenantOptions>[];
+  secrets?: readonly (readonly string[])[];
 }
-const textOf = async (bench: TokenBench) => (await bench.tokens.getToken()).accessToken;
 
-const renewals = ({ outcomes }: TokenBench) =>
-  outcomes.filter((outcome) => outcome === 'renewed-early').length;
+/** Processes of one host: equal tenants, one store. The first one's server is the token endpoint and the REST API of all. */
+async function fleet(
+  count: number,
+  { answer = granted(), tenants = [], secrets = [] }: FleetOptions = {},
+): Promise<[TokenBench, ...TokenBench[]]> {
+  const one = await TokenBench.start(answer, { acme: tenants[0] ?? {} }, {}, store, secrets[0]);
+  benches.push(one);
+  const others: TokenBench[] = [];
+  for (let index = 1; index < count; index++) {
+    const acme = { authUrl: one.url, baseUrl: one.url, ...tenants[index] };
+    others.push(await TokenBench.start(answer, { acme }, {}, store, secrets[index]));
+  }
+  benches.push(...others);
+  return [one, ...others];
+}
+
+const textOf = async (bench: TokenBench): Promise<string> => (await bench.tokens.getToken()).accessToken;
+const textsOf = (all: readonly TokenBench[]): Promise<string[]> => Promise.all(all.map(textOf));
+const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
+
+const slowly =
+  (answer: Answer): Answer =>
+  async (form, count, response) => {
+    await pause(80);
+    return answer(form, count, response);
+  };
 
 describe('processes that share a store', () => {
   it('share a token with its remaining lifetime', async () => {
-    const { one, two } = await twoProcesses(new MemoryStore());
+    const [one, two] = await fleet(2);
     const first = await one.tokens.getToken();
-    two.clock.ahead = 1_000_000;
-    const second = await two.tokens.getToken();
+    benches.forEach(({ clock }) => (clock.ahead = 1_000_000));
+    const second = await two?.tokens.getToken();
     expect(second).toMatchObject({ accessToken: 'token-1', scope: 'idp_api', tokenType: 'Bearer' });
-    expect(Math.abs(second.expiresAt.getTime() - first.expiresAt.getTime())).toBeLessThan(5_000);
+    expect(Math.abs(Number(second?.expiresAt) - first.expiresAt.getTime())).toBeLessThan(5_000);
     expect(one.posts).toHaveLength(1);
-    expect(two.messages.map(({ outcome }) => outcome)).toContain('shared');
+    expect(two?.messages.map(({ outcome }) => outcome)).toContain('shared');
   });
 
-  it('share the renewal, early or late', async () => {
-    const { one, two } = await twoProcesses(new MemoryStore());
-    expect([await textOf(one), await textOf(two)]).toEqual(['token-1', 'token-1']);
-    one.clock.ahead = two.clock.ahead = HOUR - 50_000;
-    for (const bench of [one, two]) {
-      // Each test process has one channel, so both report on it.
-      const before = renewals(bench);
-      expect(await textOf(bench)).toBe('token-1');
-      await eventually(() => renewals(bench) > before);
-      expect(await textOf(bench)).toBe('token-2');
-    }
-    expect(one.posts).toHaveLength(2);
+  it('send one token request where all of them start at the same time', async () => {
+    const all = await fleet(8, { answer: slowly(granted()) });
+    expect(await textsOf(all)).toEqual(times(8, 'token-1'));
+    expect(all[0].posts).toHaveLength(1);
   });
 
-  it('replace a refused token once', async () => {
-    const { one, two } = await twoProcesses(new MemoryStore());
-    for (const bench of [one, two]) {
-      await textOf(bench);
-    }
-    for (const bench of [one, two]) {
-      bench.tokens.refused(await bench.registry.get('acme'), 'token-1');
-      expect(await textOf(bench)).toBe('token-2');
-    }
+  it.each([
+    ['early', HOUR - 29 * SECOND],
+    ['late', HOUR + SECOND],
+  ])('share the renewal, %s', async (_when, ahead) => {
+    const all = await fleet(4, { answer: slowly(granted()) });
+    await textsOf(all);
+    all.forEach(({ clock }) => (clock.ahead = ahead));
+    await textsOf(all);
+    await eventually(async () => (await textsOf(all)).every((text) => text === 'token-2'));
+    expect(all[0].posts).toHaveLength(2);
+  });
+
+  it('use a token in its early window, and renew it once', async () => {
+    const [one, two] = await fleet(2, { answer: slowly(granted()) });
+    await textOf(one);
+    benches.forEach(({ clock }) => (clock.ahead = HOUR - 50 * SECOND));
+    expect(await textsOf([one, two ?? one])).toEqual(['token-1', 'token-1']);
+    await eventually(async () => (await textsOf(benches)).every((text) => text === 'token-2'));
     expect(one.posts).toHaveLength(2);
   });
 
   it('share no token where the secret, the client or the scope differs', async () => {
-    const { one, two } = await twoProcesses(new MemoryStore(), 'another secret');
-    expect([await textOf(one), await textOf(two)]).toEqual(['token-1', 'token-2']);
-    expect(one.posts.map((form) => form.get('client_secret'))).toEqual(['acme secret/+&', 'another secret']);
+    const clientSecret = () => 'another secret';
+    const all = await fleet(4, { tenants: [{}, { clientSecret }, { clientId: 'other' }, { scope: 'x' }] });
+    expect(await textsOf(all)).toHaveLength(4);
+    expect(all[0].posts.map((form) => form.get('client_secret'))).toContain('another secret');
+    expect(all[0].posts).toHaveLength(4);
+  });
+
+  it('share tokens during a rotation of secrets, whichever is the first one', async () => {
+    const newer = 'another secret of the token tests, 32+ chars';
+    const appended = [...SECRETS, newer];
+    const promoted = [newer, ...SECRETS];
+    const secrets = [promoted, appended, promoted, appended];
+    const all = await fleet(4, { answer: slowly(granted()), secrets });
+    expect(await textsOf(all)).toEqual(times(4, 'token-1'));
+    all.forEach(({ clock }) => (clock.ahead = HOUR + SECOND));
+    expect(await textsOf(all.toReversed())).toEqual(times(4, 'token-2'));
+    expect(all[0].posts).toHaveLength(2);
   });
 
   it('store neither a readable token nor a secret', async () => {
-    const store = new MemoryStore();
-    const { one } = await twoProcesses(store);
+    const [one] = await fleet(1);
     await textOf(one);
-    expect(store.values.size).toBe(1);
-    expect([...store.values].flat().join()).not.toMatch(/token-1|acme secret/);
+    expect(store.raw.size).toBeGreaterThan(0);
+    expect(store.dump).not.toMatch(/token-1|acme secret/);
   });
 
-  it('store no expired token', async () => {
-    const store = new MemoryStore();
-    const { one } = await twoProcesses(store, undefined, granted({ expires_in: 0 }));
-    await textOf(one);
-    expect(store.values.size).toBe(0);
+  it('store no expired token, and delay no process by it', async () => {
+    const all = await fleet(3, { answer: granted({ expires_in: 0 }) });
+    const began = performance.now();
+    expect((await textsOf(all)).toSorted()).toEqual(['token-1', 'token-2', 'token-3']);
+    expect(performance.now() - began).toBeLessThan(950);
+    expect([...store.raw.keys()].filter((key) => key.includes(':token:'))).toEqual([]);
   });
 
   it('have their own tokens where the store fails', async () => {
-    const store = new MemoryStore();
-    store.isDown = true;
-    Logger.overrideLogger(false);
-    const { one, two } = await twoProcesses(store);
-    expect([await textOf(one), await textOf(two)]).toEqual(['token-1', 'token-2']);
+    store.failure = 'rejects';
+    const all = await fleet(2);
+    expect((await textsOf(all)).toSorted()).toEqual(['token-1', 'token-2']);
+  });
+
+  it('fail each by its own request where the token endpoint is down', async () => {
+    const all = await fleet(3, { answer: (_form, _count, response) => sendJson(response, {}, 503) });
+    const failures = await Promise.allSettled(all.map(textOf));
+    expect(failures).toEqual(
+      times(3, { status: 'rejected', reason: expect.objectContaining({ code: 'token_unavailable' }) }),
+    );
+  });
+});
+
+describe('a token that the service refused', () => {
+  it('is replaced once for all processes, and no call fails', async () => {
+    const all = await fleet(4, { answer: slowly(granted()) });
+    await textsOf(all);
+    all[0].revoked.add('token-1');
+    const calls = all.flatMap((bench) => times(5, bench)).map((bench) => bench.call());
+    expect(await Promise.all(calls)).toEqual(times(20, 200));
+    expect(all[0].posts).toHaveLength(2);
+  });
+
+  it('is replaced by one that another process requested because of the same token, whatever its clock says', async () => {
+    const [one, two] = await fleet(2);
+    await textsOf(benches);
+    one.revoked.add('token-1');
+    // The clock of the first process is behind: its token seems to be older than the refused request.
+    one.clock.ahead = -60_000;
+    expect([await one.call(), await two?.call()]).toEqual([200, 200]);
+    expect(one.posts).toHaveLength(2);
+  });
+
+  it('is not replaced by another one that may be revoked as well', async () => {
+    // Both asked while the store was down; the store then got that of the second process.
+    store.failure = 'rejects';
+    const [one, two] = await fleet(2);
+    await textOf(one);
+    store.failure = 'none';
+    await two?.tokens.getToken();
+    one.revoked.add('token-1').add('token-2');
+    expect(await one.call()).toBe(200);
+    expect(one.received).toEqual(['token-1', 'token-3']);
+    expect(await two?.call()).toBe(200);
+    expect(one.posts.length).toBeLessThanOrEqual(4);
+  });
+
+  it('is dropped from the store, so that no other process takes it', async () => {
+    const [one, two] = await fleet(2);
+    await textOf(one);
+    one.answer = (_form, _count, response) => sendJson(response, {}, 503);
+    one.revoked.add('token-1');
+    expect(await one.call()).toBe('token_unavailable');
+    one.answer = granted();
+    expect(await two?.call()).toBe(200);
+    expect(one.received.filter((text) => text === 'token-1')).toHaveLength(1);
+  });
+
+  it('is replaced by the endpoint itself where a stored token is refused as well; that request is the last', async () => {
+    const [one, two] = await fleet(2);
+    await textsOf(benches);
+    // The second process has a clock ahead: its token seems to be newer than the refused request.
+    if (two !== undefined) {
+      two.clock.ahead = 60_000;
+      await two.tokens.invalidate();
+      await textOf(two);
+    }
+    one.revoked.add('token-1').add('token-2');
+    expect(await one.call()).toBe(200);
+    expect(one.received).toEqual(['token-1', 'token-2', 'token-3']);
+    one.received.length = 0;
+    for (let count = 3; count < 20; count++) {
+      one.revoked.add(`token-${count}`);
+    }
+    expect(await one.call()).toBe('access_denied');
+    expect(one.received.length).toBeLessThanOrEqual(3);
+  });
+});
+
+describe('a permanent refusal', () => {
+  const refusedSlowly = slowly(refused('invalid_client', 401, 'wrong'));
+  const failuresOf = async (all: readonly TokenBench[]): Promise<unknown[]> =>
+    (await Promise.allSettled(all.map(textOf))).map((result) =>
+      result.status === 'rejected' ? result.reason : result.value,
+    );
+
+  it('is shared for its 30 s', async () => {
+    const all = await fleet(4, { answer: refusedSlowly });
+    const failures = await failuresOf(all);
+    const refusal = { code: 'token_rejected', oauthError: 'invalid_client', status: 401, tenant: 'acme' };
+    expect(failures).toEqual(
+      times(4, expect.objectContaining({ ...refusal, oauthErrorDescription: 'wrong' })),
+    );
+    expect(failures.map((failure) => (failure as { attempts: number }).attempts).toSorted()).toEqual([
+      0, 0, 0, 1,
+    ]);
+    const [one, ...others] = all;
+    const late = await fleet(1, { tenants: [{ authUrl: one.url }] });
+    expect(await failuresOf(late)).toMatchObject([{ oauthError: 'invalid_client', attempts: 0 }]);
+    expect(late[0].posts).toHaveLength(0);
+    expect(one.posts).toHaveLength(1);
+    one.answer = slowly(granted());
+    // By a process that got it from the store, it is not remembered for another 30 s.
+    [one, ...others, ...late].forEach(({ clock }) => (clock.ahead = 34 * SECOND));
+    store.skip(34 * SECOND);
+    expect(await textsOf([...others, ...late])).toEqual(times(4, 'token-2'));
+    expect(one.posts).toHaveLength(2);
+  });
+
+  it('does not hold for another secret, nor after invalidate', async () => {
+    const answer: Answer = (form, count, response) =>
+      form.get('client_secret') === 'the right secret'
+        ? granted()(form, count, response)
+        : refused('invalid_client', 401)(form, count, response);
+    const [one, two, three] = await fleet(3, {
+      answer,
+      tenants: [{}, { clientSecret: 'the right secret' }, {}],
+    });
+    await failuresOf([one]);
+    expect(await two?.tokens.getToken()).toMatchObject({ accessToken: 'token-2' });
+    await failuresOf([three ?? one]);
+    expect(one.posts).toHaveLength(2);
+    one.answer = granted();
+    await three?.tokens.invalidate();
+    expect(await three?.tokens.getToken()).toMatchObject({ accessToken: 'token-3' });
+  });
+
+  it('lets a secret function answer a newer one in every process', async () => {
+    const answer: Answer = (form, count, response) =>
+      form.get('client_secret') === 'new'
+        ? granted()(form, count, response)
+        : refusedSlowly(form, count, response);
+    const rotated = (): Partial<TenantOptions> => {
+      const values = ['old', 'new'];
+      return { clientSecret: () => values.shift() ?? 'new' };
+    };
+    const all = await fleet(3, { answer, tenants: [rotated(), rotated(), rotated()] });
+    expect(await textsOf(all)).toEqual(times(3, 'token-2'));
+    expect(all[0].posts.map((form) => form.get('client_secret'))).toEqual(['old', 'new']);
   });
 });

@@ -1,13 +1,18 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { Logger } from '@nestjs/common';
-import type { HttpOptions, SharedStore, TenantOptions } from '../../lib/index.js';
+import { isExhibitorError, type HttpOptions, type SharedStore, type TenantOptions } from '../../lib/index.js';
 import type { TokenMessage } from '../../lib/diagnostics/channels.js';
+import { RestClient } from '../../lib/exhibitors/rest-client.service.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { OperatorLog } from '../../lib/tenants/operator-log.service.js';
 import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
+import { FleetWork } from '../../lib/store/fleet-work.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
+import { Deadline } from '../../lib/time/deadline.js';
+import { FleetTokens } from '../../lib/tokens/fleet-tokens.service.js';
+import type { TimedToken } from '../../lib/tokens/held-token.js';
 import { SharedTokens } from '../../lib/tokens/shared-tokens.service.js';
 import { TokenEndpoint } from '../../lib/tokens/token-endpoint.service.js';
 import { TokenService } from '../../lib/tokens/token.service.js';
@@ -18,7 +23,8 @@ import { listen, sendJson } from '../support/server.js';
 // The tests cause failures that operators are told of.
 Logger.overrideLogger(['fatal']);
 
-const secrets = ['a secret of the token tests, 32+ characters'];
+/** Default of the option `secrets`. */
+export const SECRETS = ['a secret of the token tests, 32+ characters'];
 
 /** The reply of a token endpoint: a body for 200, or nothing where it wrote the response itself. */
 export type Answer = (form: URLSearchParams, count: number, response: ServerResponse) => unknown;
@@ -35,6 +41,10 @@ export class TokenBench {
   readonly registry: TenantRegistry;
   readonly tokens: TokenService;
   readonly #transport: Transport;
+  readonly #rest: RestClient;
+  /** Access tokens that the REST API refuses, and those that it received. */
+  readonly revoked = new Set<string>();
+  readonly received: string[] = [];
   readonly #collect = (message: unknown): void => void this.messages.push(message as TokenMessage);
 
   private constructor(
@@ -44,6 +54,7 @@ export class TokenBench {
     tenants: Record<string, Partial<TenantOptions>>,
     http: HttpOptions,
     store?: SharedStore,
+    secrets: readonly string[] = SECRETS,
   ) {
     this.answer = answer;
     const whole = Object.entries(tenants).map(([key, options]) => [key, { ...this.tenant(key), ...options }]);
@@ -52,13 +63,18 @@ export class TokenBench {
     const log = new OperatorLog(checked, this.clock);
     this.#transport = new Transport(this.clock, log);
     const values = new SharedValues(checked, new Sealer(checked, this.clock), this.clock);
-    const shared = new SharedTokens(values, this.clock);
     this.tokens = new TokenService(
       this.registry,
       this.clock,
-      new TokenEndpoint(this.clock, this.#transport, shared),
+      new FleetTokens(
+        this.clock,
+        new TokenEndpoint(this.clock, this.#transport),
+        new SharedTokens(values, this.clock),
+        new FleetWork(values, this.clock),
+      ),
       log,
     );
+    this.#rest = new RestClient(this.#transport, this.tokens, log, this.clock);
     subscribe('nestjs-exhibitor:token', this.#collect);
   }
 
@@ -67,10 +83,11 @@ export class TokenBench {
     tenants: Record<string, Partial<TenantOptions>> = { acme: {} },
     http: HttpOptions = {},
     store?: SharedStore,
+    secrets?: readonly string[],
   ): Promise<TokenBench> {
     const server = createServer((request, response) => void bench.#serve(request, response));
     const url = `http://127.0.0.1:${await listen(server)}`;
-    const bench = new TokenBench(server, url, answer, tenants, http, store);
+    const bench = new TokenBench(server, url, answer, tenants, http, store, secrets);
     return bench;
   }
 
@@ -89,6 +106,27 @@ export class TokenBench {
     return this.messages.map(({ outcome }) => outcome);
   }
 
+  /** The service answered 401 to a request with this token that was sent now. `again`: to the second one of a call. */
+  async refuse(accessToken: string, again = false): Promise<void> {
+    const timed = { token: { accessToken } } as TimedToken;
+    const tenant = await this.registry.get('acme');
+    this.tokens[again ? 'refusedAgain' : 'refused'](tenant, timed, this.clock.now());
+  }
+
+  /** A call of the REST API; answers its status or the code of its error. */
+  async call(): Promise<number | string> {
+    const tenant = await this.registry.get('acme');
+    const deadline = Deadline.start(this.clock, 10_000);
+    try {
+      const request = { operation: 'list', path: '/list', template: '/list' } as const;
+      return (await this.#rest.get(tenant, request, deadline)).status;
+    } catch (error) {
+      return isExhibitorError(error) ? error.code : String(error);
+    } finally {
+      deadline.end();
+    }
+  }
+
   async stop(): Promise<void> {
     unsubscribe('nestjs-exhibitor:token', this.#collect);
     await this.#transport.onModuleDestroy();
@@ -97,6 +135,12 @@ export class TokenBench {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.method === 'GET') {
+      const token = (request.headers.authorization ?? '').slice('Bearer '.length);
+      this.received.push(token);
+      sendJson(response, {}, this.revoked.has(token) ? 401 : 200);
+      return;
+    }
     let text = '';
     for await (const chunk of request) {
       text += String(chunk);

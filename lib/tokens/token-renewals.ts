@@ -1,0 +1,155 @@
+import { channels, type TokenMessage } from '../diagnostics/channels.js';
+import { isExhibitorError } from '../errors/exhibitor.error.js';
+import { TokenRejectedError } from '../errors/token-rejected.error.js';
+import type { OperatorLog } from '../tenants/operator-log.service.js';
+import type { Tenant } from '../tenants/tenant.js';
+import type { Clock } from '../time/clock.js';
+import { Deadline } from '../time/deadline.js';
+import type { FleetTokens } from './fleet-tokens.service.js';
+import type { HeldToken, Renewal, TimedToken } from './held-token.js';
+import { clientProblem } from './oauth-refusal.js';
+import { repeated } from './refusal.js';
+
+/** Pause in ms after a failed early renewal. The old token is still good. */
+const PAUSE_AFTER_FAILURE = 5_000;
+
+/** Renews tokens: one renewal of a tenant at a time, for all callers of this process, early or late. */
+export class TokenRenewals {
+  /** Deadlines of renewals and of callers that wait. */
+  readonly #deadlines = new Set<Deadline>();
+  readonly #clock: Clock;
+  readonly #tokens: FleetTokens;
+  readonly #log: OperatorLog;
+
+  constructor(clock: Clock, tokens: FleetTokens, log: OperatorLog) {
+    this.#clock = clock;
+    this.#tokens = tokens;
+    this.#log = log;
+  }
+
+  /** Starts a deadline, which {@link close} ends as well. The caller must {@link end} it. */
+  start(ms: number, signal?: AbortSignal): Deadline {
+    const deadline = Deadline.start(this.#clock, ms, signal);
+    this.#deadlines.add(deadline);
+    return deadline;
+  }
+
+  end(deadline: Deadline): void {
+    deadline.end();
+    this.#deadlines.delete(deadline);
+  }
+
+  /** Aborts all token requests and ends all waiting. */
+  close(): void {
+    for (const deadline of this.#deadlines) {
+      deadline.close();
+    }
+  }
+
+  /** Waits for the next token within the deadline of a call: that of the renewal under way, else of a new one. */
+  async wait(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
+    try {
+      if (deadline.isOver) {
+        throw deadline.failure({ tenant: tenant.key });
+      }
+      return await this.#join(tenant, held, deadline);
+    } catch (error) {
+      publishFailure(tenant, error);
+      throw error;
+    }
+  }
+
+  /** Renews a token that is still good, unless a renewal is under way, failed in the last 5 s or was refused. */
+  renewEarly(tenant: Tenant, held: HeldToken, now: number): void {
+    const isRefused = held.refusal !== undefined && now < held.refusal.until;
+    if (held.renewal === undefined && now >= held.pausedUntil && !isRefused) {
+      void this.#reportEarly(tenant, held, this.#renew(tenant, held));
+    }
+  }
+
+  async #join(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
+    for (;;) {
+      if (held.refusal !== undefined && this.#clock.now() < held.refusal.until) {
+        throw repeated(held.refusal);
+      }
+      const isJoined = held.renewal !== undefined;
+      const renewal = held.renewal ?? this.#renew(tenant, held);
+      try {
+        const timed = await deadline.race(renewal.result, renewal.deadline);
+        publish({ tenant: tenant.key, outcome: isJoined ? 'shared' : renewal.outcome });
+        return timed;
+      } catch (error) {
+        // A renewal that ran out of time does not fail a caller that joined later and has time left.
+        const wasLate = isJoined && isExhibitorError(error) && error.code === 'deadline_exceeded';
+        if (deadline.isOver || !wasLate) {
+          throw error;
+        }
+      }
+    }
+  }
+
+  async #reportEarly(tenant: Tenant, held: HeldToken, renewal: Renewal): Promise<void> {
+    try {
+      await renewal.result;
+      publish({ tenant: tenant.key, outcome: renewal.outcome === 'shared' ? 'shared' : 'renewed-early' });
+    } catch (error) {
+      held.pausedUntil = this.#clock.now() + PAUSE_AFTER_FAILURE;
+      publishFailure(tenant, error);
+    }
+  }
+
+  /** Starts a renewal with a deadline of its own. No caller's abort cancels it. */
+  #renew(tenant: Tenant, held: HeldToken): Renewal {
+    const deadline = this.start(tenant.http.deadline);
+    deadline.tenant = tenant.key;
+    const result = this.#fetch(tenant, held, deadline);
+    const renewal: Renewal = { result, deadline, outcome: held.isForced ? 'forced' : 'fetched' };
+    held.renewal = renewal;
+    // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
+    result.catch(() => undefined);
+    return renewal;
+  }
+
+  async #fetch(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
+    try {
+      const fetched = await this.#tokens.fetch(tenant, held.replacement(this.#clock.now()), deadline);
+      if (fetched.kind === 'refused') {
+        held.refusal = fetched.refusal;
+        throw fetched.isShared ? repeated(fetched.refusal) : fetched.refusal.error;
+      }
+      if (fetched.timed.isShared && held.renewal !== undefined) {
+        held.renewal.outcome = 'shared';
+      }
+      held.keep(fetched.timed);
+      return fetched.timed;
+    } catch (error) {
+      this.#report(tenant, error);
+      throw error;
+    } finally {
+      this.end(deadline);
+      held.renewal = undefined;
+    }
+  }
+
+  #report(tenant: Tenant, error: unknown): void {
+    if (error instanceof TokenRejectedError) {
+      this.#log.report(tenant, clientProblem(tenant, '', error));
+      return;
+    }
+    if (isExhibitorError(error) && error.code === 'malformed_response') {
+      const option = tenant.endpointOption('token');
+      this.#log.report(tenant, { cause: `${option} reply`, options: [option], message: error.message });
+    }
+  }
+}
+
+/** Publishes on `nestjs-exhibitor:token`. */
+export function publish(message: TokenMessage): void {
+  if (channels.token.hasSubscribers) {
+    channels.token.publish(message);
+  }
+}
+
+function publishFailure({ key }: Tenant, error: unknown): void {
+  publish({ tenant: key, outcome: 'failed', code: isExhibitorError(error) ? error.code : undefined });
+}
