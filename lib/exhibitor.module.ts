@@ -14,6 +14,7 @@ import { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js
 import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
 import { RequestResolver } from './guards/request-resolver.service.js';
+import { BackChannelLogout } from './login/back-channel-logout.service.js';
 import { CallbackService } from './login/callback.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
 import { HybridAdvice } from './login/hybrid-advice.service.js';
@@ -27,6 +28,7 @@ import { VerificationKeys } from './oidc/verification-keys.service.js';
 import { CHECKED_OPTIONS, checkOptions } from './options/check-options.js';
 import type { ExhibitorModuleOptions } from './options/exhibitor-options.interface.js';
 import { BearerIdentities } from './session/bearer-identities.service.js';
+import { DeniedIdentities } from './session/denied-identities.service.js';
 import { IdentityCookie } from './session/identity-cookie.service.js';
 import { IdentitySession } from './session/identity-session.service.js';
 import { FleetWork } from './store/fleet-work.service.js';
@@ -131,12 +133,14 @@ const EXPORTED: Provider[] = [
     UserInfo,
     UserClaims,
     BearerIdentities,
+    DeniedIdentities,
     IdentityCookie,
     IdentitySession,
     LoginCookies,
     CodeExchange,
     CallbackService,
     LoginService,
+    BackChannelLogout,
     HybridAdvice,
     RequestResolver,
     ExhibitorExceptionFilter,

@@ -65,6 +65,7 @@ export type { LoginParameters } from './login/login-parameters.js';
 export { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
 export { ExhibitorCallbackGuard } from './guards/exhibitor-callback.guard.js';
 export { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
+export { ExhibitorBackChannelLogoutGuard } from './guards/exhibitor-back-channel-logout.guard.js';
 export { ExhibitorSelection, type RequestPairLike } from './guards/exhibitor-selection.service.js';
 export { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
 

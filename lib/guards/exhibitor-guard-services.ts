@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
 import { HttpContext } from '../http/http-context.js';
+import { BackChannelLogout } from '../login/back-channel-logout.service.js';
 import { LoginService } from '../login/login.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
 import type { RequestPair } from './execution-request.js';
@@ -24,6 +25,7 @@ export class ExhibitorGuardServices {
   readonly #resolver: RequestResolver;
   readonly #session: IdentitySession;
   readonly #login: LoginService;
+  readonly #backChannel: BackChannelLogout;
 
   /** @internal */
   constructor(
@@ -31,11 +33,13 @@ export class ExhibitorGuardServices {
     @Inject(RequestResolver) resolver: RequestResolver,
     @Inject(IdentitySession) session: IdentitySession,
     @Inject(LoginService) login: LoginService,
+    @Inject(BackChannelLogout) backChannel: BackChannelLogout,
   ) {
     this.#adapterHost = adapterHost;
     this.#resolver = resolver;
     this.#session = session;
     this.#login = login;
+    this.#backChannel = backChannel;
   }
 
   /** @internal */
@@ -56,6 +60,11 @@ export class ExhibitorGuardServices {
   /** @internal */
   get login(): Pick<LoginService, 'start' | 'finish' | 'end'> {
     return this.#login;
+  }
+
+  /** @internal */
+  get backChannel(): BackChannelLogout {
+    return this.#backChannel;
   }
 
   /** @internal */

@@ -2,7 +2,7 @@ import type { AbstractHttpAdapter } from '@nestjs/core';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 
 /** What {@link HttpContext} needs of Nest's HTTP adapter. */
-export type ResponseAdapter = Pick<AbstractHttpAdapter, 'setHeader' | 'appendHeader' | 'redirect'>;
+export type ResponseAdapter = Pick<AbstractHttpAdapter, 'setHeader' | 'appendHeader' | 'redirect' | 'reply'>;
 
 /** A request of the host and its response. Writes through Nest's HTTP adapter, so it works on Express and Fastify. */
 export class HttpContext {
@@ -34,6 +34,12 @@ export class HttpContext {
 
   redirect(url: string): void {
     this.#adapter.redirect(this.response, 302, url);
+  }
+
+  /** Answers the request; `body` as JSON. */
+  reply(status: number, body?: object): void {
+    // Fastify's reply is thenable: it must not be returned.
+    void this.#adapter.reply(this.response, body, status);
   }
 
   /** A request header; several values are joined by a comma. */

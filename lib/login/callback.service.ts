@@ -119,6 +119,7 @@ export class CallbackService {
   ): Promise<ExhibitorIdentity> {
     const user = await this.#users.read(tenant, token.payload, accessToken, deadline);
     const returnTo = normalizeReturnTo(pending.returnTo ?? '');
+    const { sid } = token.payload;
     return {
       id: randomUUID(),
       issuer: login.issuer,
@@ -128,6 +129,8 @@ export class CallbackService {
       clientId: login.clientId,
       ...(pending.eventId === undefined ? {} : { eventId: pending.eventId }),
       ...(returnTo === undefined ? {} : { returnTo }),
+      ...(typeof sid === 'string' && sid !== '' ? { sid } : {}),
+      loggedInAt: Number(token.payload.iat) * 1000,
       expiresAt: this.#clock.epochMs() + this.#identityTtl,
     };
   }

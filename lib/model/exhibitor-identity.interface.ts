@@ -20,6 +20,13 @@ export interface ExhibitorIdentity {
   eventId?: string;
   /** Where to go after the login: a checked path of this host. */
   returnTo?: string;
+  /** Session at the provider: `sid` of the ID token, if it has one. A back-channel logout may name it. */
+  sid?: string;
+  /**
+   * Time of the login by the clock of the provider, in ms since 1970: `iat` of the ID token. A back-channel logout ends the
+   * logins before it. Bearer tokens have none.
+   */
+  loggedInAt?: number;
   /** End of the identity, in ms since 1970. */
   expiresAt: number;
 }

@@ -12,12 +12,14 @@ export type TokenDelivery = 'provider' | 'client';
 
 /** A token that was refused. */
 export interface RefusedToken {
-  use: 'id_token' | 'access_token';
+  use: 'id_token' | 'access_token' | 'logout_token';
   delivery: TokenDelivery;
   token: string;
   /** Claims, where the signature is valid. */
   payload?: JWTPayload;
 }
+
+const NAMES = { id_token: 'ID token', access_token: 'access token', logout_token: 'logout token' } as const;
 
 /** What an operator may have to mend; `undefined` for refusals that no option causes. */
 export function refusalProblem(
@@ -29,10 +31,9 @@ export function refusalProblem(
   if (values === undefined) {
     return undefined;
   }
-  const name = refused.use === 'id_token' ? 'ID token' : 'access token';
   return {
     cause: `${refused.use} ${reason}`,
-    message: `the ${name} is refused (${reason})`,
+    message: `the ${NAMES[refused.use]} is refused (${reason})`,
     // Claims are read only after the signature was verified: nobody but the provider can choose them.
     isUnverified: refused.delivery === 'client' && refused.payload === undefined,
     ...values,
@@ -90,6 +91,9 @@ function audienceValues(use: RefusedToken['use'], payload: JWTPayload, login: Lo
       expected: `aud ${text(expected)}, azp ${text(authorizedParties)}`,
       received,
     };
+  }
+  if (use === 'logout_token') {
+    return { options: ['login.clientId'], expected: `aud ${text(clientId)}`, received };
   }
   const option = typeof audience === 'string' ? audience : audience?.idToken;
   return {

@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
+import { isLogoutToken } from './logout-event.js';
 
 /** Expected claims of an ID token. Times in seconds. */
 export interface IdTokenExpectation {
@@ -77,7 +78,7 @@ export function accessTokenRefusal(
   if (!audiencesOf(claims)?.includes(expected.audience)) {
     return 'audience';
   }
-  if (looksLikeIdToken(claims, typ)) {
+  if (looksLikeIdToken(claims, typ) || isLogoutToken(claims, typ)) {
     return 'token_type';
   }
   const party = claims['azp'] ?? claims['client_id'];
@@ -122,7 +123,12 @@ function audiencesOf({ aud }: JWTPayload): readonly string[] | undefined {
     : undefined;
 }
 
-function timeRefusal(claims: JWTPayload, tolerance: number, now: number): LoginFailureReason | undefined {
+/** The reason to refuse a token by its times. `iat` and `nbf` may be absent. In seconds. */
+export function timeRefusal(
+  claims: JWTPayload,
+  tolerance: number,
+  now: number,
+): LoginFailureReason | undefined {
   const { exp, iat, nbf } = claims;
   if (!isTime(exp) || exp <= now - tolerance) {
     return 'expired';

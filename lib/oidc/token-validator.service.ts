@@ -8,6 +8,8 @@ import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
+import { isLogoutToken } from './logout-event.js';
+import { logoutOf, logoutTokenRefusal, type ProviderLogout } from './logout-token.js';
 import { refusalProblem, type RefusedToken, type TokenDelivery } from './refusal-problem.js';
 import {
   accessTokenRefusal,
@@ -96,9 +98,10 @@ export class TokenValidator {
     const verified = await this.#verify(tenant, login, given, deadline);
     const { header, payload } = verified;
     const rules = { ...login, maxAge: smallerAge(login.maxAge, maxAge) };
-    const reason = isAccessTokenType(header.typ)
-      ? 'token_type'
-      : idTokenRefusal(payload, { ...rules, audience, clientId, nonce }, this.#now());
+    const reason =
+      isAccessTokenType(header.typ) || isLogoutToken(payload, header.typ)
+        ? 'token_type'
+        : idTokenRefusal(payload, { ...rules, audience, clientId, nonce }, this.#now());
     if (reason !== undefined) {
       throw this.#refusal(tenant, rules, reason, { ...given, payload });
     }
@@ -120,6 +123,19 @@ export class TokenValidator {
       throw this.#refusal(tenant, login, reason, { ...given, payload });
     }
     return verified;
+  }
+
+  /** @internal */
+  async validateLogoutToken(tenant: Tenant, token: string, deadline: Deadline): Promise<ProviderLogout> {
+    const login = loginOf(tenant);
+    const given = { use: 'logout_token', delivery: 'client', token } as const;
+    const { header, payload } = await this.#verify(tenant, login, given, deadline);
+    const expected = { ...login, clientId: login.clientId };
+    const reason = logoutTokenRefusal(payload, header.typ, expected, this.#now());
+    if (reason !== undefined) {
+      throw this.#refusal(tenant, login, reason, { ...given, payload });
+    }
+    return logoutOf(payload);
   }
 
   async #verify(

@@ -10,6 +10,7 @@ import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
+import { DeniedIdentities } from './denied-identities.service.js';
 import { logInToHost, logOutOfHost, readSelections, writeSelections } from './host-session.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import {
@@ -38,6 +39,7 @@ export class IdentitySession {
   readonly #tenants: TenantRegistry;
   readonly #cookie: IdentityCookie;
   readonly #bearer: BearerIdentities;
+  readonly #denied: DeniedIdentities;
   readonly #replays: ReplayCache;
   readonly #clock: Clock;
 
@@ -46,6 +48,7 @@ export class IdentitySession {
     @Inject(TenantRegistry) tenants: TenantRegistry,
     @Inject(IdentityCookie) cookie: IdentityCookie,
     @Inject(BearerIdentities) bearer: BearerIdentities,
+    @Inject(DeniedIdentities) denied: DeniedIdentities,
     @Inject(ReplayCache) replays: ReplayCache,
     @Inject(Clock) clock: Clock,
   ) {
@@ -53,6 +56,7 @@ export class IdentitySession {
     this.#tenants = tenants;
     this.#cookie = cookie;
     this.#bearer = bearer;
+    this.#denied = denied;
     this.#replays = replays;
     this.#clock = clock;
   }
@@ -188,7 +192,7 @@ export class IdentitySession {
     if (tenant === undefined || identity === undefined) {
       return undefined;
     }
-    if (identity.id !== '' && (await this.#replays.has('denied-identity', identity.id))) {
+    if (await this.#denied.has(identity)) {
       return undefined;
     }
     return { identity, selections, tenant, mode };

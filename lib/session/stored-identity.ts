@@ -21,6 +21,8 @@ const identitySchema = v.object({
   clientId: v.optional(v.string()),
   eventId: v.optional(v.string()),
   returnTo: v.optional(v.string()),
+  sid: v.optional(v.string()),
+  loggedInAt: v.optional(v.number()),
   expiresAt: v.optional(v.number(), Number.MAX_SAFE_INTEGER),
 });
 

@@ -2,7 +2,12 @@ import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Clock } from '../time/clock.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 import { SharedValues } from './shared-values.service.js';
-import { UnwrittenMarks, type ReplayKind } from './unwritten-marks.js';
+import { UnwrittenMarks, type Mark, type MarkValue, type ReplayKind } from './unwritten-marks.js';
+
+export type { MarkValue } from './unwritten-marks.js';
+
+/** Names a record. */
+export type MarkName = Pick<Mark, 'kind' | 'name'>;
 
 /** Entries of each kind in one process. */
 const MAX = 100_000;
@@ -19,7 +24,7 @@ export const CLOCK_MARGIN = 7_200_000;
  */
 @Injectable()
 export class ReplayCache implements OnModuleDestroy {
-  readonly #caches: Readonly<Record<ReplayKind, ExpiringCache<true>>>;
+  readonly #caches: Readonly<Record<ReplayKind, ExpiringCache<true | { value: MarkValue }>>>;
   readonly #shared: SharedValues;
   readonly #unwritten: UnwrittenMarks;
   readonly #clock: Clock;
@@ -29,9 +34,16 @@ export class ReplayCache implements OnModuleDestroy {
     this.#clock = clock;
     this.#unwritten = new UnwrittenMarks(shared, clock);
     this.#caches = {
-      'spent-state': expiringCache(clock, { max: MAX }),
       'denied-identity': expiringCache(clock, { max: MAX }),
+      'logged-out': expiringCache(clock, { max: MAX }),
+      'spent-state': expiringCache(clock, { max: MAX }),
+      'spent-logout-token': expiringCache(clock, { max: MAX }),
     };
+  }
+
+  /** True where records are shared between processes. */
+  get isShared(): boolean {
+    return this.#shared.enabled;
   }
 
   /** Records `name` for `ttl` ms. Answers false where it is recorded already, here or in another process. */
@@ -42,27 +54,58 @@ export class ReplayCache implements OnModuleDestroy {
     }
     const lifetime = Math.max(1, ttl);
     cache.set(name, true, { ttl: lifetime });
-    return !this.#shared.enabled || this.#claimShared(kind, name, lifetime);
+    // Only what is used once must be absent. A logout replaces whatever the store has under its key.
+    const ifAbsent = kind === 'spent-state' || kind === 'spent-logout-token';
+    return this.#write({ kind, name, value: true, until: this.#clock.now() + lifetime }, ifAbsent);
+  }
+
+  /** Records the time of a logout for `ttl` ms. A later one that is recorded already stays. */
+  async recordLogout(name: string, at: number, ttl: number): Promise<void> {
+    const mark = { kind: 'logged-out', name } as const;
+    const known = this.recordedHere(mark);
+    // Valid here before the store is asked, which may be slow.
+    this.#caches[mark.kind].set(name, { value: latest(at, known) }, { ttl });
+    const value = latest(at, await this.recorded(mark));
+    this.#caches[mark.kind].set(name, { value }, { ttl });
+    await this.#write({ ...mark, value, until: this.#clock.now() + ttl }, false);
   }
 
   /** True where `name` is recorded, here or in another process. */
   async has(kind: ReplayKind, name: string): Promise<boolean> {
-    if (this.#caches[kind].has(name)) {
+    return (await this.recorded({ kind, name })) !== undefined;
+  }
+
+  /** What is recorded in this process. */
+  recordedHere({ kind, name }: MarkName): MarkValue | undefined {
+    const entry = this.#caches[kind].get(name);
+    return typeof entry === 'object' ? entry.value : entry;
+  }
+
+  /** What is recorded here or in another process; the later of two logouts. */
+  async recorded(mark: MarkName): Promise<MarkValue | undefined> {
+    const here = this.recordedHere(mark);
+    if (here === true || !this.#shared.enabled) {
+      return here;
+    }
+    const stored = await this.#shared.get(mark.kind, mark.name);
+    if (stored === true) {
       return true;
     }
-    return this.#shared.enabled && (await this.#shared.get(kind, name)) === true;
+    return typeof stored === 'number' ? latest(stored, here) : here;
   }
 
   onModuleDestroy(): Promise<void> {
     return this.#unwritten.close();
   }
 
-  async #claimShared(kind: ReplayKind, name: string, lifetime: number): Promise<boolean> {
-    const mark = { kind, name, until: this.#clock.now() + lifetime };
+  /** Answers false where the store has a mark of this name and it had to be absent. */
+  async #write(mark: Mark, ifAbsent: boolean): Promise<boolean> {
+    if (!this.#shared.enabled) {
+      return true;
+    }
     this.#unwritten.add(mark);
-    // Only a state must be unused. A logout replaces whatever the store has under its key.
-    const ifAbsent = kind === 'spent-state';
-    const isSet = await this.#shared.set(kind, name, true, lifetime, { ifAbsent });
+    const { kind, name, value, until } = mark;
+    const isSet = await this.#shared.set(kind, name, value, until - this.#clock.now(), { ifAbsent });
     if (isSet === true || (ifAbsent && isSet === false)) {
       this.#unwritten.remove(mark);
     } else {
@@ -70,4 +113,8 @@ export class ReplayCache implements OnModuleDestroy {
     }
     return !ifAbsent || isSet !== false;
   }
+}
+
+function latest(at: number, known: MarkValue | undefined): number {
+  return typeof known === 'number' ? Math.max(at, known) : at;
 }

@@ -4,13 +4,19 @@ import type { Clock } from '../time/clock.js';
 import { withTimeout } from '../time/with-timeout.js';
 import type { SharedValues } from './shared-values.service.js';
 
-/** What is recorded: an identity that was logged out, a login state that was used. */
-export type ReplayKind = 'denied-identity' | 'spent-state';
+/**
+ * What is recorded: an identity that was logged out, a logout at the provider, a login state or a logout token that was used.
+ */
+export type ReplayKind = 'denied-identity' | 'logged-out' | 'spent-state' | 'spent-logout-token';
+
+/** The time of a logout in ms since 1970, or true. */
+export type MarkValue = true | number;
 
 /** A record for the shared store. */
 export interface Mark {
   kind: ReplayKind;
   name: string;
+  value: MarkValue;
   /** {@link Clock.now} at which it is no longer needed. */
   until: number;
 }
@@ -43,7 +49,9 @@ export class UnwrittenMarks {
   readonly #logger = new Logger('nestjs-exhibitor');
   readonly #marks: Readonly<Record<ReplayKind, Map<string, Mark>>> = {
     'denied-identity': new Map(),
+    'logged-out': new Map(),
     'spent-state': new Map(),
+    'spent-logout-token': new Map(),
   };
   #timer: NodeJS.Timeout | undefined;
   #isWriting = false;
@@ -67,8 +75,12 @@ export class UnwrittenMarks {
     }
   }
 
-  remove({ kind, name }: Mark): void {
-    this.#marks[kind].delete(name);
+  /** Removes a mark, unless a newer one of this name was added meanwhile. */
+  remove(mark: Mark): void {
+    const marks = this.#marks[mark.kind];
+    if (marks.get(mark.name) === mark) {
+      marks.delete(mark.name);
+    }
   }
 
   /** The first attempt failed: writes again later. */
@@ -97,7 +109,7 @@ export class UnwrittenMarks {
     };
     await withTimeout(CLOSE_WAIT, writeAll).catch(() => undefined);
     end.abort();
-    const lost = this.#marks['denied-identity'].size;
+    const lost = this.#logouts;
     if (lost > 0) {
       this.#logger.warn(`${lost} logout(s) were not written to the shared store before the close`);
     }
@@ -123,6 +135,10 @@ export class UnwrittenMarks {
     this.#warn();
   }
 
+  get #logouts(): number {
+    return this.#marks['denied-identity'].size + this.#marks['logged-out'].size;
+  }
+
   get #count(): number {
     return Object.values(this.#marks).reduce((count, { size }) => count + size, 0);
   }
@@ -134,8 +150,8 @@ export class UnwrittenMarks {
   }
 
   async #write(mark: Mark): Promise<boolean> {
-    const { kind, name, until } = mark;
-    const isWritten = await this.#shared.insist(kind, name, true, Math.max(1, until - this.#clock.now()));
+    const { kind, name, value, until } = mark;
+    const isWritten = await this.#shared.insist(kind, name, value, Math.max(1, until - this.#clock.now()));
     if (isWritten) {
       this.remove(mark);
     }
@@ -163,7 +179,7 @@ export class UnwrittenMarks {
 
   #warn(): void {
     const now = this.#clock.now();
-    const count = this.#marks['denied-identity'].size;
+    const count = this.#logouts;
     if (count === 0 || now - this.#warnedAt < WARN_EVERY) {
       return;
     }

@@ -42,6 +42,11 @@ export class TenantRegistry {
     return this.#fixed.keys().next().value;
   }
 
+  /** The tenants of the options; none with a source. @internal */
+  get fixed(): Tenant[] {
+    return [...this.#fixed.values()];
+  }
+
   /**
    * The tenant of this key.
    *

@@ -3,6 +3,7 @@ import { Controller, Get, Inject, Injectable, Module, Optional, UseGuards, type 
 import {
   CurrentEvent,
   CurrentExhibitors,
+  ExhibitorBackChannelLogoutGuard,
   ExhibitorCallbackGuard,
   ExhibitorGuard,
   ExhibitorGuardServices,
@@ -181,6 +182,7 @@ describe('without ExhibitorModule', () => {
 
   it.each(
     [
+      ExhibitorBackChannelLogoutGuard,
       ExhibitorGuard,
       ExhibitorIdentityGuard,
       ExhibitorLoginGuard,

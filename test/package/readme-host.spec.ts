@@ -105,6 +105,7 @@ const PUBLIC_NAMES = [
   'CurrentExhibitors',
   'CurrentIdentity',
   'CurrentTenant',
+  'ExhibitorBackChannelLogoutGuard',
   'ExhibitorCallbackGuard',
   'ExhibitorError',
   'ExhibitorExceptionFilter',

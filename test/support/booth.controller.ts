@@ -19,6 +19,7 @@ import {
   CurrentExhibitors,
   CurrentIdentity,
   CurrentTenant,
+  ExhibitorBackChannelLogoutGuard,
   ExhibitorCallbackGuard,
   ExhibitorExceptionFilter,
   ExhibitorGuard,
@@ -63,6 +64,12 @@ export class BoothController {
   @UseGuards(ExhibitorLogoutGuard)
   @Redirect('/', 303)
   logout(): void {}
+
+  @Post('auth/backchannel-logout')
+  @UseGuards(ExhibitorBackChannelLogoutGuard)
+  backChannelLogout(): never {
+    throw new Error('the handler of a back-channel logout is never run');
+  }
 
   @Get('me')
   @UseGuards(ExhibitorIdentityGuard)

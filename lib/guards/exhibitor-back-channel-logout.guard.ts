@@ -1,0 +1,54 @@
+import { Injectable, type ExecutionContext } from '@nestjs/common';
+import { isExhibitorError } from '../errors/exhibitor.error.js';
+import type { HttpContext } from '../http/http-context.js';
+import { RouteGuard, RUN, SERVICES, SET_HEADERS } from './route-guard.js';
+import { logHostMistake } from './to-http-exception.js';
+
+/**
+ * Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0): the form field `logout_token` of a POST request.
+ * Identities of that session, or of that user, which began before the logout are no longer accepted; with `store`, in every
+ * process. Bearer tokens are not affected. The guard answers itself: 200, or 400 where the token is refused. The handler never
+ * runs.
+ *
+ * @example
+ * @Post('auth/backchannel-logout') @UseGuards(ExhibitorBackChannelLogoutGuard) backChannelLogout() {}
+ */
+@Injectable()
+export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
+  /** @internal */
+  protected override [SET_HEADERS](http: HttpContext): void {
+    http.setHeader('Cache-Control', 'no-store');
+  }
+
+  /** @internal */
+  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<never> {
+    await this[SERVICES].backChannel.receive(http, await this.getTenant(http, context));
+    return answered(http, 200);
+  }
+
+  /**
+   * Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the issuer and audience of the
+   * token, which find a tenant of `tenants`, not one of a `TenantSource`.
+   */
+  protected getTenant(
+    http: HttpContext,
+    context: ExecutionContext,
+  ): string | undefined | Promise<string | undefined> {
+    return this[SERVICES].resolver.tenantKey(http, context);
+  }
+
+  /** Answers 400 for an {@link ExhibitorError}, as the specification requires. Other errors are thrown as they are. */
+  protected override onFailure(error: unknown, http: HttpContext): Promise<never> {
+    if (!isExhibitorError(error)) {
+      throw error;
+    }
+    logHostMistake(error);
+    return answered(http, 400, { error: 'invalid_request', error_description: error.message });
+  }
+}
+
+/** Replies, and never settles: `true` would run the handler, `false` would answer 403. */
+function answered(http: HttpContext, status: number, body?: object): Promise<never> {
+  http.reply(status, body);
+  return new Promise(() => undefined);
+}

@@ -1,0 +1,114 @@
+import { createHash } from 'node:crypto';
+import { Inject, Injectable } from '@nestjs/common';
+import { decodeJwt, type JWTPayload } from 'jose';
+import { LoginFailedError } from '../errors/login-failed.error.js';
+import type { HttpContext } from '../http/http-context.js';
+import { isRecord } from '../model/json-values.js';
+import { isAddressedTo, type ProviderLogout } from '../oidc/logout-token.js';
+import { TokenValidator } from '../oidc/token-validator.service.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { DeniedIdentities } from '../session/denied-identities.service.js';
+import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
+import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import type { Tenant } from '../tenants/tenant.js';
+import { Clock } from '../time/clock.js';
+import { Deadline } from '../time/deadline.js';
+
+/** Largest accepted logout token. */
+const MAX_LENGTH = 16_384;
+
+/** Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0). */
+@Injectable()
+export class BackChannelLogout {
+  readonly #identityTtl: number;
+  readonly #tenants: TenantRegistry;
+  readonly #validator: TokenValidator;
+  readonly #denied: DeniedIdentities;
+  readonly #replays: ReplayCache;
+  readonly #clock: Clock;
+
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(TenantRegistry) tenants: TenantRegistry,
+    @Inject(TokenValidator) validator: TokenValidator,
+    @Inject(DeniedIdentities) denied: DeniedIdentities,
+    @Inject(ReplayCache) replays: ReplayCache,
+    @Inject(Clock) clock: Clock,
+  ) {
+    this.#identityTtl = settings.cookies.identityTtl;
+    this.#tenants = tenants;
+    this.#validator = validator;
+    this.#denied = denied;
+    this.#replays = replays;
+    this.#clock = clock;
+  }
+
+  /**
+   * Verifies the `logout_token` of a request and denies the identities that it names.
+   *
+   * @param tenantKey default: the only tenant, else the fixed tenant of the token's issuer and audience
+   * @throws {LoginFailedError} where the token is refused
+   * @throws {ExhibitorError} `unknown_tenant`, `tenant_required`; `service_unavailable`, `deadline_exceeded` where the keys
+   * cannot be fetched
+   */
+  async receive(http: HttpContext, tenantKey: string | undefined): Promise<void> {
+    const token = readLogoutToken(http);
+    const tenant = await this.#tenants.resolve(tenantKey ?? this.#addresseeOf(token)?.key);
+    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
+    try {
+      const logout = await this.#validator.validateLogoutToken(tenant, token, deadline);
+      await this.#accept(tenant, logout);
+    } finally {
+      deadline.end();
+    }
+  }
+
+  /**
+   * The token is spent after its marks are written: if the process ends in between, the provider can send it again. A token
+   * that is sent twice at the same time writes the same marks.
+   */
+  async #accept(tenant: Tenant, logout: ProviderLogout): Promise<void> {
+    const name = createHash('sha256')
+      .update(JSON.stringify([logout.issuer, logout.tokenId]))
+      .digest('base64url');
+    if ((await this.#replays.recorded({ kind: 'spent-logout-token', name })) !== undefined) {
+      throw alreadyUsed(tenant);
+    }
+    await this.#denied.deny(logout);
+    // Once all identities that it ended have expired, the token does nothing, even if it is still valid.
+    const lifetime = Math.min(logout.expiresAt - this.#clock.epochMs(), this.#identityTtl);
+    if (!(await this.#replays.claim('spent-logout-token', name, Math.max(0, lifetime) + CLOCK_MARGIN))) {
+      throw alreadyUsed(tenant);
+    }
+  }
+
+  /** The fixed tenant that an unverified token is for. It only selects the key that verifies the token. */
+  #addresseeOf(token: string): Tenant | undefined {
+    const claims = unverifiedClaims(token);
+    return this.#tenants.onlyKey === undefined
+      ? this.#tenants.fixed.find(
+          ({ login }) => login !== undefined && isAddressedTo(claims, login.issuer, login.clientId),
+        )
+      : undefined;
+  }
+}
+
+function readLogoutToken({ request: { method, body } }: HttpContext): string {
+  const token = method === 'POST' && isRecord(body) ? body['logout_token'] : undefined;
+  if (typeof token === 'string' && token.length <= MAX_LENGTH) {
+    return token;
+  }
+  throw new LoginFailedError('token_type', 'the request has no logout_token');
+}
+
+function unverifiedClaims(token: string): JWTPayload {
+  try {
+    return decodeJwt(token);
+  } catch {
+    return {};
+  }
+}
+
+function alreadyUsed({ key }: Tenant): LoginFailedError {
+  return new LoginFailedError('state', 'the logout token was used before', { tenant: key });
+}

@@ -1,0 +1,95 @@
+import type { JWTPayload } from 'jose';
+import type { LoginFailureReason } from '../errors/login-failed.error.js';
+import { isRecord } from '../model/json-values.js';
+import { isLogoutTokenType, logoutEventOf } from './logout-event.js';
+import { timeRefusal } from './token-claims.js';
+
+/** Expected claims of a logout token. Times in seconds. */
+export interface LogoutTokenExpectation {
+  issuer: string;
+  clientId: string | undefined;
+  clockTolerance: number;
+}
+
+/** A logout at the provider. */
+export interface ProviderLogout {
+  issuer: string;
+  /** The user; every login of this user where no session is named. */
+  subject?: string;
+  /** The session at the provider. */
+  sid?: string;
+  /** Time of the logout by the clock of the provider, in ms since 1970. */
+  at: number;
+  /** Id of the token. */
+  tokenId: string;
+  /** End of the token, in ms since 1970. */
+  expiresAt: number;
+}
+
+/**
+ * The reason to refuse a logout token; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6.
+ *
+ * @param typ of the header; a provider may send `logout+jwt`, `JWT` or none
+ * @param now seconds since 1970
+ */
+export function logoutTokenRefusal(
+  claims: JWTPayload,
+  typ: string | undefined,
+  expected: LogoutTokenExpectation,
+  now: number,
+): LoginFailureReason | undefined {
+  if (claims.iss !== expected.issuer) {
+    return 'issuer';
+  }
+  if (expected.clientId === undefined || !isOnlyAudience(claims, expected.clientId)) {
+    return 'audience';
+  }
+  if (!isAcceptedType(typ) || !isRecord(logoutEventOf(claims)) || !isText(claims.jti)) {
+    return 'token_type';
+  }
+  if (Object.hasOwn(claims, 'nonce')) {
+    return 'nonce';
+  }
+  const { sub, sid } = claims;
+  if ((sub === undefined && sid === undefined) || !isTextOrAbsent(sub) || !isTextOrAbsent(sid)) {
+    return 'subject';
+  }
+  return (
+    timeRefusal(claims, expected.clockTolerance, now) ?? (claims.iat === undefined ? 'issued' : undefined)
+  );
+}
+
+/** What a valid logout token says. */
+export function logoutOf({ iss, sub, sid, iat, exp, jti }: JWTPayload): ProviderLogout {
+  return {
+    issuer: String(iss),
+    ...(sub === undefined ? {} : { subject: sub }),
+    ...(typeof sid === 'string' ? { sid } : {}),
+    at: Number(iat) * 1000,
+    tokenId: String(jti),
+    expiresAt: Number(exp) * 1000,
+  };
+}
+
+/** True where a token has this issuer and, as its only audience, this client. */
+export function isAddressedTo(claims: JWTPayload, issuer: string, clientId: string | undefined): boolean {
+  return claims.iss === issuer && clientId !== undefined && isOnlyAudience(claims, clientId);
+}
+
+function isOnlyAudience({ aud }: JWTPayload, clientId: string): boolean {
+  return Array.isArray(aud) ? aud.length === 1 && aud[0] === clientId : aud === clientId;
+}
+
+function isAcceptedType(typ: unknown): boolean {
+  return (
+    typ === undefined || (typeof typ === 'string' && (typ.toLowerCase() === 'jwt' || isLogoutTokenType(typ)))
+  );
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+function isTextOrAbsent(value: unknown): boolean {
+  return value === undefined || isText(value);
+}

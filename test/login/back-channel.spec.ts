@@ -1,0 +1,424 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { TokenValidator, type ExhibitorModuleOptions } from '../../lib/index.js';
+import { clockOf } from '../support/clock.js';
+import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
+import { CLIENT_ID, ScriptedProvider, type LoginOverrides } from '../support/provider.js';
+import { hmacSigned, KEYS, sign, signingKey, unsigned } from '../support/provider-keys.js';
+import type { Claims, TokenChange } from '../support/provider-script.js';
+import { Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
+import { eventually } from '../support/wait.js';
+import { MemoryStore } from '../store/memory-store.js';
+import { copyOf, expectRefusal, identityOf, logIn, toHost, toProvider } from './journey.js';
+
+const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
+const now = (): number => Math.floor(Date.now() / 1000);
+
+let provider: ScriptedProvider;
+let other: ScriptedProvider;
+const hosts: Host[] = [];
+beforeAll(async () => {
+  provider = await ScriptedProvider.start();
+  other = await ScriptedProvider.start();
+});
+afterEach(() => {
+  provider.script = {};
+  jest.restoreAllMocks();
+});
+afterAll(async () => {
+  await Promise.all(hosts.map((host) => host.close()));
+  await Promise.all([provider?.stop(), other?.stop()]);
+});
+
+async function start(
+  options: (callback: string) => Partial<ExhibitorModuleOptions>,
+  kind: HostKind = 'express',
+): Promise<Host> {
+  const host = await startHost({
+    kind,
+    options: (callback) => ({ secrets: [COOKIE_SECRET], ...options(callback) }),
+  });
+  hosts.push(host);
+  return host;
+}
+
+const startPlain = (kind?: HostKind, login?: LoginOverrides): Promise<Host> =>
+  start((callback) => ({ tenant: provider.tenantOptions(callback, login) }), kind);
+
+/** A logout token of the provider for `pat`, changed as a login token of the hostile provider is. */
+async function logoutToken(change: TokenChange = {}, of = provider): Promise<string> {
+  const claims: Claims = {
+    iss: of.url,
+    aud: CLIENT_ID,
+    sub: 'pat',
+    iat: now(),
+    exp: now() + 120,
+    jti: randomUUID(),
+    events: { [EVENT]: {} },
+  };
+  change.claims?.(claims);
+  const { write, key = of.key, header } = change;
+  const token = await sign(JSON.stringify(claims), key, { typ: 'logout+jwt', ...header });
+  return (await write?.(JSON.stringify(claims), token)) ?? token;
+}
+
+const set = (claims: Claims): TokenChange => ({ claims: (all) => void Object.assign(all, claims) });
+const without = (...names: string[]): TokenChange => ({
+  claims: (all) => names.forEach((name) => Reflect.deleteProperty(all, name)),
+});
+
+const send = ({ url }: Host, token: string, options: VisitOptions = {}): Promise<Reply> =>
+  new Visitor().visit(`${url}/auth/backchannel-logout`, { form: { logout_token: token }, ...options });
+
+/** A visitor who is logged in, with these claims of the ID token. */
+async function loggedIn(host: Host, claims: Claims = {}, from = provider): Promise<Visitor> {
+  const visitor = new Visitor();
+  from.script = { backToken: set(claims) };
+  expect((await logIn(visitor, host)).status).toBe(303);
+  from.script = {};
+  return visitor;
+}
+
+const isLoggedIn = async (visitor: Visitor, host: Host): Promise<boolean> =>
+  (await identityOf(visitor, host)) !== undefined;
+
+function expectAnswered(reply: Reply, status: 200 | 400): void {
+  expect([reply.status, reply.headers.get('cache-control')]).toEqual([status, 'no-store']);
+  expect(reply.setCookies.filter((cookie) => cookie.startsWith('exhibitor'))).toEqual([]);
+  if (status === 200) {
+    expect(reply.text).toBe('');
+  } else {
+    const body: unknown = JSON.parse(reply.text);
+    expect(body).toEqual({ error: 'invalid_request', error_description: expect.any(String) });
+  }
+}
+
+describe.each(HOST_KINDS)('a back-channel logout on %s', (kind) => {
+  let host: Host;
+  beforeAll(async () => {
+    host = await startPlain(kind);
+  });
+
+  it('of a user ends every earlier login of this user, and no other', async () => {
+    const first = await loggedIn(host, { iat: now() - 9, sid: 'one' });
+    const second = await loggedIn(host);
+    const stranger = await loggedIn(host, { sub: 'zoe' });
+    expectAnswered(await send(host, await logoutToken()), 200);
+    expect(await isLoggedIn(first, host)).toBe(false);
+    expect(await isLoggedIn(second, host)).toBe(false);
+    expect(await isLoggedIn(stranger, host)).toBe(true);
+    // Nobody is locked out: the next login began after the logout.
+    expect(await isLoggedIn(await loggedIn(host, { iat: now() + 1 }), host)).toBe(true);
+  });
+
+  it('of a session ends the logins of this session, and no other', async () => {
+    const sub = randomUUID();
+    const [one, two] = [await loggedIn(host, { sub, sid: 'a-1' }), await loggedIn(host, { sub, sid: 'a-2' })];
+    expect(await identityOf(one, host)).toMatchObject({ sid: 'a-1', loggedInAt: expect.any(Number) });
+    expectAnswered(await send(host, await logoutToken(set({ sub, sid: 'a-1' }))), 200);
+    expect([await isLoggedIn(one, host), await isLoggedIn(two, host)]).toEqual([false, true]);
+    expectAnswered(await send(host, await logoutToken(set({ sub: undefined, sid: 'a-2' }))), 200);
+    expect(await isLoggedIn(two, host)).toBe(false);
+    const again = await loggedIn(host, { sub, sid: 'a-1', iat: now() + 1 });
+    expect(await isLoggedIn(again, host)).toBe(true);
+  });
+});
+
+describe('a back-channel logout', () => {
+  let host: Host;
+  beforeAll(async () => {
+    host = await startPlain();
+  });
+
+  it('of a session ends the logins of this user that name no session, and not those of others', async () => {
+    const sub = randomUUID();
+    const [sessionless, stranger] = [await loggedIn(host, { sub }), await loggedIn(host, { sub: 'zoe' })];
+    expectAnswered(await send(host, await logoutToken(set({ sub, sid: 'unknown' }))), 200);
+    expect([await isLoggedIn(sessionless, host), await isLoggedIn(stranger, host)]).toEqual([false, true]);
+  });
+
+  it('ends no login that began after it, in whatever order the tokens arrive', async () => {
+    const sub = randomUUID();
+    const visitor = await loggedIn(host, { sub, iat: now() - 10 });
+    expectAnswered(await send(host, await logoutToken(set({ sub, iat: now() - 11 }))), 200);
+    expect(await isLoggedIn(visitor, host)).toBe(true);
+    expectAnswered(await send(host, await logoutToken(set({ sub, iat: now() - 10 }))), 200);
+    expect(await isLoggedIn(visitor, host)).toBe(false);
+    expectAnswered(await send(host, await logoutToken(set({ sub, iat: now() - 20 }))), 200);
+    expect(await isLoggedIn(visitor, host)).toBe(false);
+  });
+
+  it.each([
+    ['the typ JWT', { header: { typ: 'JWT' } }],
+    ['no typ', { header: { typ: undefined } }],
+    ['the typ application/logout+jwt', { header: { typ: 'application/logout+jwt' } }],
+    ['another listed algorithm', { key: KEYS.es256 }],
+    ['a list of one audience', set({ aud: [CLIENT_ID] })],
+    ['further members of the event', set({ events: { [EVENT]: { reason: 'x' }, 'https://other': {} } })],
+    ['claims of its own', set({ trace: 'x', nbf: now() - 1 })],
+  ] satisfies [string, TokenChange][])('accepts a token with %s', async (_what, change) => {
+    expectAnswered(await send(host, await logoutToken(change)), 200);
+  });
+
+  it('accepts a token once', async () => {
+    const token = await logoutToken();
+    expectAnswered(await send(host, token), 200);
+    expectAnswered(await send(host, token), 400);
+    const replies = await Promise.all(
+      [1, 2, 3].map(async () => send(host, await logoutToken(set({ jti: 'same' })))),
+    );
+    expect(replies.map(({ status }) => status).toSorted()).toEqual([200, 400, 400]);
+  });
+
+  it('is kept as long as an identity may live, and a date that is set back revives none', async () => {
+    const ahead = await startPlain();
+    const [visitor, clock] = [await loggedIn(ahead), clockOf(ahead.app)];
+    expectAnswered(await send(ahead, await logoutToken()), 200);
+    clock.skip(28_800_000 - 60_000);
+    expect(await isLoggedIn(visitor, ahead)).toBe(false);
+    clock.skip(120_000, ['now']);
+    expect(await isLoggedIn(visitor, ahead)).toBe(false);
+    clock.back();
+  });
+
+  it('answers 400 where the keys of the provider cannot be fetched, and accepts the token later', async () => {
+    const fetching = await startPlain('express', { keys: `${provider.url}/connect/jwks` });
+    const token = await logoutToken();
+    provider.script = { keys: (reply) => ({ ...reply, status: 404 }) };
+    expectAnswered(await send(fetching, token), 400);
+    provider.script = {};
+    clockOf(fetching.app).skip(31_000, ['now']);
+    expectAnswered(await send(fetching, token), 200);
+  });
+});
+
+const HMAC_KEY = KEYS.rs256.pem;
+const REFUSED: readonly [what: string, change: TokenChange][] = [
+  ['another issuer', set({ iss: 'https://evil.example' })],
+  ['no issuer', without('iss')],
+  ['another audience', set({ aud: 'another-client' })],
+  ['no audience', without('aud')],
+  ['a second audience', set({ aud: [CLIENT_ID, 'another-client'] })],
+  ['an empty list of audiences', set({ aud: [] })],
+  ['no iat', without('iat')],
+  ['iat as text', set({ iat: String(now()) })],
+  ['iat in the future', set({ iat: now() + 120 })],
+  ['nbf in the future', set({ nbf: now() + 120 })],
+  ['no exp', without('exp')],
+  ['exp long ago', set({ iat: now() - 300, exp: now() - 60 })],
+  ['no jti', without('jti')],
+  ['an empty jti', set({ jti: '' })],
+  ['jti as a number', set({ jti: 7 })],
+  ['no events', without('events')],
+  ['events as a list', set({ events: [EVENT] })],
+  ['events as text', set({ events: EVENT })],
+  ['another event', set({ events: { 'https://schemas.openid.net/event/backchannel-logout': {} } })],
+  ['the event as text', set({ events: { [EVENT]: 'logout' } })],
+  ['the event as true', set({ events: { [EVENT]: true } })],
+  ['the event as null', set({ events: { [EVENT]: null } })],
+  ['the event as a list', set({ events: { [EVENT]: [] } })],
+  ['a nonce', set({ nonce: 'n' })],
+  ['a nonce of null', set({ nonce: null })],
+  ['neither sub nor sid', without('sub')],
+  ['an empty sub', set({ sub: '' })],
+  ['sub as a number', set({ sub: 7 })],
+  ['sub of null beside a sid', set({ sub: null, sid: 's' })],
+  ['sid as a list', set({ sid: ['s'] })],
+  ['the typ of an access token', { header: { typ: 'at+jwt' } }],
+  ['another typ', { header: { typ: 'secevent+jwt' } }],
+  ['an algorithm that is not listed', { key: { ...signingKey('ES384'), kid: KEYS.es256.kid } }],
+  ['alg none', { write: (payload) => unsigned(payload) }],
+  ['HS256 with the public key', { write: (payload) => hmacSigned(payload, HMAC_KEY, KEYS.rs256.kid) }],
+  ['the key of an attacker', { key: { ...KEYS.attacker, kid: KEYS.rs256.kid } }],
+  ['a key in its own header', { key: KEYS.attacker, header: { jwk: KEYS.attacker.jwk } }],
+  ['a changed payload', { write: (_, token) => token.replace(/\.e/, '.f') }],
+  ['a length beyond the limit', set({ filler: 'x'.repeat(17_000) })],
+  ['no JWT', { write: () => 'no-jwt' }],
+];
+
+describe.each(['express', 'fastify'] as const)('a back-channel logout on %s', (kind) => {
+  let host: Host;
+  let visitor: Visitor;
+  beforeAll(async () => {
+    host = await startPlain(kind);
+    visitor = await loggedIn(host, { sid: 's' });
+  });
+
+  it.each(REFUSED)('refuses a token with %s', async (_what, change) => {
+    expectAnswered(await send(host, await logoutToken(change)), 400);
+    expect(await isLoggedIn(visitor, host)).toBe(true);
+  });
+
+  it('refuses a request that is no form with one logout_token', async () => {
+    const token = await logoutToken();
+    const form = new URLSearchParams([
+      ['logout_token', token],
+      ['logout_token', token],
+    ]);
+    const url = `${host.url}/auth/backchannel-logout`;
+    expectAnswered(await send(host, token, { form }), 400);
+    expectAnswered(await send(host, '', {}), 400);
+    expectAnswered(await new Visitor().visit(url, { form: { token } }), 400);
+    expectAnswered(await new Visitor().visit(url, { method: 'POST' }), 400);
+    expectAnswered(await new Visitor().visit(`${url}?logout_token=${token}`, { method: 'POST' }), 400);
+    expect(await isLoggedIn(visitor, host)).toBe(true);
+    // The control: the unchanged token is accepted.
+    expectAnswered(await send(host, token), 200);
+    expect(await isLoggedIn(visitor, host)).toBe(false);
+  });
+});
+
+it('a refused logout token is reported to the operator, with the option', async () => {
+  const errors: string[] = [];
+  jest.spyOn(Logger.prototype, 'error').mockImplementation((line) => void errors.push(String(line)));
+  const host = await startPlain();
+  expectAnswered(await send(host, await logoutToken(set({ aud: 'another-client' }))), 400);
+  expect(errors).toEqual([
+    expect.stringMatching(
+      /^tenant\.login\.clientId: the logout token is refused \(audience\).*aud another-client/,
+    ),
+  ]);
+});
+
+describe('the tenant of a back-channel logout', () => {
+  let host: Host;
+  beforeAll(async () => {
+    host = await start((callback) => ({
+      tenants: {
+        other: other.tenantOptions(callback),
+        sibling: provider.tenantOptions(callback, { clientId: 'sibling-web' }),
+        acme: provider.tenantOptions(callback),
+        bearer: { ...provider.tenantOptions(callback), login: undefined },
+      },
+      resolveTenant: ({ url, headers }) =>
+        url.includes('/auth/login') ? 'acme' : (headers['x-tenant'] as string | undefined),
+    }));
+  });
+
+  it('is the fixed one with the issuer and the audience of the token', async () => {
+    const [visitor, stays] = [await loggedIn(host), await loggedIn(host, { sub: 'zoe' })];
+    expectAnswered(await send(host, await logoutToken({}, other)), 200);
+    expect(await isLoggedIn(visitor, host)).toBe(true);
+    expectAnswered(await send(host, await logoutToken(set({ aud: 'unknown' }))), 400);
+    expectAnswered(await send(host, await logoutToken()), 200);
+    expect([await isLoggedIn(visitor, host), await isLoggedIn(stays, host)]).toEqual([false, true]);
+  });
+
+  it('is that of resolveTenant, and a token for another tenant is refused there', async () => {
+    const toTenant = async (tenant: string, change: TokenChange = {}): Promise<number> =>
+      (await send(host, await logoutToken(change), { headers: { 'x-tenant': tenant } })).status;
+    expect(await toTenant('acme')).toBe(200);
+    expect(await toTenant('sibling')).toBe(400);
+    expect(await toTenant('sibling', set({ aud: 'sibling-web' }))).toBe(200);
+    expect(await toTenant('bearer')).toBe(400);
+    expect(await toTenant('nobody')).toBe(400);
+  });
+
+  it('of a source must be named', async () => {
+    jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+    const source = await start((callback) => ({
+      tenants: { find: () => provider.tenantOptions(callback) },
+      resolveTenant: ({ headers }) => headers['x-tenant'] as string | undefined,
+    }));
+    expectAnswered(await send(source, await logoutToken()), 400);
+    expectAnswered(await send(source, await logoutToken(), { headers: { 'x-tenant': 'a' } }), 200);
+  });
+});
+
+describe('a back-channel logout with several processes', () => {
+  async function startBoth(): Promise<{ one: Host; two: Host; store: MemoryStore }> {
+    const store = new MemoryStore();
+    const one = await start((callback) => ({ tenant: provider.tenantOptions(callback), store }));
+    const two = await start(() => ({ tenant: provider.tenantOptions(one.callback), store }));
+    return { one, two, store };
+  }
+
+  it('holds in all of them, and a token is used once in all of them', async () => {
+    const { one, two, store } = await startBoth();
+    const [user, session, stays] = [
+      await loggedIn(one, { sub: 'u' }),
+      await loggedIn(one, { sub: 'v', sid: 'v-1' }),
+      await loggedIn(one, { sub: 'v', sid: 'v-2' }),
+    ];
+    const token = await logoutToken(set({ sub: 'u' }));
+    expectAnswered(await send(two, token), 200);
+    expectAnswered(await send(one, token), 400);
+    expectAnswered(await send(two, await logoutToken(set({ sub: 'v', sid: 'v-1' }))), 200);
+    for (const host of [one, two]) {
+      expect([await isLoggedIn(user, host), await isLoggedIn(session, host)]).toEqual([false, false]);
+      expect(await isLoggedIn(stays, host)).toBe(true);
+    }
+    expect(store.dump).not.toContain('v-1');
+    // An older token that arrives at another process later takes nothing back.
+    expectAnswered(await send(one, await logoutToken(set({ sub: 'u', iat: now() - 60 }))), 200);
+    expect(await isLoggedIn(user, two)).toBe(false);
+  });
+
+  it('reaches the store once it is back, and spends the token after the marks', async () => {
+    const { one, two, store } = await startBoth();
+    const visitor = await loggedIn(one, { sub: 'w' });
+    const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    store.failure = 'rejects';
+    expectAnswered(await send(one, await logoutToken(set({ sub: 'w' }))), 200);
+    expect(await isLoggedIn(visitor, one)).toBe(false);
+    store.failure = 'none';
+    await eventually(async () => !(await isLoggedIn(visitor, two)));
+    expect(warned.mock.calls.flat().filter((line) => String(line).includes('logout'))).toHaveLength(1);
+
+    const written = jest.spyOn(store, 'set');
+    expectAnswered(await send(one, await logoutToken(set({ sub: 'w' }))), 200);
+    const kinds = written.mock.calls.map(([key]) => key.split(':')[1]);
+    expect(kinds).toEqual(['logged-out', 'spent-logout-token']);
+  });
+});
+
+describe('a logout token', () => {
+  it.each<[string, TokenChange]>([
+    ['with its typ', {}],
+    ['with the typ JWT', { header: { typ: 'JWT' } }],
+    ['without a typ', { header: { typ: undefined } }],
+  ])('%s is no ID token and no access token', async (_what, change) => {
+    const host = await start((callback) => ({
+      tenant: provider.tenantOptions(callback, {
+        audience: { idToken: CLIENT_ID, accessToken: CLIENT_ID },
+        authorizedParties: [CLIENT_ID],
+      }),
+      session: ['cookie', 'bearer'],
+    }));
+    const claims = { azp: CLIENT_ID, email: 'pat@example.com', email_verified: true };
+    const token = await logoutToken({ ...change, ...set(claims) });
+    const validator = host.app.get(TokenValidator);
+    for (const use of ['id_token', 'access_token'] as const) {
+      await expect(validator.validate(token, { use })).rejects.toMatchObject({ reason: 'token_type' });
+    }
+    const bearer = { headers: { authorization: `Bearer ${token}` } };
+    expect((await new Visitor().visit(`${host.url}/me`, bearer)).status).toBe(401);
+    // The control: without the event, and with another typ, both are accepted.
+    const plain = await logoutToken({
+      header: { typ: 'JWT' },
+      claims: (all) => {
+        Object.assign(all, claims);
+        delete all['events'];
+      },
+    });
+    for (const use of ['id_token', 'access_token'] as const) {
+      expect(await validator.validate(plain, { use })).toMatchObject({ sub: 'pat' });
+    }
+    // Bearer tokens are not touched by a logout.
+    expectAnswered(await send(host, await logoutToken()), 200);
+    const headers = { authorization: `Bearer ${plain}` };
+    expect((await new Visitor().visit(`${host.url}/me`, { headers })).status).toBe(200);
+  });
+
+  it('does not finish a login', async () => {
+    const host = await startPlain();
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    const copy = copyOf(visitor, host);
+    const nonceOf = provider.last('/connect/authorize').query.get('nonce');
+    provider.script = { backToken: { write: () => logoutToken(set({ nonce: nonceOf })) } };
+    expectRefusal(await toHost(visitor, arrival), 'token_type');
+    expect(await isLoggedIn(copy, host)).toBe(false);
+  });
+});
