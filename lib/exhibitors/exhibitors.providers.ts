@@ -1,8 +1,19 @@
 import type { Provider } from '@nestjs/common';
 import { CallRunner } from './call-runner.service.js';
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
+import { LookupGenerations } from './lookups/lookup-generations.service.js';
+import { LookupRequests } from './lookups/lookup-requests.service.js';
+import { SharedLookups } from './lookups/shared-lookups.service.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
 import { RestClient } from './rest-client.service.js';
 
 /** Internal providers of {@link ExhibitorsService}. */
-export const EXHIBITORS_PROVIDERS: Provider[] = [RestClient, CallRunner, ExhibitorPages, ExhibitorLookups];
+export const EXHIBITORS_PROVIDERS: Provider[] = [
+  RestClient,
+  CallRunner,
+  ExhibitorPages,
+  LookupGenerations,
+  SharedLookups,
+  LookupRequests,
+  ExhibitorLookups,
+];

@@ -185,11 +185,15 @@ export class ExhibitorsService<T = Exhibitor> {
    * Removes cached lookups: all, or those that match the filter. Lookups under way are not cached. Call it when the exhibitors
    * of a contact changed and must be visible immediately.
    *
+   * With a `store` it reaches every process within a second, and resolves when the store has it. There, a filter without a
+   * tenant removes all lookups, and one with a contact e-mail address all of the named event or tenant. While the store is
+   * down, it is told later; until then, other processes may use an answer for `lookupCache.ttl`.
+   *
    * @example
    * await exhibitors.invalidateLookups({ tenant: 'acme', eventId: 'world-2026' });
    */
   async invalidateLookups(filter?: LookupFilter): Promise<void> {
-    this.#lookups.forget(checkLookupFilter(this.#bound(filter)));
+    await this.#lookups.invalidate(checkLookupFilter(this.#bound(filter)));
   }
 
   #reading(

@@ -50,7 +50,7 @@ export interface ExhibitorModuleOptions<T = Exhibitor> {
    */
   lookupCache?:
     { ttl?: number; max?: number; staleIfError?: number; maxBytes?: number; maxRecords?: number } | false;
-  /** Shares tokens, single-use login states and logouts between processes. Default: none is shared. */
+  /** Shares tokens, lookups, single-use login states and logouts between processes. Default: none is shared. */
   store?: SharedStore;
   /** A Standard Schema (zod, valibot, arktype, …) that checks and types every record. Default: records pass as they are. */
   exhibitorSchema?: StandardSchemaV1<unknown, T>;

@@ -31,11 +31,14 @@ interface Generation {
 /** Values of several generations, as one text to compare. */
 export interface Stamp {
   readonly text: string;
+  /** False without a store, and where the store was never reached. */
+  readonly isKnown: boolean;
   /** {@link Clock.now} from which {@link Generations.current} must be asked again. */
   readonly recheckAt: number;
 }
 
-const WITHOUT_STORE: Stamp = { text: '', recheckAt: Number.POSITIVE_INFINITY };
+/** Where nothing is shared. */
+export const UNSHARED: Stamp = { text: '', isKnown: false, recheckAt: Number.POSITIVE_INFINITY };
 
 /**
  * Generations: random values in the shared store that are replaced to invalidate what many processes hold. Whoever keeps
@@ -61,7 +64,7 @@ export class Generations {
   /** The values, where all of them were read within the last second. Synchronous and without timers. */
   current(names: readonly string[]): Stamp | undefined {
     if (!this.#values.enabled) {
-      return WITHOUT_STORE;
+      return UNSHARED;
     }
     const now = this.#clock.now();
     let [text, oldest] = ['', now];
@@ -76,7 +79,7 @@ export class Generations {
       text += `${known.value} `;
       oldest = Math.min(oldest, known.readAt);
     }
-    return { text, recheckAt: oldest + RENEW };
+    return { text, isKnown: !text.includes(UNKNOWN), recheckAt: oldest + RENEW };
   }
 
   /** As {@link current}; reads those that are not current. While the store is down, the values as they were known last. */
@@ -92,8 +95,10 @@ export class Generations {
         now - known.readAt < CURRENT ? undefined : this.#read(name, known),
       ),
     );
+    const text = generations.map(([, { value }]) => `${value} `).join('');
     return {
-      text: generations.map(([, { value }]) => `${value} `).join(''),
+      text,
+      isKnown: !text.includes(UNKNOWN),
       recheckAt: Math.min(...generations.map(([, { readAt }]) => readAt)) + RENEW,
     };
   }
@@ -145,8 +150,12 @@ export class Generations {
   async #readNow(name: string, known: Generation): Promise<void> {
     const startedAt = this.#clock.now();
     const value = await this.#find(name);
-    // While the store is down, the last value is used, and the store is asked once a second.
-    known.value = value === UNKNOWN ? known.value : value;
+    if (value === UNKNOWN) {
+      // While the store is down, the last value is used, and the store is asked once a second.
+      known.readAt = this.#clock.now();
+      return;
+    }
+    known.value = value;
     known.readAt = startedAt;
   }
 

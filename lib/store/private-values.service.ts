@@ -45,15 +45,11 @@ export class PrivateValues {
     ttl: number,
     options?: { ifAbsent?: boolean },
   ): Promise<boolean | undefined> {
-    return this.#values.set(kind, this.#nameOf(kind, name), value, ttl, options);
+    return this.#values.set(kind, this.digestOf(kind, name), value, ttl, options);
   }
 
-  /** Removes what this process would set. */
-  delete(kind: string, name: string): Promise<void> {
-    return this.#values.delete(kind, this.#nameOf(kind, name));
-  }
-
-  #nameOf(kind: string, name: string): string {
+  /** A name that tells nothing: an HMAC with the key of the first secret. */
+  digestOf(kind: string, name: string): string {
     const [first] = this.#keys;
     // Without secrets there is no store either, see `checkOptions`.
     return first === undefined ? '' : macOf(first, kind, name);

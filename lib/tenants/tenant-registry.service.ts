@@ -21,6 +21,7 @@ const MAX_KEY_BYTES = 256;
 export class TenantRegistry {
   readonly #fixed = new Map<string, Tenant>();
   readonly #found: RunTimeTenants | undefined;
+  #forgets: SharedForgets | undefined;
   readonly #forgetListeners: ((tenant: Tenant) => void)[] = [];
 
   constructor(@Inject(CHECKED_OPTIONS) options: CheckedOptions, @Inject(Clock) clock: Clock) {
@@ -96,12 +97,14 @@ export class TenantRegistry {
     if (fixed !== undefined) {
       this.#fixed.set(key, fixed.withoutState());
       this.#tellListeners(fixed);
+      void this.#forgets?.announce(key, () => undefined);
     }
     this.#found?.forget(key);
   }
 
   /** @internal */
   shareForgets(forgets: SharedForgets): void {
+    this.#forgets = forgets;
     this.#found?.shareForgets(forgets);
   }
 

@@ -6,21 +6,19 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-option
 import { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
-import { RestClient } from '../rest-client.service.js';
-import { ContactSlots } from './contact-slots.js';
 import {
   isLookupOf,
   LookupCache,
   lookupKey,
-  type LookupAnswer,
+  type CachedLookup,
   type LookupName,
   type LookupSubject,
 } from './lookup-cache.js';
 import { LookupFlight } from './lookup-flight.js';
-import { prepareRecords } from './prepare-records.js';
-import { readLookup, type LookupRules } from './read-lookup.js';
-
-const TEMPLATE = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
+import { LookupGenerations } from './lookup-generations.service.js';
+import { LookupRequests } from './lookup-requests.service.js';
+import type { FoundLookup } from './lookup-search.js';
+import { SharedLookups } from './shared-lookups.service.js';
 
 /** Failures for which `staleIfError` applies. */
 const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
@@ -33,40 +31,53 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
 /** The lookup endpoint (service specification, Endpoints §3), with a cache and one request for concurrent callers. */
 @Injectable()
 export class ExhibitorLookups {
-  readonly #rest: RestClient;
+  readonly #requests: LookupRequests;
+  readonly #generations: LookupGenerations;
+  readonly #shared: SharedLookups;
   readonly #clock: Clock;
-  readonly #settings: LookupRules;
   readonly #cache: LookupCache;
-  readonly #slots = new ContactSlots();
   /** By cache key, the request whose answer will be cached. A request that is not here any more was superseded. */
   readonly #flights = new Map<string, LookupFlight>();
 
   constructor(
-    @Inject(RestClient) rest: RestClient,
+    @Inject(LookupRequests) requests: LookupRequests,
+    @Inject(LookupGenerations) generations: LookupGenerations,
+    @Inject(SharedLookups) shared: SharedLookups,
     @Inject(Clock) clock: Clock,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
-    this.#rest = rest;
+    this.#requests = requests;
+    this.#generations = generations;
+    this.#shared = shared;
     this.#clock = clock;
-    this.#settings = settings;
     this.#cache = new LookupCache(settings.lookupCache);
+  }
+
+  /** Frozen records of the cache, where they are fresh. */
+  remembered(subject: LookupSubject): readonly unknown[] | undefined {
+    const key = lookupKey(subject);
+    const now = this.#clock.now();
+    const cached = this.#cache.fresh(key, subject.tenant.key, now);
+    if (cached === undefined || (now >= cached.recheckAt && !this.#isCurrent(key, cached))) {
+      return undefined;
+    }
+    return answer(subject, 'hit', cached.records);
   }
 
   /** Frozen records, from the cache where they are fresh. */
   async find(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
-    const key = lookupKey(subject);
-    const cached = this.#cache.fresh(key, subject.tenant.key, this.#clock.now());
-    if (cached !== undefined) {
-      return answer(subject, 'hit', cached);
+    const remembered = this.remembered(subject) ?? (await this.#rechecked(subject, deadline));
+    if (remembered !== undefined) {
+      return remembered;
     }
+    const key = lookupKey(subject);
     const running = this.#flights.get(key);
     const flight = running === undefined || running.isOver ? this.#start(key, subject, deadline) : running;
     try {
-      return answer(subject, 'miss', await flight.join(deadline));
+      const { records, isShared } = await flight.join(deadline);
+      return answer(subject, isShared ? 'hit' : 'miss', records);
     } catch (error) {
-      const stale = isOutage(error)
-        ? this.#cache.stale(key, subject.tenant.key, this.#clock.now())
-        : undefined;
+      const stale = isOutage(error) ? await this.#stale(key, subject) : undefined;
       if (stale !== undefined) {
         return answer(subject, 'stale', stale);
       }
@@ -78,28 +89,75 @@ export class ExhibitorLookups {
   /** Frozen records of a new request. A request that is already under way may be older than this call. */
   async findFresh(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
     publish(subject, 'miss');
-    return this.#start(lookupKey(subject), subject, deadline).join(deadline);
+    const flight = this.#start(lookupKey(subject), subject, deadline, { isFresh: true });
+    return (await flight.join(deadline)).records;
   }
 
-  /** Removes cached answers. Requests under way still answer their callers but are not cached. */
-  forget(filter: LookupFilter): void {
+  /**
+   * Removes cached answers, with a store in every process. Requests under way still answer their callers but are not cached.
+   */
+  async invalidate(filter: LookupFilter): Promise<void> {
+    const everywhere = this.#generations.invalidate(filter);
     this.#cache.forget(filter);
     for (const [key, { name }] of this.#flights) {
       if (isLookupOf(name, filter)) {
         this.#flights.delete(key);
       }
     }
+    await everywhere;
   }
 
-  #start(key: string, subject: LookupSubject, deadline: Deadline): LookupFlight {
+  /** True where the answer still belongs to the generations of its lookup, as far as they were read within the last second. */
+  #isCurrent(key: string, cached: CachedLookup): boolean {
+    const stamp = this.#generations.current(cached.name);
+    if (stamp === undefined) {
+      return false;
+    }
+    if (stamp.text !== cached.stamp) {
+      this.#cache.remove(key, cached);
+      return false;
+    }
+    cached.recheckAt = stamp.recheckAt;
+    return true;
+  }
+
+  /** As {@link remembered}, where the generations must be read first: about once a second. */
+  async #rechecked(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[] | undefined> {
+    const { tenant } = subject;
+    const cached = this.#cache.fresh(lookupKey(subject), tenant.key, this.#clock.now());
+    if (cached === undefined) {
+      return undefined;
+    }
+    await deadline.race(this.#generations.stamp(cached.name));
+    return this.remembered(subject);
+  }
+
+  async #stale(key: string, { tenant }: LookupSubject): Promise<readonly unknown[] | undefined> {
+    const cached = this.#cache.stale(key, tenant.key, this.#clock.now());
+    if (cached === undefined) {
+      return undefined;
+    }
+    const { text } = await this.#generations.stamp(cached.name);
+    return text === cached.stamp ? cached.records : undefined;
+  }
+
+  #start(key: string, subject: LookupSubject, deadline: Deadline, { isFresh = false } = {}): LookupFlight {
     const name: LookupName = { ...subject, tenant: subject.tenant.key };
     const flight = new LookupFlight(name, this.#clock, deadline.remaining(), async (shared) => {
       try {
-        const found = await this.#slots.run(subject, shared, () => this.#request(subject, shared));
-        if (this.#flights.get(key) === flight) {
-          this.#cache.keep(key, name, found, this.#clock.now());
-        }
-        return found.records;
+        const stamp = await shared.race(this.#generations.stamp(name));
+        const keep = (found: FoundLookup): void => {
+          if (this.#flights.get(key) === flight) {
+            const age = { freshFor: found.freshFor, stamp: stamp.text, recheckAt: stamp.recheckAt };
+            this.#cache.keep(key, name, found.answer, this.#clock.now(), age);
+          }
+        };
+        const steps = { ...this.#requests.steps(subject, shared), keepStale: keep };
+        const found = isFresh
+          ? await this.#shared.ask(subject, stamp, steps)
+          : await this.#shared.find(subject, stamp, steps, shared);
+        keep(found);
+        return { records: found.answer.records, isShared: found.isShared };
       } finally {
         if (this.#flights.get(key) === flight) {
           this.#flights.delete(key);
@@ -108,29 +166,6 @@ export class ExhibitorLookups {
     });
     this.#flights.set(key, flight);
     return flight;
-  }
-
-  async #request(subject: LookupSubject, deadline: Deadline): Promise<LookupAnswer> {
-    const { key } = subject.tenant;
-    const fetch = (query: string): Promise<unknown> => this.#fetch(subject, query, deadline);
-    const rows = await readLookup({ tenant: key, fetch }, this.#settings);
-    return prepareRecords(rows, this.#settings, key, deadline);
-  }
-
-  async #fetch(subject: LookupSubject, query: string, deadline: Deadline): Promise<unknown> {
-    const { tenant, eventId, contactEmail } = subject;
-    const event = encodeURIComponent(eventId);
-    const path = `/api/v1/exhibitor/event/${event}/contactEmail/${encodeURIComponent(contactEmail)}${query}`;
-    const request = { operation: 'lookup', path, template: TEMPLATE, contact: contactEmail } as const;
-    try {
-      return (await this.#rest.get(tenant, request, deadline)).body;
-    } catch (error) {
-      // The service does not document its reply where no exhibitor matches; 404 may be one.
-      if (isExhibitorError(error) && error.code === 'not_found') {
-        return undefined;
-      }
-      throw error;
-    }
   }
 }
 

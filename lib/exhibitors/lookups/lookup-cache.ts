@@ -22,12 +22,31 @@ export interface LookupAnswer {
   weight: number;
 }
 
-interface Entry {
-  name: LookupName;
-  records: readonly unknown[];
+/** A cached answer. */
+export interface CachedLookup {
+  readonly name: LookupName;
+  readonly records: readonly unknown[];
   /** {@link Clock.now} until which the answer is fresh. */
-  freshUntil: number;
+  readonly freshUntil: number;
+  /** Generations that the answer belongs to. */
+  readonly stamp: string;
+  /** {@link Clock.now} from which the generations must be compared again. */
+  recheckAt: number;
 }
+
+/** Time and generations of an answer. */
+export interface LookupAge {
+  /** Milliseconds for which it is fresh, at most `ttl`; negative for one that is not. */
+  freshFor: number;
+  stamp: string;
+  recheckAt: number;
+}
+
+const UNSHARED: LookupAge = {
+  freshFor: Number.POSITIVE_INFINITY,
+  stamp: '',
+  recheckAt: Number.POSITIVE_INFINITY,
+};
 
 /** Bytes of an entry without records and names. */
 const ENTRY_WEIGHT = 512;
@@ -60,7 +79,7 @@ export function isLookupOf(name: LookupName, filter: LookupFilter): boolean {
  * answers and, with `lookupCache: false`, all answers are not kept.
  */
 export class LookupCache {
-  readonly #entries: FairCache<Entry>;
+  readonly #entries: FairCache<CachedLookup>;
   readonly #largest: number;
   readonly #ttl: number;
   readonly #staleIfError: number;
@@ -76,25 +95,36 @@ export class LookupCache {
   }
 
   /** The answer, while it is fresh. */
-  fresh(key: string, tenant: string, now: number): readonly unknown[] | undefined {
+  fresh(key: string, tenant: string, now: number): CachedLookup | undefined {
     const entry = this.#entries.get(tenant, key);
-    return entry !== undefined && now < entry.freshUntil ? entry.records : undefined;
+    return entry !== undefined && now < entry.freshUntil ? entry : undefined;
   }
 
   /** The answer, while it may be used because the service fails (`staleIfError`). */
-  stale(key: string, tenant: string, now: number): readonly unknown[] | undefined {
+  stale(key: string, tenant: string, now: number): CachedLookup | undefined {
     const entry = this.#entries.get(tenant, key);
-    return entry !== undefined && !this.#isExpired(entry, now) ? entry.records : undefined;
+    return entry !== undefined && !this.#isExpired(entry, now) ? entry : undefined;
   }
 
-  keep(key: string, name: LookupName, { records, weight }: LookupAnswer, now: number): void {
+  keep(
+    key: string,
+    name: LookupName,
+    { records, weight }: LookupAnswer,
+    now: number,
+    { freshFor, stamp, recheckAt } = UNSHARED,
+  ): void {
     this.#purge(now);
     const whole = ENTRY_WEIGHT + 4 * key.length + weight;
     if (whole > this.#largest) {
       this.#entries.delete(name.tenant, key);
       return;
     }
-    this.#entries.set(name.tenant, key, { name, records, freshUntil: now + this.#ttl }, whole);
+    const freshUntil = now + Math.min(freshFor, this.#ttl);
+    this.#entries.set(name.tenant, key, { name, records, freshUntil, stamp, recheckAt }, whole);
+  }
+
+  remove(key: string, { name: { tenant } }: CachedLookup): void {
+    this.#entries.delete(tenant, key);
   }
 
   forget(filter: LookupFilter): void {
@@ -108,7 +138,7 @@ export class LookupCache {
     }
   }
 
-  #isExpired({ freshUntil }: Entry, now: number): boolean {
+  #isExpired({ freshUntil }: CachedLookup, now: number): boolean {
     return now >= freshUntil + this.#staleIfError;
   }
 }

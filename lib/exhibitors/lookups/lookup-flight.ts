@@ -2,13 +2,19 @@ import type { Clock } from '../../time/clock.js';
 import { Deadline } from '../../time/deadline.js';
 import type { LookupName } from './lookup-cache.js';
 
+/** Frozen records, and whether the service was not asked for them. */
+export interface FlownLookup {
+  records: readonly unknown[];
+  isShared: boolean;
+}
+
 /**
  * One request that several callers share. It lasts as long as the last of them waits: a caller that aborts or times out does
  * not affect the others. When no caller is left, the request is aborted.
  */
 export class LookupFlight {
   readonly name: LookupName;
-  readonly #answer: Promise<readonly unknown[]>;
+  readonly #answer: Promise<FlownLookup>;
   readonly #deadline: Deadline;
   readonly #abandon = new AbortController();
   #callers = 0;
@@ -18,7 +24,7 @@ export class LookupFlight {
     name: LookupName,
     clock: Clock,
     ms: number,
-    work: (deadline: Deadline) => Promise<readonly unknown[]>,
+    work: (deadline: Deadline) => Promise<FlownLookup>,
   ) {
     this.name = name;
     this.#deadline = Deadline.start(clock, ms, this.#abandon.signal);
@@ -36,7 +42,7 @@ export class LookupFlight {
   }
 
   /** Waits for the answer within the deadline of the caller. */
-  async join(deadline: Deadline): Promise<readonly unknown[]> {
+  async join(deadline: Deadline): Promise<FlownLookup> {
     this.#callers += 1;
     this.#deadline.extend(deadline.remaining());
     try {
