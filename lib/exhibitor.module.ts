@@ -20,6 +20,8 @@ import { CodeExchange } from './login/code-exchange.service.js';
 import { HybridAdvice } from './login/hybrid-advice.service.js';
 import { LoginCookies } from './login/login-cookies.service.js';
 import { LoginService } from './login/login.service.js';
+import { ProviderDocuments } from './oidc/provider-documents.service.js';
+import { ProviderMetadata } from './oidc/provider-metadata.service.js';
 import { ProviderEndpoints } from './oidc/provider-endpoints.service.js';
 import { TokenValidator } from './oidc/token-validator.service.js';
 import { UserClaims } from './oidc/user-claims.service.js';
@@ -129,6 +131,8 @@ const EXPORTED: Provider[] = [
     FleetTokens,
     ...EXHIBITORS_PROVIDERS,
     VerificationKeys,
+    ProviderDocuments,
+    ProviderMetadata,
     ProviderEndpoints,
     UserInfo,
     UserClaims,

@@ -4,6 +4,7 @@ import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { hashFits } from '../oidc/token-claims.js';
+import { ProviderEndpoints } from '../oidc/provider-endpoints.service.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserClaims } from '../oidc/user-claims.service.js';
 import type { VerifiedToken } from '../oidc/verify-token.js';
@@ -35,6 +36,7 @@ interface Callback {
 export class CallbackService {
   readonly #identityTtl: number;
   readonly #validator: TokenValidator;
+  readonly #endpoints: ProviderEndpoints;
   readonly #codes: CodeExchange;
   readonly #users: UserClaims;
   readonly #clock: Clock;
@@ -43,6 +45,7 @@ export class CallbackService {
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TokenValidator) validator: TokenValidator,
+    @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
     @Inject(CodeExchange) codes: CodeExchange,
     @Inject(UserClaims) users: UserClaims,
     @Inject(Clock) clock: Clock,
@@ -51,6 +54,7 @@ export class CallbackService {
     this.#log = log;
     this.#identityTtl = settings.cookies.identityTtl;
     this.#validator = validator;
+    this.#endpoints = endpoints;
     this.#codes = codes;
     this.#users = users;
     this.#clock = clock;
@@ -71,7 +75,8 @@ export class CallbackService {
     const deadline = Deadline.start(this.#clock, tenant.http.deadline);
     const callback = { tenant, login, pending, parameters, deadline };
     try {
-      checkResponse(this.#log, callback);
+      const requireIss = await this.#requiresIss(callback);
+      checkResponse(this.#log, { ...callback, login: { ...login, requireIss } });
       const front = await this.#frontChannelToken(callback);
       const tokens = await this.#codes.redeem(tenant, pending, parameters.code ?? '', deadline);
       const token = await this.#validator.validateIdToken(
@@ -92,6 +97,12 @@ export class CallbackService {
     } finally {
       deadline.end();
     }
+  }
+
+  /** Discovery is asked only where the answer matters. */
+  async #requiresIss({ tenant, pending, parameters, deadline }: Callback): Promise<boolean> {
+    const isOpen = parameters.iss === undefined && !isHybrid(pending);
+    return isOpen && this.#endpoints.requiresIss(tenant, deadline);
   }
 
   /** Checks of the hybrid flow (OIDC Core §3.3.2.9 to §3.3.2.11). The front-channel access token is not used. */

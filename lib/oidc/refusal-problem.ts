@@ -61,7 +61,7 @@ function valuesOf(
       };
     case 'signature':
       return {
-        options: ['login.keys'],
+        options: [login.keys === undefined ? 'login.discovery' : 'login.keys'],
         expected: describeKeys(login.keys),
         received: `kid ${text(kid)}, alg ${text(alg)}`,
       };
@@ -111,8 +111,10 @@ function timeValues({ iat, nbf, exp }: JWTPayload): Values {
   };
 }
 
-function describeKeys(keys: KeySource): string {
-  switch (keys.kind) {
+function describeKeys(keys: KeySource | undefined): string {
+  switch (keys?.kind) {
+    case undefined:
+      return "a key of the provider's metadata";
     case 'pem':
       return `the ${keys.key.asymmetricKeyType ?? ''} key of the PEM`;
     case 'url':

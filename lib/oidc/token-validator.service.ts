@@ -11,6 +11,7 @@ import { Deadline } from '../time/deadline.js';
 import { isLogoutToken } from './logout-event.js';
 import { logoutOf, logoutTokenRefusal, type ProviderLogout } from './logout-token.js';
 import { refusalProblem, type RefusedToken, type TokenDelivery } from './refusal-problem.js';
+import { ProviderEndpoints } from './provider-endpoints.service.js';
 import {
   accessTokenRefusal,
   idTokenRefusal,
@@ -19,7 +20,7 @@ import {
   type LoginBinding,
 } from './token-claims.js';
 import { VerificationKeys } from './verification-keys.service.js';
-import { hasNoKeyId, keyIdOf, verifyToken, type VerifiedToken } from './verify-token.js';
+import { checkHeader, verifyToken, type VerifiedToken } from './verify-token.js';
 
 /** Options of {@link TokenValidator.validate}. */
 export interface ValidateOptions {
@@ -41,18 +42,21 @@ export interface ValidateOptions {
 export class TokenValidator {
   readonly #tenants: TenantRegistry;
   readonly #keys: VerificationKeys;
+  readonly #endpoints: ProviderEndpoints;
   readonly #clock: Clock;
   readonly #log: OperatorLog;
 
   constructor(
     @Inject(TenantRegistry) tenants: TenantRegistry,
     @Inject(VerificationKeys) keys: VerificationKeys,
+    @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
     @Inject(Clock) clock: Clock,
     @Inject(OperatorLog) log: OperatorLog,
   ) {
     this.#log = log;
     this.#tenants = tenants;
     this.#keys = keys;
+    this.#endpoints = endpoints;
     this.#clock = clock;
   }
 
@@ -160,14 +164,17 @@ export class TokenValidator {
     token: string,
     deadline: Deadline,
   ): Promise<VerifiedToken> {
-    const keys = await this.#keys.keysFor(tenant, login.keys, keyIdOf(token), deadline);
+    const { kid } = checkHeader(token, login.algorithms);
+    const source = await this.#endpoints.keySourceOf(tenant, deadline);
+    const keys = await this.#keys.keysFor(tenant, source, kid, deadline);
     try {
       return await verifyToken(token, keys, login.algorithms);
     } catch (error) {
-      if (!isSignatureFailure(error) || !hasNoKeyId(token)) {
+      // Without a `kid`, whether a key is missing shows only when none fits the signature.
+      if (!isSignatureFailure(error) || kid !== undefined) {
         throw error;
       }
-      const newer = await this.#keys.newerKeys(tenant, login.keys, keys, deadline);
+      const newer = await this.#keys.newerKeys(tenant, source, keys, deadline);
       if (newer === undefined) {
         throw error;
       }

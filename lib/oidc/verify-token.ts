@@ -15,6 +15,8 @@ export interface VerifiedToken {
   payload: JWTPayload;
 }
 
+const WRONG_ALGORITHM = 'the token is signed with an algorithm that is not accepted';
+
 /**
  * Verifies the signature of a JWT.
  *
@@ -33,7 +35,7 @@ export async function verifyToken(
     }
   } catch (error) {
     if (error instanceof errors.JOSEAlgNotAllowed) {
-      throw new LoginFailedError('algorithm', 'the token is signed with an algorithm that is not accepted');
+      throw new LoginFailedError('algorithm', WRONG_ALGORITHM);
     }
   }
   throw new LoginFailedError('signature', 'the token is not signed by a key of the provider');
@@ -48,17 +50,19 @@ export function headerOf(token: string): { alg?: unknown; kid?: unknown } {
   }
 }
 
-/** True for a token that names no key: whether a key is missing shows only when none fits its signature. */
-export function hasNoKeyId(token: string): boolean {
-  try {
-    return decodeProtectedHeader(token).kid === undefined;
-  } catch {
-    return false;
+/**
+ * The header of a token that is not verified yet. A token that no key could verify is refused here, so that it makes nobody
+ * fetch keys.
+ *
+ * @throws {LoginFailedError} `signature` where the header is unreadable, `algorithm` where that is not listed
+ */
+export function checkHeader(token: string, algorithms: readonly string[]): { kid: string | undefined } {
+  const { alg, kid } = headerOf(token);
+  if (typeof alg !== 'string' || (kid !== undefined && typeof kid !== 'string')) {
+    throw new LoginFailedError('signature', 'the token has no readable header');
   }
-}
-
-/** `kid` of a token that is not verified yet. It only selects one of the trusted keys. */
-export function keyIdOf(token: string): string | undefined {
-  const { kid } = headerOf(token);
-  return typeof kid === 'string' ? kid : undefined;
+  if (!algorithms.includes(alg)) {
+    throw new LoginFailedError('algorithm', WRONG_ALGORITHM);
+  }
+  return { kid };
 }

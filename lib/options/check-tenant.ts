@@ -30,7 +30,7 @@ function originProblems(tenant: TenantSettings, path: string, rules: TenantRules
   if (allowedOrigins === undefined) {
     return [];
   }
-  const keys = tenant.login?.keys;
+  const { keys, discovery, issuer } = tenant.login ?? {};
   const urls: [string, string | undefined][] = [
     ['baseUrl', tenant.baseUrl],
     ['authUrl', tenant.authUrl],
@@ -39,6 +39,8 @@ function originProblems(tenant: TenantSettings, path: string, rules: TenantRules
       url,
     ]),
     ['login.keys', keys?.kind === 'url' ? keys.url : undefined],
+    // The provider's metadata is read from the issuer.
+    ['login.issuer', discovery === true ? issuer : undefined],
   ];
   return urls
     .filter(([, url]) => url !== undefined && !allowedOrigins.includes(parseUrl(url)?.origin ?? ''))

@@ -76,9 +76,15 @@ export interface ProviderOptions {
   issuer: string;
   /**
    * The provider's public signing key: PEM (SPKI, PKCS#1 or certificate), a JWK or JWKS (object or JSON), or the
-   * URL of a JWKS. A URL is fetched when first needed and kept 10 min.
+   * URL of a JWKS. A URL is fetched when first needed and kept 10 min. Required without `discovery`.
    */
-  keys: string | JWK | JSONWebKeySet;
+  keys?: string | JWK | JSONWebKeySet;
+  /**
+   * Reads the provider's metadata from `{issuer}/.well-known/openid-configuration` when first needed, and fills what is not set:
+   * `keys`, `endpoints` and `requireIss`. Kept 10 min, and a day while it cannot be read. Its endpoints must be https and on
+   * `allowedOrigins`. The token endpoint of the API client, `algorithms` and `clientAuth` never come from it. Default false.
+   */
+  discovery?: boolean;
   /** Accepted signature algorithms. Default `['RS256', 'PS256', 'ES256']`; `none` and `HS*` are never accepted. */
   algorithms?: string[];
   /** Accepted clock difference in seconds. Default 30. */
@@ -121,7 +127,8 @@ export interface LoginOptions extends ProviderOptions {
   requireVerifiedEmail?: boolean;
   /**
    * Refuses a callback without the `iss` parameter (RFC 9207). Default: true where tenants of different issuers share a
-   * `redirectUri` or come from a {@link TenantSource}, else false. An `iss` in the response is always checked.
+   * `redirectUri` or come from a {@link TenantSource}, or with `discovery` where the provider says that it sends `iss`; else
+   * false. An `iss` in the response is always checked.
    */
   requireIss?: boolean;
   /** Client authentication at the token endpoint. Default `post`. */

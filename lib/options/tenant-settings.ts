@@ -59,10 +59,11 @@ const audienceByToken = v.strictObject(
 );
 const audience = v.lazy((value) => (typeof value === 'string' ? text : audienceByToken));
 
-export const loginSchema = v.strictObject(
+const loginEntries = v.strictObject(
   {
     issuer: text,
-    keys: keySource,
+    keys: v.optional(keySource),
+    discovery: v.optional(v.boolean('must be true or false'), false),
     algorithms: v.optional(
       v.pipe(v.array(oneOf(ALGORITHMS), 'must be a list of algorithms'), v.nonEmpty('must not be empty')),
       ['RS256', 'PS256', 'ES256'],
@@ -86,6 +87,33 @@ export const loginSchema = v.strictObject(
     keepClaims: v.optional(strings),
   },
   'must be an object of login options',
+);
+
+/** Discovery 1.0 §3: an https URL (http for loopback hosts) without query and fragment. */
+const discoverable = v.pipe(
+  secureUrl,
+  v.check((value) => !value.includes('?')),
+);
+
+export const loginSchema = v.pipe(
+  loginEntries,
+  // Checked also where other options are wrong, so that all problems are reported together.
+  v.forward(
+    v.partialCheck(
+      [['keys'], ['discovery']],
+      ({ keys, discovery }) => keys !== undefined || discovery,
+      'is required',
+    ),
+    ['keys'],
+  ),
+  v.forward(
+    v.partialCheck(
+      [['issuer'], ['discovery']],
+      ({ issuer, discovery }) => !discovery || v.is(discoverable, issuer),
+      'must be an https URL without a query (http only for loopback hosts) with discovery',
+    ),
+    ['issuer'],
+  ),
 );
 
 const endpoints = v.strictObject(

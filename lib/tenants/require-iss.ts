@@ -21,10 +21,10 @@ export function requireIssDefaults(
   });
 }
 
-/** The tenant with `requireIss` set to `fallback`, unless the host set it. */
-export function withRequireIss(tenant: TenantSettings, fallback: boolean): TenantSettings {
-  if (tenant.login === undefined || tenant.login.requireIss !== undefined) {
+/** The tenant with `requireIss` set where it must be, unless the host set it. Left unset, discovery may set it. */
+export function withRequireIss(tenant: TenantSettings, isRequired: boolean): TenantSettings {
+  if (tenant.login === undefined || tenant.login.requireIss !== undefined || !isRequired) {
     return tenant;
   }
-  return { ...tenant, login: { ...tenant.login, requireIss: fallback } };
+  return { ...tenant, login: { ...tenant.login, requireIss: true } };
 }

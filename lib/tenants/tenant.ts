@@ -70,9 +70,17 @@ export class Tenant {
     return `${this.authUrl}/connect/${name.toLowerCase()}`;
   }
 
-  /** Path of the option that sets the address of an endpoint, for the operator. @internal */
+  /** Path of the option that sets {@link tokenUrl}, for the operator. @internal */
+  get tokenUrlOption(): string {
+    return this.#settings.endpoints?.token === undefined ? 'authUrl' : 'endpoints.token';
+  }
+
+  /** Path of the option that sets the address of an endpoint of a login, for the operator. @internal */
   endpointOption(name: EndpointName): string {
-    return this.#settings.endpoints?.[name] === undefined ? 'authUrl' : `endpoints.${name}`;
+    if (this.#settings.endpoints?.[name] !== undefined) {
+      return `endpoints.${name}`;
+    }
+    return this.#settings.login?.discovery === true ? 'login.discovery' : 'authUrl';
   }
 
   /** @internal */

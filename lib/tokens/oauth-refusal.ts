@@ -47,7 +47,9 @@ export function clientProblem(tenant: Tenant, client: '' | 'login.', refusal: Oa
     // A code that the provider made up must not have a limit of its own.
     cause: `${name} client: ${options === undefined ? 'other' : oauthError}`,
     options:
-      options === undefined ? [tenant.endpointOption('token'), `${client}clientId`] : options.map(pathOf),
+      options === undefined
+        ? [client === '' ? tenant.tokenUrlOption : tenant.endpointOption('token'), `${client}clientId`]
+        : options.map(pathOf),
     message: `the token endpoint refused the ${name} client: ${describeRefusal(refusal)}`,
   };
 }

@@ -1,5 +1,5 @@
 /** Operation of a request; decides its limits and the largest accepted reply. */
-export type Operation = 'token' | 'list' | 'lookup' | 'code' | 'userinfo' | 'keys';
+export type Operation = 'token' | 'list' | 'lookup' | 'code' | 'userinfo' | 'keys' | 'metadata';
 
 /** A request to the service or the provider. */
 export interface TransportRequest {

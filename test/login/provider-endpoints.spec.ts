@@ -1,20 +1,28 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { TokenService } from '../../lib/index.js';
+import { Logger } from '@nestjs/common';
+import { TokenService, type TenantOptions } from '../../lib/index.js';
+import { CertifiedProvider } from '../support/certified-provider.js';
+import { clockOf, type MovedClock } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
-import { ScriptedProvider } from '../support/provider.js';
+import { OperatorLines } from '../support/operator-lines.js';
+import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
+import { signingKey } from '../support/provider-keys.js';
+import { answers, changes, sends, type ReplyChange } from '../support/provider-script.js';
 import { Visitor } from '../support/visitor.js';
-import { expectAccepted } from './journey.js';
+import { expectAccepted, expectRefusal, identityOf, logIn, toHost, toProvider } from './journey.js';
 
 const OTHER_PATHS = {
   '/oauth2/authorize': '/connect/authorize',
   '/oauth2/token': '/connect/token',
   '/oauth2/me': '/connect/userinfo',
 };
+const METADATA = '/.well-known/openid-configuration';
+const MINUTE = 60_000;
 
 let provider: ScriptedProvider;
 beforeAll(async () => {
   provider = await ScriptedProvider.start();
-  provider.otherPaths = OTHER_PATHS;
+  provider.otherPaths = { ...OTHER_PATHS, '/oauth2/jwks': '/connect/jwks' };
 });
 beforeEach(() => {
   provider.seen.length = 0;
@@ -74,5 +82,263 @@ describe.each(['express', 'fastify'] as const)('a provider with other paths, on 
       'scope',
       'state',
     ]);
+  });
+});
+
+/** Options of a tenant that finds everything by discovery. */
+function discovering(callback: string, login: LoginOverrides = {}): TenantOptions {
+  return provider.tenantOptions(callback, { keys: undefined, discovery: true, ...login });
+}
+
+const paths = (): string[] => provider.seen.map(({ path }) => path);
+
+describe.each(['express', 'fastify'] as const)('discovery, on %s', (kind) => {
+  let host: Host;
+  let clock: MovedClock;
+  beforeAll(async () => {
+    host = await startHost({
+      kind,
+      options: (callback) => ({ tenant: discovering(callback), secrets: [COOKIE_SECRET] }),
+    });
+    clock = clockOf(host.app);
+  });
+  afterAll(() => host?.close());
+
+  it('reads the metadata at the first login, and finds endpoints and keys there', async () => {
+    expect(paths()).toEqual([]);
+    provider.script = { email: 'userinfo' };
+    await expectAccepted(host);
+    const [authorize, token, me] = Object.keys(OTHER_PATHS);
+    expect(paths()).toEqual([METADATA, authorize, token, '/oauth2/jwks', me]);
+    await expectAccepted(host);
+    expect(provider.count(METADATA)).toBe(1);
+    expect(provider.count('/oauth2/jwks')).toBe(1);
+  });
+
+  it('does not change the token endpoint of the API client', async () => {
+    await expect(host.app.get(TokenService).getToken()).rejects.toMatchObject({ code: 'token_rejected' });
+    expect(paths()).toEqual(['/connect/token']);
+  });
+
+  it('reads the metadata again after ten minutes, and follows what changed', async () => {
+    clock.skip(11 * MINUTE, ['now']);
+    provider.script = {
+      metadata: changes({
+        authorization_endpoint: `${provider.url}/connect/authorize`,
+        jwks_uri: `${provider.url}/connect/jwks`,
+      }),
+    };
+    await expectAccepted(host);
+    expect(paths()).toEqual([METADATA, '/connect/authorize', '/oauth2/token', '/connect/jwks']);
+  });
+
+  it.each<[string, ReplyChange]>([
+    ['fails', answers({}, 500)],
+    ['is gone', answers({}, 404)],
+    ['names another issuer', changes({ issuer: 'https://evil.example' })],
+  ])('uses the last good metadata for a day while it %s', async (_, metadata) => {
+    clock.skip(11 * MINUTE, ['now']);
+    provider.script = { metadata };
+    await expectAccepted(host);
+    expect(provider.count(METADATA)).toBeGreaterThan(0);
+    await expectAccepted(host);
+    clock.skip(11 * MINUTE, ['now']);
+    provider.script = {};
+    await expectAccepted(host);
+  });
+
+  it('has no metadata after a day without a good one', async () => {
+    clock.skip(25 * 60 * MINUTE, ['now']);
+    provider.script = { metadata: changes({ issuer: 'https://evil.example' }) };
+    expectRefusal(await new Visitor().visit(`${host.url}/auth/login`), 'issuer');
+    clock.skip(MINUTE, ['now']);
+    provider.script = {};
+    await expectAccepted(host);
+  });
+
+  it('adds no algorithm and no client authentication', async () => {
+    clock.skip(11 * MINUTE, ['now']);
+    const key = signingKey('ES384');
+    provider.script = {
+      metadata: changes({
+        id_token_signing_alg_values_supported: ['ES384', 'HS256', 'none'],
+        token_endpoint_auth_methods_supported: ['client_secret_basic', 'none'],
+      }),
+      keys: answers({ keys: [key.jwk, ...provider.jwks.keys] }),
+      backToken: { key },
+    };
+    expectRefusal(await logIn(new Visitor(), host), 'algorithm');
+    const { form, headers } = provider.last('/oauth2/token');
+    expect(form.get('client_secret')).not.toBeNull();
+    expect(headers.authorization).toBeUndefined();
+    // Such a token makes nobody fetch keys.
+    expect(provider.count('/oauth2/jwks')).toBe(0);
+  });
+
+  it('requires `iss` where the provider says that it sends it', async () => {
+    clock.skip(11 * MINUTE, ['now']);
+    const authorization = (response: URLSearchParams): void => response.delete('iss');
+    provider.script = { authorization };
+    await expectAccepted(host);
+    clock.skip(11 * MINUTE, ['now']);
+    const metadata = changes({ authorization_response_iss_parameter_supported: true });
+    provider.script = { metadata };
+    await expectAccepted(host);
+    provider.script = { metadata, authorization };
+    expectRefusal(await logIn(new Visitor(), host), 'issuer');
+  });
+});
+
+const DOWN: ReplyChange = answers({}, 503);
+
+/** Metadata that must not be used, and the refusal of a login at its start. */
+const UNUSABLE: readonly [what: string, metadata: ReplyChange, reason: string][] = [
+  ['another issuer', changes({ issuer: 'https://evil.example' }), 'issuer'],
+  [
+    'an issuer with one more slash',
+    (reply) => void (reply.body = reply.body.replace('"issuer":"', '"issuer":"/')),
+    'issuer',
+  ],
+  ['no issuer', changes({ issuer: undefined }), 'issuer'],
+  ['a list of issuers', changes({ issuer: ['https://evil.example'] }), 'issuer'],
+  ['no authorization endpoint', changes({ authorization_endpoint: undefined }), 'provider'],
+  [
+    'an authorization endpoint by http',
+    changes({ authorization_endpoint: 'http://login.example/a' }),
+    'provider',
+  ],
+  ['an endpoint that is no URL', changes({ authorization_endpoint: '/authorize' }), 'provider'],
+  ['an endpoint that is a script', changes({ authorization_endpoint: 'javascript:alert(1)' }), 'provider'],
+  ['an endpoint that is a number', changes({ authorization_endpoint: 7 }), 'provider'],
+  [
+    'an endpoint with credentials',
+    changes({ authorization_endpoint: 'https://a:b@login.example/' }),
+    'provider',
+  ],
+  [
+    'an endpoint of another origin',
+    changes({ authorization_endpoint: 'https://evil.example/a' }),
+    'provider',
+  ],
+  ['a list', answers([]), 'provider'],
+  ['null', answers(null), 'provider'],
+  ['a page', sends({ headers: { 'content-type': 'text/html' }, body: '<p>' }), 'provider'],
+  ['404', answers({}, 404), 'provider'],
+  ['a redirect', sends({ status: 302, headers: { location: 'https://evil.example' }, body: '' }), 'provider'],
+  ['too much', (reply) => void (reply.body += ' '.repeat(300_000)), 'provider'],
+];
+
+describe.each(['express', 'fastify'] as const)('metadata that cannot be used, on %s', (kind) => {
+  const lines = new OperatorLines();
+  let host: Host;
+  let callback: string;
+  beforeAll(async () => {
+    // One tenant and one issuer for each case, so that none has metadata of another.
+    const find = (key: string): TenantOptions => {
+      const [issuer] = key.split('.');
+      const set = key.endsWith('.set') ? { endpoints: { token: `${provider.url}/connect/token` } } : {};
+      return { ...discovering(callback, { issuer: `${provider.url}/${issuer}` }), ...set };
+    };
+    host = await startHost({
+      kind,
+      options: (given) => {
+        callback = given;
+        return {
+          tenants: { find },
+          resolveTenant: ({ query }) => String((query as { tenant?: string }).tenant),
+          secrets: [COOKIE_SECRET],
+          allowedOrigins: [provider.url],
+        };
+      },
+    });
+    Logger.overrideLogger(lines);
+  });
+  afterAll(async () => {
+    Logger.overrideLogger(['fatal']);
+    await host?.close();
+  });
+
+  it.each(UNUSABLE.map((row, index) => [...row, `case-${kind}-${index}`] as const))(
+    '%s',
+    async (_what, metadata, reason, tenant) => {
+      const login = (): ReturnType<Visitor['visit']> =>
+        new Visitor().visit(`${host.url}/auth/login?tenant=${tenant}`);
+      provider.script = { metadata };
+      lines.clear();
+      const refused = await login();
+      expectRefusal(refused, reason);
+      expect(refused.setCookies).toEqual([]);
+      expect(lines.errors.join()).toMatch(/^(|tenants\.case-.*\.login\.(issuer|discovery)[:,].*)$/);
+      clockOf(host.app).skip(MINUTE, ['now']);
+      provider.script = {};
+      expect((await login()).location).toContain(`${provider.url}/oauth2/authorize?`);
+    },
+  );
+
+  it('is 503 where the provider is down', async () => {
+    provider.script = { metadata: DOWN };
+    const reply = await new Visitor().visit(`${host.url}/auth/login?tenant=down-${kind}`);
+    expect([reply.status, JSON.parse(reply.text)]).toEqual([
+      503,
+      expect.objectContaining({ code: 'service_unavailable' }),
+    ]);
+  });
+
+  it.each([
+    ['no token endpoint', { token_endpoint: undefined }],
+    ['a token endpoint of another origin', { token_endpoint: 'https://evil.example/token' }],
+    ['a token endpoint by http', { token_endpoint: 'http://login.example/token' }],
+    ['no keys', { jwks_uri: undefined }],
+    ['keys of another origin', { jwks_uri: 'https://evil.example/jwks' }],
+  ])('with %s refuses the callback, and nothing is sent there', async (what, members) => {
+    const issuer = `${what.replaceAll(' ', '-')}-${kind}`;
+    const iss = `${provider.url}/${issuer}`;
+    provider.script = {
+      metadata: changes(members),
+      authorization: (response) => response.set('iss', iss),
+      backToken: { claims: (claims) => Object.assign(claims, { iss }) },
+    };
+    expectRefusal(await logIn(new Visitor(), host, `?tenant=${issuer}`), 'provider');
+    expect(provider.count('/oauth2/jwks')).toBe(0);
+    // An endpoint of the options is not looked up: only the keys are still missing.
+    const before = provider.count('/connect/token');
+    const isTokenEndpoint = Object.hasOwn(members, 'token_endpoint');
+    const reply = await logIn(new Visitor(), host, `?tenant=${issuer}.set`);
+    expect(reply.status).toBe(isTokenEndpoint ? 303 : 401);
+    expect(provider.count('/connect/token') - before).toBe(1);
+  });
+});
+
+describe.each(['express', 'fastify'] as const)('discovery at the certified provider, on %s', (kind) => {
+  it('logs in', async () => {
+    const certified = await CertifiedProvider.start([
+      { client_id: 'web', client_secret: 'a secret of the web client' },
+    ]);
+    const host = await startHost({
+      kind,
+      options: (redirectUri) => ({
+        tenant: {
+          ...provider.tenantOptions(redirectUri),
+          login: {
+            clientId: 'web',
+            clientSecret: 'a secret of the web client',
+            clientAuth: 'basic',
+            redirectUri,
+            issuer: certified.url,
+            discovery: true,
+          },
+        },
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+    const visitor = new Visitor();
+    await visitor.follow(`${host.url}/auth/login`, (url) => url.href === `${host.url}/`);
+    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat', email: 'pat@example.com' });
+    // This provider says that it sends `iss`.
+    const arrival = await toProvider(visitor, host);
+    arrival.parameters.delete('iss');
+    expectRefusal(await toHost(visitor, arrival), 'issuer');
+    await host.close();
+    await certified.stop();
   });
 });

@@ -101,6 +101,28 @@ describe('a public key as', () => {
   });
 });
 
+describe('a token that no key could verify', () => {
+  it('makes nobody fetch keys', async () => {
+    const host = await hostWith({ keys: `${provider.url}/connect/jwks` });
+    const before = provider.count('/connect/jwks');
+    const unreadable: [string, string][] = [
+      ['no token', 'signature'],
+      ['e30.e30.', 'signature'],
+      [`${Buffer.from('{"alg":7,"kid":"k"}').toString('base64url')}.e30.e30`, 'signature'],
+      [`${Buffer.from('{"alg":"RS256","kid":7}').toString('base64url')}.e30.e30`, 'signature'],
+      [`${Buffer.from('{"alg":"HS256","kid":"k"}').toString('base64url')}.e30.e30`, 'algorithm'],
+    ];
+    for (const [token, reason] of unreadable) {
+      provider.script = { backToken: { write: () => token } };
+      await expectRefused(host, reason);
+    }
+    expect(provider.count('/connect/jwks')).toBe(before);
+    provider.script = {};
+    await expectAccepted(host);
+    expect(provider.count('/connect/jwks')).toBe(before + 1);
+  });
+});
+
 describe('the list of algorithms', () => {
   it('allows its algorithms, also beyond the default', async () => {
     const host = await hostWith({ keys: es384.pem, algorithms: ['ES384'] });

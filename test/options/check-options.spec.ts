@@ -152,6 +152,27 @@ describe('the options', () => {
       'tenant.endpoints.revoke: is not an option',
     ],
     [
+      'a login without keys and discovery, beside another mistake',
+      { tenant: { ...tenant(), login: { ...login(), keys: undefined, maxAge: -1 } }, secrets: SECRETS },
+      'tenant.login.keys: is required',
+    ],
+    ...['acme', 'http://login.example', 'https://login.example?x=1', 'https://login.example#x'].map(
+      (issuer): [string, object, string] => [
+        `discovery at ${issuer}`,
+        { tenant: { ...tenant(), login: { ...login(), issuer, discovery: true } }, secrets: SECRETS },
+        'tenant.login.issuer: must be an https URL without a query (http only for loopback hosts) with discovery',
+      ],
+    ),
+    [
+      'discovery at an issuer that is not allowed',
+      {
+        tenant: { ...tenant(), login: { ...login(), issuer: 'https://id.example', discovery: true } },
+        secrets: SECRETS,
+        allowedOrigins: ['https://api.example', 'https://login.example'],
+      },
+      'tenant.login.issuer: must be on one of allowedOrigins',
+    ],
+    [
       'a secret that is no text',
       { tenant: { ...tenant(), clientSecret: 7 } },
       'tenant.clientSecret: must be a non-empty string or a function',

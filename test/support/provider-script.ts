@@ -40,6 +40,8 @@ export interface Script {
   clientSecret?: string;
   userinfo?: ReplyChange;
   keys?: ReplyChange;
+  /** Reply of `/.well-known/openid-configuration`. */
+  metadata?: ReplyChange;
   /** `userinfo`: the ID token carries no e-mail address. `nowhere`: nothing does. */
   email?: 'userinfo' | 'nowhere';
 }

@@ -11,6 +11,7 @@ import { listen } from './server.js';
 /** Prefixes of every code and access token, by which one in an error is found. */
 const CODE = 'hostile-code-of-the-tests-';
 const ACCESS_TOKEN = 'hostile-access-token-of-the-tests-';
+const METADATA = '/.well-known/openid-configuration';
 export const CLIENT_ID = 'hostile-web';
 export const CLIENT_SECRET = 'hostile secret: with+reserved/characters&=%?';
 for (const secret of [CODE, ACCESS_TOKEN, CLIENT_SECRET]) {
@@ -163,8 +164,21 @@ export class ScriptedProvider {
       case '/connect/jwks':
         return this.#change(json(this.jwks), this.script.keys);
       default:
-        return json({ error: 'not_found' }, 404);
+        return seen.path.endsWith(METADATA)
+          ? this.#change(json(this.#metadata(seen.path.slice(0, -METADATA.length))), this.script.metadata)
+          : json({ error: 'not_found' }, 404);
     }
+  }
+
+  /** Metadata of the issuer with this path, with the endpoints of `/oauth2`. */
+  #metadata(path: string): Claims {
+    return {
+      issuer: this.url + path,
+      authorization_endpoint: `${this.url}/oauth2/authorize`,
+      token_endpoint: `${this.url}/oauth2/token`,
+      userinfo_endpoint: `${this.url}/oauth2/me`,
+      jwks_uri: `${this.url}/oauth2/jwks`,
+    };
   }
 
   #change(reply: WireReply, change: Script['token']): WireReply {

@@ -20,6 +20,7 @@ const GROUPS: Readonly<Record<Operation, string>> = {
   code: 'login',
   userinfo: 'login',
   keys: 'login',
+  metadata: 'login',
 };
 
 /** Groups that share one limit of concurrent requests. */

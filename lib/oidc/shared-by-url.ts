@@ -1,0 +1,42 @@
+/**
+ * Finds what all tenants share that use a URL through the same dispatcher. Only weak references are kept here: a value is
+ * dropped with the last tenant that holds it.
+ */
+export class SharedByUrl<V extends object> {
+  readonly #create: () => V;
+  readonly #known = new Map<string, WeakRef<V>>();
+  readonly #dispatcherIds = new WeakMap<object, number>();
+  readonly #dropped = new FinalizationRegistry<string>((key) => {
+    if (this.#known.get(key)?.deref() === undefined) {
+      this.#known.delete(key);
+    }
+  });
+  #lastDispatcherId = 0;
+
+  constructor(create: () => V) {
+    this.#create = create;
+  }
+
+  /** @param dispatcher `undefined`: our own connections */
+  of(url: string, dispatcher: object | undefined): V {
+    const key = `${dispatcher === undefined ? 0 : this.#idOf(dispatcher)} ${url}`;
+    const known = this.#known.get(key)?.deref();
+    if (known !== undefined) {
+      return known;
+    }
+    const created = this.#create();
+    this.#known.set(key, new WeakRef(created));
+    this.#dropped.register(created, key);
+    return created;
+  }
+
+  #idOf(dispatcher: object): number {
+    const known = this.#dispatcherIds.get(dispatcher);
+    if (known !== undefined) {
+      return known;
+    }
+    this.#lastDispatcherId += 1;
+    this.#dispatcherIds.set(dispatcher, this.#lastDispatcherId);
+    return this.#lastDispatcherId;
+  }
+}
