@@ -2,9 +2,13 @@ import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
+import type { Cancellation } from '../time/cancellation.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
 import type { CallOptions } from './call-options.interface.js';
+
+/** Options of a call within the module. */
+type RunOptions = Omit<CallOptions, 'signal'> & { signal?: AbortSignal | Cancellation };
 
 /** Finds the tenant of a call and gives the call its deadline. Closing the module ends all calls, whatever they wait for. */
 @Injectable()
@@ -30,7 +34,7 @@ export class CallRunner implements OnModuleDestroy {
    *
    * @throws {ExhibitorError} `tenant_required`, `unknown_tenant`, `deadline_exceeded`, `aborted`, and errors of `work`
    */
-  async run<R>(call: CallOptions, work: (tenant: Tenant, deadline: Deadline) => Promise<R>): Promise<R> {
+  async run<R>(call: RunOptions, work: (tenant: Tenant, deadline: Deadline) => Promise<R>): Promise<R> {
     const startedAt = this.#clock.now();
     const tenant = await this.tenant(call);
     const spent = this.#clock.now() - startedAt;
@@ -38,7 +42,7 @@ export class CallRunner implements OnModuleDestroy {
   }
 
   /** The tenant of a call, found within the deadline of the call. */
-  async tenant({ tenant, deadline, signal }: CallOptions): Promise<Tenant> {
+  async tenant({ tenant, deadline, signal }: RunOptions): Promise<Tenant> {
     const found = this.#tenants.resolve(tenant);
     if (!(found instanceof Promise)) {
       return found;
@@ -50,7 +54,7 @@ export class CallRunner implements OnModuleDestroy {
   /** Runs a request of a known tenant within the deadline of the call, of which `spent` ms are used. */
   async within<R>(
     tenant: Tenant,
-    call: Pick<CallOptions, 'deadline' | 'signal'>,
+    call: Pick<RunOptions, 'deadline' | 'signal'>,
     work: (deadline: Deadline) => Promise<R>,
     spent = 0,
   ): Promise<R> {
@@ -73,7 +77,7 @@ export class CallRunner implements OnModuleDestroy {
     }
   }
 
-  #start(ms: number, signal: AbortSignal | undefined): Deadline {
+  #start(ms: number, signal: AbortSignal | Cancellation | undefined): Deadline {
     const deadline = Deadline.start(this.#clock, ms, signal);
     this.#running.add(deadline);
     if (this.#isClosed) {

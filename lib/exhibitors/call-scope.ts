@@ -1,14 +1,15 @@
 import { Observable } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { Cancellation } from '../time/cancellation.js';
 import { onAbort } from '../time/on-abort.js';
 import type { CallOptions } from './call-options.interface.js';
 
 /** A checked call. Its signal aborts when the caller's own signal does, and when the consumer unsubscribes. */
-export type Call<Options extends CallOptions> = Options & { signal: AbortSignal };
+export type Call<Options extends CallOptions> = Omit<Options, 'signal'> & { signal: Cancellation };
 
 /** Lifetime of a call. */
 export interface CallScope {
-  readonly signal: AbortSignal;
+  readonly signal: Cancellation;
   /** The consumer unsubscribed: aborts the call unless it is done. May be called again. */
   close(): void;
   /** The call is done: nothing is left to abort. */
@@ -16,8 +17,8 @@ export interface CallScope {
 }
 
 export function openScope(callerSignal: AbortSignal | undefined): CallScope {
-  const controller = new AbortController();
-  const forget = onAbort(callerSignal, () => controller.abort());
+  const signal = new Cancellation();
+  const forget = onAbort(callerSignal, () => signal.abort());
   let isDone = false;
   const end = (): void => {
     isDone = true;
@@ -26,10 +27,10 @@ export function openScope(callerSignal: AbortSignal | undefined): CallScope {
   const close = (): void => {
     if (!isDone) {
       end();
-      controller.abort();
+      signal.abort();
     }
   };
-  return { signal: controller.signal, close, end };
+  return { signal, close, end };
 }
 
 /** Error of a call that its caller aborted. */

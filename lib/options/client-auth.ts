@@ -35,7 +35,7 @@ function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): r
 
 const NOT_A_KEY = 'must be a private key as PEM, JWK or KeyObject, not encrypted';
 
-interface ParsedKey {
+export interface ParsedKey {
   key: KeyObject;
   kid?: unknown;
   alg?: unknown;

@@ -1,5 +1,6 @@
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
 import { LONGEST_TIMER, type Clock } from './clock.js';
+import type { Cancellation } from './cancellation.js';
 import { onAbort } from './on-abort.js';
 
 /** Why a call ended before its work did. */
@@ -25,11 +26,11 @@ export class Deadline {
   #ending: Ending | undefined;
 
   /** Starts a deadline `ms` milliseconds from now, which also ends when `signal` aborts. */
-  static start(clock: Clock, ms: number, signal?: AbortSignal): Deadline {
+  static start(clock: Clock, ms: number, signal?: AbortSignal | Cancellation): Deadline {
     return new Deadline(clock, ms, signal);
   }
 
-  private constructor(clock: Clock, ms: number, signal?: AbortSignal) {
+  private constructor(clock: Clock, ms: number, signal?: AbortSignal | Cancellation) {
     this.#clock = clock;
     this.#endsAt = clock.now() + ms;
     this.#stopListening = onAbort(signal, () => this.#over('caller'));

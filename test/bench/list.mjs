@@ -13,11 +13,8 @@ const NAMES = {
 const stub = await start(new URL('stub.mjs', import.meta.url));
 const variants = {};
 for (const name of Object.keys(NAMES)) {
-  variants[name] = await start(
-    new URL('list-variants.mjs', import.meta.url),
-    [name, stub.ready],
-    ['--expose-gc'],
-  );
+  // No forced collection between rounds: V8 would drop optimized code, and measure how fast it is compiled again.
+  variants[name] = await start(new URL('list-variants.mjs', import.meta.url), [name, stub.ready]);
 }
 
 console.log(`## One page by list, cached token — ${describeMachine()}\n`);
@@ -45,7 +42,8 @@ function report(concurrency, seen) {
   const toService = cpuRatio('exhibitor', 'httpService');
   const toUndici = cpuRatio('exhibitor', 'undici');
   check(`CPU of list at ${concurrency} ≤ 0.75 × HttpService`, toService.toFixed(2), toService <= 0.75);
-  check(`CPU of list at ${concurrency} ≤ 2.2 × undici.request`, toUndici.toFixed(2), toUndici <= 2.2);
+  const most = concurrency === 1 ? 2.2 : 1.55;
+  check(`CPU of list at ${concurrency} ≤ ${most} × undici.request`, toUndici.toFixed(2), toUndici <= most);
   if (concurrency === 1) {
     return;
   }

@@ -1,47 +1,76 @@
 import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
+import { Cancellation } from '../../lib/time/cancellation.js';
 import { onAbort } from '../../lib/time/on-abort.js';
 
-describe('a signal shared by many calls', () => {
-  it('calls each of them back once', () => {
+/** A signal of the host, and what the module uses itself. */
+const sources = {
+  AbortSignal() {
     const controller = new AbortController();
+    return { signal: controller.signal, abort: () => controller.abort() };
+  },
+  Cancellation() {
+    const signal = new Cancellation();
+    return { signal, abort: () => signal.abort() };
+  },
+};
+
+describe.each(Object.entries(sources))('an %s shared by many calls', (_name, create) => {
+  it('calls each of them back once', () => {
+    const { signal, abort } = create();
     const calls: number[] = [];
     for (let call = 0; call < 3; call += 1) {
-      onAbort(controller.signal, () => calls.push(call));
+      onAbort(signal, () => calls.push(call));
     }
-    controller.abort();
+    abort();
+    abort();
     expect(calls).toEqual([0, 1, 2]);
   });
 
   it('calls back at once where it is already aborted', () => {
+    const { signal, abort } = create();
+    abort();
     let called = false;
-    onAbort(AbortSignal.abort(), () => (called = true));
+    onAbort(signal, () => (called = true));
     expect(called).toBe(true);
+    expect(signal.aborted).toBe(true);
   });
 
   it('does not call removed listeners, and calls all others', () => {
-    const controller = new AbortController();
+    const { signal, abort } = create();
     const calls: string[] = [];
-    const forget = onAbort(controller.signal, () => calls.push('left'));
-    onAbort(controller.signal, () => calls.push('stayed'));
+    const forget = onAbort(signal, () => calls.push('left'));
+    onAbort(signal, () => calls.push('stayed'));
     forget();
     forget();
-    controller.abort();
+    abort();
     expect(calls).toEqual(['stayed']);
   });
 
+  it('does not call a listener that an earlier one removed, and calls one that it added', () => {
+    const { signal, abort } = create();
+    const calls: string[] = [];
+    onAbort(signal, () => {
+      forget();
+      onAbort(signal, () => calls.push('added'));
+    });
+    const forget = onAbort(signal, () => calls.push('removed'));
+    abort();
+    expect(calls).toEqual(['added']);
+  });
+
   it('listens again after all listeners were removed', () => {
-    const controller = new AbortController();
+    const { signal, abort } = create();
     let called = 0;
-    onAbort(controller.signal, () => (called += 1))();
-    onAbort(controller.signal, () => (called += 1));
-    controller.abort();
+    onAbort(signal, () => (called += 1))();
+    onAbort(signal, () => (called += 1));
+    abort();
     expect(called).toBe(1);
   });
 
   it('causes no leak warning', async () => {
     const warned = once(process, 'warning').then(([warning]) => warning as unknown);
-    const { signal } = new AbortController();
+    const { signal } = create();
     for (let call = 0; call < 200; call += 1) {
       onAbort(signal, () => {});
     }

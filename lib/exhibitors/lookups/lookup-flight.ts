@@ -1,3 +1,4 @@
+import { Cancellation } from '../../time/cancellation.js';
 import type { Clock } from '../../time/clock.js';
 import { Deadline } from '../../time/deadline.js';
 import type { LookupName } from './lookup-cache.js';
@@ -16,7 +17,7 @@ export class LookupFlight {
   readonly name: LookupName;
   readonly #answer: Promise<FlownLookup>;
   readonly #deadline: Deadline;
-  readonly #abandon = new AbortController();
+  readonly #abandon = new Cancellation();
   #callers = 0;
   #isDone = false;
 
@@ -27,7 +28,7 @@ export class LookupFlight {
     work: (deadline: Deadline) => Promise<FlownLookup>,
   ) {
     this.name = name;
-    this.#deadline = Deadline.start(clock, ms, this.#abandon.signal);
+    this.#deadline = Deadline.start(clock, ms, this.#abandon);
     this.#answer = work(this.#deadline).finally(() => {
       this.#isDone = true;
       this.#deadline.end();

@@ -1,5 +1,7 @@
+import { Cancellation } from '../../time/cancellation.js';
+
 /** Fetches one page. The signal aborts it. */
-export type FetchPage<P> = (page: number, signal: AbortSignal) => Promise<P>;
+export type FetchPage<P> = (page: number, signal: Cancellation) => Promise<P>;
 
 /**
  * Fetches pages ahead and delivers them in order. At most `size` pages are being fetched or waiting. After a page fails, no
@@ -8,8 +10,7 @@ export type FetchPage<P> = (page: number, signal: AbortSignal) => Promise<P>;
 export class PageWindow<P> {
   readonly #fetch: FetchPage<P>;
   readonly #size: number;
-  // One signal for all pages: a signal with a listener for each page would be most of the cost of this class.
-  readonly #controller = new AbortController();
+  readonly #cancellation = new Cancellation();
   readonly #replies: Promise<P>[] = [];
   #nextPage: number;
   #lastPage: number;
@@ -49,12 +50,12 @@ export class PageWindow<P> {
   close(): void {
     this.#isStopped = true;
     if (!this.#isDrained) {
-      this.#controller.abort();
+      this.#cancellation.abort();
     }
   }
 
   #start(page: number): Promise<P> {
-    const reply = this.#fetch(page, this.#controller.signal);
+    const reply = this.#fetch(page, this.#cancellation);
     // Also handles the rejection of a page that the reader never asks for.
     reply.catch(() => {
       this.#isStopped = true;

@@ -1,4 +1,5 @@
 import { PaginationDriftError } from '../../errors/pagination-drift.error.js';
+import type { Cancellation } from '../../time/cancellation.js';
 import type { ExhibitorSnapshot } from './exhibitor-page.interface.js';
 import type { PageReader } from './page-reader.js';
 import { readPages } from './read-pages.js';
@@ -19,7 +20,7 @@ export interface SnapshotSource<T> {
 export async function takeSnapshot<T>(
   source: SnapshotSource<T>,
   attempts: number,
-  signal: AbortSignal,
+  signal: Cancellation,
 ): Promise<ExhibitorSnapshot<T>> {
   for (let restarts = 0; ; restarts += 1) {
     try {
@@ -35,7 +36,7 @@ export async function takeSnapshot<T>(
 
 async function readAll<T>(
   reader: PageReader<T>,
-  signal: AbortSignal,
+  signal: Cancellation,
 ): Promise<Pick<ExhibitorSnapshot<T>, 'exhibitors' | 'totalCount'>> {
   const exhibitors: T[] = [];
   let totalCount = 0;

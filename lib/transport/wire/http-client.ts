@@ -1,6 +1,6 @@
 import { HttpService } from '@nestjs/axios';
 import * as axios from 'axios';
-import { AxiosHeaders, type AxiosResponse, type InternalAxiosRequestConfig } from 'axios';
+import { AxiosHeaders, type AxiosAdapter, type AxiosResponse, type InternalAxiosRequestConfig } from 'axios';
 import type { Dispatcher } from 'undici';
 import type { Outcome } from '../outcome.js';
 import { Connections } from './connections.js';
@@ -19,6 +19,8 @@ export interface HttpRequest {
   dispatcher: Dispatcher | undefined;
   handler: ResponseHandler;
 }
+
+type ConfigWithAdapter = InternalAxiosRequestConfig & { adapter: AxiosAdapter };
 
 // Without a token in the config, HttpService creates one for each request and cancels it after each, also after a success.
 const NO_CANCELLATION = new axios.default.CancelToken(() => {});
@@ -74,19 +76,12 @@ export class HttpClient {
 }
 
 /**
- * Removes all defaults of axios. Transforms, accepted statuses, proxies and headers are handled here or not at all, and
- * merging the defaults into each request was most of what axios cost.
+ * Hands each request to its adapter. What axios does before and after (merged defaults, transforms, accepted statuses, headers)
+ * is done here or not at all, and took 12 µs a request.
  */
 function createHttpService(): HttpService {
-  const instance = axios.create();
-  removeAll(instance.defaults);
-  return new HttpService(instance);
-}
-
-function removeAll<T extends object>(target: Partial<T>): void {
-  for (const name in target) {
-    delete target[name];
-  }
+  const request = (config: ConfigWithAdapter): Promise<AxiosResponse> => config.adapter(config);
+  return new HttpService(Object.assign(axios.create(), { request }));
 }
 
 /** Origin and path of an absolute URL. The path is kept as it is; `new URL` would normalize it. */

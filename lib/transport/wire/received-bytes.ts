@@ -2,15 +2,23 @@
 const SMALLEST_BLOCK = 4 * 1024;
 const LARGEST_BLOCK = 64 * 1024;
 
+const EMPTY = Buffer.alloc(0);
+
 /**
  * The bytes of a body, copied into blocks as they arrive. Chunks are not kept: the Buffer of a chunk of one byte costs about
  * a hundred bytes of heap, and may keep the 64 KiB that were read from the socket with it.
  */
 export class ReceivedBytes {
   #blocks: Buffer[] = [];
-  #last = Buffer.alloc(0);
+  #last = EMPTY;
   #used = 0;
   #size = 0;
+
+  /** A body that arrives at once, as most pages do. It is not copied, since it is read in the same turn. */
+  addWhole(body: Buffer): void {
+    this.#blocks.push(body);
+    this.#size = body.length;
+  }
 
   add(chunk: Uint8Array): void {
     for (let from = 0; from < chunk.length;) {
@@ -36,7 +44,7 @@ export class ReceivedBytes {
 
   clear(): void {
     this.#blocks = [];
-    this.#last = Buffer.alloc(0);
+    this.#last = EMPTY;
     this.#used = 0;
     this.#size = 0;
   }

@@ -34,6 +34,7 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
   #status = 0;
   #headers: Record<string, string | undefined> = {};
   readonly #received = new ReceivedBytes();
+  #contentLength = Number.NaN;
   #size = 0;
   #sizeThisTurn = 0;
 
@@ -82,9 +83,10 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
       const value = headers[name];
       this.#headers[name] = Array.isArray(value) ? value.join(', ') : value;
     }
+    this.#contentLength = Number(this.#headers['content-length']);
     if (status >= 300 && status < 400) {
       this.#malformed('the service redirects, which is never followed', controller);
-    } else if (status < 300 && Number(this.#headers['content-length']) > this.#limit) {
+    } else if (status < 300 && this.#contentLength > this.#limit) {
       this.#malformed(TOO_LARGE, controller);
     }
   }
@@ -99,7 +101,11 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
       this.#malformed(TOO_LARGE, controller);
       return;
     }
-    this.#received.add(chunk);
+    if (this.#size === chunk.length && chunk.length === this.#contentLength) {
+      this.#received.addWhole(chunk);
+    } else {
+      this.#received.add(chunk);
+    }
     this.#sizeThisTurn += chunk.length;
     if (this.#sizeThisTurn >= READ_PER_TURN) {
       this.#sizeThisTurn = 0;
