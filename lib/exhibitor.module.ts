@@ -17,6 +17,7 @@ import { RequestResolver } from './guards/request-resolver.service.js';
 import { BackChannelLogout } from './login/back-channel-logout.service.js';
 import { CallbackService } from './login/callback.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
+import { EndSession } from './login/end-session.service.js';
 import { HybridAdvice } from './login/hybrid-advice.service.js';
 import { LoginCookies } from './login/login-cookies.service.js';
 import { LoginService } from './login/login.service.js';
@@ -31,6 +32,7 @@ import { CHECKED_OPTIONS, checkOptions } from './options/check-options.js';
 import type { ExhibitorModuleOptions } from './options/exhibitor-options.interface.js';
 import { BearerIdentities } from './session/bearer-identities.service.js';
 import { DeniedIdentities } from './session/denied-identities.service.js';
+import { IdTokenHints } from './session/id-token-hints.service.js';
 import { IdentityCookie } from './session/identity-cookie.service.js';
 import { IdentitySession } from './session/identity-session.service.js';
 import { FleetWork } from './store/fleet-work.service.js';
@@ -138,11 +140,13 @@ const EXPORTED: Provider[] = [
     UserClaims,
     BearerIdentities,
     DeniedIdentities,
+    IdTokenHints,
     IdentityCookie,
     IdentitySession,
     LoginCookies,
     CodeExchange,
     CallbackService,
+    EndSession,
     LoginService,
     BackChannelLogout,
     HybridAdvice,

@@ -3,7 +3,9 @@ import type { HttpContext } from '../http/http-context.js';
 import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route-guard.js';
 
 /**
- * Removes identity and selections, then runs the handler. Refuses requests that a page of another site caused (400
+ * Removes identity and selections, then runs the handler. Where `login.endSession` is set and somebody was logged in, the
+ * handler does not run: the guard answers 303 to the provider, which ends its session and then shows
+ * `login.postLogoutRedirectUri`. Refuses requests that a page of another site caused (400
  * `invalid_argument`). Use it on a POST route: any page can cause a GET.
  *
  * @example
@@ -17,7 +19,12 @@ export class ExhibitorLogoutGuard extends RouteGuard {
   }
 
   /** @internal */
-  protected override [RUN](http: HttpContext): Promise<void> {
-    return this[SERVICES].login.end(http);
+  protected override async [RUN](http: HttpContext): Promise<void> {
+    const endSessionUrl = await this[SERVICES].login.end(http);
+    if (endSessionUrl !== undefined) {
+      http.redirect(endSessionUrl, 303);
+      // The request is answered: `true` would run the handler, `false` would answer 403.
+      await new Promise<never>(() => undefined);
+    }
   }
 }

@@ -4,6 +4,9 @@ import type { HttpContext } from './http-context.js';
 /** Name of the identity cookie. */
 export const IDENTITY_COOKIE = 'exhibitor-identity';
 
+/** Name of the cookie with the ID token, for the logout at the provider. */
+export const ID_TOKEN_COOKIE = 'exhibitor-id-token';
+
 /** Start of the name of a pending login; the time of its start in base 36 follows. */
 export const LOGIN_COOKIE = 'exhibitor-login-';
 
@@ -17,8 +20,8 @@ const PENDING_BYTES = 6_000;
 const ALL_BYTES = 7_500;
 
 /**
- * Removes the oldest pending logins until the cookies of the module are within their limits. To be called after a cookie
- * was set.
+ * Removes the oldest pending logins until the cookies of the module are within their limits, and the ID token where that is
+ * not enough: a logout at the provider works without it. To be called after a cookie was set.
  *
  * @param keep name of the pending login that this reply sets: it is kept
  */
@@ -33,7 +36,15 @@ export function trimPendingLogins(
   const others = pending
     .filter(({ name }) => name !== keep)
     .toSorted((a, b) => startTimeOf(b) - startTimeOf(a));
-  const bytes = Math.min(PENDING_BYTES, ALL_BYTES - bytesOf(identities)) - bytesOf(kept);
+  const rest = ALL_BYTES - bytesOf(identities);
+  const idTokens = heldCookies(http, ID_TOKEN_COOKIE).filter(({ name }) => name === ID_TOKEN_COOKIE);
+  const keepsIdToken = bytesOf(idTokens) + bytesOf(kept) < rest;
+  if (!keepsIdToken) {
+    for (const { secure } of idTokens) {
+      clearCookie(http, ID_TOKEN_COOKIE, { secure, sameSite: secure ? sameSite : 'lax' });
+    }
+  }
+  const bytes = Math.min(PENDING_BYTES, rest - (keepsIdToken ? bytesOf(idTokens) : 0)) - bytesOf(kept);
   const sizes = others.map((cookie) => bytesOf([cookie]));
   for (const { name, secure } of others.slice(countWithin(sizes, bytes, MAX_PENDING - kept.length))) {
     clearCookie(http, name, { secure, sameSite: secure ? sameSite : 'lax' });

@@ -32,8 +32,9 @@ export class HttpContext {
     }
   }
 
-  redirect(url: string): void {
-    this.#adapter.redirect(this.response, 302, url);
+  /** @param status 303 lets the browser go on by GET after a POST */
+  redirect(url: string, status: 302 | 303 = 302): void {
+    this.#adapter.redirect(this.response, status, url);
   }
 
   /** Answers the request; `body` as JSON. */

@@ -19,6 +19,13 @@ import { checkResponse } from './check-response.js';
 import { CodeExchange } from './code-exchange.service.js';
 import { normalizeReturnTo, type PendingLogin } from './pending-login.js';
 
+/** A login that was verified. */
+export interface VerifiedLogin {
+  identity: ExhibitorIdentity;
+  /** Of the token endpoint, for the logout at the provider. */
+  idToken: string;
+}
+
 /** One callback, with everything its steps need. */
 interface Callback {
   tenant: Tenant;
@@ -61,7 +68,7 @@ export class CallbackService {
   }
 
   /**
-   * The identity of the user.
+   * The identity of the user, and the ID token.
    *
    * @throws {LoginFailedError} where the login is refused
    * @throws {ExhibitorError} `service_unavailable`, `rate_limited` or `deadline_exceeded` where the provider is down or slow
@@ -70,7 +77,7 @@ export class CallbackService {
     tenant: Tenant,
     pending: PendingLogin,
     parameters: CallbackParameters,
-  ): Promise<ExhibitorIdentity> {
+  ): Promise<VerifiedLogin> {
     const login = browserLoginOf(tenant);
     const deadline = Deadline.start(this.#clock, tenant.http.deadline);
     const callback = { tenant, login, pending, parameters, deadline };
@@ -93,7 +100,7 @@ export class CallbackService {
       checkSameUser(tenant, front, token);
       const identity = await this.#identify(callback, token, tokens.accessToken);
       await authorize(login, identity);
-      return identity;
+      return { identity, idToken: tokens.idToken };
     } finally {
       deadline.end();
     }

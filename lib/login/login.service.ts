@@ -17,6 +17,7 @@ import { Deadline } from '../time/deadline.js';
 import { browserLoginOf } from './browser-login.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackService } from './callback.service.js';
+import { EndSession } from './end-session.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
 import { LoginCookies } from './login-cookies.service.js';
 import { checkLoginParameters } from './login-parameters.js';
@@ -45,6 +46,7 @@ export class LoginService {
   readonly #replays: ReplayCache;
   readonly #callback: CallbackService;
   readonly #session: IdentitySession;
+  readonly #endSession: EndSession;
   readonly #clock: Clock;
 
   constructor(
@@ -55,6 +57,7 @@ export class LoginService {
     @Inject(ReplayCache) replays: ReplayCache,
     @Inject(CallbackService) callback: CallbackService,
     @Inject(IdentitySession) session: IdentitySession,
+    @Inject(EndSession) endSession: EndSession,
     @Inject(Clock) clock: Clock,
   ) {
     this.#loginTtl = settings.cookies.loginTtl;
@@ -64,6 +67,7 @@ export class LoginService {
     this.#replays = replays;
     this.#callback = callback;
     this.#session = session;
+    this.#endSession = endSession;
     this.#clock = clock;
   }
 
@@ -115,8 +119,8 @@ export class LoginService {
       await this.#spend(http, pending);
       const tenant = await this.#tenants.get(pending.tenant);
       checkSameProvider(tenant, pending);
-      const identity = await this.#callback.verify(tenant, pending, parameters);
-      const state = await this.#session.establish(http, tenant, identity);
+      const { identity, idToken } = await this.#callback.verify(tenant, pending, parameters);
+      const state = await this.#session.establish(http, tenant, identity, idToken);
       if (channels.login.hasSubscribers) {
         channels.login.publish({ tenant: tenant.key, outcome: 'succeeded' });
       }
@@ -130,17 +134,20 @@ export class LoginService {
   }
 
   /**
-   * Logs the user out of this host.
+   * Logs the user out of this host. Answers the address that logs the user out at the provider, where `endSession` is set and
+   * somebody was logged in.
    *
    * @throws {ExhibitorError} `invalid_argument` for a request that a page of another site caused
    */
-  async end(http: HttpContext): Promise<void> {
+  async end(http: HttpContext): Promise<string | undefined> {
     // Browsers that send Sec-Fetch-Site decide it themselves: no tenant is asked for, which may be slow just then.
     const ownUrl = http.header('sec-fetch-site') === undefined ? await this.#ownUrl(http) : undefined;
     if (isCrossSiteRequest(http, ownUrl)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
+    const departing = await this.#session.departing(http);
     await this.#session.forget(http);
+    return departing && this.#endSession.urlFor(departing);
   }
 
   async #authorizeUrl(tenant: Tenant): Promise<string> {

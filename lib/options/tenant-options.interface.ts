@@ -133,6 +133,13 @@ export interface LoginOptions extends ProviderOptions {
   requireIss?: boolean;
   /** Client authentication at the token endpoint. Default `post`. */
   clientAuth?: ClientAuth;
+  /**
+   * A logout also ends the session at the provider, by `{authUrl}/connect/endsession` or `endpoints.endSession`. Without it, the
+   * next login is silently that of the same user. Default false.
+   */
+  endSession?: boolean;
+  /** Page to show after the logout at the provider, registered there. It must not change anything: any site can link to it. */
+  postLogoutRedirectUri?: string;
   /** Names of the claims that the identity cookie keeps. Default: all, if they fit. */
   keepClaims?: string[];
   /** `client_id`/`azp` values allowed in bearer tokens. Required with `session: 'bearer'`. */

@@ -85,6 +85,8 @@ const loginEntries = v.strictObject(
     requireIss: v.optional(v.boolean('must be true or false')),
     clientAuth: v.optional(clientAuth, 'post'),
     keepClaims: v.optional(strings),
+    endSession: v.optional(v.boolean('must be true or false'), false),
+    postLogoutRedirectUri: v.optional(secureUrl),
   },
   'must be an object of login options',
 );

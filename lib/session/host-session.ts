@@ -8,6 +8,9 @@ import { parseSelections, type Selections } from './stored-identity.js';
 /** Member of `request.session` with the selections. */
 const SELECTIONS = 'exhibitorSelections';
 
+/** Member of `request.session` with the sealed ID token. */
+const ID_TOKEN = 'exhibitorIdToken';
+
 /**
  * Stores the identity in the host's session and changes the session id, so that an id that was set before the login has no
  * access to it (session fixation). Passport's `logIn` does both.
@@ -23,9 +26,28 @@ export async function logOutOfHost(http: HttpContext): Promise<void> {
   const { session } = http.request;
   if (isRecord(session)) {
     delete session[SELECTIONS];
+    delete session[ID_TOKEN];
   }
   if (!(await callMethod(http.request, 'logOut'))) {
     await callMethod(http.request.session, 'regenerate');
+  }
+}
+
+/** The sealed ID token in the host's session. */
+export function readIdToken({ request: { session } }: HttpContext): string | undefined {
+  const sealed = isRecord(session) ? session[ID_TOKEN] : undefined;
+  return typeof sealed === 'string' ? sealed : undefined;
+}
+
+/** Stores the sealed ID token; `undefined` removes it. A host without a session keeps none. */
+export function writeIdToken({ request: { session } }: HttpContext, sealed: string | undefined): void {
+  if (!isRecord(session)) {
+    return;
+  }
+  if (sealed === undefined) {
+    delete session[ID_TOKEN];
+  } else {
+    session[ID_TOKEN] = sealed;
   }
 }
 

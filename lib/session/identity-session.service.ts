@@ -12,6 +12,7 @@ import { Clock } from '../time/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { DeniedIdentities } from './denied-identities.service.js';
 import { logInToHost, logOutOfHost, readSelections, writeSelections } from './host-session.js';
+import { IdTokenHints, type BrowserMode } from './id-token-hints.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import {
   identityFor,
@@ -32,12 +33,23 @@ export interface SessionState {
   mode: SessionMode;
 }
 
+/** The user whom a logout ends. */
+export interface DepartingUser {
+  /** Not compared with its tenant yet. */
+  identity: IdentityData;
+  /** True where its cookie has the `__Host-` prefix; `undefined` in the host's session. */
+  secure: boolean | undefined;
+  /** The ID token of the login, if it was kept. */
+  idToken: string | undefined;
+}
+
 /** Reads identities from the cookie, the host's session or the bearer token, and keeps those of a login. */
 @Injectable()
 export class IdentitySession {
   readonly #modes: readonly SessionMode[];
   readonly #tenants: TenantRegistry;
   readonly #cookie: IdentityCookie;
+  readonly #idTokens: IdTokenHints;
   readonly #bearer: BearerIdentities;
   readonly #denied: DeniedIdentities;
   readonly #replays: ReplayCache;
@@ -47,6 +59,7 @@ export class IdentitySession {
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) tenants: TenantRegistry,
     @Inject(IdentityCookie) cookie: IdentityCookie,
+    @Inject(IdTokenHints) idTokens: IdTokenHints,
     @Inject(BearerIdentities) bearer: BearerIdentities,
     @Inject(DeniedIdentities) denied: DeniedIdentities,
     @Inject(ReplayCache) replays: ReplayCache,
@@ -55,6 +68,7 @@ export class IdentitySession {
     this.#modes = settings.session;
     this.#tenants = tenants;
     this.#cookie = cookie;
+    this.#idTokens = idTokens;
     this.#bearer = bearer;
     this.#denied = denied;
     this.#replays = replays;
@@ -83,15 +97,37 @@ export class IdentitySession {
   }
 
   /** Starts the session of a new login. It replaces the former identity. */
-  async establish(http: HttpContext, tenant: Tenant, identity: ExhibitorIdentity): Promise<SessionState> {
-    const mode = this.#browserMode();
+  async establish(
+    http: HttpContext,
+    tenant: Tenant,
+    identity: ExhibitorIdentity,
+    idToken: string,
+  ): Promise<SessionState> {
+    const mode = this.#requireBrowserMode();
     if (mode === 'host') {
       await logInToHost(http, identity);
-    } else {
+    }
+    await this.#idTokens.keep(http, mode, tenant, identity, idToken);
+    if (mode === 'cookie') {
       await this.#cookie.write(http, tenant, identity, []);
     }
     http.request.user = identity;
     return { identity, tenant, selections: [], mode };
+  }
+
+  /** The user of the browser, unless a logout ended the identity before. Asks for no tenant, which may be slow. */
+  async departing(http: HttpContext): Promise<DepartingUser | undefined> {
+    const mode = this.#browserMode();
+    if (mode === undefined) {
+      return undefined;
+    }
+    const content = mode === 'cookie' ? await this.#cookie.read(http) : undefined;
+    const identity = mode === 'cookie' ? content?.identity : parseIdentity(http.request.user);
+    if (identity === undefined || (await this.#denied.has(identity))) {
+      return undefined;
+    }
+    const secure = content?.secure;
+    return { identity, secure, idToken: await this.#idTokens.read(http, mode, identity.id, secure === true) };
   }
 
   /**
@@ -100,6 +136,7 @@ export class IdentitySession {
    */
   async forget(http: HttpContext): Promise<void> {
     this.#cookie.clear(http);
+    this.#idTokens.clear(http);
     const hosted = this.#modes.includes('host') ? parseIdentity(http.request.user) : undefined;
     const identities = [...(await this.#cookie.identities(http)), hosted];
     await Promise.all(identities.map((identity) => identity && this.#deny(identity)));
@@ -138,8 +175,12 @@ export class IdentitySession {
     }
   }
 
-  #browserMode(): SessionMode {
-    const mode = this.#modes.find((name) => name !== 'bearer');
+  #browserMode(): BrowserMode | undefined {
+    return this.#modes.find((name) => name !== 'bearer');
+  }
+
+  #requireBrowserMode(): BrowserMode {
+    const mode = this.#browserMode();
     if (mode !== undefined) {
       return mode;
     }

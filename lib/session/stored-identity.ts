@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { isSecure } from '../http/cookies.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 
@@ -54,6 +55,17 @@ export function identityFor(data: IdentityData, tenant: Tenant, now: number): Ex
     return undefined;
   }
   return data.expiresAt > now ? { ...rest, tenantId, clientId } : undefined;
+}
+
+/** True where {@link identityFor} answers an identity, and its cookie has the prefix that the tenant's cookies have. */
+export function belongsTo(
+  data: IdentityData,
+  tenant: Tenant,
+  secure: boolean | undefined,
+  now: number,
+): boolean {
+  const hasPrefix = secure === undefined || secure === isSecure(tenant.login?.redirectUri);
+  return hasPrefix && identityFor(data, tenant, now) !== undefined;
 }
 
 /** Identifies the user of an identity. */

@@ -6,7 +6,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { Clock } from '../time/clock.js';
 
 /** Purpose of a sealed value. Each has its own key, so that a value cannot be used for another purpose. */
-export type SealPurpose = 'login' | 'identity' | 'store';
+export type SealPurpose = 'login' | 'identity' | 'id-token' | 'store';
 
 interface SealingKey {
   id: string;

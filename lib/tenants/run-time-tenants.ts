@@ -78,6 +78,11 @@ export class RunTimeTenants {
     return this.#elsewhere === undefined || this.#elsewhere.era === known.era ? known.tenant : undefined;
   }
 
+  /** The tenant of this key, if it is known now. */
+  peek(key: string): Tenant | undefined {
+    return this.#known.peek(key)?.tenant;
+  }
+
   async find(key: string): Promise<Tenant | undefined> {
     if (this.#elsewhere !== undefined) {
       await this.#dropForgotten(key, this.#elsewhere);

@@ -43,6 +43,11 @@ export class TenantRegistry {
     return this.#fixed.keys().next().value;
   }
 
+  /** The tenant of this key as it is known now, also where its source is to be asked again. @internal */
+  peek(key: string): Tenant | undefined {
+    return this.#fixed.get(key) ?? this.#found?.peek(key);
+  }
+
   /** The tenants of the options; none with a source. @internal */
   get fixed(): Tenant[] {
     return [...this.#fixed.values()];

@@ -63,6 +63,7 @@ export class ExhibitorSandbox {
   tokenLifetime = 3600;
 
   #signedInAs: SeedPerson | undefined;
+  readonly #backChannelLogoutUris = new Map<string, string>();
   readonly #faults = new FaultQueue();
   readonly #log: RequestLog;
   readonly #records: ExhibitorRecords;
@@ -102,6 +103,7 @@ export class ExhibitorSandbox {
       tokenLifetime: () => sandbox.tokenLifetime,
       tokenClaims: () => sandbox.#access.nextTokenClaims(),
       signedInAs: () => sandbox.#signedInAs,
+      backChannelLogoutUri: (clientId) => sandbox.#backChannelLogoutUri(clientId),
     });
     sandbox.server.serve(
       createRequestListener({
@@ -161,14 +163,7 @@ export class ExhibitorSandbox {
    * ExhibitorModule.forRoot({ tenants: { acme: sandbox.tenantOptions('acme') }, secrets });
    */
   tenantOptions(key: string, overrides?: TenantOptionsOverrides): SandboxTenantOptions {
-    const tenant = this.seed.tenants.find((candidate) => candidate.key === key);
-    if (!tenant) {
-      throw unknownTenantError(
-        key,
-        this.seed.tenants.map((candidate) => candidate.key),
-      );
-    }
-    return createTenantOptions(tenant, this.url, this.key, overrides);
+    return createTenantOptions(this.#tenant(key), this.url, this.key, overrides);
   }
 
   /**
@@ -204,6 +199,25 @@ export class ExhibitorSandbox {
    */
   followLogin(address: string): Promise<string> {
     return followLogin(this.url, address);
+  }
+
+  /**
+   * Sends a logout token to this address at every logout of a person who is logged in at this tenant (OpenID Connect
+   * Back-Channel Logout 1.0). ID tokens of later logins have a `sid`.
+   *
+   * @param tenant key of the tenant.
+   * @param uri address of the host; `undefined`: that of the seed, if any.
+   * @throws Error if the sandbox has no such tenant.
+   * @example
+   * sandbox.setBackChannelLogoutUri('acme', 'http://127.0.0.1:3000/auth/backchannel-logout');
+   */
+  setBackChannelLogoutUri(tenant: string, uri: string | undefined): void {
+    const { key } = this.#tenant(tenant);
+    if (uri === undefined) {
+      this.#backChannelLogoutUris.delete(key);
+    } else {
+      this.#backChannelLogoutUris.set(key, uri);
+    }
   }
 
   /** The last 10,000 requests, oldest first. Each access returns a new array; its records are still updated. */
@@ -272,5 +286,23 @@ export class ExhibitorSandbox {
    */
   setExhibitors(eventId: string, records: readonly SandboxExhibitor[], tenant?: string): void {
     this.#records.replace(eventId, records, tenant);
+  }
+
+  #tenant(key: string): SeedTenant {
+    const tenant = this.seed.tenants.find((candidate) => candidate.key === key);
+    if (tenant) {
+      return tenant;
+    }
+    throw unknownTenantError(
+      key,
+      this.seed.tenants.map((candidate) => candidate.key),
+    );
+  }
+
+  #backChannelLogoutUri(clientId: string): string | undefined {
+    const tenant = this.seed.tenants.find(({ loginClientId, publicLoginClientId }) =>
+      [loginClientId, publicLoginClientId].includes(clientId),
+    );
+    return tenant && (this.#backChannelLogoutUris.get(tenant.key) ?? tenant.backChannelLogoutUri);
   }
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
 import { createProviderStorage } from './provider-storage.js';
 import { isLoopbackUrl, providerClients } from './provider-clients.js';
+import { logoutFeatures, watchLogouts } from './provider-logout.js';
 import { accountOf, findOrCreateGrant, createLoginPolicy, loginPageUrl } from './login-policy.js';
 import { PAGE_HEADERS, renderNotice } from './login-page.js';
 import type { SandboxSeed, SeedPerson } from './seed.js';
@@ -11,6 +12,8 @@ import type { SigningKey } from './signing-key.js';
 export const API_SCOPE = 'idp_api';
 /** Path of the JWKS. */
 export const JWKS_PATH = '/connect/jwks';
+/** Path of the logout (OpenID Connect RP-Initiated Logout 1.0). */
+export const END_SESSION_PATH = '/connect/endsession';
 /** Path of the login page, without the uid of the interaction. */
 export const LOGIN_PATH = '/connect/login';
 
@@ -25,6 +28,8 @@ export interface ProviderOptions {
   readonly tokenClaims: () => Record<string, unknown>;
   /** The person to log in without the login page. */
   readonly signedInAs: () => SeedPerson | undefined;
+  /** Address of a client that receives logout tokens. */
+  readonly backChannelLogoutUri: (clientId: string) => string | undefined;
 }
 
 /** Audience of access tokens for the REST API. */
@@ -44,6 +49,8 @@ export function createIdentityProvider(oidc: typeof OidcProvider, options: Provi
   prototype.redirectUriAllowed = function redirectUriAllowed(uri) {
     return isLoopbackUrl(uri) || isRegistered.call(this, uri);
   };
+
+  watchLogouts(provider, options.backChannelLogoutUri);
 
   // The service spec defines this `error_description`; `oidc-provider` sends a different one.
   provider.use(async (context, next) => {
@@ -78,7 +85,7 @@ function configuration(oidc: typeof OidcProvider, options: ProviderOptions): Oid
       token: '/connect/token',
       userinfo: '/connect/userinfo',
       jwks: JWKS_PATH,
-      end_session: '/connect/endsession',
+      end_session: END_SESSION_PATH,
     },
     scopes: ['openid', 'profile', 'email'],
     // "An e-mail claim is delivered when the profile scope was requested", in the ID token or in userinfo.
@@ -116,7 +123,7 @@ function configuration(oidc: typeof OidcProvider, options: ProviderOptions): Oid
       devInteractions: { enabled: false },
       dPoP: { enabled: false },
       pushedAuthorizationRequests: { enabled: false },
-      rpInitiatedLogout: { enabled: false },
+      ...logoutFeatures(),
       clientCredentials: { enabled: true },
       resourceIndicators: {
         enabled: true,

@@ -17,12 +17,17 @@ button small { display: block; color: var(--dim) }
 .note { margin: 1rem 0 0; padding-top: 1rem; border-top: 1px solid var(--line); font-size: .85rem }
 `;
 
+/** Clicks the button, so that its value is sent. */
+const SUBMIT = `document.querySelector('button[name="logout"]').click()`;
+
+const digestOf = (source: string) => createHash('sha256').update(source).digest('base64');
+
 /** Without `form-action`, because Chromium applies it also to the redirect to the application after the form. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'content-type': 'text/html; charset=utf-8',
   'cache-control': 'no-store',
   'content-security-policy':
-    `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; ` +
+    `default-src 'none'; style-src 'sha256-${digestOf(STYLE)}'; script-src 'sha256-${digestOf(SUBMIT)}'; ` +
     "img-src data:; base-uri 'none'; frame-ancestors 'none'",
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
@@ -62,6 +67,25 @@ export function renderNotice(title: string, text: string): string {
     title,
     html`<h1>${title}</h1>
       <p>${text}</p>`,
+  );
+}
+
+/**
+ * Renders the logout page. With an ID token of the person, the form submits itself, as real providers then ask no question.
+ *
+ * @param form trusted markup of the form, with the id `op.logoutForm`
+ */
+export function renderLogoutPage(form: string, submitsItself: boolean): string {
+  return page(
+    'Sign out',
+    html`<h1>Sign out</h1>
+      <p>This ends the session at the identity provider.</p>
+      ${new Html(form)}
+      <div class="people">
+        <button form="op.logoutForm" name="logout" value="yes">Sign out</button>
+        <button class="cancel" form="op.logoutForm">Stay signed in</button>
+      </div>
+      ${new Html(submitsItself ? `<script>${SUBMIT}</script>` : '')}`,
   );
 }
 

@@ -14,6 +14,9 @@ export function providerClients(tenants: readonly SeedTenant[]): ClientMetadata[
       grant_types: ['authorization_code', 'implicit'],
       response_types: ['code', 'code id_token', 'code id_token token'],
       redirect_uris: [PLACEHOLDER_REDIRECT_URI, ...(tenant.redirectUris ?? [])],
+      post_logout_redirect_uris: [...(tenant.postLogoutRedirectUris ?? [])],
+      // Logout tokens, and ID tokens then, have a `sid`.
+      backchannel_logout_session_required: true,
     };
     return [
       {

@@ -1,8 +1,8 @@
-import { JWKS_PATH, LOGIN_PATH } from './identity-provider.js';
+import { END_SESSION_PATH, JWKS_PATH, LOGIN_PATH } from './identity-provider.js';
 
 /**
  * The operation that a request calls. `login` is the login page, `resume` the redirect from the login page back into
- * the authorization endpoint, `keys` the JWKS, `discovery` the provider metadata, `other` any other path.
+ * the authorization endpoint, `endsession` the logout, `keys` the JWKS, `discovery` the provider metadata, `other` any other path.
  */
 export type SandboxOperation =
   | 'token'
@@ -12,6 +12,7 @@ export type SandboxOperation =
   | 'resume'
   | 'login'
   | 'userinfo'
+  | 'endsession'
   | 'keys'
   | 'discovery'
   | 'other';
@@ -31,6 +32,9 @@ const OPERATION_BY_PATH: Readonly<Record<string, SandboxOperation>> = {
   '/connect/token': 'token',
   '/connect/authorize': 'authorize',
   '/connect/userinfo': 'userinfo',
+  [END_SESSION_PATH]: 'endsession',
+  [`${END_SESSION_PATH}/confirm`]: 'endsession',
+  [`${END_SESSION_PATH}/success`]: 'endsession',
   [JWKS_PATH]: 'keys',
   '/.well-known/openid-configuration': 'discovery',
   '/.well-known/oauth-authorization-server': 'discovery',

@@ -19,6 +19,10 @@ export interface SeedTenant {
   readonly publicLoginClientId: string;
   /** Redirect URIs in addition to loopback URIs, which are always accepted. Default: none. */
   readonly redirectUris?: readonly string[];
+  /** Pages after a logout in addition to loopback URIs, which are always accepted. Default: none. */
+  readonly postLogoutRedirectUris?: readonly string[];
+  /** Address of the host that receives the logout tokens of both login clients. Default: none. */
+  readonly backChannelLogoutUri?: string;
 }
 
 /** A trade event. */

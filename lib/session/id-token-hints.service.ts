@@ -1,0 +1,94 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { ID_TOKEN_COOKIE } from '../http/cookie-budget.js';
+import { clearCookie, isSecure, receivedCookies, setCookie, type CookieAttributes } from '../http/cookies.js';
+import type { HttpContext } from '../http/http-context.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { isRecord } from '../model/json-values.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { Sealer } from '../store/sealer.service.js';
+import type { Tenant } from '../tenants/tenant.js';
+import { Clock } from '../time/clock.js';
+import { readIdToken, writeIdToken } from './host-session.js';
+
+/** Largest sealed ID token, in bytes: cookies of the module share a budget, and it becomes a part of an address. */
+const MAX_SEALED = 2_500;
+
+/** Where the browser's identity is kept. */
+export type BrowserMode = 'cookie' | 'host';
+
+/**
+ * ID tokens of logins with `endSession`, for the logout at the provider. Each is sealed together with the id of its identity,
+ * in a cookie of its own or in the host's session. One that is too large is not kept.
+ */
+@Injectable()
+export class IdTokenHints {
+  readonly #sameSite: CookieAttributes['sameSite'];
+  readonly #sealer: Sealer;
+  readonly #clock: Clock;
+
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(Sealer) sealer: Sealer,
+    @Inject(Clock) clock: Clock,
+  ) {
+    this.#sameSite = settings.cookies.sameSite;
+    this.#sealer = sealer;
+    this.#clock = clock;
+  }
+
+  /** Keeps the ID token of a new login where its tenant has `endSession`. It replaces that of the former login. */
+  async keep(
+    http: HttpContext,
+    mode: BrowserMode,
+    { login }: Tenant,
+    { id, expiresAt }: ExhibitorIdentity,
+    idToken: string,
+  ): Promise<void> {
+    const ttl = expiresAt - this.#clock.epochMs();
+    const sealed =
+      login?.endSession === true ? await this.#sealer.seal('id-token', { id, idToken }, ttl) : undefined;
+    const kept = sealed !== undefined && sealed.length <= MAX_SEALED ? sealed : undefined;
+    if (mode === 'host') {
+      writeIdToken(http, kept);
+      return;
+    }
+    this.clear(http);
+    if (kept !== undefined) {
+      setCookie(http, ID_TOKEN_COOKIE, kept, this.#attributes(isSecure(login?.redirectUri)), ttl);
+    }
+  }
+
+  /**
+   * The ID token of this identity, if it was kept.
+   *
+   * @param secure true where the identity came in a cookie with `__Host-`: that of the ID token must have it too
+   */
+  async read(http: HttpContext, mode: BrowserMode, id: string, secure: boolean): Promise<string | undefined> {
+    const candidates =
+      mode === 'host'
+        ? [readIdToken(http)]
+        : cookiesOf(http).map((cookie) => (cookie.secure === secure ? cookie.value : undefined));
+    for (const sealed of candidates) {
+      const content = sealed === undefined ? undefined : await this.#sealer.open('id-token', sealed);
+      if (isRecord(content) && content['id'] === id && typeof content['idToken'] === 'string') {
+        return content['idToken'];
+      }
+    }
+    return undefined;
+  }
+
+  /** Removes the cookie, with and without its prefix. */
+  clear(http: HttpContext): void {
+    for (const { secure } of cookiesOf(http)) {
+      clearCookie(http, ID_TOKEN_COOKIE, this.#attributes(secure));
+    }
+  }
+
+  #attributes(secure: boolean): CookieAttributes {
+    return { secure, sameSite: this.#sameSite };
+  }
+}
+
+function cookiesOf(http: HttpContext) {
+  return receivedCookies(http, ID_TOKEN_COOKIE).filter(({ name }) => name === ID_TOKEN_COOKIE);
+}
