@@ -1,0 +1,51 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import type { FleetCommands } from './commands.js';
+
+type Argument<C extends keyof FleetCommands> = Parameters<FleetCommands[C]>[0];
+type Answer<C extends keyof FleetCommands> = Awaited<ReturnType<FleetCommands[C]>>;
+
+/** A process of a fleet that does what it is told. */
+export class FleetProcess {
+  readonly #child: ChildProcess;
+  readonly #orders = new Map<number, (answer: { result?: unknown; failure?: string }) => void>();
+  #count = 0;
+
+  /** @param program path of a compiled program, see `compile.ts` */
+  constructor(program: string) {
+    this.#child = fork(program, {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      execArgv: ['--import', 'reflect-metadata'],
+    });
+    this.#child.on('message', ({ id, ...answer }: { id: number; result?: unknown; failure?: string }) => {
+      this.#orders.get(id)?.(answer);
+      this.#orders.delete(id);
+    });
+    this.#child.once('exit', (code, signal) => {
+      for (const end of this.#orders.values()) {
+        end({ failure: `the process ended: ${signal ?? code}` });
+      }
+    });
+  }
+
+  /** Sends a command. Rejects where it fails or the process ends. */
+  send<C extends keyof FleetCommands>(command: C, argument?: Argument<C>): Promise<Answer<C>> {
+    this.#count += 1;
+    const id = this.#count;
+    return new Promise((resolve, reject) => {
+      this.#orders.set(id, ({ result, failure }) =>
+        failure === undefined ? resolve(result as Answer<C>) : reject(new Error(failure)),
+      );
+      this.#child.send({ id, command, argument }, (error) => error && reject(error));
+    });
+  }
+
+  /** Ends the process as a crash would. */
+  async kill(): Promise<void> {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) {
+      const gone = once(this.#child, 'exit');
+      this.#child.kill('SIGKILL');
+      await gone;
+    }
+  }
+}

@@ -1,0 +1,198 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { defaultSeed, type ExhibitorSandbox, type SandboxRequest } from '../../lib/testing/index.js';
+import { describeWithRedis, RedisServer } from '../support/redis.js';
+import { startSandbox } from '../support/sandbox.js';
+import { eventually, pause } from '../support/wait.js';
+import type { FleetCall, FleetConfig, FleetResult } from './commands.js';
+import { CompiledSources } from './compile.js';
+import { FleetProcess } from './fleet.js';
+
+const PROGRAM = 'test/fleet/process.ts';
+const SIZE = 8;
+const SECRETS = ['the first secret of the fleet, 32 characters', 'the second secret of the fleet, 32 chars.'];
+
+/** Each case has tenants of its own, so that they are cold in every process. */
+const GROUPS = { cold: 4, revoked: 4, short: 4, wrong: 1, killed: 1, slow: 1, frozen: 4 } as const;
+type Group = keyof typeof GROUPS;
+const tenantsOf = (group: Group): string[] =>
+  Array.from({ length: GROUPS[group] }, (_, index) => `${group}-${index}`);
+
+/** A sandbox with the tenants of all cases. */
+function startWithTenants(): Promise<ExhibitorSandbox> {
+  const seed = defaultSeed();
+  const [acme] = seed.tenants;
+  for (const key of (Object.keys(GROUPS) as Group[]).flatMap(tenantsOf)) {
+    if (acme !== undefined) {
+      const ids = { clientId: `${key}-api`, loginClientId: `${key}-web`, publicLoginClientId: `${key}-app` };
+      seed.tenants.push({ ...acme, ...ids, key, tenantId: `id-of-${key}` });
+      seed.exhibitors[key] = seed.exhibitors['acme'] ?? {};
+    }
+  }
+  return startSandbox({ seed });
+}
+
+describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
+  let sources: CompiledSources;
+  let redis: RedisServer;
+  let sandbox: ExhibitorSandbox;
+  /** Its tokens live 10 s. */
+  let brief: ExhibitorSandbox;
+  const fleet: FleetProcess[] = [];
+  const figures: Record<string, unknown> = {};
+
+  /** Half of the fleet has `redis`, half `ioredis`; every second one has the newer secret first, as during a rotation. */
+  async function startProcess(index: number): Promise<FleetProcess> {
+    const tenants = (Object.keys(GROUPS) as Group[]).flatMap(tenantsOf).map((key): [string, object] => {
+      const { login: _login, ...options } = (key.startsWith('short') ? brief : sandbox).tenantOptions(key);
+      return [key, key.startsWith('wrong') ? { ...options, clientSecret: 'not the secret' } : options];
+    });
+    const config: FleetConfig = {
+      options: {
+        tenants: Object.fromEntries(tenants),
+        secrets: index % 2 === 0 ? SECRETS : SECRETS.toReversed(),
+        http: { deadline: 20_000, attemptTimeout: 8_000 },
+        // Lookups go to the store often.
+        lookupCache: { ttl: 200 },
+      },
+      redis: { url: redis.url, client: index < SIZE / 2 ? 'redis' : 'ioredis' },
+    };
+    const started = new FleetProcess(sources.path(PROGRAM));
+    await started.send('start', config);
+    return started;
+  }
+
+  beforeAll(async () => {
+    sources = CompiledSources.create([PROGRAM]);
+    [redis, sandbox, brief] = await Promise.all([
+      RedisServer.start(path),
+      startWithTenants(),
+      startWithTenants(),
+    ]);
+    brief.tokenLifetime = 10;
+    fleet.push(...(await Promise.all(Array.from({ length: SIZE }, (_, index) => startProcess(index)))));
+  }, 60_000);
+  afterAll(async () => {
+    await Promise.all(fleet.map((one) => one.kill()));
+    await Promise.all([redis?.stop(), sandbox?.stop(), brief?.stop()]);
+    sources?.remove();
+    process.stderr.write(`fleet: ${JSON.stringify(figures)}\n`);
+  });
+
+  const tokenRequests = (group: Group, from = sandbox): SandboxRequest[] =>
+    from.requests.filter(({ operation, tenantKey }) => operation === 'token' && tenantKey?.startsWith(group));
+  const listsOf = (group: Group, each = 1): FleetCall[] =>
+    Array.from({ length: each }, () =>
+      tenantsOf(group).map((tenant) => ({ tenant, kind: 'list' }) as const),
+    ).flat();
+  const codesOf = (results: readonly FleetResult[]): string[] => results.flatMap(({ code }) => code ?? []);
+  const runAll = async (calls: readonly FleetCall[], processes = fleet): Promise<FleetResult[]> =>
+    (await Promise.all(processes.map((one) => one.send('run', calls)))).flat();
+  const slowest = (results: readonly FleetResult[]): number => Math.max(...results.map(({ ms }) => ms));
+
+  it('sends one token request a tenant when all processes start, also during a rotation of secrets', async () => {
+    const results = await runAll(listsOf('cold', 5));
+    expect(results).toHaveLength(SIZE * 4 * 5);
+    expect(codesOf(results)).toEqual([]);
+    figures['cold'] = tokenRequests('cold').length;
+    expect(figures['cold']).toBe(4);
+  });
+
+  it('replaces revoked tokens with few requests, and no call fails', async () => {
+    expect(codesOf(await runAll(listsOf('revoked')))).toEqual([]);
+    const before = tokenRequests('revoked').length;
+    for (const tenant of tenantsOf('revoked')) {
+      sandbox.revokeTokens(tenant);
+    }
+    const results = await runAll(listsOf('revoked', 10));
+    expect(results).toHaveLength(320);
+    expect(codesOf(results)).toEqual([]);
+    figures['revoked'] = tokenRequests('revoked').length - before;
+    expect(figures['revoked']).toBeLessThanOrEqual(6);
+  });
+
+  it('sends a wrong secret at most three times', async () => {
+    const results = await runAll([{ tenant: 'wrong-0', kind: 'token' }]);
+    expect(codesOf(results)).toEqual(Array.from({ length: SIZE }, () => 'token_rejected'));
+    await runAll([{ tenant: 'wrong-0', kind: 'token' }]);
+    figures['wrong secret'] = tokenRequests('wrong').length;
+    expect(figures['wrong secret']).toBeLessThanOrEqual(3);
+  });
+
+  it('serves everybody within 2 s when the process with the lease is killed', async () => {
+    sandbox.failNext({ operation: 'token', tenant: 'killed-0' }, { kind: 'stall', at: 'before-headers' });
+    const [holder, ...others] = fleet;
+    const lost = holder?.send('run', [{ tenant: 'killed-0', kind: 'token' }]);
+    const isLost = expect(lost).rejects.toThrow('the process ended');
+    await eventually(() => tokenRequests('killed').length === 1);
+    const waiting = runAll([{ tenant: 'killed-0', kind: 'token' }], others);
+    await pause(100);
+    expect(tokenRequests('killed')).toHaveLength(1);
+    await holder?.kill();
+    const results = await waiting;
+    await isLost;
+    expect(codesOf(results)).toEqual([]);
+    figures['holder killed, ms'] = Math.round(slowest(results));
+    expect(figures['holder killed, ms']).toBeLessThan(2_000);
+    expect(tokenRequests('killed')).toHaveLength(2);
+    fleet[0] = await startProcess(0);
+  });
+
+  it('asks a token endpoint of 5 s once, and renews tokens of 10 s once while processes are killed', async () => {
+    sandbox.failNext({ operation: 'token', tenant: 'slow-0' }, { kind: 'delay', ms: 5_000 }, Infinity);
+    const slow = runAll([{ tenant: 'slow-0', kind: 'token' }]);
+    const load = { calls: listsOf('short'), pause: 250 };
+    const end = performance.now() + 25_000;
+    const results: FleetResult[] = [];
+    const work = async (index: number): Promise<void> => {
+      while (performance.now() < end - 100) {
+        try {
+          const duration = end - performance.now();
+          results.push(...((await fleet[index]?.send('load', { ...load, duration })) ?? []));
+        } catch {
+          // The process was killed: another one takes its place.
+          fleet[index] = await startProcess(index);
+        }
+      }
+    };
+    const killing = (async () => {
+      expect(codesOf(await slow)).toEqual([]);
+      for (let count = 0; count < 4; count++) {
+        await pause(3_000 + 1_000 * Math.random());
+        await fleet[Math.floor(SIZE * Math.random())]?.kill();
+      }
+    })();
+    await Promise.all([...fleet.map((_, index) => work(index)), killing]);
+    figures['slow endpoint'] = tokenRequests('slow').length;
+    expect(figures['slow endpoint']).toBe(1);
+    expect(results.length).toBeGreaterThan(500);
+    expect(codesOf(results)).toEqual([]);
+    figures['tokens of 10 s'] = tokenRequests('short', brief).length;
+    expect(figures['tokens of 10 s']).toBeLessThanOrEqual(16);
+    // At least the cold ones and two renewals: the tokens are really short.
+    expect(figures['tokens of 10 s']).toBeGreaterThanOrEqual(12);
+  });
+
+  it('fails no call and stays fast while Redis is frozen for 6 s', async () => {
+    const calls: FleetCall[] = [
+      ...listsOf('frozen'),
+      ...tenantsOf('frozen').map((tenant) => ({ tenant, kind: 'lookup' }) as const),
+    ];
+    expect(codesOf(await runAll(calls))).toEqual([]);
+    const loads = fleet.map((one) => one.send('load', { calls, duration: 7_200, pause: 50 }));
+    await pause(500);
+    redis.freeze();
+    await pause(6_000);
+    redis.thaw();
+    const results = (await Promise.all(loads)).flat();
+    expect(results.length).toBeGreaterThan(300);
+    expect(codesOf(results)).toEqual([]);
+    const sorted = results.map(({ ms }) => ms).toSorted((a, b) => a - b);
+    figures['frozen: calls, median ms, slowest ms'] = [
+      sorted.length,
+      Math.round(sorted[Math.floor(sorted.length / 2)] ?? Infinity),
+      Math.round(slowest(results)),
+    ];
+    expect(sorted[Math.floor(sorted.length / 2)]).toBeLessThan(200);
+    expect(slowest(results)).toBeLessThan(2_500);
+  });
+});
