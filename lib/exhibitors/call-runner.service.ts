@@ -29,6 +29,11 @@ export class CallRunner implements OnModuleDestroy {
     this.#defaultDeadline = settings.http.deadline;
   }
 
+  /** True once the module was closed: every call fails. */
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
   /**
    * Runs a call. Its deadline starts before the tenant is found, since a `TenantSource` may be slow.
    *

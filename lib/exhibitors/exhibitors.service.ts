@@ -5,6 +5,7 @@ import { checkEventId } from '../model/event-id.js';
 import type { Exhibitor } from '../model/exhibitor-request.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
+import type { MaybePromise } from '../time/steps.js';
 import type {
   ListOptions,
   LookupFilter,
@@ -174,8 +175,20 @@ export class ExhibitorsService<T = Exhibitor> {
     );
   }
 
-  /** The lookup of the guard, for a tenant that is known. Rejects as {@link lookup}. @internal */
-  async lookupFor(tenant: Tenant, eventId: string, contactEmail: string): Promise<readonly T[]> {
+  /**
+   * The lookup of the guard, for a tenant that is known. A remembered answer needs no deadline and no promise, and no check of
+   * the arguments: it is found only for arguments that were checked. Otherwise as {@link lookup}. @internal
+   */
+  lookupFor(tenant: Tenant, eventId: string, contactEmail: string): MaybePromise<readonly T[]> {
+    const remembered = this.#calls.isClosed
+      ? undefined
+      : this.#lookups.remembered({ tenant, eventId, contactEmail });
+    return remembered === undefined
+      ? this.#request(tenant, eventId, contactEmail)
+      : parsedRecords<T>(remembered);
+  }
+
+  async #request(tenant: Tenant, eventId: string, contactEmail: string): Promise<readonly T[]> {
     const subject = { tenant, eventId: checkEventId(eventId), contactEmail: checkContactEmail(contactEmail) };
     const records = await this.#calls.within(tenant, {}, (deadline) => this.#lookups.find(subject, deadline));
     return parsedRecords<T>(records);

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
-import { rememberState } from './request-state.js';
+import { rememberState } from './request-memory.js';
 import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route-guard.js';
 
 /**

@@ -2,8 +2,13 @@ import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { SessionState } from '../session/identity-session.service.js';
-import { rememberState } from './request-state.js';
+import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
+import { rememberState, stateOf } from './request-memory.js';
+import { userOf } from './request-user.js';
 import { RouteGuard, RUN, SERVICES, SET_HEADERS } from './route-guard.js';
+
+/** Key of the method that finds what the guard is about. @internal */
+export const FIND = Symbol('find');
 
 /**
  * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
@@ -18,19 +23,28 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   /** @internal */
   protected override [SET_HEADERS](http: HttpContext): void {
     // Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one.
-    http.setHeader('Cache-Control', 'private, no-store');
+    // Where an earlier guard accepted the request, it has set the header.
+    if (stateOf(http.request) === undefined) {
+      http.setHeader('Cache-Control', 'private, no-store');
+    }
   }
 
   /** @internal */
-  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<void> {
-    const session = await this.requireIdentity(http, context);
+  protected override [RUN](http: HttpContext, context: ExecutionContext): MaybePromise<void> {
+    return runSteps(this[FIND](http, context));
+  }
+
+  /** @internal */
+  protected *[FIND](http: HttpContext, context: ExecutionContext): Steps<void> {
+    const session = yield* this.requireIdentity(http, context);
     rememberState(http.request, { session }, context);
   }
 
   /** Finds the tenant and the identity, and sets `request.user`. @internal */
-  protected async requireIdentity(http: HttpContext, context: ExecutionContext): Promise<SessionState> {
-    const tenantKey = await this.getTenant(http, context);
-    const session = (await this.getIdentity(http, tenantKey)) ?? (await this.onNoIdentity(http));
+  protected *requireIdentity(http: HttpContext, context: ExecutionContext): Steps<SessionState> {
+    const tenantKey = yield* settled(this.getTenant(http, context));
+    const session =
+      (yield* settled(this.getIdentity(http, tenantKey))) ?? (yield* settled(this.onNoIdentity(http)));
     http.request.user = session.identity;
     return session;
   }
@@ -48,7 +62,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     http: HttpContext,
     tenantKey: string | undefined,
   ): SessionState | undefined | Promise<SessionState | undefined> {
-    return this[SERVICES].session.read(http, tenantKey);
+    return userOf(this[SERVICES].session, http, tenantKey);
   }
 
   /**

@@ -3,9 +3,10 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
 import type { SessionState } from '../session/identity-session.service.js';
-import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
-import { rememberState, setContext } from './request-state.js';
-import { RUN, SERVICES } from './route-guard.js';
+import { settled, type Steps } from '../time/steps.js';
+import { ExhibitorIdentityGuard, FIND } from './exhibitor-identity.guard.js';
+import { rememberState, setContext } from './request-memory.js';
+import { SERVICES } from './route-guard.js';
 
 /**
  * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
@@ -19,18 +20,17 @@ import { RUN, SERVICES } from './route-guard.js';
 @Injectable()
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
   /** @internal */
-  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<void> {
-    const session = await this.requireIdentity(http, context);
-    const eventId = checkEventId(
-      (await this.getEvent(http, context, session)) ?? (await this.onNoEvent(session)),
-    );
-    const exhibitors = await this.getExhibitors(session, eventId);
+  protected override *[FIND](http: HttpContext, context: ExecutionContext): Steps<void> {
+    const session = yield* this.requireIdentity(http, context);
+    const named = yield* settled(this.getEvent(http, context, session));
+    const eventId = checkEventId(named ?? (yield* settled(this.onNoEvent(session))));
+    const exhibitors = yield* settled(this.getExhibitors(session, eventId, http));
     if (exhibitors.length === 0) {
-      await this.onNoExhibitor(session, eventId);
+      yield* settled(this.onNoExhibitor(session, eventId));
     }
     const { resolver } = this[SERVICES];
-    const exhibitorId = await resolver.exhibitorId(http, context, session, eventId, exhibitors);
-    const exhibitor = resolver.find(exhibitors, exhibitorId);
+    const wanted = yield* settled(resolver.namedExhibitor(http, context));
+    const { exhibitorId, exhibitor } = resolver.choose(exhibitors, wanted, session, eventId);
     const { identity, tenant } = session;
     http.request.exhibitors = exhibitors;
     setContext(http.request, { identity, tenant: tenant.key, eventId, exhibitors, exhibitorId });
@@ -46,12 +46,13 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     return this[SERVICES].resolver.eventId(http, context, session.identity.eventId);
   }
 
-  /** The exhibitors of the user at the event. */
+  /** The exhibitors of the user at the event. With `http`, guards of one request look up once. */
   protected getExhibitors(
     session: SessionState,
     eventId: string,
+    http?: HttpContext,
   ): readonly unknown[] | Promise<readonly unknown[]> {
-    return this[SERVICES].resolver.lookup(session, eventId);
+    return this[SERVICES].resolver.lookup(session, eventId, http);
   }
 
   /** The request names no event. By default throws 400 `event_required`; may answer an event id instead. */

@@ -2,6 +2,7 @@ import { Inject, Injectable, Optional, type CanActivate, type ExecutionContext }
 import { isExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
 import { requestPairOf } from './execution-request.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
 import { logHostMistake, retryAfterOf, toHttpException } from './to-http-exception.js';
@@ -12,6 +13,7 @@ import { logHostMistake, retryAfterOf, toHttpException } from './to-http-excepti
 export const SERVICES = Symbol('services');
 /** Key of the method that sets the headers of every reply of the route. @internal */
 export const SET_HEADERS = Symbol('setHeaders');
+const STEPS = Symbol('steps');
 /** Key of the method that runs the steps of a guard. @internal */
 export const RUN = Symbol('run');
 
@@ -25,20 +27,26 @@ export abstract class RouteGuard implements CanActivate {
     this[SERVICES] = requireServices(services, new.target.name);
   }
 
-  async canActivate(context: ExecutionContext): Promise<boolean> {
-    const request = await this.getRequest(context);
+  /** Answers no promise where no step does, so that a request whose answers are in memory is not delayed. */
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    return runSteps(this[STEPS](context));
+  }
+
+  /** @internal */
+  protected *[STEPS](context: ExecutionContext): Steps<boolean> {
+    const request = yield* settled(this.getRequest(context));
     const response = this.getResponse(context);
     // Fastify's reply is thenable: to await it would wait until it is sent.
     const http = this[SERVICES].httpOf({
       request,
-      response: response instanceof Promise ? await response : response,
+      response: response instanceof Promise ? yield* settled<unknown>(response) : response,
     });
     this[SET_HEADERS](http);
     try {
-      await this[RUN](http, context);
+      yield* settled(this[RUN](http, context));
       return true;
     } catch (error) {
-      return this.onFailure(error, http);
+      return yield* settled(this.onFailure(error, http));
     }
   }
 
@@ -69,7 +77,7 @@ export abstract class RouteGuard implements CanActivate {
   protected abstract [SET_HEADERS](http: HttpContext): void;
 
   /** @internal */
-  protected abstract [RUN](http: HttpContext, context: ExecutionContext): Promise<void>;
+  protected abstract [RUN](http: HttpContext, context: ExecutionContext): MaybePromise<void>;
 }
 
 /** Headers of the login routes: no cache, and no referrer, since the address of a callback contains the code. */

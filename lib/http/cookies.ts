@@ -4,6 +4,8 @@ import type { HttpContext } from './http-context.js';
 /** Browsers accept `__Host-` cookies only with Secure, `Path=/` and no Domain (RFC 6265bis §4.1.3.2). */
 const HOST_PREFIX = '__Host-';
 
+const AS_SENT = { decode: (value: string): string => value };
+
 /** A cookie of the browser. */
 export interface ReceivedCookie {
   /** Name as it is sent. */
@@ -21,13 +23,23 @@ export function isSecure(redirectUri: string | undefined): boolean {
   return redirectUri?.startsWith('https:') === true;
 }
 
+/** The cookie of this name, that with `__Host-` first: a page of a sibling domain cannot set it. */
+export function cookiesNamed(http: HttpContext, name: string): ReceivedCookie[] {
+  const header = http.header('cookie');
+  if (header === undefined) {
+    return [];
+  }
+  const cookies = parseCookie(header, AS_SENT);
+  return [HOST_PREFIX + name, name].flatMap((sent) => toCookies(sent, cookies[sent], name));
+}
+
 /** The cookies of a request whose name, without `__Host-`, starts with `prefix`. */
 export function receivedCookies(http: HttpContext, prefix: string): ReceivedCookie[] {
   const header = http.header('cookie');
   if (header === undefined) {
     return [];
   }
-  const cookies = parseCookie(header, { decode: (value) => value });
+  const cookies = parseCookie(header, AS_SENT);
   return Object.entries(cookies).flatMap(([sent, value]) => toCookies(sent, value, prefix));
 }
 

@@ -7,9 +7,7 @@ export type ResponseAdapter = Pick<AbstractHttpAdapter, 'setHeader' | 'appendHea
 /** A request of the host and its response. Writes through Nest's HTTP adapter, so it works on Express and Fastify. */
 export class HttpContext {
   readonly #adapter: ResponseAdapter;
-
-  /** Cookies that the reply sets, by the name that is sent; `undefined` for one that it removes. */
-  readonly cookieChanges = new Map<string, string | undefined>();
+  #cookieChanges: Map<string, string | undefined> | undefined;
 
   constructor(
     readonly request: ExhibitorRequest,
@@ -17,6 +15,12 @@ export class HttpContext {
     adapter: ResponseAdapter,
   ) {
     this.#adapter = adapter;
+  }
+
+  /** Cookies that the reply sets, by the name that is sent; `undefined` for one that it removes. */
+  get cookieChanges(): Map<string, string | undefined> {
+    this.#cookieChanges ??= new Map();
+    return this.#cookieChanges;
   }
 
   setHeader(name: string, value: string): void {

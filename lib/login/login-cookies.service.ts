@@ -41,7 +41,7 @@ export class LoginCookies {
   /** The pending login with this state in this browser. */
   async find(http: HttpContext, state: string): Promise<PendingLogin | undefined> {
     for (const cookie of cookiesOf(http, state)) {
-      const login = parsePendingLogin(await this.#sealer.open('login', cookie.value));
+      const login = parsePendingLogin(this.#sealer.open('login', cookie.value));
       // Without the check of the prefix, a sibling domain could set a login of its own (RFC 9700 §4.7).
       if (login?.state === state && cookie.secure === isSecure(login.redirectUri)) {
         return login;

@@ -1,20 +1,24 @@
-/** Operations on JSON values of any size, which give way to other work of the event loop. None recurses. */
+/** Operations on JSON values. Those of large ones give way to other work of the event loop. None recurses. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isPlain } from './json-values.js';
 
-/** Values visited in one turn of the event loop: about a millisecond of work, unless one object has more members. */
-const VALUES_PER_TURN = 4_000;
+/** Values visited in one turn of the event loop: about a millisecond of work. */
+const VALUES_PER_TURN = 2_000;
 
 const NONE: readonly unknown[] = [];
 
 /** Freezes every array and plain object in a value. Instances of classes (`Date`, `Map`) are left as they are. */
 export async function freezeJson(root: unknown): Promise<void> {
-  await visit(root, (value) => {
-    if (!isPlain(value) || Object.isFrozen(value)) {
-      return NONE;
-    }
-    return membersOf(Object.freeze(value));
-  });
+  await inTurns(visit(root, freeze));
+}
+
+/** As {@link freezeJson}, at once: for a value of some thousand bytes. */
+export function freezeSmallJson(root: unknown): void {
+  atOnce(visit(root, freeze));
+}
+
+function freeze(value: unknown): readonly unknown[] {
+  return isPlain(value) && !Object.isFrozen(value) ? membersOf(Object.freeze(value)) : NONE;
 }
 
 /**
@@ -22,21 +26,46 @@ export async function freezeJson(root: unknown): Promise<void> {
  * takes 64 of heap.
  */
 export async function weighJson(root: unknown): Promise<number> {
-  let weight = 0;
-  await visit(root, (value) => {
+  const scale = new Scale();
+  await inTurns(visit(root, scale.add));
+  return scale.weight;
+}
+
+/** As {@link weighJson}, at once: for a value of some thousand bytes. */
+export function weighSmallJson(root: unknown): number {
+  const scale = new Scale();
+  atOnce(visit(root, scale.add));
+  return scale.weight;
+}
+
+class Scale {
+  weight = 0;
+
+  readonly add = (value: unknown): readonly unknown[] => {
     if (typeof value !== 'object' || value === null) {
-      weight += weightOf(value);
+      this.weight += weightOf(value);
       return NONE;
     }
     const members = membersOf(value);
-    weight += Array.isArray(value) ? 48 + 8 * members.length : weightOfObject(members.length);
+    this.weight += Array.isArray(value) ? 48 + 8 * members.length : weightOfObject(members.length);
     return members;
-  });
-  return weight;
+  };
 }
 
-/** Visits a value and all values in it. `enter` answers the values in one value. */
-async function visit(root: unknown, enter: (value: unknown) => readonly unknown[]): Promise<void> {
+async function inTurns(visits: Generator): Promise<void> {
+  while (visits.next().done !== true) {
+    await nextTurn();
+  }
+}
+
+function atOnce(visits: Generator): void {
+  while (visits.next().done !== true) {
+    continue;
+  }
+}
+
+/** Visits a value and all values in it; stops where it is time for another turn. `enter` answers the values in one value. */
+function* visit(root: unknown, enter: (value: unknown) => readonly unknown[]): Generator<undefined, void> {
   const pending: unknown[] = [root];
   let visited = 0;
   while (pending.length > 0) {
@@ -47,7 +76,7 @@ async function visit(root: unknown, enter: (value: unknown) => readonly unknown[
     visited += 1 + members.length;
     if (visited > VALUES_PER_TURN) {
       visited = 0;
-      await nextTurn();
+      yield;
     }
   }
 }

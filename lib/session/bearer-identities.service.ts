@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -7,6 +7,7 @@ import { UserClaims } from '../oidc/user-claims.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
+import type { MaybePromise } from '../time/steps.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 
 /** Identities in the cache, for all tenants together. */
@@ -27,7 +28,7 @@ export class BearerIdentities {
   readonly #validator: TokenValidator;
   readonly #users: UserClaims;
   readonly #clock: Clock;
-  readonly #verified: ExpiringCache<Promise<ExhibitorIdentity>>;
+  readonly #verified: ExpiringCache<ExhibitorIdentity>;
   /** Apart from the verified ones, so that forged tokens push out no identity. */
   readonly #pending: ExpiringCache<Promise<ExhibitorIdentity>>;
 
@@ -45,8 +46,8 @@ export class BearerIdentities {
   }
 
   /** @throws {LoginFailedError} where the token is refused */
-  identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
-    const digest = createHash('sha256').update(token).digest('base64url');
+  identify(tenant: Tenant, token: string): MaybePromise<ExhibitorIdentity> {
+    const digest = hash('sha256', token, 'base64url');
     const key = `${tenant.stateKey.id}:${digest}`;
     const known = this.#verified.get(key) ?? this.#pending.get(key);
     if (known !== undefined) {
@@ -59,10 +60,10 @@ export class BearerIdentities {
   }
 
   /** Caches the identity for the lifetime of the token. A refusal is not cached. */
-  async #keep(key: string, identity: Promise<ExhibitorIdentity>): Promise<void> {
+  async #keep(key: string, pending: Promise<ExhibitorIdentity>): Promise<void> {
     try {
-      const { expiresAt } = await identity;
-      this.#verified.set(key, identity, { ttl: Math.max(1, expiresAt - this.#clock.epochMs()) });
+      const identity = await pending;
+      this.#verified.set(key, identity, { ttl: Math.max(1, identity.expiresAt - this.#clock.epochMs()) });
     } catch {
       // The caller receives the refusal.
     } finally {

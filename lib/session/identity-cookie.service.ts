@@ -7,9 +7,10 @@ import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { IDENTITY_COOKIE, trimPendingLogins } from '../http/cookie-budget.js';
-import { clearCookie, isSecure, receivedCookies, setCookie, type CookieAttributes } from '../http/cookies.js';
+import { clearCookie, cookiesNamed, isSecure, setCookie, type CookieAttributes } from '../http/cookies.js';
 import { isRecord } from '../model/json-values.js';
 import type { HttpContext } from '../http/http-context.js';
+import { OpenedCookies, type OpenedCookie } from './opened-cookies.js';
 import { parseIdentity, parseSelections, type IdentityData, type Selections } from './stored-identity.js';
 
 /** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
@@ -22,9 +23,7 @@ const ALWAYS_KEPT = ['auth_time', 'acr'];
 const MAX_NAMES = 10;
 
 /** Content of the cookie. */
-export interface CookieContent {
-  identity: IdentityData;
-  selections: Selections;
+export interface CookieContent extends Pick<OpenedCookie, 'identity' | 'selections'> {
   /** True where it was sent with the `__Host-` prefix. */
   secure: boolean;
 }
@@ -38,6 +37,7 @@ export class IdentityCookie {
 
   readonly #sealer: Sealer;
   readonly #clock: Clock;
+  readonly #opened: OpenedCookies;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -47,26 +47,30 @@ export class IdentityCookie {
     this.#sameSite = settings.cookies.sameSite;
     this.#sealer = sealer;
     this.#clock = clock;
+    this.#opened = new OpenedCookies(clock);
   }
 
-  async read(http: HttpContext): Promise<CookieContent | undefined> {
-    const cookies = receivedCookies(http, IDENTITY_COOKIE).filter(({ name }) => name === IDENTITY_COOKIE);
-    for (const { value, secure } of cookies.toSorted((a, b) => Number(b.secure) - Number(a.secure))) {
-      const content = parseContent(await this.#sealer.open('identity', value));
-      if (content !== undefined) {
-        return { ...content, secure };
+  read(http: HttpContext): CookieContent | undefined {
+    for (const { value, secure } of cookiesNamed(http, IDENTITY_COOKIE)) {
+      const opened = this.#opened.get(value) ?? this.#openAndKeep(value);
+      if (opened !== undefined && opened.until > this.#clock.epochMs()) {
+        return { identity: opened.identity, selections: opened.selections, secure };
       }
     }
     return undefined;
   }
 
   /** Every identity that the request carries, valid or not: what a logout must deny. */
-  async identities(http: HttpContext): Promise<IdentityData[]> {
-    const cookies = receivedCookies(http, IDENTITY_COOKIE).filter(({ name }) => name === IDENTITY_COOKIE);
-    const opened = await Promise.all(
-      cookies.map(async ({ value }) => parseContent(await this.#sealer.openExpired('identity', value))),
-    );
+  identities(http: HttpContext): IdentityData[] {
+    const opened = cookiesNamed(http, IDENTITY_COOKIE).map(({ value }) => this.#open(value));
     return opened.flatMap((content) => (content === undefined ? [] : [content.identity]));
+  }
+
+  /** Forgets what was remembered of the cookies of a request: the identity was logged out. */
+  forget(http: HttpContext): void {
+    for (const { value } of cookiesNamed(http, IDENTITY_COOKIE)) {
+      this.#opened.forget(value);
+    }
   }
 
   async write(
@@ -84,11 +88,23 @@ export class IdentityCookie {
 
   /** Removes the cookie, with and without its prefix. */
   clear(http: HttpContext): void {
-    for (const { name, secure } of receivedCookies(http, IDENTITY_COOKIE)) {
-      if (name === IDENTITY_COOKIE) {
-        clearCookie(http, IDENTITY_COOKIE, this.#attributes(secure));
-      }
+    for (const { secure } of cookiesNamed(http, IDENTITY_COOKIE)) {
+      clearCookie(http, IDENTITY_COOKIE, this.#attributes(secure));
     }
+  }
+
+  #openAndKeep(sealed: string): OpenedCookie | undefined {
+    const opened = this.#open(sealed);
+    if (opened !== undefined) {
+      this.#opened.keep(sealed, opened);
+    }
+    return opened;
+  }
+
+  #open(sealed: string): OpenedCookie | undefined {
+    const unsealed = this.#sealer.unseal('identity', sealed);
+    const content = parseContent(unsealed?.value);
+    return unsealed && content && { ...content, until: unsealed.until };
   }
 
   async #sealToFit(
@@ -152,7 +168,7 @@ function only(claims: Record<string, unknown>, names: readonly string[]): Record
   return Object.fromEntries(Object.entries(claims).filter(([name]) => names.includes(name)));
 }
 
-function parseContent(value: unknown): Omit<CookieContent, 'secure'> | undefined {
+function parseContent(value: unknown): Pick<OpenedCookie, 'identity' | 'selections'> | undefined {
   if (!isRecord(value)) {
     return undefined;
   }

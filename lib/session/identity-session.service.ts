@@ -9,6 +9,7 @@ import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
+import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { DeniedIdentities } from './denied-identities.service.js';
 import { logInToHost, logOutOfHost, readSelections, writeSelections } from './host-session.js';
@@ -86,9 +87,13 @@ export class IdentitySession {
    * @param tenantKey tenant the identity must belong to; `undefined` accepts the tenant of the identity
    * @throws {LoginFailedError} where a bearer token is refused
    */
-  async read(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
+  read(http: HttpContext, tenantKey: string | undefined): MaybePromise<SessionState | undefined> {
+    return runSteps(this.#readAll(http, tenantKey));
+  }
+
+  *#readAll(http: HttpContext, tenantKey: string | undefined): Steps<SessionState | undefined> {
     for (const mode of this.#modes) {
-      const state = await this.#readers[mode](http, tenantKey);
+      const state = yield* this.#readers[mode](http, tenantKey);
       if (state !== undefined) {
         return state;
       }
@@ -138,7 +143,8 @@ export class IdentitySession {
     this.#cookie.clear(http);
     this.#idTokens.clear(http);
     const hosted = this.#modes.includes('host') ? parseIdentity(http.request.user) : undefined;
-    const identities = [...(await this.#cookie.identities(http)), hosted];
+    const identities = [...this.#cookie.identities(http), hosted];
+    this.#cookie.forget(http);
     await Promise.all(identities.map((identity) => identity && this.#deny(identity)));
     if (this.#modes.includes('host')) {
       await logOutOfHost(http);
@@ -192,57 +198,73 @@ export class IdentitySession {
 
   readonly #readers: Record<
     SessionMode,
-    (http: HttpContext, tenantKey?: string) => Promise<SessionState | undefined>
+    (http: HttpContext, tenantKey?: string) => Steps<SessionState | undefined>
   > = {
-    cookie: async (http, tenantKey) => {
-      const content = await this.#cookie.read(http);
-      if (content === undefined) {
-        return undefined;
-      }
-      const state = await this.#accept(content.identity, tenantKey, 'cookie', content.selections);
-      // A cookie without the __Host- prefix may have been set by a sibling domain.
-      return state !== undefined && isSecure(state.tenant.login?.redirectUri) === content.secure
-        ? state
-        : undefined;
-    },
-    host: async (http, tenantKey) => {
-      const data = parseIdentity(http.request.user);
-      return data && this.#accept(data, tenantKey, 'host', readSelections(http, ownerOf(data)));
-    },
-    bearer: async (http, tenantKey) => {
-      const token = bearerTokenOf(http);
-      if (token === undefined) {
-        return undefined;
-      }
-      const tenant = await this.#tenants.resolve(tenantKey);
-      return { identity: await this.#bearer.identify(tenant, token), selections: [], tenant, mode: 'bearer' };
-    },
+    cookie: (http, tenantKey) => this.#readCookie(http, tenantKey),
+    host: (http, tenantKey) => this.#readHost(http, tenantKey),
+    bearer: (http, tenantKey) => this.#readBearer(http, tenantKey),
   };
 
-  async #accept(
+  *#readCookie(http: HttpContext, tenantKey?: string): Steps<SessionState | undefined> {
+    const content = this.#cookie.read(http);
+    if (content === undefined) {
+      return undefined;
+    }
+    const { identity: data, selections, secure } = content;
+    const accepted = yield* this.#accept(data, tenantKey);
+    // A cookie without the __Host- prefix may have been set by a sibling domain.
+    if (accepted === undefined || isSecure(accepted.tenant.login?.redirectUri) !== secure) {
+      return undefined;
+    }
+    const { identity, tenant } = accepted;
+    if (yield* settled(this.#denied.has(identity))) {
+      this.#cookie.forget(http);
+      return undefined;
+    }
+    return { identity, selections, tenant, mode: 'cookie' };
+  }
+
+  *#readHost(http: HttpContext, tenantKey?: string): Steps<SessionState | undefined> {
+    const data = parseIdentity(http.request.user);
+    const accepted = data && (yield* this.#accept(data, tenantKey));
+    if (
+      data === undefined ||
+      accepted === undefined ||
+      (yield* settled(this.#denied.has(accepted.identity)))
+    ) {
+      return undefined;
+    }
+    const { identity, tenant } = accepted;
+    return { identity, selections: readSelections(http, ownerOf(data)), tenant, mode: 'host' };
+  }
+
+  *#readBearer(http: HttpContext, tenantKey?: string): Steps<SessionState | undefined> {
+    const token = bearerTokenOf(http);
+    if (token === undefined) {
+      return undefined;
+    }
+    const tenant = yield* settled(this.#tenants.resolve(tenantKey));
+    const identity = yield* settled(this.#bearer.identify(tenant, token));
+    return { identity, selections: [], tenant, mode: 'bearer' };
+  }
+
+  /** The identity and its tenant, where it belongs to the tenant of the request and has not expired. */
+  *#accept(
     data: IdentityData,
     tenantKey: string | undefined,
-    mode: SessionMode,
-    selections: Selections,
-  ): Promise<SessionState | undefined> {
+  ): Steps<Pick<SessionState, 'identity' | 'tenant'> | undefined> {
     if (tenantKey !== undefined && tenantKey !== data.tenant) {
       return undefined;
     }
-    const tenant = await this.#tenantOf(data);
+    const tenant = yield* this.#tenantOf(data);
     const identity = tenant && identityFor(data, tenant, this.#clock.epochMs());
-    if (tenant === undefined || identity === undefined) {
-      return undefined;
-    }
-    if (await this.#denied.has(identity)) {
-      return undefined;
-    }
-    return { identity, selections, tenant, mode };
+    return tenant && identity && { identity, tenant };
   }
 
   /** The tenant of an identity; `undefined` where it no longer exists. */
-  async #tenantOf({ tenant }: IdentityData): Promise<Tenant | undefined> {
+  *#tenantOf({ tenant }: IdentityData): Steps<Tenant | undefined> {
     try {
-      return await this.#tenants.get(tenant);
+      return yield* settled(this.#tenants.find(tenant));
     } catch (error) {
       if (error instanceof ExhibitorError && error.code === 'unknown_tenant') {
         return undefined;

@@ -47,14 +47,22 @@ export function parseSelections(value: unknown): Selections {
  * @param now milliseconds since 1970
  */
 export function identityFor(data: IdentityData, tenant: Tenant, now: number): ExhibitorIdentity | undefined {
-  const { tenantId = tenant.tenantId, clientId = tenant.login?.clientId ?? '', ...rest } = data;
+  const { tenantId = tenant.tenantId, clientId = tenant.login?.clientId ?? '' } = data;
   if (data.tenant !== tenant.key || tenantId !== tenant.tenantId) {
     return undefined;
   }
   if (data.issuer !== tenant.login?.issuer || clientId !== tenant.login.clientId) {
     return undefined;
   }
-  return data.expiresAt > now ? { ...rest, tenantId, clientId } : undefined;
+  if (data.expiresAt <= now) {
+    return undefined;
+  }
+  return isComplete(data) ? data : { ...data, tenantId, clientId };
+}
+
+/** The identity of a cookie is complete, and not copied for each request. Hosts may leave members out. */
+function isComplete(data: IdentityData): data is ExhibitorIdentity {
+  return data.tenantId !== undefined && data.clientId !== undefined;
 }
 
 /** True where {@link identityFor} answers an identity, and its cookie has the prefix that the tenant's cookies have. */

@@ -1,19 +1,14 @@
-import { createHash, hkdfSync } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { compactDecrypt, CompactEncrypt, decodeProtectedHeader } from 'jose';
 import { isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
+import { SealingKey } from './sealing-key.js';
 
 /** Purpose of a sealed value. Each has its own key, so that a value cannot be used for another purpose. */
 export type SealPurpose = 'login' | 'identity' | 'id-token' | 'store';
 
-interface SealingKey {
-  id: string;
-  key: Uint8Array;
-}
-
-interface Envelope {
+/** A value that was sealed with one of our secrets. It may have expired. */
+export interface Unsealed {
   /** End of validity, ms since the epoch. */
   until: number;
   value: unknown;
@@ -37,40 +32,25 @@ export class Sealer {
     if (first === undefined) {
       throw new Error('the option secrets is required to seal a value');
     }
-    const envelope: Envelope = { until: this.#clock.epochMs() + ttl, value };
-    return new CompactEncrypt(new TextEncoder().encode(JSON.stringify(envelope)))
-      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid: first.id })
-      .encrypt(first.key);
+    const envelope: Unsealed = { until: this.#clock.epochMs() + ttl, value };
+    return first.seal(JSON.stringify(envelope));
   }
 
   /** The value; `undefined` where it does not open: unknown key, changed, sealed for another purpose, or expired. */
-  async open(purpose: SealPurpose, sealed: string): Promise<unknown> {
-    const envelope = await this.#unseal(purpose, sealed);
-    return envelope !== undefined && envelope.until > this.#clock.epochMs() ? envelope.value : undefined;
+  open(purpose: SealPurpose, sealed: string): unknown {
+    const unsealed = this.unseal(purpose, sealed);
+    return unsealed !== undefined && unsealed.until > this.#clock.epochMs() ? unsealed.value : undefined;
   }
 
   /** As {@link open}, but also for an expired value: after a change of the host's date it may be valid again. */
-  async openExpired(purpose: SealPurpose, sealed: string): Promise<unknown> {
-    const envelope = await this.#unseal(purpose, sealed);
-    return envelope?.value;
-  }
-
-  async #unseal(purpose: SealPurpose, sealed: string): Promise<Envelope | undefined> {
-    try {
-      const { kid } = decodeProtectedHeader(sealed);
-      const known = this.#keysFor(purpose).find(({ id }) => id === kid);
-      if (known === undefined) {
-        return undefined;
+  unseal(purpose: SealPurpose, sealed: string): Unsealed | undefined {
+    for (const key of this.#keysFor(purpose)) {
+      const text = key.open(sealed);
+      if (text !== undefined) {
+        return parseUnsealed(text);
       }
-      const { plaintext } = await compactDecrypt(sealed, known.key, {
-        keyManagementAlgorithms: ['dir'],
-        contentEncryptionAlgorithms: ['A256GCM'],
-      });
-      const envelope: unknown = JSON.parse(new TextDecoder().decode(plaintext));
-      return isEnvelope(envelope) ? envelope : undefined;
-    } catch {
-      return undefined;
     }
+    return undefined;
   }
 
   #keysFor(purpose: SealPurpose): readonly SealingKey[] {
@@ -78,18 +58,17 @@ export class Sealer {
     if (known !== undefined) {
       return known;
     }
-    const keys = this.#secrets.map((secret) => deriveKey(secret, purpose));
+    const keys = this.#secrets.map((secret) => new SealingKey(secret, purpose));
     this.#keys.set(purpose, keys);
     return keys;
   }
 }
 
-function deriveKey(secret: string, purpose: SealPurpose): SealingKey {
-  const key = new Uint8Array(hkdfSync('sha256', secret, '', `nestjs-exhibitor:${purpose}`, 32));
-  const id = createHash('sha256').update('id:').update(key).digest('base64url').slice(0, 8);
-  return { id, key };
+function parseUnsealed(text: string): Unsealed | undefined {
+  const value: unknown = JSON.parse(text);
+  return isUnsealed(value) ? value : undefined;
 }
 
-function isEnvelope(value: unknown): value is Envelope {
+function isUnsealed(value: unknown): value is Unsealed {
   return isRecord(value) && typeof value['until'] === 'number';
 }

@@ -54,8 +54,7 @@ export class SharedValues {
     if (sealed === undefined) {
       return undefined;
     }
-    const content =
-      typeof sealed.answer === 'string' ? await this.#sealer.open('store', sealed.answer) : undefined;
+    const content = typeof sealed.answer === 'string' ? this.#sealer.open('store', sealed.answer) : undefined;
     // The key is sealed with the value: a value that was copied to another key of the store does not count.
     const isOwn = isRecord(content) && content['key'] === key;
     return { value: isOwn ? content['value'] : undefined };

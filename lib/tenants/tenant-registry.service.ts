@@ -3,6 +3,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { foreignText } from '../model/foreign-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
+import type { MaybePromise } from '../time/steps.js';
 import { requireIssDefaults } from './require-iss.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import type { SharedForgets } from './shared-forgets.interface.js';
@@ -75,13 +76,18 @@ export class TenantRegistry {
     return found;
   }
 
+  /** As {@link get}, but answers no promise where the tenant is known. @internal */
+  find(key: string): MaybePromise<Tenant> {
+    return this.#fixed.get(key) ?? this.#found?.fresh(key) ?? this.get(key);
+  }
+
   /**
    * The tenant of a call: the named one, else the only one.
    *
    * @throws {ExhibitorError} `tenant_required` where there are several tenants and none is named; and as {@link get}
    * @internal
    */
-  resolve(key: string | undefined): Tenant | Promise<Tenant> {
+  resolve(key: string | undefined): MaybePromise<Tenant> {
     const wanted = key ?? this.onlyKey;
     if (wanted === undefined) {
       throw new ExhibitorError(
@@ -89,7 +95,7 @@ export class TenantRegistry {
         'there are several tenants: name one with the option `tenant`',
       );
     }
-    return this.#fixed.get(wanted) ?? this.#found?.fresh(wanted) ?? this.get(wanted);
+    return this.find(wanted);
   }
 
   /**

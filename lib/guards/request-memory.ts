@@ -12,15 +12,40 @@ export interface RequestState {
   exhibitors?: readonly unknown[];
 }
 
-/** Not stored on the request itself: a host that serializes its request must not find a tenant in it. */
-const states = new WeakMap<object, RequestState>();
+/** What was found for a request, so that further guards and decorators do not ask again. */
+export interface RequestMemory {
+  state?: RequestState;
+  /** What {@link ExhibitorGuard} has set as `request.exhibitorContext`. */
+  context?: ExhibitorContext;
+  /** Answers of the functions of the host, by the name of the option. */
+  answers?: Map<string, string | undefined>;
+  /** The user, by the tenant that was asked for. */
+  user?: { tenantKey: string | undefined; session: SessionState };
+  lookup?: { session: SessionState; eventId: string; exhibitors: readonly unknown[] };
+}
 
-/** The values of `request.exhibitorContext` that {@link ExhibitorGuard} has set. */
-const ownContexts = new WeakSet<ExhibitorContext>();
+/** Not stored on the request itself: a host that serializes its request must not find a tenant in it. */
+const memories = new WeakMap<object, RequestMemory>();
+
+/** The memory of a request or of a field of GraphQL. */
+export function memoryOf(subject: object): RequestMemory {
+  const known = memories.get(subject);
+  if (known !== undefined) {
+    return known;
+  }
+  const memory: RequestMemory = {};
+  memories.set(subject, memory);
+  return memory;
+}
+
+/** The memory of the handler: of its GraphQL field, else of the request. */
+export function memoryIn(context: ExecutionContext, request: ExhibitorRequest): RequestMemory {
+  return memoryOf(fieldOf(context) ?? request);
+}
 
 /** Sets `request.exhibitorContext` as a result of {@link ExhibitorGuard}. */
 export function setContext(request: ExhibitorRequest, context: ExhibitorContext): void {
-  ownContexts.add(context);
+  memoryOf(request).context = context;
   request.exhibitorContext = context;
 }
 
@@ -33,11 +58,12 @@ export function hostContextIn(
   user: string,
 ): Partial<ExhibitorContext> | undefined {
   const field = fieldOf(context);
-  if (field !== undefined && states.has(field)) {
+  if (field !== undefined && memories.get(field)?.state !== undefined) {
     return undefined;
   }
-  const { exhibitorContext } = requestPairOf(context, user).request;
-  return exhibitorContext !== undefined && !ownContexts.has(exhibitorContext) ? exhibitorContext : undefined;
+  const { request } = requestPairOf(context, user);
+  const { exhibitorContext } = request;
+  return exhibitorContext === memories.get(request)?.context ? undefined : exhibitorContext;
 }
 
 export function rememberState(
@@ -45,16 +71,16 @@ export function rememberState(
   state: RequestState,
   context?: ExecutionContext,
 ): void {
-  states.set(request, state);
+  memoryOf(request).state = state;
   const field = context && fieldOf(context);
   if (field !== undefined) {
-    states.set(field, state);
+    memoryOf(field).state = state;
   }
 }
 
 /** Results of the last guard of a request. */
 export function stateOf(request: ExhibitorRequest): RequestState | undefined {
-  return states.get(request);
+  return memories.get(request)?.state;
 }
 
 /**
@@ -63,7 +89,7 @@ export function stateOf(request: ExhibitorRequest): RequestState | undefined {
  * @param user name of the decorator or service, for the error message
  */
 export function stateIn(context: ExecutionContext, user: string): RequestState | undefined {
-  return states.get(fieldOf(context) ?? requestPairOf(context, user).request);
+  return memories.get(fieldOf(context) ?? requestPairOf(context, user).request)?.state;
 }
 
 /** The `info` of a GraphQL field. The fields of one request run in parallel and may be about different events. */

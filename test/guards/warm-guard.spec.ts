@@ -1,0 +1,306 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { Controller, Get, Injectable, UseGuards, type ExecutionContext } from '@nestjs/common';
+import {
+  CurrentEvent,
+  CurrentExhibitor,
+  CurrentExhibitors,
+  CurrentIdentity,
+  CurrentTenant,
+  ExhibitorGuard,
+  ExhibitorIdentityGuard,
+  type Exhibitor,
+  type ExhibitorIdentity,
+  type ExhibitorModuleOptions,
+} from '../../lib/index.js';
+import { HttpContext } from '../../lib/http/http-context.js';
+import { OpenedCookies } from '../../lib/session/opened-cookies.js';
+import { Sealer } from '../../lib/store/sealer.service.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { BoothController } from '../support/booth.controller.js';
+import { clockOf, StoppedClock } from '../support/clock.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { startSandbox } from '../support/sandbox.js';
+import { Visitor, type Reply } from '../support/visitor.js';
+import { bodyOf, signIn } from './signed-in.js';
+
+const HOUR = 3_600_000;
+const COOKIE = 'exhibitor-identity';
+
+/** What canActivate answered, and how many timers and controllers it created. */
+const activations: { answer: unknown; timers: number; controllers: number }[] = [];
+
+@Injectable()
+class ObservedGuard extends ExhibitorGuard {
+  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    const timers = jest.spyOn(globalThis, 'setTimeout');
+    const controllers = jest.spyOn(AbortController.prototype, 'signal', 'get');
+    const answer = super.canActivate(context);
+    activations.push({
+      answer,
+      timers: timers.mock.calls.length,
+      controllers: controllers.mock.calls.length,
+    });
+    timers.mockRestore();
+    controllers.mockRestore();
+    return answer;
+  }
+}
+
+@Controller()
+class WarmController {
+  @Get('observed/:eventId')
+  @UseGuards(ObservedGuard)
+  observed(): string {
+    return 'ok';
+  }
+
+  @Get('many/:eventId')
+  @UseGuards(ExhibitorIdentityGuard, ExhibitorGuard, ExhibitorIdentityGuard, ExhibitorGuard)
+  many(
+    @CurrentTenant() tenant: string,
+    @CurrentEvent() eventId: string,
+    @CurrentExhibitors() exhibitors: Exhibitor[],
+    @CurrentExhibitor() exhibitor: Exhibitor,
+  ): object {
+    return { tenant, eventId, count: exhibitors.length, id: exhibitor['id'] };
+  }
+
+  @Get('frozen')
+  @UseGuards(ExhibitorIdentityGuard)
+  frozen(@CurrentIdentity() identity: ExhibitorIdentity): boolean[] {
+    return [identity, identity.claims, ...Object.values(identity.claims)].map((value) =>
+      Object.isFrozen(value),
+    );
+  }
+}
+
+let sandbox: ExhibitorSandbox;
+beforeAll(async () => {
+  sandbox = await startSandbox();
+});
+afterAll(() => sandbox?.stop());
+afterEach(() => void jest.restoreAllMocks());
+
+function start(kind: HostKind, options: Partial<ExhibitorModuleOptions> = {}): Promise<Host> {
+  return startHost({
+    kind,
+    controllers: [BoothController, WarmController],
+    options: (redirectUri) => ({
+      tenants: {
+        acme: sandbox.tenantOptions('acme', { redirectUri }),
+        globex: sandbox.tenantOptions('globex', { redirectUri }),
+      },
+      resolveTenant: ({ headers }) => String(headers['x-tenant'] ?? 'acme'),
+      secrets: [COOKIE_SECRET],
+      ...options,
+    }),
+  });
+}
+
+/** Counts how often a host opens sealed values from now on. */
+function openings(host: Host): () => number {
+  const unseal = jest.spyOn(host.app.get(Sealer, { strict: false }), 'unseal');
+  return () => unseal.mock.calls.length;
+}
+
+/** The cookie of a visitor, for requests without a jar. */
+function sealedOf(visitor: Visitor): string {
+  return visitor.cookies('127.0.0.1').get(COOKIE) ?? '';
+}
+
+function ask(host: Host, cookie: string, headers: Record<string, string> = {}): Promise<Reply> {
+  return new Visitor().visit(`${host.url}/me`, { headers: { cookie, ...headers } });
+}
+
+describe.each(['express', 'fastify'] as const)('a guard on %s that has seen the user', (kind) => {
+  let host: Host;
+  beforeAll(async () => {
+    host = await start(kind);
+  });
+  afterEach(() => clockOf(host.app).back());
+  afterAll(() => host?.close());
+
+  it('opens the cookie once, and answers later requests alike', async () => {
+    const cookie = `${COOKIE}=${sealedOf(await signIn(sandbox, host, 'olga.one'))}`;
+    const opened = openings(host);
+    const replies = [await ask(host, cookie), await ask(host, cookie), await ask(host, cookie)];
+    expect(opened()).toBe(1);
+    expect(replies.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(new Set(replies.map(({ text }) => text)).size).toBe(1);
+    expect(replies.map(({ headers }) => headers.get('cache-control'))).toEqual(
+      Array.from({ length: 3 }, () => 'private, no-store'),
+    );
+  });
+
+  it('answers in the same turn, without timer and controller, once cookie and lookup are remembered', async () => {
+    const visitor = await signIn(sandbox, host, 'sam.several');
+    activations.length = 0;
+    for (let visit = 0; visit < 3; visit += 1) {
+      expect((await visitor.visit(`${host.url}/observed/regional-2026`)).status).toBe(200);
+    }
+    const [cold, ...warm] = activations;
+    expect(cold?.answer).toBeInstanceOf(Promise);
+    expect(cold?.timers).toBeGreaterThan(0);
+    const atOnce = { answer: true, timers: 0, controllers: 0 };
+    expect(warm).toEqual([atOnce, atOnce]);
+  });
+
+  it('refuses a remembered cookie when it has expired, by either date', async () => {
+    const cookie = `${COOKIE}=${sealedOf(await signIn(sandbox, host, 'olga.one'))}`;
+    expect((await ask(host, cookie)).status).toBe(200);
+    const opened = openings(host);
+    clockOf(host.app).skip(8 * HOUR, ['epochMs']);
+    expect((await ask(host, cookie)).status).toBe(401);
+    expect(opened()).toBe(0);
+  });
+
+  it('opens it again after a minute', async () => {
+    const cookie = `${COOKIE}=${sealedOf(await signIn(sandbox, host, 'olga.one'))}`;
+    const opened = openings(host);
+    expect((await ask(host, cookie)).status).toBe(200);
+    clockOf(host.app).skip(59_000, ['now']);
+    expect((await ask(host, cookie)).status).toBe(200);
+    expect(opened()).toBe(1);
+    clockOf(host.app).skip(1_000, ['now']);
+    expect((await ask(host, cookie)).status).toBe(200);
+    expect(opened()).toBe(2);
+  });
+
+  it('refuses a remembered cookie at another tenant, and with another prefix', async () => {
+    const sealed = sealedOf(await signIn(sandbox, host, 'olga.one'));
+    expect((await ask(host, `${COOKIE}=${sealed}`)).status).toBe(200);
+    const opened = openings(host);
+    expect((await ask(host, `${COOKIE}=${sealed}`, { 'x-tenant': 'globex' })).status).toBe(401);
+    expect((await ask(host, `__Host-${COOKIE}=${sealed}`)).status).toBe(401);
+    expect(opened()).toBe(0);
+  });
+
+  it('forgets the cookie at the logout, and refuses every copy of it', async () => {
+    const visitor = await signIn(sandbox, host, 'olga.one');
+    const stays = `${COOKIE}=${sealedOf(await signIn(sandbox, host, 'olga.one'))}`;
+    const cookie = `${COOKIE}=${sealedOf(visitor)}`;
+    expect([(await ask(host, cookie)).status, (await ask(host, stays)).status]).toEqual([200, 200]);
+    await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
+    const opened = openings(host);
+    expect((await ask(host, cookie)).status).toBe(401);
+    expect((await ask(host, cookie)).status).toBe(401);
+    // What is not remembered is opened: after the logout, and after the refusal.
+    expect(opened()).toBe(2);
+    expect((await ask(host, stays)).status).toBe(200);
+    expect(opened()).toBe(2);
+  });
+
+  it('remembers no cookie that does not open', async () => {
+    const sealed = sealedOf(await signIn(sandbox, host, 'olga.one'));
+    const forged = sealed.slice(0, -3) + (sealed.endsWith('AAA') ? 'BBB' : 'AAA');
+    const opened = openings(host);
+    for (let visit = 0; visit < 3; visit += 1) {
+      expect((await ask(host, `${COOKIE}=${forged}`)).status).toBe(401);
+    }
+    expect(opened()).toBe(3);
+  });
+
+  it('follows a selection at once, in the new cookie only', async () => {
+    const visitor = await signIn(sandbox, host, 'sam.several');
+    const [first, second] = bodyOf<{ id: string }[]>(
+      await visitor.visit(`${host.url}/events/world-2026/mine`),
+    );
+    const booth = async (): Promise<[number, unknown]> => {
+      const reply = await visitor.visit(`${host.url}/events/world-2026/booth`);
+      return [reply.status, bodyOf(reply)['id']];
+    };
+    expect(await booth()).toEqual([409, undefined]);
+    const before = sealedOf(visitor);
+    for (const id of [first?.id ?? '', second?.id ?? '']) {
+      await visitor.visit(`${host.url}/events/world-2026/select`, { json: { id } });
+      expect(await booth()).toEqual([200, id]);
+      expect(await booth()).toEqual([200, id]);
+    }
+    const headers = { cookie: `${COOKIE}=${before}` };
+    const old = await new Visitor().visit(`${host.url}/events/world-2026/booth`, { headers });
+    expect(old.status).toBe(409);
+  });
+
+  it('hands out an identity that no handler can change for other requests', async () => {
+    const visitor = await signIn(sandbox, host, 'olga.one');
+    for (let visit = 0; visit < 2; visit += 1) {
+      const frozen = bodyOf<boolean[]>(await visitor.visit(`${host.url}/frozen`));
+      expect(frozen.length).toBeGreaterThan(2);
+      expect(new Set(frozen)).toEqual(new Set([true]));
+    }
+  });
+});
+
+describe.each(['express', 'fastify'] as const)('several guards of one request on %s', (kind) => {
+  it('ask the functions of the host, and the service, once', async () => {
+    const asked: string[] = [];
+    const answer = (name: string, value: string | undefined): Promise<string | undefined> => {
+      asked.push(name);
+      return Promise.resolve(value);
+    };
+    const host = await start(kind, {
+      resolveTenant: () => answer('tenant', 'acme'),
+      resolveEvent: () => answer('event', 'world-2026'),
+      resolveExhibitor: () => answer('exhibitor', undefined),
+      lookupCache: false,
+    });
+    try {
+      const visitor = await signIn(sandbox, host, 'olga.one');
+      asked.length = 0;
+      sandbox.clearRequests();
+      const opened = openings(host);
+      const setHeader = jest.spyOn(HttpContext.prototype, 'setHeader');
+      const reply = await visitor.visit(`${host.url}/many/of-the-route`);
+      expect(bodyOf(reply)).toMatchObject({ tenant: 'acme', eventId: 'world-2026', count: 1 });
+      expect(asked).toEqual(['tenant', 'event', 'exhibitor']);
+      expect(opened()).toBe(1);
+      expect(setHeader.mock.calls).toEqual([['Cache-Control', 'private, no-store']]);
+      expect(sandbox.requests.filter(({ operation }) => operation === 'lookup')).toHaveLength(1);
+      await visitor.visit(`${host.url}/many/of-the-route`);
+      expect(asked).toHaveLength(6);
+      expect(sandbox.requests.filter(({ operation }) => operation === 'lookup')).toHaveLength(2);
+    } finally {
+      await host.close();
+    }
+  });
+});
+
+describe('opened cookies', () => {
+  const cookie = (name: string, size: number) => ({
+    identity: {
+      id: name,
+      issuer: 'https://login.example.com',
+      subject: name,
+      email: `${name}@example.com`,
+      claims: { picture: 'x'.repeat(size) },
+      tenant: 'acme',
+      expiresAt: Number.MAX_SAFE_INTEGER,
+    },
+    selections: [],
+    until: Number.MAX_SAFE_INTEGER,
+  });
+
+  it('are bounded by their bytes: the one that was used least recently goes', () => {
+    const cookies = new OpenedCookies(new StoppedClock(), 20_000);
+    cookies.keep('first', cookie('first', 2_000));
+    cookies.keep('second', cookie('second', 2_000));
+    for (let other = 0; other < 3; other += 1) {
+      expect(cookies.get('first')?.identity.id).toBe('first');
+      cookies.keep(`other ${other}`, cookie('other', 2_000));
+    }
+    cookies.keep('large', cookie('large', 6_000));
+    expect(cookies.get('second')).toBeUndefined();
+    expect(cookies.get('first')?.identity.id).toBe('first');
+    cookies.keep('huge', cookie('huge', 30_000));
+    expect(cookies.get('huge')).toBeUndefined();
+    expect(cookies.get('first')?.identity.id).toBe('first');
+  });
+
+  it('are found by the whole sealed value only, until they are forgotten', () => {
+    const cookies = new OpenedCookies(new StoppedClock());
+    cookies.keep('sealed value', cookie('one', 1));
+    expect(cookies.get('sealed valu')).toBeUndefined();
+    cookies.forget('sealed value');
+    expect(cookies.get('sealed value')).toBeUndefined();
+  });
+});
