@@ -12,14 +12,19 @@ export type TokenDelivery = 'provider' | 'client';
 
 /** A token that was refused. */
 export interface RefusedToken {
-  use: 'id_token' | 'access_token' | 'logout_token';
+  use: 'id_token' | 'access_token' | 'logout_token' | 'userinfo';
   delivery: TokenDelivery;
   token: string;
   /** Claims, where the signature is valid. */
   payload?: JWTPayload;
 }
 
-const NAMES = { id_token: 'ID token', access_token: 'access token', logout_token: 'logout token' } as const;
+const NAMES = {
+  id_token: 'ID token',
+  access_token: 'access token',
+  logout_token: 'logout token',
+  userinfo: 'userinfo',
+} as const;
 
 /** What an operator may have to mend; `undefined` for refusals that no option causes. */
 export function refusalProblem(

@@ -93,6 +93,39 @@ export function accessTokenRefusal(
   return timeRefusal(claims, expected.clockTolerance, now);
 }
 
+/** Expected claims of a signed userinfo reply. Times in seconds. */
+export interface UserInfoExpectation {
+  issuer: string;
+  /** Clients whose access tokens are used; one of them is the audience. */
+  clients: readonly string[];
+  clockTolerance: number;
+}
+
+/**
+ * The reason to refuse a signed userinfo reply. Its `iss`, `aud` and times may be missing (OIDC Core §5.3.2), as in one that is
+ * not signed.
+ *
+ * @param now seconds since 1970
+ */
+export function userInfoRefusal(
+  claims: JWTPayload,
+  typ: string | undefined,
+  { issuer, clients, clockTolerance }: UserInfoExpectation,
+  now: number,
+): LoginFailureReason | undefined {
+  if (claims.iss !== undefined && claims.iss !== issuer) {
+    return 'issuer';
+  }
+  if (claims.aud !== undefined && !audiencesOf(claims)?.some((audience) => clients.includes(audience))) {
+    return 'audience';
+  }
+  if (isAccessTokenType(typ) || isLogoutToken(claims, typ)) {
+    return 'token_type';
+  }
+  // A reply without `exp` is as old as its request.
+  return timeRefusal({ ...claims, exp: claims.exp ?? Number.MAX_SAFE_INTEGER }, clockTolerance, now);
+}
+
 /** True for `at+jwt`, which is no ID token (RFC 9068 §2.1). */
 export function isAccessTokenType(typ: string | undefined): boolean {
   return /^(application\/)?at\+jwt$/i.test(typ ?? '');

@@ -17,6 +17,7 @@ import {
   idTokenRefusal,
   isAccessTokenType,
   smallerAge,
+  userInfoRefusal,
   type LoginBinding,
 } from './token-claims.js';
 import { VerificationKeys } from './verification-keys.service.js';
@@ -127,6 +128,20 @@ export class TokenValidator {
       throw this.#refusal(tenant, login, reason, { ...given, payload });
     }
     return verified;
+  }
+
+  /** The claims of a signed userinfo reply. The caller compares `sub`. @internal */
+  async validateUserInfo(tenant: Tenant, token: string, deadline: Deadline): Promise<JWTPayload> {
+    const login = loginOf(tenant);
+    const given = { use: 'userinfo', delivery: 'provider', token } as const;
+    const { header, payload } = await this.#verify(tenant, login, given, deadline);
+    const own = login.clientId === undefined ? [] : [login.clientId];
+    const expected = { ...login, clients: [...own, ...(login.authorizedParties ?? [])] };
+    const reason = userInfoRefusal(payload, header.typ, expected, this.#now());
+    if (reason !== undefined) {
+      throw this.#refusal(tenant, login, reason, { ...given, payload });
+    }
+    return payload;
   }
 
   /** @internal */

@@ -4,9 +4,12 @@ import { isRecord } from '../model/json-values.js';
 import { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
+import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
+import { isJwtType } from '../transport/wire/reply-body.js';
 import { ProviderEndpoints, templateOf } from './provider-endpoints.service.js';
 import { requestProvider, unusableReply } from './provider-request.js';
+import { TokenValidator } from './token-validator.service.js';
 
 /** Claims of a user. */
 export type Claims = Record<string, unknown>;
@@ -16,33 +19,49 @@ export type Claims = Record<string, unknown>;
 export class UserInfo {
   readonly #transport: Transport;
   readonly #endpoints: ProviderEndpoints;
+  readonly #validator: TokenValidator;
   readonly #log: OperatorLog;
 
   constructor(
     @Inject(Transport) transport: Transport,
     @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
+    @Inject(TokenValidator) validator: TokenValidator,
     @Inject(OperatorLog) log: OperatorLog,
   ) {
     this.#transport = transport;
     this.#endpoints = endpoints;
+    this.#validator = validator;
     this.#log = log;
   }
 
   /**
-   * The claims of `subject`. A reply with another `sub` must not be used (OIDC Core §5.3.2).
+   * The claims of `subject`; `undefined` where the provider has no userinfo endpoint. A reply with another `sub` must not be used (OIDC Core §5.3.2).
    *
-   * @throws {LoginFailedError} `subject`, or `provider` where the reply cannot be used
+   * @throws {LoginFailedError} `subject`, or `provider` where the reply cannot be used; of a signed reply as those of a token
    */
-  async read(tenant: Tenant, accessToken: string, subject: string, deadline: Deadline): Promise<Claims> {
-    const url = await this.#endpoints.urlOf(tenant, 'userinfo', deadline);
+  async read(
+    tenant: Tenant,
+    accessToken: string,
+    subject: string,
+    deadline: Deadline,
+  ): Promise<Claims | undefined> {
+    const url = await this.#endpoints.findUrl(tenant, 'userinfo', deadline);
+    if (url === undefined) {
+      return undefined;
+    }
     const request = {
       operation: 'userinfo',
       method: 'GET',
       url,
       template: templateOf(url),
       headers: { Authorization: `Bearer ${accessToken}` },
+      acceptsJwt: true,
     } as const;
-    const { status, body } = await requestProvider(this.#transport, tenant, request, deadline, 'userinfo');
+    const reply = await requestProvider(this.#transport, tenant, request, deadline, 'userinfo');
+    const { status } = reply;
+    const body = isJwt(reply)
+      ? await this.#validator.validateUserInfo(tenant, reply.body, deadline)
+      : reply.body;
     if (status !== 200 || !isRecord(body)) {
       this.#log.report(tenant, {
         cause: 'userinfo',
@@ -57,4 +76,9 @@ export class UserInfo {
     }
     return body;
   }
+}
+
+/** A signed reply (OIDC Core §5.3.2). A JSON text is none. */
+function isJwt(reply: TransportReply): reply is TransportReply & { body: string } {
+  return reply.status === 200 && typeof reply.body === 'string' && isJwtType(reply.headers['content-type']);
 }

@@ -150,8 +150,8 @@ export class RetryingRequest {
   async #send(fresh: boolean, body: string | undefined): Promise<Outcome> {
     const { http, dispatcher } = this.#tools;
     const { attemptTimeout, maxResponseBytes } = this.#tenant.http;
-    const { method, url, operation } = this.#request;
-    const handler = new ResponseHandler(responseLimit(operation, maxResponseBytes));
+    const { method, url, operation, acceptsJwt } = this.#request;
+    const handler = new ResponseHandler(responseLimit(operation, maxResponseBytes), acceptsJwt);
     const forget = this.#deadline.onOver(() => handler.stop('over'));
     // A request that is sent once has the whole deadline; others leave time for the next attempt.
     const timer = this.#isOnce ? undefined : setTimeout(() => handler.stop('timeout'), attemptTimeout);

@@ -17,6 +17,8 @@ export interface TransportRequest {
    * succeeds: one person's requests must not close the service for others.
    */
   contact?: string;
+  /** Accepts a JWT (`application/jwt`) as well, whose text is then the body. Default: JSON only. */
+  acceptsJwt?: boolean;
   /** `'never'`: exactly one request, on a new connection (redeems an authorization code). Default `'safe'`. */
   repeat?: 'safe' | 'never';
 }
@@ -26,7 +28,7 @@ export interface TransportReply {
   status: number;
   /** By lower-case name. */
   headers: Record<string, string | undefined>;
-  /** Parsed JSON. `undefined` on 204, and on a 4xx whose body is not JSON. */
+  /** Parsed JSON, or the text of a JWT. `undefined` on 204, and on a 4xx whose body is not JSON. */
   body: unknown;
   /** Size of the body on the wire, in bytes. */
   receivedBytes?: number;

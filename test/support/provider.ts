@@ -160,7 +160,7 @@ export class ScriptedProvider {
       case '/connect/token':
         return this.#change(await this.#tokenReply(seen), this.script.token);
       case '/connect/userinfo':
-        return this.#change(this.#userinfoReply(seen), this.script.userinfo);
+        return this.#change(await this.#userinfoReply(seen), this.script.userinfo);
       case '/connect/jwks':
         return this.#change(json(this.jwks), this.script.keys);
       default:
@@ -231,12 +231,20 @@ export class ScriptedProvider {
     });
   }
 
-  #userinfoReply({ headers }: SeenRequest): WireReply {
+  async #userinfoReply({ headers }: SeenRequest): Promise<WireReply> {
     const token = /^Bearer (.+)$/.exec(headers.authorization ?? '')?.[1] ?? '';
     if (!this.#tokens.has(token)) {
       return json({ error: 'invalid_token' }, 401);
     }
-    return json({ sub: 'pat', name: 'Pat', ...this.#email('userinfo') });
+    const person: Claims = { sub: 'pat', name: 'Pat', ...this.#email('userinfo') };
+    const { signedUserinfo: change } = this.script;
+    if (change === undefined) {
+      return json(person);
+    }
+    const claims: Claims = { ...person, iss: this.url, aud: CLIENT_ID };
+    change.claims?.(claims);
+    const body = await this.#write(JSON.stringify(claims), change);
+    return { status: 200, headers: { 'content-type': 'application/jwt' }, body };
   }
 
   #idToken(grant: Grant, change: TokenChange = {}, hashes: Claims): Promise<string> {

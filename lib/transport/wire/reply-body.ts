@@ -52,6 +52,11 @@ export function isJsonType(contentType: string | undefined): boolean {
   return contentType !== undefined && /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(contentType);
 }
 
+/** True for `application/jwt`, RFC 7519 §10.3.1. */
+export function isJwtType(contentType: string | undefined): boolean {
+  return contentType?.split(';')[0]?.trim().toLowerCase() === 'application/jwt';
+}
+
 /** Values of a reply that are always accepted, and bytes of the largest accepted reply for each further one. */
 const MOST_VALUES = 100_000;
 const BYTES_PER_VALUE = 64;

@@ -14,13 +14,17 @@ export function responseLimit(operation: Operation, maxResponseBytes: number): n
 }
 
 /**
- * The headers of a request, with lower-case names. `Accept` is always JSON.
+ * The headers of a request, with lower-case names. `Accept` is JSON, or JSON and JWT.
  *
  * @throws {ExhibitorError} `invalid_argument` where the body has more than 256 KiB
  */
-export function requestHeaders({ headers, body }: TransportRequest): Readonly<Record<string, string>> {
+export function requestHeaders({
+  headers,
+  body,
+  acceptsJwt,
+}: TransportRequest): Readonly<Record<string, string>> {
   const all: Record<string, string> = {
-    accept: 'application/json',
+    accept: acceptsJwt === true ? 'application/json, application/jwt' : 'application/json',
     'accept-encoding': ACCEPTED_ENCODINGS,
     'user-agent': 'nestjs-exhibitor',
   };

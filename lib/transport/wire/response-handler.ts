@@ -3,7 +3,7 @@ import type { Dispatcher } from 'undici';
 import type { Outcome } from '../outcome.js';
 import type { ConnectionState } from './connection-state.js';
 import { ReceivedBytes } from './received-bytes.js';
-import { isJsonType, parseJson, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
+import { isJsonType, isJwtType, parseJson, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
 /** Bytes of a 4xx or 5xx body that are read; the rest is not needed to explain the refusal. */
 const LARGEST_REFUSAL = 64 * 1024;
@@ -27,6 +27,7 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
   readonly outcome: Promise<Outcome>;
 
   readonly #limit: number;
+  readonly #acceptsJwt: boolean;
   #settle: ((outcome: Outcome) => void) | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #isReused = false;
@@ -38,9 +39,13 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
   #size = 0;
   #sizeThisTurn = 0;
 
-  /** @param limit largest body in bytes, compressed and decompressed */
-  constructor(limit: number) {
+  /**
+   * @param limit largest body in bytes, compressed and decompressed
+   * @param acceptsJwt accepts a JWT as well, whose text is then the body
+   */
+  constructor(limit: number, acceptsJwt = false) {
     this.#limit = limit;
+    this.#acceptsJwt = acceptsJwt;
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve;
     });
@@ -148,7 +153,12 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
       return;
     }
     const isRefusal = this.#status >= 400;
-    if (!isRefusal && !isJsonType(this.#headers['content-type'])) {
+    const isJwt = this.#acceptsJwt && !isRefusal && isJwtType(this.#headers['content-type']);
+    if (isJwt && data instanceof Buffer) {
+      this.#done(this.#answered(data.toString('latin1').trim()));
+      return;
+    }
+    if (!isJwt && !isRefusal && !isJsonType(this.#headers['content-type'])) {
       this.#malformed('its content type is not JSON');
       return;
     }
