@@ -22,7 +22,11 @@ export type { Exhibitor, ExhibitorContext, ExhibitorRequest } from './model/exhi
 export { ExhibitorError, isExhibitorError, type ExhibitorErrorDetails } from './errors/exhibitor.error.js';
 export { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from './errors/error-codes.js';
 export { ConfigurationError, type ConfigurationProblem } from './errors/configuration.error.js';
-export { LoginFailedError, type LoginFailureReason } from './errors/login-failed.error.js';
+export {
+  LoginFailedError,
+  type LoginFailureDetails,
+  type LoginFailureReason,
+} from './errors/login-failed.error.js';
 export { PaginationDriftError, type PaginationBreach } from './errors/pagination-drift.error.js';
 export { TokenRejectedError } from './errors/token-rejected.error.js';
 
@@ -62,6 +66,7 @@ export { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';
 export { ExhibitorGuard } from './guards/exhibitor.guard.js';
 export type { LoginParameters } from './login/login-parameters.js';
+export type { StartedLogin } from './login/pending-login.js';
 export { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
 export { ExhibitorCallbackGuard } from './guards/exhibitor-callback.guard.js';
 export { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';

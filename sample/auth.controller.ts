@@ -1,11 +1,15 @@
-import { Controller, Get, Post, Redirect, UseGuards } from '@nestjs/common';
+import { Controller, Get, Post, Query, Redirect, Req, Res, UseGuards } from '@nestjs/common';
+import type { Response } from 'express';
 import {
   CurrentIdentity,
-  ExhibitorCallbackGuard,
   ExhibitorLoginGuard,
   ExhibitorLogoutGuard,
   type ExhibitorIdentity,
 } from 'nestjs-exhibitor';
+import { CallbackGuard } from './callback.guard.js';
+import { OptionalIdentityGuard } from './pages/optional-identity.guard.js';
+import { personOf, type RequestWithIdentity } from './pages/person.interceptor.js';
+import { describeLoginProblem } from './pages/problem.js';
 
 /** Routes of the login and the logout. */
 @Controller('auth')
@@ -16,7 +20,7 @@ export class AuthController {
   login(): void {}
 
   @Get('callback')
-  @UseGuards(ExhibitorCallbackGuard)
+  @UseGuards(CallbackGuard)
   @Redirect('/', 303)
   callback(@CurrentIdentity() identity: ExhibitorIdentity) {
     return { url: identity.returnTo ?? '/' };
@@ -24,10 +28,27 @@ export class AuthController {
 
   /** For response types that use `response_mode=form_post`. */
   @Post('callback')
-  @UseGuards(ExhibitorCallbackGuard)
+  @UseGuards(CallbackGuard)
   @Redirect('/', 303)
   postedCallback(@CurrentIdentity() identity: ExhibitorIdentity) {
     return { url: identity.returnTo ?? '/' };
+  }
+
+  /** Where {@link CallbackGuard} leads. A person who goes back to a finished login is still logged in. */
+  @Get('problem')
+  @UseGuards(OptionalIdentityGuard)
+  problem(
+    @Req() request: RequestWithIdentity,
+    @Res() response: Response,
+    @Query('problem') name?: unknown,
+    @Query('eventId') eventId?: unknown,
+    @Query('returnTo') returnTo?: unknown,
+  ): void {
+    const person = personOf(request);
+    const problem = describeLoginProblem(name, person !== undefined);
+    response
+      .status(problem.status)
+      .render('problem', { ...problem, person, loginPath: loginPath(eventId, returnTo) });
   }
 
   /** POST only, so that a link or an image on another site cannot log a person out. */
@@ -35,4 +56,13 @@ export class AuthController {
   @UseGuards(ExhibitorLogoutGuard)
   @Redirect('/', 303)
   logout(): void {}
+}
+
+/** A new login for the same event and page. The login guard drops a `returnTo` that is not a path of this site. */
+function loginPath(eventId: unknown, returnTo: unknown): string {
+  const query = new URLSearchParams({
+    ...(typeof eventId === 'string' ? { eventId } : {}),
+    ...(typeof returnTo === 'string' ? { returnTo } : {}),
+  });
+  return `/auth/login?${query}`;
 }

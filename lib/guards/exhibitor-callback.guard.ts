@@ -1,11 +1,16 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, type ExecutionContext } from '@nestjs/common';
+import { isExhibitorError, type ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
+import type { StartedLogin } from '../login/pending-login.js';
 import { rememberState } from './request-memory.js';
 import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route-guard.js';
 
+/** The callbacks under way: what `redirect` and `getStartedLogin` need. */
+const callbacks = new WeakMap<ExecutionContext, HttpContext>();
+
 /**
  * Finishes a login: on a GET route for `code`, on a POST route for `form_post`. Sets `request.user`, stores the identity and
- * runs the handler. Every refusal is 401 `login_failed` with a `reason`.
+ * runs the handler. Every refusal is 401 `login_failed` with a `reason`, unless `onLoginFailed` answers it.
  *
  * @example
  * @Get('auth/callback') @UseGuards(ExhibitorCallbackGuard) @Redirect('/', 303)
@@ -19,13 +24,58 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   }
 
   /** @internal */
-  protected override async [RUN](http: HttpContext): Promise<void> {
-    const session = await this[SERVICES].login.finish(http, () => this.getCallbackPath(http));
-    rememberState(http.request, { session, eventId: session.identity.eventId });
+  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<void> {
+    callbacks.set(context, http);
+    try {
+      const session = await this[SERVICES].login.finish(http, () => this.getCallbackPath(http));
+      rememberState(http.request, { session, eventId: session.identity.eventId });
+    } catch (error) {
+      if (!isExhibitorError(error)) {
+        throw error;
+      }
+      await this.onLoginFailed(error, context);
+      // The request is answered: `true` would run the handler, `false` would answer 403.
+      await new Promise<never>(() => undefined);
+    }
   }
 
   /** Path that the provider called. Override it behind a proxy that removes a prefix of the path. */
   protected getCallbackPath(http: HttpContext): string | Promise<string> {
     return http.target.pathname;
   }
+
+  /**
+   * The login failed: refused (`login_failed`), or the provider is slow or down (503, 504). By default throws the error, which
+   * is answered by its status. If it returns, it has sent the reply. May be async.
+   *
+   * @example
+   * protected override onLoginFailed(error: ExhibitorError, context: ExecutionContext): void {
+   *   const { eventId = '', returnTo = '/' } = this.getStartedLogin(context) ?? {};
+   *   this.redirect(context, `/login-failed?${new URLSearchParams({ code: error.code, eventId, returnTo })}`);
+   * }
+   */
+  protected onLoginFailed(error: ExhibitorError, _context: ExecutionContext): void | Promise<void> {
+    throw error;
+  }
+
+  /** Answers 303 to a path or a URL, on Express and Fastify. Only for `onLoginFailed`. The URL must be ASCII. */
+  protected redirect(context: ExecutionContext, url: string): void {
+    callbackOf(context).redirect(url, 303);
+  }
+
+  /**
+   * The login that this callback belongs to: its tenant, event and return address. `undefined` where the state matches none:
+   * the login was finished before, has expired, was replaced by newer ones, or never was. Only for `onLoginFailed`.
+   */
+  protected getStartedLogin(context: ExecutionContext): StartedLogin | undefined {
+    return this[SERVICES].login.startedLogin(callbackOf(context));
+  }
+}
+
+function callbackOf(context: ExecutionContext): HttpContext {
+  const http = callbacks.get(context);
+  if (http === undefined) {
+    throw new Error('ExhibitorCallbackGuard has not run in this context');
+  }
+  return http;
 }

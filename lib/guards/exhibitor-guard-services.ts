@@ -58,7 +58,7 @@ export class ExhibitorGuardServices {
   }
 
   /** @internal */
-  get login(): Pick<LoginService, 'start' | 'finish' | 'end'> {
+  get login(): Pick<LoginService, 'start' | 'finish' | 'end' | 'startedLogin'> {
     return this.#login;
   }
 

@@ -47,7 +47,7 @@ export function trimPendingLogins(
   const bytes = Math.min(PENDING_BYTES, rest - (keepsIdToken ? bytesOf(idTokens) : 0)) - bytesOf(kept);
   const sizes = others.map((cookie) => bytesOf([cookie]));
   for (const { name, secure } of others.slice(countWithin(sizes, bytes, MAX_PENDING - kept.length))) {
-    clearCookie(http, name, { secure, sameSite: secure ? sameSite : 'lax' });
+    clearCookie(http, name, { secure, sameSite: secure || sameSite === 'none' ? sameSite : 'lax' });
   }
 }
 

@@ -56,8 +56,13 @@ function toCookies(sent: string, value: string | undefined, prefix: string): Rec
   return name.startsWith(prefix) && value !== undefined ? [{ sent, name, secure, value }] : [];
 }
 
-/** Attributes that differ between cookies. All are `HttpOnly` with `Path=/`; secure ones have the `__Host-` prefix. */
+/**
+ * Attributes that differ between cookies. All are `HttpOnly` with `Path=/`. Those of an https host are `Secure` and have the
+ * `__Host-` prefix. `SameSite=None` is always `Secure`, since browsers ignore it otherwise: on http it is for loopback hosts,
+ * where Chromium and Firefox keep and send such cookies.
+ */
 export interface CookieAttributes {
+  /** True for a host with https. */
   secure: boolean;
   sameSite: 'lax' | 'strict' | 'none';
 }
@@ -96,7 +101,7 @@ function serialize(
     maxAge,
     path: '/',
     httpOnly: true,
-    secure,
+    secure: secure || sameSite === 'none',
     sameSite,
   };
   return stringifySetCookie(cookie);

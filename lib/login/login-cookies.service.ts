@@ -67,7 +67,7 @@ function digest(state: string): string {
   return createHash('sha256').update(state).digest('base64url').slice(0, 22);
 }
 
-/** A form_post is a cross-site request: its cookie needs `SameSite=None`, which browsers accept only with Secure. */
+/** A form_post is a cross-site request: its cookie needs `SameSite=None`. Plain http is a loopback host, see the options. */
 function attributesOf(login: PendingLogin, secure = isSecure(login.redirectUri)): CookieAttributes {
-  return { secure, sameSite: secure && isHybrid(login) ? 'none' : 'lax' };
+  return { secure, sameSite: isHybrid(login) ? 'none' : 'lax' };
 }

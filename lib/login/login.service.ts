@@ -21,7 +21,14 @@ import { EndSession } from './end-session.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
 import { LoginCookies } from './login-cookies.service.js';
 import { checkLoginParameters } from './login-parameters.js';
-import { createPendingLogin, providerDigest, safeReturnTo, type PendingLogin } from './pending-login.js';
+import {
+  createPendingLogin,
+  providerDigest,
+  safeReturnTo,
+  startedLogin,
+  type PendingLogin,
+  type StartedLogin,
+} from './pending-login.js';
 
 /** Shown to a user who reloads a callback, goes back to it, or returns to the oldest of many tabs. */
 const ADVICE =
@@ -48,6 +55,7 @@ export class LoginService {
   readonly #session: IdentitySession;
   readonly #endSession: EndSession;
   readonly #clock: Clock;
+  readonly #started = new WeakMap<HttpContext, StartedLogin>();
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -116,6 +124,7 @@ export class LoginService {
   async finish(http: HttpContext, getPath: () => string | Promise<string>): Promise<SessionState> {
     try {
       const { pending, parameters } = await this.#match(http, getPath);
+      this.#started.set(http, startedLogin(pending));
       await this.#spend(http, pending);
       const tenant = await this.#tenants.get(pending.tenant);
       checkSameProvider(tenant, pending);
@@ -131,6 +140,11 @@ export class LoginService {
       }
       throw error;
     }
+  }
+
+  /** The login that a callback belongs to; `undefined` where its state matched none. */
+  startedLogin(http: HttpContext): StartedLogin | undefined {
+    return this.#started.get(http);
   }
 
   /**

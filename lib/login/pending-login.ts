@@ -84,3 +84,22 @@ export function normalizeReturnTo(returnTo: string): string | undefined {
   const { origin, pathname, search, hash } = new URL(returnTo, ANY_ORIGIN);
   return origin === ANY_ORIGIN && !pathname.startsWith('//') ? `${pathname}${search}${hash}` : undefined;
 }
+
+/** The login that a callback belongs to. */
+export interface StartedLogin {
+  /** Key of the tenant. */
+  tenant: string;
+  eventId?: string;
+  /** A path of this origin, percent-encoded. */
+  returnTo?: string;
+}
+
+/** What a host may know of a pending login. */
+export function startedLogin({ tenant, eventId, returnTo }: PendingLogin): StartedLogin {
+  const path = normalizeReturnTo(returnTo ?? '');
+  return {
+    tenant,
+    ...(eventId === undefined ? {} : { eventId }),
+    ...(path === undefined ? {} : { returnTo: path }),
+  };
+}

@@ -32,7 +32,9 @@ export class ProblemFilter implements ExceptionFilter {
       response.json({ statusCode: problem.status, title, text });
       return;
     }
-    response.render('problem', { ...problem, person: personOf(request), retryPath: retryPathOf(request) });
+    const retryPath = retryPathOf(request);
+    const loginPath = `/auth/login?returnTo=${encodeURIComponent(retryPath)}`;
+    response.render('problem', { ...problem, person: personOf(request), retryPath, loginPath });
   }
 
   private log(thrown: unknown): void {

@@ -111,6 +111,13 @@ const BY_LOGIN_REASON: Readonly<Partial<Record<LoginFailureReason, ProblemText>>
   },
 };
 
+/** For a callback that is opened again by the Back button. */
+const ALREADY_LOGGED_IN: ProblemText = {
+  title: 'You are already logged in',
+  text: 'This login was completed before. You can go on, or log in as another person.',
+  action: 'login',
+};
+
 /** Texts by HTTP status, for exceptions of NestJS itself. */
 const BY_STATUS: Readonly<Record<number, ProblemText>> = {
   400: INVALID,
@@ -126,6 +133,24 @@ export function describeProblem(thrown: unknown): Problem {
   }
   const status = thrown instanceof HttpException ? thrown.getStatus() : 500;
   return { status, ...(BY_STATUS[status] ?? INTERNAL) };
+}
+
+/** The page of a failed login, for a `reason` of `LoginFailedError` or an error code. The name comes from the address. */
+export function describeLoginProblem(name: unknown, isLoggedIn: boolean): Problem {
+  if (name === 'state' && isLoggedIn) {
+    return { status: 401, ...ALREADY_LOGGED_IN };
+  }
+  if (isUnavailable(name)) {
+    return { status: HTTP_STATUS_BY_CODE[name], ...BY_CODE[name], action: 'login' };
+  }
+  const known = Object.entries(BY_LOGIN_REASON).find(([reason]) => reason === name);
+  return { status: 401, ...(known?.[1] ?? LOGIN_FAILED) };
+}
+
+const UNAVAILABLE_CODES = ['service_unavailable', 'rate_limited', 'deadline_exceeded'] as const;
+
+function isUnavailable(name: unknown): name is (typeof UNAVAILABLE_CODES)[number] {
+  return UNAVAILABLE_CODES.some((code) => code === name);
 }
 
 /** Returns the `ExhibitorError`. Services throw it directly; guards throw an `HttpException` with it as `cause`. */

@@ -59,12 +59,51 @@ describeInChromium('The portal for different people', (browser) => {
     await visitor.page.waitForURL(mine());
   });
 
-  it('may cancel the login', async () => {
-    await visitor.page.goto(`${sample.url}/auth/login`);
+  const forEvent = '/auth/login?eventId=regional-2026&returnTo=%2Fevents%2Fregional-2026%2Fmine';
+
+  it('may cancel the login, reload, and log in after all for the same event and page', async () => {
+    await visitor.page.goto(`${sample.url}${forEvent}`);
     await visitor.page.getByRole('button', { name: 'Cancel' }).click();
     await visitor.arrivesAt('The login was cancelled');
+    await visitor.page.reload();
+    await visitor.arrivesAt('The login was cancelled');
+    await visitor.screenshot('login-cancelled');
     await visitor.page.getByRole('main').getByRole('link', { name: 'Log in' }).click();
     await visitor.arrivesAt('Sign in');
+    await visitor.signInAs('Olga One');
+    await visitor.page.waitForURL(mine());
+  });
+
+  it('may go back to a finished login, and reload it', async () => {
+    let callback = '';
+    visitor.page.on('request', (request) => {
+      if (new URL(request.url()).pathname === '/auth/callback') {
+        callback = request.url();
+      }
+    });
+    await logIn('olga.one', '/events/regional-2026/mine');
+    expect(visitor.page.url()).toBe(mine());
+    // A browser that keeps the callback in its history asks for it again.
+    await visitor.page.goto(callback);
+    await visitor.arrivesAt('You are already logged in');
+    await visitor.page.reload();
+    await visitor.arrivesAt('You are already logged in');
+    await visitor.page.goBack();
+    expect(visitor.page.url()).toBe(mine());
+    expect(await visitor.text()).toContain('Logged in as olga.one@example.com');
+  });
+
+  it('may come back to the oldest of many tabs', async () => {
+    await visitor.page.goto(`${sample.url}${forEvent}`);
+    for (let tab = 0; tab < 6; tab++) {
+      await visitor.page.request.get(`${sample.url}/auth/login`, { maxRedirects: 0 });
+    }
+    await visitor.signInAs('Olga One');
+    await visitor.arrivesAt('This login is no longer valid');
+    sample.sandbox.signInAs('olga.one');
+    await visitor.page.getByRole('main').getByRole('link', { name: 'Log in' }).click();
+    await visitor.arrivesAt('Your booth at every event');
+    expect(await visitor.text()).toContain('Logged in as olga.one@example.com');
   });
 
   it.each([

@@ -14,7 +14,10 @@ const CASES: readonly (readonly [HostKind, Flow])[] = [
   ['fastify', 'code token id_token'],
 ];
 
-describeInChromium('a login in a browser', (browser) => {
+/** To a browser, `localhost` and 127.0.0.1, where the provider is, are different sites. */
+const onOtherSite = (url: string): string => url.replace('127.0.0.1', 'localhost');
+
+describeInChromium('a login in a browser with the provider on another site', (browser) => {
   let sandbox: ExhibitorSandbox;
   beforeAll(async () => {
     sandbox = await startSandbox();
@@ -26,13 +29,14 @@ describeInChromium('a login in a browser', (browser) => {
     let context: BrowserContext;
     let callbacks: string[];
     beforeAll(async () => {
-      host = await startHost({
+      const started = await startHost({
         kind,
         options: (redirectUri) => ({
-          tenant: sandbox.tenantOptions('acme', { redirectUri, responseType }),
+          tenant: sandbox.tenantOptions('acme', { redirectUri: onOtherSite(redirectUri), responseType }),
           secrets: [COOKIE_SECRET],
         }),
       });
+      host = { ...started, url: onOtherSite(started.url) };
       context = await browser().newContext();
     });
     afterEach(() => context.clearCookies());

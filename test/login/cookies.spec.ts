@@ -108,6 +108,21 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
     });
   });
 
+  it('are SameSite=None and Secure for a form_post on http loopback too, without the prefix', async () => {
+    const host = await start({ responseType: 'code id_token' });
+    const visitor = new Visitor();
+    const started = await visitor.visit(`${host.url}/auth/login`);
+    expect(attributesIn(started)).toEqual({
+      'exhibitor-login-…': 'HttpOnly; Max-Age=600; Path=/; SameSite=None; Secure',
+    });
+    const finished = await toHost(visitor, await toProvider(visitor, host));
+    expect(finished.status).toBe(303);
+    expect(attributesIn(finished)).toEqual({
+      'exhibitor-login-…': 'HttpOnly; Max-Age=0; Path=/; SameSite=None; Secure',
+      'exhibitor-identity': 'HttpOnly; Max-Age=28800; Path=/; SameSite=Lax',
+    });
+  });
+
   it('live as long as the options set', async () => {
     const host = await start(
       {},

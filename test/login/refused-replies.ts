@@ -108,6 +108,9 @@ const authorization: readonly RefusedCase[] = [
     login: { requireIss: true },
   },
   { what: 'error=access_denied', reason: 'denied', script: answered('access_denied') },
+  ...(
+    ['login_required', 'interaction_required', 'consent_required', 'account_selection_required'] as const
+  ).map((reason): RefusedCase => ({ what: `error=${reason}`, reason, script: answered(reason) })),
   { what: 'error=server_error', reason: 'provider', script: answered('server_error') },
   { what: 'an unknown error', reason: 'provider', script: answered('') },
 ];

@@ -37,6 +37,7 @@ export class TestingGuardServices extends ExhibitorGuardServices {
         http.request.user = state.identity;
         return state;
       },
+      startedLogin: (http) => login.startedLogin(http),
       end: async (http) => {
         await login.end(http);
         this.backend.signOut();
