@@ -10,6 +10,7 @@ import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { EXHIBITORS_PROVIDERS } from './exhibitors/exhibitors.providers.js';
 import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
+import { CallbackRouteAdvice } from './guards/callback-route-advice.service.js';
 import { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
 import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
@@ -21,6 +22,7 @@ import { EndSession } from './login/end-session.service.js';
 import { HybridAdvice } from './login/hybrid-advice.service.js';
 import { LoginCookies } from './login/login-cookies.service.js';
 import { LoginService } from './login/login.service.js';
+import { OnboardingAdvice } from './login/onboarding-advice.service.js';
 import { ProviderDocuments } from './oidc/provider-documents.service.js';
 import { ProviderMetadata } from './oidc/provider-metadata.service.js';
 import { ProviderEndpoints } from './oidc/provider-endpoints.service.js';
@@ -150,6 +152,8 @@ const EXPORTED: Provider[] = [
     LoginService,
     BackChannelLogout,
     HybridAdvice,
+    OnboardingAdvice,
+    CallbackRouteAdvice,
     RequestResolver,
     ExhibitorExceptionFilter,
     ...EXPORTED,

@@ -42,7 +42,7 @@ function checkIssuer(log: OperatorLog, { tenant, login, pending, parameters: { i
   }
   log.report(tenant, {
     cause: 'callback iss',
-    options: [],
+    options: ['login.issuer'],
     message: 'the callback is refused (issuer): its parameter iss is not the issuer',
     expected: login.issuer,
     received: iss ?? 'none',

@@ -39,7 +39,7 @@ export function refusalProblem(
   return {
     cause: `${refused.use} ${reason}`,
     message: `the ${NAMES[refused.use]} is refused (${reason})`,
-    // Claims are read only after the signature was verified: nobody but the provider can choose them.
+    // Claims are read only after the signature was verified: only the provider can choose them.
     isUnverified: refused.delivery === 'client' && refused.payload === undefined,
     ...values,
   };

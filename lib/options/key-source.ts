@@ -49,10 +49,15 @@ function parsePem(value: string): KeySource | string {
     return 'must be a public key, not a private one';
   }
   try {
-    return { kind: 'pem', key: createPublicKey(value) };
+    return { kind: 'pem', key: createPublicKey(withLineBreaks(value)) };
   } catch {
-    return 'must be a readable PEM (SPKI, PKCS#1 or certificate)';
+    return 'must be a readable PEM (SPKI, PKCS#1 or certificate), with its line breaks, which may be written as \\n';
   }
+}
+
+/** Variables of an environment often hold line breaks as `\\n`. */
+function withLineBreaks(pem: string): string {
+  return pem.replaceAll('\\r', '').replaceAll('\\n', '\n');
 }
 
 function parseJson(value: string): KeySource | string {

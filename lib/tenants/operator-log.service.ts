@@ -27,8 +27,8 @@ export interface OperatorProblem {
   expected?: string;
   received?: string;
   /**
-   * True where a browser or a client delivered the message, so that anybody can forge it. The line says so, names no option,
-   * and has a limit of its own.
+   * True where a browser or a client delivered the cause, so that anybody can forge it. The line is a warning that says so, and
+   * has a limit of its own.
    */
   isUnverified?: boolean;
   /** True where the options may be right: logged as a warning. Default: as an error. */
@@ -67,13 +67,11 @@ export class OperatorLog {
       return;
     }
     const path = this.#pathOf(tenant.key);
-    if (isUnverified) {
-      this.#logger.warn(`${path}: ${textOf(problem)} (unverified: the browser or the client delivered it)`);
-      return;
-    }
     const paths = problem.options.map((option) => `${path}.${option}`);
     const line = `${paths.length === 0 ? path : paths.join(', ')}: ${textOf(problem)}`;
-    if (problem.isWarning === true) {
+    if (isUnverified) {
+      this.#logger.warn(`${line} (unverified: the browser or the client delivered it)`);
+    } else if (problem.isWarning === true) {
       this.#logger.warn(line);
     } else {
       this.#logger.error(line);

@@ -84,14 +84,14 @@ describe('the operator log', () => {
     expect(lines.errors).toHaveLength(2);
   });
 
-  it('marks what a browser delivered, names no option, and leaves the limit of the cause alone', async () => {
+  it('marks what a browser delivered, as a warning with a limit of its own', async () => {
     const { log, registry } = two();
     const acme = await registry.get('acme');
     log.report(acme, { ...PROBLEM, isUnverified: true });
     log.report(acme, { ...PROBLEM, isUnverified: true });
     expect(lines.errors).toEqual([]);
     expect(lines.warnings).toEqual([
-      "tenants.acme: the ID token is refused; expected 'https://good.example', received 'https://other.example' " +
+      "tenants.acme.login.issuer: the ID token is refused; expected 'https://good.example', received 'https://other.example' " +
         '(unverified: the browser or the client delivered it)',
     ]);
     log.report(acme, PROBLEM);

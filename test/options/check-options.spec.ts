@@ -352,7 +352,7 @@ describe('keys', () => {
     [
       'a broken PEM',
       '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----',
-      'must be a readable PEM (SPKI, PKCS#1 or certificate)',
+      'must be a readable PEM (SPKI, PKCS#1 or certificate), with its line breaks, which may be written as \\n',
     ],
     ['broken JSON', '{"keys":', 'must be valid JSON of a JWK or JWKS'],
     [

@@ -1,0 +1,290 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Controller, Get, Module, UseGuards, type Type } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import {
+  CurrentExhibitors,
+  ExhibitorGuard,
+  ExhibitorModule,
+  type ExhibitorModuleOptions,
+  type LoginOptions,
+  type TenantOptions,
+} from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { BoothController } from '../support/booth.controller.js';
+import { clockOf } from '../support/clock.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { OperatorLines } from '../support/operator-lines.js';
+import { KEYS } from '../support/provider-keys.js';
+import { startSandbox } from '../support/sandbox.js';
+import { freePort } from '../support/server.js';
+import { Visitor, type Reply } from '../support/visitor.js';
+
+@Controller('mistake')
+class DecoratedController {
+  @Get()
+  mine(@CurrentExhibitors() exhibitors: unknown): unknown {
+    return exhibitors;
+  }
+}
+
+@Controller('mistake')
+class GuardedController {
+  @Get()
+  @UseGuards(ExhibitorGuard)
+  mine(): void {}
+}
+
+const lines = new OperatorLines();
+let sandbox: ExhibitorSandbox;
+let host: Host | undefined;
+beforeAll(async () => {
+  sandbox = await startSandbox();
+  sandbox.signInAs('olga.one');
+});
+beforeEach(() => lines.clear());
+afterEach(async () => {
+  await host?.close();
+  host = undefined;
+});
+afterAll(() => sandbox?.stop());
+
+type Change = Partial<Omit<TenantOptions, 'login'>> & { login?: Partial<LoginOptions> };
+
+function optionsWith(redirectUri: string, { login, ...change }: Change = {}): ExhibitorModuleOptions {
+  const tenant = sandbox.tenantOptions('acme', { redirectUri });
+  return {
+    tenant: { ...tenant, ...change, login: { ...tenant.login, ...login } },
+    secrets: [COOKIE_SECRET],
+    http: { attempts: 1 },
+  };
+}
+
+async function start(change: Change = {}, kind: HostKind = 'express'): Promise<Host> {
+  host = await startHost({
+    kind,
+    controllers: [BoothController, DecoratedController],
+    configure: (app) => app.useLogger(lines),
+    options: (callback) => optionsWith(callback, change),
+  });
+  return host;
+}
+
+/** Logs in, and answers the reply of the callback or the page it leads to. */
+const logIn = (visitor: Visitor): Promise<Reply> => visitor.follow(`${host?.url}/auth/login?returnTo=%2Fme`);
+
+/** Logs in and visits a page that needs the service. */
+async function visit(path: string): Promise<Reply> {
+  const visitor = new Visitor();
+  expect((await logIn(visitor)).status).toBe(200);
+  return visitor.visit(`${host?.url}${path}`);
+}
+
+const MINE = '/events/world-2026/mine';
+
+/** Expects one line, and a visitor who is told nothing of it. */
+function expectLine(reply: Reply, status: number, body: object, line: RegExp): void {
+  expect([reply.status, JSON.parse(reply.text)]).toEqual([status, expect.objectContaining(body)]);
+  expect(lines.all).toEqual([expect.stringMatching(line)]);
+  expect(reply.text).not.toMatch(/tenant\.|Secret|login\.|baseUrl|https?:/);
+}
+
+const refused = (reason: string): object => ({ code: 'login_failed', reason });
+
+describe('a mistake that shows when the service or the provider is used', () => {
+  it('1, a wrong secret of the API client: clientSecret', async () => {
+    await start({ clientSecret: 'wrong' });
+    expectLine(
+      await visit(MINE),
+      502,
+      { code: 'token_rejected' },
+      /^tenant\.clientSecret, tenant\.clientId: the token endpoint refused the API client: invalid_client \(Invalid client credentials\)$/,
+    );
+  });
+
+  it('2, a wrong secret of the login client: login.clientSecret, once a minute', async () => {
+    const { app } = await start({ login: { clientSecret: 'wrong' } });
+    expectLine(
+      await logIn(new Visitor()),
+      401,
+      refused('provider'),
+      /^tenant\.login\.clientSecret, tenant\.login\.clientId: the token endpoint refused the login client: invalid_client/,
+    );
+    await logIn(new Visitor());
+    expect(lines.all).toHaveLength(1);
+    clockOf(app).skip(60_000, ['now']);
+    await logIn(new Visitor());
+    expect(lines.all).toHaveLength(2);
+  });
+
+  it('3, the host of the base URL: baseUrl', async () => {
+    await start({ baseUrl: `http://127.0.0.1:${await freePort()}` });
+    expectLine(
+      await visit(MINE),
+      503,
+      { code: 'service_unavailable' },
+      /^tenant\.baseUrl: no connection to http:\/\/127\.0\.0\.1:\d+: ECONNREFUSED$/,
+    );
+  });
+
+  it('4, the path of the base URL: baseUrl and the event are the suspects', async () => {
+    await start({ baseUrl: `${sandbox.url}/wrong` });
+    const suspects =
+      /^tenant\.baseUrl: the service answered 404: the path of the base URL is wrong, or there is no such event: /;
+    expectLine(await visit('/events/world-2026/exhibitors?page=1'), 404, { code: 'not_found' }, suspects);
+    expect(lines.all[0]).toContain('/event/world-2026');
+    lines.clear();
+    // A 404 of a lookup is the regular answer for a person without exhibitor, so the line is all there is.
+    expectLine(await visit(MINE), 403, { code: 'no_exhibitor' }, suspects);
+  });
+
+  it('4, but a lookup of a base URL that has answered before is no mistake', async () => {
+    await start();
+    const visitor = new Visitor();
+    await logIn(visitor);
+    expect((await visitor.visit(`${host?.url}${MINE}`)).status).toBe(200);
+    sandbox.failNext('lookup', { kind: 'status', status: 404 });
+    expect((await visitor.visit(`${host?.url}/events/national-2026/mine`)).status).toBe(403);
+    expect(lines.all).toEqual([]);
+  });
+
+  it('8, the issuer: login.issuer, with the one that arrived', async () => {
+    await start({ login: { issuer: 'https://login.example.com' } });
+    const reply = await logIn(new Visitor());
+    expectLine(
+      reply,
+      401,
+      refused('issuer'),
+      /^tenant\.login\.issuer: .*; expected 'https:\/\/login\.example\.com', received 'http:\/\/127\.0\.0\.1:\d+'/,
+    );
+  });
+
+  it('9, another key: login.keys, with the kid that arrived', async () => {
+    await start({ login: { keys: { keys: [{ ...KEYS.attacker.jwk, kid: 'of-onboarding' }] } } });
+    expectLine(
+      await logIn(new Visitor()),
+      401,
+      refused('signature'),
+      /^tenant\.login\.keys: the ID token is refused \(signature\); expected 'kid of-onboarding', received 'kid \S+, alg RS256'$/,
+    );
+  });
+
+  it('12, the tenant id: tenantId', async () => {
+    await start({ tenantId: 'of-another-tenant' });
+    expectLine(
+      await visit(MINE),
+      502,
+      { code: 'access_denied' },
+      /^tenant\.tenantId, tenant\.scope: the service denied access with status 403/,
+    );
+  });
+
+  it('14, a decorator without a guard: the line names the guard', async () => {
+    await start();
+    const reply = await new Visitor().visit(`${host?.url}/mistake`);
+    expectLine(
+      reply,
+      500,
+      { message: 'Internal server error' },
+      /@CurrentExhibitors\(\) needs ExhibitorGuard on the route/,
+    );
+  });
+});
+
+describe('a mistake that shows at boot', () => {
+  const REDIRECT = 'http://127.0.0.1:3000/auth/callback';
+
+  /** The lines of an application that does not start, so that visitors see nothing at all. */
+  async function failedBoot(
+    imports: Parameters<typeof Module>[0]['imports'],
+    controllers: Type[] = [],
+  ): Promise<string> {
+    @Module({ imports, controllers })
+    class AppModule {}
+    await expect(NestFactory.create(AppModule, { logger: lines, abortOnError: false })).rejects.toThrow();
+    return lines.errors.join('\n');
+  }
+
+  const failedBootWith = (options: Partial<ExhibitorModuleOptions>, change?: Change): Promise<string> =>
+    failedBoot([ExhibitorModule.forRoot({ ...optionsWith(REDIRECT, change), ...options })]);
+
+  it.each<[string, Change, Partial<ExhibitorModuleOptions>, string]>([
+    ['5, an http URL', { baseUrl: 'http://api.example.com' }, {}, 'tenant.baseUrl: must be https'],
+    ['6, no secrets', {}, { secrets: undefined }, 'secrets: is required with a login'],
+    ['7, a short secret', {}, { secrets: ['short'] }, 'secrets.0: must have at least 32 characters'],
+    [
+      '10, an unreadable key',
+      { login: { keys: '-----BEGIN PUBLIC KEY----- MIIB -----END PUBLIC KEY-----' } },
+      {},
+      'tenant.login.keys: must be a readable PEM (SPKI, PKCS#1 or certificate), with its line breaks, which may be written as \\n',
+    ],
+  ])('%s', async (_, change, options, line) => {
+    expect(await failedBootWith(options, change)).toContain(line);
+  });
+
+  it('13, a guard without the module', async () => {
+    expect(await failedBoot([], [GuardedController])).toContain('import ExhibitorModule');
+  });
+
+  describe.each<HostKind>(['express', 'fastify'])('on %s', (kind) => {
+    it('11, a redirectUri that no route serves: a warning, and the callback is 404', async () => {
+      const { url } = await start({ login: { redirectUri: REDIRECT.replace('callback', 'back') } }, kind);
+      expect(lines.all).toEqual(['tenant.login.redirectUri: this host has no GET route /auth/back']);
+      expect((await new Visitor().visit(`${url}/auth/back`)).status).toBe(404);
+    });
+
+    it('11, and no warning where a route serves it', async () => {
+      await start({ login: { responseType: 'code' } }, kind);
+      expect(lines.all).toEqual([]);
+    });
+  });
+});
+
+describe('a value of onboarding that is most likely wrong', () => {
+  it('is warned of at boot, once each', async () => {
+    host = await startHost({
+      configure: (app) => app.useLogger(lines),
+      options: (callback) => ({
+        ...optionsWith(callback, {
+          clientSecret: 'api secret\n',
+          login: { clientSecret: ' login secret', scope: ['openid', 'offline_access'] },
+        }),
+        secrets: [`${COOKIE_SECRET} `],
+      }),
+    });
+    expect(lines.all).toEqual([
+      expect.stringMatching(/^secrets\.0: begins or ends with white space/),
+      expect.stringMatching(/^tenant\.clientSecret: begins or ends with white space/),
+      expect.stringMatching(/^tenant\.login\.clientSecret: begins or ends with white space/),
+      expect.stringMatching(/^tenant\.login\.scope: has neither 'profile' nor 'email'/),
+    ]);
+    expect(lines.all.join()).not.toMatch(/api secret|login secret/);
+  });
+
+  it('is repaired where it has one meaning: a PEM with escaped line breaks', async () => {
+    const pem = sandbox.tenantOptions('acme', { keys: 'pem' }).login.keys as string;
+    await start({ login: { keys: pem.replaceAll('\n', '\\n') } });
+    expect((await logIn(new Visitor())).status).toBe(200);
+    expect(lines.all).toEqual([]);
+  });
+});
+
+describe('what a browser delivers', () => {
+  it('is marked as unverified, names no option, and leaves the limit of the token endpoint alone', async () => {
+    await start({ login: { clientSecret: 'wrong' } });
+    const visitor = new Visitor();
+    const started = await visitor.visit(`${host?.url}/auth/login`);
+    const state = new URL(started.location ?? '').searchParams.get('state') ?? '';
+    const forged = new URLSearchParams({
+      state,
+      error: 'invalid_client',
+      error_description: `${'x'.repeat(2_000)}\u001b[2J`,
+      iss: sandbox.url,
+    });
+    const reply = await visitor.visit(`${host?.callback}?${forged}`);
+    expectLine(reply, 401, refused('provider'), /^tenant: the callback received an error.*\(unverified: /);
+    expect(lines.all[0]).not.toMatch(/tenant\.|\p{Cc}/u);
+    expect(lines.all[0]?.length).toBeLessThan(600);
+    await logIn(new Visitor());
+    expect(lines.errors).toEqual([expect.stringContaining('tenant.login.clientSecret')]);
+  });
+});
