@@ -157,8 +157,16 @@ class PortalCallbackGuard extends ExhibitorCallbackGuard {
     if (error instanceof LoginFailedError && error.reason === 'nonce') {
       return super.onLoginFailed(error, context);
     }
-    const answer = (): void => this.redirect(context, `/failed?code=${error.code}`);
-    return error.code === 'login_failed' ? answer() : sleep(5).then(answer);
+    return error.code === 'login_failed' ? this.#answer(error, context) : this.#answerLater(error, context);
+  }
+
+  #answer(error: ExhibitorError, context: ExecutionContext): void {
+    this.redirect(context, `/failed?code=${error.code}`);
+  }
+
+  async #answerLater(error: ExhibitorError, context: ExecutionContext): Promise<void> {
+    await sleep(5);
+    this.#answer(error, context);
   }
 }
 
