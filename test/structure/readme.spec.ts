@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import ts from 'typescript';
@@ -64,6 +64,14 @@ describe('the README', () => {
       ([, code, status]) => [code, Number(status)],
     );
     expect(Object.fromEntries(documented)).toEqual(HTTP_STATUS_BY_CODE);
+  });
+
+  it('names every reason of a failed login', () => {
+    const source = readFileSync(join(ROOT, 'lib/errors/login-failed.error.ts'), 'utf8');
+    const reasons = [...source.matchAll(/^ {2}\| '(\w+)'/gm)].map(([, reason = '']) => reason);
+    expect(reasons.length).toBeGreaterThan(20);
+    const missing = reasons.filter((reason) => !new RegExp(`^\\| [^|]*\`${reason}\``, 'm').test(README));
+    expect(missing).toEqual([]);
   });
 
   it('names every option', () => {
