@@ -14,7 +14,10 @@ import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { OperatorLines } from '../support/operator-lines.js';
-import { KEYS } from '../support/provider-keys.js';
+import { ScriptedProvider } from '../support/provider.js';
+import { KEYS, unsigned } from '../support/provider-keys.js';
+import type { TokenChange } from '../support/provider-script.js';
+import { logIn as logInAt } from '../login/journey.js';
 import { startSandbox } from '../support/sandbox.js';
 import { freePort } from '../support/server.js';
 import { Visitor, type Reply } from '../support/visitor.js';
@@ -286,5 +289,71 @@ describe('what a browser delivers', () => {
     expect(lines.all[0]?.length).toBeLessThan(600);
     await logIn(new Visitor());
     expect(lines.errors).toEqual([expect.stringContaining('tenant.login.clientSecret')]);
+  });
+});
+
+describe('a refused ID token', () => {
+  let provider: ScriptedProvider;
+  beforeAll(async () => {
+    provider = await ScriptedProvider.start();
+  });
+  afterAll(() => provider?.stop());
+
+  async function refusedAs(
+    login: Partial<LoginOptions>,
+    script: ScriptedProvider['script'],
+  ): Promise<string[]> {
+    host = await startHost({
+      configure: (app) => app.useLogger(lines),
+      options: (callback) => ({
+        tenants: { acme: provider.tenantOptions(callback, login) },
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+    lines.clear();
+    provider.script = script;
+    expect((await logInAt(new Visitor(), host)).status).toBe(401);
+    provider.script = {};
+    return lines.all;
+  }
+
+  const claims = (change: Record<string, unknown>): TokenChange => ({
+    claims: (all) => void Object.assign(all, change),
+  });
+
+  it.each<[string, TokenChange, RegExp]>([
+    [
+      'issuer',
+      claims({ iss: 'https://other.example' }),
+      /^tenants\.acme\.login\.issuer: .*\(issuer\); expected 'http:\S+', received 'https:\/\/other\.example'$/,
+    ],
+    [
+      'audience',
+      claims({ aud: ['one', 'two'], azp: 'three' }),
+      /^tenants\.acme\.login\.clientId: .*\(audience\); expected 'aud hostile-web, azp hostile-web', received 'aud one or two, azp three'$/,
+    ],
+    [
+      'algorithm',
+      { write: (payload) => unsigned(payload) },
+      /^tenants\.acme\.login\.algorithms: .*\(algorithm\); expected 'alg RS256, PS256, ES256', received 'alg none'$/,
+    ],
+    [
+      'signature',
+      { key: KEYS.attacker },
+      /^tenants\.acme\.login\.keys: .*\(signature\); expected 'kid \S+ or \S+ or \S+', received 'kid \S+, alg RS256'$/,
+    ],
+    [
+      'expired',
+      claims({ exp: 1_000 }),
+      /^tenants\.acme\.login\.clockTolerance: .*\(expired\); .* received 'iat \d+, nbf none, exp 1000'$/,
+    ],
+  ])('says what was expected and what arrived: %s', async (_, backToken, line) => {
+    expect(await refusedAs({}, { backToken })).toEqual([expect.stringMatching(line)]);
+  });
+
+  it('is marked as unverified where the browser delivered it and no key has signed it', async () => {
+    const front = await refusedAs({ responseType: 'code id_token' }, { frontToken: { key: KEYS.attacker } });
+    expect(front).toEqual([expect.stringMatching(/\(signature\); expected .*\(unverified: /)]);
+    expect(lines.errors).toEqual([]);
   });
 });
