@@ -1,7 +1,9 @@
+import { stat } from 'node:fs/promises';
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
+import { TimeoutError, withTimeout } from '../../lib/time/with-timeout.js';
 import { pause } from '../support/wait.js';
 
 const clock = new Clock();
@@ -99,5 +101,21 @@ describe('a deadline', () => {
     }
     process.off('warning', collect);
     expect(warnings).toEqual([]);
+  });
+});
+
+describe('a time limit for a function of the host', () => {
+  it('ends the wait for an answer', async () => {
+    await expect(withTimeout(20, () => new Promise(() => undefined))).rejects.toThrow(TimeoutError);
+    await expect(withTimeout(20, () => Promise.reject(new Error('its own')))).rejects.toThrow('its own');
+  });
+
+  it('accepts an answer that arrived while the event loop was busy', async () => {
+    const answer = withTimeout(30, () => stat('.'));
+    const until = performance.now() + 200;
+    while (performance.now() < until) {
+      // The answer arrives meanwhile, and the time passes.
+    }
+    expect((await answer).isDirectory()).toBe(true);
   });
 });
