@@ -2,6 +2,7 @@ import {
   ConfigurableModuleBuilder,
   Inject,
   Module,
+  type ConfigurableModuleAsyncOptions,
   type DynamicModule,
   type OnApplicationBootstrap,
   type Provider,
@@ -31,6 +32,7 @@ import { UserClaims } from './oidc/user-claims.service.js';
 import { UserInfo } from './oidc/user-info.service.js';
 import { VerificationKeys } from './oidc/verification-keys.service.js';
 import { CHECKED_OPTIONS, checkOptions } from './options/check-options.js';
+import type { Exhibitor } from './model/exhibitor-request.interface.js';
 import type { ExhibitorModuleOptions } from './options/exhibitor-options.interface.js';
 import { BearerIdentities } from './session/bearer-identities.service.js';
 import { DeniedIdentities } from './session/denied-identities.service.js';
@@ -61,6 +63,13 @@ interface ModuleExtras {
   bindFilter?: boolean;
 }
 
+/** Options of `forRootAsync`. `T` is inferred from the `exhibitorSchema` of what the factory answers. */
+type ExhibitorModuleAsyncOptions<T> = ConfigurableModuleAsyncOptions<
+  ExhibitorModuleOptions<T>,
+  'createExhibitorOptions'
+> &
+  ModuleExtras;
+
 /**
  * Nest asks the filter that was bound last first. As an `APP_FILTER` of this module, ours would hide errors from a catch-all
  * filter of the host. Providers are created before Nest binds those of `APP_FILTER`, so here ours is the first.
@@ -72,16 +81,18 @@ const FILTER_BINDING: Provider = {
 };
 
 // Always transient: with `moduleIdGeneratorAlgorithm: 'deep-hash'`, two equal registrations would become one module.
-const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
-  new ConfigurableModuleBuilder<ExhibitorModuleOptions>({ moduleName: 'Exhibitor', alwaysTransient: true })
-    .setClassMethodName('forRoot')
-    .setFactoryMethodName('createExhibitorOptions')
-    .setExtras<ModuleExtras>({ isGlobal: false, bindFilter: true }, (definition, extras) => ({
-      ...definition,
-      global: extras.isGlobal === true,
-      providers: [...(definition.providers ?? []), ...(extras.bindFilter === false ? [] : [FILTER_BINDING])],
-    }))
-    .build();
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<object>({
+  moduleName: 'Exhibitor',
+  alwaysTransient: true,
+})
+  .setClassMethodName('forRoot')
+  .setFactoryMethodName('createExhibitorOptions')
+  .setExtras<ModuleExtras>({ isGlobal: false, bindFilter: true }, (definition, extras) => ({
+    ...definition,
+    global: extras.isGlobal === true,
+    providers: [...(definition.providers ?? []), ...(extras.bindFilter === false ? [] : [FILTER_BINDING])],
+  }))
+  .build();
 
 /**
  * Empty, and imported by every {@link ExhibitorModule}: tests replace it by a module with providers of their own
@@ -160,23 +171,22 @@ const EXPORTED: Provider[] = [
   ],
   exports: EXPORTED,
 })
-export class ExhibitorModule extends ConfigurableModuleClass implements OnApplicationBootstrap {
+export class ExhibitorModule implements OnApplicationBootstrap {
   /** What `nestjs-exhibitor/testing` replaces. @internal */
   static readonly forTests = { options: MODULE_OPTIONS_TOKEN, extension: ExhibitorExtensionModule };
 
   readonly #modules: ModulesContainer;
 
   constructor(@Inject(ModulesContainer) modules: ModulesContainer) {
-    super();
     this.#modules = modules;
   }
 
-  static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
-    return super.forRoot(options);
+  static forRoot<T = Exhibitor>(options: ExhibitorModuleOptions<T> & ModuleExtras): DynamicModule {
+    return { ...ConfigurableModuleClass.forRoot(options), module: this };
   }
 
-  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
-    return super.forRootAsync(options);
+  static forRootAsync<T = Exhibitor>(options: ExhibitorModuleAsyncOptions<T>): DynamicModule {
+    return { ...ConfigurableModuleClass.forRootAsync(options), module: this };
   }
 
   /** With two global registrations, the order of imports would decide which one is used. */

@@ -1,8 +1,9 @@
 export { ExhibitorModule } from './exhibitor.module.js';
-export type {
-  ExhibitorModuleOptions,
-  ExhibitorOptionsFactory,
-  SessionMode,
+export {
+  defineExhibitorOptions,
+  type ExhibitorModuleOptions,
+  type ExhibitorOptionsFactory,
+  type SessionMode,
 } from './options/exhibitor-options.interface.js';
 export type {
   BearerLoginOptions,
@@ -17,9 +18,15 @@ export type { TenantSource } from './options/tenant-source.interface.js';
 export type { HttpOptions } from './options/http-options.interface.js';
 export type { SharedStore } from './model/shared-store.interface.js';
 export type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
-export type { Exhibitor, ExhibitorContext, ExhibitorRequest } from './model/exhibitor-request.interface.js';
+export type {
+  Exhibitor,
+  ExhibitorContext,
+  ExhibitorRegister,
+  ExhibitorRequest,
+} from './model/exhibitor-request.interface.js';
 
-export { ExhibitorError, isExhibitorError, type ExhibitorErrorDetails } from './errors/exhibitor.error.js';
+export { ExhibitorError, type ExhibitorErrorDetails } from './errors/exhibitor.error.js';
+export { isExhibitorError, type AnyExhibitorError } from './errors/is-exhibitor-error.js';
 export { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from './errors/error-codes.js';
 export { ConfigurationError, type ConfigurationProblem } from './errors/configuration.error.js';
 export {

@@ -4,19 +4,20 @@ import type { ExhibitorErrorCode } from './error-codes.js';
 /** Details of a failure, where they are known. */
 export interface ExhibitorErrorDetails {
   /** Key of the tenant. */
-  tenant?: string;
+  tenant?: string | undefined;
   /** HTTP status of the service's reply. */
-  status?: number;
+  status?: number | undefined;
   /** Time to wait before the next call, in milliseconds. */
-  retryAfterMs?: number;
+  retryAfterMs?: number | undefined;
   /** Number of requests sent. */
-  attempts?: number;
+  attempts?: number | undefined;
   /** Error thrown by a function of the host. Errors of HTTP clients are never passed on: they show the bearer token. */
   cause?: unknown;
 }
 
-// A registered symbol, so that copies of the package in one process recognize each other's errors.
-const BRAND = Symbol.for('nestjs-exhibitor.error');
+/** Names of the classes of this package, which `instanceof` compares by name. A subclass of a host has none of its own. */
+const names = new WeakMap<object, string>();
+
 const created = channel('nestjs-exhibitor:error');
 
 /**
@@ -38,6 +39,10 @@ export class ExhibitorError extends Error {
   declare readonly retryAfterMs?: number;
   declare readonly attempts?: number;
 
+  static {
+    brand(this, 'ExhibitorError');
+  }
+
   constructor(code: ExhibitorErrorCode, message: string, details: ExhibitorErrorDetails = {}) {
     const { cause, ...known } = details;
     super(message, cause === undefined ? undefined : { cause });
@@ -48,10 +53,20 @@ export class ExhibitorError extends Error {
         Object.defineProperty(this, field, { value, enumerable: true });
       }
     }
-    Object.defineProperty(this, BRAND, { value: true });
     if (created.hasSubscribers) {
       created.publish(this);
     }
+  }
+
+  /**
+   * True also for errors of another copy of this package in the same process, such as one below a linked package. A subclass
+   * of a host compares prototypes, as any class.
+   */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    const name = names.get(this);
+    return name === undefined
+      ? Function.prototype[Symbol.hasInstance].call(this, value)
+      : hasBrand(value, name);
   }
 
   /** The fields that may be shown in logs and replies. */
@@ -60,7 +75,17 @@ export class ExhibitorError extends Error {
   }
 }
 
-/** True for an {@link ExhibitorError}, including those of another copy of this package in the same process. */
-export function isExhibitorError(error: unknown): error is ExhibitorError {
-  return error instanceof Error && Object.hasOwn(error, BRAND);
+/** Gives a class of this package the name by which `instanceof` knows its instances, whichever copy created them. */
+export function brand(of: { readonly prototype: object }, name: string): void {
+  names.set(of, name);
+  Object.defineProperty(of.prototype, symbolOf(name), { value: true });
+}
+
+function hasBrand(value: unknown, name: string): boolean {
+  return typeof value === 'object' && value !== null && symbolOf(name) in value;
+}
+
+/** A registered symbol: the same in every copy of the package. */
+function symbolOf(name: string): symbol {
+  return Symbol.for(`nestjs-exhibitor.${name}`);
 }

@@ -1,4 +1,4 @@
-import { ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
+import { brand, ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
 
 /**
  * Reason of a refusal. `state` includes a callback that belongs to no pending login. `login_required` and the three after it
@@ -31,9 +31,9 @@ export type LoginFailureReason =
 /** Details of a refusal, where they are known. */
 export interface LoginFailureDetails extends ExhibitorErrorDetails {
   /** `error` of the provider, without secrets. */
-  oauthError?: string;
+  oauthError?: string | undefined;
   /** `error_description` of the provider, without secrets. */
-  oauthErrorDescription?: string;
+  oauthErrorDescription?: string | undefined;
 }
 
 /**
@@ -43,6 +43,7 @@ export interface LoginFailureDetails extends ExhibitorErrorDetails {
  * if (error instanceof LoginFailedError && error.reason === 'login_required') return startLogin();
  */
 export class LoginFailedError extends ExhibitorError {
+  declare readonly code: 'login_failed';
   readonly reason: LoginFailureReason;
   /**
    * `error` of the provider: of its token endpoint, or as the browser delivered it to the callback. Visitors are not told:
@@ -51,6 +52,10 @@ export class LoginFailedError extends ExhibitorError {
   declare readonly oauthError?: string;
   /** `error_description` of the provider, without secrets of the request, at most 300 characters. */
   declare readonly oauthErrorDescription?: string;
+
+  static {
+    brand(this, 'LoginFailedError');
+  }
 
   constructor(reason: LoginFailureReason, message: string, details?: LoginFailureDetails) {
     super('login_failed', message, details);

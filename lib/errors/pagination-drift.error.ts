@@ -1,4 +1,4 @@
-import { ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
+import { brand, ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
 
 /** A contradiction between a page and the first page, or within a page. */
 export interface PaginationBreach {
@@ -14,9 +14,14 @@ export interface PaginationBreach {
 
 /** The event changed during the reading, or its pages contradict each other (`pagination_drift`). */
 export class PaginationDriftError extends ExhibitorError {
+  declare readonly code: 'pagination_drift';
   readonly breach: Readonly<PaginationBreach>;
   /** Number of the last page that was delivered; 0 if none was. Resume with `startPage: lastGoodPage + 1`. */
   readonly lastGoodPage: number;
+
+  static {
+    brand(this, 'PaginationDriftError');
+  }
 
   constructor(breach: PaginationBreach, lastGoodPage: number, details?: ExhibitorErrorDetails) {
     super(

@@ -1,60 +1,60 @@
 /** Options of every call to the service. */
 export interface CallOptions {
   /** Key of the tenant. Default: the only tenant. With several tenants it is required, here or by `forTenant`. */
-  tenant?: string;
+  tenant?: string | undefined;
   /** Aborts the call and its request, with `aborted`. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** Time limit of one request in milliseconds, including token, retries and waits. Default: `http.deadline` (10 000). */
-  deadline?: number;
+  deadline?: number | undefined;
 }
 
 /** Options of {@link ExhibitorsService.list}. */
 export interface ListOptions extends CallOptions {
   /** Number of the page, from 1. Default 1. */
-  page?: number;
+  page?: number | undefined;
   /** Exhibitors per page, 1–50. Default 50. */
-  itemsPerPage?: number;
+  itemsPerPage?: number | undefined;
 }
 
 /** Options of `pages`, `stream` and `iterate`. The `deadline` applies to each page; use `signal` to limit the whole. */
 export interface StreamOptions extends CallOptions {
   /** Exhibitors per page, 1–50. Default 50. If the service uses smaller pages, those are read. */
-  itemsPerPage?: number;
+  itemsPerPage?: number | undefined;
   /** Number of the first page to read, from 1. Default 1. Resumes a reading that failed after page `startPage - 1`. */
-  startPage?: number;
+  startPage?: number | undefined;
   /** Completes after this many pages. Default: all. */
-  maxPages?: number;
+  maxPages?: number | undefined;
   /** Pages fetched ahead of the one being read, 1–16. Default 4. */
-  prefetch?: number;
+  prefetch?: number | undefined;
   /**
    * Reaction to a page that contradicts the first one. `error` (default): the stream fails with `pagination_drift`.
    * `ignore`: each breach is published on the diagnostics channel `nestjs-exhibitor:drift`, and the stream continues for the
    * number of pages that the first page names. Exhibitors may then be missing or occur twice.
    */
-  onDrift?: 'error' | 'ignore';
+  onDrift?: 'error' | 'ignore' | undefined;
 }
 
 /** Options of {@link ExhibitorsService.snapshot}. */
 export interface SnapshotOptions extends CallOptions {
   /** Exhibitors per page, 1–50. Default 50. */
-  itemsPerPage?: number;
+  itemsPerPage?: number | undefined;
   /** Pages fetched ahead of the one being read, 1–16. Default 4. */
-  prefetch?: number;
+  prefetch?: number | undefined;
   /** Largest number of readings, 1–100, until the event does not change during one. Default 3. */
-  attempts?: number;
+  attempts?: number | undefined;
 }
 
 /** Options of {@link ExhibitorsService.lookup}. */
 export interface LookupOptions extends CallOptions {
   /** Asks the service even if the answer is cached, and caches the new answer. Default false. */
-  fresh?: boolean;
+  fresh?: boolean | undefined;
 }
 
 /** Selects cached lookups. An omitted member selects all. */
 export interface LookupFilter {
   /** Key of the tenant. */
-  tenant?: string;
-  eventId?: string;
+  tenant?: string | undefined;
+  eventId?: string | undefined;
   /** Exactly as it was looked up, byte for byte. */
-  contactEmail?: string;
+  contactEmail?: string | undefined;
 }

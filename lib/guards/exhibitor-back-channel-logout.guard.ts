@@ -1,5 +1,5 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
-import { isExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { RouteGuard, RUN, SERVICES, SET_HEADERS } from './route-guard.js';
 import { logHostMistake } from './to-http-exception.js';

@@ -1,5 +1,6 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
-import { isExhibitorError, type ExhibitorError } from '../errors/exhibitor.error.js';
+import { type ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { StartedLogin } from '../login/pending-login.js';
 import { rememberState } from './request-memory.js';

@@ -1,5 +1,6 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
-import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { SessionState } from '../session/identity-session.service.js';
 import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';

@@ -1,4 +1,5 @@
 import { Inject, Injectable, type ExecutionContext } from '@nestjs/common';
+import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitors/exhibitor-id.js';
 import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
@@ -162,10 +163,9 @@ function checkAnswer(option: string, answer: unknown): string | undefined {
   if (typeof answer === 'string') {
     return answer;
   }
-  throw new ExhibitorError(
-    'configuration_invalid',
-    `${option} must answer a string or undefined, not ${typeof answer}`,
-  );
+  throw new ConfigurationError([
+    { path: option, expected: `must answer a string or undefined, not ${typeof answer}` },
+  ]);
 }
 
 function textOf(value: unknown): string | undefined {

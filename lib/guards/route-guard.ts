@@ -1,5 +1,5 @@
 import { Inject, Injectable, Optional, type CanActivate, type ExecutionContext } from '@nestjs/common';
-import { isExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';

@@ -1,4 +1,4 @@
-import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { ConfigurationError } from '../errors/configuration.error.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Tenant } from '../tenants/tenant.js';
 
@@ -13,7 +13,10 @@ export type BrowserLogin = LoginSettings & { clientId: string; redirectUri: stri
 export function browserLoginOf(tenant: Tenant): BrowserLogin {
   const { login } = tenant;
   if (login?.clientId === undefined || login.redirectUri === undefined) {
-    throw new ExhibitorError('configuration_invalid', 'this tenant has no login', { tenant: tenant.key });
+    throw new ConfigurationError(
+      [{ path: 'login', expected: 'is required: this tenant has no login' }],
+      tenant.key,
+    );
   }
   return { ...login, clientId: login.clientId, redirectUri: login.redirectUri };
 }

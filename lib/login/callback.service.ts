@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { hashFits } from '../oidc/token-claims.js';

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { isExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { ProviderEndpoints } from '../oidc/provider-endpoints.service.js';
 import type { DepartingUser } from '../session/identity-session.service.js';
 import { belongsTo } from '../session/stored-identity.js';

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { channels } from '../diagnostics/channels.js';
-import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isCrossSiteRequest } from '../http/cross-site-request.js';
 import type { HttpContext } from '../http/http-context.js';

@@ -1,7 +1,24 @@
 import type { ExhibitorIdentity } from './exhibitor-identity.interface.js';
 
-/** An exhibitor record. The service does not publish its fields; narrow them with `exhibitorSchema`. */
-export type Exhibitor = Record<string, unknown>;
+/**
+ * Sets the type {@link Exhibitor} of a whole host, which dependency injection cannot infer. It is a promise to the compiler:
+ * set `exhibitorSchema` to check the records, too.
+ *
+ * @example
+ * declare module 'nestjs-exhibitor' {
+ *   interface ExhibitorRegister { exhibitor: Booth }
+ * }
+ */
+// oxlint-disable-next-line typescript/no-empty-object-type -- a host adds the member
+export interface ExhibitorRegister {}
+
+/**
+ * An exhibitor record. The service does not publish its fields; narrow them with `exhibitorSchema`, and set the type with
+ * {@link ExhibitorRegister} or `ExhibitorsService<MyExhibitor>`.
+ */
+export type Exhibitor = ExhibitorRegister extends { exhibitor: infer Registered }
+  ? Registered
+  : Record<string, unknown>;
 
 /**
  * Result of {@link ExhibitorGuard} for a request. A guard of the host may set another one: the decorators read it instead.

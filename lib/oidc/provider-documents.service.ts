@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.service.js';

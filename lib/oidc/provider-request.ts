@@ -1,4 +1,4 @@
-import { isExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';

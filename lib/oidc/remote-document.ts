@@ -1,4 +1,4 @@
-import { isExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { Clock } from '../time/clock.js';
 import { TimeoutError, withTimeout } from '../time/with-timeout.js';
 

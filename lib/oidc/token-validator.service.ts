@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { ConfigurationError } from '../errors/configuration.error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.service.js';
@@ -26,11 +26,11 @@ import { checkHeader, verifyToken, type VerifiedToken } from './verify-token.js'
 /** Options of {@link TokenValidator.validate}. */
 export interface ValidateOptions {
   /** Key of the tenant. Default: the only one. */
-  tenant?: string;
+  tenant?: string | undefined;
   /** Kind of the token. An ID token is not accepted as an access token, nor the reverse. */
   use: 'id_token' | 'access_token';
   /** The nonce that was sent for an ID token. */
-  nonce?: string;
+  nonce?: string | undefined;
 }
 
 /**
@@ -225,13 +225,17 @@ function loginOf(tenant: Tenant): LoginSettings {
   if (tenant.login !== undefined) {
     return tenant.login;
   }
-  throw new ExhibitorError('configuration_invalid', 'this tenant has no login', { tenant: tenant.key });
+  throw new ConfigurationError(
+    [{ path: 'login', expected: 'is required: this tenant has no login' }],
+    tenant.key,
+  );
 }
 
-function missingOption(tenant: Tenant, option: string): ExhibitorError {
-  return new ExhibitorError('configuration_invalid', `login.${option} is required to validate this token`, {
-    tenant: tenant.key,
-  });
+function missingOption(tenant: Tenant, option: string): ConfigurationError {
+  return new ConfigurationError(
+    [{ path: `login.${option}`, expected: 'is required to validate this token' }],
+    tenant.key,
+  );
 }
 
 /** The keys were fetched, and are none. */

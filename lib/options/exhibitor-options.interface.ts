@@ -11,36 +11,60 @@ export type SessionMode = 'cookie' | 'host' | 'bearer';
 
 type MaybeAsync<T> = T | Promise<T>;
 
-/** Options of {@link ExhibitorModule}. No option is read from the environment. */
-export interface ExhibitorModuleOptions<T = Exhibitor> {
-  /** The only tenant; its key is `default`. Exactly one of `tenant` and `tenants` is given. */
-  tenant?: TenantOptions;
-  /** Tenants by key, or a source of tenants that are known only at run time. */
-  tenants?: Record<string, TenantOptions> | TenantSource;
+/** Exactly one of `tenant` and `tenants` is given. */
+type TenantsOption =
+  | {
+      /** The only tenant; its key is `default`. Exactly one of `tenant` and `tenants` is given. */
+      tenant: TenantOptions;
+      tenants?: undefined;
+    }
+  | {
+      tenant?: undefined;
+      /** Tenants by key, or a source of tenants that are known only at run time. */
+      tenants: Record<string, TenantOptions> | TenantSource;
+    };
+
+/**
+ * Options of {@link ExhibitorModule}. No option is read from the environment. `T` is the type of an exhibitor, which
+ * TypeScript infers from `exhibitorSchema`.
+ */
+export type ExhibitorModuleOptions<T = Exhibitor> = TenantsOption & CommonOptions<T>;
+
+interface CommonOptions<T> {
   /**
    * Cache of the tenants of a source: `ttl` in ms (default 300 000), `max` entries (default 10 000). While the source throws or
    * does not answer, the last good options of a tenant are used for another `staleIfError` ms (default 3 600 000; 0: never).
    */
-  tenantCache?: { ttl?: number; max?: number; staleIfError?: number };
+  tenantCache?:
+    { ttl?: number | undefined; max?: number | undefined; staleIfError?: number | undefined } | undefined;
   /** Key of the tenant of a request. Default: the only tenant, else that of the identity. Required for login routes with several tenants. */
-  resolveTenant?: (request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>;
+  resolveTenant?:
+    ((request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>) | undefined;
   /** Event of a request. Default: route parameter `eventId`, else query `eventId`, else the event of the login. */
-  resolveEvent?: (request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>;
+  resolveEvent?:
+    ((request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>) | undefined;
   /** Id of the exhibitor of a request. Default: route parameter `exhibitorId`, else the stored selection, else the only one. */
-  resolveExhibitor?: (request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>;
+  resolveExhibitor?:
+    ((request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>) | undefined;
   /**
    * Strings of at least 32 characters that seal cookies and stored values. The first seals, every one opens. To rotate: append
    * a new one, deploy it everywhere, then move it to the front. Required with a browser login or a `store`.
    */
-  secrets?: string[];
+  secrets?: string[] | undefined;
   /** Lifetimes in ms: `loginTtl` (default 600 000) and `identityTtl` (default 28 800 000). `sameSite` of the identity cookie, default `lax`. */
-  cookies?: { loginTtl?: number; identityTtl?: number; sameSite?: 'lax' | 'strict' | 'none' };
+  cookies?:
+    | {
+        loginTtl?: number | undefined;
+        identityTtl?: number | undefined;
+        sameSite?: 'lax' | 'strict' | 'none' | undefined;
+      }
+    | undefined;
   /** `cookie` (default): a sealed cookie; `host`: the host's own session; `bearer`: an access token in each request. Or several, in order. */
-  session?: SessionMode | SessionMode[];
+  session?: SessionMode | SessionMode[] | undefined;
   /** Deadlines, retries and limits. */
-  http?: HttpOptions;
+  http?: HttpOptions | undefined;
   /** If given, every `baseUrl`, `authUrl`, endpoint and keys URL must be on one of these origins. */
-  allowedOrigins?: string[];
+  allowedOrigins?: string[] | undefined;
   /**
    * Cache of lookups, or `false`: `ttl` in ms (default 60 000), `max` entries (default 10 000). While the service fails, an answer
    * is used for another `staleIfError` ms (default 0). The answers of a process take `maxBytes` bytes at most (default 64 MiB,
@@ -49,16 +73,38 @@ export interface ExhibitorModuleOptions<T = Exhibitor> {
    * `malformed_response`, also with a `fresh` lookup.
    */
   lookupCache?:
-    { ttl?: number; max?: number; staleIfError?: number; maxBytes?: number; maxRecords?: number } | false;
+    | {
+        ttl?: number | undefined;
+        max?: number | undefined;
+        staleIfError?: number | undefined;
+        maxBytes?: number | undefined;
+        maxRecords?: number | undefined;
+      }
+    | false
+    | undefined;
   /** Shares tokens, lookups, single-use login states and logouts between processes. Default: none is shared. */
-  store?: SharedStore;
+  store?: SharedStore | undefined;
   /** A Standard Schema (zod, valibot, arktype, …) that checks and types every record. Default: records pass as they are. */
-  exhibitorSchema?: StandardSchemaV1<unknown, T>;
+  exhibitorSchema?: StandardSchemaV1<unknown, T> | undefined;
   /** Id of an exhibitor, by which users select it. Default: `exhibitor.id`, else `exhibitor.exhibitorId`. */
-  exhibitorId?: (exhibitor: T) => string;
+  exhibitorId?: ((exhibitor: T) => string) | undefined;
 }
 
 /** Interface of the class in `useClass` or `useExisting` of `forRootAsync`. */
-export interface ExhibitorOptionsFactory {
-  createExhibitorOptions(): MaybeAsync<ExhibitorModuleOptions>;
+export interface ExhibitorOptionsFactory<T = Exhibitor> {
+  createExhibitorOptions(): MaybeAsync<ExhibitorModuleOptions<T>>;
+}
+
+/**
+ * Answers the options as they are. In a factory it makes unknown options compile errors, which TypeScript does not report for
+ * the result of a function.
+ *
+ * @example
+ * useFactory: (config: ConfigService) =>
+ *   defineExhibitorOptions({ tenant: { … }, secrets: [config.getOrThrow('COOKIE_SECRET')] }),
+ */
+export function defineExhibitorOptions<T = Exhibitor>(
+  options: ExhibitorModuleOptions<T>,
+): ExhibitorModuleOptions<T> {
+  return options;
 }

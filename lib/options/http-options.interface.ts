@@ -3,18 +3,18 @@ import type { Dispatcher } from 'undici';
 /** Time limits, retries and sizes of requests. Those of a tenant override those of the module. */
 export interface HttpOptions {
   /** Time limit of one call in ms, including token, retries and waits. Default 10 000. */
-  deadline?: number;
+  deadline?: number | undefined;
   /** Time limit of one attempt in ms. Default 4 000, so that there is time for another attempt. */
-  attemptTimeout?: number;
+  attemptTimeout?: number | undefined;
   /** Largest number of requests of a call, including the first. Default 3. */
-  attempts?: number;
+  attempts?: number | undefined;
   /**
    * Largest accepted reply in bytes, decompressed. Default 5 MiB; token, userinfo and key replies 256 KiB at most. A reply
-   * may have one value or name for each 32 of these bytes, and always 100,000.
+   * may have one value or name for each 64 of these bytes, and always 100,000.
    */
-  maxResponseBytes?: number;
+  maxResponseBytes?: number | undefined;
   /** Concurrent requests per tenant. Default 64. Further requests wait in a bounded queue. */
-  maxConcurrent?: number;
+  maxConcurrent?: number | undefined;
   /**
    * Creates the undici dispatcher, for a proxy or mTLS. Its argument is our undici, since dispatchers of another version are not
    * compatible. Called once for the module, or once for each tenant that sets it. The host closes the dispatcher.
@@ -22,7 +22,7 @@ export interface HttpOptions {
    * @example
    * dispatcher: ({ ProxyAgent }) => new ProxyAgent('http://proxy.internal:3128')
    */
-  dispatcher?: (undici: typeof import('undici')) => Dispatcher;
+  dispatcher?: ((undici: typeof import('undici')) => Dispatcher) | undefined;
 }
 
 /** {@link HttpOptions} with its defaults. */

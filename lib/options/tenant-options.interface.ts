@@ -17,17 +17,17 @@ export interface TenantOptions {
    * Secret of that client, or a function that reads it for each token request. Required, unless `clientAuth` has a private
    * key.
    */
-  clientSecret?: string | (() => string | Promise<string>);
+  clientSecret?: string | (() => string | Promise<string>) | undefined;
   /** How that client authenticates. Default `post`. */
-  clientAuth?: ClientAuth;
+  clientAuth?: ClientAuth | undefined;
   /** Scope of the API token. Default `idp_api`; `null` sends none. */
-  scope?: string | null;
+  scope?: string | null | undefined;
   /** Endpoints of a provider with other paths than those of the service. */
-  endpoints?: EndpointOptions;
+  endpoints?: EndpointOptions | undefined;
   /** Overrides the module's `http`. */
-  http?: HttpOptions;
+  http?: HttpOptions | undefined;
   /** Without it, this tenant has no user login. */
-  login?: LoginOptions | BearerLoginOptions;
+  login?: LoginOptions | BearerLoginOptions | undefined;
 }
 
 /**
@@ -46,11 +46,11 @@ export interface PrivateKeyAuth {
   /** PEM (PKCS#8, PKCS#1 or SEC1, not encrypted), a JWK (object or JSON), or a `KeyObject`. RSA keys need 2048 bits. */
   privateKey: string | JWK | KeyObject;
   /** Default: that of the JWK, else none is sent. */
-  kid?: string;
+  kid?: string | undefined;
   /** Default: that of the JWK, else `RS256`, the ES algorithm of the curve, or `EdDSA`. */
-  alg?: string;
+  alg?: string | undefined;
   /** `aud`. Default: the `issuer` for a login, the URL of the token endpoint for the API client. */
-  audience?: string;
+  audience?: string | undefined;
 }
 
 /**
@@ -61,13 +61,13 @@ export interface PrivateKeyAuth {
  */
 export interface EndpointOptions {
   /** Default `{authUrl}/connect/authorize`. */
-  authorize?: string;
+  authorize?: string | undefined;
   /** For the API client and for logins. Default `{authUrl}/connect/token`. */
-  token?: string;
+  token?: string | undefined;
   /** Default `{authUrl}/connect/userinfo`. */
-  userinfo?: string;
+  userinfo?: string | undefined;
   /** Default `{authUrl}/connect/endsession`. */
-  endSession?: string;
+  endSession?: string | undefined;
 }
 
 /** Validation of the ID tokens and user access tokens of a provider. */
@@ -78,19 +78,19 @@ export interface ProviderOptions {
    * The provider's public signing key: PEM (SPKI, PKCS#1 or certificate), a JWK or JWKS (object or JSON), or the
    * URL of a JWKS. A URL is fetched when first needed and kept 10 min. Required without `discovery`.
    */
-  keys?: string | JWK | JSONWebKeySet;
+  keys?: string | JWK | JSONWebKeySet | undefined;
   /**
    * Reads the provider's metadata from `{issuer}/.well-known/openid-configuration` when first needed, and fills what is not set:
    * `keys`, `endpoints` and `requireIss`. Kept 10 min, and a day while it cannot be read. Its endpoints must be https and on
    * `allowedOrigins`. The token endpoint of the API client, `algorithms` and `clientAuth` never come from it. Default false.
    */
-  discovery?: boolean;
+  discovery?: boolean | undefined;
   /** Accepted signature algorithms. Default `['RS256', 'PS256', 'ES256']`; `none` and `HS*` are never accepted. */
-  algorithms?: string[];
+  algorithms?: string[] | undefined;
   /** Accepted clock difference in seconds. Default 30. */
-  clockTolerance?: number;
+  clockTolerance?: number | undefined;
   /** Claim with the contact e-mail address. Default `email`. */
-  emailClaim?: string;
+  emailClaim?: string | undefined;
 }
 
 /** User login in the browser with OpenID Connect. */
@@ -100,50 +100,50 @@ export interface LoginOptions extends ProviderOptions {
    * A function reads it for each login, and once more after `invalid_client`. Without a secret and a private key in
    * `clientAuth`: a public client, protected by PKCE only.
    */
-  clientSecret?: string | (() => string | Promise<string>);
+  clientSecret?: string | (() => string | Promise<string>) | undefined;
   /** Callback address, registered at the provider. The login must start on the same origin. */
   redirectUri: string;
   /**
    * Expected audience. Default `clientId`. Audiences may differ by token type: then `idToken` and `accessToken`,
    * the latter for `session: 'bearer'` and {@link TokenValidator}.
    */
-  audience?: string | { idToken?: string; accessToken?: string };
+  audience?: string | { idToken?: string | undefined; accessToken?: string | undefined } | undefined;
   /** Default `['openid', 'profile']`. `openid` is always sent. */
-  scope?: string[];
+  scope?: string[] | undefined;
   /** Default and recommended: `code`. The response of the hybrid types is a `form_post`. */
-  responseType?: 'code' | 'code id_token' | 'code token id_token';
+  responseType?: 'code' | 'code id_token' | 'code token id_token' | undefined;
   /** `login` forces the login form of the provider. Sent only where set. */
-  prompt?: string;
+  prompt?: string | undefined;
   /** Sent as `tenantId`: GUID of the client's branding at the provider. */
-  brandingTenantId?: string;
+  brandingTenantId?: string | undefined;
   /** Largest age of the authentication in seconds. `auth_time` is then required (OIDC Core §3.1.2.1). */
-  maxAge?: number;
+  maxAge?: number | undefined;
   /** Final authorization check of a verified login: `false` refuses it (`not_authorized`). May be async. */
-  authorize?: (identity: ExhibitorIdentity) => boolean | Promise<boolean>;
+  authorize?: ((identity: ExhibitorIdentity) => boolean | Promise<boolean>) | undefined;
   /**
    * Refuses a login unless `email_verified` is true beside an `email` that is the address taken; userinfo is read where the
    * ID token does not say so. Default false: only an explicit `false` is refused.
    */
-  requireVerifiedEmail?: boolean;
+  requireVerifiedEmail?: boolean | undefined;
   /**
    * Refuses a callback without the `iss` parameter (RFC 9207). Default: true where tenants of different issuers share a
    * `redirectUri` or come from a {@link TenantSource}, or with `discovery` where the provider says that it sends `iss`; else
    * false. An `iss` in the response is always checked.
    */
-  requireIss?: boolean;
+  requireIss?: boolean | undefined;
   /** Client authentication at the token endpoint. Default `post`. */
-  clientAuth?: ClientAuth;
+  clientAuth?: ClientAuth | undefined;
   /**
    * A logout also ends the session at the provider, by `{authUrl}/connect/endsession` or `endpoints.endSession`. Without it, the
    * next login is silently that of the same user. Default false.
    */
-  endSession?: boolean;
+  endSession?: boolean | undefined;
   /** Page to show after the logout at the provider, registered there. It must not change anything: any site can link to it. */
-  postLogoutRedirectUri?: string;
+  postLogoutRedirectUri?: string | undefined;
   /** Names of the claims that the identity cookie keeps. Default: all, if they fit. */
-  keepClaims?: string[];
+  keepClaims?: string[] | undefined;
   /** `client_id`/`azp` values allowed in bearer tokens. Required with `session: 'bearer'`. */
-  authorizedParties?: string[];
+  authorizedParties?: string[] | undefined;
 }
 
 /** For `session: 'bearer'` only: the host has no login, and requests carry the user's access token. */

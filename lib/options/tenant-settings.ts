@@ -32,7 +32,7 @@ const ALGORITHMS = [
   'Ed25519',
 ] as const;
 
-export const httpSchema = v.strictObject(
+const httpObject = v.strictObject(
   {
     deadline: v.optional(milliseconds),
     attemptTimeout: v.optional(milliseconds),
@@ -47,6 +47,19 @@ export const httpSchema = v.strictObject(
   },
   'must be an object of http options',
 );
+
+/** Without members that are `undefined`: these options are merged over others. */
+export const httpSchema = v.pipe(httpObject, v.transform(withoutUndefined));
+
+function withoutUndefined<Options extends object>(options: Options): Options {
+  const defined = { ...options };
+  for (const name in defined) {
+    if (defined[name] === undefined) {
+      delete defined[name];
+    }
+  }
+  return defined;
+}
 
 const scopeList = v.pipe(
   strings,

@@ -1,5 +1,5 @@
 /** The session of the host (`session: 'host'`), with or without Passport, on Express and Fastify. */
-import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { ConfigurationError } from '../errors/configuration.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
@@ -70,10 +70,12 @@ export function writeSelections(
     session[SELECTIONS] = stored;
     return;
   }
-  throw new ExhibitorError(
-    'configuration_invalid',
-    "session 'host' needs a session middleware to store a selection: request.session is not set",
-  );
+  throw new ConfigurationError([
+    {
+      path: 'session',
+      expected: "'host' needs a session middleware to store a selection: request.session is not set",
+    },
+  ]);
 }
 
 /** Calls a method that ends by callback or by promise. Answers false where the target has no such method. */

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isSecure } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
@@ -190,10 +191,9 @@ export class IdentitySession {
     if (mode !== undefined) {
       return mode;
     }
-    throw new ExhibitorError(
-      'configuration_invalid',
-      "session 'bearer' has no login: add 'cookie' or 'host'",
-    );
+    throw new ConfigurationError([
+      { path: 'session', expected: "'bearer' has no login: add 'cookie' or 'host'" },
+    ]);
   }
 
   readonly #readers: Record<

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import type { ExhibitorErrorCode } from '../errors/error-codes.js';
-import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { foreignText } from '../model/foreign-text.js';
 import { checkTenant } from '../options/check-tenant.js';
 import type { TenantSettings } from '../options/tenant-settings.js';

@@ -12,15 +12,15 @@ export interface AccessToken {
 /** Options of {@link TokenService.getToken}. */
 export interface GetTokenOptions {
   /** Key of the tenant. Default: the only one. */
-  tenant?: string;
+  tenant?: string | undefined;
   /** Ends the waiting of this caller, not the token request that others wait for. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** Options of {@link TokenService.invalidate}. */
 export interface InvalidateOptions {
   /** Key of the tenant. Default: the only one. */
-  tenant?: string;
+  tenant?: string | undefined;
   /** Invalidates only this token. A newer one is kept. */
-  rejected?: string;
+  rejected?: string | undefined;
 }

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { ExhibitorError, isExhibitorError } from '../errors/exhibitor.error.js';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';

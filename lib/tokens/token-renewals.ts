@@ -1,5 +1,5 @@
 import { channels, type TokenMessage } from '../diagnostics/channels.js';
-import { isExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import type { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';

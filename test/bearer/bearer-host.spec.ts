@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Type } from '@nestjs/common';
-import { TenantRegistry, TokenValidator, type ExhibitorModuleOptions } from '../../lib/index.js';
+import { TenantRegistry, TokenValidator, type TenantOptions } from '../../lib/index.js';
 import { UserClaims } from '../../lib/oidc/user-claims.service.js';
 import { BearerIdentities, MAX_BEARER_IDENTITIES } from '../../lib/session/bearer-identities.service.js';
 import { Clock } from '../../lib/time/clock.js';
@@ -12,6 +12,7 @@ import { Visitor, type Reply } from '../support/visitor.js';
 import { FrontDoor } from './front-door.js';
 import { clockOf } from '../support/clock.js';
 import { startSandbox } from '../support/sandbox.js';
+import type { OtherOptions } from '../support/module-options.js';
 
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
@@ -45,7 +46,7 @@ const MAILLESS = { email: undefined };
 
 describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind) => {
   let host: Host;
-  const start = (options: Partial<ExhibitorModuleOptions> = {}): Promise<Host> =>
+  const start = (options: OtherOptions & { tenant?: TenantOptions } = {}): Promise<Host> =>
     startHost({
       kind,
       options: (redirectUri) => ({

@@ -164,11 +164,11 @@ describe('TokenValidator and tenants', () => {
     await expect(validate(token, 'access_token', { tenant: 'globex' })).rejects.toMatchObject({
       code: 'configuration_invalid',
       tenant: 'globex',
-      message: 'login.audience.accessToken is required to validate this token',
+      problems: [{ path: 'login.audience.accessToken', expected: expect.any(String) }],
     });
     await expect(validate(token, 'access_token', { tenant: 'initech' })).rejects.toMatchObject({
       code: 'configuration_invalid',
-      message: 'this tenant has no login',
+      problems: [{ path: 'login', expected: expect.any(String) }],
     });
     await expect(validate(token, 'access_token', { tenant: 'nobody' })).rejects.toMatchObject({
       code: 'unknown_tenant',

@@ -8,6 +8,7 @@ import { firstValueFrom } from 'rxjs';
 import { z } from 'zod';
 import type { ExhibitorModuleOptions } from '../../lib/index.js';
 import { honest, startRestHost, startService, type Answer, type PageRequest } from './rest-host.js';
+import type { OtherOptions } from '../support/module-options.js';
 
 const MIB = 1024 * 1024;
 
@@ -19,7 +20,7 @@ afterEach(async () => {
 });
 
 /** A host with the tenants `one`, `two` and `three` of one service. */
-async function against(answer: Answer, options: Partial<ExhibitorModuleOptions> = {}) {
+async function against(answer: Answer, options: OtherOptions = {}) {
   const service = await startService(answer);
   const tenants = { one: service.tenant, two: service.tenant, three: service.tenant };
   const { exhibitors, close } = await startRestHost({ tenants, ...options });

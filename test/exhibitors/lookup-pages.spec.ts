@@ -2,9 +2,9 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
 import { z } from 'zod';
-import type { ExhibitorModuleOptions } from '../../lib/index.js';
 import { sendJson } from '../support/server.js';
 import { honest, startRestHost, startService, wrapper, type Answer, type PageRequest } from './rest-host.js';
+import type { OtherOptions } from '../support/module-options.js';
 
 const SAM = 'sam.several@example.com';
 const PATH = '/api/v1/exhibitor/event/e/contactEmail/sam.several%40example.com';
@@ -16,7 +16,7 @@ afterEach(async () => {
   }
 });
 
-async function against(answer: Answer, options: Partial<ExhibitorModuleOptions> = {}) {
+async function against(answer: Answer, options: OtherOptions = {}) {
   const service = await startService(answer);
   const { exhibitors, close } = await startRestHost({ tenant: service.tenant, ...options });
   endings.push(close, service.stop);
@@ -159,7 +159,7 @@ describe('an object that looks like an error', () => {
     await expect(find()).rejects.toMatchObject({ code: 'malformed_response' });
   });
 
-  it.each<[string, object, Partial<ExhibitorModuleOptions>]>([
+  it.each<[string, object, OtherOptions]>([
     ['has an id', { id: 7, message: 'Welcome' }, {}],
     ['has an exhibitorId', { exhibitorId: 'b', title: 'Booth', status: 'open' }, {}],
     [

@@ -10,6 +10,7 @@ import {
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { listen, sendJson } from '../support/server.js';
+import type { TenantsOption } from '../support/module-options.js';
 
 export const SECRETS = ['a cookie secret of the tests, 32+ characters'];
 
@@ -28,7 +29,7 @@ export async function startRestHost<T = Exhibitor>(options: ExhibitorModuleOptio
 }
 
 /** Options with the three tenants of a sandbox. */
-export function threeTenants(sandbox: ExhibitorSandbox): Pick<ExhibitorModuleOptions, 'tenants'> {
+export function threeTenants(sandbox: ExhibitorSandbox): { tenants: TenantsOption } {
   const keys = ['acme', 'globex', 'initech'];
   return { tenants: Object.fromEntries(keys.map((key) => [key, sandbox.tenantOptions(key)])) };
 }

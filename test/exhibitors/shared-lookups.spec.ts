@@ -3,7 +3,13 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest 
 import { Logger } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
 import { z } from 'zod';
-import { TenantRegistry, type ExhibitorModuleOptions, type LookupFilter } from '../../lib/index.js';
+import {
+  TenantRegistry,
+  type ExhibitorModuleOptions,
+  type LookupFilter,
+  type TenantOptions,
+} from '../../lib/index.js';
+import type { OtherOptions } from '../support/module-options.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { Clock } from '../../lib/time/clock.js';
@@ -49,8 +55,11 @@ afterEach(async () => {
 });
 
 /** A process of the host. */
-async function start(options: Partial<ExhibitorModuleOptions> = {}): Promise<RestHost> {
-  const tenants = options.tenant === undefined ? threeTenants(sandbox) : {};
+async function start({
+  tenant,
+  ...options
+}: OtherOptions & { tenant?: TenantOptions } = {}): Promise<RestHost> {
+  const tenants = tenant === undefined ? threeTenants(sandbox) : { tenant };
   const host = await startRestHost({ ...tenants, store, ...options });
   hosts.push(host);
   return host;

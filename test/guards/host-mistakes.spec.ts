@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
-import type { ExhibitorModuleOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { ErrorLog } from '../contexts/failing.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
 import { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
+import type { OtherOptions } from '../support/module-options.js';
 
 const UNCONFIGURED = {
   statusCode: 500,
@@ -40,10 +40,7 @@ describe.each(['express', 'fastify'] as const)('a mistake of the host on %s', (k
     log.messages.length = 0;
   });
 
-  async function start(
-    options: Partial<ExhibitorModuleOptions>,
-    configure?: (app: Host['app']) => unknown,
-  ): Promise<Host> {
+  async function start(options: OtherOptions, configure?: (app: Host['app']) => unknown): Promise<Host> {
     host = await startHost({
       kind,
       configure: async (app) => {
@@ -83,7 +80,7 @@ describe.each(['express', 'fastify'] as const)('a mistake of the host on %s', (k
       answer = wrong;
       const reply = await visitor.visit(path());
       expect([reply.status, bodyOf(reply)]).toEqual([500, UNCONFIGURED]);
-      expect(log.messages.join('\n')).toContain(`${option} must answer a string or undefined, not ${type}`);
+      expect(log.messages.join('\n')).toContain(`${option}: must answer a string or undefined, not ${type}`);
       expect(log.messages.join('\n')).not.toContain('secret');
       if (option !== 'resolveExhibitor') {
         expect(sandbox.requests).toHaveLength(0);
@@ -111,7 +108,7 @@ describe.each(['express', 'fastify'] as const)('a mistake of the host on %s', (k
       });
       expect([reply.status, bodyOf(reply)]).toEqual([500, UNCONFIGURED]);
     }
-    expect(log.messages.join('\n')).toContain("session 'host' needs a session middleware");
+    expect(log.messages.join('\n')).toContain("session: 'host' needs a session middleware");
     const read = await visitor.visit(`${host?.url}/events/world-2026/mine`);
     expect(read.status).toBe(200);
   });

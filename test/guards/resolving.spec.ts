@@ -7,6 +7,7 @@ import type { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
 import { pause } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
+import type { OtherOptions } from '../support/module-options.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
@@ -23,7 +24,7 @@ describe.each(['express', 'fastify'] as const)(
       host = undefined;
     });
 
-    async function startWith(options: Partial<ExhibitorModuleOptions> = {}): Promise<Host> {
+    async function startWith(options: OtherOptions = {}): Promise<Host> {
       host = await startHost({
         kind,
         options: (redirectUri) => ({

@@ -81,7 +81,10 @@ beforeAll(async () => {
 afterAll(() => sandbox?.stop());
 afterEach(() => void jest.restoreAllMocks());
 
-function start(kind: HostKind, options: Partial<ExhibitorModuleOptions> = {}): Promise<Host> {
+function start(
+  kind: HostKind,
+  options: Partial<Omit<ExhibitorModuleOptions, 'tenant' | 'tenants'>> = {},
+): Promise<Host> {
   return startHost({
     kind,
     controllers: [BoothController, WarmController],

@@ -32,7 +32,7 @@ afterAll(async () => {
 });
 
 async function start(
-  options: (callback: string) => Partial<ExhibitorModuleOptions>,
+  options: (callback: string) => ExhibitorModuleOptions,
   kind: HostKind = 'express',
 ): Promise<Host> {
   const host = await startHost({

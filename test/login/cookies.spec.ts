@@ -1,13 +1,13 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { parseSetCookie } from 'cookie';
 import { decodeProtectedHeader } from 'jose';
-import type { ExhibitorModuleOptions } from '../../lib/index.js';
 import { leaksOf } from '../setup/leaks.js';
 import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { copyOf, expectRefusal, identityOf, pendingLogins, toHost, toProvider } from './journey.js';
 import { clockOf } from '../support/clock.js';
+import type { OtherOptions } from '../support/module-options.js';
 
 const HTTPS = 'https://host.example.com';
 const KINDS: readonly HostKind[] = ['express', 'fastify'];
@@ -35,10 +35,7 @@ function attributesIn(reply: Reply): Record<string, string> {
 }
 
 describe.each(KINDS)('the sealed cookies on %s', (kind) => {
-  async function start(
-    login: LoginOverrides = {},
-    options: Partial<ExhibitorModuleOptions> = {},
-  ): Promise<Host> {
+  async function start(login: LoginOverrides = {}, options: OtherOptions = {}): Promise<Host> {
     const host = await startHost({
       kind,
       options: (callback) => ({

@@ -32,7 +32,10 @@ async function start(
     kind,
     redirectUri,
     ...options
-  }: Partial<ExhibitorModuleOptions> & { kind?: HostKind; redirectUri?: string } = {},
+  }: Partial<Omit<ExhibitorModuleOptions, 'tenant' | 'tenants'>> & {
+    kind?: HostKind;
+    redirectUri?: string;
+  } = {},
 ): Promise<Host> {
   const host = await startHost({
     kind,

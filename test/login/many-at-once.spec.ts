@@ -33,10 +33,7 @@ afterAll(async () => {
   await other?.stop();
 });
 
-async function start(
-  kind: HostKind,
-  options: (callback: string) => Partial<ExhibitorModuleOptions>,
-): Promise<Host> {
+async function start(kind: HostKind, options: (callback: string) => ExhibitorModuleOptions): Promise<Host> {
   const host = await startHost({
     kind,
     options: (callback) => ({ secrets: [COOKIE_SECRET], ...options(callback) }),

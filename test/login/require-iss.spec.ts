@@ -52,7 +52,7 @@ afterAll(async () => {
 
 async function start(
   kind: HostKind,
-  options: (callback: string, url: string) => Partial<ExhibitorModuleOptions>,
+  options: (callback: string, url: string) => ExhibitorModuleOptions,
 ): Promise<Host> {
   const host = await startHost({
     kind,

@@ -15,11 +15,11 @@ import {
   isExhibitorError,
   TenantRegistry,
   TokenService,
-  type ExhibitorModuleOptions,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox, SandboxRequest } from '../../lib/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
+import type { TenantsOption } from '../support/module-options.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
@@ -125,9 +125,7 @@ describe('the tenants of one registration', () => {
   const KEYS = ['acme', 'globex', 'initech'] as const;
   const EVENTS = ['boutique-2026', 'regional-2026', 'national-2026'];
 
-  async function callAll(
-    tenants: ExhibitorModuleOptions['tenants'],
-  ): Promise<PromiseSettledResult<unknown>[]> {
+  async function callAll(tenants: TenantsOption): Promise<PromiseSettledResult<unknown>[]> {
     const part = partWith(ExhibitorModule.forRoot({ tenants, secrets: [COOKIE_SECRET], lookupCache: false }));
     const app = await NestFactory.createApplicationContext(part.module, {
       logger: false,

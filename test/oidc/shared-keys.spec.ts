@@ -21,6 +21,7 @@ import { answers } from '../support/provider-script.js';
 import { CLIENT_ID, ScriptedProvider } from '../support/provider.js';
 import { sendJson, startServer } from '../support/server.js';
 import { pause } from '../support/wait.js';
+import type { TenantsOption } from '../support/module-options.js';
 
 const { rs256, next, attacker } = KEYS;
 const JWKS = '/connect/jwks';
@@ -44,7 +45,7 @@ function tenant(changes: Partial<TenantOptions> = {}, keys = `${provider.url}${J
 }
 
 async function boot(
-  tenants: ExhibitorModuleOptions['tenants'],
+  tenants: TenantsOption,
   http: ExhibitorModuleOptions['http'] = { attempts: 1 },
 ): Promise<INestApplicationContext> {
   app = await NestFactory.createApplicationContext(
@@ -165,7 +166,7 @@ describe('the keys of a URL', () => {
     expect(fetches()).toBe(1);
   });
 
-  it.each<[string, (tenants: Record<string, TenantOptions>) => ExhibitorModuleOptions['tenants']]>([
+  it.each<[string, (tenants: Record<string, TenantOptions>) => TenantsOption]>([
     ['fixed', (tenants) => tenants],
     ['from a source', (tenants) => ({ find: (key) => tenants[key] })],
   ])('are fetched again at once for a tenant that is forgotten, tenants %s', async (_, arrange) => {

@@ -207,10 +207,13 @@ describe('a mistake that shows at boot', () => {
     return lines.errors.join('\n');
   }
 
-  const failedBootWith = (options: Partial<ExhibitorModuleOptions>, change?: Change): Promise<string> =>
+  const failedBootWith = (
+    options: Partial<Omit<ExhibitorModuleOptions, 'tenant' | 'tenants'>>,
+    change?: Change,
+  ): Promise<string> =>
     failedBoot([ExhibitorModule.forRoot({ ...optionsWith(REDIRECT, change), ...options })]);
 
-  it.each<[string, Change, Partial<ExhibitorModuleOptions>, string]>([
+  it.each<[string, Change, Partial<Omit<ExhibitorModuleOptions, 'tenant' | 'tenants'>>, string]>([
     ['5, an http URL', { baseUrl: 'http://api.example.com' }, {}, 'tenant.baseUrl: must be https'],
     ['6, no secrets', {}, { secrets: undefined }, 'secrets: is required with a login'],
     ['7, a short secret', {}, { secrets: ['short'] }, 'secrets.0: must have at least 32 characters'],

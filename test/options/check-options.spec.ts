@@ -40,6 +40,26 @@ function problems(options: unknown): string[] {
 }
 
 describe('the options', () => {
+  it('may be undefined, which is the same as absent', () => {
+    const http = { deadline: undefined, attempts: undefined, dispatcher: undefined };
+    const without = checkOptions({ tenant: { ...tenant(), http: {} } });
+    const undefinedOnes = checkOptions({
+      tenant: { ...tenant(), http, login: undefined, scope: undefined, clientAuth: undefined },
+      tenants: undefined,
+      http,
+      secrets: undefined,
+      lookupCache: { ttl: undefined },
+      exhibitorSchema: undefined,
+    });
+    expect(undefinedOnes.settings).toEqual(without.settings);
+    expect(undefinedOnes.settings.http.deadline).toBe(10_000);
+    expect(undefinedOnes.tenants).toStrictEqual(
+      new Map([
+        ['default', { ...tenant(), scope: 'idp_api', http: {}, clientAuth: undefined, login: undefined }],
+      ]),
+    );
+  });
+
   it('are complete with one tenant and its five fields', () => {
     const { settings, tenants } = checkOptions({ tenant: tenant() });
     expect(settings).toMatchObject({

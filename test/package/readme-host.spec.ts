@@ -125,5 +125,6 @@ const PUBLIC_NAMES = [
   'TokenService',
   'TokenValidator',
   'compareExhibitors',
+  'defineExhibitorOptions',
   'isExhibitorError',
 ];

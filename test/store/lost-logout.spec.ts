@@ -8,6 +8,7 @@ import { Visitor, type Reply } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
 import { copyOf, expectRefusal, identityOf, logIn, toHost, toProvider } from '../login/journey.js';
 import { MemoryStore } from './memory-store.js';
+import type { OtherOptions } from '../support/module-options.js';
 
 const HOUR = 3_600_000;
 const IDENTITY_TTL = 8 * HOUR;
@@ -35,7 +36,7 @@ afterEach(async () => {
 afterAll(() => provider?.stop());
 
 async function start(
-  options: (callback: string) => Partial<ExhibitorModuleOptions>,
+  options: (callback: string) => ExhibitorModuleOptions,
   kind: HostKind = 'express',
 ): Promise<Host> {
   const host = await startHost({
@@ -116,7 +117,7 @@ describe('a logout while the tenant cannot be found', () => {
   });
 
   /** A host whose tenants are asked for at each request. */
-  async function startWithSource(options: Partial<ExhibitorModuleOptions> = {}): Promise<Host> {
+  async function startWithSource(options: OtherOptions = {}): Promise<Host> {
     return start((callback) => ({
       tenants: { find: () => source(provider.tenantOptions(callback)) },
       resolveTenant: ({ url }) => (url.includes('/auth/login') ? 'acme' : undefined),

@@ -12,7 +12,6 @@ import {
   isExhibitorError,
   TenantRegistry,
   TokenService,
-  type ExhibitorModuleOptions,
   type TenantOptions,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
@@ -20,6 +19,7 @@ import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
 import { eventually } from '../support/wait.js';
+import type { OtherOptions } from '../support/module-options.js';
 
 type Answer = TenantOptions | undefined | Promise<TenantOptions | undefined>;
 
@@ -38,7 +38,7 @@ afterEach(async () => {
 /** A host whose tenants come from this function; records the requested keys. */
 async function boot(
   find: (key: string) => Answer,
-  options: Partial<ExhibitorModuleOptions> = {},
+  options: OtherOptions = {},
 ): Promise<{
   asked: string[];
   registry: TenantRegistry;

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { channels, type LookupMessage } from '../../diagnostics/channels.js';
 import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
-import { isExhibitorError } from '../../errors/exhibitor.error.js';
+import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
 import { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';

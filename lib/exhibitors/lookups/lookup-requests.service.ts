@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { isExhibitorError } from '../../errors/exhibitor.error.js';
+import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
 import type { Deadline } from '../../time/deadline.js';
 import { RestClient } from '../rest-client.service.js';

@@ -1,5 +1,5 @@
 import * as undici from 'undici';
-import { ExhibitorError } from '../../errors/exhibitor.error.js';
+import { ConfigurationError } from '../../errors/configuration.error.js';
 import { PerTenant } from '../../tenants/per-tenant.js';
 import type { Tenant } from '../../tenants/tenant.js';
 
@@ -35,12 +35,13 @@ function create(factory: Factory, tenant: string): undici.Dispatcher {
   try {
     created = factory(undici);
   } catch (cause) {
-    throw new ExhibitorError('configuration_invalid', 'http.dispatcher threw', { tenant, cause });
+    throw new ConfigurationError([{ path: 'http.dispatcher', expected: 'threw an error' }], tenant, cause);
   }
   if (typeof created?.dispatch === 'function') {
     return created;
   }
-  throw new ExhibitorError('configuration_invalid', 'http.dispatcher must return an undici dispatcher', {
+  throw new ConfigurationError(
+    [{ path: 'http.dispatcher', expected: 'must return an undici dispatcher' }],
     tenant,
-  });
+  );
 }
