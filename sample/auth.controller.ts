@@ -1,12 +1,8 @@
 import { Controller, Get, Post, Query, Redirect, Req, Res, UseGuards } from '@nestjs/common';
 import type { Response } from 'express';
-import {
-  CurrentIdentity,
-  ExhibitorLoginGuard,
-  ExhibitorLogoutGuard,
-  type ExhibitorIdentity,
-} from 'nestjs-exhibitor';
+import { CurrentIdentity, ExhibitorLogoutGuard, type ExhibitorIdentity } from 'nestjs-exhibitor';
 import { CallbackGuard } from './callback.guard.js';
+import { LoginGuard } from './login.guard.js';
 import { OptionalIdentityGuard } from './pages/optional-identity.guard.js';
 import { personOf, type RequestWithIdentity } from './pages/person.interceptor.js';
 import { describeLoginProblem } from './pages/problem.js';
@@ -16,7 +12,7 @@ import { describeLoginProblem } from './pages/problem.js';
 export class AuthController {
   /** The guard redirects to the identity provider. This handler never runs. */
   @Get('login')
-  @UseGuards(ExhibitorLoginGuard)
+  @UseGuards(LoginGuard)
   login(): void {}
 
   @Get('callback')
@@ -51,7 +47,10 @@ export class AuthController {
       .render('problem', { ...problem, person, loginPath: loginPath(eventId, returnTo) });
   }
 
-  /** POST only, so that a link or an image on another site cannot log a person out. */
+  /**
+   * POST only, so that a link or an image on another site cannot log a person out. The guard redirects to the provider, which
+   * ends its session too and redirects to the start page.
+   */
   @Post('logout')
   @UseGuards(ExhibitorLogoutGuard)
   @Redirect('/', 303)

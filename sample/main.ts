@@ -21,7 +21,8 @@ export async function createSample(options: SampleOptions): Promise<NestExpressA
           defaultSrc: ["'self'"],
           objectSrc: ["'none'"],
           baseUri: ["'none'"],
-          formAction: ["'self'"],
+          // The logout form leads to the provider. Chromium applies this to redirects too.
+          formAction: ["'self'", new URL(options.tenantOptions.authUrl).origin],
           frameAncestors: ["'none'"],
         },
       },

@@ -29,8 +29,11 @@ async function start(): Promise<void> {
   const tenantOptions = sandbox.tenantOptions(TENANT, { redirectUri: `${address}/auth/callback` });
   const app = await createSample({
     tenant: TENANT,
-    // The provider keeps a session. `prompt=login` shows the login page each time, so that another person can be chosen.
-    tenantOptions: { ...tenantOptions, login: { ...tenantOptions.login, prompt: 'login' } },
+    // The provider has a session of its own. The logout ends it too, so that another person can be chosen at the next login.
+    tenantOptions: {
+      ...tenantOptions,
+      login: { ...tenantOptions.login, endSession: true, postLogoutRedirectUri: `${address}/` },
+    },
     // A new secret for each start, which invalidates all cookies. A real host reads its secrets from a secret store.
     secrets: [randomBytes(32).toString('base64url')],
     events: SANDBOX_EVENTS,

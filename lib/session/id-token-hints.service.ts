@@ -1,6 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ID_TOKEN_COOKIE } from '../http/cookie-budget.js';
-import { clearCookie, isSecure, receivedCookies, setCookie, type CookieAttributes } from '../http/cookies.js';
+import {
+  clearCookie,
+  isSecure,
+  receivedCookies,
+  setCookie,
+  type CookieAttributes,
+  type ReceivedCookie,
+} from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
@@ -52,9 +59,10 @@ export class IdTokenHints {
       writeIdToken(http, kept);
       return;
     }
-    this.clear(http);
+    const secure = isSecure(login?.redirectUri);
+    this.#clear(http, (cookie) => kept === undefined || cookie.secure !== secure);
     if (kept !== undefined) {
-      setCookie(http, ID_TOKEN_COOKIE, kept, this.#attributes(isSecure(login?.redirectUri)), ttl);
+      setCookie(http, ID_TOKEN_COOKIE, kept, this.#attributes(secure), ttl);
     }
   }
 
@@ -79,7 +87,11 @@ export class IdTokenHints {
 
   /** Removes the cookie, with and without its prefix. */
   clear(http: HttpContext): void {
-    for (const { secure } of cookiesOf(http)) {
+    this.#clear(http, () => true);
+  }
+
+  #clear(http: HttpContext, isStale: (cookie: ReceivedCookie) => boolean): void {
+    for (const { secure } of cookiesOf(http).filter(isStale)) {
       clearCookie(http, ID_TOKEN_COOKIE, this.#attributes(secure));
     }
   }
@@ -89,6 +101,6 @@ export class IdTokenHints {
   }
 }
 
-function cookiesOf(http: HttpContext) {
+function cookiesOf(http: HttpContext): ReceivedCookie[] {
   return receivedCookies(http, ID_TOKEN_COOKIE).filter(({ name }) => name === ID_TOKEN_COOKIE);
 }

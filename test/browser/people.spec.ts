@@ -114,13 +114,28 @@ describeInChromium('The portal for different people', (browser) => {
     await visitor.arrivesAt(heading);
   });
 
-  it('may log in as another person after the logout', async () => {
+  it('may log in as another person after the logout, which ends the session of the provider too', async () => {
     await visitor.page.goto(`${sample.url}/auth/login`);
     await visitor.signInAs('Sam Several');
     await visitor.page.getByRole('button', { name: 'Log out' }).click();
     await visitor.page.getByRole('link', { name: 'Log in' }).click();
+    await visitor.arrivesAt('Sign in');
     await visitor.signInAs('Olga One');
     await visitor.page.getByText('Logged in as olga.one@example.com').waitFor();
+    expect(visitor.troubles).toEqual([]);
+  });
+
+  it('may log in as another person without a logout', async () => {
+    await visitor.page.goto(`${sample.url}/auth/login`);
+    await visitor.signInAs('Sam Several');
+    // The provider knows who it is: a new login is silently the same person.
+    await visitor.page.goto(`${sample.url}/auth/login`);
+    await visitor.page.getByText('Logged in as sam.several@example.com').waitFor();
+    await visitor.page.getByRole('link', { name: 'Switch account' }).click();
+    await visitor.arrivesAt('Sign in');
+    await visitor.signInAs('Olga One');
+    await visitor.page.getByText('Logged in as olga.one@example.com').waitFor();
+    expect(visitor.troubles).toEqual([]);
   });
 
   it('may change the selected exhibitor', async () => {

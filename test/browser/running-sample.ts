@@ -20,7 +20,10 @@ export async function startSample(): Promise<RunningSample> {
   const tenantOptions = sandbox.tenantOptions('acme', { redirectUri: `${url}/auth/callback` });
   const app = await createSample({
     tenant: 'acme',
-    tenantOptions: { ...tenantOptions, login: { ...tenantOptions.login, prompt: 'login' } },
+    tenantOptions: {
+      ...tenantOptions,
+      login: { ...tenantOptions.login, endSession: true, postLogoutRedirectUri: `${url}/` },
+    },
     secrets: ['a secret of the tests, long enough to seal cookies'],
     events: SANDBOX_EVENTS,
   });

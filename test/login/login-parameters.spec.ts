@@ -218,12 +218,13 @@ describe('an identity', () => {
   });
 });
 
-describe('the parameters of a login at the certified provider', () => {
+describe.each(['express', 'fastify'] as const)('the parameters at the certified provider, on %s', (kind) => {
   let sandbox: ExhibitorSandbox;
   let host: Host;
   beforeAll(async () => {
     sandbox = await startSandbox();
     host = await startHost({
+      kind,
       controllers: [BoothController, ChoosingController],
       options: (redirectUri) => ({
         tenant: sandbox.tenantOptions('acme', { redirectUri }),
