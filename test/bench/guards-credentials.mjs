@@ -1,12 +1,14 @@
 /** The users of `guards.mjs` and what their requests carry, as one header line each. */
-import { sign } from 'node:crypto';
+import { createPrivateKey, sign } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Sealer } from '../../dist/store/sealer.service.js';
 import { Clock } from '../../dist/time/clock.js';
 
 export const ISSUER = 'http://127.0.0.1/provider';
 export const SECRET = 'a secret of the benchmark, of 32 characters or more';
-export const PRIVATE_KEY = readFileSync(new URL('../support/keys/provider.pem', import.meta.url), 'utf8');
+export const PRIVATE_KEY = createPrivateKey(
+  readFileSync(new URL('../support/keys/provider.pem', import.meta.url)),
+);
 
 const DAY = 86_400_000;
 const sealer = new Sealer({ settings: { secrets: [SECRET] } }, new Clock());
@@ -58,12 +60,12 @@ export function credentials(kind, from, count, port) {
 function accessToken(user) {
   const now = Math.floor(Date.now() / 1000);
   const { subject, email, claims } = identityOf(user);
-  const times = { iat: now, exp: now + DAY / 1000 };
   const names = { iss: ISSUER, sub: subject, aud: 'bench-api', client_id: 'bench-web', email };
-  const parts = [
-    { alg: 'RS256', typ: 'at+jwt' },
-    { ...claims, ...names, ...times },
-  ];
+  return signedToken('at+jwt', { ...claims, ...names, iat: now, exp: now + DAY / 1000 });
+}
+
+export function signedToken(typ, claims) {
+  const parts = [{ alg: 'RS256', typ }, claims];
   const signed = parts.map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
   return `${signed}.${sign('sha256', Buffer.from(signed), PRIVATE_KEY).toString('base64url')}`;
 }

@@ -8,10 +8,11 @@ import { Load } from './guards-load.mjs';
 import { startRedis } from './guards-stores.mjs';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 6);
-/** Milliseconds of a block, and of the requests before the first one. */
+/** Milliseconds of a block. */
 const BLOCK = Number(process.env.BENCH_MS ?? 150);
-const WARM_UP = 1_000;
 const USERS = 100;
+/** Requests of each user before the first block. */
+const WARM_UP = 60;
 const NEW_USERS = 150;
 
 const SESSIONS = { cookie: 'cookie', host: 'host', bearer: 'bearer', 'cookie, bearer': 'bearer' };
@@ -78,7 +79,7 @@ function variantsOf(host) {
     const path = `/${route}/bench-2026`;
     return {
       ask: (users) => measure(host, path, users),
-      warmUp: () => host.load.send(path, host.users.warm(), WARM_UP),
+      warmUp: () => host.load.send(path, Array(WARM_UP).fill(host.users.warm()).flat()),
     };
   };
   if (SESSIONS[kind] === undefined) {

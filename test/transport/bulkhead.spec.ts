@@ -45,6 +45,27 @@ describe('a bulkhead', () => {
     end(deadlines);
   });
 
+  it('gives the slots of answered requests to waiting callers in the same turn, others later', async () => {
+    const bulkhead = new Bulkhead();
+    const { inside, deadlines } = crowd(bulkhead, 40, 20);
+    for (let turn = 0; turn < 20; turn += 1) {
+      await nextTurn();
+    }
+    expect(inside).toHaveLength(20);
+    for (let answered = 0; answered < 10; answered += 1) {
+      bulkhead.handOver(20);
+    }
+    await Promise.resolve();
+    expect(inside).toHaveLength(30);
+    await nextTurn();
+    for (let failed = 0; failed < 10; failed += 1) {
+      bulkhead.leave(20);
+    }
+    await Promise.resolve();
+    expect(inside.length).toBeLessThanOrEqual(34);
+    end(deadlines);
+  });
+
   it('gives no slot to a caller that left, and keeps the order', async () => {
     const bulkhead = new Bulkhead();
     const { inside, deadlines } = crowd(bulkhead, 4, 1);

@@ -3,20 +3,22 @@ import type { Deadline } from '../../time/deadline.js';
 /** Waiting requests per slot. A burst is served; a flood is refused instead of kept in memory. */
 const WAITING_PER_SLOT = 16;
 
-/** Requests started per turn of the event loop. The default window of a stream starts at once. */
-const STARTED_PER_TURN = 4;
+/** Requests that are added per turn of the event loop. The default window of a stream starts at once. */
+const ADDED_PER_TURN = 4;
 
 /**
- * Requests started per turn while more are waiting. After a late token, a hundred requests of a tenant may be waiting;
+ * Requests that are added per turn while more are waiting. After a late token, a hundred requests of a tenant may be waiting;
  * started all at once, with a connection each, they would delay the replies of every other tenant.
  */
-const STARTED_PER_TURN_OF_A_BURST = 2;
+const ADDED_PER_TURN_OF_A_BURST = 2;
 
 /** Limits the concurrent requests of one tenant at one origin, first come first served. */
 export class Bulkhead {
   #active = 0;
-  #startedThisTurn = 0;
-  #limitThisTurn = STARTED_PER_TURN;
+  /** Requests started minus those answered: one that follows another on its connection adds none. */
+  #addedThisTurn = 0;
+  #limitThisTurn = ADDED_PER_TURN;
+  #isTurnOver = true;
   #waiting: (() => void)[] = [];
 
   /** Takes a slot if one is free and no request is waiting. */
@@ -57,21 +59,34 @@ export class Bulkhead {
     this.#startWaiting(slots);
   }
 
+  /** Returns the slot of a request that was answered: the next one follows at once, on the same connection. */
+  handOver(slots: number): void {
+    this.#addedThisTurn--;
+    this.#awaitTurn(slots);
+    this.leave(slots);
+  }
+
   #mayStart(slots: number): boolean {
-    return this.#active < slots && this.#startedThisTurn < this.#limitThisTurn;
+    return this.#active < slots && this.#addedThisTurn < this.#limitThisTurn;
   }
 
   #start(slots: number): void {
     this.#active++;
-    this.#startedThisTurn++;
-    if (this.#startedThisTurn === 1) {
+    this.#addedThisTurn++;
+    this.#awaitTurn(slots);
+  }
+
+  #awaitTurn(slots: number): void {
+    if (this.#isTurnOver) {
+      this.#isTurnOver = false;
       setImmediate(() => this.#nextTurn(slots));
     }
   }
 
   #nextTurn(slots: number): void {
-    this.#startedThisTurn = 0;
-    this.#limitThisTurn = this.#waiting.length > 0 ? STARTED_PER_TURN_OF_A_BURST : STARTED_PER_TURN;
+    this.#isTurnOver = true;
+    this.#addedThisTurn = 0;
+    this.#limitThisTurn = this.#waiting.length > 0 ? ADDED_PER_TURN_OF_A_BURST : ADDED_PER_TURN;
     this.#startWaiting(slots);
   }
 

@@ -84,7 +84,11 @@ export class RequestLimits {
 
   /** Returns the slot and records the result of the request. */
   leave(slots: number, health: Health, admission: Admission, clock: Clock): void {
-    this.#bulkhead.leave(slots);
+    if (health === 'good') {
+      this.#bulkhead.handOver(slots);
+    } else {
+      this.#bulkhead.leave(slots);
+    }
     if (this.#circuit === undefined && health !== 'bad') {
       return;
     }
