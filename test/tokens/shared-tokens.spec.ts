@@ -186,6 +186,20 @@ describe('a token that the service refused', () => {
     expect(one.received.filter((text) => text === 'token-1')).toHaveLength(1);
   });
 
+  it('that came from the store is replaced by the endpoint itself, although the store has another one', async () => {
+    const [one, two] = await fleet(2);
+    await textsOf(benches);
+    // Its clock is ahead: its tokens seem to be newer than every refused request.
+    const ahead = two ?? one;
+    ahead.clock.ahead = 60_000;
+    for (const [index, text] of ['token-1', 'token-2'].entries()) {
+      await ahead.tokens.invalidate();
+      await textOf(ahead);
+      await one.refuse(text, index === 1);
+      expect(await textOf(one)).toBe(['token-2', 'token-4'][index]);
+    }
+  });
+
   it('is replaced by the endpoint itself where a stored token is refused as well; that request is the last', async () => {
     const [one, two] = await fleet(2);
     await textsOf(benches);
@@ -226,6 +240,7 @@ describe('a permanent refusal', () => {
     ]);
     const [one, ...others] = all;
     const late = await fleet(1, { tenants: [{ authUrl: one.url }] });
+    late[0].clock.ahead = 20 * SECOND;
     expect(await failuresOf(late)).toMatchObject([{ oauthError: 'invalid_client', attempts: 0 }]);
     expect(late[0].posts).toHaveLength(0);
     expect(one.posts).toHaveLength(1);
