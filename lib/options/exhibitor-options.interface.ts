@@ -82,6 +82,15 @@ interface CommonOptions<T> {
       }
     | false
     | undefined;
+  /**
+   * With a `store`: `ttl` in ms (default 1 000) for which a process remembers that an identity was not logged out. A logout at
+   * another process takes effect within that time, one at the process itself at once. 0 asks the store at each request. A
+   * failure of the store is not remembered.
+   *
+   * @example
+   * logoutCheck: { ttl: 0 }
+   */
+  logoutCheck?: { ttl?: number | undefined } | undefined;
   /** Shares tokens, lookups, single-use login states and logouts between processes. Default: none is shared. */
   store?: SharedStore | undefined;
   /** A Standard Schema (zod, valibot, arktype, …) that checks and types every record. Default: records pass as they are. */

@@ -58,6 +58,11 @@ const lookupCache = v.strictObject(
   'must be { ttl, max, staleIfError, maxBytes, maxRecords } or false',
 );
 
+const logoutCheck = v.strictObject(
+  { ttl: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 1_000) },
+  'must be { ttl }',
+);
+
 const sessionModes = v.pipe(v.array(sessionMode), v.nonEmpty('must not be empty'));
 const oneSessionMode = v.picklist(SESSION_MODES, "must be 'cookie', 'host', 'bearer' or a list of them");
 
@@ -114,6 +119,7 @@ export const moduleSchema = v.strictObject(
       v.lazy((value) => (value === false ? v.literal(false) : lookupCache)),
       {},
     ),
+    logoutCheck: v.optional(logoutCheck, {}),
     store: v.optional(store),
     exhibitorSchema: v.optional(standardSchema),
     exhibitorId: v.optional(callable<(exhibitor: unknown) => unknown>()),

@@ -3,10 +3,23 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ProviderLogout } from '../oidc/logout-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { Clock } from '../time/clock.js';
+import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import type { MaybePromise } from '../time/steps.js';
 import { CLOCK_MARGIN, ReplayCache, type MarkName, type MarkValue } from '../store/replay-cache.service.js';
 
 /** Members of an identity by which a logout finds it. */
 type Login = Pick<ExhibitorIdentity, 'id' | 'issuer' | 'subject' | 'sid' | 'loggedInAt'>;
+
+/** Logins that are remembered as not denied. */
+const MAX_ACCEPTED = 20_000;
+
+/** How to find out whether a login was ended. */
+interface Check {
+  readonly marks: readonly MarkName[];
+  /** Names the login in the memory of this process. */
+  readonly key: string;
+}
 
 /**
  * Identities that a logout ended. A logout at this host ends one identity, by its id. A logout at the provider ends the logins
@@ -15,24 +28,37 @@ type Login = Pick<ExhibitorIdentity, 'id' | 'issuer' | 'subject' | 'sid' | 'logg
 @Injectable()
 export class DeniedIdentities {
   readonly #replays: ReplayCache;
+  readonly #clock: Clock;
   readonly #identityTtl: number;
+  readonly #rememberFor: number;
+  /** Logins that the store does not deny, for `logoutCheck.ttl` ms since it was asked. */
+  readonly #accepted: ExpiringCache<true>;
+  /** Of identities that requests share: those of cookies. */
+  readonly #checks = new WeakMap<Login, Check>();
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(ReplayCache) replays: ReplayCache,
+    @Inject(Clock) clock: Clock,
   ) {
     this.#identityTtl = settings.cookies.identityTtl;
+    this.#rememberFor = settings.logoutCheck.ttl;
+    this.#accepted = expiringCache(clock, { max: MAX_ACCEPTED });
     this.#replays = replays;
+    this.#clock = clock;
   }
 
   /** True for an identity that a logout ended, here or in another process. */
-  has(identity: Login): boolean | Promise<boolean> {
-    const marks = marksOf(identity);
-    const isOver = (value: MarkValue | undefined): boolean => endsLogin(value, identity);
-    if (marks.some((mark) => isOver(this.#replays.recordedHere(mark)))) {
+  has(identity: Login): MaybePromise<boolean> {
+    const { isShared } = this.#replays;
+    if (!isShared && !this.#replays.hasAny('logged-out')) {
+      return this.#replays.recordedHere({ kind: 'denied-identity', name: identity.id }) === true;
+    }
+    const check = this.#checkOf(identity);
+    if (check.marks.some((mark) => endsLogin(this.#replays.recordedHere(mark), identity))) {
       return true;
     }
-    return this.#replays.isShared && this.#hasShared(marks, isOver);
+    return isShared && !this.#accepted.has(check.key) && this.#hasShared(check, identity);
   }
 
   /**
@@ -49,12 +75,28 @@ export class DeniedIdentities {
     await Promise.all(marks.map(({ name }) => this.#replays.recordLogout(name, at, ttl)));
   }
 
-  async #hasShared(
-    marks: readonly MarkName[],
-    isOver: (value: MarkValue | undefined) => boolean,
-  ): Promise<boolean> {
-    const values = await Promise.all(marks.map((mark) => this.#replays.recorded(mark)));
-    return values.some(isOver);
+  async #hasShared({ marks, key }: Check, identity: Login): Promise<boolean> {
+    const askedAt = this.#clock.now();
+    const records = await Promise.all(marks.map((mark) => this.#replays.ask(mark)));
+    const isDenied = records.some(({ value }) => endsLogin(value, identity));
+    const ttl = askedAt + this.#rememberFor - this.#clock.now();
+    if (!isDenied && ttl > 0 && records.every(({ isCertain }) => isCertain)) {
+      this.#accepted.set(key, true, { ttl });
+    }
+    return isDenied;
+  }
+
+  #checkOf(identity: Login): Check {
+    const known = this.#checks.get(identity);
+    if (known !== undefined) {
+      return known;
+    }
+    const marks = marksOf(identity);
+    const check = { marks, key: [identity.loggedInAt, ...marks.map(({ name }) => name)].join(' ') };
+    if (Object.isFrozen(identity)) {
+      this.#checks.set(identity, check);
+    }
+    return check;
   }
 }
 

@@ -36,6 +36,11 @@ export class GuardedStore {
     this.#clock = clock;
   }
 
+  /** True where the store reads several keys at once. */
+  get readsMany(): boolean {
+    return typeof this.#store.getMany === 'function';
+  }
+
   /** Runs an operation, unless the store rests after a timeout. */
   async attempt<R>(operation: (store: SharedStore) => Promise<R>): Promise<StoreAnswer<R> | undefined> {
     const now = this.#clock.now();

@@ -1,6 +1,7 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Clock } from '../time/clock.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { MarkReads } from './mark-reads.js';
 import { SharedValues } from './shared-values.service.js';
 import { UnwrittenMarks, type Mark, type MarkValue, type ReplayKind } from './unwritten-marks.js';
 
@@ -27,12 +28,14 @@ export class ReplayCache implements OnModuleDestroy {
   readonly #caches: Readonly<Record<ReplayKind, ExpiringCache<true | { value: MarkValue }>>>;
   readonly #shared: SharedValues;
   readonly #unwritten: UnwrittenMarks;
+  readonly #reads: MarkReads;
   readonly #clock: Clock;
 
   constructor(@Inject(SharedValues) shared: SharedValues, @Inject(Clock) clock: Clock) {
     this.#shared = shared;
     this.#clock = clock;
     this.#unwritten = new UnwrittenMarks(shared, clock);
+    this.#reads = new MarkReads(shared);
     this.#caches = {
       'denied-identity': expiringCache(clock, { max: MAX }),
       'logged-out': expiringCache(clock, { max: MAX }),
@@ -81,17 +84,28 @@ export class ReplayCache implements OnModuleDestroy {
     return typeof entry === 'object' ? entry.value : entry;
   }
 
+  /** True where anything of this kind is recorded in this process. */
+  hasAny(kind: ReplayKind): boolean {
+    return this.#caches[kind].size > 0;
+  }
+
   /** What is recorded here or in another process; the later of two logouts. */
   async recorded(mark: MarkName): Promise<MarkValue | undefined> {
+    return (await this.ask(mark)).value;
+  }
+
+  /** As {@link recorded}; says whether the store answered, so that the absence of a record is certain. */
+  async ask(mark: MarkName): Promise<{ value: MarkValue | undefined; isCertain: boolean }> {
     const here = this.recordedHere(mark);
     if (here === true || !this.#shared.enabled) {
-      return here;
+      return { value: here, isCertain: true };
     }
-    const stored = await this.#shared.get(mark.kind, mark.name);
-    if (stored === true) {
-      return true;
+    const stored = await this.#reads.read(mark);
+    if (stored === undefined) {
+      return { value: here, isCertain: false };
     }
-    return typeof stored === 'number' ? latest(stored, here) : here;
+    this.#shared.tell(mark.kind, stored.value === undefined ? 'miss' : 'hit');
+    return { value: laterOf(stored.value, here), isCertain: true };
   }
 
   onModuleDestroy(): Promise<void> {
@@ -113,6 +127,13 @@ export class ReplayCache implements OnModuleDestroy {
     }
     return !ifAbsent || isSet !== false;
   }
+}
+
+function laterOf(stored: unknown, here: MarkValue | undefined): MarkValue | undefined {
+  if (stored === true) {
+    return true;
+  }
+  return typeof stored === 'number' ? latest(stored, here) : here;
 }
 
 function latest(at: number, known: MarkValue | undefined): number {

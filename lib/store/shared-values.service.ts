@@ -10,6 +10,17 @@ import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';
 
+/** Names a value. */
+export interface ValueName {
+  readonly kind: string;
+  readonly name: string;
+}
+
+/** An answer of the store; `value` is `undefined` where there is none or it does not open. */
+export interface StoredValue {
+  readonly value: unknown;
+}
+
 /**
  * The `store` of the host, with sealed values. Keys are digests, since names may contain an e-mail address. A store that
  * fails or does not answer within a second is a cache miss and a warning, never a failure of the call.
@@ -48,16 +59,23 @@ export class SharedValues {
   }
 
   /** The value, `undefined` where there is none or it does not open; no answer where the store is down. Tells only the latter. */
-  async find(kind: string, name: string): Promise<{ value: unknown } | undefined> {
+  async find(kind: string, name: string): Promise<StoredValue | undefined> {
     const key = keyOf(kind, name);
     const sealed = await this.#attempt(kind, (store) => store.get(key));
-    if (sealed === undefined) {
-      return undefined;
+    return sealed && this.#open(key, sealed.answer);
+  }
+
+  /** As {@link find}, for several names, in their order. Where the store has `getMany`, it is asked once. */
+  async findMany(names: readonly ValueName[]): Promise<readonly (StoredValue | undefined)[]> {
+    if (this.#store?.readsMany !== true) {
+      return Promise.all(names.map(({ kind, name }) => this.find(kind, name)));
     }
-    const content = typeof sealed.answer === 'string' ? this.#sealer.open('store', sealed.answer) : undefined;
-    // The key is sealed with the value: a value that was copied to another key of the store does not count.
-    const isOwn = isRecord(content) && content['key'] === key;
-    return { value: isOwn ? content['value'] : undefined };
+    const keys = names.map(({ kind, name }) => keyOf(kind, name));
+    const sealed = await this.#store.attempt((store) => getMany(store, keys));
+    if (sealed === undefined) {
+      new Set(names.map(({ kind }) => kind)).forEach((kind) => this.tell(kind, 'failed'));
+    }
+    return keys.map((key, index) => sealed && this.#open(key, sealed.answer[index]));
   }
 
   /** Sets a value for `ttl` ms. Answers whether it was set; `undefined` where there is no store or it is down. */
@@ -97,6 +115,13 @@ export class SharedValues {
     }
   }
 
+  #open(key: string, sealed: unknown): StoredValue {
+    const content = typeof sealed === 'string' ? this.#sealer.open('store', sealed) : undefined;
+    // The key is sealed with the value: a value that was copied to another key of the store does not count.
+    const isOwn = isRecord(content) && content['key'] === key;
+    return { value: isOwn ? content['value'] : undefined };
+  }
+
   async #write(
     store: SharedStore,
     kind: string,
@@ -118,6 +143,15 @@ export class SharedValues {
     }
     return answered;
   }
+}
+
+/** Fewer answers than keys would be read as absent values, and an absent mark as no logout. */
+async function getMany(store: SharedStore, keys: readonly string[]): Promise<readonly unknown[]> {
+  const values: unknown = await store.getMany?.(keys);
+  if (Array.isArray(values) && values.length === keys.length) {
+    return values;
+  }
+  throw new TypeError('getMany must answer one value for each key');
 }
 
 function keyOf(kind: string, name: string): string {

@@ -329,8 +329,9 @@ describe('the tenant of a back-channel logout', () => {
 describe('a back-channel logout with several processes', () => {
   async function startBoth(): Promise<{ one: Host; two: Host; store: MemoryStore }> {
     const store = new MemoryStore();
-    const one = await start((callback) => ({ tenant: provider.tenantOptions(callback), store }));
-    const two = await start(() => ({ tenant: provider.tenantOptions(one.callback), store }));
+    const shared = { store, logoutCheck: { ttl: 0 } };
+    const one = await start((callback) => ({ tenant: provider.tenantOptions(callback), ...shared }));
+    const two = await start(() => ({ tenant: provider.tenantOptions(one.callback), ...shared }));
     return { one, two, store };
   }
 

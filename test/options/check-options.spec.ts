@@ -68,6 +68,7 @@ describe('the options', () => {
       cookies: { loginTtl: 600_000, identityTtl: 28_800_000, sameSite: 'lax' },
       tenantCache: { ttl: 300_000, max: 10_000, staleIfError: 3_600_000 },
       lookupCache: { ttl: 60_000, max: 10_000, staleIfError: 0, maxBytes: 67_108_864, maxRecords: 1_000 },
+      logoutCheck: { ttl: 1_000 },
       http: {
         deadline: 10_000,
         attemptTimeout: 4_000,
@@ -312,6 +313,12 @@ describe('an option of several forms', () => {
       'must be a whole number of milliseconds from 1 to 2147483647',
     ],
     ['lookupCache.size', { tenant: tenant(), lookupCache: { size: 7 } }, 'is not an option'],
+    [
+      'logoutCheck.ttl',
+      { tenant: tenant(), logoutCheck: { ttl: -1 } },
+      'must be a whole number of milliseconds from 0 to 2147483647',
+    ],
+    ['logoutCheck', { tenant: tenant(), logoutCheck: false }, 'must be { ttl }'],
     [
       'lookupCache',
       { tenant: tenant(), lookupCache: true },

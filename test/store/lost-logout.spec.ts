@@ -41,7 +41,7 @@ async function start(
 ): Promise<Host> {
   const host = await startHost({
     kind,
-    options: (callback) => ({ secrets: [COOKIE_SECRET], ...options(callback) }),
+    options: (callback) => ({ secrets: [COOKIE_SECRET], logoutCheck: { ttl: 0 }, ...options(callback) }),
   });
   hosts.push(host);
   return host;

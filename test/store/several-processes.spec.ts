@@ -27,6 +27,7 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
           tenant: sandbox.tenantOptions('acme', { redirectUri: redirectUri ?? callback }),
           secrets: [COOKIE_SECRET],
           ...(shared === undefined ? {} : { store: shared }),
+          logoutCheck: { ttl: 0 },
         }),
       });
     one = await start();
