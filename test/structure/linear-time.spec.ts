@@ -97,6 +97,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`model/foreign-text.ts /@|%(?:25)*40/i`]: [long('25', '%'), long('%25')],
   [String.raw`model/foreign-text.ts /[\p{C}\p{Zl}\p{Zp}]/gu`]: [long('\u202e')],
   [String.raw`oidc/logout-event.ts /^(application\/)?logout\+jwt$/i`]: [long('application/')],
+  [String.raw`oidc/provider-metadata.service.ts /\/$/`]: [],
   [String.raw`oidc/token-claims.ts /^(application\/)?at\+jwt$/i`]: [long('application/')],
   [String.raw`oidc/token-claims.ts /(256|384|512)$/`]: [long('256', '', 'a')],
   [String.raw`options/exhibitor-settings.ts /\/$/`]: [],
