@@ -45,11 +45,16 @@ export class PrivateValues {
     ttl: number,
     options?: { ifAbsent?: boolean },
   ): Promise<boolean | undefined> {
-    return this.#values.set(kind, this.digestOf(kind, name), value, ttl, options);
+    return this.#values.set(kind, this.#nameOf(kind, name), value, ttl, options);
   }
 
-  /** A name that tells nothing: an HMAC with the key of the first secret. */
+  /** A name that tells nothing: an HMAC, the same in every process with these secrets, in any order. */
   digestOf(kind: string, name: string): string {
+    const [digest] = this.#keys.map((key) => macOf(key, kind, name)).toSorted();
+    return digest ?? '';
+  }
+
+  #nameOf(kind: string, name: string): string {
     const [first] = this.#keys;
     // Without secrets there is no store either, see `checkOptions`.
     return first === undefined ? '' : macOf(first, kind, name);

@@ -2,11 +2,11 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import type { FleetCommands } from './commands.js';
 
-type Argument<C extends keyof FleetCommands> = Parameters<FleetCommands[C]>[0];
-type Answer<C extends keyof FleetCommands> = Awaited<ReturnType<FleetCommands[C]>>;
+/** Commands of a program, by name. */
+type Commands<All> = { [Name in keyof All]: (argument: never) => Promise<unknown> };
 
 /** A process of a fleet that does what it is told. */
-export class FleetProcess {
+export class FleetProcess<All extends Commands<All> = FleetCommands> {
   readonly #child: ChildProcess;
   readonly #orders = new Map<number, (answer: { result?: unknown; failure?: string }) => void>();
   #count = 0;
@@ -29,12 +29,17 @@ export class FleetProcess {
   }
 
   /** Sends a command. Rejects where it fails or the process ends. */
-  send<C extends keyof FleetCommands>(command: C, argument?: Argument<C>): Promise<Answer<C>> {
+  send<Name extends keyof All>(
+    command: Name,
+    argument?: Parameters<All[Name]>[0],
+  ): Promise<Awaited<ReturnType<All[Name]>>> {
     this.#count += 1;
     const id = this.#count;
     return new Promise((resolve, reject) => {
       this.#orders.set(id, ({ result, failure }) =>
-        failure === undefined ? resolve(result as Answer<C>) : reject(new Error(failure)),
+        failure === undefined
+          ? resolve(result as Awaited<ReturnType<All[Name]>>)
+          : reject(new Error(failure)),
       );
       this.#child.send({ id, command, argument }, (error) => error && reject(error));
     });

@@ -14,6 +14,7 @@ import {
   type ExhibitorModuleOptions,
 } from '../../lib/index.js';
 import { RedisSharedStore } from '../../lib/redis/index.js';
+import { obey } from './obey.js';
 import type { FleetCall, FleetCommands, FleetConfig, FleetResult } from './commands.js';
 
 let app: INestApplicationContext | undefined;
@@ -113,18 +114,4 @@ const commands: FleetCommands = {
   },
 };
 
-/** A command of the parent. */
-interface Order {
-  id: number;
-  command: keyof FleetCommands;
-  argument: never;
-}
-
-process.on('message', async ({ id, command, argument }: Order) => {
-  try {
-    const result = await commands[command](argument);
-    process.send?.({ id, result });
-  } catch (error) {
-    process.send?.({ id, failure: String(error) });
-  }
-});
+obey({ ...commands });
