@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { manifest, pack, ROOT, type PackedFile } from './tarball.js';
 
+const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'];
+
 describe('the package', () => {
   let folder: string;
   let files: PackedFile[];
@@ -14,12 +16,12 @@ describe('the package', () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it('contains the build and the documents only', () => {
+  it('contains the build, the Jest preset and documents only', () => {
     const foreign = files
       .map(({ path }) => path)
-      .filter((path) => !/^(dist\/.+\.(js|d\.ts)|docs\/.+\.md)$/.test(path))
+      .filter((path) => !/^dist\/.+\.(js|cjs|d\.ts)$/.test(path))
       .filter(
-        (path) => !['package.json', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'].includes(path),
+        (path) => !['package.json', 'jest-preset.cjs', 'dist/cjs/LICENSES.txt', ...DOCUMENTS].includes(path),
       );
     expect(foreign).toEqual([]);
     expect(files.map(({ path }) => path)).toEqual(

@@ -64,6 +64,18 @@ export class Outside {
     }
   }
 
+  /** The project of `nest new` for a major of Nest, before its packages are installed. */
+  async scaffold(major: number): Promise<void> {
+    const flags = ['--skip-install', '--skip-git', '--package-manager', 'npm'];
+    await this.run('npx', ['--yes', `@nestjs/cli@${major}`, 'new', '.', ...flags, '--directory', '.']);
+  }
+
+  /** Changes a JSON file. */
+  edit(name: string, change: (content: Record<string, unknown>) => object): void {
+    const file = join(this.folder, name);
+    this.write(name, change(JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>));
+  }
+
   install(...packages: string[]): Promise<string> {
     return this.run('npm', ['install', '--no-audit', '--no-fund', '--loglevel', 'error', ...packages]);
   }

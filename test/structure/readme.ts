@@ -35,9 +35,20 @@ export function readmeStores(): string[] {
 }
 
 /** The Jest settings the README gives to CommonJS hosts. */
-export function readmeJest(): object {
-  const json = /```json\n([\s\S]*?)```/.exec(README)?.[1] ?? '{}';
-  return (JSON.parse(json) as { jest: object }).jest;
+export function readmeJest(): { preset: string } {
+  const json = /### Jest in a CommonJS host[\s\S]*?```json\n([\s\S]*?)```/.exec(README)?.[1] ?? '{}';
+  return JSON.parse(json) as { preset: string };
+}
+
+/** The command of the README that installs the package, with the peers that a Nest application does not have. */
+export function readmeInstall(): string[] {
+  const command = /## Install\s*```sh\n(.*)\n```/.exec(README)?.[1] ?? '';
+  return command.split(' ');
+}
+
+/** The command that installs what the sandbox needs. */
+export function readmeSandboxInstall(): string[] {
+  return /`(npm install --save-dev oidc-provider)`/.exec(README)?.[1]?.split(' ') ?? [];
 }
 
 export { README };

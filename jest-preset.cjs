@@ -1,0 +1,34 @@
+/**
+ * Jest preset for CommonJS hosts: `"preset": "nestjs-exhibitor"`. Jest on Node 20 cannot load ES modules from CommonJS, so
+ * this package is replaced by its CommonJS build, and so are `@nestjs/axios` and `@nestjs/passport` where the host has the
+ * majors that are ES modules. No transform is needed. The moduleNameMapper of the host is added to this one, and wins.
+ */
+const { existsSync, readFileSync } = require('node:fs');
+const { dirname, join } = require('node:path');
+
+const build = (name) => join(__dirname, 'dist', 'cjs', `${name}.cjs`);
+
+/** The manifest of an installed package, found without its `exports`; `undefined` where it is not installed. */
+function manifestOf(name) {
+  for (let folder = __dirname; ; folder = dirname(folder)) {
+    const file = join(folder, 'node_modules', name, 'package.json');
+    if (existsSync(file)) {
+      return JSON.parse(readFileSync(file, 'utf8'));
+    }
+    if (folder === dirname(folder)) {
+      return undefined;
+    }
+  }
+}
+
+const copies = { '@nestjs/axios': 'nestjs-axios', '@nestjs/passport': 'nestjs-passport' };
+
+module.exports = {
+  moduleNameMapper: Object.fromEntries([
+    ['^nestjs-exhibitor$', build('index')],
+    ['^nestjs-exhibitor/(testing|redis)$', build('$1')],
+    ...Object.entries(copies)
+      .filter(([name]) => manifestOf(name)?.type === 'module')
+      .map(([name, file]) => [`^${name}$`, build(file)]),
+  ]),
+};

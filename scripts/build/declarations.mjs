@@ -1,0 +1,27 @@
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { DIST, ENTRIES } from './entries.mjs';
+
+/** Removes declarations that no entry point leads to: they name internal types, and types of development dependencies. */
+export function removeUnreachable() {
+  const kept = new Set();
+  const visit = (file) => {
+    if (kept.has(file) || !existsSync(file)) {
+      return;
+    }
+    kept.add(file);
+    for (const [, target] of readFileSync(file, 'utf8').matchAll(
+      /(?:from|import|import\()\s*['"](\.[^'"\n]+)['"]/g,
+    )) {
+      visit(resolve(dirname(file), target.replace(/\.js$/, '.d.ts')));
+    }
+  };
+  for (const file of Object.values(ENTRIES)) {
+    visit(join(DIST, file.replace(/\.js$/, '.d.ts')));
+  }
+  for (const name of readdirSync(DIST, { recursive: true }).filter((path) => path.endsWith('.d.ts'))) {
+    if (!kept.has(join(DIST, name))) {
+      rmSync(join(DIST, name));
+    }
+  }
+}
