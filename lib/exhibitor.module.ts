@@ -34,6 +34,7 @@ import { VerificationKeys } from './oidc/verification-keys.service.js';
 import { CHECKED_OPTIONS, checkOptions } from './options/check-options.js';
 import type { Exhibitor } from './model/exhibitor-request.interface.js';
 import type { ExhibitorModuleOptions } from './options/exhibitor-options.interface.js';
+import { requireNode } from './options/require-node.js';
 import { BearerIdentities } from './session/bearer-identities.service.js';
 import { DeniedIdentities } from './session/denied-identities.service.js';
 import { IdTokenHints } from './session/id-token-hints.service.js';
@@ -129,7 +130,10 @@ const EXPORTED: Provider[] = [
     {
       provide: CHECKED_OPTIONS,
       inject: [MODULE_OPTIONS_TOKEN],
-      useFactory: (options: unknown) => checkOptions(options),
+      useFactory: (options: unknown) => {
+        requireNode(process.versions);
+        return checkOptions(options);
+      },
     },
     Clock,
     OperatorLog,

@@ -51,6 +51,7 @@ export class ExhibitorsService<T = Exhibitor> {
   readonly #clock: Clock;
   #tenant: string | undefined;
 
+  /** @internal */
   constructor(
     @Inject(ExhibitorPages) pages: ExhibitorPages,
     @Inject(ExhibitorLookups) lookups: ExhibitorLookups,

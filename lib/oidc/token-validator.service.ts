@@ -47,6 +47,7 @@ export class TokenValidator {
   readonly #clock: Clock;
   readonly #log: OperatorLog;
 
+  /** @internal */
   constructor(
     @Inject(TenantRegistry) tenants: TenantRegistry,
     @Inject(VerificationKeys) keys: VerificationKeys,

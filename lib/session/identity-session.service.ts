@@ -45,7 +45,7 @@ export interface DepartingUser {
   idToken: string | undefined;
 }
 
-/** Reads identities from the cookie, the host's session or the bearer token, and keeps those of a login. */
+/** Reads identities from the cookie, the host's session or the bearer token, and keeps those of a login. @internal */
 @Injectable()
 export class IdentitySession {
   readonly #modes: readonly SessionMode[];

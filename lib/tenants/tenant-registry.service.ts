@@ -25,6 +25,7 @@ export class TenantRegistry {
   #forgets: SharedForgets | undefined;
   readonly #forgetListeners: ((tenant: Tenant) => void)[] = [];
 
+  /** @internal */
   constructor(@Inject(CHECKED_OPTIONS) options: CheckedOptions, @Inject(Clock) clock: Clock) {
     const { settings, tenants } = options;
     if ('find' in tenants) {

@@ -4,7 +4,7 @@ import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
 
-/** Name of an endpoint of the provider, as in the option `endpoints`. */
+/** Name of an endpoint of the provider, as in the option `endpoints`. @internal */
 export type EndpointName = keyof NonNullable<TenantSettings['endpoints']>;
 
 /** Identifies the state of a tenant in memory. */
@@ -29,6 +29,7 @@ export class Tenant {
   readonly #http: HttpSettings;
   readonly #stateKey: StateKey;
 
+  /** @internal */
   constructor(key: string, settings: TenantSettings, http: HttpSettings, stateKey: StateKey = newStateKey()) {
     this.key = key;
     this.tenantId = settings.tenantId;
@@ -139,7 +140,7 @@ export function newStateKey(): StateKey {
   return { id: lastStateId };
 }
 
-/** Module settings that the registry needs. */
+/** Module settings that the registry needs. @internal */
 export type RegistrySettings = Pick<
   ExhibitorSettings,
   'http' | 'session' | 'allowedOrigins' | 'secrets' | 'cookies' | 'tenantCache'

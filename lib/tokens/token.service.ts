@@ -25,6 +25,7 @@ export class TokenService implements OnModuleDestroy {
   readonly #clock: Clock;
   readonly #renewals: TokenRenewals;
 
+  /** @internal */
   constructor(
     @Inject(TenantRegistry) tenants: TenantRegistry,
     @Inject(Clock) clock: Clock,

@@ -1,7 +1,10 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
+import { publint } from 'publint';
+import { formatMessage } from 'publint/utils';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { manifest, pack, ROOT, type PackedFile } from './tarball.js';
 
@@ -10,9 +13,10 @@ const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'];
 describe('the package', () => {
   let folder: string;
   let files: PackedFile[];
+  let tarball: string;
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
-    ({ files } = await pack(folder));
+    ({ files, tarball } = await pack(folder));
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -32,6 +36,52 @@ describe('the package', () => {
         'LICENSE',
         'README.md',
       ]),
+    );
+  });
+
+  it('is at most 190 kB', () => {
+    expect(statSync(tarball).size).toBeLessThanOrEqual(190_000);
+  });
+
+  it('has nothing that publint complains about', async () => {
+    const { messages, pkg } = await publint({ pkgDir: ROOT, strict: true, pack: false });
+    expect(messages.map((message) => formatMessage(message, pkg ?? {}, { color: false }))).toEqual([]);
+  });
+
+  it('has types for every way to resolve them (attw, profile esm-only)', async () => {
+    const result = await checkPackage(createPackageFromTarballData(readFileSync(tarball)));
+    if (!result.types) {
+      throw new Error('no types were found');
+    }
+    const untyped = ['./jest-preset'];
+    const problems = result.problems.filter(
+      (problem) =>
+        !('resolutionKind' in problem && problem.resolutionKind === 'node16-cjs') &&
+        !('entrypoint' in problem && untyped.includes(problem.entrypoint)),
+    );
+    expect(problems).toEqual([]);
+    expect(Object.keys(result.entrypoints)).toEqual(expect.arrayContaining(['.', './testing', './redis']));
+  });
+
+  it('has only declarations that need no development dependency', () => {
+    const declared = new Set([
+      ...Object.keys(manifest.dependencies),
+      ...Object.keys(manifest.peerDependencies),
+    ]);
+    const foreign = importsOf(buildFiles().filter((file) => file.endsWith('.d.ts'))).filter(
+      (name) =>
+        name === 'oidc-provider' ||
+        !(declared.has(name) || name.startsWith('node:') || builtinModules.includes(name)),
+    );
+    expect(foreign).toEqual([]);
+  });
+
+  it('links from the README to absolute addresses', () => {
+    const links = [...readFileSync(join(ROOT, 'README.md'), 'utf8').matchAll(/\]\(([^)]+)\)/g)].map(
+      ([, to]) => to,
+    );
+    expect(links.filter((to) => to?.startsWith('https://') !== true && to?.startsWith('#') !== true)).toEqual(
+      [],
     );
   });
 
@@ -69,7 +119,11 @@ function buildFiles(): string[] {
 
 /** Names of the packages that the build imports, also for types. */
 function importsOfBuild(): string[] {
-  const specifiers = buildFiles().flatMap((file) =>
+  return importsOf(buildFiles());
+}
+
+function importsOf(files: readonly string[]): string[] {
+  const specifiers = files.flatMap((file) =>
     [...readFileSync(file, 'utf8').matchAll(/(?:from|import|import\(|require\()\s*['"]([^'"\n]+)['"]/g)].map(
       ([, name = '']) => name,
     ),

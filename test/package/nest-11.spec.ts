@@ -9,7 +9,7 @@ import { expectAccepted } from '../login/journey.js';
 import { readmeJest } from '../structure/readme.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { environment, isUp, useHost } from './host-process.js';
-import { Outside, pack, ROOT, versions } from './tarball.js';
+import { lowestPeers, Outside, pack, ROOT, versions } from './tarball.js';
 import { freePort } from '../support/server.js';
 
 let outside: Outside;
@@ -19,15 +19,15 @@ beforeAll(async () => {
   const { tarball } = await pack(outside.folder);
   await outside.install(
     tarball,
-    ...['common', 'core', 'platform-express', 'platform-fastify', 'testing', 'passport'].map(
+    ...['common', 'core', 'platform-express', 'platform-fastify', 'testing'].map(
       (name) => `@nestjs/${name}@^11`,
     ),
-    '@nestjs/axios@^4',
+    ...lowestPeers('@nestjs/axios', '@nestjs/passport', 'axios', 'reflect-metadata', 'passport', 'rxjs'),
     'typescript@~5.9',
     'jest@^30',
     'ts-jest@^29',
     '@types/jest@^30',
-    ...versions('axios', 'passport', 'rxjs', 'reflect-metadata', '@types/node', '@types/express'),
+    ...versions('@types/node', '@types/express'),
   );
   await outside.run('npx', ['tsc', '-p', '.']);
 });

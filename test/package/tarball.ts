@@ -97,3 +97,12 @@ export class Outside {
 export function versions(...names: string[]): string[] {
   return names.map((name) => `${name}@${manifest.devDependencies[name] ?? manifest.peerDependencies[name]}`);
 }
+
+/** `name@version` of peer dependencies, in the lowest version that is accepted. */
+export function lowestPeers(...names: string[]): string[] {
+  return names.map((name) => {
+    const [, major = '', minor = '0', patch = '0'] =
+      /^\^(\d+)(?:\.(\d+))?(?:\.(\d+))?/.exec(manifest.peerDependencies[name] ?? '') ?? [];
+    return `${name}@${major}.${minor}.${patch}`;
+  });
+}

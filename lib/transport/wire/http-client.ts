@@ -1,6 +1,6 @@
 import { HttpService } from '@nestjs/axios';
-import * as axios from 'axios';
-import { AxiosHeaders, type AxiosAdapter, type AxiosResponse, type InternalAxiosRequestConfig } from 'axios';
+// The default export, which every version has in ES modules and in CommonJS.
+import axios, { type AxiosAdapter, type AxiosResponse, type InternalAxiosRequestConfig } from 'axios';
 import type { Dispatcher } from 'undici';
 import type { Outcome } from '../outcome.js';
 import { Connections } from './connections.js';
@@ -23,9 +23,9 @@ export interface HttpRequest {
 type ConfigWithAdapter = InternalAxiosRequestConfig & { adapter: AxiosAdapter };
 
 // Without a token in the config, HttpService creates one for each request and cancels it after each, also after a success.
-const NO_CANCELLATION = new axios.default.CancelToken(() => {});
+const NO_CANCELLATION = new axios.CancelToken(() => {});
 
-const NO_HEADERS = new AxiosHeaders();
+const NO_HEADERS = new axios.AxiosHeaders();
 
 /** A private `HttpService`: axios, with undici as its adapter. */
 export class HttpClient {
