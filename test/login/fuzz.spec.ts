@@ -7,7 +7,7 @@ import { fuzzedCallback, type CallbackRequest, type GoodCallback } from './fuzze
 import { expectAccepted, toProvider } from './journey.js';
 
 /** Requests for each framework and flow. `npm run test:fuzz` sets 5,000; `FUZZ_SEED` repeats a run. */
-const RUNS = Number(process.env['FUZZ_RUNS'] ?? 300);
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 200);
 const SEED = process.env['FUZZ_SEED'];
 
 let provider: ScriptedProvider;

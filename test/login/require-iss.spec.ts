@@ -266,7 +266,11 @@ describe.each(KINDS)('with a shared store, a logout on %s', (kind) => {
       set: async (key: string, value: string) => Boolean(values.set(key, value)),
       delete: async (key: string) => void values.delete(key),
     };
-    const options = (callback: string) => ({ tenant: honest.tenantOptions(callback), store, logoutCheck: { ttl: 0 } });
+    const options = (callback: string) => ({
+      tenant: honest.tenantOptions(callback),
+      store,
+      logoutCheck: { ttl: 0 },
+    });
     const [one, two] = [await start(kind, options), await start(kind, options)];
     const visitor = await expectAccepted(one);
     const thief = copyOf(visitor, one);

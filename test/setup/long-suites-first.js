@@ -9,6 +9,8 @@ const LONG = [
   'browser/people.spec.ts',
   'exhibitors/lookup-limits.spec.ts',
   'login/fuzz.spec.ts',
+  'store/isolation.spec.ts',
+  'exhibitors/shared-lookups.spec.ts',
   'exhibitors/leaving.spec.ts',
   'structure/linear-time.spec.ts',
   'store/lost-logout.spec.ts',
@@ -20,6 +22,10 @@ const LONG = [
   'login/provider-trouble.spec.ts',
   'faults/faults.spec.ts',
   'structure/readme.spec.ts',
+  'login/require-iss.spec.ts',
+  'guards/selection.spec.ts',
+  'login/end-session.spec.ts',
+  'login/back-channel.spec.ts',
   'bearer/bearer-host.spec.ts',
 ];
 
