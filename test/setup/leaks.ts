@@ -20,26 +20,26 @@ function shownForms(error: unknown): string[] {
 
 /** Names of the secrets that an error shows; empty where there are none. */
 export function leaksOf(error: unknown): string[] {
-  const texts = shownForms(error).flatMap((text) => [text, ...decoded(text)]);
-  const leaks = texts.flatMap((text) => [
-    ...SHAPES.filter(([, shape]) => shape.test(text)).map(([name]) => name),
-    ...[...knownSecrets]
-      .filter((secret) => formsOf(secret).some((form) => text.includes(form)))
-      .map(() => 'a secret'),
-  ]);
-  return [...new Set(leaks)];
+  const shown = shownForms(error).join('\n');
+  const text = [shown, ...decoded(shown)].join('\n');
+  const leaks = SHAPES.filter(([, shape]) => shape.test(text)).map(([name]) => name);
+  const showsSecret = [...knownSecrets].some((secret) => formsOf(secret).some((form) => text.includes(form)));
+  return showsSecret ? [...leaks, 'a secret'] : leaks;
 }
 
-function formsOf(secret: string): string[] {
+const forms = new Map<string, readonly string[]>();
+
+function formsOf(secret: string): readonly string[] {
+  const known = forms.get(secret);
+  if (known !== undefined) {
+    return known;
+  }
   const bytes = Buffer.from(secret);
   const hex = bytes.toString('hex');
-  return [
-    secret,
-    encodeURIComponent(secret),
-    bytes.toString('base64').replace(/=+$/, ''),
-    hex,
-    hex.toUpperCase(),
-  ];
+  const base64 = bytes.toString('base64').replace(/=+$/, '');
+  const created = [secret, encodeURIComponent(secret), base64, hex, hex.toUpperCase()];
+  forms.set(secret, created);
+  return created;
 }
 
 function decoded(text: string): string[] {
