@@ -220,7 +220,10 @@ describe('the regular expressions of the sources', () => {
   });
 
   it.each(literals)('take linear time: $name', ({ name, pattern }) => {
-    for (const text of [...HOSTILE, ...(EXPRESSIONS[name] ?? [])]) {
+    for (const text of HOSTILE) {
+      expectLinear(text, () => findAll(pattern, text));
+    }
+    for (const text of EXPRESSIONS[name] ?? []) {
       expectLinear(text, () => findAll(pattern, text));
       expectLinear(text, () => text.replace(pattern, '-'));
     }
