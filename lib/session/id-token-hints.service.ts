@@ -2,8 +2,8 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ID_TOKEN_COOKIE } from '../http/cookie-budget.js';
 import {
   clearCookie,
+  cookiesNamed,
   isSecure,
-  receivedCookies,
   setCookie,
   type CookieAttributes,
   type ReceivedCookie,
@@ -75,7 +75,9 @@ export class IdTokenHints {
     const candidates =
       mode === 'host'
         ? [readIdToken(http)]
-        : cookiesOf(http).map((cookie) => (cookie.secure === secure ? cookie.value : undefined));
+        : cookiesNamed(http, ID_TOKEN_COOKIE).map((cookie) =>
+            cookie.secure === secure ? cookie.value : undefined,
+          );
     for (const sealed of candidates) {
       const content = sealed === undefined ? undefined : await this.#sealer.open('id-token', sealed);
       if (isRecord(content) && content['id'] === id && typeof content['idToken'] === 'string') {
@@ -91,7 +93,7 @@ export class IdTokenHints {
   }
 
   #clear(http: HttpContext, isStale: (cookie: ReceivedCookie) => boolean): void {
-    for (const { secure } of cookiesOf(http).filter(isStale)) {
+    for (const { secure } of cookiesNamed(http, ID_TOKEN_COOKIE).filter(isStale)) {
       clearCookie(http, ID_TOKEN_COOKIE, this.#attributes(secure));
     }
   }
@@ -99,8 +101,4 @@ export class IdTokenHints {
   #attributes(secure: boolean): CookieAttributes {
     return { secure, sameSite: this.#sameSite };
   }
-}
-
-function cookiesOf(http: HttpContext): ReceivedCookie[] {
-  return receivedCookies(http, ID_TOKEN_COOKIE).filter(({ name }) => name === ID_TOKEN_COOKIE);
 }
