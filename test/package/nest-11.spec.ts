@@ -12,17 +12,20 @@ import { environment, isUp, useHost } from './host-process.js';
 import { lowestPeers, Outside, pack, ROOT, versions } from './tarball.js';
 import { freePort } from '../support/server.js';
 
+const LOWEST = lowestPeers();
+
 let outside: Outside;
 beforeAll(async () => {
   outside = new Outside();
-  outside.copy(join(ROOT, 'test/package/hosts/commonjs'));
+  outside.copy(join(ROOT, 'test/package/hosts/app'));
   const { tarball } = await pack(outside.folder);
   await outside.install(
     tarball,
-    ...['common', 'core', 'platform-express', 'platform-fastify', 'testing'].map(
-      (name) => `@nestjs/${name}@^11`,
+    ...Object.entries(LOWEST).map(([name, version]) => `${name}@${version}`),
+    // Not peers. Before 11.0.3 the Fastify adapter accepts Nest 10 only.
+    ...['platform-express@11.0.0', 'platform-fastify@11.0.3', 'testing@11.0.0'].map(
+      (name) => `@nestjs/${name}`,
     ),
-    ...lowestPeers('@nestjs/axios', '@nestjs/passport', 'axios', 'reflect-metadata', 'passport', 'rxjs'),
     'typescript@~5.9',
     'jest@^30',
     'ts-jest@^29',
@@ -33,7 +36,7 @@ beforeAll(async () => {
 });
 afterAll(() => outside?.remove());
 
-describe('a CommonJS host on Nest 11 that installed the tarball', () => {
+describe('a CommonJS host on Nest 11 that installed the tarball with the lowest peers', () => {
   let sandbox: ExhibitorSandbox;
   let child: ChildProcess | undefined;
   beforeAll(async () => {
@@ -53,6 +56,23 @@ describe('a CommonJS host on Nest 11 that installed the tarball', () => {
     const env = environment(sandbox, 'globex', { redirectUri, responseType }, port);
     child = outside.start('built/main.js', { ...env, ADAPTER: adapter });
     await useHost(sandbox, `http://127.0.0.1:${port}`, child);
+  });
+
+  it('has exactly the lowest version of each peer', () => {
+    const installed = Object.keys(LOWEST).map((name) => [name, outside.versionOf(name)]);
+    expect(Object.fromEntries(installed)).toEqual(LOWEST);
+    expect(Object.keys(LOWEST)).toHaveLength(9);
+  });
+
+  it('starts the sandbox on the lowest oidc-provider', async () => {
+    const said = await outside.run('node', [
+      '-e',
+      `import('nestjs-exhibitor/testing')
+        .then(({ ExhibitorSandbox }) => ExhibitorSandbox.start())
+        .then((sandbox) => sandbox.stop())
+        .then(() => console.log('stopped'))`,
+    ]);
+    expect(said).toContain('stopped');
   });
 
   it('runs Jest with the configuration of the README', async () => {

@@ -34,9 +34,9 @@ export async function pack(folder: string): Promise<{ tarball: string; files: Pa
   return { tarball: join(folder, packed.filename), files: packed.files };
 }
 
-/** A folder outside the repository. */
+/** A folder outside the repository: a new one by default. */
 export class Outside {
-  readonly folder = mkdtempSync(join(tmpdir(), 'exhibitor-host-'));
+  constructor(readonly folder = mkdtempSync(join(tmpdir(), 'exhibitor-host-'))) {}
 
   /** Copies a folder of the repository here. */
   copy(from: string): void {
@@ -80,6 +80,12 @@ export class Outside {
     return this.run('npm', ['install', '--no-audit', '--no-fund', '--loglevel', 'error', ...packages]);
   }
 
+  /** Version of a package, as installed. */
+  versionOf(name: string): string {
+    const file = join(this.folder, 'node_modules', name, 'package.json');
+    return (JSON.parse(readFileSync(file, 'utf8')) as Manifest).version;
+  }
+
   start(script: string, env: NodeJS.ProcessEnv): ChildProcess {
     return spawn(process.execPath, [script], {
       cwd: this.folder,
@@ -98,11 +104,12 @@ export function versions(...names: string[]): string[] {
   return names.map((name) => `${name}@${manifest.devDependencies[name] ?? manifest.peerDependencies[name]}`);
 }
 
-/** `name@version` of peer dependencies, in the lowest version that is accepted. */
-export function lowestPeers(...names: string[]): string[] {
-  return names.map((name) => {
-    const [, major = '', minor = '0', patch = '0'] =
-      /^\^(\d+)(?:\.(\d+))?(?:\.(\d+))?/.exec(manifest.peerDependencies[name] ?? '') ?? [];
-    return `${name}@${major}.${minor}.${patch}`;
-  });
+/** The peer dependencies, each in the lowest version that is accepted. */
+export function lowestPeers(): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(manifest.peerDependencies).map(([name, range]) => {
+      const [, major = '', minor = '0', patch = '0'] = /^\^(\d+)(?:\.(\d+))?(?:\.(\d+))?/.exec(range) ?? [];
+      return [name, `${major}.${minor}.${patch}`];
+    }),
+  );
 }
