@@ -12,7 +12,17 @@ const SIZE = 8;
 const SECRETS = ['the first secret of the fleet, 32 characters', 'the second secret of the fleet, 32 chars.'];
 
 /** Each case has tenants of its own, so that they are cold in every process. */
-const GROUPS = { cold: 4, revoked: 4, short: 4, wrong: 1, killed: 1, slow: 1, looked: 4, frozen: 4 } as const;
+const GROUPS = {
+  cold: 4,
+  revoked: 4,
+  short: 4,
+  wrong: 1,
+  killed: 1,
+  slow: 1,
+  looked: 4,
+  frozen: 4,
+  chilled: 4,
+} as const;
 type Group = keyof typeof GROUPS;
 const tenantsOf = (group: Group): string[] =>
   Array.from({ length: GROUPS[group] }, (_, index) => `${group}-${index}`);
@@ -186,27 +196,43 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
     expect(lookups.length).toBeLessThanOrEqual(1.5 * calls.length);
   });
 
-  it('fails no call and stays fast while Redis is frozen for 6 s', async () => {
-    const calls: FleetCall[] = [
-      ...listsOf('frozen'),
-      ...tenantsOf('frozen').map((tenant) => ({ tenant, kind: 'lookup' }) as const),
-    ];
-    expect(codesOf(await runAll(calls))).toEqual([]);
-    const loads = fleet.map((one) => one.send('load', { calls, duration: 7_200, pause: 50 }));
+  it('fails no call and stays fast while Redis is frozen for 6 s, with tokens, without, and with revoked ones', async () => {
+    const callsOf = (tenants: readonly string[]): FleetCall[] =>
+      tenants.flatMap((tenant) => (['list', 'lookup'] as const).map((kind) => ({ tenant, kind })));
+    const warm = callsOf(tenantsOf('frozen'));
+    expect(codesOf(await runAll(warm))).toEqual([]);
+    const end = performance.now() + 7_200;
+    const load = (calls: readonly FleetCall[]): Promise<FleetResult[]>[] =>
+      fleet.map((one) => one.send('load', { calls, duration: end - performance.now(), pause: 150 }));
+    const withTokens = load(warm);
     await pause(500);
     redis.freeze();
-    await pause(6_000);
+    // One tenant begins while no process knows of the outage, the last one shortly before Redis is back.
+    const withoutTokens: Promise<FleetResult[]>[] = [];
+    for (const [index, tenant] of tenantsOf('chilled').entries()) {
+      withoutTokens.push(...load(callsOf([tenant])));
+      await pause(750);
+      sandbox.revokeTokens(`frozen-${index}`);
+      await pause(750);
+    }
     redis.thaw();
-    const results = (await Promise.all(loads)).flat();
-    expect(results.length).toBeGreaterThan(300);
-    expect(codesOf(results)).toEqual([]);
-    const sorted = results.map(({ ms }) => ms).toSorted((a, b) => a - b);
-    figures['frozen: calls, median ms, slowest ms'] = [
-      sorted.length,
-      Math.round(sorted[Math.floor(sorted.length / 2)] ?? Infinity),
-      Math.round(slowest(results)),
-    ];
-    expect(sorted[Math.floor(sorted.length / 2)]).toBeLessThan(200);
-    expect(slowest(results)).toBeLessThan(2_500);
+    expectServed('frozen', await Promise.all(withTokens));
+    expectServed('frozen, without tokens', await Promise.all(withoutTokens));
+    // Each process asked for itself.
+    figures['frozen, without tokens: token requests'] = tokenRequests('chilled').length;
+    expect(tokenRequests('chilled').length).toBeGreaterThan(4 * 4);
   });
+
+  /** No call failed, the median is below 200 ms and the slowest below 2.5 s. */
+  function expectServed(name: string, loads: readonly FleetResult[][]): void {
+    const results = loads.flat();
+    expect(codesOf(results)).toEqual([]);
+    expect(results.length).toBeGreaterThan(300);
+    const sorted = results.map(({ ms }) => ms).toSorted((a, b) => a - b);
+    const median = sorted[Math.floor(sorted.length / 2)] ?? Infinity;
+    const longest = slowest(results);
+    figures[`${name}: calls, median ms, slowest ms`] = [results.length, median, longest].map(Math.round);
+    expect(median).toBeLessThan(200);
+    expect(longest).toBeLessThan(2_500);
+  }
 });
