@@ -9,8 +9,8 @@ export interface RedisSharedStoreOptions {
 
 /**
  * A {@link SharedStore} on Redis or Valkey, for the option `store`. It takes a client of `redis` 5 (`createClient`,
- * `createCluster`, `createSentinel`, `createClientPool`) or of `ioredis` 5 (`Redis`, `Cluster`). Every command touches one
- * key, so a cluster needs no hash tags.
+ * `createCluster`, `createSentinel`, `createClientPool`) or of `ioredis` 5 (`Redis`, also with `sentinels`, and `Cluster`).
+ * Every command touches one key, so a cluster needs no hash tags.
  *
  * The host connects and closes the client. Configure it so that commands fail at once during an outage (no offline queue);
  * a failure is then a cache miss and a warning, not a failed call. Redis needs `maxmemory-policy noeviction`, and reads

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeWith, type Program } from './programs.js';
@@ -20,7 +20,7 @@ export class RedisServer {
     private readonly path: string,
     readonly port: number,
     private readonly folder: string,
-    private readonly flags: readonly string[],
+    private readonly args: readonly string[],
     child: ChildProcess,
   ) {
     this.#process = child;
@@ -28,10 +28,27 @@ export class RedisServer {
 
   /** @param path of `redis-server` */
   static async start(path: string, flags: readonly string[] = []): Promise<RedisServer> {
+    return RedisServer.#startIn(mkdtempSync(join(tmpdir(), 'exhibitor-redis-')), path, flags);
+  }
+
+  /** A sentinel that watches `main`, under the name `main`. */
+  static async startSentinel(path: string, main: RedisServer): Promise<RedisServer> {
     const folder = mkdtempSync(join(tmpdir(), 'exhibitor-redis-'));
+    const config = join(folder, 'sentinel.conf');
+    writeFileSync(config, `sentinel monitor main 127.0.0.1 ${main.port} 1\n`);
+    return RedisServer.#startIn(folder, path, ['--sentinel'], [config]);
+  }
+
+  static async #startIn(
+    folder: string,
+    path: string,
+    flags: readonly string[],
+    config: readonly string[] = [],
+  ): Promise<RedisServer> {
     const port = await freePort();
-    const child = await launch(path, port, folder, flags);
-    return new RedisServer(path, port, folder, flags, child);
+    const options = ['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', ''];
+    const args = [...config, ...options, '--appendonly', 'no', ...flags];
+    return new RedisServer(path, port, folder, args, await launch(path, args));
   }
 
   get url(): string {
@@ -58,7 +75,7 @@ export class RedisServer {
 
   /** Starts again after {@link kill}, on the same port, empty. */
   async restart(): Promise<void> {
-    this.#process = await launch(this.path, this.port, this.folder, this.flags);
+    this.#process = await launch(this.path, this.args);
   }
 
   async stop(): Promise<void> {
@@ -67,21 +84,13 @@ export class RedisServer {
   }
 }
 
-async function launch(
-  path: string,
-  port: number,
-  folder: string,
-  flags: readonly string[],
-): Promise<ChildProcess> {
-  const options = ['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', ''];
-  const child = spawn(path, [...options, '--appendonly', 'no', ...flags], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+async function launch(path: string, args: readonly string[]): Promise<ChildProcess> {
+  const child = spawn(path, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   let said = '';
   await new Promise<void>((resolve, reject) => {
     child.stdout.on('data', (chunk) => {
       said += String(chunk);
-      if (said.includes('Ready to accept connections')) {
+      if (said.includes('Ready to accept connections') || said.includes('+monitor master')) {
         resolve();
       }
     });
