@@ -1,7 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
 import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.service.js';
-import { PerTenant } from '../tenants/per-tenant.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -28,8 +27,6 @@ export class RestClient {
   readonly #tokens: TokenService;
   readonly #log: OperatorLog;
   readonly #clock: Clock;
-  /** Tenants whose base URL has answered a request. */
-  readonly #answered = new PerTenant<object>();
 
   constructor(
     @Inject(Transport) transport: Transport,
@@ -76,10 +73,10 @@ export class RestClient {
 
   #accept(reply: TransportReply, tenant: Tenant, request: RestRequest, attempts: number): TransportReply {
     if (reply.status < 300) {
-      this.#answered.getOrCreate(tenant, () => ({}));
+      tenant.stateKey.hasAnswered = true;
       return reply;
     }
-    const problem = problemOf(reply.status, request, this.#answered.get(tenant) !== undefined);
+    const problem = problemOf(reply.status, request, tenant.stateKey.hasAnswered);
     if (problem !== undefined) {
       this.#log.report(tenant, problem);
     }
@@ -92,7 +89,7 @@ export class RestClient {
     deadline: Deadline,
   ): Promise<{ reply: TransportReply; timed: TimedToken }> {
     const timed = await this.#tokens.tokenFor(tenant, deadline);
-    const headers = { Authorization: `Bearer ${timed.token.accessToken}`, 'X-Tenant-Id': tenant.tenantId };
+    const headers = { Authorization: `Bearer ${timed.accessToken}`, 'X-Tenant-Id': tenant.tenantId };
     const url = `${tenant.baseUrl}${path}`;
     const request = { ...rest, method: 'GET', url, headers } as const;
     return { reply: await this.#transport.send(tenant, request, deadline), timed };

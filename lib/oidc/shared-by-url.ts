@@ -3,7 +3,7 @@
  * dropped with the last tenant that holds it.
  */
 export class SharedByUrl<V extends object> {
-  readonly #create: () => V;
+  readonly #create: (url: string) => V;
   readonly #known = new Map<string, WeakRef<V>>();
   readonly #dispatcherIds = new WeakMap<object, number>();
   readonly #dropped = new FinalizationRegistry<string>((key) => {
@@ -13,7 +13,7 @@ export class SharedByUrl<V extends object> {
   });
   #lastDispatcherId = 0;
 
-  constructor(create: () => V) {
+  constructor(create: (url: string) => V) {
     this.#create = create;
   }
 
@@ -24,7 +24,7 @@ export class SharedByUrl<V extends object> {
     if (known !== undefined) {
       return known;
     }
-    const created = this.#create();
+    const created = this.#create(url);
     this.#known.set(key, new WeakRef(created));
     this.#dropped.register(created, key);
     return created;

@@ -11,18 +11,12 @@ import { patienceOf, ProviderDocuments, waitForShared } from './provider-documen
 import type { FetchJwks, RemoteJwks } from './remote-jwks.js';
 import { SharedJwks, type SharedKeys } from './shared-jwks.js';
 
-/** The shared keys of a tenant, with their URL: discovery may name another one later. */
-interface KeysOfUrl {
-  url: string;
-  shared: SharedKeys;
-}
-
 /** Public keys to verify the tokens of a tenant's provider. */
 @Injectable()
 export class VerificationKeys {
   readonly #documents: ProviderDocuments;
   readonly #shared: SharedJwks;
-  readonly #remote = new PerTenant<KeysOfUrl>();
+  readonly #remote = new PerTenant<SharedKeys>();
   readonly #fixed = new WeakMap<KeySource, Promise<LocalJWKSet>>();
 
   constructor(
@@ -32,7 +26,7 @@ export class VerificationKeys {
   ) {
     this.#documents = documents;
     this.#shared = new SharedJwks(clock);
-    tenants.onForget((tenant) => this.#remote.get(tenant)?.shared.jwks.expire());
+    tenants.onForget((tenant) => this.#remote.get(tenant)?.jwks.expire());
   }
 
   /** The keys for a token whose header has this `kid`. */
@@ -83,12 +77,13 @@ export class VerificationKeys {
 
   #sharedKeys(tenant: Tenant, url: string): SharedKeys {
     const known = this.#remote.get(tenant);
+    // Discovery may name another URL later.
     if (known?.url === url) {
-      return known.shared;
+      return known;
     }
     const shared = this.#shared.of(url, this.#documents.dispatcherOf(tenant));
     this.#remote.delete(tenant);
-    return this.#remote.getOrCreate(tenant, () => ({ url, shared })).shared;
+    return this.#remote.getOrCreate(tenant, () => shared);
   }
 
   #fixedKeys(source: Extract<KeySource, { kind: 'jwks' }>): Promise<LocalJWKSet> {

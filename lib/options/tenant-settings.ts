@@ -10,10 +10,12 @@ import {
   milliseconds,
   oneOf,
   secureUrl,
+  sharableText,
   strings,
   text,
   whole,
 } from './option-schemas.js';
+import { sharedText } from './shared-by-text.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { HttpOptions } from './http-options.interface.js';
 
@@ -63,29 +65,34 @@ function withoutUndefined<Options extends object>(options: Options): Options {
 
 const scopeList = v.pipe(
   strings,
-  v.transform((scopes) => [...new Set(['openid', ...scopes])].join(' ')),
+  v.transform((scopes) => sharedText([...new Set(['openid', ...scopes])].join(' '))),
+);
+
+const DEFAULT_ALGORITHMS: readonly (typeof ALGORITHMS)[number][] = ['RS256', 'PS256', 'ES256'];
+
+const algorithms = v.pipe(
+  v.array(oneOf(ALGORITHMS), 'must be a list of algorithms'),
+  v.nonEmpty('must not be empty'),
+  v.transform((list) => list.slice()),
 );
 
 const audienceByToken = v.strictObject(
-  { idToken: v.optional(text), accessToken: v.optional(text) },
+  { idToken: v.optional(sharableText), accessToken: v.optional(sharableText) },
   'must be a string, or { idToken, accessToken }',
 );
-const audience = v.lazy((value) => (typeof value === 'string' ? text : audienceByToken));
+const audience = v.lazy((value) => (typeof value === 'string' ? sharableText : audienceByToken));
 
 const loginEntries = v.strictObject(
   {
-    issuer: text,
+    issuer: sharableText,
     keys: v.optional(keySource),
     discovery: v.optional(v.boolean('must be true or false'), false),
-    algorithms: v.optional(
-      v.pipe(v.array(oneOf(ALGORITHMS), 'must be a list of algorithms'), v.nonEmpty('must not be empty')),
-      ['RS256', 'PS256', 'ES256'],
-    ),
+    algorithms: v.optional(algorithms),
     clockTolerance: v.optional(whole(0, 600, 'seconds'), 30),
     emailClaim: v.optional(text, 'email'),
     audience: v.optional(audience),
     authorizedParties: v.optional(v.pipe(strings, v.nonEmpty('must not be empty'))),
-    clientId: v.optional(text),
+    clientId: v.optional(sharableText),
     clientSecret: v.optional(clientSecret),
     redirectUri: v.optional(secureUrl),
     scope: v.optional(scopeList, ['openid', 'profile']),
@@ -111,12 +118,12 @@ const discoverable = v.pipe(
 );
 
 /** The same with all members in one literal. To set `requireIss` on the object that valibot builds takes 480 bytes a tenant. */
-function compact(login: v.InferOutput<typeof loginEntries>) {
+function compactLogin(login: v.InferOutput<typeof loginEntries>) {
   return {
     issuer: login.issuer,
     keys: login.keys,
     discovery: login.discovery,
-    algorithms: login.algorithms,
+    algorithms: login.algorithms ?? DEFAULT_ALGORITHMS,
     clockTolerance: login.clockTolerance,
     emailClaim: login.emailClaim,
     audience: login.audience,
@@ -158,7 +165,7 @@ export const loginSchema = v.pipe(
     ),
     ['issuer'],
   ),
-  v.transform(compact),
+  v.transform(compactLogin),
 );
 
 const endpoints = v.strictObject(
@@ -187,6 +194,22 @@ const tenantEntries = v.strictObject(
   'must be an object of tenant options',
 );
 
+/** As {@link compactLogin}. */
+function compactTenant(tenant: v.InferOutput<typeof tenantEntries>) {
+  return {
+    tenantId: tenant.tenantId,
+    baseUrl: tenant.baseUrl,
+    authUrl: tenant.authUrl,
+    clientId: tenant.clientId,
+    clientSecret: tenant.clientSecret,
+    clientAuth: tenant.clientAuth,
+    scope: tenant.scope,
+    endpoints: tenant.endpoints,
+    http: tenant.http,
+    login: tenant.login,
+  };
+}
+
 export const tenantSchema = v.pipe(
   tenantEntries,
   // Checked also where other options are wrong, so that all problems are reported together.
@@ -198,6 +221,7 @@ export const tenantSchema = v.pipe(
     ),
     ['clientSecret'],
   ),
+  v.transform(compactTenant),
 );
 
 /** Checked options of one tenant. */

@@ -112,7 +112,7 @@ export class FleetTokens {
   /** Removes a refused token from the store, so that no other process takes it. Only the process that replaces it does. */
   async #dropRefused({ name, replacement }: Need, stored: StoredToken | undefined): Promise<void> {
     const isRefused = replacement.refusedAt !== undefined;
-    if (isRefused && stored !== undefined && stored.timed.token.accessToken === replacement.text) {
+    if (isRefused && stored !== undefined && stored.timed.accessToken === replacement.text) {
       await this.#shared.dropToken(name);
     }
   }

@@ -19,26 +19,41 @@ export interface GrantedToken {
   isShared: boolean;
 }
 
-/** A token with its times, in ms of {@link Clock.now}. */
-export interface TimedToken extends Pick<GrantedToken, 'lifetime' | 'requestedAt' | 'isShared'> {
-  readonly token: AccessToken;
-  /** Resolved promise of the token, for `getToken`: created once, since creating it is most of the cost of a hit. */
-  readonly answer: Promise<AccessToken>;
-  readonly renewAt: number;
-  readonly expiresAt: number;
-}
+/** A token with its times, in ms of {@link Clock.now}. Each tenant keeps one: what can be computed is no field. */
+export class TimedToken {
+  readonly accessToken: string;
+  readonly scope: string | undefined;
+  readonly lifetime: number;
+  readonly requestedAt: number;
+  readonly isShared: boolean;
+  /** How long before its end the token is renewed, in ms. */
+  readonly #early: number;
+  /** End of the lifetime in ms since 1970. */
+  readonly #endsAt: number;
 
-export function timedToken(granted: GrantedToken, clock: Clock): TimedToken {
-  const { accessToken, scope, lifetime, requestedAt, isShared } = granted;
-  const expiresAt = requestedAt + lifetime;
-  const token = Object.freeze({
-    accessToken,
-    tokenType: 'Bearer',
-    scope,
-    expiresAt: new Date(clock.epochMs() + expiresAt - clock.now()),
-  } as const);
-  const renewAt = expiresAt - earlyWindow(lifetime, clock.random());
-  return { token, answer: Promise.resolve(token), renewAt, expiresAt, lifetime, requestedAt, isShared };
+  constructor({ accessToken, scope, lifetime, requestedAt, isShared }: GrantedToken, clock: Clock) {
+    this.accessToken = accessToken;
+    this.scope = scope;
+    this.lifetime = lifetime;
+    this.requestedAt = requestedAt;
+    this.isShared = isShared;
+    this.#early = Math.round(earlyWindow(lifetime, clock.random()));
+    this.#endsAt = Math.round(clock.epochMs() + this.expiresAt - clock.now());
+  }
+
+  get expiresAt(): number {
+    return this.requestedAt + this.lifetime;
+  }
+
+  get renewAt(): number {
+    return this.expiresAt - this.#early;
+  }
+
+  /** The token as hosts get it. */
+  toAccessToken(): AccessToken {
+    const { accessToken, scope } = this;
+    return Object.freeze({ accessToken, tokenType: 'Bearer', scope, expiresAt: new Date(this.#endsAt) });
+  }
 }
 
 /** A token request that is under way. */
@@ -89,7 +104,7 @@ export class HeldToken {
 
   /** Removes the token, which was refused at `refusedAt`; the next one replaces it. */
   drop(refusedAt: number, more: Pick<Replacement, 'isAlone' | 'forgivenAt'> = {}): void {
-    const text = this.timed?.token.accessToken ?? this.#dropped?.text;
+    const text = this.timed?.accessToken ?? this.#dropped?.text;
     this.timed = undefined;
     this.#dropped = { ...this.#dropped, ...more, text, refusedAt };
   }
@@ -101,6 +116,6 @@ export class HeldToken {
     }
     // Idle processes hold different tokens that expired long ago. Their next token replaces none of them.
     const isRecent = this.timed !== undefined && now < this.timed.expiresAt + NAMES_LEASE;
-    return isRecent ? { text: this.timed?.token.accessToken } : {};
+    return isRecent ? { text: this.timed?.accessToken } : {};
   }
 }

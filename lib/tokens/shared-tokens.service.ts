@@ -5,7 +5,7 @@ import { isRecord } from '../model/json-values.js';
 import { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { timedToken, type Replacement, type TimedToken } from './held-token.js';
+import { TimedToken, type Replacement } from './held-token.js';
 import type { Refusal } from './refusal.js';
 import { earlyWindow } from './token-lifetime.js';
 import { HEADER_SAFE } from './token-reply.js';
@@ -66,7 +66,7 @@ export class SharedTokens {
       return undefined;
     }
     const requestedAt = this.#fromEpoch(shared.requestedAt);
-    const timed = timedToken({ ...shared, requestedAt, isShared: true }, this.#clock);
+    const timed = new TimedToken({ ...shared, requestedAt, isShared: true }, this.#clock);
     return { timed, isUsable: this.#isUsable(timed, shared.refused, replacement) };
   }
 
@@ -76,8 +76,7 @@ export class SharedTokens {
     if (left <= 0) {
       return;
     }
-    const { accessToken, scope } = timed.token;
-    const { lifetime } = timed;
+    const { accessToken, scope, lifetime } = timed;
     const refused = refusedAt === undefined || text === undefined ? undefined : fingerprint(text);
     const shared: SharedToken = {
       accessToken,
@@ -132,7 +131,7 @@ export class SharedTokens {
   }
 
   #isUsable(timed: TimedToken, refused: string | undefined, { text, refusedAt }: Replacement): boolean {
-    const isSame = timed.token.accessToken === text;
+    const isSame = timed.accessToken === text;
     const isEnding = this.#clock.now() >= timed.expiresAt - earlyWindow(timed.lifetime, 1);
     if (isSame || isEnding) {
       return false;

@@ -9,7 +9,7 @@ import type { TransportReply } from '../transport/transport-request.interface.js
 import { Transport } from '../transport/transport.service.js';
 import { authenticated, hiddenForms, type ClientRequest, type OAuthClient } from './client-authentication.js';
 import { readSecret } from './client-secret.js';
-import { timedToken, type TimedToken } from './held-token.js';
+import { TimedToken } from './held-token.js';
 import { scrubRefusal } from './oauth-refusal.js';
 import { isPermanent, unexplained } from './refusal.js';
 import { parseRefusal, parseTokenReply } from './token-reply.js';
@@ -39,7 +39,7 @@ export class TokenEndpoint {
     const { status } = reply;
     const read = status < 300 ? parseTokenReply(reply.body, tenant.scope) : parseRefusal(reply.body);
     if (read?.kind === 'granted') {
-      return timedToken({ ...read, requestedAt: reply.sentAt, isShared: false }, this.#clock);
+      return new TimedToken({ ...read, requestedAt: reply.sentAt, isShared: false }, this.#clock);
     }
     const details = { tenant: tenant.key, status, attempts: deadline.sent };
     if (read?.kind === 'malformed') {

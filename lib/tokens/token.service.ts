@@ -24,6 +24,8 @@ export class TokenService implements OnModuleDestroy {
   readonly #tenants: TenantRegistry;
   readonly #clock: Clock;
   readonly #renewals: TokenRenewals;
+  /** The last answer of {@link getToken}: creating it is most of the cost of a hit. All of them would be 200 bytes a tenant. */
+  #last: { timed: TimedToken; answer: Promise<AccessToken> } | undefined;
 
   /** @internal */
   constructor(
@@ -85,13 +87,13 @@ export class TokenService implements OnModuleDestroy {
    * The service answered 401 to a request with this token, which was sent at `sentAt` (ms of {@link Clock.now}): removes it,
    * unless it was renewed meanwhile. A token of another process replaces it only if that was requested later. @internal
    */
-  refused(tenant: Tenant, { token }: TimedToken, sentAt: number): void {
-    this.#heldAs(tenant, token.accessToken)?.drop(sentAt);
+  refused(tenant: Tenant, { accessToken }: TimedToken, sentAt: number): void {
+    this.#heldAs(tenant, accessToken)?.drop(sentAt);
   }
 
   /** As {@link refused}, for a token that replaced a refused one: this process asks the endpoint itself. @internal */
-  refusedAgain(tenant: Tenant, { token }: TimedToken, sentAt: number): void {
-    this.#heldAs(tenant, token.accessToken)?.drop(sentAt, { isAlone: true });
+  refusedAgain(tenant: Tenant, { accessToken }: TimedToken, sentAt: number): void {
+    this.#heldAs(tenant, accessToken)?.drop(sentAt, { isAlone: true });
   }
 
   /** Aborts all token requests and ends all waiting, also for a `clientSecret` function or a tenant source. */
@@ -110,18 +112,25 @@ export class TokenService implements OnModuleDestroy {
     if (signal?.aborted !== true) {
       const fresh = this.#fresh(tenant);
       if (fresh !== undefined) {
-        return fresh.answer;
+        return this.#answer(fresh);
       }
     }
     const deadline = this.#renewals.start(tenant.http.deadline, signal);
     return this.#wait(tenant, deadline)
-      .then(({ token }) => token)
+      .then((timed) => this.#answer(timed))
       .finally(() => this.#renewals.end(deadline));
+  }
+
+  #answer(timed: TimedToken): Promise<AccessToken> {
+    if (this.#last?.timed !== timed) {
+      this.#last = { timed, answer: Promise.resolve(timed.toAccessToken()) };
+    }
+    return this.#last.answer;
   }
 
   #heldAs(tenant: Tenant, accessToken: string): HeldToken | undefined {
     const held = this.#held.get(tenant);
-    return held?.timed?.token.accessToken === accessToken ? held : undefined;
+    return held?.timed?.accessToken === accessToken ? held : undefined;
   }
 
   #fresh(tenant: Tenant): TimedToken | undefined {

@@ -27,7 +27,7 @@ for (const [name, guard] of Object.entries(guards)) {
 }
 Controller()(HeapController);
 
-const tenant = (key) => ({
+const optionsOf = (key) => ({
   tenantId: `tenant-${key}`,
   baseUrl: stub,
   authUrl: stub,
@@ -42,8 +42,11 @@ const tenant = (key) => ({
     authorizedParties: [`web-${key}`],
   },
 });
+/** As a source that reads them from a database: no tenant has a text of another, and none is a chain of parts. */
+const find = (key) => JSON.parse(JSON.stringify(optionsOf(key)));
+
 const root = ExhibitorModule.forRoot({
-  tenants: { find: tenant },
+  tenants: { find },
   tenantCache: { max: 20_000, ttl: 3_600_000 },
   lookupCache: { max: 20_000, ttl: 3_600_000 },
   resolveTenant: ({ query }) => query.tenant,

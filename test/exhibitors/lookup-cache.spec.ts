@@ -4,7 +4,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { FairCache } from '../../lib/exhibitors/lookups/fair-cache.js';
-import { LookupCache } from '../../lib/exhibitors/lookups/lookup-cache.js';
+import { LookupCache, lookupKey } from '../../lib/exhibitors/lookups/lookup-cache.js';
+import { checkOptions } from '../../lib/options/check-options.js';
+import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
+import type { Tenant } from '../../lib/tenants/tenant.js';
+import { TestClock } from '../support/clock.js';
 
 const collectGarbage: () => void = (() => {
   setFlagsFromString('--expose-gc');
@@ -13,13 +17,12 @@ const collectGarbage: () => void = (() => {
 
 describe('answers past their time', () => {
   const settings = { ttl: 1_000, max: 100, staleIfError: 500, maxBytes: 1_000_000, maxRecords: 10 };
-  const name = { tenant: 'acme', eventId: 'e', contactEmail: 'sam@example.com' };
 
   it('leave the memory, though the cache is not full', async () => {
     const cache = new LookupCache(settings);
     const keep = (key: string, now: number): WeakRef<object> => {
       const records = [{ key }];
-      cache.keep(key, name, { records, weight: 100 }, now);
+      cache.keep(key, 'acme', { records, weight: 100 }, now);
       return new WeakRef(records);
     };
     const old = keep('old', 0);
@@ -33,13 +36,52 @@ describe('answers past their time', () => {
 
   it('are kept while they may be used because the service fails', () => {
     const cache = new LookupCache(settings);
-    cache.keep('a', name, { records: [1], weight: 1 }, 0);
+    cache.keep('a', 'acme', { records: [1], weight: 1 }, 0);
     const [fresh, stale] = [
-      (now: number) => cache.fresh('a', 'acme', now)?.records,
-      (now: number) => cache.stale('a', 'acme', now)?.records,
+      (now: number) => cache.fresh('a', now)?.records,
+      (now: number) => cache.stale('a', now)?.records,
     ];
     expect([fresh(999), fresh(1_000)]).toEqual([[1], undefined]);
     expect([stale(1_499), stale(1_500)]).toEqual([[1], undefined]);
+  });
+});
+
+describe('forgetting', () => {
+  const checked = checkOptions({
+    tenant: {
+      tenantId: 'acme',
+      baseUrl: 'https://api.example',
+      authUrl: 'https://login.example',
+      clientId: 'acme',
+      clientSecret: 'acme',
+    },
+  });
+  const tenant = new TenantRegistry(checked, new TestClock(0)).peek('default') as Tenant;
+
+  it('finds the lookups of an event and of an address, whatever they contain', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', ':', '1', 'é', '@'), minLength: 1, maxLength: 4 });
+    fc.assert(
+      fc.property(text, text, text, text, (eventId, contactEmail, otherEvent, otherEmail) => {
+        const cache = new LookupCache({
+          ttl: 1_000,
+          max: 9,
+          staleIfError: 0,
+          maxBytes: 99_999,
+          maxRecords: 9,
+        });
+        const [key, other] = [
+          lookupKey({ tenant, eventId, contactEmail }),
+          lookupKey({ tenant, eventId: otherEvent, contactEmail: otherEmail }),
+        ];
+        for (const filter of [{ eventId }, { contactEmail }]) {
+          cache.keep(key, 'acme', { records: [1], weight: 1 }, 0);
+          cache.keep(other, 'acme', { records: [2], weight: 1 }, 0);
+          cache.forget(filter);
+          const isSame = 'eventId' in filter ? otherEvent === eventId : otherEmail === contactEmail;
+          expect([cache.fresh(key, 0), cache.fresh(other, 0) === undefined]).toEqual([undefined, isSame]);
+        }
+      }),
+    );
   });
 });
 
@@ -56,16 +98,16 @@ describe('a cache that tenants share', () => {
   it('never exceeds its limits, and takes nothing from a tenant below its share', () => {
     fc.assert(
       fc.property(writes, (all) => {
-        const cache = new FairCache<number>({ max: 12, maxWeight: 100 });
+        const cache = new FairCache<{ tenant: string; weight: number }>({ max: 12, maxWeight: 100 });
         const held = new Map<string, Map<string, number>>();
         for (const { tenant, key, weight } of all) {
           const others = [...held].filter(([name]) => name !== tenant);
           const before = others.map(([name, entries]) => [name, new Map(entries)] as const);
-          cache.set(tenant, key, weight, weight);
+          cache.set(`${tenant}${key}`, { tenant, weight });
           held.set(tenant, (held.get(tenant) ?? new Map()).set(key, weight));
           for (const [name, entries] of held) {
             for (const known of entries.keys()) {
-              if (cache.get(name, known) === undefined) {
+              if (cache.get(`${name}${known}`) === undefined) {
                 entries.delete(known);
               }
             }

@@ -108,7 +108,7 @@ export class TokenBench {
 
   /** The service answered 401 to a request with this token that was sent now. `again`: to the second one of a call. */
   async refuse(accessToken: string, again = false): Promise<void> {
-    const timed = { token: { accessToken } } as TimedToken;
+    const timed = { accessToken } as TimedToken;
     const tenant = await this.registry.get('acme');
     this.tokens[again ? 'refusedAgain' : 'refused'](tenant, timed, this.clock.now());
   }

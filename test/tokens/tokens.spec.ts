@@ -34,6 +34,16 @@ describe('getToken', () => {
     });
   });
 
+  it('answers tenants that take turns the same tokens, each with its own end', async () => {
+    bench = await TokenBench.start(granted(), { acme: {}, other: {} });
+    const first = [await get(), await get('other')];
+    bench.clock.ahead = SECOND;
+    const again = [await get(), await get('other')];
+    expect(again).toEqual(first);
+    expect(first[0]?.accessToken).not.toBe(first[1]?.accessToken);
+    expect(Object.isFrozen(again[0])).toBe(true);
+  });
+
   it('sends id and secret in the header with `basic`, form-encoded before they are joined', async () => {
     bench = await TokenBench.start(granted(), { acme: { clientAuth: 'basic' } });
     await get();

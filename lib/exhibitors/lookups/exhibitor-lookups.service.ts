@@ -57,8 +57,8 @@ export class ExhibitorLookups {
   remembered(subject: LookupSubject): readonly unknown[] | undefined {
     const key = lookupKey(subject);
     const now = this.#clock.now();
-    const cached = this.#cache.fresh(key, subject.tenant.key, now);
-    if (cached === undefined || (now >= cached.recheckAt && !this.#isCurrent(key, cached))) {
+    const cached = this.#cache.fresh(key, now);
+    if (cached === undefined || (now >= cached.recheckAt && !this.#isCurrent(subject, key, cached))) {
       return undefined;
     }
     return answer(subject, 'hit', cached.records);
@@ -108,13 +108,13 @@ export class ExhibitorLookups {
   }
 
   /** True where the answer still belongs to the generations of its lookup, as far as they were read within the last second. */
-  #isCurrent(key: string, cached: CachedLookup): boolean {
-    const stamp = this.#generations.current(cached.name);
+  #isCurrent(subject: LookupSubject, key: string, cached: CachedLookup): boolean {
+    const stamp = this.#generations.current(nameOf(subject));
     if (stamp === undefined) {
       return false;
     }
     if (stamp.text !== cached.stamp) {
-      this.#cache.remove(key, cached);
+      this.#cache.remove(key);
       return false;
     }
     cached.recheckAt = stamp.recheckAt;
@@ -123,33 +123,32 @@ export class ExhibitorLookups {
 
   /** As {@link remembered}, where the generations must be read first: about once a second. */
   async #rechecked(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[] | undefined> {
-    const { tenant } = subject;
-    const cached = this.#cache.fresh(lookupKey(subject), tenant.key, this.#clock.now());
+    const cached = this.#cache.fresh(lookupKey(subject), this.#clock.now());
     if (cached === undefined) {
       return undefined;
     }
-    await deadline.race(this.#generations.stamp(cached.name));
+    await deadline.race(this.#generations.stamp(nameOf(subject)));
     return this.remembered(subject);
   }
 
-  async #stale(key: string, { tenant }: LookupSubject): Promise<readonly unknown[] | undefined> {
-    const cached = this.#cache.stale(key, tenant.key, this.#clock.now());
+  async #stale(key: string, subject: LookupSubject): Promise<readonly unknown[] | undefined> {
+    const cached = this.#cache.stale(key, this.#clock.now());
     if (cached === undefined) {
       return undefined;
     }
-    const { text } = await this.#generations.stamp(cached.name);
+    const { text } = await this.#generations.stamp(nameOf(subject));
     return text === cached.stamp ? cached.records : undefined;
   }
 
   #start(key: string, subject: LookupSubject, deadline: Deadline, { isFresh = false } = {}): LookupFlight {
-    const name: LookupName = { ...subject, tenant: subject.tenant.key };
+    const name = nameOf(subject);
     const flight = new LookupFlight(name, this.#clock, deadline.remaining(), async (shared) => {
       try {
         const stamp = await shared.race(this.#generations.stamp(name));
         const keep = (found: FoundLookup): void => {
           if (this.#flights.get(key) === flight) {
             const age = { freshFor: found.freshFor, stamp: stamp.text, recheckAt: stamp.recheckAt };
-            this.#cache.keep(key, name, found.answer, this.#clock.now(), age);
+            this.#cache.keep(key, name.tenant, found.answer, this.#clock.now(), age);
           }
         };
         const steps = { ...this.#requests.steps(subject, shared), keepStale: keep };
@@ -167,6 +166,10 @@ export class ExhibitorLookups {
     this.#flights.set(key, flight);
     return flight;
   }
+}
+
+function nameOf({ tenant, eventId, contactEmail }: LookupSubject): LookupName {
+  return { tenant: tenant.key, eventId, contactEmail };
 }
 
 function isOutage(error: unknown): boolean {

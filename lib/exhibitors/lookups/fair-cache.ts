@@ -1,11 +1,12 @@
-interface Weighed<V> {
-  value: V;
-  weight: number;
+/** A value with what it costs, and whom. */
+export interface Weighed {
+  readonly tenant: string;
+  readonly weight: number;
 }
 
-/** Entries of one tenant, the least recently used first. */
-interface Share<V> {
-  entries: Map<string, Weighed<V>>;
+/** What the entries of one tenant use. */
+interface Usage {
+  entries: number;
   weight: number;
 }
 
@@ -19,88 +20,90 @@ export interface FairLimits {
 
 /**
  * A cache that tenants share fairly. Where it is full, the tenant that uses most of what is short (entries or weight) loses
- * its least recently used entry. So a tenant that uses less than an equal share loses nothing to the others.
+ * its least recently used entry. So a tenant that uses less than an equal share loses nothing to the others. There is one Map
+ * for all tenants, since one for each takes 230 bytes even where it has one entry.
  */
-export class FairCache<V> {
+export class FairCache<V extends Weighed> {
   readonly #limits: FairLimits;
+  /** The least recently used entry first. */
+  readonly #entries = new Map<string, V>();
   /** By tenant, the one that added an entry last at the end. */
-  readonly #shares = new Map<string, Share<V>>();
-  #count = 0;
-  #weight = 0;
+  readonly #used = new Map<string, Usage>();
+  readonly #all: Usage = { entries: 0, weight: 0 };
 
   constructor(limits: FairLimits) {
     this.#limits = limits;
   }
 
-  get(tenant: string, key: string): V | undefined {
-    const entries = this.#shares.get(tenant)?.entries;
-    const found = entries?.get(key);
-    if (entries === undefined || found === undefined) {
-      return undefined;
+  get(key: string): V | undefined {
+    const found = this.#entries.get(key);
+    if (found !== undefined) {
+      this.#entries.delete(key);
+      this.#entries.set(key, found);
     }
-    entries.delete(key);
-    entries.set(key, found);
-    return found.value;
+    return found;
   }
 
-  set(tenant: string, key: string, value: V, weight: number): void {
-    this.delete(tenant, key);
-    const share = this.#shares.get(tenant) ?? { entries: new Map<string, Weighed<V>>(), weight: 0 };
-    this.#shares.delete(tenant);
-    this.#shares.set(tenant, share);
-    share.entries.set(key, { value, weight });
-    this.#add(share, 1, weight);
-    while (this.#count > this.#limits.max) {
-      this.#evict((one) => one.entries.size);
+  /** @param key must be that of one tenant only */
+  set(key: string, value: V): void {
+    this.delete(key);
+    this.#entries.set(key, value);
+    const { tenant, weight } = value;
+    const used = this.#used.get(tenant) ?? { entries: 0, weight: 0 };
+    this.#used.delete(tenant);
+    this.#used.set(tenant, used);
+    this.#count(used, 1, weight);
+    while (this.#all.entries > this.#limits.max) {
+      this.#evict('entries');
     }
-    while (this.#weight > this.#limits.maxWeight) {
-      this.#evict((one) => one.weight);
+    while (this.#all.weight > this.#limits.maxWeight) {
+      this.#evict('weight');
     }
   }
 
-  delete(tenant: string, key: string): void {
-    const share = this.#shares.get(tenant);
-    const found = share?.entries.get(key);
-    if (share === undefined || found === undefined) {
+  delete(key: string): void {
+    const found = this.#entries.get(key);
+    const used = found && this.#used.get(found.tenant);
+    if (found === undefined || used === undefined) {
       return;
     }
-    share.entries.delete(key);
-    this.#add(share, -1, -found.weight);
-    if (share.entries.size === 0) {
-      this.#shares.delete(tenant);
+    this.#entries.delete(key);
+    this.#count(used, -1, -found.weight);
+    if (used.entries === 0) {
+      this.#used.delete(found.tenant);
     }
   }
 
-  deleteWhere(matches: (value: V) => boolean): void {
-    for (const [tenant, { entries }] of this.#shares) {
-      for (const [key, { value }] of entries) {
-        if (matches(value)) {
-          this.delete(tenant, key);
-        }
+  deleteWhere(matches: (value: V, key: string) => boolean): void {
+    for (const [key, value] of this.#entries) {
+      if (matches(value, key)) {
+        this.delete(key);
       }
     }
   }
 
-  #add(share: Share<V>, count: number, weight: number): void {
-    share.weight += weight;
-    this.#count += count;
-    this.#weight += weight;
+  #count(used: Usage, entries: number, weight: number): void {
+    for (const usage of [used, this.#all]) {
+      usage.entries += entries;
+      usage.weight += weight;
+    }
   }
 
   /** Removes the least recently used entry of the tenant that uses most; among equals, of the one that was idle longest. */
-  #evict(usage: (share: Share<V>) => number): void {
+  #evict(short: keyof Usage): void {
     let most = 0;
-    let tenant = '';
-    for (const [name, share] of this.#shares) {
-      const used = usage(share);
-      if (used > most) {
-        most = used;
-        tenant = name;
+    let largest = '';
+    for (const [tenant, used] of this.#used) {
+      if (used[short] > most) {
+        most = used[short];
+        largest = tenant;
       }
     }
-    const oldest = this.#shares.get(tenant)?.entries.keys().next().value;
-    if (oldest !== undefined) {
-      this.delete(tenant, oldest);
+    for (const [key, { tenant }] of this.#entries) {
+      if (tenant === largest) {
+        this.delete(key);
+        return;
+      }
     }
   }
 }

@@ -22,10 +22,9 @@ export interface LookupAnswer {
   weight: number;
 }
 
-/** A cached answer. */
-export interface CachedLookup {
-  readonly name: LookupName;
-  readonly records: readonly unknown[];
+/** A cached answer. Its key has event id and address. */
+export interface CachedLookup extends LookupAnswer {
+  readonly tenant: string;
   /** {@link Clock.now} until which the answer is fresh. */
   readonly freshUntil: number;
   /** Generations that the answer belongs to. */
@@ -62,7 +61,16 @@ const PURGE_EVERY = 10_000;
  * entry. The length separates event id and address.
  */
 export function lookupKey({ tenant, eventId, contactEmail }: LookupSubject): string {
-  return `${tenant.stateKey.id}:${eventId.length}:${eventId}${contactEmail}`;
+  // `join` makes one string; a template may make a tree of them, of twice the size.
+  return [tenant.stateKey.id, eventId.length, eventId + contactEmail].join(':');
+}
+
+/** Event id and address of a {@link lookupKey}. */
+function subjectOf(key: string): Omit<LookupSubject, 'tenant'> {
+  const lengthAt = key.indexOf(':') + 1;
+  const eventAt = key.indexOf(':', lengthAt) + 1;
+  const emailAt = eventAt + Number(key.slice(lengthAt, eventAt - 1));
+  return { eventId: key.slice(eventAt, emailAt), contactEmail: key.slice(emailAt) };
 }
 
 /** True where a lookup matches the filter. */
@@ -95,20 +103,20 @@ export class LookupCache {
   }
 
   /** The answer, while it is fresh. */
-  fresh(key: string, tenant: string, now: number): CachedLookup | undefined {
-    const entry = this.#entries.get(tenant, key);
+  fresh(key: string, now: number): CachedLookup | undefined {
+    const entry = this.#entries.get(key);
     return entry !== undefined && now < entry.freshUntil ? entry : undefined;
   }
 
   /** The answer, while it may be used because the service fails (`staleIfError`). */
-  stale(key: string, tenant: string, now: number): CachedLookup | undefined {
-    const entry = this.#entries.get(tenant, key);
+  stale(key: string, now: number): CachedLookup | undefined {
+    const entry = this.#entries.get(key);
     return entry !== undefined && !this.#isExpired(entry, now) ? entry : undefined;
   }
 
   keep(
     key: string,
-    name: LookupName,
+    tenant: string,
     { records, weight }: LookupAnswer,
     now: number,
     { freshFor, stamp, recheckAt } = UNSHARED,
@@ -116,19 +124,19 @@ export class LookupCache {
     this.#purge(now);
     const whole = ENTRY_WEIGHT + 4 * key.length + weight;
     if (whole > this.#largest) {
-      this.#entries.delete(name.tenant, key);
+      this.#entries.delete(key);
       return;
     }
     const freshUntil = now + Math.min(freshFor, this.#ttl);
-    this.#entries.set(name.tenant, key, { name, records, freshUntil, stamp, recheckAt }, whole);
+    this.#entries.set(key, { tenant, records, weight: whole, freshUntil, stamp, recheckAt });
   }
 
-  remove(key: string, { name: { tenant } }: CachedLookup): void {
-    this.#entries.delete(tenant, key);
+  remove(key: string): void {
+    this.#entries.delete(key);
   }
 
   forget(filter: LookupFilter): void {
-    this.#entries.deleteWhere(({ name }) => isLookupOf(name, filter));
+    this.#entries.deleteWhere(({ tenant }, key) => isLookupOf({ tenant, ...subjectOf(key) }, filter));
   }
 
   #purge(now: number): void {

@@ -29,6 +29,8 @@ export async function prepareRecords(
     records.push(...(parsed instanceof Promise ? await deadline.race(parsed) : parsed));
   }
   const weight = await weighJson(rows);
-  await freezeJson(records);
-  return { records, weight };
+  // The copy has no room for more rows, which `push` leaves: 128 bytes where there is one.
+  const exact = records.slice();
+  await freezeJson(exact);
+  return { records: exact, weight };
 }
