@@ -3,7 +3,12 @@ export default {
   rootDir: '.',
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.spec.ts'],
-  testPathIgnorePatterns: ['/node_modules/', '<rootDir>/test/package/', '<rootDir>/test/fleet/'],
+  testPathIgnorePatterns: [
+    '/node_modules/',
+    '<rootDir>/test/package/',
+    '<rootDir>/test/fleet/',
+    '<rootDir>/test/matrix/',
+  ],
   testEnvironment: 'node',
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: {

@@ -1,5 +1,5 @@
 /**
- * Refuses Bun at boot: no test runs there.
+ * Refuses Bun at boot: the tests of hosts run on Node.js only.
  *
  * @throws Error where the process is not Node.js
  */

@@ -3,12 +3,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { acceptedCasesIn, type CaseHost } from '../login/accepted-cases.js';
-import { FLOWS, nameOf } from '../login/flows.js';
-import { expectAccepted } from '../login/journey.js';
 import { readmeJest } from '../structure/readme.js';
-import { ScriptedProvider } from '../support/provider.js';
-import { environment, isUp, useHost } from './host-process.js';
+import { acceptsEveryLogin } from './every-login.js';
+import { environment, useHost } from './host-process.js';
 import { lowestPeers, Outside, pack, ROOT, versions } from './tarball.js';
 import { freePort } from '../support/server.js';
 
@@ -85,45 +82,6 @@ describe('a CommonJS host on Nest 11 that installed the tarball with the lowest 
   });
 });
 
-/** Every case of every flow, each with its own tenant: one process serves them all. */
-const CASES = FLOWS.flatMap((flow) =>
-  acceptedCasesIn(flow).map((accepted) => ({ flow, accepted, tenant: `${flow} ${nameOf(accepted)}` })),
-);
-
-describe.each(['express', 'fastify'])('a host on Nest 11 and %s accepts', (adapter) => {
-  let provider: ScriptedProvider;
-  let child: ChildProcess;
-  let host: Omit<CaseHost, 'query'>;
-  beforeAll(async () => {
-    provider = await ScriptedProvider.start();
-    const port = await freePort();
-    const url = `http://127.0.0.1:${port}`;
-    const tenants = CASES.map(({ flow, accepted: { login }, tenant }) => {
-      const changed = typeof login === 'function' ? login(provider) : login;
-      return [tenant, provider.tenantOptions(`${url}/auth/callback`, { responseType: flow, ...changed })];
-    });
-    outside.write('tenants.json', Object.fromEntries(tenants));
-    const file = join(outside.folder, 'tenants.json');
-    child = outside.start('built/main.js', { PORT: String(port), ADAPTER: adapter, TENANTS_FILE: file });
-    await isUp(url, child);
-    host = { url, skip: (ms) => fetch(`${url}/clock/${ms}`, { method: 'POST' }) };
-  });
-  afterEach(() => {
-    provider.script = {};
-  });
-  afterAll(async () => {
-    child.kill('SIGKILL');
-    await provider?.stop();
-  });
-
-  it.each(CASES)('$tenant', async ({ accepted: { script = {}, run, seen }, tenant }) => {
-    provider.script = script;
-    const query = `?tenant=${encodeURIComponent(tenant)}`;
-    if (run === undefined) {
-      await expectAccepted(host, query);
-    } else {
-      await run({ ...host, query }, provider);
-    }
-    seen?.(provider);
-  });
+describe.each(['express', 'fastify'])('a host on Nest 11 and %s', (adapter) => {
+  acceptsEveryLogin(adapter, () => outside);
 });

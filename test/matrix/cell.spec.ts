@@ -1,0 +1,65 @@
+import type { ChildProcess } from 'node:child_process';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { acceptsEveryLogin } from '../package/every-login.js';
+import { environment, useHost } from '../package/host-process.js';
+import type { Outside } from '../package/tarball.js';
+import { freePort } from '../support/server.js';
+import { given, prepareHost, type Cell } from './host.js';
+
+const { node, nest, adapter, manager } = JSON.parse(given('MATRIX_CELL')) as Cell;
+
+describe(`a host that ${manager} installed, with Nest ${nest} and ${adapter} on Node ${node}`, () => {
+  let host: Outside;
+  let sandbox: ExhibitorSandbox;
+  let child: ChildProcess | undefined;
+  beforeAll(async () => {
+    host = await prepareHost(nest, manager);
+    sandbox = await ExhibitorSandbox.start();
+  });
+  afterEach(() => void child?.kill('SIGKILL'));
+  afterAll(() => sandbox?.stop());
+
+  it('has these versions', async () => {
+    expect(process.version.startsWith(`v${node}.`)).toBe(true);
+    expect((await host.run('node', ['-p', 'process.version'])).trim()).toBe(process.version);
+    expect(host.versionOf('@nestjs/core').startsWith(`${nest}.`)).toBe(true);
+  });
+
+  it.each(['code', 'code id_token', 'code token id_token'] as const)(
+    'logs a person in by %s',
+    async (flow) => {
+      const port = await freePort();
+      const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
+      const env = environment(sandbox, 'globex', { redirectUri, responseType: flow }, port);
+      child = host.start('built/main.js', { ...env, ADAPTER: adapter });
+      await useHost(sandbox, `http://127.0.0.1:${port}`, child);
+    },
+  );
+
+  it.each(['import', 'require'])('loads every entry point by %s, and the sandbox starts', async (how) => {
+    const load = how === 'import' ? 'import' : 'Promise.resolve().then(() => require';
+    const loaded = (name: string): string => `${load}('${name}')${how === 'import' ? '' : ')'}`;
+    const said = await host.run('node', [
+      '--input-type=commonjs',
+      '-e',
+      `Promise.all([${['nestjs-exhibitor', 'nestjs-exhibitor/redis', 'nestjs-exhibitor/testing'].map(loaded).join()}])
+        .then(async ([main, redis, testing]) => {
+          const sandbox = await testing.ExhibitorSandbox.start();
+          await sandbox.stop();
+          console.log(typeof main.ExhibitorModule, typeof redis.RedisSharedStore);
+        })`,
+    ]);
+    expect(said).toContain('function function');
+  });
+
+  describe('that serves many tenants', () => acceptsEveryLogin(adapter, () => host));
+
+  if (nest === '11') {
+    it('runs Jest with the configuration of the README', async () => {
+      const env = environment(sandbox, 'acme', {}, 0);
+      const said = await host.run('node', ['node_modules/jest/bin/jest.js', '--ci'], env);
+      expect(said).toMatch(/Tests:\s+2 passed, 2 total/);
+    });
+  }
+});
