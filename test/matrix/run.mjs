@@ -87,17 +87,24 @@ async function runAll(cells) {
   return results;
 }
 
-const args = process.argv.slice(2);
-const cells = chosenCells(args.filter((arg) => arg !== 'list'));
-if (args.includes('list')) {
-  console.log(cells.map(nameOf).join('\n'));
-} else {
-  const results = await runAll(cells);
-  const failed = results.filter(({ isOk }) => !isOk);
-  console.log(`\n${results.map(row).join('\n')}\n`);
+/** Prints the table and the last line. */
+function report(results) {
+  const failed = results.filter(({ isOk }) => !isOk).map(({ cell }) => nameOf(cell));
   const passed = `${results.length - failed.length} of ${results.length} cells passed`;
-  console.log(
-    failed.length === 0 ? passed : `${passed}; failed: ${failed.map(({ cell }) => nameOf(cell)).join('; ')}`,
-  );
+  console.log(`\n${results.map(row).join('\n')}\n`);
+  console.log(failed.length === 0 ? passed : `${passed}; failed: ${failed.join('; ')}`);
   process.exitCode = failed.length === 0 ? 0 : 1;
+}
+
+try {
+  const args = process.argv.slice(2);
+  const cells = chosenCells(args.filter((arg) => arg !== 'list'));
+  if (args.includes('list')) {
+    console.log(cells.map(nameOf).join('\n'));
+  } else {
+    report(await runAll(cells));
+  }
+} catch (error) {
+  console.error(`${error.message}\nno cell was run`);
+  process.exitCode = 1;
 }

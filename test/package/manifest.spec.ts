@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -7,10 +6,7 @@ import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/co
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { parseDocument } from 'yaml';
-import { buildFiles, importsOf, importsOfBuild } from './imports.js';
 import { manifest, pack, ROOT, type PackedFile } from './tarball.js';
-import { workflows, type Job } from './workflows.js';
 
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'];
 
@@ -115,81 +111,30 @@ describe('the package', () => {
   });
 });
 
-describe('the workflows', () => {
-  it('parse, as the forms of issues do', () => {
-    const files = readdirSync(join(ROOT, '.github'), { recursive: true, encoding: 'utf8' }).filter((name) =>
-      name.endsWith('.yml'),
+function buildFiles(): string[] {
+  return readdirSync(join(ROOT, 'dist'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(js|d\.ts)$/.test(name))
+    .map((name) => join(ROOT, 'dist', name));
+}
+
+/** Names of the packages that the build imports, also for types. */
+function importsOfBuild(): string[] {
+  return importsOf(buildFiles());
+}
+
+function importsOf(files: readonly string[]): string[] {
+  const specifiers = files.flatMap((file) =>
+    [...readFileSync(file, 'utf8').matchAll(/(?:from|import|import\(|require\()\s*['"]([^'"\n]+)['"]/g)].map(
+      ([, name = '']) => name,
+    ),
+  );
+  const packages = specifiers
+    .filter((name) => !name.startsWith('.') && !name.startsWith('nestjs-exhibitor'))
+    .map((name) =>
+      name
+        .split('/')
+        .slice(0, name.startsWith('@') ? 2 : 1)
+        .join('/'),
     );
-    expect(files.length).toBeGreaterThanOrEqual(7);
-    const wrong = files.map((name) => {
-      const { errors, warnings } = parseDocument(readFileSync(join(ROOT, '.github', name), 'utf8'));
-      return [...errors, ...warnings].map(({ message }) => `${name}: ${message}`);
-    });
-    expect(wrong.flat()).toEqual([]);
-  });
-
-  it('run the cells of npm run test:matrix', () => {
-    const { matrix } = workflows();
-    const cells: unknown = JSON.parse(readFileSync(join(ROOT, 'test/matrix/cells.json'), 'utf8'));
-    expect(matrix?.jobs['cell']?.strategy?.matrix).toEqual(cells);
-    const [command] = commandsOf(matrix?.jobs['cell']).filter((run) => run.includes('test:matrix'));
-    const given = Object.keys(Object(cells)).map((axis) => `${axis}=\${{ matrix.${axis} }}`);
-    expect(command).toBe(`npm run test:matrix -- ${given.join(' ')}`);
-    expect(commandsOf(matrix?.jobs['bun'])).toContain('npm run test:matrix -- bun');
-  });
-
-  it('run all checks, also before a release', () => {
-    const { ci, release } = workflows();
-    expect(commandsOf(ci?.jobs['check'])).toEqual(['.ci/run']);
-    expect(commandsOf(release?.jobs['check'])).toEqual(['.ci/run']);
-    expect(release?.jobs['publish']?.needs).toBe('check');
-  });
-
-  it('pin every action to a commit, and have a time limit and no permission that they do not need', () => {
-    const jobs = Object.values(workflows()).flatMap((workflow) =>
-      Object.values(workflow.jobs).map((job) => ({
-        ...job,
-        granted: job.permissions ?? workflow.permissions,
-      })),
-    );
-    const unpinned = jobs
-      .flatMap(({ steps }) => steps)
-      .filter(({ uses = `a@${'0'.repeat(40)}` }) => !/@[0-9a-f]{40}$/.test(uses));
-    expect(unpinned).toEqual([]);
-    expect(jobs.filter((job) => job['timeout-minutes'] === undefined)).toEqual([]);
-    const writers = jobs.filter(({ granted }) => Object.values(granted).includes('write'));
-    expect(writers.map(({ name, granted }) => [name, granted])).toEqual([
-      ['Version', { contents: 'write', 'pull-requests': 'write' }],
-      ['Publish', { contents: 'write', 'id-token': 'write' }],
-    ]);
-  });
-});
-
-describe('npm run test:matrix', () => {
-  const list = (...args: string[]): string[] =>
-    execFileSync(process.execPath, ['test/matrix/run.mjs', 'list', ...args], { cwd: ROOT, stdio: 'pipe' })
-      .toString()
-      .trim()
-      .split('\n');
-
-  it('has a cell for every Node, Nest, adapter and package manager, and one for Bun', () => {
-    const cells = list();
-    expect(new Set(cells).size).toBe(3 * 2 * 2 * 2 + 1);
-    expect(cells).toEqual(expect.arrayContaining(['node 20.19, nest 11, express, npm', 'bun 1']));
-  });
-
-  it('runs the cells that arguments choose', () => {
-    expect(list('node=22,24', 'nest=12', 'adapter=fastify', 'manager=pnpm', 'bun')).toEqual([
-      'node 22, nest 12, fastify, pnpm',
-      'node 24, nest 12, fastify, pnpm',
-      'bun 1',
-    ]);
-    expect(() => list('node=21')).toThrow(
-      /node=21 chooses no cell. Choose from: node=20.19,22,24 nest=11,12/,
-    );
-  });
-});
-
-function commandsOf(job: Job | undefined): string[] {
-  return (job?.steps ?? []).flatMap(({ run }) => run ?? []);
+  return [...new Set(packages)];
 }
