@@ -65,10 +65,10 @@ export class CodeExchange {
       redirect_uri: pending.redirectUri,
       code_verifier: pending.verifier,
     };
-    const client = await readClient(tenant, login, tokenUrl, deadline);
+    const client = await this.#clientOf(tenant, login, tokenUrl, deadline);
     const first = await this.#send(tenant, client, form, deadline);
     const newest = isInvalidClient(first.reply)
-      ? await readNewerClient(client, tenant, login, deadline)
+      ? await this.#newerClient(client, tenant, login, deadline)
       : undefined;
     const { reply, hidden } = newest === undefined ? first : await this.#send(tenant, newest, form, deadline);
     const tokens = reply.status === 200 ? parseTokens(reply.body) : undefined;
@@ -98,37 +98,38 @@ export class CodeExchange {
     const reply = await requestProvider(this.#transport, tenant, request, deadline, 'the token endpoint');
     return { reply, hidden: hiddenForms(client, authentication) };
   }
-}
 
-/** The client of a login, with its secret of now. */
-async function readClient(
-  tenant: Tenant,
-  login: BrowserLogin,
-  tokenUrl: string,
-  deadline: Deadline,
-): Promise<OAuthClient> {
-  const client = { id: login.clientId, auth: login.clientAuth, audience: login.issuer, tokenUrl };
-  if (typeof login.clientAuth === 'object' || login.clientSecret === undefined) {
-    return client;
+  /** The client of a login, with its secret of now. */
+  async #clientOf(
+    tenant: Tenant,
+    login: BrowserLogin,
+    tokenUrl: string,
+    deadline: Deadline,
+  ): Promise<OAuthClient> {
+    const { clientId: id, clientSecret, clientAuth: auth, issuer: audience } = login;
+    const client = { id, auth, audience, tokenUrl };
+    if (typeof auth === 'object' || clientSecret === undefined) {
+      return client;
+    }
+    return { ...client, secret: await readSecret(clientSecret, SECRET, tenant, deadline, this.#log) };
   }
-  return { ...client, secret: await readSecret(login.clientSecret, SECRET, tenant, deadline) };
-}
 
-/**
- * The client with a newer secret, if the host's function has one. The same secret would be refused again, and some providers
- * lock a client out after several failures.
- */
-async function readNewerClient(
-  client: OAuthClient,
-  tenant: Tenant,
-  login: BrowserLogin,
-  deadline: Deadline,
-): Promise<OAuthClient | undefined> {
-  if (typeof login.clientSecret !== 'function') {
-    return undefined;
+  /**
+   * The client with a newer secret, if the host's function has one. The same secret would be refused again, and some providers
+   * lock a client out after several failures.
+   */
+  async #newerClient(
+    client: OAuthClient,
+    tenant: Tenant,
+    login: BrowserLogin,
+    deadline: Deadline,
+  ): Promise<OAuthClient | undefined> {
+    if (typeof login.clientSecret !== 'function') {
+      return undefined;
+    }
+    const newest = await this.#clientOf(tenant, login, client.tokenUrl, deadline);
+    return newest.secret === client.secret ? undefined : newest;
   }
-  const newest = await readClient(tenant, login, client.tokenUrl, deadline);
-  return newest.secret === client.secret ? undefined : newest;
 }
 
 /** The provider did not look at the code: the client was refused before (RFC 6749 §5.2). */

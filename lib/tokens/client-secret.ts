@@ -1,5 +1,7 @@
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { foreignText } from '../model/foreign-text.js';
 import type { SecretSource } from '../options/client-auth.js';
+import type { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 
@@ -10,7 +12,8 @@ export interface SecretOption {
 }
 
 /**
- * The secret of a client; a function of the host is called each time, within the deadline.
+ * The secret of a client; a function of the host is called each time, within the deadline. A function that fails is reported
+ * to the operator.
  *
  * @throws {ExhibitorError} `code` of the option where the function fails or returns no secret, with its error as `cause`;
  * `deadline_exceeded`
@@ -20,12 +23,21 @@ export async function readSecret(
   { name, code }: SecretOption,
   tenant: Tenant,
   deadline: Deadline,
+  log: OperatorLog,
 ): Promise<string> {
   if (typeof source === 'string') {
     return source;
   }
-  const failure = (message: string, cause?: unknown): ExhibitorError =>
-    new ExhibitorError(code, `the ${name} function ${message}`, { tenant: tenant.key, attempts: 0, cause });
+  const failure = (message: string, cause?: unknown): ExhibitorError => {
+    const problem = { cause: `${name} function`, options: [name], message: `the function ${message}` };
+    log.report(tenant, problem);
+    // Without the name of the option: visitors see this message.
+    return new ExhibitorError(code, 'the secret of the client is not available', {
+      tenant: tenant.key,
+      attempts: 0,
+      cause,
+    });
+  };
   let secret: unknown;
   try {
     secret = await deadline.race(Promise.resolve(source()));
@@ -33,10 +45,15 @@ export async function readSecret(
     if (deadline.isOver) {
       throw deadline.failure({ tenant: tenant.key, attempts: 0 });
     }
-    throw failure('failed', error);
+    throw failure(`failed (${nameOf(error)})`, error);
   }
   if (typeof secret === 'string' && secret !== '') {
     return secret;
   }
   throw failure('returned no secret');
+}
+
+/** The message of the host's error is not logged: it may contain a secret. */
+function nameOf(error: unknown): string {
+  return error instanceof Error ? foreignText(error.name) : 'not an Error';
 }

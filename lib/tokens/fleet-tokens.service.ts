@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { FleetWork, type SharedWork } from '../store/fleet-work.service.js';
+import { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -35,17 +36,20 @@ export class FleetTokens {
   readonly #endpoint: TokenEndpoint;
   readonly #shared: SharedTokens;
   readonly #fleet: FleetWork;
+  readonly #log: OperatorLog;
 
   constructor(
     @Inject(Clock) clock: Clock,
     @Inject(TokenEndpoint) endpoint: TokenEndpoint,
     @Inject(SharedTokens) shared: SharedTokens,
     @Inject(FleetWork) fleet: FleetWork,
+    @Inject(OperatorLog) log: OperatorLog,
   ) {
     this.#clock = clock;
     this.#endpoint = endpoint;
     this.#shared = shared;
     this.#fleet = fleet;
+    this.#log = log;
   }
 
   /**
@@ -54,13 +58,13 @@ export class FleetTokens {
    * @throws {ExhibitorError} `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
   async fetch(tenant: Tenant, replacement: Replacement, deadline: Deadline): Promise<Fetched> {
-    const client = await readClient(tenant, deadline);
+    const client = await readClient(tenant, deadline, this.#log);
     const fetched = await this.#fetchAs(client, tenant, replacement, deadline);
     const mayBeOld = fetched.kind === 'refused' && fetched.refusal.error.oauthError === 'invalid_client';
     if (!mayBeOld || !tenant.hasSecretFunction) {
       return fetched;
     }
-    const newest = await readClient(tenant, deadline);
+    const newest = await readClient(tenant, deadline, this.#log);
     // The same secret would be refused again, and some providers lock a client out after several failures.
     const isSame = secretTextOf(newest) === secretTextOf(client);
     return isSame ? fetched : this.#fetchAs(newest, tenant, replacement, deadline);

@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
+import type { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -80,14 +81,14 @@ function formOf({ scope }: Tenant): Record<string, string> {
  *
  * @throws {ExhibitorError} `token_unavailable` where the secret function fails, `deadline_exceeded`
  */
-export async function readClient(tenant: Tenant, deadline: Deadline): Promise<OAuthClient> {
+export async function readClient(tenant: Tenant, deadline: Deadline, log: OperatorLog): Promise<OAuthClient> {
   const { clientId: id, clientSecret, clientAuth: auth, tokenUrl } = tenant;
   // The API client knows no issuer: only a login has one.
   const client = { id, auth, tokenUrl, audience: tokenUrl };
   if (typeof auth === 'object' || clientSecret === undefined) {
     return client;
   }
-  return { ...client, secret: await readSecret(clientSecret, SECRET, tenant, deadline) };
+  return { ...client, secret: await readSecret(clientSecret, SECRET, tenant, deadline, log) };
 }
 
 /** `service_unavailable` of the token endpoint is `token_unavailable`; other codes stay as they are. */

@@ -119,6 +119,33 @@ describe('a mistake that shows when the service or the provider is used', () => 
     expect(lines.all).toHaveLength(2);
   });
 
+  it.each<[string, () => string | Promise<string>, string]>([
+    ['throws', () => JSON.parse('{'), 'failed (SyntaxError)'],
+    [
+      'rejects',
+      () => Promise.reject(new Error('no access with the password of the vault')),
+      'failed (Error)',
+    ],
+    ['answers nothing', () => '', 'returned no secret'],
+  ])('a clientSecret function that %s, once a minute', async (_, clientSecret, why) => {
+    const { app } = await start({ clientSecret });
+    const line = new RegExp(`^tenant\\.clientSecret: the function ${why.replace(/[()]/g, '\\$&')}$`);
+    expectLine(await visit(MINE), 503, { code: 'token_unavailable' }, line);
+    await visit(MINE);
+    expect(lines.all).toHaveLength(1);
+    clockOf(app).skip(60_000, ['now']);
+    await visit(MINE);
+    expect(lines.all).toHaveLength(2);
+  });
+
+  it('a login.clientSecret function that rejects', async () => {
+    await start({
+      login: { clientSecret: () => Promise.reject(new TypeError('the password of the vault')) },
+    });
+    const line = /^tenant\.login\.clientSecret: the function failed \(TypeError\)$/;
+    expectLine(await logIn(new Visitor()), 503, { code: 'service_unavailable' }, line);
+  });
+
   it('3, the host of the base URL: baseUrl', async () => {
     await start({ baseUrl: `http://127.0.0.1:${await freePort()}` });
     expectLine(

@@ -71,6 +71,7 @@ export class TokenBench {
         new TokenEndpoint(this.clock, this.#transport),
         new SharedTokens(values, this.clock),
         new FleetWork(values, this.clock),
+        log,
       ),
       log,
     );
