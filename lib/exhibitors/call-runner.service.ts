@@ -5,6 +5,7 @@ import type { Tenant } from '../tenants/tenant.js';
 import type { Cancellation } from '../time/cancellation.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
+import type { MaybePromise } from '../time/steps.js';
 import type { CallOptions } from './call-options.interface.js';
 
 /** Options of a call within the module. */
@@ -42,12 +43,16 @@ export class CallRunner implements OnModuleDestroy {
   async run<R>(call: RunOptions, work: (tenant: Tenant, deadline: Deadline) => Promise<R>): Promise<R> {
     const startedAt = this.#clock.now();
     const tenant = await this.tenant(call);
-    const spent = this.#clock.now() - startedAt;
-    return this.within(tenant, call, (deadline) => work(tenant, deadline), spent);
+    const deadline = this.#startFor(tenant, call, this.#clock.now() - startedAt);
+    try {
+      return await work(tenant, deadline);
+    } finally {
+      this.#end(deadline);
+    }
   }
 
   /** The tenant of a call, found within the deadline of the call. */
-  async tenant({ tenant, deadline, signal }: RunOptions): Promise<Tenant> {
+  tenant({ tenant, deadline, signal }: RunOptions): MaybePromise<Tenant> {
     const found = this.#tenants.resolve(tenant);
     if (!(found instanceof Promise)) {
       return found;
@@ -56,19 +61,14 @@ export class CallRunner implements OnModuleDestroy {
     return wait.race(found).finally(() => this.#end(wait));
   }
 
-  /** Runs a request of a known tenant within the deadline of the call, of which `spent` ms are used. */
+  /** Runs a request of a known tenant within the deadline of the call. */
   async within<R>(
     tenant: Tenant,
     call: Pick<RunOptions, 'deadline' | 'signal'>,
     work: (deadline: Deadline) => Promise<R>,
-    spent = 0,
   ): Promise<R> {
-    const left = Math.max(1, Math.ceil((call.deadline ?? tenant.http.deadline) - spent));
-    const deadline = this.#start(left, call.signal);
+    const deadline = this.#startFor(tenant, call, 0);
     try {
-      if (deadline.isOver) {
-        throw deadline.failure({ tenant: tenant.key });
-      }
       return await work(deadline);
     } finally {
       this.#end(deadline);
@@ -80,6 +80,17 @@ export class CallRunner implements OnModuleDestroy {
     for (const deadline of this.#running) {
       deadline.close();
     }
+  }
+
+  /** Starts the deadline of a call, of which `spent` ms are used. */
+  #startFor(tenant: Tenant, call: Pick<RunOptions, 'deadline' | 'signal'>, spent: number): Deadline {
+    const left = Math.max(1, Math.ceil((call.deadline ?? tenant.http.deadline) - spent));
+    const deadline = this.#start(left, call.signal);
+    if (deadline.isOver) {
+      this.#end(deadline);
+      throw deadline.failure({ tenant: tenant.key });
+    }
+    return deadline;
   }
 
   #start(ms: number, signal: AbortSignal | Cancellation | undefined): Deadline {

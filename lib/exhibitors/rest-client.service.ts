@@ -48,27 +48,30 @@ export class RestClient {
    * 4xx, and errors of {@link Transport.send} and the token service
    */
   async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
-    const first = await this.#send(tenant, request, deadline);
-    if (first.reply.status !== 401) {
-      return this.#accept(first.reply, tenant, request, first.reply.attempts);
+    const first = await this.#tokens.tokenFor(tenant, deadline);
+    const reply = await this.#send(tenant, request, first, deadline);
+    if (reply.status !== 401) {
+      return this.#accept(reply, tenant, request, reply.attempts);
     }
     const refusedAt = this.#clock.now();
-    this.#tokens.refused(tenant, first.timed, first.reply.sentAt);
-    const second = await this.#send(tenant, request, deadline);
-    const attempts = first.reply.attempts + second.reply.attempts;
-    if (second.reply.status !== 401) {
-      return this.#accept(second.reply, tenant, request, attempts);
+    this.#tokens.refused(tenant, first, reply.sentAt);
+    const second = await this.#tokens.tokenFor(tenant, deadline);
+    const again = await this.#send(tenant, request, second, deadline);
+    const attempts = reply.attempts + again.attempts;
+    if (again.status !== 401) {
+      return this.#accept(again, tenant, request, attempts);
     }
-    if (!second.timed.isShared && second.timed.requestedAt >= refusedAt) {
-      this.#tokens.refused(tenant, second.timed, second.reply.sentAt);
-      return this.#accept(second.reply, tenant, request, attempts);
+    if (!second.isShared && second.requestedAt >= refusedAt) {
+      this.#tokens.refused(tenant, second, again.sentAt);
+      return this.#accept(again, tenant, request, attempts);
     }
-    this.#tokens.refusedAgain(tenant, second.timed, second.reply.sentAt);
-    const third = await this.#send(tenant, request, deadline);
-    if (third.reply.status === 401) {
-      this.#tokens.refused(tenant, third.timed, third.reply.sentAt);
+    this.#tokens.refusedAgain(tenant, second, again.sentAt);
+    const third = await this.#tokens.tokenFor(tenant, deadline);
+    const last = await this.#send(tenant, request, third, deadline);
+    if (last.status === 401) {
+      this.#tokens.refused(tenant, third, last.sentAt);
     }
-    return this.#accept(third.reply, tenant, request, attempts + third.reply.attempts);
+    return this.#accept(last, tenant, request, attempts + last.attempts);
   }
 
   #accept(reply: TransportReply, tenant: Tenant, request: RestRequest, attempts: number): TransportReply {
@@ -83,16 +86,16 @@ export class RestClient {
     throw refusal(reply.status, tenant, attempts);
   }
 
-  async #send(
+  #send(
     tenant: Tenant,
-    { path, ...rest }: RestRequest,
+    { operation, path, template, contact }: RestRequest,
+    { accessToken }: TimedToken,
     deadline: Deadline,
-  ): Promise<{ reply: TransportReply; timed: TimedToken }> {
-    const timed = await this.#tokens.tokenFor(tenant, deadline);
-    const headers = { Authorization: `Bearer ${timed.accessToken}`, 'X-Tenant-Id': tenant.tenantId };
+  ): Promise<TransportReply> {
+    const headers = { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId };
     const url = `${tenant.baseUrl}${path}`;
-    const request = { ...rest, method: 'GET', url, headers } as const;
-    return { reply: await this.#transport.send(tenant, request, deadline), timed };
+    const request = { operation, method: 'GET', url, template, headers, contact } as const;
+    return this.#transport.send(tenant, request, deadline);
   }
 }
 

@@ -54,7 +54,7 @@ export class UserInfo {
       method: 'GET',
       url,
       template: templateOf(url),
-      headers: { Authorization: `Bearer ${accessToken}` },
+      headers: { authorization: `Bearer ${accessToken}` },
       acceptsJwt: true,
     } as const;
     const reply = await requestProvider(this.#transport, tenant, request, deadline, 'userinfo');

@@ -53,7 +53,7 @@ export function authenticated(
     return { headers: {}, body: encode({ ...form, client_id: id }) };
   }
   if (auth === 'basic') {
-    return { headers: { Authorization: `Basic ${basicCredentials(id, secret)}` }, body: encode(form) };
+    return { headers: { authorization: `Basic ${basicCredentials(id, secret)}` }, body: encode(form) };
   }
   return { headers: {}, body: encode({ ...form, client_id: id, client_secret: secret }) };
 }

@@ -58,7 +58,10 @@ export class RetryingRequest {
     const { budget } = this.#tools.limits;
     let paid: RetryReason | undefined;
     for (let attempt = 1; ; attempt++) {
-      const outcome = await this.#attemptAndReplay(attempt);
+      let outcome = await this.#attempt(this.#isOnce);
+      if (isStale(outcome) && this.#sent === attempt) {
+        outcome = await this.#attempt(true);
+      }
       if (isFinal(outcome)) {
         budget.giveBack(paid);
         return this.#reply(outcome);
@@ -73,19 +76,13 @@ export class RetryingRequest {
     }
   }
 
-  /**
-   * The service may close a keep-alive connection while a request is being written. That request was not read; it is sent
-   * again immediately, once, on a new connection.
-   */
-  async #attemptAndReplay(attempt: number): Promise<Outcome> {
-    const outcome = await this.#attempt(this.#isOnce);
-    const isStale = outcome.kind === 'failed' && outcome.stale === true;
-    return isStale && this.#sent === attempt ? this.#attempt(true) : outcome;
-  }
-
   async #attempt(fresh: boolean): Promise<Outcome> {
     const { clock, limits } = this.#tools;
-    const admission = await this.#enter();
+    if (this.#deadline.isOver) {
+      throw this.#deadline.failure(this.#details());
+    }
+    const slots = this.#tenant.http.maxConcurrent;
+    const admission = this.#admitted(await limits.enter(slots, this.#deadline, clock));
     const { body: source } = this.#request;
     const body = typeof source === 'function' ? await this.#create(source, admission) : source;
     // The slot may be granted in the same turn in which the call ends.
@@ -98,8 +95,7 @@ export class RetryingRequest {
     this.#sent++;
     this.#deadline.sent++;
     const outcome = await this.#send(fresh, body);
-    const isStale = outcome.kind === 'failed' && outcome.stale === true;
-    const seen = isStale ? undefined : healthOf(outcome, this.#deadline.isTimeUp);
+    const seen = isStale(outcome) ? undefined : healthOf(outcome, this.#deadline.isTimeUp);
     const health = limits.counted(seen, outcome, this.#request.contact, admission);
     this.#isCounted = health === seen;
     this.#leave(health, admission);
@@ -115,20 +111,16 @@ export class RetryingRequest {
     throw this.#deadline.failure(this.#details(outcome));
   }
 
-  async #enter(): Promise<Admission> {
-    const { clock, limits } = this.#tools;
-    if (this.#deadline.isOver) {
+  /** @throws {ExhibitorError} where there is no slot */
+  #admitted(admission: Admission | undefined): Admission {
+    if (admission === undefined) {
       throw this.#deadline.failure(this.#details());
     }
-    const admission = await limits.enter(this.#tenant.http.maxConcurrent, this.#deadline, clock);
     if (typeof admission === 'object') {
       throw new ExhibitorError('service_unavailable', 'not sent: the service fails or is too busy', {
         ...this.#details(),
         retryAfterMs: Math.ceil(admission.retryAfterMs),
       });
-    }
-    if (admission === undefined) {
-      throw this.#deadline.failure(this.#details());
     }
     return admission;
   }
@@ -224,4 +216,12 @@ export class RetryingRequest {
       code,
     });
   }
+}
+
+/**
+ * The service may close a keep-alive connection while a request is being written. That request was not read; it is sent again
+ * immediately, once, on a new connection.
+ */
+function isStale(outcome: Outcome): boolean {
+  return outcome.kind === 'failed' && outcome.stale === true;
 }

@@ -1,6 +1,9 @@
 /** Operation of a request; decides its limits and the largest accepted reply. */
 export type Operation = 'token' | 'list' | 'lookup' | 'code' | 'userinfo' | 'keys' | 'metadata';
 
+/** Headers of a request. Names are in lower case, so that none is set twice. */
+export type RequestHeaders = Readonly<Record<Lowercase<string>, string>>;
+
 /** A request to the service or the provider. */
 export interface TransportRequest {
   operation: Operation;
@@ -9,7 +12,7 @@ export interface TransportRequest {
   url: string;
   /** Path with the names of its parameters, without values, for diagnostics: `/api/v1/exhibitor/event/{eventId}`. */
   template: string;
-  headers?: Readonly<Record<string, string>>;
+  headers?: RequestHeaders;
   /** An `application/x-www-form-urlencoded` body; a function creates one for each attempt. */
   body?: string | (() => Promise<string>);
   /**

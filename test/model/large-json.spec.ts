@@ -1,7 +1,6 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import { freezeJson, weighJson } from '../../lib/model/large-json.js';
+import { collectGarbage } from '../support/garbage.js';
 
 /** Nested deeper than any stack, as a hostile reply may be. */
 function nested(): unknown {
@@ -39,11 +38,6 @@ describe('records that several requests read', () => {
     expect(Object.isFrozen(records)).toBe(true);
   });
 });
-
-const collectGarbage: () => void = (() => {
-  setFlagsFromString('--expose-gc');
-  return runInNewContext('gc');
-})();
 
 /** Bytes of heap that a parsed text takes. */
 function heapOf(text: string): { value: unknown; bytes: number } {

@@ -1,5 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -15,6 +13,7 @@ import { SharedJwks } from '../../lib/oidc/shared-jwks.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
 import { Transport } from '../../lib/transport/transport.service.js';
+import { collectGarbage } from '../support/garbage.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { KEYS, sign } from '../support/provider-keys.js';
 import { answers } from '../support/provider-script.js';
@@ -208,13 +207,4 @@ function servicesOf(context: INestApplicationContext): {
     transport: context.get(Transport, { strict: false }),
     clock: context.get(Clock, { strict: false }),
   };
-}
-
-function collectGarbage(): void {
-  setFlagsFromString('--expose-gc');
-  const collect: unknown = runInNewContext('gc');
-  if (typeof collect !== 'function') {
-    throw new Error('this Node cannot collect garbage on request');
-  }
-  collect();
 }

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { collectGarbage } from '../support/garbage.js';
 import { Sender, tenantAt } from './transport-bench.js';
 import { type TestServer, sendJson, startServer } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
@@ -17,6 +18,17 @@ describe('connections', () => {
     }
     expect(server.requests).toHaveLength(4);
     expect(server.connected).toBe(1);
+    await sender.close();
+  });
+
+  it('keep no reply in memory while they are idle', async () => {
+    server = await startServer((_request, response) => sendJson(response, { rows: [] }));
+    const sender = Sender.with(server.url);
+    const body = new WeakRef(Object((await sender.send()).body));
+    expect(body.deref()).toEqual({ rows: [] });
+    await pause(0);
+    collectGarbage();
+    expect(body.deref()).toBeUndefined();
     await sender.close();
   });
 

@@ -78,7 +78,7 @@ describe('nestjs-exhibitor:request', () => {
     await sender.send({
       method: 'POST',
       url: `${server.url}/contactEmail/${encoded}?${query}`,
-      headers: { Authorization: `Bearer ${token}` },
+      headers: { authorization: `Bearer ${token}` },
       body: `client_secret=${secret}`,
     });
     const shown = inspect(messages, { depth: Infinity });

@@ -209,7 +209,7 @@ describe('a request', () => {
       method: 'POST',
       operation: 'token',
       body: 'a=1&b=%2F+x',
-      headers: { Accept: 'application/json', 'X-Tenant-Id': 't' },
+      headers: { accept: 'application/json', 'x-tenant-id': 't' },
     });
     expect(received).toBe('a=1&b=%2F+x');
     expect(server.requests[0]?.headers).toMatchObject({

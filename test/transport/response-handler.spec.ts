@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import type { Dispatcher } from 'undici';
 import { ResponseHandler } from '../../lib/transport/wire/response-handler.js';
+import { collectGarbage } from '../support/garbage.js';
 
 const CHUNK = 32 * 1024;
 
@@ -43,11 +42,6 @@ function memoryInUse(): number {
   collectGarbage();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
-}
-
-function collectGarbage(): void {
-  setFlagsFromString('--expose-gc');
-  runInNewContext('gc()');
 }
 
 const line = { pause: () => undefined, resume: () => undefined, abort: () => undefined };

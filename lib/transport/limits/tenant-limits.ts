@@ -2,6 +2,7 @@ import { PerTenant } from '../../tenants/per-tenant.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
+import type { MaybePromise } from '../../time/steps.js';
 import type { Health, Outcome } from '../outcome.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Bulkhead } from './bulkhead.js';
@@ -53,19 +54,22 @@ export class RequestLimits {
    * Takes a slot for one request, waiting for it if necessary. Answers `undefined` where the call was over first, and how
    * long to wait where the circuit is open or the queue is full.
    */
-  async enter(slots: number, deadline: Deadline, clock: Clock): Promise<Admission | undefined> {
+  enter(slots: number, deadline: Deadline, clock: Clock): MaybePromise<Admission | undefined> {
     const refusal = this.#circuit?.refusal(clock.now());
     if (refusal !== undefined) {
       return refusal;
     }
-    if (!this.#bulkhead.tryEnter(slots)) {
-      if (this.#bulkhead.isFull(slots)) {
-        return QUEUE_FULL;
-      }
-      if (!(await this.#bulkhead.wait(deadline))) {
-        return undefined;
-      }
+    if (this.#bulkhead.tryEnter(slots)) {
+      return this.#admit(slots, clock);
     }
+    if (this.#bulkhead.isFull(slots)) {
+      return QUEUE_FULL;
+    }
+    return this.#bulkhead.wait(deadline).then((entered) => (entered ? this.#admit(slots, clock) : undefined));
+  }
+
+  /** The circuit may have opened while the request waited. */
+  #admit(slots: number, clock: Clock): Admission {
     const admission = this.#circuit?.admit(clock.now()) ?? 'free';
     if (typeof admission === 'object') {
       this.#bulkhead.leave(slots);

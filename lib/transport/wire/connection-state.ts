@@ -11,11 +11,18 @@ export class ConnectionState {
   #socket: Socket | undefined;
   #connecting: Socket | undefined;
   #served = false;
-  #request: { readonly isSettled: boolean } | undefined;
+  #waiting: object | undefined;
 
   /** The client was given this request. */
-  serve(request: { readonly isSettled: boolean }): void {
-    this.#request = request;
+  serve(request: object): void {
+    this.#waiting = request;
+  }
+
+  /** The request is settled. It is dropped, since it would keep its reply in memory until the next request. */
+  release(request: object): void {
+    if (this.#waiting === request) {
+      this.#waiting = undefined;
+    }
   }
 
   /** Wraps a connector, so that this object knows the socket. */
@@ -23,7 +30,7 @@ export class ConnectionState {
     return (options, callback) => {
       // After a request is stopped, undici connects once more before it notices: a needless connection for a service that
       // may already be slow.
-      if (this.#request?.isSettled === true) {
+      if (this.#waiting === undefined) {
         queueMicrotask(() => callback(new Error(UNWANTED), null));
         return;
       }

@@ -1,5 +1,5 @@
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
-import type { Operation, TransportRequest } from '../transport-request.interface.js';
+import type { Operation, RequestHeaders, TransportRequest } from '../transport-request.interface.js';
 import { ACCEPTED_ENCODINGS } from './reply-body.js';
 
 /** Largest token, userinfo or key reply in bytes. */
@@ -13,29 +13,25 @@ export function responseLimit(operation: Operation, maxResponseBytes: number): n
   return BULK.has(operation) ? maxResponseBytes : Math.min(LARGEST_SMALL_REPLY, maxResponseBytes);
 }
 
+const DEFAULT_HEADERS = {
+  accept: 'application/json',
+  'accept-encoding': ACCEPTED_ENCODINGS,
+  'user-agent': 'nestjs-exhibitor',
+} as const satisfies RequestHeaders;
+
 /**
- * The headers of a request, with lower-case names. `Accept` is JSON, or JSON and JWT.
+ * All headers of a request. `Accept` is JSON, or JSON and JWT.
  *
  * @throws {ExhibitorError} `invalid_argument` where the body has more than 256 KiB
  */
-export function requestHeaders({
-  headers,
-  body,
-  acceptsJwt,
-}: TransportRequest): Readonly<Record<string, string>> {
-  const all: Record<string, string> = {
-    accept: acceptsJwt === true ? 'application/json, application/jwt' : 'application/json',
-    'accept-encoding': ACCEPTED_ENCODINGS,
-    'user-agent': 'nestjs-exhibitor',
-  };
-  for (const [name, value] of Object.entries(headers ?? {})) {
-    all[name.toLowerCase()] = value;
-  }
-  if (body === undefined) {
-    return all;
-  }
+export function requestHeaders({ headers, body, acceptsJwt }: TransportRequest): RequestHeaders {
   if (typeof body === 'string' && Buffer.byteLength(body) > LARGEST_UPLOAD) {
     throw new ExhibitorError('invalid_argument', 'the request is too large to be sent');
   }
-  return { ...all, 'content-type': 'application/x-www-form-urlencoded' };
+  return {
+    ...DEFAULT_HEADERS,
+    ...(acceptsJwt === true && { accept: 'application/json, application/jwt' }),
+    ...(body !== undefined && { 'content-type': 'application/x-www-form-urlencoded' }),
+    ...headers,
+  };
 }

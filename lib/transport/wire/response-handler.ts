@@ -210,6 +210,7 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
     this.#received.clear();
     this.#settle?.(outcome);
     this.#settle = undefined;
+    this.connection?.release(this);
   }
 }
 
