@@ -2,7 +2,7 @@ import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { RouteGuard, RUN, SERVICES, SET_HEADERS } from './route-guard.js';
-import { logHostMistake } from './to-http-exception.js';
+import { toErrorBody } from './to-http-exception.js';
 
 /**
  * Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0): the form field `logout_token` of a POST request.
@@ -42,8 +42,8 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
     if (!isExhibitorError(error)) {
       throw error;
     }
-    logHostMistake(error);
-    return answered(http, 400, { error: 'invalid_request', error_description: error.message });
+    this[SERVICES].mistakes.report(error);
+    return answered(http, 400, { error: 'invalid_request', error_description: toErrorBody(error).message });
   }
 }
 

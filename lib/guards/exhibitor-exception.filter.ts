@@ -9,9 +9,11 @@ import {
 import { BaseExceptionFilter } from '@nestjs/core';
 import { throwError } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { Clock } from '../time/clock.js';
 import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
+import { HostMistakes } from './host-mistakes.js';
 import { sendException } from './send-exception.js';
-import { logHostMistake, retryAfterOf, toErrorBody, toHttpException } from './to-http-exception.js';
+import { retryAfterOf, toErrorBody, toHttpException } from './to-http-exception.js';
 
 /**
  * Answers each {@link ExhibitorError} that a handler throws: over HTTP with its status and `code`, in GraphQL by an error of
@@ -26,13 +28,17 @@ import { logHostMistake, retryAfterOf, toErrorBody, toHttpException } from './to
  */
 @Catch(ExhibitorError)
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
+  readonly #mistakes: HostMistakes;
+
   /** @param services injected by Nest; or, for `useGlobalFilters(new …)`, the HTTP adapter of the application */
   constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices | HttpServer) {
-    super(services instanceof ExhibitorGuardServices ? services.adapter : services);
+    const isComplete = services instanceof ExhibitorGuardServices;
+    super(isComplete ? services.adapter : services);
+    this.#mistakes = isComplete ? services.mistakes : new HostMistakes(new Clock());
   }
 
   override catch(error: ExhibitorError, host: ArgumentsHost): unknown {
-    logHostMistake(error);
+    this.#mistakes.report(error);
     switch (host.getType<string>()) {
       case 'http':
         return this.#reply(error, host);

@@ -4,7 +4,9 @@ import { HttpContext } from '../http/http-context.js';
 import { BackChannelLogout } from '../login/back-channel-logout.service.js';
 import { LoginService } from '../login/login.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
+import { Clock } from '../time/clock.js';
 import type { RequestPair } from './execution-request.js';
+import { HostMistakes } from './host-mistakes.js';
 import { RequestResolver } from './request-resolver.service.js';
 
 /**
@@ -26,6 +28,7 @@ export class ExhibitorGuardServices {
   readonly #session: IdentitySession;
   readonly #login: LoginService;
   readonly #backChannel: BackChannelLogout;
+  readonly #mistakes: HostMistakes;
 
   /** @internal */
   constructor(
@@ -34,12 +37,14 @@ export class ExhibitorGuardServices {
     @Inject(IdentitySession) session: IdentitySession,
     @Inject(LoginService) login: LoginService,
     @Inject(BackChannelLogout) backChannel: BackChannelLogout,
+    @Inject(Clock) clock: Clock,
   ) {
     this.#adapterHost = adapterHost;
     this.#resolver = resolver;
     this.#session = session;
     this.#login = login;
     this.#backChannel = backChannel;
+    this.#mistakes = new HostMistakes(clock);
   }
 
   /** @internal */
@@ -65,6 +70,11 @@ export class ExhibitorGuardServices {
   /** @internal */
   get backChannel(): BackChannelLogout {
     return this.#backChannel;
+  }
+
+  /** @internal */
+  get mistakes(): HostMistakes {
+    return this.#mistakes;
   }
 
   /** @internal */

@@ -5,7 +5,7 @@ import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
 import { requestPairOf } from './execution-request.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
-import { logHostMistake, retryAfterOf, toHttpException } from './to-http-exception.js';
+import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
 // Symbols, so that a member of a host's subclass never replaces one of these by accident: without its run() a guard would
 // let every request pass.
@@ -65,7 +65,7 @@ export abstract class RouteGuard implements CanActivate {
     if (!isExhibitorError(error)) {
       throw error;
     }
-    logHostMistake(error);
+    this[SERVICES].mistakes.report(error);
     const retryAfter = retryAfterOf(error);
     if (retryAfter !== undefined) {
       http.setHeader('Retry-After', retryAfter);

@@ -1,10 +1,8 @@
 import { STATUS_CODES } from 'node:http';
-import { HttpException, Logger } from '@nestjs/common';
+import { HttpException } from '@nestjs/common';
 import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../errors/error-codes.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
-
-const logger = new Logger('nestjs-exhibitor');
 
 /** What a client may be told of an error. */
 export interface ErrorBody {
@@ -33,13 +31,6 @@ export function toHttpException(error: ExhibitorError): HttpException {
     ...rest,
   };
   return new HttpException(body, status, { cause: error });
-}
-
-/** Logs a mistake of the host, as Nest logs errors that it does not know: visitors are told nothing of it. */
-export function logHostMistake(error: ExhibitorError): void {
-  if (HTTP_STATUS_BY_CODE[error.code] === 500) {
-    logger.error(error);
-  }
 }
 
 /** `Retry-After` in whole seconds, for replies with status 503; `undefined` for others. */

@@ -2,6 +2,7 @@ import { Logger } from '@nestjs/common';
 import { foreignText } from '../model/foreign-text.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import type { Clock } from '../time/clock.js';
+import { LogThrottle } from '../time/log-throttle.js';
 import { TimeoutError, withTimeout } from '../time/with-timeout.js';
 
 /** Time limit of one operation of the store, in ms. A slower store counts as down. */
@@ -27,13 +28,14 @@ export class GuardedStore {
   readonly #store: SharedStore;
   readonly #clock: Clock;
   readonly #logger = new Logger('nestjs-exhibitor');
-  #warnedAt = Number.NEGATIVE_INFINITY;
+  readonly #throttle: LogThrottle;
   /** {@link Clock.now} before which the store is not asked; `undefined` where it answers. */
   #restsUntil: number | undefined;
 
   constructor(store: SharedStore, clock: Clock) {
     this.#store = store;
     this.#clock = clock;
+    this.#throttle = new LogThrottle(clock, WARN_EVERY);
   }
 
   /** True where the store reads several keys at once. */
@@ -69,11 +71,9 @@ export class GuardedStore {
   }
 
   #warn(error: unknown): void {
-    const now = this.#clock.now();
-    if (now - this.#warnedAt < WARN_EVERY) {
+    if (!this.#throttle.allows()) {
       return;
     }
-    this.#warnedAt = now;
     // The message of the error is not logged: it may contain the address and the password of the store.
     const name: unknown = error instanceof Error ? error.name : undefined;
     const reason = typeof name === 'string' ? foreignText(name) : 'unknown error';

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import type { Clock } from '../time/clock.js';
+import { LogThrottle } from '../time/log-throttle.js';
 import { withTimeout } from '../time/with-timeout.js';
 import type { SharedValues } from './shared-values.service.js';
 
@@ -58,11 +59,12 @@ export class UnwrittenMarks {
   #isClosed = false;
   #failures = 0;
   #nextAt = 0;
-  #warnedAt = Number.NEGATIVE_INFINITY;
+  readonly #throttle: LogThrottle;
 
   constructor(shared: SharedValues, clock: Clock) {
     this.#shared = shared;
     this.#clock = clock;
+    this.#throttle = new LogThrottle(clock, WARN_EVERY);
   }
 
   /** Keeps a mark until it is removed. Called before the first attempt, so that a close in between does not lose it. */
@@ -178,12 +180,10 @@ export class UnwrittenMarks {
   }
 
   #warn(): void {
-    const now = this.#clock.now();
     const count = this.#logouts;
-    if (count === 0 || now - this.#warnedAt < WARN_EVERY) {
+    if (count === 0 || !this.#throttle.allows()) {
       return;
     }
-    this.#warnedAt = now;
     this.#logger.warn(
       `${count} logout(s) could not be written to the shared store; until they are, other processes accept these identities`,
     );

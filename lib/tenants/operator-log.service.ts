@@ -2,6 +2,7 @@ import { Inject, Injectable, Logger } from '@nestjs/common';
 import { foreignText } from '../model/foreign-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
+import { LogThrottle } from '../time/log-throttle.js';
 import { PerTenant } from './per-tenant.js';
 import type { Tenant } from './tenant.js';
 
@@ -51,7 +52,7 @@ export interface OperatorProblem {
 @Injectable()
 export class OperatorLog {
   readonly #logger = new Logger('nestjs-exhibitor');
-  readonly #reportedAt = new PerTenant<Map<string, number>>();
+  readonly #throttles = new PerTenant<LogThrottle>();
   readonly #pathOf: CheckedOptions['pathOf'];
   readonly #clock: Clock;
 
@@ -63,7 +64,8 @@ export class OperatorLog {
   /** Logs the problem, unless this cause of this tenant was logged within the last minute. */
   report(tenant: Tenant, problem: OperatorProblem): void {
     const { cause, isUnverified = false } = problem;
-    if (!this.#mayReport(tenant, isUnverified ? `unverified ${cause}` : cause)) {
+    const throttle = this.#throttles.getOrCreate(tenant, () => new LogThrottle(this.#clock, REPORT_EVERY));
+    if (!throttle.allows(isUnverified ? `unverified ${cause}` : cause)) {
       return;
     }
     const path = this.#pathOf(tenant.key);
@@ -76,17 +78,6 @@ export class OperatorLog {
     } else {
       this.#logger.error(line);
     }
-  }
-
-  #mayReport(tenant: Tenant, cause: string): boolean {
-    const reportedAt = this.#reportedAt.getOrCreate(tenant, () => new Map());
-    const now = this.#clock.now();
-    const last = reportedAt.get(cause);
-    if (last !== undefined && now - last < REPORT_EVERY) {
-      return false;
-    }
-    reportedAt.set(cause, now);
-    return true;
   }
 }
 

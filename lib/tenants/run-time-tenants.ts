@@ -3,6 +3,7 @@ import { foreignText } from '../model/foreign-text.js';
 import type { TenantSource } from '../options/tenant-source.interface.js';
 import type { Clock } from '../time/clock.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { LogThrottle } from '../time/log-throttle.js';
 import { withTimeout } from '../time/with-timeout.js';
 import { ForgottenElsewhere, type Dated } from './forgotten-elsewhere.js';
 import { isSourceFailure, readTenant } from './read-tenant.js';
@@ -47,7 +48,7 @@ export class RunTimeTenants {
   readonly #dropped: (tenant: Tenant) => void;
   #elsewhere: ForgottenElsewhere | undefined;
   #era = '';
-  #warnedAt = Number.NEGATIVE_INFINITY;
+  readonly #throttle: LogThrottle;
 
   /** @param dropped is called with each tenant that was forgotten, here or in another process */
   constructor(
@@ -60,6 +61,7 @@ export class RunTimeTenants {
     this.#settings = settings;
     this.#clock = clock;
     this.#dropped = dropped;
+    this.#throttle = new LogThrottle(clock, WARN_EVERY);
     this.#known = expiringCache(clock, { max: settings.tenantCache.max });
     this.#unknown = expiringCache(clock, UNKNOWN);
   }
@@ -207,10 +209,8 @@ export class RunTimeTenants {
       known.retryAt = undefined;
       return;
     }
-    const now = this.#clock.now();
-    known.retryAt = now + RETRY_AFTER;
-    if (now - this.#warnedAt >= WARN_EVERY) {
-      this.#warnedAt = now;
+    known.retryAt = this.#clock.now() + RETRY_AFTER;
+    if (this.#throttle.allows()) {
       const { staleIfError } = this.#settings.tenantCache;
       this.#logger.warn(
         `the tenant source fails, first noticed for the tenant ${foreignText(key)}; ` +

@@ -220,6 +220,48 @@ describe('a mistake that shows when the service or the provider is used', () => 
   });
 });
 
+describe('a mistake that shows at each request', () => {
+  const broken = { tenantId: '' } as TenantOptions;
+
+  async function startWith(options: ExhibitorModuleOptions): Promise<Host> {
+    host = await startHost({ configure: (app) => app.useLogger(lines), options: () => options });
+    lines.clear();
+    return host;
+  }
+
+  it('is logged once a minute: no tenant of several', async () => {
+    const tenants = { acme: sandbox.tenantOptions('acme'), globex: sandbox.tenantOptions('globex') };
+    const { app, url } = await startWith({ tenants, secrets: [COOKIE_SECRET] });
+    for (const path of ['/auth/login', MINE, '/events/world-2026/exhibitors?page=1', '/auth/login']) {
+      await new Visitor().visit(`${url}${path}`);
+    }
+    expect(lines.all).toEqual([expect.stringContaining('there are several tenants')]);
+    clockOf(app).skip(60_000, ['now']);
+    expect((await new Visitor().visit(`${url}/auth/login`)).status).toBe(500);
+    expect(lines.all).toHaveLength(2);
+  });
+
+  it('is logged once a minute and tenant: wrong options of a source', async () => {
+    const { url } = await startWith({
+      tenants: { find: () => broken },
+      resolveTenant: ({ query }) => String(Object(query)['portal']),
+      secrets: [COOKIE_SECRET],
+    });
+    for (const portal of ['one', 'two', 'one', 'two']) {
+      const { status, text } = await new Visitor().visit(`${url}/auth/login?portal=${portal}`);
+      expect([status, text]).toEqual([500, expect.stringContaining('The server is not configured for this')]);
+    }
+    expect(lines.all).toEqual([
+      expect.stringContaining('tenants.one.tenantId: must not be empty'),
+      expect.stringContaining('tenants.two.tenantId: must not be empty'),
+    ]);
+    const form = { method: 'POST', body: new URLSearchParams({ logout_token: 'any' }) };
+    const reply = await fetch(`${url}/auth/backchannel-logout?portal=one`, form);
+    expect(await reply.json()).toMatchObject({ error_description: 'The server is not configured for this' });
+    expect(lines.all).toHaveLength(2);
+  });
+});
+
 describe('a mistake that shows at boot', () => {
   const REDIRECT = 'http://127.0.0.1:3000/auth/callback';
 
