@@ -60,9 +60,20 @@ function installedIn(host) {
   return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).version : 'not installed';
 }
 
+const HEAD = ['runtime', 'Nest', 'adapter', 'manager', 'result', 'seconds'];
+
+/** A line of the table. */
 function row({ cell, isOk, installed, seconds }) {
-  const result = isOk ? 'passed' : 'FAILED';
-  return `${nameOf(cell).padEnd(36)} ${`@nestjs/core ${installed}`.padEnd(26)} ${result} ${seconds.toFixed(0).padStart(4)} s`;
+  const { adapter = 'both', manager = 'npm' } = cell;
+  const runtime = 'bun' in cell ? `Bun ${cell.bun}` : `Node ${cell.node}`;
+  return line([runtime, installed, adapter, manager, isOk ? 'passed' : 'FAILED', seconds.toFixed(0)]);
+}
+
+function line(columns) {
+  return columns
+    .map((column) => column.padEnd(14))
+    .join('')
+    .trimEnd();
 }
 
 async function runAll(cells) {
@@ -91,7 +102,7 @@ async function runAll(cells) {
 function report(results) {
   const failed = results.filter(({ isOk }) => !isOk).map(({ cell }) => nameOf(cell));
   const passed = `${results.length - failed.length} of ${results.length} cells passed`;
-  console.log(`\n${results.map(row).join('\n')}\n`);
+  console.log(['', line(HEAD), ...results.map(row), ''].join('\n'));
   console.log(failed.length === 0 ? passed : `${passed}; failed: ${failed.join('; ')}`);
   process.exitCode = failed.length === 0 ? 0 : 1;
 }
