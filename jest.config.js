@@ -1,3 +1,5 @@
+import { availableParallelism } from 'node:os';
+
 /** @type {import('jest').Config} */
 export default {
   rootDir: '.',
@@ -16,13 +18,20 @@ export default {
     '^nestjs-exhibitor/testing$': '<rootDir>/lib/testing/index.ts',
     '^nestjs-exhibitor/redis$': '<rootDir>/lib/redis/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
+    // Their builds of one file: every suite loads its modules anew.
+    '^rxjs$': '<rootDir>/node_modules/rxjs/dist/bundles/rxjs.umd.js',
+    '^axios$': '<rootDir>/node_modules/axios/dist/node/axios.cjs',
   },
   transform: { '^.+\\.ts$': '@swc/jest' },
-  setupFiles: ['reflect-metadata', '<rootDir>/test/setup/fresh-connections.ts'],
+  setupFiles: [
+    'reflect-metadata',
+    '<rootDir>/test/setup/ended-contexts.js',
+    '<rootDir>/test/setup/fresh-connections.ts',
+  ],
   setupFilesAfterEnv: ['<rootDir>/test/setup/no-secrets.ts'],
   testTimeout: 30_000,
-  // Jest leaves a core free, which is half of a machine with two.
-  maxWorkers: '100%',
+  // One more than there are cores: many suites wait for a browser, a server or a timer.
+  maxWorkers: availableParallelism() + 1,
   // Module registries of finished suites stay in memory; a new worker starts faster than a full heap is collected.
   workerIdleMemoryLimit: '700MB',
   testSequencer: '<rootDir>/test/setup/long-suites-first.js',

@@ -169,8 +169,10 @@ describe('the window', () => {
         continue;
       }
       const reading = (index + 49) / 50;
-      await pause(30);
-      expect(lists()).toHaveLength(Math.min(25, reading + 3));
+      const asked = Math.min(25, reading + 3);
+      await eventually(() => lists().length === asked);
+      await pause(20);
+      expect(lists()).toHaveLength(asked);
     }
     expect(index).toBe(1_234);
   });

@@ -1,9 +1,13 @@
 import TestSequencer from '@jest/test-sequencer';
 
-/** Suites of more than 5 s, the longest first. In a fresh clone Jest has no durations yet and would sort by file size. */
+/**
+ * Suites of more than 5 s, the longest first, and early one that collects the garbage of its worker. In a fresh clone Jest has
+ * no durations yet and would sort by file size.
+ */
 const LONG = [
   'browser/npm-start.spec.ts',
   'login/conformance.spec.ts',
+  'model/large-json.spec.ts',
   'browser/live-list.spec.ts',
   'login/browser.spec.ts',
   'browser/people.spec.ts',
@@ -18,7 +22,6 @@ const LONG = [
   'store/unwritten-marks.spec.ts',
   'module/many-callers.spec.ts',
   'transport/leaving.spec.ts',
-  'model/large-json.spec.ts',
   'login/provider-trouble.spec.ts',
   'faults/faults.spec.ts',
   'structure/readme.spec.ts',

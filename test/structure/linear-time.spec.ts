@@ -20,12 +20,18 @@ import { isJsonType, parseJson, unpack } from '../../lib/transport/wire/reply-bo
 import { expressionsOfSources, findAll } from './expressions.js';
 
 const SIZE = 256 * 1024;
+/** Of the inputs that every expression meets: worse than linear time shows at this length as well. */
+const COMMON_SIZE = 64 * 1024;
 const LIMIT_MS = 100;
 
-/** 256 KiB: the head once, the body as often as it fits, the tail once. */
-function long(body: string, head = '', tail = ''): string {
-  const count = Math.floor((SIZE - head.length - tail.length) / body.length);
+/** The head once, the body as often as it fits, the tail once. */
+function long(body: string, head = '', tail = '', size = SIZE): string {
+  const count = Math.floor((size - head.length - tail.length) / body.length);
   return head + body.repeat(count) + tail;
+}
+
+function common(body: string, head = '', tail = ''): string {
+  return long(body, head, tail, COMMON_SIZE);
 }
 
 /** Milliseconds that the work takes. */
@@ -59,18 +65,18 @@ function expectLinear(text: string, work: () => unknown): void {
 /** Inputs that make careless expressions slow, whatever they look for. */
 const HOSTILE: readonly string[] = [
   ...['a', 'é', '1', ' ', '\t', '/', '//a', '.', '"', '@', '%', '-', '\\', '<', '?', '=', ';', '+'].flatMap(
-    (body) => [long(body, '', '\u0001'), long(body, '\u0001', 'a')],
+    (body) => [common(body, '', '\u0001'), common(body, '\u0001', 'a')],
   ),
-  long('-eyJ'),
-  long('eyJ.'),
-  long('eyJa.a.'),
-  long('Bearer '),
-  long(' ', 'Bearer'),
-  long('a@'),
-  long('%2540'),
-  long('12:34:56'),
-  long('\ud800'),
-  long('😀'),
+  common('-eyJ'),
+  common('eyJ.'),
+  common('eyJa.a.'),
+  common('Bearer '),
+  common(' ', 'Bearer'),
+  common('a@'),
+  common('%2540'),
+  common('12:34:56'),
+  common('\ud800'),
+  common('😀'),
 ];
 
 /** For each expression of the sources: its own worst inputs, beside {@link HOSTILE}. */
@@ -242,9 +248,9 @@ describe('this check', () => {
   // Parts of the text suffice, so that the check itself does not take minutes.
   it.each([
     [/[^\s@<>"'()]+@[^\s@<>"'()]+/g, long('a'), SIZE / 16],
-    [/\beyJ[\w-]*\.[\w-]+(?:\.[\w-]*)*/g, long('-eyJ'), SIZE / 4],
-    [/\/+$/, long('/'), SIZE / 8],
+    [/\beyJ[\w-]*\.[\w-]+(?:\.[\w-]*)*/g, long('-eyJ'), SIZE / 8],
+    [/\/+$/, long('/'), SIZE / 16],
   ])('finds an expression that is worse than linear: %s', (pattern, text, length) => {
-    expect(leastTimeOf(() => findAll(pattern, `${text.slice(0, length)}a`))).toBeGreaterThan(LIMIT_MS);
+    expect(timeOf(() => findAll(pattern, `${text.slice(0, length)}a`))).toBeGreaterThan(LIMIT_MS);
   });
 });
