@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { decodeJwt, type JWTPayload } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { isRecord } from '../model/json-values.js';
 import { isAddressedTo, type ProviderLogout } from '../oidc/logout-token.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
+import { unverified } from '../oidc/unverified-jwt.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { DeniedIdentities } from '../session/denied-identities.service.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
@@ -84,7 +84,7 @@ export class BackChannelLogout {
 
   /** The fixed tenant that an unverified token is for. It only selects the key that verifies the token. */
   #addresseeOf(token: string): Tenant | undefined {
-    const claims = unverifiedClaims(token);
+    const claims = unverified(token, 'claims');
     return this.#tenants.onlyKey === undefined
       ? this.#tenants.fixed.find(
           ({ login }) => login !== undefined && isAddressedTo(claims, login.issuer, login.clientId),
@@ -99,14 +99,6 @@ function readLogoutToken({ request: { method, body } }: HttpContext): string {
     return token;
   }
   throw new LoginFailedError('token_type', 'the request has no logout_token');
-}
-
-function unverifiedClaims(token: string): JWTPayload {
-  try {
-    return decodeJwt(token);
-  } catch {
-    return {};
-  }
 }
 
 function alreadyUsed({ key }: Tenant): LoginFailedError {

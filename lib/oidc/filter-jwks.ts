@@ -1,4 +1,4 @@
-import { importJWK, type JSONWebKeySet, type JWK } from 'jose';
+import type { JSONWebKeySet, JWK, LocalJWKSet } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 
@@ -26,6 +26,12 @@ export async function filterJwks(jwks: unknown): Promise<JSONWebKeySet> {
   return { keys: usable };
 }
 
+/** The keys, each of which is imported when it is first needed. */
+export async function localKeys(jwks: JSONWebKeySet): Promise<LocalJWKSet> {
+  const { createLocalJWKSet } = await import('jose');
+  return createLocalJWKSet(jwks);
+}
+
 function candidates(jwks: unknown): JWK[] {
   if (!isRecord(jwks) || !Array.isArray(jwks['keys'])) {
     return [];
@@ -42,6 +48,7 @@ async function isUsable(key: JWK): Promise<boolean> {
     return false;
   }
   try {
+    const { importJWK } = await import('jose');
     const imported = await importJWK(key, algorithm);
     return !(imported instanceof Uint8Array) && isLongEnough(imported.algorithm);
   } catch {

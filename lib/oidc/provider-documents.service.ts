@@ -7,6 +7,7 @@ import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.servi
 import type { StateKey, Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadline } from '../time/deadline.js';
+import type { MaybePromise } from '../time/steps.js';
 import { Transport } from '../transport/transport.service.js';
 import { requestProvider, unusableReply } from './provider-request.js';
 
@@ -46,7 +47,7 @@ export class ProviderDocuments {
   }
 
   /** Documents are shared by tenants with the same dispatcher. */
-  dispatcherOf(tenant: Tenant): object | undefined {
+  dispatcherOf(tenant: Tenant): MaybePromise<object | undefined> {
     return this.#transport.dispatcherOf(tenant);
   }
 
@@ -57,7 +58,7 @@ export class ProviderDocuments {
    */
   async fetch(tenant: Tenant, source: SharedSource, within: number): Promise<unknown> {
     const { operation, url, name, stateKey, problem } = source;
-    const dispatcher = this.#transport.dispatcherOf(tenant);
+    const dispatcher = await this.#transport.dispatcherOf(tenant);
     const http = {
       ...this.#http,
       attemptTimeout: Math.max(this.#http.attemptTimeout, tenant.http.attemptTimeout),

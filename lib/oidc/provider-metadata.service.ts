@@ -76,9 +76,10 @@ export class ProviderMetadata {
   async #read(tenant: Tenant, deadline: Deadline, which?: 'again'): Promise<Metadata> {
     const issuer = tenant.login?.issuer ?? '';
     const url = metadataUrl(issuer);
+    const dispatcher = await this.#documents.dispatcherOf(tenant);
     const { document, stateKey } = this.#ofTenant.getOrCreate(tenant, () =>
       // With and without a trailing slash, an issuer has the same address of its metadata.
-      this.#shared.of(`${url} ${issuer}`, this.#documents.dispatcherOf(tenant)),
+      this.#shared.of(`${url} ${issuer}`, dispatcher),
     );
     const fetch = (within: number): Promise<Metadata> =>
       this.#fetch(tenant, { url, issuer, stateKey }, within);

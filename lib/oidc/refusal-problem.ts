@@ -3,7 +3,7 @@ import type { LoginFailureReason } from '../errors/login-failed.error.js';
 import type { KeySource } from '../options/key-source.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { OperatorProblem } from '../tenants/operator-log.service.js';
-import { headerOf } from './verify-token.js';
+import { unverified } from './unverified-jwt.js';
 
 /**
  * Who delivered a token: the provider, by a request of ours; or a browser or another client, which may have made it up.
@@ -52,7 +52,7 @@ function valuesOf(
   { use, delivery, token, payload = {} }: RefusedToken,
   login: LoginSettings,
 ): Values | undefined {
-  const { alg, kid } = headerOf(token);
+  const { alg, kid } = unverified(token, 'header');
   switch (reason) {
     case 'issuer':
       return { options: ['login.issuer'], expected: login.issuer, received: text(payload.iss) };

@@ -1,6 +1,6 @@
-import { createLocalJWKSet, type CompactVerifyGetKey, type JSONWebKeySet, type LocalJWKSet } from 'jose';
+import type { CompactVerifyGetKey, JSONWebKeySet, LocalJWKSet } from 'jose';
 import type { Clock } from '../time/clock.js';
-import { filterJwks } from './filter-jwks.js';
+import { filterJwks, localKeys } from './filter-jwks.js';
 import { RemoteDocument, type FetchDocument } from './remote-document.js';
 
 /** Fetches the JSON of the keys URL within so many milliseconds, else fails by `deadline_exceeded`. */
@@ -63,6 +63,6 @@ export class RemoteJwks {
 function keySetBy(fetch: FetchJwks): FetchDocument<KeySet> {
   return async (within) => {
     const jwks = await filterJwks(await fetch(within));
-    return { jwks, keys: createLocalJWKSet(jwks) };
+    return { jwks, keys: await localKeys(jwks) };
   };
 }

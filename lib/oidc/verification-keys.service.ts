@@ -1,12 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { createLocalJWKSet, type CompactVerifyGetKey, type LocalJWKSet } from 'jose';
+import type { CompactVerifyGetKey, LocalJWKSet } from 'jose';
 import type { KeySource } from '../options/key-source.js';
 import { PerTenant } from '../tenants/per-tenant.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import { filterJwks } from './filter-jwks.js';
+import { filterJwks, localKeys } from './filter-jwks.js';
 import { patienceOf, ProviderDocuments, waitForShared } from './provider-documents.service.js';
 import type { FetchJwks, RemoteJwks } from './remote-jwks.js';
 import { SharedJwks, type SharedKeys } from './shared-jwks.js';
@@ -42,7 +42,7 @@ export class VerificationKeys {
     if (source.kind === 'jwks') {
       return this.#fixedKeys(source);
     }
-    const { jwks, fetch } = this.#remoteKeys(tenant, source.url);
+    const { jwks, fetch } = await this.#remoteKeys(tenant, source.url);
     return waitForShared(tenant, deadline, jwks.get(kid, fetch, patienceOf(tenant)));
   }
 
@@ -56,12 +56,12 @@ export class VerificationKeys {
     if (source.kind !== 'url') {
       return undefined;
     }
-    const { jwks, fetch } = this.#remoteKeys(tenant, source.url);
+    const { jwks, fetch } = await this.#remoteKeys(tenant, source.url);
     return waitForShared(tenant, deadline, jwks.newerThan(used, fetch, patienceOf(tenant)));
   }
 
-  #remoteKeys(tenant: Tenant, url: string): { jwks: RemoteJwks; fetch: FetchJwks } {
-    const { jwks, stateKey } = this.#sharedKeys(tenant, url);
+  async #remoteKeys(tenant: Tenant, url: string): Promise<{ jwks: RemoteJwks; fetch: FetchJwks }> {
+    const { jwks, stateKey } = await this.#sharedKeys(tenant, url);
     const source = {
       operation: 'keys',
       url,
@@ -75,19 +75,19 @@ export class VerificationKeys {
     return { jwks, fetch: (within) => this.#documents.fetch(tenant, source, within) };
   }
 
-  #sharedKeys(tenant: Tenant, url: string): SharedKeys {
+  async #sharedKeys(tenant: Tenant, url: string): Promise<SharedKeys> {
     const known = this.#remote.get(tenant);
     // Discovery may name another URL later.
     if (known?.url === url) {
       return known;
     }
-    const shared = this.#shared.of(url, this.#documents.dispatcherOf(tenant));
+    const shared = this.#shared.of(url, await this.#documents.dispatcherOf(tenant));
     this.#remote.delete(tenant);
     return this.#remote.getOrCreate(tenant, () => shared);
   }
 
   #fixedKeys(source: Extract<KeySource, { kind: 'jwks' }>): Promise<LocalJWKSet> {
-    const known = this.#fixed.get(source) ?? filterJwks(source.jwks).then(createLocalJWKSet);
+    const known = this.#fixed.get(source) ?? filterJwks(source.jwks).then(localKeys);
     this.#fixed.set(source, known);
     return known;
   }

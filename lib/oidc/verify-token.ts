@@ -1,13 +1,7 @@
-import {
-  compactVerify,
-  decodeProtectedHeader,
-  errors,
-  type CompactJWSHeaderParameters,
-  type CompactVerifyGetKey,
-  type JWTPayload,
-} from 'jose';
+import type { CompactJWSHeaderParameters, CompactVerifyGetKey, JWTPayload } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
+import { unverified } from './unverified-jwt.js';
 
 /** A token with a valid signature. */
 export interface VerifiedToken {
@@ -27,6 +21,8 @@ export async function verifyToken(
   key: CompactVerifyGetKey,
   algorithms: readonly string[],
 ): Promise<VerifiedToken> {
+  // jose is loaded with the first login: it takes a twentieth of the time to load this package.
+  const { compactVerify, errors } = await import('jose');
   try {
     const { payload, protectedHeader } = await compactVerify(token, key, { algorithms: [...algorithms] });
     const claims: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(payload));
@@ -41,15 +37,6 @@ export async function verifyToken(
   throw new LoginFailedError('signature', 'the token is not signed by a key of the provider');
 }
 
-/** Header of a token that is not verified yet. Its `kid` only selects one of the trusted keys. Empty where it is unreadable. */
-export function headerOf(token: string): { alg?: unknown; kid?: unknown } {
-  try {
-    return decodeProtectedHeader(token);
-  } catch {
-    return {};
-  }
-}
-
 /**
  * The header of a token that is not verified yet. A token that no key could verify is refused here, so that it makes nobody
  * fetch keys.
@@ -57,7 +44,7 @@ export function headerOf(token: string): { alg?: unknown; kid?: unknown } {
  * @throws {LoginFailedError} `signature` where the header is unreadable, `algorithm` where that is not listed
  */
 export function checkHeader(token: string, algorithms: readonly string[]): { kid: string | undefined } {
-  const { alg, kid } = headerOf(token);
+  const { alg, kid } = unverified(token, 'header');
   if (typeof alg !== 'string' || (kid !== undefined && typeof kid !== 'string')) {
     throw new LoginFailedError('signature', 'the token has no readable header');
   }

@@ -1,5 +1,4 @@
 import { createDecipheriv, createHash, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto';
-import { CompactEncrypt } from 'jose';
 
 const CIPHER = 'aes-256-gcm';
 
@@ -26,7 +25,8 @@ export class SealingKey {
     this.#header = Buffer.from(JSON.stringify(this.#headerFields)).toString('base64url');
   }
 
-  seal(text: string): Promise<string> {
+  async seal(text: string): Promise<string> {
+    const { CompactEncrypt } = await import('jose');
     return new CompactEncrypt(new TextEncoder().encode(text))
       .setProtectedHeader(this.#headerFields)
       .encrypt(this.#secret);

@@ -3,7 +3,6 @@
  * with a private key (`private_key_jwt`, RFC 7523 §2.2 and §3).
  */
 import { randomUUID } from 'node:crypto';
-import { SignJWT } from 'jose';
 import type { AssertionKey, ClientAuthSettings } from '../options/client-auth.js';
 import type { Clock } from '../time/clock.js';
 import type { TransportRequest } from '../transport/transport-request.interface.js';
@@ -83,6 +82,7 @@ async function createAssertion(client: OAuthClient, key: AssertionKey, clock: Cl
   const audience = key.audience ?? client.audience;
   const typ = audience === client.tokenUrl ? 'JWT' : 'client-authentication+jwt';
   const { alg, kid } = key;
+  const { SignJWT } = await import('jose');
   const issuedAt = Math.floor(clock.epochMs() / 1000);
   return new SignJWT({ jti: randomUUID() })
     .setProtectedHeader({ alg, typ, ...(kid === undefined ? {} : { kid }) })

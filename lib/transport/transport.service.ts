@@ -4,6 +4,7 @@ import { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
+import type { MaybePromise } from '../time/steps.js';
 import { TenantLimits } from './limits/tenant-limits.js';
 import { RetryingRequest } from './retrying-request.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
@@ -44,10 +45,11 @@ export class Transport implements OnModuleDestroy {
       });
     }
     const { origin } = splitUrl(request.url);
-    const dispatcher = this.#dispatchers.of(tenant);
     const limits = this.#limits.use(tenant, request.operation, origin);
     this.#calls.add(deadline);
     try {
+      const found = this.#dispatchers.of(tenant);
+      const dispatcher = found instanceof Promise ? await found : found;
       const tools = { clock: this.#clock, http: this.#http, dispatcher, limits, log: this.#log };
       return await new RetryingRequest(tenant, request, deadline, tools).run();
     } finally {
@@ -57,7 +59,7 @@ export class Transport implements OnModuleDestroy {
   }
 
   /** The dispatcher that the host configured for this tenant; `undefined` for our own connections. */
-  dispatcherOf(tenant: Tenant): HttpRequest['dispatcher'] {
+  dispatcherOf(tenant: Tenant): MaybePromise<HttpRequest['dispatcher']> {
     return this.#dispatchers.of(tenant);
   }
 

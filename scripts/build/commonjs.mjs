@@ -54,6 +54,12 @@ function toCommonJs(file, usedOfJose) {
       );
     }
   }
+  const dynamic = dynamicImports(body);
+  for (const { specifier, names } of dynamic) {
+    if (specifier === 'jose') {
+      names.forEach((name) => usedOfJose.add(name));
+    }
+  }
   const exported = [
     ...(own?.exportClause.elements ?? []).map((one) => member(one, (one.propertyName ?? one.name).text)),
     ...reExports.flatMap(({ moduleSpecifier, exportClause }) =>
@@ -72,6 +78,9 @@ function toCommonJs(file, usedOfJose) {
     last,
     lines: code.slice(0, first).split('\n').length - 1,
     before: imports.map((statement) => toRequire(statement, file)).join(' '),
+    dynamic: Object.fromEntries(
+      dynamic.map(({ text, specifier }) => [text, `load(${JSON.stringify(targetOf(specifier, file))})`]),
+    ),
     after: `Object.assign(exports, { ${exported.join(', ')} });`,
   };
   return `'use strict';
@@ -79,6 +88,26 @@ function toCommonJs(file, usedOfJose) {
 Object.defineProperty(exports, '__esModule', { value: true });
 require('./run.cjs')(${JSON.stringify(parts, null, 2)}, __dirname, exports, require);
 `;
+}
+
+/** Each `import()` with its text; of jose also the names, which must be taken from it at once. */
+function dynamicImports(statements) {
+  const found = [];
+  const visit = (node) => {
+    if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
+      const specifier = node.arguments[0].text;
+      const bound = node.parent.parent;
+      const isBound = ts.isVariableDeclaration(bound) && ts.isObjectBindingPattern(bound.name);
+      if (specifier === 'jose' && !isBound) {
+        throw new Error("write: const { … } = await import('jose')");
+      }
+      const names = isBound ? bound.name.elements.map((one) => (one.propertyName ?? one.name).text) : [];
+      found.push({ text: node.getText(), specifier, names });
+    }
+    ts.forEachChild(node, visit);
+  };
+  statements.forEach(visit);
+  return found;
 }
 
 function member({ name }, value) {
@@ -97,15 +126,23 @@ module.exports = (parts, folder, exports, require) => {
   if (code.length !== parts.length) {
     throw new Error(file + ' was changed after the package was built');
   }
+  let body = code.slice(parts.first, parts.last);
+  for (const [text, loading] of Object.entries(parts.dynamic)) {
+    body = body.replaceAll(text, loading);
+  }
+  const load = async (name) => {
+    const loaded = require(name);
+    return loaded.__esModule ? loaded : Object.create(loaded, { default: { value: loaded } });
+  };
   const text = [
     "'use strict'; " + parts.before,
     // The line numbers of errors are those of the file: a function begins with two lines of its own.
     '\\n'.repeat(Math.max(0, parts.lines - 2)),
-    code.slice(parts.first, parts.last),
+    body,
     parts.after,
     '\\n//# sourceURL=' + pathToFileURL(file),
   ];
-  new Function('exports', 'require', text.join(''))(exports, require);
+  new Function('exports', 'require', 'load', text.join(''))(exports, require, load);
 };
 `;
 

@@ -2,18 +2,30 @@
  * What a guard adds to a route: requests per second and CPU time, beside the same route without a guard and with the session of
  * a host. Lookups are cached. `npm run bench -- guards Fastify cookie` measures one platform and one kind of session.
  */
-import { check, describeMachine, interleave, printTable, show, spread, start } from './harness.mjs';
+import {
+  check,
+  describeMachine,
+  interleavePairs,
+  printTable,
+  quartiles,
+  show,
+  spread,
+  start,
+} from './harness.mjs';
 import { credentials } from './guards-credentials.mjs';
 import { Load } from './guards-load.mjs';
 import { startRedis } from './guards-stores.mjs';
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 6);
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 15);
+/** Rounds with users that are seen for the first time: making their tokens takes longer than serving them. */
+const NEW_ROUNDS = Math.min(7, ROUNDS);
 /** Milliseconds of a block. */
-const BLOCK = Number(process.env.BENCH_MS ?? 150);
+const BLOCK = Number(process.env.BENCH_MS ?? 60);
 const USERS = 100;
 /** Requests of each user before the first block. */
 const WARM_UP = 60;
 const NEW_USERS = 150;
+const BARE = 'bare route';
 
 const SESSIONS = { cookie: 'cookie', host: 'host', bearer: 'bearer', 'cookie, bearer': 'bearer' };
 const PEERS = {
@@ -37,12 +49,12 @@ if (redis === undefined) {
 for (const platform of platforms) {
   console.log(`## Guards on ${platform}, 32 connections — ${describeMachine()}\n`);
   const hosts = await startHosts(platform);
-  const variants = Object.assign({}, ...hosts.map(variantsOf));
-  for (const variant of Object.values(variants)) {
+  const { [BARE]: bare, ...guarded } = Object.assign({}, ...hosts.map(variantsOf));
+  for (const variant of [bare, ...Object.values(guarded)]) {
     await variant.warmUp();
   }
-  const warm = await interleave(variants, 'warm', ROUNDS);
-  const fresh = await interleave(variants, 'fresh', ROUNDS);
+  const warm = await interleavePairs(guarded, bare, 'warm', ROUNDS);
+  const fresh = await interleavePairs(guarded, bare, 'fresh', NEW_ROUNDS);
   report(platform, warm, fresh);
   await Promise.all(hosts.map((host) => host.stop()));
 }
@@ -52,7 +64,7 @@ await stub.stop();
 function startHosts(platform) {
   const backends = ['', 'memory', ...(redis === undefined ? [] : ['Redis'])];
   const guarded = sessions.flatMap((session) => backends.map((store) => [session, store]));
-  const all = [['bare route', ''], ...PEERS[platform].map((name) => [name, '']), ...guarded];
+  const all = [[BARE, ''], ...PEERS[platform].map((name) => [name, '']), ...guarded];
   return Promise.all(all.map(([kind, store]) => startHost(platform, kind, store)));
 }
 
@@ -64,7 +76,7 @@ async function startHost(platform, kind, store) {
 
 /** What the requests to a host carry: the users that it knows, and others at each call. */
 async function usersOf(kind, port) {
-  const carried = SESSIONS[kind] ?? (kind === 'bare route' ? 'none' : 'session');
+  const carried = SESSIONS[kind] ?? (kind === BARE ? 'none' : 'session');
   const known = await credentials(carried, 0, USERS, port);
   let seen = USERS;
   return {
@@ -83,7 +95,7 @@ function variantsOf(host) {
     };
   };
   if (SESSIONS[kind] === undefined) {
-    return { [kind]: variant(kind === 'bare route' ? 'bare' : 'mine') };
+    return { [kind]: variant(kind === BARE ? 'bare' : 'mine') };
   }
   const label = `\`ExhibitorGuard\`, ${kind}`;
   return store === ''
@@ -104,10 +116,12 @@ async function measure({ ask, load, users }, path, whose) {
 }
 
 function report(platform, warm, fresh) {
-  const bare = warm['bare route'];
   const beyond = (label, seen = warm) =>
-    spread(seen[label].map(({ cpuUs }, round) => cpuUs - seen['bare route'][round].cpuUs));
-  const share = (label) => spread(warm[label].map(({ rate }, round) => rate / bare[round].rate));
+    quartiles(seen[label].map(({ measured, base }) => measured.cpuUs - base.cpuUs));
+  const share = (label) => quartiles(warm[label].map(({ measured, base }) => measured.rate / base.rate));
+  console.log(
+    'Each block is paired with one of the bare route. Medians of the pairs, and their quartiles.\n',
+  );
   printTable(
     [`${platform}, lookup cached`, 'requests/s ÷ bare', 'extra CPU a request, µs', 'of a new user, µs'],
     Object.keys(warm).map((label) => [
@@ -117,10 +131,11 @@ function report(platform, warm, fresh) {
       show(beyond(label, fresh)),
     ]),
   );
+  const bare = Object.values(warm).flatMap((pairs) => pairs.map(({ base }) => base));
   const cpu = show(spread(bare.map(({ cpuUs }) => cpuUs)));
   const rate = show(spread(bare.map((seen) => seen.rate)), 0);
   console.log(
-    `The bare route takes ${cpu} µs of CPU time a request and serves ${rate} requests per second.\n`,
+    `The bare route takes ${cpu} µs of CPU time a request and serves ${rate} requests per second (smallest and largest).\n`,
   );
   for (const session of sessions.filter((name) => TARGETS[platform][name] !== undefined)) {
     const [most, least] = TARGETS[platform][session];

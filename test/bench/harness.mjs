@@ -69,17 +69,48 @@ export async function interleave(variants, question, rounds) {
   return seen;
 }
 
+/**
+ * Asks every variant and, right before or after it in turns, the variant that it is compared with. What the machine does
+ * meanwhile meets both of a pair alike, and their difference tells the variant's own part. The first round is dropped.
+ */
+export async function interleavePairs(variants, base, question, rounds) {
+  const seen = Object.fromEntries(Object.keys(variants).map((name) => [name, []]));
+  for (let round = 0; round <= rounds; round += 1) {
+    for (const [name, variant] of Object.entries(variants)) {
+      const first = round % 2 === 0 ? await base.ask(question) : undefined;
+      const measured = await variant.ask(question);
+      const pair = { measured, base: first ?? (await base.ask(question)) };
+      if (round > 0) {
+        seen[name].push(pair);
+      }
+    }
+  }
+  return seen;
+}
+
 /** Median, smallest and largest. */
 export function spread(values) {
+  return quantiles(values, 0, 1);
+}
+
+/** Median, and the quartiles: half of the values are between them. Steadier than {@link spread} on a busy machine. */
+export function quartiles(values) {
+  return quantiles(values, 0.25, 0.75);
+}
+
+function quantiles(values, low, high) {
   const sorted = values.toSorted((one, other) => one - other);
-  const middle = sorted.length >> 1;
-  const median = sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-  return { median, min: sorted[0], max: sorted.at(-1) };
+  const at = (share) => {
+    const place = share * (sorted.length - 1);
+    const below = sorted[Math.floor(place)];
+    return below + (place % 1) * (sorted[Math.ceil(place)] - below);
+  };
+  return { median: at(0.5), low: at(low), high: at(high) };
 }
 
 /** `12.3 (11.9–13.0)` */
-export function show({ median, min, max }, digits = 1) {
-  return `${median.toFixed(digits)} (${min.toFixed(digits)}–${max.toFixed(digits)})`;
+export function show({ median, low, high }, digits = 1) {
+  return `${median.toFixed(digits)} (${low.toFixed(digits)}–${high.toFixed(digits)})`;
 }
 
 /** Prints rows as a Markdown table, ready for the README. */

@@ -9,7 +9,7 @@ import { safeReturnTo } from '../../lib/login/pending-login.js';
 import { checkEventId } from '../../lib/model/event-id.js';
 import { foreignText } from '../../lib/model/foreign-text.js';
 import { halfHash, isAccessTokenType } from '../../lib/oidc/token-claims.js';
-import { headerOf } from '../../lib/oidc/verify-token.js';
+import { unverified } from '../../lib/oidc/unverified-jwt.js';
 import { bearerTokenOf } from '../../lib/session/bearer-identities.service.js';
 import { parseRoute } from '../../lib/testing/route.js';
 import { scrub } from '../../lib/tokens/scrub.js';
@@ -188,7 +188,7 @@ const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...wo
   ],
   halfHash: [(text) => halfHash('value', text)],
   isAccessTokenType: [isAccessTokenType],
-  headerOf: [headerOf, long('a.'), long('eyJhbGciOiJSUzI1NiJ9')],
+  unverified: [(text) => unverified(text, 'header'), long('a.'), long('eyJhbGciOiJSUzI1NiJ9')],
   lifetimeOf: [lifetimeOf, long('1', '', '.'), long('0', '1.')],
   parseTokenReply: [
     (text) => parseTokenReply({ access_token: text, token_type: text, scope: text, expires_in: text }, null),

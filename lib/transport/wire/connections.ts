@@ -1,4 +1,5 @@
-import { Agent, buildConnector, Client, Pool, type Dispatcher } from 'undici';
+import type * as Undici from 'undici';
+import type { buildConnector, Client, Dispatcher } from 'undici';
 import { ConnectionState } from './connection-state.js';
 import type { ResponseHandler } from './response-handler.js';
 
@@ -11,34 +12,52 @@ export interface WireRequest extends Dispatcher.DispatchOptions {
 /** Limit in ms for a connection that no deadline stops. */
 const CONNECT_TIMEOUT = 10_000;
 
-/** An undici client that tells each request's handler about its connection. */
-class ObservedClient extends Client {
-  readonly #connection: ConnectionState;
+/** Creates undici clients that tell each request's handler about its connection. */
+function observedClients(
+  undici: typeof Undici,
+): (origin: string | URL, connector: buildConnector.connector) => Client {
+  class ObservedClient extends undici.Client {
+    readonly #connection: ConnectionState;
 
-  constructor(origin: string | URL, connector: buildConnector.connector, connection = new ConnectionState()) {
-    super(origin, { pipelining: 1, connect: connection.follow(connector) });
-    this.#connection = connection;
-  }
-
-  override dispatch(
-    options: Dispatcher.DispatchOptions & { handler?: ResponseHandler },
-    handler: Dispatcher.DispatchHandler,
-  ): boolean {
-    if (options.handler !== undefined) {
-      options.handler.connection = this.#connection;
-      this.#connection.serve(options.handler);
+    constructor(
+      origin: string | URL,
+      connector: buildConnector.connector,
+      connection = new ConnectionState(),
+    ) {
+      super(origin, { pipelining: 1, connect: connection.follow(connector) });
+      this.#connection = connection;
     }
-    return super.dispatch(options, handler);
+
+    override dispatch(
+      options: Dispatcher.DispatchOptions & { handler?: ResponseHandler },
+      handler: Dispatcher.DispatchHandler,
+    ): boolean {
+      if (options.handler !== undefined) {
+        options.handler.connection = this.#connection;
+        this.#connection.serve(options.handler);
+      }
+      return super.dispatch(options, handler);
+    }
   }
+  return (origin, connector) => new ObservedClient(origin, connector);
 }
 
 /** Our keep-alive connections: one pool per origin, shared by all tenants that have no dispatcher of their own. */
 export class Connections {
-  readonly #connector = buildConnector({ timeout: CONNECT_TIMEOUT });
+  readonly #connector: buildConnector.connector;
+  readonly #create: ReturnType<typeof observedClients>;
   readonly #fresh = new Set<Client>();
-  readonly #agent = new Agent({
-    factory: (origin) => new Pool(origin, { factory: (url) => new ObservedClient(url, this.#connector) }),
-  });
+  readonly #agent: Dispatcher;
+
+  constructor(undici: typeof Undici) {
+    const create = observedClients(undici);
+    const connector = undici.buildConnector({ timeout: CONNECT_TIMEOUT });
+    this.#create = create;
+    this.#connector = connector;
+    this.#agent = new undici.Agent({
+      factory: (origin) => new undici.Pool(origin, { factory: (url) => create(url, connector) }),
+    });
+  }
 
   /** Sends on a connection of the pool. */
   send(request: WireRequest): void {
@@ -47,7 +66,7 @@ export class Connections {
 
   /** Sends on a new connection, which is closed afterwards. */
   sendFresh(request: WireRequest): void {
-    const client = new ObservedClient(request.origin, this.#connector);
+    const client = this.#create(request.origin, this.#connector);
     this.#fresh.add(client);
     client.dispatch(request, request.handler);
     void this.#closeAfter(request.handler, client);

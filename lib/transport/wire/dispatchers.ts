@@ -1,4 +1,6 @@
-import * as undici from 'undici';
+import type * as Undici from 'undici';
+import type { Dispatcher } from 'undici';
+import type { MaybePromise } from '../../time/steps.js';
 import { ConfigurationError } from '../../errors/configuration.error.js';
 import { PerTenant } from '../../tenants/per-tenant.js';
 import type { Tenant } from '../../tenants/tenant.js';
@@ -13,25 +15,35 @@ type Factory = NonNullable<Tenant['http']['dispatcher']>;
  * with the former function end with its dispatcher.
  */
 export class Dispatchers {
-  readonly #shared = new WeakMap<Factory, undici.Dispatcher>();
-  readonly #own = new PerTenant<WeakMap<Factory, undici.Dispatcher>>();
+  readonly #shared = new WeakMap<Factory, Dispatcher>();
+  readonly #own = new PerTenant<WeakMap<Factory, Dispatcher>>();
 
   /** The dispatcher for this tenant, if the host configured one. */
-  of(tenant: Tenant): undici.Dispatcher | undefined {
+  of(tenant: Tenant): MaybePromise<Dispatcher | undefined> {
     const factory = tenant.http.dispatcher;
     if (factory === undefined) {
       return undefined;
     }
     const isOwn = tenant.settings.http?.dispatcher !== undefined;
     const created = isOwn ? this.#own.getOrCreate(tenant, () => new WeakMap()) : this.#shared;
-    const dispatcher = created.get(factory) ?? create(factory, tenant.key);
+    return created.get(factory) ?? this.#create(factory, created, tenant);
+  }
+
+  /** Calls that begin while undici is loaded get the same dispatcher. */
+  async #create(
+    factory: Factory,
+    created: WeakMap<Factory, Dispatcher>,
+    tenant: Tenant,
+  ): Promise<Dispatcher> {
+    const undici = await import('undici');
+    const dispatcher = created.get(factory) ?? create(factory, undici, tenant.key);
     created.set(factory, dispatcher);
     return dispatcher;
   }
 }
 
-function create(factory: Factory, tenant: string): undici.Dispatcher {
-  let created: undici.Dispatcher;
+function create(factory: Factory, undici: typeof Undici, tenant: string): Dispatcher {
+  let created: Dispatcher;
   try {
     created = factory(undici);
   } catch (cause) {

@@ -29,7 +29,8 @@ const NO_HEADERS = new axios.AxiosHeaders();
 
 /** A private `HttpService`: axios, with undici as its adapter. */
 export class HttpClient {
-  readonly #connections = new Connections();
+  #connections: Connections | undefined;
+  #isClosed = false;
   readonly #http = createHttpService();
 
   /**
@@ -38,6 +39,9 @@ export class HttpClient {
    */
   send(request: HttpRequest): Promise<Outcome> {
     const adapter = async (config: InternalAxiosRequestConfig): Promise<AxiosResponse<Outcome>> => {
+      if (request.dispatcher === undefined && this.#connections === undefined) {
+        await this.#open();
+      }
       this.#dispatch(request);
       const data = await request.handler.outcome;
       return { data, status: data.status ?? 0, statusText: '', headers: NO_HEADERS, config };
@@ -52,8 +56,17 @@ export class HttpClient {
   }
 
   /** Aborts all requests and closes our connections; the dispatchers of hosts stay open. */
-  close(): Promise<void> {
-    return this.#connections.close();
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#connections?.close();
+  }
+
+  /** undici takes a tenth of the time to load this package, so it is loaded with the first request. */
+  async #open(): Promise<void> {
+    const undici = await import('undici');
+    if (!this.#isClosed) {
+      this.#connections ??= new Connections(undici);
+    }
   }
 
   #dispatch({ method, url, headers, body, fresh, dispatcher, handler }: HttpRequest): void {
@@ -67,6 +80,8 @@ export class HttpClient {
     const wire = { origin, path, method, headers, body, reset: fresh, handler, ...noTimers };
     if (dispatcher !== undefined) {
       dispatcher.dispatch(wire, handler);
+    } else if (this.#connections === undefined) {
+      handler.stop('over');
     } else if (fresh) {
       this.#connections.sendFresh(wire);
     } else {
