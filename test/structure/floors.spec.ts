@@ -63,6 +63,17 @@ const RULES: IForbiddenRuleType[] = [
       dependencyTypesNot: ['type-only'],
     },
   },
+  {
+    // By `import()`, so that importing this package does not take the time to load them.
+    name: 'loads-undici-jose-and-passport-when-first-needed',
+    severity: 'error',
+    from: { path: '^lib/', pathNot: ['^lib/testing/', '^lib/options/http-options\\.interface'] },
+    to: {
+      path: '(^|node_modules/)(undici|jose|passport|passport-openidconnect|@nestjs/passport)($|/)',
+      dependencyTypesNot: ['type-only'],
+      dynamic: false,
+    },
+  },
 ];
 
 /** A rule the code breaks, which shows that rules are checked. */
@@ -99,7 +110,7 @@ describe('the rooms of lib/', () => {
 
   const isBroken = (violation: string): boolean => violation.startsWith(`${BROKEN.name}: `);
 
-  it('import only lower floors, without circles, and use the network only in transport', () => {
+  it('import only lower floors, without circles, use the network only in transport, and load large packages when first needed', () => {
     expect(violations.filter((violation) => !isBroken(violation))).toEqual([]);
   });
 

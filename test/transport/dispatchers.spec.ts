@@ -77,6 +77,18 @@ function closing(sender: Sender): Sender {
 const mutualTls = { ca: pem('ca.pem'), key: pem('client.key'), cert: pem('client.pem') };
 
 describe('http.dispatcher', () => {
+  it('is called once for calls that begin together, also while undici is being loaded', async () => {
+    const service = await startSecureService();
+    let asked = 0;
+    const dispatcher = ({ Agent }: typeof import('undici')) => {
+      asked += 1;
+      return keep(new Agent({ connect: mutualTls }));
+    };
+    const sender = closing(Sender.with(service.url, { dispatcher }));
+    await Promise.all([sender.send({}), sender.send({}), sender.send({})]);
+    expect(asked).toBe(1);
+  });
+
   it('sends the client certificate', async () => {
     const service = await startSecureService();
     const sender = closing(
