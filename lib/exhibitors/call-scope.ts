@@ -41,10 +41,12 @@ export function abortedCall(): ExhibitorError {
 /**
  * A cold Observable of one answer. Options are checked on subscription, so that a wrong one is an error notification.
  * Unsubscribing aborts the call.
+ *
+ * @param run the call. Its signal aborts when the caller's own signal does, and when the consumer unsubscribes
  */
 export function fromCall<Options extends CallOptions, R>(
   check: () => Options,
-  run: (call: Call<Options>) => Promise<R>,
+  run: (options: Options, signal: Cancellation) => Promise<R>,
 ): Observable<R> {
   return new Observable((subscriber) => {
     const options = check();
@@ -59,6 +61,6 @@ export function fromCall<Options extends CallOptions, R>(
       scope.end();
       subscriber.error(error);
     };
-    run({ ...options, signal: scope.signal }).then(answer, fail);
+    run(options, scope.signal).then(answer, fail);
   });
 }

@@ -81,8 +81,8 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return fromCall(
-      () => ({ ...checkListOptions(this.#bound(options)), eventId: checkEventId(eventId) }),
-      (call) => this.#pages.page<T>(call.eventId, call),
+      () => checkListOptions(this.#bound(options)),
+      (call, signal) => this.#pages.page<T>(checkEventId(eventId), call, signal),
     );
   }
 
@@ -140,10 +140,10 @@ export class ExhibitorsService<T = Exhibitor> {
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return fromCall(
       () => ({ ...checkSnapshotOptions(this.#bound(options)), eventId: checkEventId(eventId) }),
-      (call) => {
-        const whole = { ...call, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
+      (call, signal) => {
+        const whole = { ...call, signal, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
         const open = () => this.#pages.reader<T>(call.eventId, whole);
-        return takeSnapshot({ open, epochMs: () => this.#clock.epochMs() }, call.attempts, call.signal);
+        return takeSnapshot({ open, epochMs: () => this.#clock.epochMs() }, call.attempts, signal);
       },
     );
   }
@@ -164,8 +164,9 @@ export class ExhibitorsService<T = Exhibitor> {
         eventId: checkEventId(eventId),
         contactEmail: checkContactEmail(contactEmail),
       }),
-      async (call) => {
-        const records = await this.#calls.run(call, (tenant, deadline) => {
+      async (call, signal) => {
+        const { tenant: key, deadline: ms } = call;
+        const records = await this.#calls.run({ tenant: key, deadline: ms, signal }, (tenant, deadline) => {
           const subject = { tenant, eventId: call.eventId, contactEmail: call.contactEmail };
           return call.fresh
             ? this.#lookups.findFresh(subject, deadline)

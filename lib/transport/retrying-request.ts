@@ -27,6 +27,9 @@ export interface RequestTools {
   clock: Clock;
   http: HttpClient;
   dispatcher: HttpRequest['dispatcher'];
+  /** Of the URL of the request. */
+  origin: string;
+  path: string;
   limits: RequestLimits;
   log: OperatorLog;
 }
@@ -140,16 +143,17 @@ export class RetryingRequest {
   }
 
   async #send(fresh: boolean, body: string | undefined): Promise<Outcome> {
-    const { http, dispatcher } = this.#tools;
+    const { http, dispatcher, origin, path } = this.#tools;
     const { attemptTimeout, maxResponseBytes } = this.#tenant.http;
-    const { method, url, operation, acceptsJwt } = this.#request;
+    const { method, operation, acceptsJwt } = this.#request;
     const handler = new ResponseHandler(responseLimit(operation, maxResponseBytes), acceptsJwt);
     const forget = this.#deadline.onOver(() => handler.stop('over'));
     // A request that is sent once has the whole deadline; others leave time for the next attempt.
     const timer = this.#isOnce ? undefined : setTimeout(() => handler.stop('timeout'), attemptTimeout);
     const outcome = await http.send({
       method,
-      url,
+      origin,
+      path,
       body,
       fresh,
       dispatcher,

@@ -44,13 +44,21 @@ export class Transport implements OnModuleDestroy {
         attempts: 0,
       });
     }
-    const { origin } = splitUrl(request.url);
+    const { origin, path } = splitUrl(request.url);
     const limits = this.#limits.use(tenant, request.operation, origin);
     this.#calls.add(deadline);
     try {
       const found = this.#dispatchers.of(tenant);
       const dispatcher = found instanceof Promise ? await found : found;
-      const tools = { clock: this.#clock, http: this.#http, dispatcher, limits, log: this.#log };
+      const tools = {
+        clock: this.#clock,
+        http: this.#http,
+        dispatcher,
+        origin,
+        path,
+        limits,
+        log: this.#log,
+      };
       return await new RetryingRequest(tenant, request, deadline, tools).run();
     } finally {
       this.#calls.delete(deadline);

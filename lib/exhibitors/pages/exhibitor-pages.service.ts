@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Tenant } from '../../tenants/tenant.js';
+import type { Cancellation } from '../../time/cancellation.js';
 import type { Deadline } from '../../time/deadline.js';
 import { CallRunner } from '../call-runner.service.js';
 import type { Call } from '../call-scope.js';
@@ -32,9 +33,11 @@ export class ExhibitorPages {
   }
 
   /** One page. */
-  async page<T>(eventId: string, call: Call<ListCall>): Promise<ExhibitorPage<T>> {
-    const { page } = await this.#calls.run(call, (tenant, deadline) =>
-      this.#fetch<T>(tenant, pathOf(eventId, call.page, call.itemsPerPage), deadline),
+  async page<T>(eventId: string, call: ListCall, signal: Cancellation): Promise<ExhibitorPage<T>> {
+    const path = pathOf(eventId, call.page, call.itemsPerPage);
+    const limits = { tenant: call.tenant, deadline: call.deadline, signal };
+    const { page } = await this.#calls.run(limits, (tenant, deadline) =>
+      this.#fetch<T>(tenant, path, deadline),
     );
     return page;
   }

@@ -9,8 +9,9 @@ import type { ResponseHandler } from './response-handler.js';
 /** One request, without retries. */
 export interface HttpRequest {
   method: 'GET' | 'POST';
-  /** Absolute, with an encoded path and query. */
-  url: string;
+  origin: string;
+  /** Encoded path and query. */
+  path: string;
   headers: Readonly<Record<string, string>>;
   body: string | undefined;
   /** Send on a new connection instead of one of the pool. */
@@ -46,12 +47,14 @@ export class HttpClient {
       const data = await request.handler.outcome;
       return { data, status: data.status ?? 0, statusText: '', headers: NO_HEADERS, config };
     };
-    const { method, url } = request;
+    const { method, origin, path } = request;
     return new Promise((resolve) => {
-      this.#http.request<Outcome>({ method, url, adapter, cancelToken: NO_CANCELLATION }).subscribe({
-        next: ({ data }) => resolve(data),
-        error: () => resolve({ kind: 'failed', why: 'network', message: 'the request could not be sent' }),
-      });
+      this.#http
+        .request<Outcome>({ method, baseURL: origin, url: path, adapter, cancelToken: NO_CANCELLATION })
+        .subscribe({
+          next: ({ data }) => resolve(data),
+          error: () => resolve({ kind: 'failed', why: 'network', message: 'the request could not be sent' }),
+        });
     });
   }
 
@@ -69,15 +72,23 @@ export class HttpClient {
     }
   }
 
-  #dispatch({ method, url, headers, body, fresh, dispatcher, handler }: HttpRequest): void {
+  #dispatch({ method, origin, path, headers, body, fresh, dispatcher, handler }: HttpRequest): void {
     // The call may have ended in the few microtasks that axios takes.
     if (handler.isSettled) {
       return;
     }
-    const { origin, path } = splitUrl(url);
     // The deadline limits headers and body; undici's own timers are not needed.
-    const noTimers = { headersTimeout: 0, bodyTimeout: 0 };
-    const wire = { origin, path, method, headers, body, reset: fresh, handler, ...noTimers };
+    const wire = {
+      origin,
+      path,
+      method,
+      headers,
+      body,
+      reset: fresh,
+      handler,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    };
     if (dispatcher !== undefined) {
       dispatcher.dispatch(wire, handler);
     } else if (this.#connections === undefined) {
