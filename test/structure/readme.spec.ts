@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { HTTP_STATUS_BY_CODE } from '../../lib/index.js';
@@ -72,5 +72,52 @@ describe('the README', () => {
     );
     const missing = options.filter((name) => !new RegExp(`^\\|.*\`(${name})[\`(]`, 'm').test(README));
     expect(missing).toEqual([]);
+  });
+});
+
+describe('the documents', () => {
+  const DOCUMENTS = [
+    'README.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
+    ...readdirSync(join(ROOT, 'docs')).map((name) => `docs/${name}`),
+  ];
+  /** Files of a host, and files of the build. */
+  const OF_OTHERS = new Set(['test/jest-e2e.json', 'sample/dist/start.js']);
+  const specs = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' });
+
+  /** Paths and names of specs between backticks, and targets of links to this repository. */
+  function filesIn(document: string): string[] {
+    const text = readFileSync(join(ROOT, document), 'utf8').replaceAll(/^```[\s\S]*?^```/gm, '');
+    const words = [...text.matchAll(/`([^`\n]+)`/g)].flatMap(([, code = '']) => code.split(/[\s,;()]+/));
+    const named = words.filter((word) =>
+      /^((lib|test|docs|sample|scripts|\.ci)\/|[\w-]+\.spec\.ts$)/.test(word),
+    );
+    const links = [...text.matchAll(/\]\((?!#)([^)#\s]+)/g)].map(([, target = '']) => target);
+    const own = links.flatMap((target) => {
+      const inRepository = /\/blob\/main\/(.+)/.exec(target)?.[1];
+      return inRepository ?? (/^\w+:/.test(target) ? [] : join(dirname(document), target));
+    });
+    return [...named, ...own].filter((file) => !OF_OTHERS.has(file));
+  }
+
+  function exists(file: string): boolean {
+    if (file.endsWith('.spec.ts') && !file.includes('/')) {
+      return specs.some((spec) => basename(spec) === file);
+    }
+    const [folder = '', pattern] = file.split('*');
+    return pattern === undefined
+      ? existsSync(join(ROOT, file))
+      : specs.some((spec) => `test/${spec}`.startsWith(folder) && spec.endsWith(pattern));
+  }
+
+  it.each(DOCUMENTS)('%s names files that exist', (document) => {
+    expect(filesIn(document).filter((file) => !exists(file))).toEqual([]);
+  });
+
+  it('name files at all', () => {
+    expect(DOCUMENTS.flatMap(filesIn).length).toBeGreaterThan(200);
+    expect(['lib/index.ts', 'readme.spec.ts', 'test/oidc/*.spec.ts'].map(exists)).toEqual([true, true, true]);
+    expect(['lib/none.ts', 'none.spec.ts', 'test/none/*.spec.ts'].map(exists)).toEqual([false, false, false]);
   });
 });
