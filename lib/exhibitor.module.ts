@@ -39,6 +39,7 @@ import { BearerIdentities } from './session/bearer-identities.service.js';
 import { DeniedIdentities } from './session/denied-identities.service.js';
 import { IdTokenHints } from './session/id-token-hints.service.js';
 import { IdentityCookie } from './session/identity-cookie.service.js';
+import { IdentityReader } from './session/identity-reader.service.js';
 import { IdentitySession } from './session/identity-session.service.js';
 import { FleetWork } from './store/fleet-work.service.js';
 import { Generations } from './store/generations.service.js';
@@ -159,6 +160,7 @@ const EXPORTED: Provider[] = [
     DeniedIdentities,
     IdTokenHints,
     IdentityCookie,
+    IdentityReader,
     IdentitySession,
     LoginCookies,
     CodeExchange,

@@ -3,6 +3,7 @@ import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
 import { HttpContext } from '../http/http-context.js';
 import { BackChannelLogout } from '../login/back-channel-logout.service.js';
 import { LoginService } from '../login/login.service.js';
+import { IdentityReader } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
 import { Clock } from '../time/clock.js';
 import type { RequestPair } from './execution-request.js';
@@ -25,6 +26,7 @@ import { RequestResolver } from './request-resolver.service.js';
 export class ExhibitorGuardServices {
   readonly #adapterHost: HttpAdapterHost;
   readonly #resolver: RequestResolver;
+  readonly #reader: IdentityReader;
   readonly #session: IdentitySession;
   readonly #login: LoginService;
   readonly #backChannel: BackChannelLogout;
@@ -34,6 +36,7 @@ export class ExhibitorGuardServices {
   constructor(
     @Inject(HttpAdapterHost) adapterHost: HttpAdapterHost,
     @Inject(RequestResolver) resolver: RequestResolver,
+    @Inject(IdentityReader) reader: IdentityReader,
     @Inject(IdentitySession) session: IdentitySession,
     @Inject(LoginService) login: LoginService,
     @Inject(BackChannelLogout) backChannel: BackChannelLogout,
@@ -41,6 +44,7 @@ export class ExhibitorGuardServices {
   ) {
     this.#adapterHost = adapterHost;
     this.#resolver = resolver;
+    this.#reader = reader;
     this.#session = session;
     this.#login = login;
     this.#backChannel = backChannel;
@@ -58,7 +62,12 @@ export class ExhibitorGuardServices {
   }
 
   /** @internal */
-  get session(): Pick<IdentitySession, 'acceptsBearer' | 'read' | 'select'> {
+  get reader(): Pick<IdentityReader, 'acceptsBearer' | 'read'> {
+    return this.#reader;
+  }
+
+  /** @internal */
+  get session(): Pick<IdentitySession, 'select'> {
     return this.#session;
   }
 

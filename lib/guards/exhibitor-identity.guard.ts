@@ -2,7 +2,7 @@ import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
-import type { SessionState } from '../session/identity-session.service.js';
+import type { SessionState } from '../session/identity-reader.service.js';
 import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
 import { rememberState, stateOf } from './request-memory.js';
 import { userOf } from './request-user.js';
@@ -63,7 +63,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     http: HttpContext,
     tenantKey: string | undefined,
   ): SessionState | undefined | Promise<SessionState | undefined> {
-    return userOf(this[SERVICES].session, http, tenantKey);
+    return userOf(this[SERVICES].reader, http, tenantKey);
   }
 
   /**
@@ -77,7 +77,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * }
    */
   protected onNoIdentity(http: HttpContext): SessionState | Promise<SessionState> {
-    if (this[SERVICES].session.acceptsBearer) {
+    if (this[SERVICES].reader.acceptsBearer) {
       http.setHeader('WWW-Authenticate', 'Bearer');
     }
     throw new ExhibitorError('unauthenticated', 'nobody is logged in');
@@ -85,7 +85,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
 
   protected override onFailure(error: unknown, http: HttpContext): never | Promise<never> {
     const isLoginFailure = isExhibitorError(error) && error.code === 'login_failed';
-    if (isLoginFailure && this[SERVICES].session.acceptsBearer) {
+    if (isLoginFailure && this[SERVICES].reader.acceptsBearer) {
       http.setHeader('WWW-Authenticate', 'Bearer error="invalid_token"');
     }
     return super.onFailure(error, http);

@@ -2,7 +2,7 @@ import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
-import type { SessionState } from '../session/identity-session.service.js';
+import type { SessionState } from '../session/identity-reader.service.js';
 import { settled, type Steps } from '../time/steps.js';
 import { ExhibitorIdentityGuard, FIND } from './exhibitor-identity.guard.js';
 import { rememberState, setContext } from './request-memory.js';

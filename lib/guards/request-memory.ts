@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import type { SessionState } from '../session/identity-session.service.js';
+import type { SessionState } from '../session/identity-reader.service.js';
 import { requestPairOf } from './execution-request.js';
 
 /** Results of the guards of a request, for the decorators and the selection. */

@@ -7,7 +7,7 @@ import type { HttpContext } from '../http/http-context.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import type { SessionState } from '../session/identity-session.service.js';
+import type { SessionState } from '../session/identity-reader.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
 import { memoryIn, memoryOf } from './request-memory.js';

@@ -1,13 +1,13 @@
 import type { HttpContext } from '../http/http-context.js';
-import type { IdentitySession, SessionState } from '../session/identity-session.service.js';
+import type { IdentityReader, SessionState } from '../session/identity-reader.service.js';
 import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
 import { memoryOf } from './request-memory.js';
 
-type Session = Pick<IdentitySession, 'read'>;
+type Reader = Pick<IdentityReader, 'read'>;
 
 /** The user of the request. Guards that ask for the same tenant read the session once. */
 export function userOf(
-  session: Session,
+  reader: Reader,
   http: HttpContext,
   tenantKey: string | undefined,
 ): MaybePromise<SessionState | undefined> {
@@ -16,15 +16,15 @@ export function userOf(
   if (user !== undefined && user.tenantKey === tenantKey && user.session.identity === http.request.user) {
     return user.session;
   }
-  return runSteps(readUser(session, http, tenantKey));
+  return runSteps(readUser(reader, http, tenantKey));
 }
 
 function* readUser(
-  session: Session,
+  reader: Reader,
   http: HttpContext,
   tenantKey: string | undefined,
 ): Steps<SessionState | undefined> {
-  const found = yield* settled(session.read(http, tenantKey));
+  const found = yield* settled(reader.read(http, tenantKey));
   memoryOf(http.request).user = found && { tenantKey, session: found };
   return found;
 }

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { HttpContext } from '../http/http-context.js';
+import { digestOfAll } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import { isAddressedTo, type ProviderLogout } from '../oidc/logout-token.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
@@ -68,9 +68,7 @@ export class BackChannelLogout {
    * that is sent twice at the same time writes the same marks.
    */
   async #accept(tenant: Tenant, logout: ProviderLogout): Promise<void> {
-    const name = createHash('sha256')
-      .update(JSON.stringify([logout.issuer, logout.tokenId]))
-      .digest('base64url');
+    const name = digestOfAll([logout.issuer, logout.tokenId]);
     if ((await this.#replays.recorded({ kind: 'spent-logout-token', name })) !== undefined) {
       throw alreadyUsed(tenant);
     }

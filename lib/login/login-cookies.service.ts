@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { LOGIN_COOKIE, trimPendingLogins } from '../http/cookie-budget.js';
 import {
@@ -10,6 +9,7 @@ import {
   type ReceivedCookie,
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
+import { shortDigestOf } from '../model/digest.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Sealer } from '../store/sealer.service.js';
 import { isHybrid } from './browser-login.js';
@@ -31,7 +31,7 @@ export class LoginCookies {
 
   /** Stores a pending login in the browser and removes the oldest ones beyond the limits. */
   async keep(http: HttpContext, login: PendingLogin): Promise<void> {
-    const name = `${LOGIN_COOKIE}${login.startedAt.toString(36)}-${digest(login.state)}`;
+    const name = `${LOGIN_COOKIE}${login.startedAt.toString(36)}-${shortDigestOf(login.state)}`;
     const sealed = await this.#sealer.seal('login', login, this.#ttl);
     const attributes = attributesOf(login);
     setCookie(http, name, sealed, attributes, this.#ttl);
@@ -59,12 +59,8 @@ export class LoginCookies {
 }
 
 function cookiesOf(http: HttpContext, state: string): ReceivedCookie[] {
-  const suffix = `-${digest(state)}`;
+  const suffix = `-${shortDigestOf(state)}`;
   return receivedCookies(http, LOGIN_COOKIE).filter(({ name }) => name.endsWith(suffix));
-}
-
-function digest(state: string): string {
-  return createHash('sha256').update(state).digest('base64url').slice(0, 22);
 }
 
 /** A form_post is a cross-site request: its cookie needs `SameSite=None`. Plain http is a loopback host, see the options. */

@@ -9,7 +9,8 @@ import { checkEventId } from '../model/event-id.js';
 import { ProviderEndpoints } from '../oidc/provider-endpoints.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { smallerAge } from '../oidc/token-claims.js';
-import { IdentitySession, type SessionState } from '../session/identity-session.service.js';
+import { IdentityReader, type SessionState } from '../session/identity-reader.service.js';
+import { IdentitySession } from '../session/identity-session.service.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -53,6 +54,7 @@ export class LoginService {
   readonly #cookies: LoginCookies;
   readonly #replays: ReplayCache;
   readonly #callback: CallbackService;
+  readonly #reader: IdentityReader;
   readonly #session: IdentitySession;
   readonly #endSession: EndSession;
   readonly #clock: Clock;
@@ -65,6 +67,7 @@ export class LoginService {
     @Inject(LoginCookies) cookies: LoginCookies,
     @Inject(ReplayCache) replays: ReplayCache,
     @Inject(CallbackService) callback: CallbackService,
+    @Inject(IdentityReader) reader: IdentityReader,
     @Inject(IdentitySession) session: IdentitySession,
     @Inject(EndSession) endSession: EndSession,
     @Inject(Clock) clock: Clock,
@@ -75,6 +78,7 @@ export class LoginService {
     this.#cookies = cookies;
     this.#replays = replays;
     this.#callback = callback;
+    this.#reader = reader;
     this.#session = session;
     this.#endSession = endSession;
     this.#clock = clock;
@@ -198,7 +202,7 @@ export class LoginService {
   /** Address of the host by its user. Unknown where a bearer token is refused, or the tenant is not named or not found. */
   async #ownUrl(http: HttpContext): Promise<string | undefined> {
     try {
-      const state = await this.#session.read(http, undefined);
+      const state = await this.#reader.read(http, undefined);
       return state?.tenant.login?.redirectUri;
     } catch (error) {
       if (isExhibitorError(error)) {

@@ -1,5 +1,6 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import * as v from 'valibot';
+import { digestOf, shortDigestOf } from '../model/digest.js';
 
 const pendingLogin = v.object({
   tenant: v.string(),
@@ -44,15 +45,12 @@ export function parsePendingLogin(value: unknown): PendingLogin | undefined {
  * Names the issuer and the client of a login. A digest, since all pending logins of a browser share few bytes of cookies.
  */
 export function providerDigest(issuer: string, clientId: string): string {
-  return createHash('sha256')
-    .update(JSON.stringify([issuer, clientId]))
-    .digest('base64url')
-    .slice(0, 22);
+  return shortDigestOf(JSON.stringify([issuer, clientId]));
 }
 
 /** PKCE challenge with S256 (RFC 7636 §4.2). */
 export function codeChallenge(verifier: string): string {
-  return createHash('sha256').update(verifier).digest('base64url');
+  return digestOf(verifier);
 }
 
 const MAX_RETURN_TO_BYTES = 512;

@@ -108,9 +108,7 @@ export class TokenValidator {
       isAccessTokenType(header.typ) || isLogoutToken(payload, header.typ)
         ? 'token_type'
         : idTokenRefusal(payload, { ...rules, audience, clientId, nonce }, this.#now());
-    if (reason !== undefined) {
-      throw this.#refusal(tenant, rules, reason, { ...given, payload });
-    }
+    this.#refuseFor(reason, tenant, rules, { ...given, payload });
     return verified;
   }
 
@@ -125,9 +123,7 @@ export class TokenValidator {
     const verified = await this.#verify(tenant, login, given, deadline);
     const { header, payload } = verified;
     const reason = accessTokenRefusal(payload, header.typ, { ...login, audience }, this.#now());
-    if (reason !== undefined) {
-      throw this.#refusal(tenant, login, reason, { ...given, payload });
-    }
+    this.#refuseFor(reason, tenant, login, { ...given, payload });
     return verified;
   }
 
@@ -139,9 +135,7 @@ export class TokenValidator {
     const own = login.clientId === undefined ? [] : [login.clientId];
     const expected = { ...login, clients: [...own, ...(login.authorizedParties ?? [])] };
     const reason = userInfoRefusal(payload, header.typ, expected, this.#now());
-    if (reason !== undefined) {
-      throw this.#refusal(tenant, login, reason, { ...given, payload });
-    }
+    this.#refuseFor(reason, tenant, login, { ...given, payload });
     return payload;
   }
 
@@ -152,9 +146,7 @@ export class TokenValidator {
     const { header, payload } = await this.#verify(tenant, login, given, deadline);
     const expected = { ...login, clientId: login.clientId };
     const reason = logoutTokenRefusal(payload, header.typ, expected, this.#now());
-    if (reason !== undefined) {
-      throw this.#refusal(tenant, login, reason, { ...given, payload });
-    }
+    this.#refuseFor(reason, tenant, login, { ...given, payload });
     return logoutOf(payload);
   }
 
@@ -195,6 +187,17 @@ export class TokenValidator {
         throw error;
       }
       return verifyToken(token, newer, login.algorithms);
+    }
+  }
+
+  #refuseFor(
+    reason: LoginFailureReason | undefined,
+    tenant: Tenant,
+    login: LoginSettings,
+    refused: RefusedToken,
+  ): void {
+    if (reason !== undefined) {
+      throw this.#refusal(tenant, login, reason, refused);
     }
   }
 

@@ -1,6 +1,6 @@
-import { hash } from 'node:crypto';
 import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
+import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserClaims } from '../oidc/user-claims.service.js';
@@ -47,7 +47,7 @@ export class BearerIdentities {
 
   /** @throws {LoginFailedError} where the token is refused */
   identify(tenant: Tenant, token: string): MaybePromise<ExhibitorIdentity> {
-    const digest = hash('sha256', token, 'base64url');
+    const digest = digestOf(token);
     const key = `${tenant.stateKey.id}:${digest}`;
     const known = this.#verified.get(key) ?? this.#pending.get(key);
     if (known !== undefined) {

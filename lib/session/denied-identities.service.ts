@@ -1,5 +1,5 @@
-import { hash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import { digestOfAll } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ProviderLogout } from '../oidc/logout-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -111,7 +111,7 @@ function marksOf({ id, issuer, subject, sid }: Login): MarkName[] {
 
 /** A digest, since the provider chooses the length of `sub` and `sid`. */
 function markOf(of: 'user' | 'session' | 'sessionless', issuer: string, name: string): MarkName {
-  return { kind: 'logged-out', name: hash('sha256', JSON.stringify([of, issuer, name]), 'base64url') };
+  return { kind: 'logged-out', name: digestOfAll([of, issuer, name]) };
 }
 
 /** A number is the time of a logout. An identity of a host without a time of login is taken for an earlier one. */

@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { digestOf } from '../model/digest.js';
 import { freezeSmallJson, weighSmallJson } from '../model/large-json.js';
 import type { Clock } from '../time/clock.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
@@ -52,8 +52,4 @@ export class OpenedCookies {
   forget(sealed: string): void {
     this.#cookies.delete(digestOf(sealed));
   }
-}
-
-function digestOf(sealed: string): string {
-  return hash('sha256', sealed, 'base64url');
 }

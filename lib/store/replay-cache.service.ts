@@ -73,11 +73,6 @@ export class ReplayCache implements OnModuleDestroy {
     await this.#write({ ...mark, value, until: this.#clock.now() + ttl }, false);
   }
 
-  /** True where `name` is recorded, here or in another process. */
-  async has(kind: ReplayKind, name: string): Promise<boolean> {
-    return (await this.recorded({ kind, name })) !== undefined;
-  }
-
   /** What is recorded in this process. */
   recordedHere({ kind, name }: MarkName): MarkValue | undefined {
     const entry = this.#caches[kind].get(name);

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { channels, type StoreMessage } from '../diagnostics/channels.js';
+import { digestOf } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -155,5 +155,5 @@ async function getMany(store: SharedStore, keys: readonly string[]): Promise<rea
 }
 
 function keyOf(kind: string, name: string): string {
-  return `${PREFIX}:${kind}:${createHash('sha256').update(name).digest('base64url')}`;
+  return `${PREFIX}:${kind}:${digestOf(name)}`;
 }

@@ -6,7 +6,10 @@ const PURGE_EVERY = 60_000;
 
 /** Limits of an {@link ExpiringCache}. */
 export interface CacheLimits {
-  /** Number of entries. Beyond it, the least recently used entry is removed. */
+  /**
+   * Largest sum of the sizes of all entries. Beyond it, the least recently used entries are removed. The size of an entry is 1,
+   * so that this is their number, unless `set` is given another, such as its bytes.
+   */
   max: number;
   /** Lifetime of an entry in milliseconds, unless `set` is given another. */
   ttl?: number;

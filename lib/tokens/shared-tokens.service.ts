@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
+import { digestOf } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -77,7 +77,7 @@ export class SharedTokens {
       return;
     }
     const { accessToken, scope, lifetime } = timed;
-    const refused = refusedAt === undefined || text === undefined ? undefined : fingerprint(text);
+    const refused = refusedAt === undefined || text === undefined ? undefined : digestOf(text);
     const shared: SharedToken = {
       accessToken,
       scope,
@@ -139,7 +139,7 @@ export class SharedTokens {
     if (refusedAt === undefined) {
       return true;
     }
-    const replacesSame = text !== undefined && refused === fingerprint(text);
+    const replacesSame = text !== undefined && refused === digestOf(text);
     return replacesSame || timed.requestedAt > refusedAt;
   }
 
@@ -154,16 +154,12 @@ export class SharedTokens {
 
 /** Name of what a client shares, by what only a holder of its secret knows. */
 export function sharedName(tenant: Tenant, secretText: string): string {
-  return JSON.stringify([tenant.tokenUrl, tenant.clientId, tenant.scope, fingerprint(secretText)]);
+  return JSON.stringify([tenant.tokenUrl, tenant.clientId, tenant.scope, digestOf(secretText)]);
 }
 
 /** Name of the work that replaces a token: see `SharedWork.name`. */
 export function workName(name: string, { text }: Replacement): string {
-  return text === undefined ? name : `${name}:${fingerprint(text)}`;
-}
-
-function fingerprint(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
+  return text === undefined ? name : `${name}:${digestOf(text)}`;
 }
 
 function parseToken(value: unknown): SharedToken | undefined {

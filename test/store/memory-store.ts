@@ -1,4 +1,5 @@
 import type { SharedStore } from '../../lib/index.js';
+import type { MarkName, ReplayCache } from '../../lib/store/replay-cache.service.js';
 
 /** A store in memory that several hosts share, like a Redis. */
 export class MemoryStore implements SharedStore {
@@ -71,3 +72,12 @@ export const THROWING_STORE: SharedStore = {
     throw new Error('no connection');
   },
 };
+
+/** True where `name` is recorded, in this process or in another. */
+export async function isRecorded(
+  replays: ReplayCache,
+  kind: MarkName['kind'],
+  name: string,
+): Promise<boolean> {
+  return (await replays.recorded({ kind, name })) !== undefined;
+}

@@ -8,6 +8,7 @@ import {
 } from '../../index.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
 
+type Reader = ExhibitorGuardServices['reader'];
 type Session = ExhibitorGuardServices['session'];
 type Login = ExhibitorGuardServices['login'];
 
@@ -16,10 +17,12 @@ export class TestingGuardServices extends ExhibitorGuardServices {
   declare readonly backend: ExhibitorTestingBackend;
   declare readonly tenants: TenantRegistry;
 
+  override get reader(): Reader {
+    return { acceptsBearer: false, read: async (http, tenantKey) => this.#state(http, tenantKey) };
+  }
+
   override get session(): Session {
     return {
-      acceptsBearer: false,
-      read: async (http, tenantKey) => this.#state(http, tenantKey),
       select: async (_http, _state, eventId, exhibitorId) => this.backend.select(eventId, exhibitorId),
     };
   }
