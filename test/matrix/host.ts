@@ -54,10 +54,9 @@ function packagesFor(nest: string): string[] {
 }
 
 async function install(host: Outside, manager: string, packages: string[]): Promise<void> {
-  const env = { npm_config_prefer_offline: 'true' };
   if (manager === 'pnpm') {
-    await host.run('node', [given('MATRIX_PNPM'), 'add', ...packages], env);
+    await host.run('node', [given('MATRIX_PNPM'), 'add', '--prefer-offline', ...packages]);
   } else {
-    await host.run('npm', ['install', '--no-audit', '--no-fund', '--loglevel', 'error', ...packages], env);
+    await host.install(...packages);
   }
 }

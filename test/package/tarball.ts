@@ -76,8 +76,10 @@ export class Outside {
     this.write(name, change(JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>));
   }
 
+  /** Installs packages; the registry is asked only for what npm's cache does not know. */
   install(...packages: string[]): Promise<string> {
-    return this.run('npm', ['install', '--no-audit', '--no-fund', '--loglevel', 'error', ...packages]);
+    const quiet = ['--no-audit', '--no-fund', '--loglevel', 'error'];
+    return this.run('npm', ['install', '--prefer-offline', ...quiet, ...packages]);
   }
 
   /** Version of a package, as installed. */
