@@ -99,13 +99,15 @@ export function quartiles(values) {
 }
 
 function quantiles(values, low, high) {
+  return { median: quantile(values, 0.5), low: quantile(values, low), high: quantile(values, high) };
+}
+
+/** The value below which this share of the values is. */
+export function quantile(values, share) {
   const sorted = values.toSorted((one, other) => one - other);
-  const at = (share) => {
-    const place = share * (sorted.length - 1);
-    const below = sorted[Math.floor(place)];
-    return below + (place % 1) * (sorted[Math.ceil(place)] - below);
-  };
-  return { median: at(0.5), low: at(low), high: at(high) };
+  const place = share * (sorted.length - 1);
+  const below = sorted[Math.floor(place)];
+  return below + (place % 1) * (sorted[Math.ceil(place)] - below);
 }
 
 /** `12.3 (11.9–13.0)` */

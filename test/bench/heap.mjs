@@ -1,8 +1,8 @@
 /** The heap of tenants of a source that are each used once, in every way. `BENCH_TENANTS=10000` takes some minutes. */
 import { check, describeMachine, printTable, start } from './harness.mjs';
 
-const TENANTS = Number(process.env.BENCH_TENANTS ?? 3_000);
-const WARM_UP = 1_500;
+const TENANTS = Number(process.env.BENCH_TENANTS ?? 2_000);
+const WARM_UP = 1_000;
 /** What a use leaves in memory: state of the tenant, or of the person that it is about. */
 const OF_TENANT = ['options', 'token', 'page'];
 const OF_IDENTITY = ['lookup', 'login', 'bearer'];

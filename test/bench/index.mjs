@@ -5,5 +5,7 @@
 const all = ['guards', 'list', 'tokens', 'streaming', 'heap', 'start'];
 const [only] = process.argv.slice(2);
 for (const name of all.filter((each) => only === undefined || each === only)) {
+  const began = performance.now();
   await import(`./${name}.mjs`);
+  console.log(`(${name}: ${((performance.now() - began) / 1000).toFixed(0)} s)\n`);
 }

@@ -1,8 +1,8 @@
 /** One page by `list` with a cached token, beside what a host would write without this package. */
 import { check, describeMachine, interleave, printTable, show, spread, start } from './harness.mjs';
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9);
-const CALLS = Number(process.env.BENCH_CALLS ?? 4_000);
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 7);
+const CALLS = Number(process.env.BENCH_CALLS ?? 1_500);
 const NAMES = {
   undici: '`undici.request`',
   axios: 'bare axios',

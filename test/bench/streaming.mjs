@@ -1,7 +1,7 @@
 /** Whole events: time against the limit of the window, throughput, memory, and the cost of an exhibitor. */
 import { check, describeMachine, interleave, printTable, show, spread, start } from './harness.mjs';
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
 const [PAGES, LATENCY] = [200, 20];
 const PREFETCH = [1, 4, 8, 16];
 
