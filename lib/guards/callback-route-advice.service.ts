@@ -1,5 +1,6 @@
 import { Inject, Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
 import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
+import { memberOf } from '../http/host-members.js';
 import { isHybrid } from '../login/browser-login.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { ExhibitorCallbackGuard } from './exhibitor-callback.guard.js';
@@ -45,14 +46,12 @@ export class CallbackRouteAdvice implements OnApplicationBootstrap {
   }
 
   #hasOwnCallbackPath(): boolean {
-    const own: unknown = Reflect.get(ExhibitorCallbackGuard.prototype, 'getCallbackPath');
+    const own = memberOf(ExhibitorCallbackGuard.prototype, 'getCallbackPath');
     return [...this.#modules.values()]
       .flatMap((module) => [...module.injectables.values(), ...module.providers.values()])
       .some(({ metatype }) => {
         const prototype: unknown = typeof metatype === 'function' ? metatype.prototype : undefined;
-        return (
-          prototype instanceof ExhibitorCallbackGuard && Reflect.get(prototype, 'getCallbackPath') !== own
-        );
+        return prototype instanceof ExhibitorCallbackGuard && memberOf(prototype, 'getCallbackPath') !== own;
       });
   }
 }

@@ -1,4 +1,5 @@
 import type { AbstractHttpAdapter } from '@nestjs/core';
+import { callMember, memberOf } from '../http/host-members.js';
 
 /** Whether a host serves a path by a method. */
 export type IsServed = (method: 'GET' | 'POST', path: string) => boolean;
@@ -31,7 +32,7 @@ function expressRoutes(app: unknown): IsServed | undefined {
       const methods = memberOf(memberOf(layer, 'route'), 'methods');
       const isMethod = memberOf(methods, method.toLowerCase()) === true || memberOf(methods, '_all') === true;
       // True or false, or in newer versions of its router the parameters, if it fits.
-      return isMethod && Boolean(call(layer, 'match', path));
+      return isMethod && Boolean(callMember(layer, 'match', path));
     });
 }
 
@@ -43,7 +44,7 @@ function fastifyRoutes(app: unknown): () => IsServed | undefined {
       routes.push({ methods: Array.isArray(method) ? method : [method], pattern: url });
     }
   };
-  call(app, 'addHook', 'onRoute', observe);
+  callMember(app, 'addHook', 'onRoute', observe);
   return () => {
     // The application was created after the module, as in a testing module.
     if (routes.length === 0) {
@@ -64,14 +65,4 @@ function fitsPattern(path: string, pattern: string): boolean {
     (rest === -1 ? parts.length === length : parts.length > length) &&
     expected.slice(0, length).every((part, index) => part.includes(':') || part === parts[index])
   );
-}
-
-function memberOf(value: unknown, name: string): unknown {
-  const hasMembers = (typeof value === 'object' && value !== null) || typeof value === 'function';
-  return hasMembers ? Reflect.get(value, name) : undefined;
-}
-
-function call(target: unknown, name: string, ...values: unknown[]): unknown {
-  const method = memberOf(target, name);
-  return typeof method === 'function' ? Reflect.apply(method, target, values) : undefined;
 }

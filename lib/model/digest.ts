@@ -11,7 +11,12 @@ export function digestOf(text: string): string {
   return hash('sha256', text, 'base64url');
 }
 
-/** The digest of several texts. No two lists have the same one. */
+/**
+ * The digest of several texts. No two lists have the same one.
+ *
+ * @example
+ * const mark = digestOfAll(['user', issuer, subject]);
+ */
 export function digestOfAll(texts: readonly string[]): string {
   return digestOf(JSON.stringify(texts));
 }

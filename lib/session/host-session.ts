@@ -1,5 +1,6 @@
 /** The session of the host (`session: 'host'`), with or without Passport, on Express and Fastify. */
 import { ConfigurationError } from '../errors/configuration.error.js';
+import { callToEnd } from '../http/host-members.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
@@ -16,8 +17,8 @@ const ID_TOKEN = 'exhibitorIdToken';
  * access to it (session fixation). Passport's `logIn` does both.
  */
 export async function logInToHost({ request }: HttpContext, identity: ExhibitorIdentity): Promise<void> {
-  if (!(await callMethod(request, 'logIn', identity))) {
-    await callMethod(request.session, 'regenerate');
+  if (!(await callToEnd(request, 'logIn', identity))) {
+    await callToEnd(request.session, 'regenerate');
   }
 }
 
@@ -28,8 +29,8 @@ export async function logOutOfHost(http: HttpContext): Promise<void> {
     delete session[SELECTIONS];
     delete session[ID_TOKEN];
   }
-  if (!(await callMethod(http.request, 'logOut'))) {
-    await callMethod(http.request.session, 'regenerate');
+  if (!(await callToEnd(http.request, 'logOut'))) {
+    await callToEnd(http.request.session, 'regenerate');
   }
 }
 
@@ -76,21 +77,4 @@ export function writeSelections(
       expected: "'host' needs a session middleware to store a selection: request.session is not set",
     },
   ]);
-}
-
-/** Calls a method that ends by callback or by promise. Answers false where the target has no such method. */
-async function callMethod(target: unknown, name: string, ...values: unknown[]): Promise<boolean> {
-  const method = isRecord(target) ? target[name] : undefined;
-  if (typeof method !== 'function') {
-    return false;
-  }
-  await new Promise<void>((resolve, reject) => {
-    const done = (error?: unknown): void =>
-      error === undefined || error === null ? resolve() : reject(error);
-    const result: unknown = method.call(target, ...values, done);
-    if (result instanceof Promise) {
-      result.then(() => resolve(), reject);
-    }
-  });
-  return true;
 }
