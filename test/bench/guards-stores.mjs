@@ -43,7 +43,10 @@ export async function startRedis() {
   const server = spawn('sh', ['-c', GUARDIAN, 'sh', ...options], { stdio: ['pipe', 'pipe', 'ignore'] });
   return new Promise((resolve) => {
     server.once('error', () => resolve(undefined));
-    server.stdout.once('end', () => resolve(undefined));
+    server.stdout.once('end', () => {
+      server.stdin.end();
+      resolve(undefined);
+    });
     server.stdout.on('data', (text) => {
       if (String(text).includes('Ready to accept connections')) {
         resolve({ port, stop: () => server.stdin.end() });
