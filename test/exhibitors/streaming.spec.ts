@@ -129,13 +129,16 @@ describe('the window', () => {
     const service = await startService(({ page, response }) => {
       open += 1;
       most = Math.max(most, open);
-      setTimeout(() => {
-        open -= 1;
-        sendJson(response, honest(page, 50, 2_000));
-      }, 15);
+      void answer(page, response);
       return undefined;
     });
     let open = 0;
+    const answer = async (page: number, response: ServerResponse): Promise<void> => {
+      await eventually(() => page === 1 || most >= prefetch);
+      await pause(15);
+      open -= 1;
+      sendJson(response, honest(page, 50, 2_000));
+    };
     const own = await startRestHost({ tenant: service.tenant });
     await all(own.exhibitors.pages('e', { prefetch }));
     expect(most).toBe(prefetch);
