@@ -13,7 +13,7 @@ export interface RequestState {
 }
 
 /** What was found for a request, so that further guards and decorators do not ask again. */
-export interface RequestMemory {
+class RequestMemory {
   state?: RequestState;
   /** What {@link ExhibitorGuard} has set as `request.exhibitorContext`. */
   context?: ExhibitorContext;
@@ -24,18 +24,32 @@ export interface RequestMemory {
   lookup?: { session: SessionState; eventId: string; exhibitors: readonly unknown[] };
 }
 
-/** Not stored on the request itself: a host that serializes its request must not find a tenant in it. */
-const memories = new WeakMap<object, RequestMemory>();
+// oxlint-disable-next-line typescript/no-extraneous-class -- what its constructor returns receives the fields of a subclass
+class Returned {
+  constructor(subject: object) {
+    return subject;
+  }
+}
+
+/**
+ * Adds a memory to a request, in a private field: a host that serializes its request must not find a tenant in it. A WeakMap
+ * would hide it as well, but a table that gains an entry at each request costs several microseconds of garbage collection.
+ */
+class Remembering extends Returned {
+  readonly #memory = new RequestMemory();
+
+  static read(subject: object): RequestMemory | undefined {
+    return #memory in subject ? subject.#memory : undefined;
+  }
+
+  static add(subject: object): RequestMemory {
+    return new Remembering(subject).#memory;
+  }
+}
 
 /** The memory of a request or of a field of GraphQL. */
 export function memoryOf(subject: object): RequestMemory {
-  const known = memories.get(subject);
-  if (known !== undefined) {
-    return known;
-  }
-  const memory: RequestMemory = {};
-  memories.set(subject, memory);
-  return memory;
+  return Remembering.read(subject) ?? Remembering.add(subject);
 }
 
 /** The memory of the handler: of its GraphQL field, else of the request. */
@@ -58,12 +72,12 @@ export function hostContextIn(
   user: string,
 ): Partial<ExhibitorContext> | undefined {
   const field = fieldOf(context);
-  if (field !== undefined && memories.get(field)?.state !== undefined) {
+  if (field !== undefined && Remembering.read(field)?.state !== undefined) {
     return undefined;
   }
   const { request } = requestPairOf(context, user);
   const { exhibitorContext } = request;
-  return exhibitorContext === memories.get(request)?.context ? undefined : exhibitorContext;
+  return exhibitorContext === Remembering.read(request)?.context ? undefined : exhibitorContext;
 }
 
 export function rememberState(
@@ -80,7 +94,7 @@ export function rememberState(
 
 /** Results of the last guard of a request. */
 export function stateOf(request: ExhibitorRequest): RequestState | undefined {
-  return memories.get(request)?.state;
+  return Remembering.read(request)?.state;
 }
 
 /**
@@ -89,7 +103,7 @@ export function stateOf(request: ExhibitorRequest): RequestState | undefined {
  * @param user name of the decorator or service, for the error message
  */
 export function stateIn(context: ExecutionContext, user: string): RequestState | undefined {
-  return memories.get(fieldOf(context) ?? requestPairOf(context, user).request)?.state;
+  return Remembering.read(fieldOf(context) ?? requestPairOf(context, user).request)?.state;
 }
 
 /** The `info` of a GraphQL field. The fields of one request run in parallel and may be about different events. */

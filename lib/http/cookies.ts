@@ -30,7 +30,15 @@ export function cookiesNamed(http: HttpContext, name: string): ReceivedCookie[] 
     return [];
   }
   const cookies = parseCookie(header, AS_SENT);
-  return [HOST_PREFIX + name, name].flatMap((sent) => toCookies(sent, cookies[sent], name));
+  const received: ReceivedCookie[] = [];
+  for (const secure of [true, false]) {
+    const sent = sentName(name, { secure });
+    const value = cookies[sent];
+    if (value !== undefined) {
+      received.push({ sent, name, secure, value });
+    }
+  }
+  return received;
 }
 
 /** The cookies of a request whose name, without `__Host-`, starts with `prefix`. */

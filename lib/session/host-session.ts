@@ -4,7 +4,7 @@ import { callToEnd } from '../http/host-members.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
-import { parseSelections, type Selections } from './stored-identity.js';
+import { ownerOf, parseSelections, type IdentityData, type Selections } from './stored-identity.js';
 
 /** Member of `request.session` with the selections. */
 const SELECTIONS = 'exhibitorSelections';
@@ -52,23 +52,26 @@ export function writeIdToken({ request: { session } }: HttpContext, sealed: stri
   }
 }
 
-/** The selections of one user in the host's session. */
-export function readSelections({ request: { session } }: HttpContext, owner: string): Selections {
+/** The selections of the user in the host's session. */
+export function readSelections({ request: { session } }: HttpContext, identity: IdentityData): Selections {
   const stored = isRecord(session) ? session[SELECTIONS] : undefined;
-  return isRecord(stored) && stored['owner'] === owner ? parseSelections(stored['selections']) : [];
+  return isRecord(stored) && stored['owner'] === ownerOf(identity)
+    ? parseSelections(stored['selections'])
+    : [];
 }
 
 /**
- * Stores the selections of one user. Selections of another user in the same session are removed.
+ * Stores the selections of the user. Selections of another user in the same session are removed.
  *
  * @throws {ExhibitorError} `configuration_invalid` without a session
  */
 export function writeSelections(
   { request: { session } }: HttpContext,
-  stored: { owner: string; selections: Selections },
+  identity: IdentityData,
+  selections: Selections,
 ): void {
   if (isRecord(session)) {
-    session[SELECTIONS] = stored;
+    session[SELECTIONS] = { owner: ownerOf(identity), selections };
     return;
   }
   throw new ConfigurationError([

@@ -13,13 +13,7 @@ import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js'
 import { DeniedIdentities } from './denied-identities.service.js';
 import { readSelections } from './host-session.js';
 import { IdentityCookie } from './identity-cookie.service.js';
-import {
-  identityFor,
-  ownerOf,
-  parseIdentity,
-  type IdentityData,
-  type Selections,
-} from './stored-identity.js';
+import { identityFor, parseIdentity, type IdentityData, type Selections } from './stored-identity.js';
 
 /** The user of a request. */
 export interface SessionState {
@@ -121,7 +115,7 @@ export class IdentityReader {
       return undefined;
     }
     const { identity, tenant } = accepted;
-    return { identity, selections: readSelections(http, ownerOf(data)), tenant, mode: 'host' };
+    return { identity, selections: readSelections(http, data), tenant, mode: 'host' };
   }
 
   *#readBearer(http: HttpContext, tenantKey?: string): Steps<SessionState | undefined> {

@@ -13,7 +13,7 @@ import { logInToHost, logOutOfHost, writeSelections } from './host-session.js';
 import { IdTokenHints, type BrowserMode } from './id-token-hints.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import type { SessionState } from './identity-reader.service.js';
-import { ownerOf, parseIdentity, withSelection, type IdentityData } from './stored-identity.js';
+import { parseIdentity, withSelection, type IdentityData } from './stored-identity.js';
 
 /** The user whom a logout ends. */
 export interface DepartingUser {
@@ -117,7 +117,7 @@ export class IdentitySession {
     }
     const selections = withSelection(state.selections, eventId, exhibitorId);
     if (state.mode === 'host') {
-      writeSelections(http, { owner: ownerOf(state.identity), selections });
+      writeSelections(http, state.identity, selections);
     } else {
       await this.#cookie.write(http, state.tenant, state.identity, selections);
     }

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { isSecure } from '../http/cookies.js';
+import { isRecord } from '../model/json-values.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 
@@ -16,7 +17,7 @@ const identitySchema = v.object({
   issuer: v.string(),
   subject: v.string(),
   email: v.string(),
-  claims: v.optional(v.record(v.string(), v.unknown()), {}),
+  claims: v.optional(v.pipe(v.custom<Record<string, unknown>>(isRecord), v.transform(copyOf)), {}),
   tenant: v.string(),
   tenantId: v.optional(v.string()),
   clientId: v.optional(v.string()),
@@ -29,6 +30,11 @@ const identitySchema = v.object({
 
 /** Data of a cookie or of the host's session that has the form of an identity. */
 export type IdentityData = v.InferOutput<typeof identitySchema>;
+
+/** Requests share the claims of a host's session: a handler that changes its own must not change theirs. */
+function copyOf(claims: Record<string, unknown>): Record<string, unknown> {
+  return { ...claims };
+}
 
 export function parseIdentity(value: unknown): IdentityData | undefined {
   const parsed = v.safeParse(identitySchema, value);

@@ -37,10 +37,29 @@ async function waitAndRun<R>(steps: Steps<R>, first: PromiseLike<void>): Promise
 }
 
 /** One step: the value itself, or that of the promise. Rejections are thrown. As `await`, it accepts any thenable. */
-export function* settled<T>(answer: T | PromiseLike<T>): Steps<T> {
-  if (!isPromiseLike(answer)) {
-    return answer;
+export function settled<T>(answer: T | PromiseLike<T>): Step<T> {
+  return isPromiseLike(answer) ? awaited(answer) : new Done(answer);
+}
+
+/** What {@link settled} answers, for `yield*`. */
+type Step<T> = Iterable<PromiseLike<void>, T, void>;
+
+/** A step without a promise. It costs less than a generator, and most steps are such. */
+class Done<T> implements Step<T> {
+  readonly done = true;
+
+  constructor(readonly value: T) {}
+
+  [Symbol.iterator](): this {
+    return this;
   }
+
+  next(): this {
+    return this;
+  }
+}
+
+function* awaited<T>(answer: PromiseLike<T>): Steps<T> {
   const values: T[] = [];
   yield answer.then((value) => void values.push(value));
   // A value may be undefined.

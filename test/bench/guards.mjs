@@ -1,6 +1,6 @@
 /**
- * What a guard adds to a route: requests per second and CPU time, beside the same route without a guard and with the session of
- * a host. Lookups are cached. `npm run bench -- guards Fastify cookie` measures one platform and one kind of session.
+ * What a guard adds to a route: requests per second and CPU time, beside the same requests to a route without a guard, and
+ * beside the session of a host. Lookups are cached. `npm run bench -- guards Fastify cookie` measures one platform and one kind of session.
  */
 import {
   check,
@@ -17,7 +17,7 @@ import { credentials } from './guards-credentials.mjs';
 import { Load } from './guards-load.mjs';
 import { startRedis } from './guards-stores.mjs';
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 11);
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 17);
 /** Rounds with users that are seen for the first time: making their tokens takes longer than serving them. */
 const NEW_ROUNDS = Math.min(5, ROUNDS);
 /** Milliseconds of a block. */
@@ -50,12 +50,13 @@ if (redis === undefined) {
 for (const platform of platforms) {
   console.log(`## Guards on ${platform}, 32 connections — ${describeMachine()}\n`);
   const hosts = await startHosts(platform);
-  const { [BARE]: bare, ...guarded } = Object.assign({}, ...hosts.map(variantsOf));
-  for (const variant of [bare, ...Object.values(guarded)]) {
+  const [bare, ...others] = hosts;
+  const variants = Object.assign({}, ...others.map((host) => variantsOf(host, bare)));
+  for (const variant of Object.values(variants)) {
     await variant.warmUp();
   }
-  const warm = await interleavePairs(guarded, bare, 'warm', ROUNDS);
-  const fresh = await interleavePairs(guarded, bare, 'fresh', NEW_ROUNDS);
+  const warm = await interleavePairs(variants, 'warm', ROUNDS);
+  const fresh = await interleavePairs(variants, 'fresh', NEW_ROUNDS);
   report(platform, warm, fresh);
   await Promise.all(hosts.map((host) => host.stop()));
 }
@@ -77,7 +78,10 @@ async function startHost(platform, kind, store) {
 
 /** What the requests to a host carry: the users that it knows, and others at each call. */
 async function usersOf(kind, port) {
-  const carried = SESSIONS[kind] ?? (kind === BARE ? 'none' : 'session');
+  const carried = SESSIONS[kind] ?? 'session';
+  if (kind === BARE) {
+    return undefined;
+  }
   const known = await credentials(carried, 0, USERS, port);
   let seen = USERS;
   return {
@@ -86,17 +90,24 @@ async function usersOf(kind, port) {
   };
 }
 
-function variantsOf(host) {
-  const { kind, store } = host;
-  const variant = (route) => {
-    const path = `/${route}/bench-2026`;
-    return {
-      ask: (users) => measure(host, path, users),
-      warmUp: () => host.load.send(path, Array(WARM_UP).fill(host.users.warm()).flat()),
-    };
-  };
+/**
+ * A guarded route is compared with a bare route of its own process, since two processes of the same host differ by a tenth. The
+ * session of a peer may take time on its bare route as well: that one is compared with another process. The requests are the
+ * same: their headers take time on every route.
+ */
+function variantsOf({ kind, store, users, ...host }, bare) {
+  const base = SESSIONS[kind] === undefined ? bare : host;
+  const variant = (route) => ({
+    ask: async (whose) => measure(host, route, await users[whose](), whose),
+    askBase: (whose) => measure(base, 'bare', users.warm(), whose),
+    async warmUp() {
+      const requests = Array(WARM_UP).fill(users.warm()).flat();
+      await send(base, 'bare', requests);
+      await send(host, route, requests);
+    },
+  });
   if (SESSIONS[kind] === undefined) {
-    return { [kind]: variant(kind === BARE ? 'bare' : 'mine') };
+    return { [kind]: variant('mine') };
   }
   const label = `\`ExhibitorGuard\`, ${kind}`;
   return store === ''
@@ -104,14 +115,17 @@ function variantsOf(host) {
     : { [`${label}, store in ${store}`]: variant('mine') };
 }
 
+function send({ load }, route, headers, ms) {
+  return load.send(`/${route}/bench-2026`, headers, ms);
+}
+
 /** Known users send requests for a while, new ones one request each. */
-async function measure({ ask, load, users }, path, whose) {
-  const headers = await users[whose]();
-  const before = await ask('cpu');
+async function measure(host, route, headers, whose) {
+  const before = await host.ask('cpu');
   const began = performance.now();
-  const count = await load.send(path, headers, whose === 'warm' ? BLOCK : undefined);
+  const count = await send(host, route, headers, whose === 'warm' ? BLOCK : undefined);
   const wallMs = performance.now() - began;
-  const after = await ask('cpu');
+  const after = await host.ask('cpu');
   const cpuUs = after.user + after.system - before.user - before.system;
   return { rate: (count * 1000) / wallMs, cpuUs: cpuUs / count };
 }
@@ -130,7 +144,7 @@ function report(platform, warm, fresh) {
     quartiles(warm[label].map(({ measured, base }) => measured.cpuUs - base.cpuUs));
   const share = (label) => quartiles(warm[label].map(({ measured, base }) => measured.rate / base.rate));
   console.log(
-    'Each block is paired with one of the bare route: medians of the pairs, and their quartiles. Extra CPU time is that of the ' +
+    'Each block is paired with one of the same requests to the bare route: medians of the pairs, and their quartiles. Extra CPU time is that of the ' +
       `quotient of a pair, times the ${quiet.toFixed(1)} µs a request of the bare route in its quietest tenth of blocks. ` +
       'The last column is the plain difference of a pair.\n',
   );

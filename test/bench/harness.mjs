@@ -70,16 +70,16 @@ export async function interleave(variants, question, rounds) {
 }
 
 /**
- * Asks every variant and, right before or after it in turns, the variant that it is compared with. What the machine does
+ * Asks every variant and, right before or after it in turns, what it is compared with, `askBase`. What the machine does
  * meanwhile meets both of a pair alike, and their difference tells the variant's own part. The first round is dropped.
  */
-export async function interleavePairs(variants, base, question, rounds) {
+export async function interleavePairs(variants, question, rounds) {
   const seen = Object.fromEntries(Object.keys(variants).map((name) => [name, []]));
   for (let round = 0; round <= rounds; round += 1) {
     for (const [name, variant] of Object.entries(variants)) {
-      const first = round % 2 === 0 ? await base.ask(question) : undefined;
+      const first = round % 2 === 0 ? await variant.askBase(question) : undefined;
       const measured = await variant.ask(question);
-      const pair = { measured, base: first ?? (await base.ask(question)) };
+      const pair = { measured, base: first ?? (await variant.askBase(question)) };
       if (round > 0) {
         seen[name].push(pair);
       }

@@ -9,6 +9,10 @@ function* sum(...answers: (number | PromiseLike<number>)[]): Steps<number> {
   return total;
 }
 
+function* one<T>(answer: T | PromiseLike<T>): Steps<T> {
+  return yield* settled(answer);
+}
+
 function* guarded(answer: number | Promise<number>): Steps<string> {
   try {
     return `got ${yield* settled(answer)}`;
@@ -31,7 +35,7 @@ describe('steps', () => {
   });
 
   it('keep the value undefined of a promise', async () => {
-    const answer = runSteps(settled(Promise.resolve(undefined)));
+    const answer = runSteps(one(Promise.resolve(undefined)));
     expect(await answer).toBeUndefined();
   });
 
