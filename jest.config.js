@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { bundledPackages } from './test/setup/bundled-packages.js';
 
 /** @type {import('jest').Config} */
 export default {
@@ -18,8 +19,9 @@ export default {
     '^nestjs-exhibitor/testing$': '<rootDir>/lib/testing/index.ts',
     '^nestjs-exhibitor/redis$': '<rootDir>/lib/redis/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
-    // Their builds of one file: every suite loads its modules anew.
-    '^rxjs$': '<rootDir>/node_modules/rxjs/dist/bundles/rxjs.umd.js',
+    ...(await bundledPackages()),
+    // Their own builds of one file.
+    '^rxjs(/operators)?$': '<rootDir>/node_modules/rxjs/dist/bundles/rxjs.umd.js',
     '^axios$': '<rootDir>/node_modules/axios/dist/node/axios.cjs',
   },
   transform: { '^.+\\.ts$': '@swc/jest' },
