@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 
 /** Formats that must never be shown: e-mail addresses, signed and sealed tokens, credentials in headers. */
 const SHAPES: readonly [name: string, shape: RegExp][] = [
-  ['an e-mail address', /[\p{L}\p{N}._+'-]+(?:@|%40)[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)*\.\p{L}{2,}/u],
+  ['an e-mail address', /[\p{L}\p{N}._+'-](?:@|%40)[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)*\.\p{L}{2,}/u],
   ['a token', /eyJ[\w-]{8,}\.[\w-]*\./],
   ['a bearer token', /Bearer\s+[\w.~+/-]{8,}/i],
   ['basic credentials', /Basic\s+[\w+/=]{8,}/i],
