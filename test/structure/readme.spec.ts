@@ -28,7 +28,11 @@ describe('the README', () => {
     };
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(settings));
     const script = join(ROOT, 'test/structure/compile-snippets.mjs');
-    const { stdout } = await run(process.execPath, ['--max-semi-space-size=64', script, join(folder, 'tsconfig.json')]);
+    const { stdout } = await run(process.execPath, [
+      '--max-semi-space-size=64',
+      script,
+      join(folder, 'tsconfig.json'),
+    ]);
     return stdout.split('\n').filter((line) => line !== '');
   }
 
