@@ -109,6 +109,16 @@ export class HeldToken {
     this.#dropped = { ...this.#dropped, ...more, text, refusedAt };
   }
 
+  /**
+   * Removes the token, which the service refused in a request that was sent at `sentAt`. Services round the end of a token to
+   * seconds: one in its early window has probably ended, so that any token which was requested after it is good.
+   */
+  dropRefused(sentAt: number, more?: Pick<Replacement, 'isAlone'>): void {
+    const { timed } = this;
+    const hasEnded = timed !== undefined && sentAt >= timed.expiresAt - earlyWindow(timed.lifetime, 0);
+    this.drop(hasEnded ? timed.requestedAt : sentAt, more);
+  }
+
   /** What the next token replaces. */
   replacement(now: number): Replacement {
     if (this.#dropped !== undefined) {

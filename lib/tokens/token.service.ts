@@ -85,15 +85,16 @@ export class TokenService implements OnModuleDestroy {
 
   /**
    * The service answered 401 to a request with this token, which was sent at `sentAt` (ms of {@link Clock.now}): removes it,
-   * unless it was renewed meanwhile. A token of another process replaces it only if that was requested later. @internal
+   * unless it was renewed meanwhile. A token of another process replaces it only if that was requested later than `sentAt`, or
+   * where this one was about to end, later than this one. @internal
    */
   refused(tenant: Tenant, { accessToken }: TimedToken, sentAt: number): void {
-    this.#heldAs(tenant, accessToken)?.drop(sentAt);
+    this.#heldAs(tenant, accessToken)?.dropRefused(sentAt);
   }
 
   /** As {@link refused}, for a token that replaced a refused one: this process asks the endpoint itself. @internal */
   refusedAgain(tenant: Tenant, { accessToken }: TimedToken, sentAt: number): void {
-    this.#heldAs(tenant, accessToken)?.drop(sentAt, { isAlone: true });
+    this.#heldAs(tenant, accessToken)?.dropRefused(sentAt, { isAlone: true });
   }
 
   /** Aborts all token requests and ends all waiting, also for a `clientSecret` function or a tenant source. */

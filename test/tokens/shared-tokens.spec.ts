@@ -175,6 +175,20 @@ describe('a token that the service refused', () => {
     expect(one.posts.length).toBeLessThanOrEqual(4);
   });
 
+  it('about to end is replaced by the one that another process renewed it with', async () => {
+    const [one, two] = await fleet(2);
+    // It renews the token 30 s before its end, the other process 60 s.
+    one.clock.chance = 1;
+    await textsOf(benches);
+    benches.forEach(({ clock }) => (clock.ahead = HOUR - 50 * SECOND));
+    await eventually(async () => two !== undefined && (await textOf(two)) === 'token-2');
+    // The service rounds the end of a token.
+    one.revoked.add('token-1');
+    expect(await one.call()).toBe(200);
+    expect(one.received).toEqual(['token-1', 'token-2']);
+    expect(one.posts).toHaveLength(2);
+  });
+
   it('is dropped from the store, so that no other process takes it', async () => {
     const [one, two] = await fleet(2);
     await textOf(one);
