@@ -37,7 +37,6 @@ export function identityOf(user) {
 }
 
 const headers = {
-  none: () => 'X-User: none',
   host: (user) => `X-User: ${user}`,
   bearer: (user) => `Authorization: Bearer ${accessToken(user)}`,
   cookie: async (user) => {

@@ -1,6 +1,6 @@
 /**
- * Large packages as a few files each, for the tests. Jest loads all modules anew for every suite, and those of a host are
- * 1,900: half of the time of a small suite. The code stays as it is installed; only its files are joined.
+ * Large packages as a few files each, for the tests. Jest loads all modules anew for every suite, and a host has 1,900 of them,
+ * or 570 with these. The code stays as it is installed; only its files are joined.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
