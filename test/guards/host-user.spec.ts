@@ -108,10 +108,32 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     ['of a tenant id that the key has no more', { tenantId: 'the id of a former customer' }],
     ['of a tenant nobody has', { tenant: '__proto__' }],
     ['that is over', { expiresAt: 1 }],
-    ['of a wrong shape', { email: ['sam.several@example.com'] }],
+    ['whose end is no number', { expiresAt: Number.NaN }],
   ])('treats a user %s as not logged in', async (_, overrides) => {
     user = identity(overrides);
     expect(await get('/me')).toMatchObject({ status: 401, body: { code: 'unauthenticated' } });
+  });
+
+  it('treats a user with a member of a wrong type as not logged in', async () => {
+    const texts = [
+      'id',
+      'issuer',
+      'subject',
+      'email',
+      'tenant',
+      'tenantId',
+      'clientId',
+      'eventId',
+      'returnTo',
+      'sid',
+    ];
+    const wrong = [...texts.map((name) => [name, 42]), ['claims', 'none'], ['claims', []], ['claims', null]];
+    for (const [name, value] of [...wrong, ['loggedInAt', '1'], ['expiresAt', '9e15'], ['expiresAt', null]]) {
+      user = identity({ [String(name)]: value });
+      expect([name, value, (await get('/me')).status]).toEqual([name, value, 401]);
+    }
+    user = identity({ loggedInAt: 1, returnTo: '/', sid: 'session-1' });
+    expect((await get('/me')).status).toBe(200);
   });
 
   it.each([null, undefined, 'sam.several', 42, [], { sub: 'sam.several' }])(
