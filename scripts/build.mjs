@@ -2,26 +2,15 @@
  * Builds the package into `dist/`.
  *
  *     node scripts/build.mjs            as it is published
- *     node scripts/build.mjs --quick    one file per module, no types and no type check: for the sample and the benchmarks
+ *     node scripts/build.mjs --quick    the package and the sample, one file per module, without types and type check
  */
-import { execFileSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { bundleModules } from './build/bundle-modules.mjs';
-import { removeUnreachable } from './build/declarations.mjs';
-import { DIST, ROOT } from './build/entries.mjs';
-import { writeCommonJs } from './build/commonjs.mjs';
+import { transpile } from './build/transpile.mjs';
 
-const isQuick = process.argv.includes('--quick');
-const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
-rmSync(DIST, { recursive: true, force: true });
-const quickly = isQuick ? ['--noCheck', '--declaration', 'false', '--importHelpers', 'false'] : [];
-execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json', ...quickly], {
-  cwd: ROOT,
-  stdio: 'inherit',
-});
-if (!isQuick) {
-  removeUnreachable();
-  await bundleModules();
-  await writeCommonJs();
+if (process.argv.includes('--quick')) {
+  transpile('lib', 'dist');
+  transpile('sample', 'sample/dist');
+} else {
+  // TypeScript and the bundler take a second to load.
+  const { buildPublished } = await import('./build/published.mjs');
+  await buildPublished();
 }

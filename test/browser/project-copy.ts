@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
-const PARTS = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'lib', 'sample', 'scripts'];
+const PARTS = ['package.json', '.swcrc', 'lib', 'sample', 'scripts'];
 
 /** A copy of the sources as after a clone and an install: nothing is built. */
 export class ProjectCopy {
