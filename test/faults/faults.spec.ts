@@ -58,9 +58,10 @@ describe('a fault of the service', () => {
     expect(result.errors.map(({ code }) => code)).toEqual(ending.code === undefined ? [] : [ending.code]);
     expect(result.requests).toBeGreaterThanOrEqual(ending.requests[0]);
     expect(result.requests).toBeLessThanOrEqual(ending.requests[1]);
-    // Without a connection no request can be counted.
+    // Without a connection no request can be counted, and the deadline may end an attempt before its request arrives.
     if (error !== undefined && result.requests > 0) {
-      expect(error.attempts).toBe(result.requests);
+      const unseen = error.code === 'deadline_exceeded' ? 1 : 0;
+      expect([result.requests, result.requests + unseen]).toContain(error.attempts);
     }
     if (error !== undefined) {
       expect(error.tenant).toBe(cell.key);

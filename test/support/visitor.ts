@@ -1,4 +1,8 @@
+import { Agent, request, type IncomingMessage } from 'node:http';
 import { parseSetCookie } from 'cookie';
+
+/** Connections are reused for a moment: no server closes one that was idle for so short a time. */
+const agent = new Agent({ keepAlive: true, timeout: 500 });
 
 /** A reply as a person's browser sees it. */
 export interface Reply {
@@ -53,25 +57,25 @@ export class Visitor {
     const form = options.form && new URLSearchParams(options.form);
     const json = options.json === undefined ? undefined : JSON.stringify(options.json);
     const target = `${this.origins[url.origin] ?? url.origin}${url.pathname}${url.search}`;
-    const response = await fetch(target, {
-      method: options.method ?? (form || json ? 'POST' : 'GET'),
+    const body = form?.toString() ?? json;
+    const type = form === undefined ? 'application/json' : 'application/x-www-form-urlencoded';
+    const { status, headers, text } = await send(target, body, {
+      method: options.method ?? (body === undefined ? 'GET' : 'POST'),
       headers: {
         ...(sent ? { cookie: sent } : {}),
-        ...(json ? { 'content-type': 'application/json' } : {}),
+        ...(body === undefined ? {} : { 'content-type': type }),
         ...options.headers,
       },
-      body: form ?? json ?? null,
-      redirect: 'manual',
     });
-    const setCookies = response.headers.getSetCookie();
+    const setCookies = headers.getSetCookie();
     for (const header of setCookies) {
       this.#keep(url.hostname, header);
     }
-    const location = response.headers.get('location');
+    const location = headers.get('location');
     return {
-      status: response.status,
-      headers: response.headers,
-      text: await response.text(),
+      status,
+      headers,
+      text,
       location: location === null ? undefined : new URL(location, url).href,
       setCookies,
     };
@@ -127,6 +131,25 @@ export class Visitor {
     );
     this.#pathCookies.set(host, isGone ? others : [...others, { name, path, value }]);
   }
+}
+
+/** `fetch` takes three times as long. */
+async function send(
+  target: string,
+  body: string | undefined,
+  options: { method: string; headers: Record<string, string> },
+): Promise<Pick<Reply, 'status' | 'headers' | 'text'>> {
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    request(target, { ...options, agent }, resolve)
+      .on('error', reject)
+      .end(body);
+  });
+  const headers = new Headers();
+  for (const [name, values] of Object.entries(response.headersDistinct)) {
+    values?.forEach((value) => headers.append(name, value));
+  }
+  const text = Buffer.concat(await response.toArray()).toString();
+  return { status: response.statusCode ?? 0, headers, text };
 }
 
 /** Fields of the self-posting form of a `form_post` reply (OAuth 2.0 Form Post Response Mode §2). */
