@@ -59,7 +59,8 @@ export class Visitor {
     const target = `${this.origins[url.origin] ?? url.origin}${url.pathname}${url.search}`;
     const body = form?.toString() ?? json;
     const type = form === undefined ? 'application/json' : 'application/x-www-form-urlencoded';
-    const { status, headers, text } = await send(target, body, {
+    const { status, headers, text } = await send(target, {
+      body,
       method: options.method ?? (body === undefined ? 'GET' : 'POST'),
       headers: {
         ...(sent ? { cookie: sent } : {}),
@@ -133,23 +134,33 @@ export class Visitor {
   }
 }
 
+interface Sent {
+  method: string;
+  headers: Record<string, string>;
+  body: string | undefined;
+}
+
 /** `fetch` takes three times as long. */
-async function send(
-  target: string,
-  body: string | undefined,
-  options: { method: string; headers: Record<string, string> },
-): Promise<Pick<Reply, 'status' | 'headers' | 'text'>> {
-  const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    request(target, { ...options, agent }, resolve)
-      .on('error', reject)
-      .end(body);
-  });
+async function send(target: string, sent: Sent): Promise<Pick<Reply, 'status' | 'headers' | 'text'>> {
+  const response = await responseTo(target, sent);
   const headers = new Headers();
   for (const [name, values] of Object.entries(response.headersDistinct)) {
     values?.forEach((value) => headers.append(name, value));
   }
   const text = Buffer.concat(await response.toArray()).toString();
   return { status: response.statusCode ?? 0, headers, text };
+}
+
+/** Sends again where the server has closed the reused connection, as browsers do. */
+function responseTo(target: string, sent: Sent): Promise<IncomingMessage> {
+  const { method, headers, body } = sent;
+  return new Promise((resolve, reject) => {
+    const outgoing = request(target, { method, headers, agent }, resolve);
+    outgoing.on('error', (error) =>
+      outgoing.reusedSocket ? resolve(responseTo(target, sent)) : reject(error),
+    );
+    outgoing.end(body);
+  });
 }
 
 /** Fields of the self-posting form of a `form_post` reply (OAuth 2.0 Form Post Response Mode §2). */
