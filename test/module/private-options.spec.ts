@@ -50,7 +50,7 @@ describe('an application that logs a service of the module', () => {
       expect.arrayContaining(['ExhibitorsService', 'TokenService', 'Sealer', 'ExhibitorGuardServices']),
     );
     for (const [name, instance] of all) {
-      const shown = `${inspect(instance, { depth: Infinity, showHidden: true, getters: true })} ${asJson(instance)}`;
+      const shown = `${inspect(instance, { depth: Infinity, showHidden: true, getters: true, compact: false })} ${asJson(instance)}`;
       expect([name, SECRETS.filter((secret) => shown.includes(secret))]).toEqual([name, []]);
     }
   });

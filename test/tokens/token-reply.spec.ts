@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { earlyWindow, lifetimeOf } from '../../lib/tokens/token-lifetime.js';
 import { parseTokenReply } from '../../lib/tokens/token-reply.js';
 import { scrub } from '../../lib/tokens/scrub.js';
+import { anyText } from '../support/any-text.js';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -97,7 +98,7 @@ describe('a token reply', () => {
 
   it('is never accepted without a token that is valid in a header', () => {
     fc.assert(
-      fc.property(fc.jsonValue(), fc.string({ unit: 'binary' }), (value, accessToken) => {
+      fc.property(fc.jsonValue(), anyText(), (value, accessToken) => {
         const read = parseTokenReply({ ...whole, access_token: accessToken, extra: value }, null);
         if (read.kind === 'granted') {
           expect(read.accessToken).toMatch(/^[\x21-\x7e]+$/);
@@ -109,9 +110,7 @@ describe('a token reply', () => {
 });
 
 describe('the shown part of a description', () => {
-  const text = fc
-    .string({ minLength: 6, maxLength: 40, unit: 'binary' })
-    .filter((value) => value.trim().length >= 6);
+  const text = anyText({ minLength: 6, maxLength: 40 }).filter((value) => value.trim().length >= 6);
 
   it('contains no secret: raw, URL-encoded, base64 or hexadecimal, at any position', () => {
     const shapes: ((secret: string, before: string) => string)[] = [
@@ -149,7 +148,7 @@ describe('the shown part of a description', () => {
 
   it('is one line of at most 300 characters', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 2_000 }), text, (description, secret) => {
+      fc.property(anyText({ maxLength: 2_000 }), text, (description, secret) => {
         const shown = scrub(description, [secret]);
         expect(shown.length).toBeLessThanOrEqual(301);
         expect(shown).toMatch(/^[^\p{Cc}]*$/u);
