@@ -112,9 +112,12 @@ export class BrowserVisitor {
     }
   }
 
+  /** Saves the page in `test/screenshots/`, for a run with `SCREENSHOTS=1`. */
   async screenshot(name: string): Promise<void> {
-    mkdirSync(SCREENSHOTS, { recursive: true });
-    await this.page.screenshot({ path: `${SCREENSHOTS}${name}.png` });
+    if (process.env['SCREENSHOTS'] === '1') {
+      mkdirSync(SCREENSHOTS, { recursive: true });
+      await this.page.screenshot({ path: `${SCREENSHOTS}${name}.png` });
+    }
   }
 
   async leave(): Promise<void> {
