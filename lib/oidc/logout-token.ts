@@ -2,7 +2,7 @@ import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { isLogoutTokenType, logoutEventOf } from './logout-event.js';
-import { timeRefusal } from './token-claims.js';
+import { isText, timeRefusal } from './token-claims.js';
 
 /** Expected claims of a logout token. Times in seconds. */
 export interface LogoutTokenExpectation {
@@ -84,10 +84,6 @@ function isAcceptedType(typ: unknown): boolean {
   return (
     typ === undefined || (typeof typ === 'string' && (typ.toLowerCase() === 'jwt' || isLogoutTokenType(typ)))
   );
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
 }
 
 function isTextOrAbsent(value: unknown): boolean {

@@ -189,7 +189,8 @@ function isTime(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value);
 }
 
-function isText(value: unknown): value is string {
+/** True for a string that is not empty. */
+export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
 

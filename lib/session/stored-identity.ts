@@ -13,7 +13,7 @@ const MAX_SELECTIONS = 20;
 const selectionsSchema = v.array(v.tuple([v.string(), v.string()]));
 
 /** Members that may be missing: hosts store an identity as they like. */
-const OPTIONAL_TEXTS = ['tenantId', 'clientId', 'eventId', 'returnTo', 'sid'] as const;
+const OPTIONAL_STRINGS = ['tenantId', 'clientId', 'eventId', 'returnTo', 'sid'] as const;
 
 /** Data of a cookie or of the host's session that has the form of an identity. */
 export type IdentityData = Omit<ExhibitorIdentity, 'tenantId' | 'clientId'> &
@@ -29,10 +29,10 @@ export function parseIdentity(value: unknown): IdentityData | undefined {
   }
   const { id = '', issuer, subject, email, tenant } = value;
   const { claims = {}, loggedInAt, expiresAt = Number.MAX_SAFE_INTEGER } = value;
-  if (!isText(id) || !isText(issuer) || !isText(subject) || !isText(email) || !isText(tenant)) {
+  if (!isString(id) || !isString(issuer) || !isString(subject) || !isString(email) || !isString(tenant)) {
     return undefined;
   }
-  if (!isRecord(claims) || !isTime(expiresAt) || !(loggedInAt === undefined || isTime(loggedInAt))) {
+  if (!isRecord(claims) || !isNumber(expiresAt) || !(loggedInAt === undefined || isNumber(loggedInAt))) {
     return undefined;
   }
   // Requests share the claims of a host's session: a handler that changes its own must not change theirs.
@@ -40,28 +40,28 @@ export function parseIdentity(value: unknown): IdentityData | undefined {
   if (loggedInAt !== undefined) {
     data.loggedInAt = loggedInAt;
   }
-  return copyTexts(value, data) ? data : undefined;
+  return copyStrings(value, data) ? data : undefined;
 }
 
-/** Copies the optional texts. Answers false where one of them is no text. */
-function copyTexts(from: Record<string, unknown>, to: IdentityData): boolean {
-  for (const name of OPTIONAL_TEXTS) {
-    const text = from[name];
-    if (isText(text)) {
-      to[name] = text;
-    } else if (text !== undefined) {
+/** Copies the optional strings. Answers false where one of them is no string. */
+function copyStrings(from: Record<string, unknown>, to: IdentityData): boolean {
+  for (const name of OPTIONAL_STRINGS) {
+    const given = from[name];
+    if (isString(given)) {
+      to[name] = given;
+    } else if (given !== undefined) {
       return false;
     }
   }
   return true;
 }
 
-function isText(value: unknown): value is string {
+function isString(value: unknown): value is string {
   return typeof value === 'string';
 }
 
 /** An end that is not a number would never come. */
-function isTime(value: unknown): value is number {
+function isNumber(value: unknown): value is number {
   return typeof value === 'number' && !Number.isNaN(value);
 }
 

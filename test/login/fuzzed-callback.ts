@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
-import type { Arrival } from './journey.js';
 import { anyText } from '../support/any-text.js';
+import type { Arrival } from './journey.js';
 
 /** A request to the callback, as it is sent. */
 export interface CallbackRequest {
