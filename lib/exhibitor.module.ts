@@ -15,6 +15,7 @@ import { CallbackRouteAdvice } from './guards/callback-route-advice.service.js';
 import { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
 import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
+import { ExpressRequests } from './guards/express-requests.service.js';
 import { RequestResolver } from './guards/request-resolver.service.js';
 import { BackChannelLogout } from './login/back-channel-logout.service.js';
 import { CallbackService } from './login/callback.service.js';
@@ -172,6 +173,7 @@ const EXPORTED: Provider[] = [
     OnboardingAdvice,
     CallbackRouteAdvice,
     RequestResolver,
+    ExpressRequests,
     ExhibitorExceptionFilter,
     ...EXPORTED,
   ],

@@ -5,7 +5,8 @@ import type { HttpContext } from '../http/http-context.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { requestPairOf, type RequestPair } from './execution-request.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
-import { stateIn, stateOf, type RequestState } from './request-memory.js';
+import type { RequestState } from './request-memory.js';
+import { stateIn, stateOf } from './request-state.js';
 
 const NAME = 'ExhibitorSelection';
 

@@ -10,7 +10,8 @@ import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
-import { memoryIn, memoryOf } from './request-memory.js';
+import { memoryOf } from './request-memory.js';
+import { memoryIn } from './request-state.js';
 
 type HostFunction = 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor';
 

@@ -104,7 +104,12 @@ export class IdentityCookie {
   #open(sealed: string): OpenedCookie | undefined {
     const unsealed = this.#sealer.unseal('identity', sealed);
     const content = parseContent(unsealed?.value);
-    return unsealed && content && { ...content, until: unsealed.until };
+    if (unsealed === undefined || content === undefined) {
+      return undefined;
+    }
+    // Not by a spread: V8 then gives each object a hidden class of its own, and reading one takes a microsecond.
+    const { identity, selections } = content;
+    return { identity, selections, until: unsealed.until };
   }
 
   async #sealToFit(
