@@ -3,7 +3,7 @@ import { type ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { StartedLogin } from '../login/pending-login.js';
-import { rememberState } from './request-state.js';
+import { rememberState } from './request-memory.js';
 import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route-guard.js';
 
 /** The callbacks under way: what `redirect` and `getStartedLogin` need. */

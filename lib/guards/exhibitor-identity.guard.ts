@@ -4,7 +4,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
-import { rememberState, stateOf } from './request-state.js';
+import { rememberState, stateOf } from './request-memory.js';
 import { userOf } from './request-user.js';
 import { RouteGuard, RUN, SERVICES, SET_HEADERS } from './route-guard.js';
 

@@ -5,8 +5,7 @@ import type { HttpContext } from '../http/http-context.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { requestPairOf, type RequestPair } from './execution-request.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
-import type { RequestState } from './request-memory.js';
-import { stateIn, stateOf } from './request-state.js';
+import { stateIn, stateOf, type RequestState } from './request-memory.js';
 
 const NAME = 'ExhibitorSelection';
 

@@ -5,7 +5,7 @@ import { checkEventId } from '../model/event-id.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { settled, type Steps } from '../time/steps.js';
 import { ExhibitorIdentityGuard, FIND } from './exhibitor-identity.guard.js';
-import { rememberState, setContext } from './request-state.js';
+import { rememberState, setContext } from './request-memory.js';
 import { SERVICES } from './route-guard.js';
 
 /**
@@ -32,6 +32,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     const wanted = yield* settled(resolver.namedExhibitor(http, context));
     const { exhibitorId, exhibitor } = resolver.choose(exhibitors, wanted, session, eventId);
     const { identity, tenant } = session;
+    http.request.exhibitors = exhibitors;
     setContext(http.request, { identity, tenant: tenant.key, eventId, exhibitors, exhibitorId });
     rememberState(http.request, { session, eventId, exhibitors, exhibitor }, context);
   }

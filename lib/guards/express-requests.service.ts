@@ -1,9 +1,9 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { memberOf } from '../http/host-members.js';
-import { extendRequests } from './request-memory.js';
+import { callMember } from '../http/host-members.js';
+import { addMembers } from './request-memory.js';
 
-/** Extends the requests of a host on Express before the first one arrives. */
+/** Prepares each request that arrives at a host on Express; see {@link addMembers}. */
 @Injectable()
 export class ExpressRequests implements OnModuleInit {
   readonly #adapterHost: HttpAdapterHost;
@@ -13,12 +13,9 @@ export class ExpressRequests implements OnModuleInit {
   }
 
   onModuleInit(): void {
-    // Without an HTTP server, as in createApplicationContext(), there is no adapter.
-    const adapter: Partial<HttpAdapterHost['httpAdapter']> | undefined = this.#adapterHost.httpAdapter;
-    const prototype =
-      adapter?.getType?.() === 'express' ? memberOf(adapter.getInstance?.(), 'request') : undefined;
-    if (typeof prototype === 'object' && prototype !== null) {
-      extendRequests(prototype);
+    const { httpAdapter } = this.#adapterHost;
+    if (callMember(httpAdapter, 'getType') === 'express') {
+      callMember(callMember(httpAdapter, 'getHttpServer'), 'prependListener', 'request', addMembers);
     }
   }
 }

@@ -1,6 +1,7 @@
-import { memberOf } from '../http/host-members.js';
+import type { ExecutionContext } from '@nestjs/common';
 import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import type { SessionState } from '../session/identity-reader.service.js';
+import { requestPairOf } from './execution-request.js';
 
 /** Results of the guards of a request, for the decorators and the selection. */
 export interface RequestState {
@@ -11,13 +12,8 @@ export interface RequestState {
   exhibitors?: readonly unknown[];
 }
 
-/** Members that {@link ExhibitorGuard} gives a request. */
-export type Attached = Pick<ExhibitorRequest, 'exhibitors' | 'exhibitorContext'>;
-
 /** What was found for a request, so that further guards and decorators do not ask again. */
-export class RequestMemory implements Attached {
-  /** The request, or the field of GraphQL. */
-  readonly subject: object;
+class RequestMemory {
   state?: RequestState;
   /** What {@link ExhibitorGuard} has set as `request.exhibitorContext`. */
   context?: ExhibitorContext;
@@ -26,19 +22,12 @@ export class RequestMemory implements Attached {
   /** The user, by the tenant that was asked for. */
   user?: { tenantKey: string | undefined; session: SessionState };
   lookup?: { session: SessionState; eventId: string; exhibitors: readonly unknown[] };
-  /** What the member of an extended request answers, as the next one. */
-  exhibitors?: readonly unknown[];
-  exhibitorContext?: ExhibitorContext;
-
-  constructor(subject: object) {
-    this.subject = subject;
-  }
 }
 
 // oxlint-disable-next-line typescript/no-extraneous-class -- what its constructor returns receives the fields of a subclass
-class Returned {
-  constructor(place: object) {
-    return place;
+class ReturnOverride {
+  constructor(subject: object) {
+    return subject;
   }
 }
 
@@ -46,86 +35,95 @@ class Returned {
  * Adds a memory to a request, in a private field: a host that serializes its request must not find a tenant in it. A WeakMap
  * would hide it as well, but a table that gains an entry at each request costs several microseconds of garbage collection.
  */
-class Remembering extends Returned {
-  readonly #memory: RequestMemory;
+class MemoryField extends ReturnOverride {
+  #memory: RequestMemory | undefined;
 
-  constructor(place: object, subject: object) {
-    super(place);
-    this.#memory = new RequestMemory(subject);
+  static addTo(subject: object): MemoryField {
+    return #memory in subject ? subject : new MemoryField(subject);
   }
 
-  static read(subject: object): RequestMemory | undefined {
-    const memory = Remembering.#at(placeOf(subject));
-    return memory === undefined || memory.subject === subject ? memory : Remembering.#at(subject);
+  static find(subject: object): RequestMemory | undefined {
+    return #memory in subject ? subject.#memory : undefined;
   }
 
-  static add(subject: object): RequestMemory {
-    const place = placeOf(subject);
-    // A host may make a second request from the headers of a first one. They must not share a user.
-    const free = #memory in place ? subject : place;
-    return new Remembering(free, subject).#memory;
-  }
-
-  static #at(place: object): RequestMemory | undefined {
-    return #memory in place ? place.#memory : undefined;
+  static findOrCreate(subject: object): RequestMemory {
+    return (MemoryField.addTo(subject).#memory ??= new RequestMemory());
   }
 }
-
-const extendedPrototypes = new WeakSet<object>();
 
 /**
- * Gives the requests of an application of Express their members by its prototype of requests, which Express has for this.
- * Express changes the prototype of each request. Up to Node 22, V8 then makes a hidden class for that request alone, and
- * another for every member that is added: about 2 µs each. For the same reason the memory of such a request is not at the
- * request, but at its array `rawHeaders`.
- *
- * @param prototype `app.request`
+ * Adds to a request the members that {@link ExhibitorGuard} sets, without values. It must not run later than Express: Express
+ * changes the prototype of each request. Up to Node 22, V8 then makes a hidden class for this request alone, and another
+ * for every member that is added, which takes 2 µs.
  */
-export function extendRequests(prototype: object): void {
-  // Of the host, of an application that this one is mounted in, or of another copy of this package.
-  if ('exhibitors' in prototype || 'exhibitorContext' in prototype) {
-    return;
-  }
-  extendedPrototypes.add(prototype);
-  Object.defineProperties(prototype, {
-    exhibitors: accessor('exhibitors'),
-    exhibitorContext: accessor('exhibitorContext'),
-  });
+export function addMembers(request: ExhibitorRequest): void {
+  MemoryField.addTo(request);
+  // Not where a server of the host has set them already.
+  request.exhibitors ??= undefined;
+  request.exhibitorContext ??= undefined;
 }
 
-function accessor<Name extends keyof Attached>(name: Name): PropertyDescriptor {
-  return {
-    configurable: true,
-    enumerable: true,
-    get(this: object): Attached[Name] {
-      const memory: Attached | undefined = Remembering.read(this);
-      return memory?.[name];
-    },
-    set(this: object, value: Attached[Name]): void {
-      const memory: Attached = memoryOf(this);
-      memory[name] = value;
-    },
-  };
-}
-
-/** True where the application of the request was extended. */
-export function isExtended(request: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(request);
-  return typeof prototype === 'object' && prototype !== null && extendedPrototypes.has(prototype);
-}
-
-/** The object whose private field holds the memory of a request. */
-function placeOf(subject: object): object {
-  const rawHeaders: unknown = isExtended(subject) ? memberOf(subject, 'rawHeaders') : undefined;
-  return Array.isArray(rawHeaders) ? rawHeaders : subject;
-}
-
-/** The memory of a request or of a field of GraphQL. */
+/** Finds or creates the memory of a request or of a field of GraphQL. */
 export function memoryOf(subject: object): RequestMemory {
-  return foundMemoryOf(subject) ?? Remembering.add(subject);
+  return MemoryField.findOrCreate(subject);
 }
 
-/** As {@link memoryOf}; `undefined` where nothing was remembered yet. */
-export function foundMemoryOf(subject: object): RequestMemory | undefined {
-  return Remembering.read(subject);
+/** The memory of the handler: of its GraphQL field, else of the request. */
+export function memoryIn(context: ExecutionContext, request: ExhibitorRequest): RequestMemory {
+  return memoryOf(fieldOf(context) ?? request);
+}
+
+/** Sets `request.exhibitorContext` as a result of {@link ExhibitorGuard}. */
+export function setContext(request: ExhibitorRequest, context: ExhibitorContext): void {
+  memoryOf(request).context = context;
+  request.exhibitorContext = context;
+}
+
+/**
+ * The `request.exhibitorContext` that a guard of the host has set instead of ours, for example one of `overrideGuard` in a
+ * test. It may be incomplete.
+ */
+export function hostContextIn(
+  context: ExecutionContext,
+  user: string,
+): Partial<ExhibitorContext> | undefined {
+  const field = fieldOf(context);
+  if (field !== undefined && MemoryField.find(field)?.state !== undefined) {
+    return undefined;
+  }
+  const { request } = requestPairOf(context, user);
+  const { exhibitorContext } = request;
+  return exhibitorContext === MemoryField.find(request)?.context ? undefined : exhibitorContext;
+}
+
+/** Keeps the results of a guard, for its handler and for further guards. */
+export function rememberState(
+  request: ExhibitorRequest,
+  state: RequestState,
+  context?: ExecutionContext,
+): void {
+  memoryOf(request).state = state;
+  const field = context && fieldOf(context);
+  if (field !== undefined) {
+    memoryOf(field).state = state;
+  }
+}
+
+/** Results of the last guard of a request. */
+export function stateOf(request: ExhibitorRequest): RequestState | undefined {
+  return MemoryField.find(request)?.state;
+}
+
+/**
+ * Results of the guards of this handler.
+ *
+ * @param user name of the decorator or service, for the error message
+ */
+export function stateIn(context: ExecutionContext, user: string): RequestState | undefined {
+  return MemoryField.find(fieldOf(context) ?? requestPairOf(context, user).request)?.state;
+}
+
+/** The `info` of a GraphQL field. The fields of one request run in parallel and may be about different events. */
+function fieldOf(context: ExecutionContext): object | undefined {
+  return context.getType<string>() === 'graphql' ? context.getArgByIndex<object | undefined>(3) : undefined;
 }

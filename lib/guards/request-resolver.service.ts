@@ -10,8 +10,7 @@ import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
-import { memoryOf } from './request-memory.js';
-import { memoryIn } from './request-state.js';
+import { memoryIn, memoryOf } from './request-memory.js';
 
 type HostFunction = 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor';
 

@@ -44,6 +44,8 @@ export interface ExhibitorRequest {
   body?: unknown;
   session?: unknown;
   user?: unknown;
+  /** Set by {@link ExhibitorGuard}. */
   exhibitors?: readonly unknown[];
+  /** Set by {@link ExhibitorGuard}, or by a guard of the host. */
   exhibitorContext?: ExhibitorContext;
 }

