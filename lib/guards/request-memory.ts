@@ -51,16 +51,9 @@ class MemoryField extends ReturnOverride {
   }
 }
 
-/**
- * Adds to a request the members that {@link ExhibitorGuard} sets, without values. It must not run later than Express: Express
- * changes the prototype of each request. Up to Node 22, V8 then makes a hidden class for this request alone, and another
- * for every member that is added, which takes 2 µs.
- */
-export function addMembers(request: ExhibitorRequest): void {
+/** Makes room for the memory of a request. */
+export function reserveMemory(request: object): void {
   MemoryField.addTo(request);
-  // Not where a server of the host has set them already.
-  request.exhibitors ??= undefined;
-  request.exhibitorContext ??= undefined;
 }
 
 /** Finds or creates the memory of a request or of a field of GraphQL. */
