@@ -2,7 +2,7 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { callMember } from '../http/host-members.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { reserveMemory } from './request-memory.js';
+import { memoryOf } from './request-memory.js';
 
 /**
  * Adds to each request of a host on Express the members that {@link ExhibitorGuard} sets, without values, before Express has it.
@@ -26,7 +26,7 @@ export class ExpressRequests implements OnModuleInit {
 }
 
 function addMembers(request: ExhibitorRequest): void {
-  reserveMemory(request);
+  memoryOf(request);
   // A server of the host may have set them already.
   request.exhibitors ??= undefined;
   request.exhibitorContext ??= undefined;

@@ -36,29 +36,20 @@ class ReturnOverride {
  * would hide it as well, but a table that gains an entry at each request costs several microseconds of garbage collection.
  */
 class MemoryField extends ReturnOverride {
-  #memory: RequestMemory | undefined;
-
-  static addTo(subject: object): MemoryField {
-    return #memory in subject ? subject : new MemoryField(subject);
-  }
+  readonly #memory = new RequestMemory();
 
   static find(subject: object): RequestMemory | undefined {
     return #memory in subject ? subject.#memory : undefined;
   }
 
-  static findOrCreate(subject: object): RequestMemory {
-    return (MemoryField.addTo(subject).#memory ??= new RequestMemory());
+  static add(subject: object): RequestMemory {
+    return new MemoryField(subject).#memory;
   }
-}
-
-/** Makes room for the memory of a request. */
-export function reserveMemory(request: object): void {
-  MemoryField.addTo(request);
 }
 
 /** Finds or creates the memory of a request or of a field of GraphQL. */
 export function memoryOf(subject: object): RequestMemory {
-  return MemoryField.findOrCreate(subject);
+  return MemoryField.find(subject) ?? MemoryField.add(subject);
 }
 
 /** The memory of the handler: of its GraphQL field, else of the request. */
