@@ -17,14 +17,14 @@ import { credentials } from './guards-credentials.mjs';
 import { Load } from './guards-load.mjs';
 import { startRedis } from './guards-stores.mjs';
 
-const ROUNDS = 17;
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 17);
 /**
- * Rounds of what has a target. Express needs many: up to Node 22, a block of its bare route may take three times as long as the
- * next one, so that the median of 50 pairs is right to 8 µs only.
+ * Rounds of what has a target on Express: up to Node 22, a block of its bare route may take three times as long as the next one,
+ * so that the median of 50 pairs is right to 8 µs only.
  */
-const CHECKED_ROUNDS = { Fastify: 17, Express: 250 };
+const EXPRESS_ROUNDS = Number(process.env.BENCH_ROUNDS ?? 250);
 /** Rounds with users that are seen for the first time: making their tokens takes longer than serving them. */
-const NEW_ROUNDS = 5;
+const NEW_ROUNDS = Math.min(5, ROUNDS);
 /** Milliseconds of a block. */
 const BLOCK = Number(process.env.BENCH_MS ?? 50);
 const USERS = 100;
@@ -60,28 +60,20 @@ for (const platform of platforms) {
   for (const variant of Object.values(variants)) {
     await variant.warmUp();
   }
-  const warm = await askWarm(platform, variants);
-  const fresh = await interleavePairs(variants, 'fresh', roundsOf(NEW_ROUNDS));
+  const checked = Object.keys(TARGETS[platform]).map(guardOn);
+  const warm = await interleavePairs(variants, 'warm', (label) =>
+    platform === 'Express' && checked.includes(label) ? EXPRESS_ROUNDS : ROUNDS,
+  );
+  const fresh = await interleavePairs(variants, 'fresh', () => NEW_ROUNDS);
   report(platform, warm, fresh);
   await Promise.all(hosts.map((host) => host.stop()));
 }
 redis?.stop();
 await stub.stop();
 
-/** The requests of known users: for each variant its pairs, in the order of the variants. */
-async function askWarm(platform, variants) {
-  const checked = Object.keys(TARGETS[platform]).map((session) => `\`ExhibitorGuard\`, ${session}`);
-  const inAll = (isChecked) =>
-    Object.fromEntries(Object.entries(variants).filter(([label]) => checked.includes(label) === isChecked));
-  const pairs = {
-    ...(await interleavePairs(inAll(false), 'warm', roundsOf(ROUNDS))),
-    ...(await interleavePairs(inAll(true), 'warm', roundsOf(CHECKED_ROUNDS[platform]))),
-  };
-  return Object.fromEntries(Object.keys(variants).map((label) => [label, pairs[label]]));
-}
-
-function roundsOf(usual) {
-  return Number(process.env.BENCH_ROUNDS ?? usual);
+/** Name of the row of our guard with this kind of session. */
+function guardOn(session) {
+  return `\`ExhibitorGuard\`, ${session}`;
 }
 
 function startHosts(platform) {
@@ -130,7 +122,7 @@ function variantsOf({ kind, store, users, ...host }, bare) {
   if (SESSIONS[kind] === undefined) {
     return { [kind]: variant('mine') };
   }
-  const label = `\`ExhibitorGuard\`, ${kind}`;
+  const label = guardOn(kind);
   return store === ''
     ? { [`\`ExhibitorIdentityGuard\`, ${kind}`]: variant('identity'), [label]: variant('mine') }
     : { [`${label}, store in ${store}`]: variant('mine') };
@@ -192,7 +184,7 @@ function report(platform, warm, fresh) {
   );
   for (const session of sessions.filter((name) => TARGETS[platform][name] !== undefined)) {
     const [most, least] = TARGETS[platform][session];
-    const label = `\`ExhibitorGuard\`, ${session}`;
+    const label = guardOn(session);
     const extra = beyond(label);
     check(`${platform}, ${session}: extra CPU ≤ ${most} µs`, show(extra), extra.median <= most);
     if (least !== undefined) {
@@ -201,7 +193,7 @@ function report(platform, warm, fresh) {
     }
   }
   for (const name of sessions.includes('cookie') ? PEERS[platform] : []) {
-    const [ours, theirs] = [beyond('`ExhibitorGuard`, cookie').median, beyond(name).median];
+    const [ours, theirs] = [beyond(guardOn('cookie')).median, beyond(name).median];
     const both = `${ours.toFixed(1)} < ${theirs.toFixed(1)}`;
     check(`${platform}, cookie: less CPU than ${name}`, both, ours < theirs);
   }

@@ -72,11 +72,14 @@ export async function interleave(variants, question, rounds) {
 /**
  * Asks every variant and, right before or after it in turns, what it is compared with, `askBase`. What the machine does
  * meanwhile meets both of a pair alike, and their difference tells the variant's own part. The first round is dropped.
+ * `roundsOf` answers the rounds of a variant by its name.
  */
-export async function interleavePairs(variants, question, rounds) {
-  const seen = Object.fromEntries(Object.keys(variants).map((name) => [name, []]));
-  for (let round = 0; round <= rounds; round += 1) {
-    for (const [name, variant] of Object.entries(variants)) {
+export async function interleavePairs(variants, question, roundsOf) {
+  const names = Object.keys(variants);
+  const seen = Object.fromEntries(names.map((name) => [name, []]));
+  for (let round = 0; round <= Math.max(...names.map(roundsOf)); round += 1) {
+    for (const name of names.filter((each) => round <= roundsOf(each))) {
+      const variant = variants[name];
       const first = round % 2 === 0 ? await variant.askBase(question) : undefined;
       const measured = await variant.ask(question);
       const pair = { measured, base: first ?? (await variant.askBase(question)) };

@@ -12,7 +12,7 @@ import {
   type Exhibitor,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { COOKIE_SECRET, createApp } from '../support/host.js';
+import { COOKIE_SECRET, createApp, setUser } from '../support/host.js';
 import { freePort } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
 
@@ -68,15 +68,12 @@ beforeAll(async () => {
   class AppModule {}
 
   app = await createApp('express', AppModule);
-  app.use((request: { user?: unknown }, _: unknown, next: () => void) => {
-    request.user = {
-      issuer: sandbox.url,
-      subject: 'sam.several',
-      email: 'sam.several@example.com',
-      tenant: 'default',
-    };
-    next();
-  });
+  setUser(app, 'express', () => ({
+    issuer: sandbox.url,
+    subject: 'sam.several',
+    email: 'sam.several@example.com',
+    tenant: 'default',
+  }));
   await app.listen(port, '127.0.0.1');
 });
 afterAll(async () => {

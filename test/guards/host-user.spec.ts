@@ -3,7 +3,7 @@ import { Module, type INestApplication } from '@nestjs/common';
 import { ExhibitorModule, type ExhibitorIdentity } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, createApp } from '../support/host.js';
+import { COOKIE_SECRET, createApp, setUser } from '../support/host.js';
 import { freePort } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
 
@@ -44,17 +44,7 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     class AppModule {}
 
     app = await createApp(kind, AppModule);
-    const framework = app.getHttpAdapter().getInstance();
-    if (kind === 'express') {
-      app.use((request: { user?: unknown }, _: unknown, next: () => void) => {
-        request.user = user;
-        next();
-      });
-    } else {
-      framework.addHook('preHandler', async (request: { user?: unknown }) => {
-        request.user = user;
-      });
-    }
+    setUser(app, kind, () => user);
     await app.listen(port, '127.0.0.1');
   });
   afterAll(() => app?.close());

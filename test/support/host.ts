@@ -115,3 +115,16 @@ async function withFastifySession(app: NestFastifyApplication): Promise<void> {
   await app.register(auth.initialize() as never);
   await app.register(auth.secureSession() as never);
 }
+
+/** Sets `request.user` of every request, as the session of a host does. */
+export function setUser(app: INestApplication, kind: HostKind, user: () => unknown): void {
+  if (kind.startsWith('fastify')) {
+    const fastify = app.getHttpAdapter().getInstance();
+    fastify.addHook('preHandler', async (request: { user?: unknown }) => void (request.user = user()));
+    return;
+  }
+  app.use((request: { user?: unknown }, _: unknown, next: () => void) => {
+    request.user = user();
+    next();
+  });
+}
