@@ -1,17 +1,18 @@
 import {
   ConfigurableModuleBuilder,
   Inject,
+  Logger,
   Module,
   type ConfigurableModuleAsyncOptions,
   type DynamicModule,
   type OnApplicationBootstrap,
+  type OnModuleInit,
   type Provider,
 } from '@nestjs/common';
 import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { EXHIBITORS_PROVIDERS } from './exhibitors/exhibitors.providers.js';
 import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
-import { CallbackRouteAdvice } from './guards/callback-route-advice.service.js';
 import { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
 import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
@@ -21,10 +22,8 @@ import { BackChannelLogout } from './login/back-channel-logout.service.js';
 import { CallbackService } from './login/callback.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
 import { EndSession } from './login/end-session.service.js';
-import { HybridAdvice } from './login/hybrid-advice.service.js';
 import { LoginCookies } from './login/login-cookies.service.js';
 import { LoginService } from './login/login.service.js';
-import { OnboardingAdvice } from './login/onboarding-advice.service.js';
 import { ProviderDocuments } from './oidc/provider-documents.service.js';
 import { ProviderMetadata } from './oidc/provider-metadata.service.js';
 import { ProviderEndpoints } from './oidc/provider-endpoints.service.js';
@@ -32,10 +31,11 @@ import { TokenValidator } from './oidc/token-validator.service.js';
 import { UserClaims } from './oidc/user-claims.service.js';
 import { UserInfo } from './oidc/user-info.service.js';
 import { VerificationKeys } from './oidc/verification-keys.service.js';
-import { CHECKED_OPTIONS, checkOptions } from './options/check-options.js';
+import { CHECKED_OPTIONS, checkOptions, type CheckedOptions } from './options/check-options.js';
 import type { Exhibitor } from './model/exhibitor-request.interface.js';
 import type { ExhibitorModuleOptions } from './options/exhibitor-options.interface.js';
 import { requireNode } from './options/require-node.js';
+import { bootAdvice } from './problems/boot-advice.js';
 import { BearerIdentities } from './session/bearer-identities.service.js';
 import { DeniedIdentities } from './session/denied-identities.service.js';
 import { IdTokenHints } from './session/id-token-hints.service.js';
@@ -169,9 +169,6 @@ const EXPORTED: Provider[] = [
     EndSession,
     LoginService,
     BackChannelLogout,
-    HybridAdvice,
-    OnboardingAdvice,
-    CallbackRouteAdvice,
     RequestResolver,
     ExpressRequests,
     ExhibitorExceptionFilter,
@@ -179,13 +176,18 @@ const EXPORTED: Provider[] = [
   ],
   exports: EXPORTED,
 })
-export class ExhibitorModule implements OnApplicationBootstrap {
+export class ExhibitorModule implements OnModuleInit, OnApplicationBootstrap {
   /** What `nestjs-exhibitor/testing` replaces. @internal */
   static readonly forTests = { options: MODULE_OPTIONS_TOKEN, extension: ExhibitorExtensionModule };
 
+  readonly #options: CheckedOptions;
   readonly #modules: ModulesContainer;
 
-  constructor(@Inject(ModulesContainer) modules: ModulesContainer) {
+  constructor(
+    @Inject(CHECKED_OPTIONS) options: CheckedOptions,
+    @Inject(ModulesContainer) modules: ModulesContainer,
+  ) {
+    this.#options = options;
     this.#modules = modules;
   }
 
@@ -195,6 +197,14 @@ export class ExhibitorModule implements OnApplicationBootstrap {
 
   static forRootAsync<T = Exhibitor>(options: ExhibitorModuleAsyncOptions<T>): DynamicModule {
     return { ...ConfigurableModuleClass.forRootAsync(options), module: this };
+  }
+
+  /** Not earlier: a host sets its logger after the application was created. */
+  onModuleInit(): void {
+    const logger = new Logger('nestjs-exhibitor');
+    for (const line of bootAdvice(this.#options)) {
+      logger.warn(line);
+    }
   }
 
   /** With two global registrations, the order of imports would decide which one is used. */

@@ -9,6 +9,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['errors'],
   ['time', 'diagnostics', 'model'],
   ['options', 'http'],
+  ['problems'],
   ['tenants'],
   ['transport', 'store'],
   ['tokens'],

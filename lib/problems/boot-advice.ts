@@ -1,0 +1,48 @@
+import type { CheckedOptions } from '../options/check-options.js';
+import type { TenantSettings } from '../options/tenant-settings.js';
+
+/**
+ * Lines about values that are allowed and most likely mistakes, or not recommended. The module logs them at boot. Tenants of a
+ * source are not known then.
+ */
+export function bootAdvice({ settings, tenants, pathOf }: CheckedOptions): string[] {
+  const fixed = 'find' in tenants ? [] : [...tenants];
+  return [
+    ...settings.secrets.flatMap((secret, index) => secretAdvice(`secrets.${index}`, secret)),
+    ...fixed.flatMap(([key, { clientSecret, login }]) => [
+      ...secretAdvice(`${pathOf(key)}.clientSecret`, clientSecret),
+      ...secretAdvice(`${pathOf(key)}.login.clientSecret`, login?.clientSecret),
+      ...scopeAdvice(pathOf(key), login),
+      ...responseTypeAdvice(key, login),
+    ]),
+  ];
+}
+
+function secretAdvice(path: string, secret: unknown): string[] {
+  if (typeof secret !== 'string' || secret.trim() === secret) {
+    return [];
+  }
+  return [`${path}: begins or ends with white space, which is part of the secret; was it copied by mistake?`];
+}
+
+function scopeAdvice(path: string, login: TenantSettings['login']): string[] {
+  const scopes = login?.scope.split(' ') ?? [];
+  if (login?.redirectUri === undefined || scopes.includes('profile') || scopes.includes('email')) {
+    return [];
+  }
+  return [
+    `${path}.login.scope: has neither 'profile' nor 'email', so the provider may send no e-mail address; every login is then ` +
+      'refused (email_missing)',
+  ];
+}
+
+/** The hybrid flow sends tokens through the browser, so `code` is recommended (RFC 9700 §2.1.2). */
+function responseTypeAdvice(key: string, login: TenantSettings['login']): string[] {
+  if (login === undefined || login.responseType === 'code') {
+    return [];
+  }
+  return [
+    `tenant ${key}: login.responseType '${login.responseType}' sends tokens through the browser; ` +
+      "if the provider supports it, 'code' is recommended",
+  ];
+}
