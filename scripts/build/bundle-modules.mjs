@@ -22,7 +22,7 @@ export async function bundleModules() {
   for (const name of readdirSync(DIST, { recursive: true }).filter((path) => path.endsWith('.js'))) {
     rmSync(join(DIST, name));
   }
-  for (const [file, code] of [...outputs, [join(DIST, 'testing/remote-sandbox.cjs'), remote]]) {
+  for (const [file, code] of [...outputs, [join(DIST, 'testing/sandbox/remote-sandbox.cjs'), remote]]) {
     writeFileSync(file, code);
   }
 }

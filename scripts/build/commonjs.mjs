@@ -177,7 +177,7 @@ function targetOf(specifier, file) {
   }
   const target = resolve(DIST, dirname(file), specifier);
   if (target === join(DIST, SANDBOX)) {
-    return '../testing/remote-sandbox.cjs';
+    return '../testing/sandbox/remote-sandbox.cjs';
   }
   const [name] = Object.entries(ENTRIES).find(([, other]) => join(DIST, other) === target) ?? [];
   if (name === undefined) {

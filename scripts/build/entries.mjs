@@ -18,8 +18,8 @@ export const ENTRIES = Object.fromEntries(
 );
 
 /** Files that stay files of their own: the thread of the sandbox loads the sandbox without Nest. */
-export const SANDBOX = 'testing/exhibitor-sandbox.js';
-export const WORKER = 'testing/remote/sandbox-worker.js';
+export const SANDBOX = 'testing/sandbox/exhibitor-sandbox.js';
+export const WORKER = 'testing/sandbox/remote/sandbox-worker.js';
 
 /** The sandbox of the CommonJS build. */
-export const REMOTE_SANDBOX = 'testing/remote/remote-sandbox.js';
+export const REMOTE_SANDBOX = 'testing/sandbox/remote/remote-sandbox.js';

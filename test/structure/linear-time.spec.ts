@@ -11,7 +11,7 @@ import { foreignText } from '../../lib/model/foreign-text.js';
 import { halfHash, isAccessTokenType } from '../../lib/oidc/token-claims.js';
 import { unverified } from '../../lib/oidc/unverified-jwt.js';
 import { bearerTokenOf } from '../../lib/session/bearer-identities.service.js';
-import { parseRoute } from '../../lib/testing/route.js';
+import { parseRoute } from '../../lib/testing/sandbox/route.js';
 import { scrub } from '../../lib/tokens/scrub.js';
 import { lifetimeOf } from '../../lib/tokens/token-lifetime.js';
 import { parseTokenReply } from '../../lib/tokens/token-reply.js';

@@ -6,7 +6,7 @@ import type { SandboxRequest } from '../request-log.js';
 import type { SandboxExhibitor } from '../sandbox-exhibitor.interface.js';
 import type { SeedEvent, SeedPerson, SeedTenant } from '../seed.js';
 import type { PublicJwk } from '../signing-key.js';
-import type { SandboxTenantOptions, TenantOptionsOverrides } from '../tenant-options.js';
+import type { SandboxTenantOptions, TenantOptionsOverrides } from '../sandbox-tenant-options.js';
 import { valueOf, type SandboxCall, type SandboxResult, type WorkerSetup } from './sandbox-messages.js';
 
 export type { SandboxOptions } from '../exhibitor-sandbox.js';
@@ -14,7 +14,7 @@ export type { SandboxOptions } from '../exhibitor-sandbox.js';
 /** Time limit of a synchronous call in ms. The thread answers within one. */
 const LONGEST_WAIT = 10_000;
 
-/** From `dist/testing/remote-sandbox.cjs`, the CommonJS build of this file. */
+/** From `dist/testing/sandbox/remote-sandbox.cjs`, the CommonJS build of this file. */
 const WORKER = new URL('./remote/sandbox-worker.js', import.meta.url);
 
 /** Values that can still be read after the sandbox was stopped. */

@@ -22,7 +22,7 @@ import {
   createTenantOptions,
   type SandboxTenantOptions,
   type TenantOptionsOverrides,
-} from './tenant-options.js';
+} from './sandbox-tenant-options.js';
 
 /** Options of {@link ExhibitorSandbox.start}. */
 export interface SandboxOptions {
