@@ -2,7 +2,7 @@ import type { Provider } from '@nestjs/common';
 import { CallRunner } from './call-runner.service.js';
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
 import { LookupGenerations } from './lookups/lookup-generations.service.js';
-import { LookupRequests } from './lookups/lookup-requests.service.js';
+import { LookupEndpoint } from './lookups/lookup-endpoint.service.js';
 import { SharedLookups } from './lookups/shared-lookups.service.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
 import { RestClient } from './rest-client.service.js';
@@ -14,6 +14,6 @@ export const EXHIBITORS_PROVIDERS: Provider[] = [
   ExhibitorPages,
   LookupGenerations,
   SharedLookups,
-  LookupRequests,
+  LookupEndpoint,
   ExhibitorLookups,
 ];

@@ -7,7 +7,7 @@ import {
   type ExhibitorsService,
   type TenantSource,
 } from '../../lib/index.js';
-import { LookupFlight } from '../../lib/exhibitors/lookups/lookup-flight.js';
+import { RunningLookup } from '../../lib/exhibitors/lookups/running-lookup.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
 import { endOf, microtasks, MOMENTS } from '../support/moments.js';
@@ -227,7 +227,7 @@ describe('a lookup that several callers may join', () => {
     ['its time is up', (caller: Deadline) => void caller],
     ['its only caller has left', (caller: Deadline) => caller.close()],
   ])('can be joined no more when %s', async (_why, leave) => {
-    const flight = new LookupFlight(name, clock, 20, (deadline) => deadline.race(new Promise(() => {})));
+    const flight = new RunningLookup(name, clock, 20, (deadline) => deadline.race(new Promise(() => {})));
     expect(flight.isOver).toBe(false);
     const caller = Deadline.start(clock, 20);
     const end = endOf(flight.join(caller));

@@ -3,6 +3,7 @@ import { channels, type LookupMessage } from '../../diagnostics/channels.js';
 import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
+import type { Stamp } from '../../store/generations.service.js';
 import { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
@@ -11,13 +12,13 @@ import {
   LookupCache,
   lookupKey,
   type CachedLookup,
+  type LookupAnswer,
   type LookupName,
   type LookupSubject,
 } from './lookup-cache.js';
-import { LookupFlight } from './lookup-flight.js';
 import { LookupGenerations } from './lookup-generations.service.js';
-import { LookupRequests } from './lookup-requests.service.js';
-import type { FoundLookup } from './lookup-search.js';
+import { LookupEndpoint } from './lookup-endpoint.service.js';
+import { RunningLookup, type FoundLookup } from './running-lookup.js';
 import { SharedLookups } from './shared-lookups.service.js';
 
 /** Failures for which `staleIfError` applies. */
@@ -28,25 +29,35 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
   'token_unavailable',
 ]);
 
+/** A lookup that is not answered from memory. */
+interface Search {
+  readonly subject: LookupSubject;
+  /** Generations that the answer will belong to: they are read before it is asked for. */
+  readonly stamp: Stamp;
+  readonly deadline: Deadline;
+  /** Caches an answer for `freshFor` ms, unless the lookup was superseded or invalidated meanwhile. */
+  keep(answer: LookupAnswer, freshFor: number): void;
+}
+
 /** The lookup endpoint (service specification, Endpoints §3), with a cache and one request for concurrent callers. */
 @Injectable()
 export class ExhibitorLookups {
-  readonly #requests: LookupRequests;
+  readonly #endpoint: LookupEndpoint;
   readonly #generations: LookupGenerations;
   readonly #shared: SharedLookups;
   readonly #clock: Clock;
   readonly #cache: LookupCache;
-  /** By cache key, the request whose answer will be cached. A request that is not here any more was superseded. */
-  readonly #flights = new Map<string, LookupFlight>();
+  /** By cache key, the lookup whose answer will be cached. One that is not here any more was superseded or invalidated. */
+  readonly #running = new Map<string, RunningLookup>();
 
   constructor(
-    @Inject(LookupRequests) requests: LookupRequests,
+    @Inject(LookupEndpoint) endpoint: LookupEndpoint,
     @Inject(LookupGenerations) generations: LookupGenerations,
     @Inject(SharedLookups) shared: SharedLookups,
     @Inject(Clock) clock: Clock,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
-    this.#requests = requests;
+    this.#endpoint = endpoint;
     this.#generations = generations;
     this.#shared = shared;
     this.#clock = clock;
@@ -61,7 +72,7 @@ export class ExhibitorLookups {
     if (cached === undefined || (now >= cached.recheckAt && !this.#isCurrent(subject, key, cached))) {
       return undefined;
     }
-    return answer(subject, 'hit', cached.records);
+    return reported(subject, 'hit', cached.records);
   }
 
   /** Frozen records, from the cache where they are fresh. */
@@ -71,15 +82,22 @@ export class ExhibitorLookups {
       return remembered;
     }
     const key = lookupKey(subject);
-    const running = this.#flights.get(key);
-    const flight = running === undefined || running.isOver ? this.#start(key, subject, deadline) : running;
+    const running = this.#running.get(key);
+    const lookup =
+      running === undefined || running.isOver
+        ? this.#start(
+            subject,
+            deadline,
+            async (search) => (await this.#fromStore(search)) ?? this.#fromService(search),
+          )
+        : running;
     try {
-      const { records, isShared } = await flight.join(deadline);
-      return answer(subject, isShared ? 'hit' : 'miss', records);
+      const { records, isShared } = await lookup.join(deadline);
+      return reported(subject, isShared ? 'hit' : 'miss', records);
     } catch (error) {
       const stale = isOutage(error) ? await this.#stale(key, subject) : undefined;
       if (stale !== undefined) {
-        return answer(subject, 'stale', stale);
+        return reported(subject, 'stale', stale);
       }
       publish(subject, 'miss');
       throw error;
@@ -89,8 +107,8 @@ export class ExhibitorLookups {
   /** Frozen records of a new request. A request that is already under way may be older than this call. */
   async findFresh(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
     publish(subject, 'miss');
-    const flight = this.#start(lookupKey(subject), subject, deadline, { isFresh: true });
-    return (await flight.join(deadline)).records;
+    const lookup = this.#start(subject, deadline, (search) => this.#fromService(search));
+    return (await lookup.join(deadline)).records;
   }
 
   /**
@@ -99,9 +117,9 @@ export class ExhibitorLookups {
   async invalidate(filter: LookupFilter): Promise<void> {
     const everywhere = this.#generations.invalidate(filter);
     this.#cache.forget(filter);
-    for (const [key, { name }] of this.#flights) {
+    for (const [key, { name }] of this.#running) {
       if (isLookupOf(name, filter)) {
-        this.#flights.delete(key);
+        this.#running.delete(key);
       }
     }
     await everywhere;
@@ -140,31 +158,54 @@ export class ExhibitorLookups {
     return text === cached.stamp ? cached.records : undefined;
   }
 
-  #start(key: string, subject: LookupSubject, deadline: Deadline, { isFresh = false } = {}): LookupFlight {
+  #start(
+    subject: LookupSubject,
+    deadline: Deadline,
+    work: (search: Search) => Promise<FoundLookup>,
+  ): RunningLookup {
+    const key = lookupKey(subject);
     const name = nameOf(subject);
-    const flight = new LookupFlight(name, this.#clock, deadline.remaining(), async (shared) => {
+    const lookup = new RunningLookup(name, this.#clock, deadline.remaining(), async (limit) => {
       try {
-        const stamp = await shared.race(this.#generations.stamp(name));
-        const keep = (found: FoundLookup): void => {
-          if (this.#flights.get(key) === flight) {
-            const age = { freshFor: found.freshFor, stamp: stamp.text, recheckAt: stamp.recheckAt };
-            this.#cache.keep(key, name.tenant, found.answer, this.#clock.now(), age);
+        const stamp = await limit.race(this.#generations.stamp(name));
+        const keep: Search['keep'] = (answer, freshFor) => {
+          if (this.#running.get(key) === lookup) {
+            const age = { freshFor, stamp: stamp.text, recheckAt: stamp.recheckAt };
+            this.#cache.keep(key, name.tenant, answer, this.#clock.now(), age);
           }
         };
-        const steps = { ...this.#requests.steps(subject, shared), keepStale: keep };
-        const found = isFresh
-          ? await this.#shared.ask(subject, stamp, steps)
-          : await this.#shared.find(subject, stamp, steps, shared);
-        keep(found);
-        return { records: found.answer.records, isShared: found.isShared };
+        return await work({ subject, stamp, deadline: limit, keep });
       } finally {
-        if (this.#flights.get(key) === flight) {
-          this.#flights.delete(key);
+        if (this.#running.get(key) === lookup) {
+          this.#running.delete(key);
         }
       }
     });
-    this.#flights.set(key, flight);
-    return flight;
+    this.#running.set(key, lookup);
+    return lookup;
+  }
+
+  /** The answer of another process, where it is fresh. One that is not is kept for the case that the service fails. */
+  async #fromStore({ subject, stamp, deadline, keep }: Search): Promise<FoundLookup | undefined> {
+    const shared = await deadline.race(this.#shared.find(subject, stamp));
+    if (shared === undefined) {
+      return undefined;
+    }
+    // Another version of the host may have stored rows that do not fit this one. The service is asked then.
+    const answer = await this.#endpoint.answerOf(shared.rows, subject, deadline).catch(() => undefined);
+    if (answer === undefined) {
+      return undefined;
+    }
+    keep(answer, shared.freshFor);
+    return shared.freshFor > 0 ? { records: answer.records, isShared: true } : undefined;
+  }
+
+  async #fromService({ subject, stamp, deadline, keep }: Search): Promise<FoundLookup> {
+    const rows = await this.#endpoint.request(subject, deadline);
+    const answer = await this.#endpoint.answerOf(rows, subject, deadline);
+    await this.#shared.set(subject, stamp, rows, answer.weight);
+    keep(answer, Number.POSITIVE_INFINITY);
+    return { records: answer.records, isShared: false };
   }
 }
 
@@ -176,7 +217,7 @@ function isOutage(error: unknown): boolean {
   return isExhibitorError(error) && OUTAGES.has(error.code);
 }
 
-function answer(
+function reported(
   subject: LookupSubject,
   outcome: LookupMessage['outcome'],
   records: readonly unknown[],

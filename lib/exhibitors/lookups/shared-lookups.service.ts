@@ -1,109 +1,114 @@
-import { randomBytes } from 'node:crypto';
+import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import { isRecord } from '../../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
-import { FleetWork } from '../../store/fleet-work.service.js';
+import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Stamp } from '../../store/generations.service.js';
-import { PrivateValues } from '../../store/private-values.service.js';
 import { SharedValues } from '../../store/shared-values.service.js';
 import { Clock } from '../../time/clock.js';
-import type { Deadline } from '../../time/deadline.js';
 import type { LookupSubject } from './lookup-cache.js';
-import { LookupSearch, type FoundLookup, type LookupSteps, type SharingLimits } from './lookup-search.js';
-import { encodeRows, newest, parseStored, type StoredLookup } from './stored-lookup.js';
 
 const KIND = 'lookup';
 
-/** Shortest `ttl` in ms with a lease. A lease lives for a second; the next answer must not wait for that of the last one. */
-const SHORTEST_LEASED = 2_000;
+/** Largest answer that is shared, in estimated bytes of heap. A larger one would hold up the event loop and the store. */
+const LARGEST_SHARED = 256 * 1024;
+
+/** An answer of the store. */
+export interface SharedLookup {
+  /** As the service sent them. */
+  readonly rows: readonly unknown[];
+  /** Milliseconds for which it is fresh. 0 or less: it may only be used where the service fails. */
+  readonly freshFor: number;
+}
+
+/** What is stored. */
+interface StoredLookup {
+  /** Generations that the answer belongs to. */
+  stamp: string;
+  /** Milliseconds since 1970, the only clock that processes share. */
+  freshUntil: number;
+  rows: readonly unknown[];
+}
 
 /**
- * Answers to lookups that the processes of a host share through its `store`: sealed, under an HMAC of everything that the
- * answer depends on, as the service sent them. Where there is none, one process of the fleet asks and the others wait for it.
+ * Answers to lookups that the processes of a host share through its `store`, as the service sent them. They are sealed, and
+ * named by an HMAC: without one of the `secrets` nobody can find out from the store whom an answer is about, not even by
+ * guessing. The first secret names what is written. Answers under every secret are read, so that processes share them while
+ * `secrets` are rotated.
  */
 @Injectable()
 export class SharedLookups {
-  readonly #values: PrivateValues;
-  readonly #shared: SharedValues;
-  readonly #fleet: FleetWork;
+  readonly #values: SharedValues;
   readonly #clock: Clock;
-  /** `undefined`: nothing is shared. */
-  readonly #limits: SharingLimits | undefined;
+  /** `false`: nothing is shared. */
+  readonly #limits: ExhibitorSettings['lookupCache'];
+  readonly #keys: readonly KeyObject[];
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(PrivateValues) values: PrivateValues,
-    @Inject(SharedValues) shared: SharedValues,
-    @Inject(FleetWork) fleet: FleetWork,
+    @Inject(SharedValues) values: SharedValues,
     @Inject(Clock) clock: Clock,
   ) {
-    const { lookupCache } = settings;
     this.#values = values;
-    this.#shared = shared;
-    this.#fleet = fleet;
     this.#clock = clock;
-    this.#limits = lookupCache === false || !values.enabled ? undefined : lookupCache;
+    this.#limits = values.enabled && settings.lookupCache;
+    this.#keys = settings.secrets.map(hmacKeyOf);
   }
 
-  /** The answer of another process, or of the service. */
-  async find(
-    subject: LookupSubject,
-    stamp: Stamp,
-    steps: LookupSteps,
-    deadline: Deadline,
-  ): Promise<FoundLookup> {
+  /** The newest answer of these generations, where it is fresh or within `staleIfError`. */
+  async find(subject: LookupSubject, stamp: Stamp): Promise<SharedLookup | undefined> {
     const limits = this.#limits;
-    if (limits === undefined || !stamp.isKnown) {
-      return this.ask(subject, stamp, steps);
+    if (limits === false || !stamp.isKnown) {
+      return undefined;
     }
-    const search = new LookupSearch(this.#clock, limits, steps);
-    const name = nameOf(subject);
-    const look = async (): Promise<FoundLookup | 'too-large' | undefined> => {
-      const found = await this.#values.find(KIND, name);
-      return search.examine(newest((found ?? []).flatMap((one) => parseStored(one, stamp.text))));
-    };
-    const ask = (): Promise<FoundLookup> => this.ask(subject, stamp, steps);
-    const result = await this.#run(JSON.stringify([name, stamp.text]), { find: look, ask }, deadline);
-    return result === 'too-large' ? ask() : result;
+    const stored = await Promise.all(
+      this.#keys.map((key) => this.#values.get(KIND, nameOf(key, subject)).then(parseStored)),
+    );
+    const [newest] = stored
+      .filter((one) => one !== undefined)
+      .filter((one) => one.stamp === stamp.text && one.rows.length <= limits.maxRecords)
+      .toSorted((one, other) => other.freshUntil - one.freshUntil);
+    if (newest === undefined) {
+      return undefined;
+    }
+    const freshFor = Math.min(limits.ttl, newest.freshUntil - this.#clock.epochMs());
+    return freshFor > -limits.staleIfError ? { rows: newest.rows, freshFor } : undefined;
   }
 
-  /** The answer of the service, which other processes may then use. */
-  async ask(subject: LookupSubject, stamp: Stamp, { ask }: LookupSteps): Promise<FoundLookup> {
-    const { rows, answer } = await ask();
+  /** Shares an answer of the service. One that is too large removes the former one. */
+  async set(subject: LookupSubject, stamp: Stamp, rows: readonly unknown[], weight: number): Promise<void> {
     const limits = this.#limits;
-    if (limits === undefined) {
-      return { answer, freshFor: Number.POSITIVE_INFINITY, isShared: false };
+    const [first] = this.#keys;
+    if (limits === false || first === undefined || !stamp.isKnown) {
+      return;
     }
-    if (stamp.isKnown) {
-      const stored: StoredLookup = {
-        id: randomBytes(9).toString('base64url'),
-        stamp: stamp.text,
-        freshUntil: this.#clock.epochMs() + limits.ttl,
-        rows: encodeRows(rows, answer.weight),
-      };
-      await this.#values.set(KIND, nameOf(subject), stored, limits.ttl + limits.staleIfError);
+    const name = nameOf(first, subject);
+    if (weight > LARGEST_SHARED) {
+      await this.#values.delete(KIND, name);
+      return;
     }
-    return { answer, freshFor: limits.ttl, isShared: false };
-  }
-
-  async #run<T>(
-    name: string,
-    work: { find(): Promise<T | undefined>; ask(): Promise<T> },
-    deadline: Deadline,
-  ): Promise<T> {
-    if (this.#limits !== undefined && this.#limits.ttl < SHORTEST_LEASED) {
-      return (await work.find()) ?? work.ask();
-    }
-    const lease = this.#values.digestOf(KIND, name);
-    const { value, source } = await this.#fleet.run({ kind: KIND, name: lease, ...work }, deadline);
-    if (source !== 'waited') {
-      this.#shared.tell(KIND, source === 'found' ? 'hit' : 'miss');
-    }
-    return value;
+    const freshUntil = this.#clock.epochMs() + limits.ttl;
+    const stored: StoredLookup = { stamp: stamp.text, freshUntil, rows };
+    await this.#values.set(KIND, name, stored, limits.ttl + limits.staleIfError);
   }
 }
 
+function hmacKeyOf(secret: string): KeyObject {
+  return createSecretKey(new Uint8Array(hkdfSync('sha256', secret, '', 'nestjs-exhibitor:store-keys', 32)));
+}
+
 /** Everything that an answer depends on. The base URL is that of the service; the tenant key may mean another one elsewhere. */
-function nameOf({ tenant, eventId, contactEmail }: LookupSubject): string {
-  const { baseUrl, key, tenantId, clientId } = tenant;
-  return JSON.stringify([baseUrl, key, tenantId, clientId, eventId, contactEmail]);
+function nameOf(key: KeyObject, { tenant, eventId, contactEmail }: LookupSubject): string {
+  const { baseUrl, tenantId, clientId } = tenant;
+  const name = JSON.stringify([baseUrl, tenant.key, tenantId, clientId, eventId, contactEmail]);
+  return createHmac('sha256', key).update(name).digest('base64url');
+}
+
+function parseStored(value: unknown): StoredLookup | undefined {
+  if (!isRecord(value)) {
+    return undefined;
+  }
+  const { stamp, freshUntil, rows } = value;
+  const isComplete = typeof stamp === 'string' && typeof freshUntil === 'number' && Array.isArray(rows);
+  return isComplete ? { stamp, freshUntil, rows } : undefined;
 }

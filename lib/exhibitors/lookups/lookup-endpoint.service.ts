@@ -4,16 +4,15 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-option
 import type { Deadline } from '../../time/deadline.js';
 import { RestClient } from '../rest-client.service.js';
 import { ContactSlots } from './contact-slots.js';
-import type { LookupSubject } from './lookup-cache.js';
-import type { LookupSteps } from './lookup-search.js';
+import type { LookupAnswer, LookupSubject } from './lookup-cache.js';
 import { prepareRecords } from './prepare-records.js';
 import { readLookup, type LookupRules } from './read-lookup.js';
 
 const TEMPLATE = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
 
-/** Requests of the lookup endpoint (service specification, Endpoints §3), and what is made of their rows. */
+/** The lookup endpoint (service specification, Endpoints §3), and what is made of its rows. */
 @Injectable()
-export class LookupRequests {
+export class LookupEndpoint {
   readonly #rest: RestClient;
   readonly #settings: LookupRules;
   readonly #slots = new ContactSlots();
@@ -23,16 +22,21 @@ export class LookupRequests {
     this.#settings = settings;
   }
 
-  steps(subject: LookupSubject, deadline: Deadline): Pick<LookupSteps, 'ask' | 'prepare'> {
-    const { key } = subject.tenant;
+  /** All rows of a lookup, as the service sends them. */
+  request(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
     const fetch = (query: string): Promise<unknown> => this.#fetch(subject, query, deadline);
-    const prepare: LookupSteps['prepare'] = (rows) => prepareRecords(rows, this.#settings, key, deadline);
-    const ask: LookupSteps['ask'] = () =>
-      this.#slots.run(subject, deadline, async () => {
-        const rows = await readLookup({ tenant: key, fetch }, this.#settings);
-        return { rows, answer: await prepare(rows) };
-      });
-    return { ask, prepare };
+    return this.#slots.run(subject, deadline, () =>
+      readLookup({ tenant: subject.tenant.key, fetch }, this.#settings),
+    );
+  }
+
+  /**
+   * The frozen records of these rows.
+   *
+   * @throws {ExhibitorError} `malformed_response` where a row does not fit `exhibitorSchema`
+   */
+  answerOf(rows: readonly unknown[], { tenant }: LookupSubject, deadline: Deadline): Promise<LookupAnswer> {
+    return prepareRecords(rows, this.#settings, tenant.key, deadline);
   }
 
   async #fetch(subject: LookupSubject, query: string, deadline: Deadline): Promise<unknown> {

@@ -3,19 +3,21 @@ import type { Clock } from '../../time/clock.js';
 import { Deadline } from '../../time/deadline.js';
 import type { LookupName } from './lookup-cache.js';
 
-/** Frozen records, and whether the service was not asked for them. */
-export interface FlownLookup {
-  records: readonly unknown[];
-  isShared: boolean;
+/** The result of a lookup. */
+export interface FoundLookup {
+  /** Frozen. */
+  readonly records: readonly unknown[];
+  /** True where the answer is that of another process, so that the service was not asked. */
+  readonly isShared: boolean;
 }
 
 /**
- * One request that several callers share. It lasts as long as the last of them waits: a caller that aborts or times out does
- * not affect the others. When no caller is left, the request is aborted.
+ * A lookup under way, for which all callers of equal lookups wait (single flight). It lasts as long as the last of them waits:
+ * a caller that aborts or times out does not affect the others. When no caller is left, the request is aborted.
  */
-export class LookupFlight {
+export class RunningLookup {
   readonly name: LookupName;
-  readonly #answer: Promise<FlownLookup>;
+  readonly #answer: Promise<FoundLookup>;
   readonly #deadline: Deadline;
   readonly #abandon = new Cancellation();
   #callers = 0;
@@ -25,7 +27,7 @@ export class LookupFlight {
     name: LookupName,
     clock: Clock,
     ms: number,
-    work: (deadline: Deadline) => Promise<FlownLookup>,
+    work: (deadline: Deadline) => Promise<FoundLookup>,
   ) {
     this.name = name;
     this.#deadline = Deadline.start(clock, ms, this.#abandon);
@@ -43,7 +45,7 @@ export class LookupFlight {
   }
 
   /** Waits for the answer within the deadline of the caller. */
-  async join(deadline: Deadline): Promise<FlownLookup> {
+  async join(deadline: Deadline): Promise<FoundLookup> {
     this.#callers += 1;
     this.#deadline.extend(deadline.remaining());
     try {
