@@ -16,7 +16,6 @@ import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
 import { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
 import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
-import { ExpressRequests } from './guards/express-requests.service.js';
 import { RequestResolver } from './guards/request-resolver.service.js';
 import { BackChannelLogout } from './login/back-channel-logout.service.js';
 import { CallbackService } from './login/callback.service.js';
@@ -170,7 +169,6 @@ const EXPORTED: Provider[] = [
     LoginService,
     BackChannelLogout,
     RequestResolver,
-    ExpressRequests,
     ExhibitorExceptionFilter,
     ...EXPORTED,
   ],

@@ -13,7 +13,7 @@ export interface RequestState {
 }
 
 /** What was found for a request, so that further guards and decorators do not ask again. */
-class RequestMemory {
+interface RequestMemory {
   state?: RequestState;
   /** What {@link ExhibitorGuard} has set as `request.exhibitorContext`. */
   context?: ExhibitorContext;
@@ -24,32 +24,18 @@ class RequestMemory {
   lookup?: { session: SessionState; eventId: string; exhibitors: readonly unknown[] };
 }
 
-// oxlint-disable-next-line typescript/no-extraneous-class -- what its constructor returns receives the fields of a subclass
-class ReturnOverride {
-  constructor(subject: object) {
-    return subject;
-  }
-}
-
-/**
- * Adds a memory to a request, in a private field: a host that serializes its request must not find a tenant in it. A WeakMap
- * would hide it as well, but a table that gains an entry at each request costs several microseconds of garbage collection.
- */
-class MemoryField extends ReturnOverride {
-  readonly #memory = new RequestMemory();
-
-  static find(subject: object): RequestMemory | undefined {
-    return #memory in subject ? subject.#memory : undefined;
-  }
-
-  static add(subject: object): RequestMemory {
-    return new MemoryField(subject).#memory;
-  }
-}
+/** By request or GraphQL field. Not in a member: a host that serializes its request must not find a tenant in it. */
+const memories = new WeakMap<object, RequestMemory>();
 
 /** Finds or creates the memory of a request or of a field of GraphQL. */
 export function memoryOf(subject: object): RequestMemory {
-  return MemoryField.find(subject) ?? MemoryField.add(subject);
+  const known = memories.get(subject);
+  if (known !== undefined) {
+    return known;
+  }
+  const memory = {};
+  memories.set(subject, memory);
+  return memory;
 }
 
 /** The memory of the handler: of its GraphQL field, else of the request. */
@@ -72,12 +58,12 @@ export function hostContextIn(
   user: string,
 ): Partial<ExhibitorContext> | undefined {
   const field = fieldOf(context);
-  if (field !== undefined && MemoryField.find(field)?.state !== undefined) {
+  if (field !== undefined && memories.get(field)?.state !== undefined) {
     return undefined;
   }
   const { request } = requestPairOf(context, user);
   const { exhibitorContext } = request;
-  return exhibitorContext === MemoryField.find(request)?.context ? undefined : exhibitorContext;
+  return exhibitorContext === memories.get(request)?.context ? undefined : exhibitorContext;
 }
 
 /** Keeps the results of a guard, for its handler and for further guards. */
@@ -95,7 +81,7 @@ export function rememberState(
 
 /** Results of the last guard of a request. */
 export function stateOf(request: ExhibitorRequest): RequestState | undefined {
-  return MemoryField.find(request)?.state;
+  return memories.get(request)?.state;
 }
 
 /**
@@ -104,7 +90,7 @@ export function stateOf(request: ExhibitorRequest): RequestState | undefined {
  * @param user name of the decorator or service, for the error message
  */
 export function stateIn(context: ExecutionContext, user: string): RequestState | undefined {
-  return MemoryField.find(fieldOf(context) ?? requestPairOf(context, user).request)?.state;
+  return memories.get(fieldOf(context) ?? requestPairOf(context, user).request)?.state;
 }
 
 /** The `info` of a GraphQL field. The fields of one request run in parallel and may be about different events. */
