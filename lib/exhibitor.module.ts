@@ -51,6 +51,7 @@ import { OperatorLog } from './tenants/operator-log.service.js';
 import { StoreForgets } from './store/store-forgets.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
 import { Clock } from './time/clock.js';
+import { Deadlines } from './time/deadlines.service.js';
 import { FleetTokens } from './tokens/fleet-tokens.service.js';
 import { SharedTokens } from './tokens/shared-tokens.service.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
@@ -137,6 +138,7 @@ const EXPORTED: Provider[] = [
       },
     },
     Clock,
+    Deadlines,
     OperatorLog,
     Sealer,
     SharedValues,

@@ -1,15 +1,14 @@
 import { Observable } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { Cancellation } from '../time/cancellation.js';
 import { onAbort } from '../time/on-abort.js';
 import type { CallOptions } from './call-options.interface.js';
 
 /** A checked call. Its signal aborts when the caller's own signal does, and when the consumer unsubscribes. */
-export type Call<Options extends CallOptions> = Omit<Options, 'signal'> & { signal: Cancellation };
+export type Call<Options extends CallOptions> = Omit<Options, 'signal'> & { signal: AbortSignal };
 
 /** Lifetime of a call. */
 export interface CallScope {
-  readonly signal: Cancellation;
+  readonly signal: AbortSignal;
   /** The consumer unsubscribed: aborts the call unless it is done. May be called again. */
   close(): void;
   /** The call is done: nothing is left to abort. */
@@ -17,8 +16,8 @@ export interface CallScope {
 }
 
 export function openScope(callerSignal: AbortSignal | undefined): CallScope {
-  const signal = new Cancellation();
-  const forget = onAbort(callerSignal, () => signal.abort());
+  const controller = new AbortController();
+  const forget = onAbort(callerSignal, () => controller.abort());
   let isDone = false;
   const end = (): void => {
     isDone = true;
@@ -27,10 +26,10 @@ export function openScope(callerSignal: AbortSignal | undefined): CallScope {
   const close = (): void => {
     if (!isDone) {
       end();
-      signal.abort();
+      controller.abort();
     }
   };
-  return { signal, close, end };
+  return { signal: controller.signal, close, end };
 }
 
 /** Error of a call that its caller aborted. */
@@ -46,7 +45,7 @@ export function abortedCall(): ExhibitorError {
  */
 export function fromCall<Options extends CallOptions, R>(
   check: () => Options,
-  run: (options: Options, signal: Cancellation) => Promise<R>,
+  run: (options: Options, signal: AbortSignal) => Promise<R>,
 ): Observable<R> {
   return new Observable((subscriber) => {
     const options = check();

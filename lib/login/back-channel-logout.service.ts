@@ -12,7 +12,7 @@ import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { Deadline } from '../time/deadline.js';
+import { Deadlines } from '../time/deadlines.service.js';
 
 /** Largest accepted logout token. */
 const MAX_LENGTH = 16_384;
@@ -26,6 +26,7 @@ export class BackChannelLogout {
   readonly #denied: DeniedIdentities;
   readonly #replays: ReplayCache;
   readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -34,6 +35,7 @@ export class BackChannelLogout {
     @Inject(DeniedIdentities) denied: DeniedIdentities,
     @Inject(ReplayCache) replays: ReplayCache,
     @Inject(Clock) clock: Clock,
+    @Inject(Deadlines) deadlines: Deadlines,
   ) {
     this.#identityTtl = settings.cookies.identityTtl;
     this.#tenants = tenants;
@@ -41,6 +43,7 @@ export class BackChannelLogout {
     this.#denied = denied;
     this.#replays = replays;
     this.#clock = clock;
+    this.#deadlines = deadlines;
   }
 
   /**
@@ -54,7 +57,7 @@ export class BackChannelLogout {
   async receive(http: HttpContext, tenantKey: string | undefined): Promise<void> {
     const token = readLogoutToken(http);
     const tenant = await this.#tenants.resolve(tenantKey ?? this.#addresseeOf(token)?.key);
-    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
+    const deadline = this.#deadlines.start(tenant.http.deadline);
     try {
       const logout = await this.#validator.validateLogoutToken(tenant, token, deadline);
       await this.#accept(tenant, logout);

@@ -13,7 +13,8 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { Deadline } from '../time/deadline.js';
+import type { Deadline } from '../time/deadline.js';
+import { Deadlines } from '../time/deadlines.service.js';
 import { browserLoginOf, isHybrid, type BrowserLogin } from './browser-login.js';
 import type { CallbackParameters } from './callback-parameters.js';
 import { checkResponse } from './check-response.js';
@@ -48,6 +49,7 @@ export class CallbackService {
   readonly #codes: CodeExchange;
   readonly #users: UserClaims;
   readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
   readonly #log: OperatorLog;
 
   constructor(
@@ -57,6 +59,7 @@ export class CallbackService {
     @Inject(CodeExchange) codes: CodeExchange,
     @Inject(UserClaims) users: UserClaims,
     @Inject(Clock) clock: Clock,
+    @Inject(Deadlines) deadlines: Deadlines,
     @Inject(OperatorLog) log: OperatorLog,
   ) {
     this.#log = log;
@@ -66,6 +69,7 @@ export class CallbackService {
     this.#codes = codes;
     this.#users = users;
     this.#clock = clock;
+    this.#deadlines = deadlines;
   }
 
   /**
@@ -80,7 +84,7 @@ export class CallbackService {
     parameters: CallbackParameters,
   ): Promise<VerifiedLogin> {
     const login = browserLoginOf(tenant);
-    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
+    const deadline = this.#deadlines.start(tenant.http.deadline);
     const callback = { tenant, login, pending, parameters, deadline };
     try {
       const requireIss = await this.#requiresIss(callback);

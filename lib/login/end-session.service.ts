@@ -5,7 +5,7 @@ import type { DepartingUser } from '../session/identity-session.service.js';
 import { belongsTo } from '../session/stored-identity.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { Clock } from '../time/clock.js';
-import { Deadline } from '../time/deadline.js';
+import { Deadlines } from '../time/deadlines.service.js';
 import { browserLoginOf } from './browser-login.js';
 
 /** Logouts at the provider (OpenID Connect RP-Initiated Logout 1.0). */
@@ -14,15 +14,18 @@ export class EndSession {
   readonly #tenants: TenantRegistry;
   readonly #endpoints: ProviderEndpoints;
   readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
 
   constructor(
     @Inject(TenantRegistry) tenants: TenantRegistry,
     @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
     @Inject(Clock) clock: Clock,
+    @Inject(Deadlines) deadlines: Deadlines,
   ) {
     this.#tenants = tenants;
     this.#endpoints = endpoints;
     this.#clock = clock;
+    this.#deadlines = deadlines;
   }
 
   /**
@@ -47,7 +50,7 @@ export class EndSession {
       return undefined;
     }
     const { clientId, postLogoutRedirectUri } = browserLoginOf(tenant);
-    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
+    const deadline = this.#deadlines.start(tenant.http.deadline);
     try {
       const endpoint = await this.#endpoints.findUrl(tenant, 'endSession', deadline);
       return endpoint && addressOf(endpoint, idToken, clientId, postLogoutRedirectUri);

@@ -15,7 +15,7 @@ import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { Deadline } from '../time/deadline.js';
+import { Deadlines } from '../time/deadlines.service.js';
 import { browserLoginOf } from './browser-login.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackService } from './callback.service.js';
@@ -58,6 +58,7 @@ export class LoginService {
   readonly #session: IdentitySession;
   readonly #endSession: EndSession;
   readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
   readonly #started = new WeakMap<HttpContext, StartedLogin>();
 
   constructor(
@@ -71,6 +72,7 @@ export class LoginService {
     @Inject(IdentitySession) session: IdentitySession,
     @Inject(EndSession) endSession: EndSession,
     @Inject(Clock) clock: Clock,
+    @Inject(Deadlines) deadlines: Deadlines,
   ) {
     this.#loginTtl = settings.cookies.loginTtl;
     this.#tenants = tenants;
@@ -82,6 +84,7 @@ export class LoginService {
     this.#session = session;
     this.#endSession = endSession;
     this.#clock = clock;
+    this.#deadlines = deadlines;
   }
 
   /**
@@ -170,7 +173,7 @@ export class LoginService {
   }
 
   async #authorizeUrl(tenant: Tenant): Promise<string> {
-    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
+    const deadline = this.#deadlines.start(tenant.http.deadline);
     try {
       return await this.#endpoints.urlOf(tenant, 'authorize', deadline);
     } finally {

@@ -5,8 +5,8 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import type { HttpSettings } from '../options/http-options.interface.js';
 import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.service.js';
 import type { StateKey, Tenant } from '../tenants/tenant.js';
-import { Clock } from '../time/clock.js';
-import { Deadline } from '../time/deadline.js';
+import type { Deadline } from '../time/deadline.js';
+import { Deadlines } from '../time/deadlines.service.js';
 import type { MaybePromise } from '../time/steps.js';
 import { Transport } from '../transport/transport.service.js';
 import { requestProvider, unusableReply } from './provider-request.js';
@@ -31,18 +31,18 @@ export interface SharedSource {
 export class ProviderDocuments {
   readonly #http: HttpSettings;
   readonly #transport: Transport;
-  readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
   readonly #log: OperatorLog;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Transport) transport: Transport,
-    @Inject(Clock) clock: Clock,
+    @Inject(Deadlines) deadlines: Deadlines,
     @Inject(OperatorLog) log: OperatorLog,
   ) {
     this.#http = settings.http;
     this.#transport = transport;
-    this.#clock = clock;
+    this.#deadlines = deadlines;
     this.#log = log;
   }
 
@@ -65,7 +65,7 @@ export class ProviderDocuments {
       dispatcher: dispatcher && (() => dispatcher),
     };
     const asker = tenant.sharing(http, stateKey);
-    const deadline = Deadline.start(this.#clock, within);
+    const deadline = this.#deadlines.start(within);
     const request = { operation, method: 'GET', url, template: operation } as const;
     try {
       const { status, body } = await requestProvider(this.#transport, asker, request, deadline, name);

@@ -7,7 +7,8 @@ import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.servi
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { Deadline } from '../time/deadline.js';
+import type { Deadline } from '../time/deadline.js';
+import { Deadlines } from '../time/deadlines.service.js';
 import { isLogoutToken } from './logout-event.js';
 import { logoutOf, logoutTokenRefusal, type ProviderLogout } from './logout-token.js';
 import { refusalProblem, type RefusedToken, type TokenDelivery } from './refusal-problem.js';
@@ -45,6 +46,7 @@ export class TokenValidator {
   readonly #keys: VerificationKeys;
   readonly #endpoints: ProviderEndpoints;
   readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
   readonly #log: OperatorLog;
 
   /** @internal */
@@ -53,6 +55,7 @@ export class TokenValidator {
     @Inject(VerificationKeys) keys: VerificationKeys,
     @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
     @Inject(Clock) clock: Clock,
+    @Inject(Deadlines) deadlines: Deadlines,
     @Inject(OperatorLog) log: OperatorLog,
   ) {
     this.#log = log;
@@ -60,6 +63,7 @@ export class TokenValidator {
     this.#keys = keys;
     this.#endpoints = endpoints;
     this.#clock = clock;
+    this.#deadlines = deadlines;
   }
 
   /**
@@ -71,7 +75,7 @@ export class TokenValidator {
    */
   async validate(token: string, options: ValidateOptions): Promise<JWTPayload> {
     const tenant = await this.#tenants.resolve(options.tenant);
-    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
+    const deadline = this.#deadlines.start(tenant.http.deadline);
     try {
       const verified =
         options.use === 'id_token'

@@ -6,7 +6,7 @@ import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserClaims } from '../oidc/user-claims.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { Deadline } from '../time/deadline.js';
+import { Deadlines } from '../time/deadlines.service.js';
 import type { MaybePromise } from '../time/steps.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 
@@ -28,6 +28,7 @@ export class BearerIdentities {
   readonly #validator: TokenValidator;
   readonly #users: UserClaims;
   readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
   readonly #verified: ExpiringCache<ExhibitorIdentity>;
   /** Apart from the verified ones, so that forged tokens push out no identity. */
   readonly #pending: ExpiringCache<Promise<ExhibitorIdentity>>;
@@ -36,11 +37,13 @@ export class BearerIdentities {
     @Inject(TokenValidator) validator: TokenValidator,
     @Inject(UserClaims) users: UserClaims,
     @Inject(Clock) clock: Clock,
+    @Inject(Deadlines) deadlines: Deadlines,
     @Optional() @Inject(BEARER_IDENTITIES_LIMIT) max = MAX_BEARER_IDENTITIES,
   ) {
     this.#validator = validator;
     this.#users = users;
     this.#clock = clock;
+    this.#deadlines = deadlines;
     this.#verified = expiringCache(clock, { max });
     this.#pending = expiringCache(clock, { max: MAX_PENDING });
   }
@@ -72,7 +75,7 @@ export class BearerIdentities {
   }
 
   async #verify(tenant: Tenant, token: string, digest: string): Promise<ExhibitorIdentity> {
-    const deadline = Deadline.start(this.#clock, tenant.http.deadline);
+    const deadline = this.#deadlines.start(tenant.http.deadline);
     try {
       const { payload } = await this.#validator.validateAccessToken(tenant, token, deadline);
       const { subject, email, claims } = await this.#users.read(tenant, payload, token, deadline);

@@ -1,6 +1,5 @@
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
 import { LONGEST_TIMER, type Clock } from './clock.js';
-import type { Cancellation } from './cancellation.js';
 import { onAbort } from './on-abort.js';
 
 /** Why a call ended before its work did. */
@@ -19,19 +18,30 @@ export class Deadline {
   tenant: string | undefined;
 
   readonly #clock: Clock;
+  readonly #onEnd: ((ended: Deadline) => void) | undefined;
   readonly #listeners = new Set<() => void>();
   #stopListening: (() => void) | undefined;
   #endsAt: number;
   #timer: NodeJS.Timeout | undefined;
   #ending: Ending | undefined;
 
-  /** Starts a deadline `ms` milliseconds from now, which also ends when `signal` aborts. */
-  static start(clock: Clock, ms: number, signal?: AbortSignal | Cancellation): Deadline {
-    return new Deadline(clock, ms, signal);
+  /**
+   * Starts a deadline `ms` milliseconds from now, which also ends when `signal` aborts.
+   *
+   * @param onEnd called when the call is over or done, perhaps more than once
+   */
+  static start(clock: Clock, ms: number, signal?: AbortSignal, onEnd?: (ended: Deadline) => void): Deadline {
+    return new Deadline(clock, ms, signal, onEnd);
   }
 
-  private constructor(clock: Clock, ms: number, signal?: AbortSignal | Cancellation) {
+  private constructor(
+    clock: Clock,
+    ms: number,
+    signal: AbortSignal | undefined,
+    onEnd: ((ended: Deadline) => void) | undefined,
+  ) {
     this.#clock = clock;
+    this.#onEnd = onEnd;
     this.#endsAt = clock.now() + ms;
     this.#stopListening = onAbort(signal, () => this.#over('caller'));
     if (!this.isOver) {
@@ -126,6 +136,11 @@ export class Deadline {
     this.#setTimer(ms);
   }
 
+  /** Ends the call because its caller left. */
+  abort(): void {
+    this.#over('caller');
+  }
+
   /** Ends the call because the module closes. */
   close(): void {
     this.#over('closed');
@@ -137,6 +152,7 @@ export class Deadline {
     this.#timer = undefined;
     this.#stopListening?.();
     this.#listeners.clear();
+    this.#onEnd?.(this);
   }
 
   #setTimer(ms: number): void {

@@ -1,5 +1,3 @@
-import { Cancellation } from './cancellation.js';
-
 interface Watch {
   readonly callbacks: Set<() => void>;
   readonly fire: () => void;
@@ -15,16 +13,13 @@ const watches = new WeakMap<AbortSignal, Watch>();
  *
  * @returns a function that removes the callback
  */
-export function onAbort(signal: AbortSignal | Cancellation | undefined, callback: () => void): () => void {
+export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
   if (signal === undefined) {
     return () => {};
   }
   if (signal.aborted) {
     callback();
     return () => {};
-  }
-  if (signal instanceof Cancellation) {
-    return signal.onAbort(callback);
   }
   const watch = watches.get(signal) ?? startWatch(signal);
   // A new function for each registration, so that the same callback may be registered twice.

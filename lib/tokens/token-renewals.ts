@@ -4,7 +4,8 @@ import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import type { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
-import { Deadline } from '../time/deadline.js';
+import type { Deadline } from '../time/deadline.js';
+import type { Deadlines } from '../time/deadlines.service.js';
 import type { FleetTokens } from './fleet-tokens.service.js';
 import type { HeldToken, Renewal, TimedToken } from './held-token.js';
 import { clientProblem } from './oauth-refusal.js';
@@ -15,35 +16,16 @@ const PAUSE_AFTER_FAILURE = 5_000;
 
 /** Renews tokens: one renewal of a tenant at a time, for all callers of this process, early or late. */
 export class TokenRenewals {
-  /** Deadlines of renewals and of callers that wait. */
-  readonly #deadlines = new Set<Deadline>();
   readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
   readonly #tokens: FleetTokens;
   readonly #log: OperatorLog;
 
-  constructor(clock: Clock, tokens: FleetTokens, log: OperatorLog) {
+  constructor(clock: Clock, deadlines: Deadlines, tokens: FleetTokens, log: OperatorLog) {
     this.#clock = clock;
+    this.#deadlines = deadlines;
     this.#tokens = tokens;
     this.#log = log;
-  }
-
-  /** Starts a deadline, which {@link close} ends as well. The caller must {@link end} it. */
-  start(ms: number, signal?: AbortSignal): Deadline {
-    const deadline = Deadline.start(this.#clock, ms, signal);
-    this.#deadlines.add(deadline);
-    return deadline;
-  }
-
-  end(deadline: Deadline): void {
-    deadline.end();
-    this.#deadlines.delete(deadline);
-  }
-
-  /** Aborts all token requests and ends all waiting. */
-  close(): void {
-    for (const deadline of this.#deadlines) {
-      deadline.close();
-    }
   }
 
   /** Waits for the next token within the deadline of a call: that of the renewal under way, else of a new one. */
@@ -100,7 +82,7 @@ export class TokenRenewals {
 
   /** Starts a renewal with a deadline of its own. No caller's abort cancels it. */
   #renew(tenant: Tenant, held: HeldToken): Renewal {
-    const deadline = this.start(tenant.http.deadline);
+    const deadline = this.#deadlines.start(tenant.http.deadline);
     deadline.tenant = tenant.key;
     const result = this.#fetch(tenant, held, deadline);
     const renewal: Renewal = { result, deadline, outcome: held.isForced ? 'forced' : 'fetched' };
@@ -126,7 +108,7 @@ export class TokenRenewals {
       this.#report(tenant, error);
       throw error;
     } finally {
-      this.end(deadline);
+      deadline.end();
       held.renewal = undefined;
     }
   }

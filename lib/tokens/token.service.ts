@@ -1,11 +1,13 @@
-import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { channels } from '../diagnostics/channels.js';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { OperatorLog } from '../tenants/operator-log.service.js';
 import { PerTenant } from '../tenants/per-tenant.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
+import { Deadlines } from '../time/deadlines.service.js';
 import type { AccessToken, GetTokenOptions, InvalidateOptions } from './access-token.interface.js';
 import { FleetTokens } from './fleet-tokens.service.js';
 import { HeldToken, type TimedToken } from './held-token.js';
@@ -19,10 +21,11 @@ import { publish, TokenRenewals } from './token-renewals.js';
  * const { accessToken } = await tokens.getToken({ tenant: 'acme' });
  */
 @Injectable()
-export class TokenService implements OnModuleDestroy {
+export class TokenService {
   readonly #held = new PerTenant<HeldToken>();
   readonly #tenants: TenantRegistry;
   readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
   readonly #renewals: TokenRenewals;
   /** The last answer of {@link getToken}: creating it is most of the cost of a hit. All of them would be 200 bytes a tenant. */
   #last: { timed: TimedToken; answer: Promise<AccessToken> } | undefined;
@@ -31,12 +34,14 @@ export class TokenService implements OnModuleDestroy {
   constructor(
     @Inject(TenantRegistry) tenants: TenantRegistry,
     @Inject(Clock) clock: Clock,
+    @Inject(Deadlines) deadlines: Deadlines,
     @Inject(FleetTokens) tokens: FleetTokens,
     @Inject(OperatorLog) log: OperatorLog,
   ) {
     this.#tenants = tenants;
     this.#clock = clock;
-    this.#renewals = new TokenRenewals(clock, tokens, log);
+    this.#deadlines = deadlines;
+    this.#renewals = new TokenRenewals(clock, deadlines, tokens, log);
   }
 
   /**
@@ -97,15 +102,10 @@ export class TokenService implements OnModuleDestroy {
     this.#heldAs(tenant, accessToken)?.dropRefused(sentAt, { isAlone: true });
   }
 
-  /** Aborts all token requests and ends all waiting, also for a `clientSecret` function or a tenant source. */
-  onModuleDestroy(): void {
-    this.#renewals.close();
-  }
-
   /** The registry limits the time of the search, so this deadline ends only by signal or closing. */
   async #tokenOfFound(tenant: Promise<Tenant>, signal: AbortSignal | undefined): Promise<AccessToken> {
-    const search = this.#renewals.start(LONGEST_TIMER, signal);
-    const found = await search.race(tenant).finally(() => this.#renewals.end(search));
+    const search = this.#deadlines.start(LONGEST_TIMER, signal);
+    const found = await search.race(tenant).finally(() => search.end());
     return this.#tokenWithin(found, signal);
   }
 
@@ -116,10 +116,16 @@ export class TokenService implements OnModuleDestroy {
         return this.#answer(fresh);
       }
     }
-    const deadline = this.#renewals.start(tenant.http.deadline, signal);
+    if (this.#deadlines.isClosed) {
+      const details = { tenant: tenant.key, attempts: 0 };
+      return Promise.reject(
+        new ExhibitorError('token_unavailable', 'no token: the module was closed', details),
+      );
+    }
+    const deadline = this.#deadlines.start(tenant.http.deadline, signal);
     return this.#wait(tenant, deadline)
       .then((timed) => this.#answer(timed))
-      .finally(() => this.#renewals.end(deadline));
+      .finally(() => deadline.end());
   }
 
   #answer(timed: TimedToken): Promise<AccessToken> {

@@ -1,5 +1,4 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { OperatorLog } from '../tenants/operator-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -22,8 +21,6 @@ export class Transport implements OnModuleDestroy {
   readonly #http = new HttpClient();
   readonly #dispatchers = new Dispatchers();
   readonly #limits = new TenantLimits();
-  readonly #calls = new Set<Deadline>();
-  #isClosed = false;
 
   constructor(@Inject(Clock) clock: Clock, @Inject(OperatorLog) log: OperatorLog) {
     this.#clock = clock;
@@ -38,15 +35,8 @@ export class Transport implements OnModuleDestroy {
    * `malformed_response`, with `tenant`, `status`, `retryAfterMs` and `attempts` where they are known
    */
   async send(tenant: Tenant, request: TransportRequest, deadline: Deadline): Promise<TransportReply> {
-    if (this.#isClosed) {
-      throw new ExhibitorError('service_unavailable', 'the module was closed', {
-        tenant: tenant.key,
-        attempts: 0,
-      });
-    }
     const { origin, path } = splitUrl(request.url);
     const limits = this.#limits.use(tenant, request.operation, origin);
-    this.#calls.add(deadline);
     try {
       const found = this.#dispatchers.of(tenant);
       const dispatcher = found instanceof Promise ? await found : found;
@@ -61,7 +51,6 @@ export class Transport implements OnModuleDestroy {
       };
       return await new RetryingRequest(tenant, request, deadline, tools).run();
     } finally {
-      this.#calls.delete(deadline);
       this.#limits.release(tenant, limits);
     }
   }
@@ -71,12 +60,8 @@ export class Transport implements OnModuleDestroy {
     return this.#dispatchers.of(tenant);
   }
 
-  /** Aborts all requests and closes our connections. Dispatchers of hosts stay open. */
+  /** Closes our connections. Dispatchers of hosts stay open. */
   async onModuleDestroy(): Promise<void> {
-    this.#isClosed = true;
-    for (const deadline of this.#calls) {
-      deadline.close();
-    }
     await this.#http.close();
   }
 }

@@ -5,6 +5,7 @@ import { TenantRegistry, TokenValidator, type TenantOptions } from '../../lib/in
 import { UserClaims } from '../../lib/oidc/user-claims.service.js';
 import { BearerIdentities, MAX_BEARER_IDENTITIES } from '../../lib/session/bearer-identities.service.js';
 import { Clock } from '../../lib/time/clock.js';
+import { Deadlines } from '../../lib/time/deadlines.service.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
@@ -293,7 +294,13 @@ describe('verified tokens', () => {
     try {
       const tenant = await host.app.get(TenantRegistry).get('default');
       const get = <T>(type: Type<T>): T => host.app.get(type, { strict: false });
-      const identities = new BearerIdentities(get(TokenValidator), get(UserClaims), get(Clock), 50);
+      const identities = new BearerIdentities(
+        get(TokenValidator),
+        get(UserClaims),
+        get(Clock),
+        get(Deadlines),
+        50,
+      );
       expect(MAX_BEARER_IDENTITIES).toBe(50_000);
       const first = await door.mint({ ...MAILLESS, jti: 'first' });
       door.userinfo.set(first, { sub: 'sam.several', email: 'sam.several@example.com' });
@@ -322,7 +329,13 @@ describe('verified tokens', () => {
     try {
       const tenant = await host.app.get(TenantRegistry).get('default');
       const get = <T>(type: Type<T>): T => host.app.get(type, { strict: false });
-      const identities = new BearerIdentities(get(TokenValidator), get(UserClaims), get(Clock), 10);
+      const identities = new BearerIdentities(
+        get(TokenValidator),
+        get(UserClaims),
+        get(Clock),
+        get(Deadlines),
+        10,
+      );
       const good = await door.mint({ ...MAILLESS, jti: randomUUID() });
       door.userinfo.set(good, { sub: 'sam.several', email: 'sam.several@example.com' });
       const identity = await identities.identify(tenant, good);

@@ -1,5 +1,4 @@
 import type { PaginationMetadata } from '../../lib/exhibitors/pages/exhibitor-page.interface.js';
-import type { Cancellation } from '../../lib/time/cancellation.js';
 import type { FetchedPage } from '../../lib/exhibitors/pages/page-reader.js';
 
 /** A record of the model, numbered to detect losses and duplicates. */
@@ -43,7 +42,7 @@ export class ModelService {
     this.#nextId = plan.rows;
   }
 
-  fetch = async (page: number, itemsPerPage: number, signal: Cancellation): Promise<FetchedPage<Row>> => {
+  fetch = async (page: number, itemsPerPage: number, signal: AbortSignal): Promise<FetchedPage<Row>> => {
     const request = this.asked.push(page);
     this.underWay += 1;
     this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
@@ -55,7 +54,7 @@ export class ModelService {
     }
   };
 
-  async #work(request: number, signal: Cancellation): Promise<void> {
+  async #work(request: number, signal: AbortSignal): Promise<void> {
     const { latencies, retries, failures } = this.plan;
     const latency = latencies[request % latencies.length] ?? 0;
     const turns = retries.includes(request) ? latency * 3 + 1 : latency;

@@ -4,12 +4,11 @@ import * as fc from 'fast-check';
 import { lastValueFrom, toArray } from 'rxjs';
 import { isExhibitorError } from '../../lib/index.js';
 import { ModelService, type Row } from './model-service.js';
-import { Cancellation } from '../../lib/time/cancellation.js';
 import { startRestHost, startService, type HandMadeService, type RestHost } from './rest-host.js';
 import { sendJson } from '../support/server.js';
 
 const numRuns = 40;
-const never = new Cancellation();
+const never = new AbortController().signal;
 
 /** By event, so that a late request of one reading cannot reach the model of the next one. */
 interface Served {

@@ -1,21 +1,14 @@
 import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { Cancellation } from '../../lib/time/cancellation.js';
 import { onAbort } from '../../lib/time/on-abort.js';
 
-/** A signal of the host, and what the module uses itself. */
-const sources = {
-  AbortSignal() {
-    const controller = new AbortController();
-    return { signal: controller.signal, abort: () => controller.abort() };
-  },
-  Cancellation() {
-    const signal = new Cancellation();
-    return { signal, abort: () => signal.abort() };
-  },
-};
+/** The signal of a host. */
+function create(): { signal: AbortSignal; abort: () => void } {
+  const controller = new AbortController();
+  return { signal: controller.signal, abort: () => controller.abort() };
+}
 
-describe.each(Object.entries(sources))('an %s shared by many calls', (_name, create) => {
+describe('an AbortSignal shared by many calls', () => {
   it('calls each of them back once', () => {
     const { signal, abort } = create();
     const calls: number[] = [];

@@ -10,7 +10,7 @@ import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import { FleetWork } from '../../lib/store/fleet-work.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
-import { Deadline } from '../../lib/time/deadline.js';
+import { Deadlines } from '../../lib/time/deadlines.service.js';
 import { FleetTokens } from '../../lib/tokens/fleet-tokens.service.js';
 import type { TimedToken } from '../../lib/tokens/held-token.js';
 import { SharedTokens } from '../../lib/tokens/shared-tokens.service.js';
@@ -40,6 +40,7 @@ export class TokenBench {
   readonly clock = new TestClock(0);
   readonly registry: TenantRegistry;
   readonly tokens: TokenService;
+  readonly deadlines = new Deadlines(this.clock);
   readonly #transport: Transport;
   readonly #rest: RestClient;
   /** Access tokens that the REST API refuses, and those that it received. */
@@ -66,6 +67,7 @@ export class TokenBench {
     this.tokens = new TokenService(
       this.registry,
       this.clock,
+      this.deadlines,
       new FleetTokens(
         this.clock,
         new TokenEndpoint(this.clock, this.#transport),
@@ -117,7 +119,7 @@ export class TokenBench {
   /** A call of the REST API; answers its status or the code of its error. */
   async call(): Promise<number | string> {
     const tenant = await this.registry.get('acme');
-    const deadline = Deadline.start(this.clock, 10_000);
+    const deadline = this.deadlines.start(10_000);
     try {
       const request = { operation: 'list', path: '/list', template: '/list' } as const;
       return (await this.#rest.get(tenant, request, deadline)).status;
@@ -130,6 +132,7 @@ export class TokenBench {
 
   async stop(): Promise<void> {
     unsubscribe('nestjs-exhibitor:token', this.#collect);
+    this.deadlines.onModuleDestroy();
     await this.#transport.onModuleDestroy();
     this.server.closeAllConnections();
     await new Promise((resolve) => this.server.close(resolve));

@@ -5,7 +5,7 @@ import { OperatorLog } from '../../lib/tenants/operator-log.service.js';
 import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
 import { Clock } from '../../lib/time/clock.js';
-import { Deadline } from '../../lib/time/deadline.js';
+import { Deadlines } from '../../lib/time/deadlines.service.js';
 import type { TransportReply, TransportRequest } from '../../lib/transport/transport-request.interface.js';
 import { Transport } from '../../lib/transport/transport.service.js';
 
@@ -16,12 +16,14 @@ Logger.overrideLogger(['fatal']);
 export class Sender {
   readonly registry: TenantRegistry;
   readonly transport: Transport;
+  readonly #deadlines: Deadlines;
 
   private constructor(
     options: unknown,
     readonly clock: Clock,
   ) {
     const checked = checkOptions(options);
+    this.#deadlines = new Deadlines(clock);
     this.registry = new TenantRegistry(checked, clock);
     this.transport = new Transport(clock, new OperatorLog(checked, clock));
   }
@@ -44,7 +46,7 @@ export class Sender {
     call: { tenant?: string; deadline?: number; signal?: AbortSignal } = {},
   ): Promise<TransportReply> {
     const tenant = await this.tenant(call.tenant);
-    const deadline = Deadline.start(this.clock, call.deadline ?? tenant.http.deadline, call.signal);
+    const deadline = this.#deadlines.start(call.deadline ?? tenant.http.deadline, call.signal);
     const whole: TransportRequest = {
       operation: 'list',
       method: 'GET',
@@ -56,6 +58,7 @@ export class Sender {
   }
 
   close(): Promise<void> {
+    this.#deadlines.onModuleDestroy();
     return this.transport.onModuleDestroy();
   }
 }

@@ -1,4 +1,3 @@
-import { Cancellation } from '../../time/cancellation.js';
 import type { Clock } from '../../time/clock.js';
 import { Deadline } from '../../time/deadline.js';
 import type { LookupName } from './lookup-cache.js';
@@ -19,7 +18,6 @@ export class RunningLookup {
   readonly name: LookupName;
   readonly #answer: Promise<FoundLookup>;
   readonly #deadline: Deadline;
-  readonly #abandon = new Cancellation();
   #callers = 0;
   #isDone = false;
 
@@ -30,7 +28,7 @@ export class RunningLookup {
     work: (deadline: Deadline) => Promise<FoundLookup>,
   ) {
     this.name = name;
-    this.#deadline = Deadline.start(clock, ms, this.#abandon);
+    this.#deadline = Deadline.start(clock, ms);
     this.#answer = work(this.#deadline).finally(() => {
       this.#isDone = true;
       this.#deadline.end();
@@ -53,7 +51,7 @@ export class RunningLookup {
     } finally {
       this.#callers -= 1;
       if (this.#callers === 0 && !this.#isDone) {
-        this.#abandon.abort();
+        this.#deadline.abort();
       }
     }
   }

@@ -2,7 +2,6 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Tenant } from '../../tenants/tenant.js';
-import type { Cancellation } from '../../time/cancellation.js';
 import type { Deadline } from '../../time/deadline.js';
 import { CallRunner } from '../call-runner.service.js';
 import type { Call } from '../call-scope.js';
@@ -33,7 +32,7 @@ export class ExhibitorPages {
   }
 
   /** One page. */
-  async page<T>(eventId: string, call: ListCall, signal: Cancellation): Promise<ExhibitorPage<T>> {
+  async page<T>(eventId: string, call: ListCall, signal: AbortSignal): Promise<ExhibitorPage<T>> {
     const path = pathOf(eventId, call.page, call.itemsPerPage);
     const limits = { tenant: call.tenant, deadline: call.deadline, signal };
     const { page } = await this.#calls.run(limits, (tenant, deadline) =>

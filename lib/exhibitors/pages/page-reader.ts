@@ -1,7 +1,6 @@
 import { channels } from '../../diagnostics/channels.js';
 import type { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
-import type { Cancellation } from '../../time/cancellation.js';
 import type { StreamCall } from '../check-arguments.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
 import { breachesOf, isBeyondEnd, type SeenPage } from './page-consistency.js';
@@ -20,7 +19,7 @@ export interface ReadPlan<T> extends Pick<
 > {
   /** Key of the tenant, for errors and diagnostics. */
   tenant: string;
-  fetch(page: number, itemsPerPage: number, signal: Cancellation): Promise<FetchedPage<T>>;
+  fetch(page: number, itemsPerPage: number, signal: AbortSignal): Promise<FetchedPage<T>>;
 }
 
 /** Reads the pages of an event in order. Pages are fetched ahead, and each is compared with the first one. */

@@ -1,7 +1,5 @@
-import { Cancellation } from '../../time/cancellation.js';
-
 /** Fetches one page. The signal aborts it. */
-export type FetchPage<P> = (page: number, signal: Cancellation) => Promise<P>;
+export type FetchPage<P> = (page: number, signal: AbortSignal) => Promise<P>;
 
 /**
  * Fetches pages ahead and delivers them in order. At most `size` pages are being fetched or waiting. After a page fails, no
@@ -10,7 +8,7 @@ export type FetchPage<P> = (page: number, signal: Cancellation) => Promise<P>;
 export class PageWindow<P> {
   readonly #fetch: FetchPage<P>;
   readonly #size: number;
-  readonly #cancellation = new Cancellation();
+  readonly #requests = new AbortController();
   readonly #replies: Promise<P>[] = [];
   #nextPage: number;
   #lastPage: number;
@@ -50,12 +48,12 @@ export class PageWindow<P> {
   close(): void {
     this.#isStopped = true;
     if (!this.#isDrained) {
-      this.#cancellation.abort();
+      this.#requests.abort();
     }
   }
 
   #start(page: number): Promise<P> {
-    const reply = this.#fetch(page, this.#cancellation);
+    const reply = this.#fetch(page, this.#requests.signal);
     // Also handles the rejection of a page that the reader never asks for.
     reply.catch(() => {
       this.#isStopped = true;

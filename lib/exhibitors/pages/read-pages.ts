@@ -1,5 +1,4 @@
 import { Observable, type Subscriber } from 'rxjs';
-import { Cancellation } from '../../time/cancellation.js';
 import { onAbort } from '../../time/on-abort.js';
 import type { CallOptions } from '../call-options.interface.js';
 import { abortedCall, openScope, type Call } from '../call-scope.js';
@@ -12,7 +11,7 @@ export type OpenReader<Options extends CallOptions, T> = (call: Call<Options>) =
 /** Reads all pages and passes each to `visit`. The signal ends the reading with `aborted`. */
 export async function readPages<T>(
   reader: PageReader<T>,
-  signal: Cancellation,
+  signal: AbortSignal,
   visit: (page: ExhibitorPage<T>) => void,
 ): Promise<void> {
   const forget = onAbort(signal, () => reader.close(abortedCall()));
@@ -50,8 +49,8 @@ export function iteratePages<Options extends CallOptions, T>(
   check: () => Options,
   open: OpenReader<Options, T>,
 ): AsyncIterableIterator<T> {
-  const consumer = new Cancellation();
-  const items = itemsOf(check, open, consumer);
+  const consumer = new AbortController();
+  const items = itemsOf(check, open, consumer.signal);
   return {
     next: () => items.next(),
     // A generator finishes its current step before it returns; aborting first cancels that step.
@@ -72,7 +71,7 @@ export function iteratePages<Options extends CallOptions, T>(
 async function* itemsOf<Options extends CallOptions, T>(
   check: () => Options,
   open: OpenReader<Options, T>,
-  left: Cancellation,
+  left: AbortSignal,
 ): AsyncGenerator<T, undefined> {
   const options = check();
   const { signal, close } = openScope(options.signal);

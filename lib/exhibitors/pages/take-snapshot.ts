@@ -1,5 +1,4 @@
 import { PaginationDriftError } from '../../errors/pagination-drift.error.js';
-import type { Cancellation } from '../../time/cancellation.js';
 import type { ExhibitorSnapshot } from './exhibitor-page.interface.js';
 import type { PageReader } from './page-reader.js';
 import { readPages } from './read-pages.js';
@@ -20,7 +19,7 @@ export interface SnapshotSource<T> {
 export async function takeSnapshot<T>(
   source: SnapshotSource<T>,
   attempts: number,
-  signal: Cancellation,
+  signal: AbortSignal,
 ): Promise<ExhibitorSnapshot<T>> {
   for (let restarts = 0; ; restarts += 1) {
     try {
@@ -36,7 +35,7 @@ export async function takeSnapshot<T>(
 
 async function readAll<T>(
   reader: PageReader<T>,
-  signal: Cancellation,
+  signal: AbortSignal,
 ): Promise<Pick<ExhibitorSnapshot<T>, 'exhibitors' | 'totalCount'>> {
   const exhibitors: T[] = [];
   let totalCount = 0;

@@ -1,0 +1,37 @@
+import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Clock } from './clock.js';
+import { Deadline } from './deadline.js';
+
+/** Starts the deadlines of all calls. Closing the module ends every call, whatever it waits for. */
+@Injectable()
+export class Deadlines implements OnModuleDestroy {
+  readonly #running = new Set<Deadline>();
+  #isClosed = false;
+
+  constructor(@Inject(Clock) private readonly clock: Clock) {}
+
+  /** True once the module was closed: every further call fails. */
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** Starts a deadline `ms` milliseconds from now, which also ends when `signal` aborts. The caller must `end` it. */
+  start(ms: number, signal?: AbortSignal): Deadline {
+    const deadline = Deadline.start(this.clock, ms, signal, this.#forget);
+    if (this.#isClosed) {
+      deadline.close();
+    } else if (!deadline.isOver) {
+      this.#running.add(deadline);
+    }
+    return deadline;
+  }
+
+  onModuleDestroy(): void {
+    this.#isClosed = true;
+    for (const deadline of this.#running) {
+      deadline.close();
+    }
+  }
+
+  readonly #forget = (ended: Deadline): void => void this.#running.delete(ended);
+}
