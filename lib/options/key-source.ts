@@ -3,13 +3,10 @@ import type { JSONWebKeySet, JWK } from 'jose';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
 import { parseUrl, secureUrl } from './option-schemas.js';
-import { SharedByText } from './shared-by-text.js';
 
 /** The parsed option `keys`: one PEM key, a key set, or the URL of a key set. */
 export type KeySource =
   { kind: 'pem'; key: KeyObject } | { kind: 'jwks'; jwks: JSONWebKeySet } | { kind: 'url'; url: string };
-
-const urlSources = new SharedByText<KeySource>((url) => Object.freeze({ kind: 'url', url }));
 
 const EXPECTED = 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS';
 
@@ -44,7 +41,7 @@ function parseText(value: string): KeySource | string {
     return EXPECTED;
   }
   const url = v.safeParse(secureUrl, value);
-  return url.success ? urlSources.of(url.output) : url.issues[0].message;
+  return url.success ? { kind: 'url', url: url.output } : url.issues[0].message;
 }
 
 function parsePem(value: string): KeySource | string {

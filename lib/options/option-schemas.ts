@@ -2,7 +2,6 @@
 import * as v from 'valibot';
 import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import { LONGEST_TIMER } from '../time/clock.js';
-import { sharedText } from './shared-by-text.js';
 
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 
@@ -14,14 +13,7 @@ export const headerText = v.pipe(
   v.regex(/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/, 'must be printable ASCII without surrounding spaces'),
 );
 
-/** Text that tenants may have in common, or one tenant in several options. Not a secret. */
-export const sharableText = v.pipe(text, v.transform(sharedText));
-
-export const strings = v.pipe(
-  v.array(sharableText, 'must be a list of strings'),
-  // Without the room for more that valibot's list has: 128 bytes.
-  v.transform((list) => list.slice()),
-);
+export const strings = v.array(text, 'must be a list of strings');
 
 /** A function of the host. Its type is trusted; only that it is a function can be checked. */
 export function callable<F>(expected = 'must be a function') {
@@ -67,20 +59,19 @@ export const secureUrl = v.pipe(
   v.check(isSecureOrLoopback, 'must be https (http only for localhost, 127.0.0.1 and [::1])'),
   v.check(hasNoCredentials, 'must not contain credentials'),
   v.check((value) => !value.includes('#'), 'must not contain a fragment'),
-  v.transform(sharedText),
 );
 
 /** A {@link secureUrl} without a query. It may have a path; trailing slashes are removed. */
 export const base = v.pipe(
   secureUrl,
   v.check((value) => !value.includes('?'), 'must not contain a query'),
-  v.transform((value) => sharedText((parseUrl(value)?.href ?? value).replace(/(?<!\/)\/+$/, ''))),
+  v.transform((value) => (parseUrl(value)?.href ?? value).replace(/(?<!\/)\/+$/, '')),
 );
 
 /** A {@link secureUrl} of an endpoint. It may have a query (RFC 6749 §3.1, §3.2). */
 export const endpointUrl = v.pipe(
   secureUrl,
-  v.transform((value) => sharedText(parseUrl(value)?.href ?? value)),
+  v.transform((value) => parseUrl(value)?.href ?? value),
 );
 
 /** Schema issues as problems with option paths below `path`. */

@@ -10,12 +10,10 @@ import {
   milliseconds,
   oneOf,
   secureUrl,
-  sharableText,
   strings,
   text,
   whole,
 } from './option-schemas.js';
-import { sharedText } from './shared-by-text.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { HttpOptions } from './http-options.interface.js';
 
@@ -65,34 +63,31 @@ function withoutUndefined<Options extends object>(options: Options): Options {
 
 const scopeList = v.pipe(
   strings,
-  v.transform((scopes) => sharedText([...new Set(['openid', ...scopes])].join(' '))),
+  v.transform((scopes) => [...new Set(['openid', ...scopes])].join(' ')),
 );
-
-const DEFAULT_ALGORITHMS: readonly (typeof ALGORITHMS)[number][] = ['RS256', 'PS256', 'ES256'];
 
 const algorithms = v.pipe(
   v.array(oneOf(ALGORITHMS), 'must be a list of algorithms'),
   v.nonEmpty('must not be empty'),
-  v.transform((list) => list.slice()),
 );
 
 const audienceByToken = v.strictObject(
-  { idToken: v.optional(sharableText), accessToken: v.optional(sharableText) },
+  { idToken: v.optional(text), accessToken: v.optional(text) },
   'must be a string, or { idToken, accessToken }',
 );
-const audience = v.lazy((value) => (typeof value === 'string' ? sharableText : audienceByToken));
+const audience = v.lazy((value) => (typeof value === 'string' ? text : audienceByToken));
 
 const loginEntries = v.strictObject(
   {
-    issuer: sharableText,
+    issuer: text,
     keys: v.optional(keySource),
     discovery: v.optional(v.boolean('must be true or false'), false),
-    algorithms: v.optional(algorithms),
+    algorithms: v.optional(algorithms, ['RS256', 'PS256', 'ES256']),
     clockTolerance: v.optional(whole(0, 600, 'seconds'), 30),
     emailClaim: v.optional(text, 'email'),
     audience: v.optional(audience),
     authorizedParties: v.optional(v.pipe(strings, v.nonEmpty('must not be empty'))),
-    clientId: v.optional(sharableText),
+    clientId: v.optional(text),
     clientSecret: v.optional(clientSecret),
     redirectUri: v.optional(secureUrl),
     scope: v.optional(scopeList, ['openid', 'profile']),
@@ -117,35 +112,6 @@ const discoverable = v.pipe(
   v.check((value) => !value.includes('?')),
 );
 
-/** The same with all members in one literal. To set `requireIss` on the object that valibot builds takes 480 bytes a tenant. */
-function compactLogin(login: v.InferOutput<typeof loginEntries>) {
-  return {
-    issuer: login.issuer,
-    keys: login.keys,
-    discovery: login.discovery,
-    algorithms: login.algorithms ?? DEFAULT_ALGORITHMS,
-    clockTolerance: login.clockTolerance,
-    emailClaim: login.emailClaim,
-    audience: login.audience,
-    authorizedParties: login.authorizedParties,
-    clientId: login.clientId,
-    clientSecret: login.clientSecret,
-    redirectUri: login.redirectUri,
-    scope: login.scope,
-    responseType: login.responseType,
-    prompt: login.prompt,
-    brandingTenantId: login.brandingTenantId,
-    maxAge: login.maxAge,
-    authorize: login.authorize,
-    requireVerifiedEmail: login.requireVerifiedEmail,
-    requireIss: login.requireIss,
-    clientAuth: login.clientAuth,
-    keepClaims: login.keepClaims,
-    endSession: login.endSession,
-    postLogoutRedirectUri: login.postLogoutRedirectUri,
-  };
-}
-
 export const loginSchema = v.pipe(
   loginEntries,
   // Checked also where other options are wrong, so that all problems are reported together.
@@ -165,7 +131,8 @@ export const loginSchema = v.pipe(
     ),
     ['issuer'],
   ),
-  v.transform(compactLogin),
+  // `withRequireIss` may set it later: a member added then would take 480 bytes of each tenant.
+  v.transform((login) => ({ requireIss: undefined, ...login })),
 );
 
 const endpoints = v.strictObject(
@@ -194,22 +161,6 @@ const tenantEntries = v.strictObject(
   'must be an object of tenant options',
 );
 
-/** As {@link compactLogin}. */
-function compactTenant(tenant: v.InferOutput<typeof tenantEntries>) {
-  return {
-    tenantId: tenant.tenantId,
-    baseUrl: tenant.baseUrl,
-    authUrl: tenant.authUrl,
-    clientId: tenant.clientId,
-    clientSecret: tenant.clientSecret,
-    clientAuth: tenant.clientAuth,
-    scope: tenant.scope,
-    endpoints: tenant.endpoints,
-    http: tenant.http,
-    login: tenant.login,
-  };
-}
-
 export const tenantSchema = v.pipe(
   tenantEntries,
   // Checked also where other options are wrong, so that all problems are reported together.
@@ -221,7 +172,6 @@ export const tenantSchema = v.pipe(
     ),
     ['clientSecret'],
   ),
-  v.transform(compactTenant),
 );
 
 /** Checked options of one tenant. */

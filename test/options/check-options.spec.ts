@@ -26,18 +26,6 @@ const tenant = () => ({
 
 const shortKey = () => generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey;
 
-describe('tenants with equal options', () => {
-  it('have one key source of a URL, and one list of default algorithms', () => {
-    const options = () => ({ ...tenant(), login: { ...login(), keys: 'https://login.example/keys' } });
-    const { tenants } = checkOptions({ tenants: { a: options(), b: options() }, secrets: SECRETS });
-    const [a, b] = tenants instanceof Map ? [...tenants.values()] : [];
-    expect(a.login.keys).toEqual({ kind: 'url', url: 'https://login.example/keys' });
-    expect(b.login.keys).toBe(a.login.keys);
-    expect(b.login.algorithms).toBe(a.login.algorithms);
-    expect(Object.isFrozen(a.login.keys)).toBe(true);
-  });
-});
-
 /** Problems of options, `path: expected`. */
 function problems(options: unknown): string[] {
   try {
