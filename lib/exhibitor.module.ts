@@ -43,6 +43,7 @@ import { IdentityReader } from './session/identity-reader.service.js';
 import { IdentitySession } from './session/identity-session.service.js';
 import { FleetWork } from './store/fleet-work.service.js';
 import { Generations } from './store/generations.service.js';
+import { Outbox } from './store/outbox.service.js';
 import { PrivateValues } from './store/private-values.service.js';
 import { ReplayCache } from './store/replay-cache.service.js';
 import { Sealer } from './store/sealer.service.js';
@@ -146,6 +147,7 @@ const EXPORTED: Provider[] = [
     PrivateValues,
     Generations,
     StoreForgets,
+    Outbox,
     ReplayCache,
     Transport,
     SharedTokens,

@@ -20,30 +20,18 @@ const MAX_LENGTH = 16_384;
 /** Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0). */
 @Injectable()
 export class BackChannelLogout {
-  readonly #identityTtl: number;
-  readonly #tenants: TenantRegistry;
-  readonly #validator: TokenValidator;
-  readonly #denied: DeniedIdentities;
-  readonly #replays: ReplayCache;
-  readonly #clock: Clock;
-  readonly #deadlines: Deadlines;
+  private readonly identityTtl: number;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(TenantRegistry) tenants: TenantRegistry,
-    @Inject(TokenValidator) validator: TokenValidator,
-    @Inject(DeniedIdentities) denied: DeniedIdentities,
-    @Inject(ReplayCache) replays: ReplayCache,
-    @Inject(Clock) clock: Clock,
-    @Inject(Deadlines) deadlines: Deadlines,
+    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
+    @Inject(TokenValidator) private readonly validator: TokenValidator,
+    @Inject(DeniedIdentities) private readonly denied: DeniedIdentities,
+    @Inject(ReplayCache) private readonly replays: ReplayCache,
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Deadlines) private readonly deadlines: Deadlines,
   ) {
-    this.#identityTtl = settings.cookies.identityTtl;
-    this.#tenants = tenants;
-    this.#validator = validator;
-    this.#denied = denied;
-    this.#replays = replays;
-    this.#clock = clock;
-    this.#deadlines = deadlines;
+    this.identityTtl = settings.cookies.identityTtl;
   }
 
   /**
@@ -56,38 +44,38 @@ export class BackChannelLogout {
    */
   async receive(http: HttpContext, tenantKey: string | undefined): Promise<void> {
     const token = readLogoutToken(http);
-    const tenant = await this.#tenants.resolve(tenantKey ?? this.#addresseeOf(token)?.key);
-    const deadline = this.#deadlines.start(tenant.http.deadline);
+    const tenant = await this.tenants.resolve(tenantKey ?? this.addresseeOf(token)?.key);
+    const deadline = this.deadlines.start(tenant.http.deadline);
     try {
-      const logout = await this.#validator.validateLogoutToken(tenant, token, deadline);
-      await this.#accept(tenant, logout);
+      const logout = await this.validator.validateLogoutToken(tenant, token, deadline);
+      await this.accept(tenant, logout);
     } finally {
       deadline.end();
     }
   }
 
   /**
-   * The token is spent after its marks are written: if the process ends in between, the provider can send it again. A token
-   * that is sent twice at the same time writes the same marks.
+   * The token is spent after its logouts are written: if the process ends in between, the provider can send it again. A token
+   * that is sent twice at the same time writes the same logouts.
    */
-  async #accept(tenant: Tenant, logout: ProviderLogout): Promise<void> {
-    const name = digestOfAll([logout.issuer, logout.tokenId]);
-    if ((await this.#replays.recorded({ kind: 'spent-logout-token', name })) !== undefined) {
+  private async accept(tenant: Tenant, logout: ProviderLogout): Promise<void> {
+    const spent = { kind: 'spent-logout-token', name: digestOfAll([logout.issuer, logout.tokenId]) } as const;
+    if ((await this.replays.find(spent)).value !== undefined) {
       throw alreadyUsed(tenant);
     }
-    await this.#denied.deny(logout);
+    await this.denied.deny(tenant.key, logout);
     // Once all identities that it ended have expired, the token does nothing, even if it is still valid.
-    const lifetime = Math.min(logout.expiresAt - this.#clock.epochMs(), this.#identityTtl);
-    if (!(await this.#replays.claim('spent-logout-token', name, Math.max(0, lifetime) + CLOCK_MARGIN))) {
+    const lifetime = Math.min(logout.expiresAt - this.clock.epochMs(), this.identityTtl);
+    if (!(await this.replays.claim(spent, tenant.key, Math.max(0, lifetime) + CLOCK_MARGIN))) {
       throw alreadyUsed(tenant);
     }
   }
 
   /** The fixed tenant that an unverified token is for. It only selects the key that verifies the token. */
-  #addresseeOf(token: string): Tenant | undefined {
+  private addresseeOf(token: string): Tenant | undefined {
     const claims = unverified(token, 'claims');
-    return this.#tenants.onlyKey === undefined
-      ? this.#tenants.fixed.find(
+    return this.tenants.onlyKey === undefined
+      ? this.tenants.fixed.find(
           ({ login }) => login !== undefined && isAddressedTo(claims, login.issuer, login.clientId),
         )
       : undefined;

@@ -197,7 +197,8 @@ export class LoginService {
   /** A state is used once: in this browser, in this process, and with a `store` in all processes. */
   async #spend(http: HttpContext, pending: PendingLogin): Promise<void> {
     this.#cookies.spend(http, pending);
-    if (!(await this.#replays.claim('spent-state', pending.state, this.#loginTtl + CLOCK_MARGIN))) {
+    const spent = { kind: 'spent-state', name: pending.state } as const;
+    if (!(await this.#replays.claim(spent, pending.tenant, this.#loginTtl + CLOCK_MARGIN))) {
       throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }
   }

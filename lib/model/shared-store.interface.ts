@@ -2,11 +2,6 @@
 export interface SharedStore {
   /** The value, or `undefined` when absent or expired. */
   get(key: string): Promise<string | undefined>;
-  /**
-   * The values of several keys, in their order: `undefined` for each that is absent or expired. Optional: with it, the requests
-   * of one turn of the event loop ask for their logouts at once.
-   */
-  getMany?(keys: readonly string[]): Promise<readonly (string | undefined)[]>;
   /** Sets the value for `ttl` ms. With `ifAbsent`, only where there is none. Answers whether it was set. */
   set(key: string, value: string, options: { ttl: number; ifAbsent?: boolean }): Promise<boolean>;
   delete(key: string): Promise<void>;

@@ -43,11 +43,6 @@ export class RedisSharedStore implements SharedStore {
     return typeof value === 'string' ? value : undefined;
   }
 
-  /** Both clients send commands of one turn in one write. One `MGET` would need keys of one slot in a cluster. */
-  getMany(keys: readonly string[]): Promise<readonly (string | undefined)[]> {
-    return Promise.all(keys.map((key) => this.get(key)));
-  }
-
   async set(key: string, value: string, options: { ttl: number; ifAbsent?: boolean }): Promise<boolean> {
     // Redis takes whole milliseconds from 1.
     const ttl = Math.max(1, Math.ceil(options.ttl));

@@ -1,12 +1,17 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { digestOfAll } from '../model/digest.js';
+import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ProviderLogout } from '../oidc/logout-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 import type { MaybePromise } from '../time/steps.js';
-import { CLOCK_MARGIN, ReplayCache, type MarkName, type MarkValue } from '../store/replay-cache.service.js';
+import {
+  CLOCK_MARGIN,
+  ReplayCache,
+  type ReplayName,
+  type ReplayValue,
+} from '../store/replay-cache.service.js';
 
 /** Members of an identity by which a logout finds it. */
 type Login = Pick<ExhibitorIdentity, 'id' | 'issuer' | 'subject' | 'sid' | 'loggedInAt'>;
@@ -14,12 +19,8 @@ type Login = Pick<ExhibitorIdentity, 'id' | 'issuer' | 'subject' | 'sid' | 'logg
 /** Logins that are remembered as not denied. */
 const MAX_ACCEPTED = 20_000;
 
-/** How to find out whether a login was ended. */
-interface Check {
-  readonly marks: readonly MarkName[];
-  /** Names the login in the memory of this process. */
-  readonly key: string;
-}
+/** Longest name of a logout that is kept as it is, in characters. */
+const LONGEST_NAME = 256;
 
 /**
  * Identities that a logout ended. A logout at this host ends one identity, by its id. A logout at the provider ends the logins
@@ -27,94 +28,82 @@ interface Check {
  */
 @Injectable()
 export class DeniedIdentities {
-  readonly #replays: ReplayCache;
-  readonly #clock: Clock;
-  readonly #identityTtl: number;
-  readonly #rememberFor: number;
+  private readonly identityTtl: number;
+  private readonly rememberFor: number;
   /** Logins that the store does not deny, for `logoutCheck.ttl` ms since it was asked. */
-  readonly #accepted: ExpiringCache<true>;
-  /** Of identities that requests share: those of cookies. */
-  readonly #checks = new WeakMap<Login, Check>();
+  private readonly accepted: ExpiringCache<true>;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(ReplayCache) replays: ReplayCache,
-    @Inject(Clock) clock: Clock,
+    @Inject(ReplayCache) private readonly replays: ReplayCache,
+    @Inject(Clock) private readonly clock: Clock,
   ) {
-    this.#identityTtl = settings.cookies.identityTtl;
-    this.#rememberFor = settings.logoutCheck.ttl;
-    this.#accepted = expiringCache(clock, { max: MAX_ACCEPTED });
-    this.#replays = replays;
-    this.#clock = clock;
+    this.identityTtl = settings.cookies.identityTtl;
+    this.rememberFor = settings.logoutCheck.ttl;
+    this.accepted = expiringCache(clock, { max: MAX_ACCEPTED });
   }
 
   /** True for an identity that a logout ended, here or in another process. */
   has(identity: Login): MaybePromise<boolean> {
-    const { isShared } = this.#replays;
-    if (!isShared && !this.#replays.hasAny('logged-out')) {
-      return this.#replays.recordedHere({ kind: 'denied-identity', name: identity.id }) === true;
+    const { isShared } = this.replays;
+    if (!isShared && !this.replays.hasAny('logged-out')) {
+      return this.replays.recordedHere({ kind: 'denied-identity', name: identity.id }) === true;
     }
-    const check = this.#checkOf(identity);
-    if (check.marks.some((mark) => endsLogin(this.#replays.recordedHere(mark), identity))) {
+    const names = namesOf(identity);
+    if (names.some((name) => endsLogin(this.replays.recordedHere(name), identity))) {
       return true;
     }
-    return isShared && !this.#accepted.has(check.key) && this.#hasShared(check, identity);
+    const login = [identity.loggedInAt, ...names.map(({ name }) => name)].join(' ');
+    return isShared && !this.accepted.has(login) && this.isDeniedInStore(login, names, identity);
   }
 
   /**
    * Denies the logins that a logout at the provider ended. With a `sid` that is this session, and, where the user is named,
    * the identities without a `sid`: they may belong to it. Without, all logins of the user.
+   *
+   * @param tenant key of the tenant whose provider it is
    */
-  async deny({ issuer, subject, sid, at }: ProviderLogout): Promise<void> {
-    const marks = [
-      ...(sid === undefined ? [] : [markOf('session', issuer, sid)]),
-      ...(subject === undefined ? [] : [markOf(sid === undefined ? 'user' : 'sessionless', issuer, subject)]),
+  async deny(tenant: string, { issuer, subject, sid, at }: ProviderLogout): Promise<void> {
+    const names = [
+      ...(sid === undefined ? [] : [logoutName('session', issuer, sid)]),
+      ...(subject === undefined
+        ? []
+        : [logoutName(sid === undefined ? 'user' : 'sessionless', issuer, subject)]),
     ];
     // No identity that began before the logout lives longer.
-    const ttl = this.#identityTtl + CLOCK_MARGIN;
-    await Promise.all(marks.map(({ name }) => this.#replays.recordLogout(name, at, ttl)));
+    const ttl = this.identityTtl + CLOCK_MARGIN;
+    await Promise.all(names.map(({ name }) => this.replays.recordLogout(name, tenant, at, ttl)));
   }
 
-  async #hasShared({ marks, key }: Check, identity: Login): Promise<boolean> {
-    const askedAt = this.#clock.now();
-    const records = await Promise.all(marks.map((mark) => this.#replays.ask(mark)));
-    const isDenied = records.some(({ value }) => endsLogin(value, identity));
-    const ttl = askedAt + this.#rememberFor - this.#clock.now();
-    if (!isDenied && ttl > 0 && records.every(({ isCertain }) => isCertain)) {
-      this.#accepted.set(key, true, { ttl });
+  /** @param login names the login among the accepted ones */
+  private async isDeniedInStore(login: string, names: ReplayName[], identity: Login): Promise<boolean> {
+    const askedAt = this.clock.now();
+    const answers = await Promise.all(names.map((name) => this.replays.find(name)));
+    const isDenied = answers.some(({ value }) => endsLogin(value, identity));
+    const ttl = askedAt + this.rememberFor - this.clock.now();
+    if (!isDenied && ttl > 0 && answers.every(({ isCertain }) => isCertain)) {
+      this.accepted.set(login, true, { ttl });
     }
     return isDenied;
   }
-
-  #checkOf(identity: Login): Check {
-    const known = this.#checks.get(identity);
-    if (known !== undefined) {
-      return known;
-    }
-    const marks = marksOf(identity);
-    const check = { marks, key: [identity.loggedInAt, ...marks.map(({ name }) => name)].join(' ') };
-    if (Object.isFrozen(identity)) {
-      this.#checks.set(identity, check);
-    }
-    return check;
-  }
 }
 
-/** Records that deny this identity. Identities of hosts may have no id. */
-function marksOf({ id, issuer, subject, sid }: Login): MarkName[] {
+/** Names of the records that deny this identity. Identities of hosts may have no id. */
+function namesOf({ id, issuer, subject, sid }: Login): ReplayName[] {
   return [
     ...(id === '' ? [] : [{ kind: 'denied-identity', name: id } as const]),
-    markOf('user', issuer, subject),
-    sid === undefined ? markOf('sessionless', issuer, subject) : markOf('session', issuer, sid),
+    logoutName('user', issuer, subject),
+    sid === undefined ? logoutName('sessionless', issuer, subject) : logoutName('session', issuer, sid),
   ];
 }
 
-/** A digest, since the provider chooses the length of `sub` and `sid`. */
-function markOf(of: 'user' | 'session' | 'sessionless', issuer: string, name: string): MarkName {
-  return { kind: 'logged-out', name: digestOfAll([of, issuer, name]) };
+/** The provider chooses the length of `sub` and `sid`: a long name is replaced by its digest. */
+function logoutName(of: 'user' | 'session' | 'sessionless', issuer: string, name: string): ReplayName {
+  const json = JSON.stringify([of, issuer, name]);
+  return { kind: 'logged-out', name: json.length > LONGEST_NAME ? digestOf(json) : json };
 }
 
 /** A number is the time of a logout. An identity of a host without a time of login is taken for an earlier one. */
-function endsLogin(value: MarkValue | undefined, { loggedInAt = 0 }: Login): boolean {
+function endsLogin(value: ReplayValue | undefined, { loggedInAt = 0 }: Login): boolean {
   return value === true || (typeof value === 'number' && loggedInAt <= value);
 }

@@ -124,10 +124,10 @@ export class IdentitySession {
   }
 
   /** Denies an identity until it has expired, by any date that the host may be set back to. */
-  async #deny({ id, expiresAt }: IdentityData): Promise<void> {
+  async #deny({ id, tenant, expiresAt }: IdentityData): Promise<void> {
     const ttl = expiresAt - this.#clock.epochMs() + CLOCK_MARGIN;
     if (id !== '' && ttl > 0) {
-      await this.#replays.claim('denied-identity', id, ttl);
+      await this.#replays.claim({ kind: 'denied-identity', name: id }, tenant, ttl);
     }
   }
 

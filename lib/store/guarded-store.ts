@@ -38,26 +38,18 @@ export class GuardedStore {
     this.#throttle = new LogThrottle(clock, WARN_EVERY);
   }
 
-  /** True where the store reads several keys at once. */
-  get readsMany(): boolean {
-    return typeof this.#store.getMany === 'function';
-  }
-
-  /** Runs an operation, unless the store rests after a timeout. */
-  async attempt<R>(operation: (store: SharedStore) => Promise<R>): Promise<StoreAnswer<R> | undefined> {
-    const now = this.#clock.now();
-    if (this.#restsUntil !== undefined) {
-      if (now < this.#restsUntil) {
-        return undefined;
-      }
-      // This operation is the probe.
-      this.#restsUntil = now + MAX_WAIT;
+  /**
+   * Runs an operation, unless the store rests after a timeout.
+   *
+   * @param options `evenAtRest`: also while it rests
+   */
+  async attempt<R>(
+    operation: (store: SharedStore) => Promise<R>,
+    { evenAtRest = false } = {},
+  ): Promise<StoreAnswer<R> | undefined> {
+    if (!evenAtRest && !this.#mayAsk()) {
+      return undefined;
     }
-    return this.insist(operation);
-  }
-
-  /** Runs an operation, also while the store rests. */
-  async insist<R>(operation: (store: SharedStore) => Promise<R>): Promise<StoreAnswer<R> | undefined> {
     try {
       const answer = await withTimeout(MAX_WAIT, () => operation(this.#store));
       this.#restsUntil = undefined;
@@ -68,6 +60,19 @@ export class GuardedStore {
       this.#warn(error);
       return undefined;
     }
+  }
+
+  /** False while the store rests. The first operation after it is a probe: until it ends, there is no other. */
+  #mayAsk(): boolean {
+    const now = this.#clock.now();
+    if (this.#restsUntil === undefined) {
+      return true;
+    }
+    if (now < this.#restsUntil) {
+      return false;
+    }
+    this.#restsUntil = now + MAX_WAIT;
+    return true;
   }
 
   #warn(error: unknown): void {

@@ -31,7 +31,7 @@ export class PrivateValues {
 
   /** The values of this name, of one secret after the other; `undefined` where the store is down. */
   async find(kind: string, name: string): Promise<unknown[] | undefined> {
-    const found = await Promise.all(this.#keys.map((key) => this.#values.find(kind, macOf(key, kind, name))));
+    const found = await Promise.all(this.#keys.map((key) => this.#values.read(kind, macOf(key, kind, name))));
     return found.some((one) => one === undefined)
       ? undefined
       : found.flatMap((one) => (one?.value === undefined ? [] : [one.value]));

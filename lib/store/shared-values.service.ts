@@ -5,16 +5,10 @@ import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
-import { GuardedStore } from './guarded-store.js';
+import { GuardedStore, type StoreAnswer } from './guarded-store.js';
 import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';
-
-/** Names a value. */
-export interface ValueName {
-  readonly kind: string;
-  readonly name: string;
-}
 
 /** An answer of the store; `value` is `undefined` where there is none or it does not open. */
 export interface StoredValue {
@@ -27,84 +21,51 @@ export interface StoredValue {
  */
 @Injectable()
 export class SharedValues {
-  readonly #store: GuardedStore | undefined;
-  readonly #sealer: Sealer;
+  private readonly store: GuardedStore | undefined;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(Sealer) sealer: Sealer,
+    @Inject(Sealer) private readonly sealer: Sealer,
     @Inject(Clock) clock: Clock,
   ) {
-    this.#store = settings.store === undefined ? undefined : new GuardedStore(settings.store, clock);
-    this.#sealer = sealer;
+    this.store = settings.store === undefined ? undefined : new GuardedStore(settings.store, clock);
   }
 
   /** True where the host configured a store. */
   get enabled(): boolean {
-    return this.#store !== undefined;
+    return this.store !== undefined;
   }
 
-  /** The value, or `undefined` where there is none, it does not open, or the store is down. Tells hit or miss. */
-  async get(kind: string, name: string): Promise<unknown> {
-    const found = await this.find(kind, name);
-    if (found !== undefined) {
-      this.tell(kind, found.value === undefined ? 'miss' : 'hit');
-    }
-    return found?.value;
-  }
-
-  /** As {@link get}, for looking again and again: tells neither hit nor miss. */
-  async look(kind: string, name: string): Promise<unknown> {
-    return (await this.find(kind, name))?.value;
-  }
-
-  /** The value, `undefined` where there is none or it does not open; no answer where the store is down. Tells only the latter. */
-  async find(kind: string, name: string): Promise<StoredValue | undefined> {
+  /** The value, `undefined` where there is none or it does not open; no answer where there is no store or it is down. */
+  async read(kind: string, name: string): Promise<StoredValue | undefined> {
     const key = keyOf(kind, name);
-    const sealed = await this.#attempt(kind, (store) => store.get(key));
-    return sealed && this.#open(key, sealed.answer);
+    const sealed = await this.attempt(kind, (store) => store.get(key));
+    return sealed && this.open(key, sealed.answer);
   }
 
-  /** As {@link find}, for several names, in their order. Where the store has `getMany`, it is asked once. */
-  async findMany(names: readonly ValueName[]): Promise<readonly (StoredValue | undefined)[]> {
-    if (this.#store?.readsMany !== true) {
-      return Promise.all(names.map(({ kind, name }) => this.find(kind, name)));
-    }
-    const keys = names.map(({ kind, name }) => keyOf(kind, name));
-    const sealed = await this.#store.attempt((store) => getMany(store, keys));
-    if (sealed === undefined) {
-      new Set(names.map(({ kind }) => kind)).forEach((kind) => this.tell(kind, 'failed'));
-    }
-    return keys.map((key, index) => sealed && this.#open(key, sealed.answer[index]));
-  }
-
-  /** Sets a value for `ttl` ms. Answers whether it was set; `undefined` where there is no store or it is down. */
+  /**
+   * Sets a value for `ttl` ms. Answers whether it was set; `undefined` where there is no store or it is down.
+   *
+   * @param options `evenAtRest`: also while the store is not asked because it was silent
+   */
   async set(
     kind: string,
     name: string,
     value: unknown,
     ttl: number,
-    { ifAbsent = false }: { ifAbsent?: boolean } = {},
+    options: { ifAbsent?: boolean; evenAtRest?: boolean } = {},
   ): Promise<boolean | undefined> {
-    const set = await this.#attempt(kind, (store) =>
-      this.#write(store, kind, name, { value, ttl, ifAbsent }),
-    );
-    return set?.answer;
-  }
-
-  /** Sets a value for `ttl` ms, also during the rest after a timeout. Answers whether the store took it. */
-  async insist(kind: string, name: string, value: unknown, ttl: number): Promise<boolean> {
-    const set = await this.#store?.insist((store) =>
-      this.#write(store, kind, name, { value, ttl, ifAbsent: false }),
-    );
-    if (set === undefined && this.enabled) {
-      this.tell(kind, 'failed');
-    }
-    return set !== undefined && set.answer !== false;
+    const key = keyOf(kind, name);
+    const write = async (store: SharedStore): Promise<boolean> => {
+      const sealed = await this.sealer.seal('store', { key, value }, ttl);
+      const ifAbsent = options.ifAbsent === true ? { ifAbsent: true } : {};
+      return store.set(key, sealed, { ttl: Math.ceil(ttl), ...ifAbsent });
+    };
+    return (await this.attempt(kind, write, options))?.answer;
   }
 
   async delete(kind: string, name: string): Promise<void> {
-    await this.#attempt(kind, (store) => store.delete(keyOf(kind, name)));
+    await this.attempt(kind, (store) => store.delete(keyOf(kind, name)));
   }
 
   /** Publishes a message on `nestjs-exhibitor:store`. */
@@ -115,43 +76,24 @@ export class SharedValues {
     }
   }
 
-  #open(key: string, sealed: unknown): StoredValue {
-    const content = typeof sealed === 'string' ? this.#sealer.open('store', sealed) : undefined;
+  private open(key: string, sealed: unknown): StoredValue {
+    const content = typeof sealed === 'string' ? this.sealer.open('store', sealed) : undefined;
     // The key is sealed with the value: a value that was copied to another key of the store does not count.
     const isOwn = isRecord(content) && content['key'] === key;
     return { value: isOwn ? content['value'] : undefined };
   }
 
-  async #write(
-    store: SharedStore,
-    kind: string,
-    name: string,
-    { value, ttl, ifAbsent }: { value: unknown; ttl: number; ifAbsent: boolean },
-  ): Promise<boolean> {
-    const key = keyOf(kind, name);
-    const sealed = await this.#sealer.seal('store', { key, value }, ttl);
-    return store.set(key, sealed, { ttl: Math.ceil(ttl), ...(ifAbsent ? { ifAbsent } : {}) });
-  }
-
-  async #attempt<R>(
+  private async attempt<R>(
     kind: string,
     operation: (store: SharedStore) => Promise<R>,
-  ): Promise<{ answer: R } | undefined> {
-    const answered = await this.#store?.attempt(operation);
+    options?: { evenAtRest?: boolean },
+  ): Promise<StoreAnswer<R> | undefined> {
+    const answered = await this.store?.attempt(operation, options);
     if (answered === undefined && this.enabled) {
       this.tell(kind, 'failed');
     }
     return answered;
   }
-}
-
-/** Fewer answers than keys would be read as absent values, and an absent mark as no logout. */
-async function getMany(store: SharedStore, keys: readonly string[]): Promise<readonly unknown[]> {
-  const values: unknown = await store.getMany?.(keys);
-  if (Array.isArray(values) && values.length === keys.length) {
-    return values;
-  }
-  throw new TypeError('getMany must answer one value for each key');
 }
 
 function keyOf(kind: string, name: string): string {

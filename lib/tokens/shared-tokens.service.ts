@@ -61,7 +61,11 @@ export class SharedTokens {
     replacement: Replacement,
     read: 'get' | 'look',
   ): Promise<StoredToken | undefined> {
-    const shared = parseToken(await this.#values[read](TOKEN_KIND, name));
+    const found = await this.#values.read(TOKEN_KIND, name);
+    if (found !== undefined && read === 'get') {
+      this.#values.tell(TOKEN_KIND, found.value === undefined ? 'miss' : 'hit');
+    }
+    const shared = parseToken(found?.value);
     if (shared === undefined) {
       return undefined;
     }
@@ -99,7 +103,7 @@ export class SharedTokens {
     tenant: Tenant,
     { forgivenAt = Number.NEGATIVE_INFINITY }: Replacement,
   ): Promise<Refusal | undefined> {
-    const shared = parseRefusal(await this.#values.look(REFUSAL_KIND, name));
+    const shared = parseRefusal((await this.#values.read(REFUSAL_KIND, name))?.value);
     if (shared === undefined || this.#fromEpoch(shared.at) <= forgivenAt) {
       return undefined;
     }

@@ -9,7 +9,7 @@ import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
 import { eventually, pause } from '../support/wait.js';
-import { MemoryStore } from './memory-store.js';
+import { MemoryStore, valueOf } from './memory-store.js';
 
 let store: MemoryStore;
 let messages: StoreMessage[];
@@ -62,7 +62,7 @@ class Process {
       kind: 'value',
       name,
       find: async () => {
-        const found = await this.values.look('value', name);
+        const found = await valueOf(this.values, 'value', name);
         if (found === 'refused') {
           throw new Error('refused elsewhere');
         }

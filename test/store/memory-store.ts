@@ -1,11 +1,15 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { SharedStore } from '../../lib/index.js';
-import type { MarkName, ReplayCache } from '../../lib/store/replay-cache.service.js';
+import type { ReplayCache, ReplayKind } from '../../lib/store/replay-cache.service.js';
+import type { SharedValues } from '../../lib/store/shared-values.service.js';
 
 /** A store in memory that several hosts share, like a Redis. */
 export class MemoryStore implements SharedStore {
   readonly raw = new Map<string, { value: string; until: number }>();
   /** Makes every call throw, reject or hang. */
   failure: 'none' | 'throws' | 'rejects' | 'hangs' = 'none';
+  /** Time before a value is set where it must be absent, in ms. */
+  delay = 0;
   calls = 0;
 
   async get(key: string): Promise<string | undefined> {
@@ -20,6 +24,9 @@ export class MemoryStore implements SharedStore {
     { ttl, ifAbsent }: { ttl: number; ifAbsent?: boolean },
   ): Promise<boolean> {
     await this.#meetFailure();
+    if (ifAbsent === true && this.delay > 0) {
+      await pause(this.delay);
+    }
     const taken = this.raw.get(key);
     if (ifAbsent === true && taken !== undefined && taken.until > Date.now()) {
       return false;
@@ -73,11 +80,17 @@ export const THROWING_STORE: SharedStore = {
   },
 };
 
+/** The value that a process finds in the store. */
+export async function valueOf(values: SharedValues, kind: string, name: string): Promise<unknown> {
+  return (await values.read(kind, name))?.value;
+}
+
+/** Records `name`. Answers false where it is recorded already. */
+export function claim(replays: ReplayCache, kind: ReplayKind, name: string, ttl: number): Promise<boolean> {
+  return replays.claim({ kind, name }, 'acme', ttl);
+}
+
 /** True where `name` is recorded, in this process or in another. */
-export async function isRecorded(
-  replays: ReplayCache,
-  kind: MarkName['kind'],
-  name: string,
-): Promise<boolean> {
-  return (await replays.recorded({ kind, name })) !== undefined;
+export async function isRecorded(replays: ReplayCache, kind: ReplayKind, name: string): Promise<boolean> {
+  return (await replays.find({ kind, name })).value !== undefined;
 }

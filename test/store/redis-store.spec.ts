@@ -128,14 +128,6 @@ describeWithRedis('RedisSharedStore', (path) => {
       expect(await store.get(`other-host:${name}:c`)).toBe('of the other');
     });
 
-    it('reads several values in their order', async () => {
-      const { store } = await connect(name);
-      await store.set(`${name}:f`, 'one', { ttl: 60_000 });
-      await store.set(`${name}:g`, 'two', { ttl: 60_000 });
-      const keys = [`${name}:g`, `${name}:none`, `${name}:f`];
-      expect(await store.getMany(keys)).toEqual(['two', undefined, 'one']);
-    });
-
     it('sets a value only once with ifAbsent, of many at the same time', async () => {
       const { store } = await connect(name);
       const tries = Array.from({ length: 20 }, (_, index) =>

@@ -2,18 +2,20 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { Logger } from '@nestjs/common';
 import type { SharedStore } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
+import { MAX_ENTRIES, Outbox, retryDelay } from '../../lib/store/outbox.service.js';
+import { OutboxRoom } from '../../lib/store/outbox-room.js';
 import { ReplayCache } from '../../lib/store/replay-cache.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
-import { MAX_UNWRITTEN, retryDelay } from '../../lib/store/unwritten-marks.js';
 import { TestClock } from '../support/clock.js';
 import { aWhile, eventually } from '../support/wait.js';
-import { isRecorded, MemoryStore } from './memory-store.js';
+import { claim, isRecorded, MemoryStore } from './memory-store.js';
 
 const TTL = 3_600_000;
 
 interface Process {
   clock: TestClock;
+  outbox: Outbox;
   replays: ReplayCache;
 }
 
@@ -30,7 +32,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   store.failure = 'none';
-  await Promise.all(processes.map(({ replays }) => replays.onModuleDestroy()));
+  await Promise.all(processes.map(({ outbox }) => outbox.onModuleDestroy()));
   jest.restoreAllMocks();
 });
 
@@ -43,12 +45,13 @@ function startProcess(shared: SharedStore = store): Process {
       clientId: 'acme-api',
       clientSecret: 'secret',
     },
-    secrets: ['the secret of the tests of unwritten marks'],
+    secrets: ['the secret of the tests of the outbox, long'],
     store: shared,
   });
   const clock = new TestClock();
   const values = new SharedValues(options, new Sealer(options, clock), clock);
-  const started = { clock, replays: new ReplayCache(values, clock) };
+  const outbox = new Outbox(values, clock);
+  const started = { clock, outbox, replays: new ReplayCache(values, outbox, clock) };
   processes.push(started);
   return started;
 }
@@ -58,23 +61,23 @@ function skipDelay({ clock }: Process): void {
   clock.ahead += 10_000;
 }
 
-describe('marks that the store has not taken', () => {
+describe('records that the store has not taken', () => {
   it.each(['denied-identity', 'spent-state'] as const)('are written again: %s', async (kind) => {
     const [one, other] = [startProcess(), startProcess()];
     store.failure = 'rejects';
-    await one.replays.claim(kind, 'x', TTL);
+    await claim(one.replays, kind, 'x', TTL);
     store.failure = 'none';
     skipDelay(one);
     await eventually(() => isRecorded(other.replays, kind, 'x'));
-    expect(await other.replays.claim('spent-state', 'x', TTL)).toBe(kind === 'denied-identity');
+    expect(await claim(other.replays, 'spent-state', 'x', TTL)).toBe(kind === 'denied-identity');
     expect(await isRecorded(other.replays, kind, 'y')).toBe(false);
   });
 
   it('are written no more once they are no longer needed', async () => {
     const one = startProcess();
     store.failure = 'rejects';
-    await one.replays.claim('denied-identity', 'short', 1_000);
-    await one.replays.claim('denied-identity', 'long', TTL);
+    await claim(one.replays, 'denied-identity', 'short', 1_000);
+    await claim(one.replays, 'denied-identity', 'long', TTL);
     one.clock.ahead += 1_000;
     store.failure = 'none';
     skipDelay(one);
@@ -87,7 +90,7 @@ describe('marks that the store has not taken', () => {
   it('live in the store for what is left of their time', async () => {
     const one = startProcess();
     store.failure = 'rejects';
-    await one.replays.claim('denied-identity', 'x', TTL);
+    await claim(one.replays, 'denied-identity', 'x', TTL);
     one.clock.ahead += TTL / 2;
     store.failure = 'none';
     await eventually(() => store.raw.size > 0);
@@ -100,7 +103,7 @@ describe('marks that the store has not taken', () => {
     const one = startProcess();
     store.failure = 'rejects';
     await Promise.all(
-      Array.from({ length: 500 }, (_, index) => one.replays.claim('denied-identity', `x${index}`, TTL)),
+      Array.from({ length: 500 }, (_, index) => claim(one.replays, 'denied-identity', `x${index}`, TTL)),
     );
     for (let round = 0; round < 3; round++) {
       const before = store.calls;
@@ -125,9 +128,9 @@ describe('marks that the store has not taken', () => {
     const one = startProcess();
     store.failure = 'hangs';
     // The first one makes the store pause; the others are not even sent.
-    await one.replays.claim('denied-identity', 'kept', TTL);
-    for (let index = 0; index <= MAX_UNWRITTEN; index++) {
-      await one.replays.claim('spent-state', `s${index}`, TTL);
+    await claim(one.replays, 'denied-identity', 'kept', TTL);
+    for (let index = 0; index <= MAX_ENTRIES; index++) {
+      await claim(one.replays, 'spent-state', `s${index}`, TTL);
     }
     store.failure = 'none';
     skipDelay(one);
@@ -137,14 +140,26 @@ describe('marks that the store has not taken', () => {
     expect(await isRecorded(other.replays, 'spent-state', 's0')).toBe(false);
   });
 
+  it('are written beside a login that ends meanwhile, which is not refused', async () => {
+    const one = startProcess();
+    store.failure = 'rejects';
+    await claim(one.replays, 'denied-identity', 'x', TTL);
+    store.failure = 'none';
+    store.delay = 500;
+    const login = claim(one.replays, 'spent-state', 'y', TTL);
+    skipDelay(one);
+    expect(await login).toBe(true);
+    expect(await isRecorded(startProcess().replays, 'denied-identity', 'x')).toBe(true);
+  });
+
   it('replace what else is under the key of a logout', async () => {
     const [one, other] = [startProcess(), startProcess()];
-    await one.replays.claim('denied-identity', 'x', TTL);
+    await claim(one.replays, 'denied-identity', 'x', TTL);
     for (const entry of store.raw.values()) {
       entry.value = 'rubbish';
     }
     const third = startProcess();
-    await third.replays.claim('denied-identity', 'x', TTL);
+    await claim(third.replays, 'denied-identity', 'x', TTL);
     expect(await isRecorded(other.replays, 'denied-identity', 'x')).toBe(true);
   });
 
@@ -156,7 +171,7 @@ describe('marks that the store has not taken', () => {
       delete: (key) => store.delete(key),
     };
     const one = startProcess(full);
-    await one.replays.claim('denied-identity', 'x', TTL);
+    await claim(one.replays, 'denied-identity', 'x', TTL);
     isFull = false;
     skipDelay(one);
     await eventually(() => isRecorded(startProcess().replays, 'denied-identity', 'x'));
@@ -164,12 +179,39 @@ describe('marks that the store has not taken', () => {
 
   it('leave none behind where the store takes them at once', async () => {
     const one = startProcess();
-    await one.replays.claim('denied-identity', 'x', TTL);
-    await one.replays.claim('spent-state', 'x', TTL);
+    await claim(one.replays, 'denied-identity', 'x', TTL);
+    await claim(one.replays, 'spent-state', 'x', TTL);
     const calls = store.calls;
-    await one.replays.onModuleDestroy();
+    await one.outbox.onModuleDestroy();
     expect(store.calls).toBe(calls);
     expect(logouts).toEqual([]);
+  });
+});
+
+describe('the room for a kind', () => {
+  it('is shared by tenants: a flood of one pushes out its own oldest entries', () => {
+    const room = new OutboxRoom<{ tenant: string; name: string }>(4);
+    room.add({ tenant: 'globex', name: 'first' });
+    for (const name of ['a', 'b', 'c', 'd', 'c', 'e']) {
+      room.add({ tenant: 'acme', name });
+    }
+    room.add({ tenant: 'initech', name: 'last' });
+    expect([...room.entries()].map(({ name }) => name)).toEqual(['first', 'd', 'e', 'last']);
+    expect(room.size).toBe(4);
+  });
+
+  it('keeps a newer entry where the former of its name is removed', () => {
+    const room = new OutboxRoom<{ tenant: string; name: string }>(4);
+    const [former, newer] = [
+      { tenant: 'acme', name: 'x' },
+      { tenant: 'acme', name: 'x' },
+    ];
+    room.add(former);
+    room.add(newer);
+    room.remove(former);
+    expect([...room.entries()]).toEqual([newer]);
+    room.remove(newer);
+    expect(room.size).toBe(0);
   });
 });
 

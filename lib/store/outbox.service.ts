@@ -1,0 +1,197 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Inject, Injectable, Logger, type OnModuleDestroy } from '@nestjs/common';
+import { Clock } from '../time/clock.js';
+import { LogThrottle } from '../time/log-throttle.js';
+import { withTimeout } from '../time/with-timeout.js';
+import { OutboxRoom } from './outbox-room.js';
+import { SharedValues } from './shared-values.service.js';
+
+/** What must reach the store, even if it is down now. */
+export type OutboxKind = 'denied-identity' | 'logged-out' | 'spent-logout-token' | 'spent-state';
+
+/** A value for the shared store. */
+export interface OutboxEntry {
+  readonly kind: OutboxKind;
+  readonly name: string;
+  readonly value: unknown;
+  /** {@link Clock.now} at which it is no longer needed. */
+  readonly until: number;
+  /** Key of the tenant that it is about. */
+  readonly tenant: string;
+}
+
+/** Entries of each kind that are kept. */
+export const MAX_ENTRIES = 100_000;
+
+/** Entries that are written at the same time. */
+const BATCH = 200;
+
+/** How often it is checked whether the next attempt is due, in ms. */
+const TICK = 200;
+
+/** Time limit of the last attempts, when the application is closed, in ms. */
+const CLOSE_WAIT = 1_000;
+
+/** Time between two of the last attempts, in ms. */
+const CLOSE_PAUSE = 50;
+
+/** Shortest time between two warnings, in ms. */
+const WARN_EVERY = 60_000;
+
+/**
+ * What the shared store has not taken. It is written again, with back-off, until the store takes it or it is no longer needed,
+ * and once more when the application is closed. So a logout is lost only with its process, or with the data of the store.
+ */
+@Injectable()
+export class Outbox implements OnModuleDestroy {
+  /** The most important kind is written first. */
+  private readonly rooms: Readonly<Record<OutboxKind, OutboxRoom<OutboxEntry>>> = {
+    'denied-identity': new OutboxRoom(MAX_ENTRIES),
+    'logged-out': new OutboxRoom(MAX_ENTRIES),
+    'spent-logout-token': new OutboxRoom(MAX_ENTRIES),
+    'spent-state': new OutboxRoom(MAX_ENTRIES),
+  };
+  /** Entries of {@link rooms} whose first attempt is under way. */
+  private readonly firstAttempts = new Set<OutboxEntry>();
+  private readonly logger = new Logger('nestjs-exhibitor');
+  private readonly throttle: LogThrottle;
+  private isRetrying = false;
+  private isClosed = false;
+
+  constructor(
+    @Inject(SharedValues) private readonly values: SharedValues,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {
+    this.throttle = new LogThrottle(clock, WARN_EVERY);
+  }
+
+  /**
+   * Writes an entry now, else later. With `ifAbsent`, answers false where the store has a value of this name already; true in
+   * all other cases, also without a store.
+   */
+  async write(entry: OutboxEntry, { ifAbsent = false } = {}): Promise<boolean> {
+    if (!this.values.enabled) {
+      return true;
+    }
+    const { kind, name, value, until } = entry;
+    // Before the first attempt, so that a close in between does not lose it.
+    this.rooms[kind].add(entry);
+    this.firstAttempts.add(entry);
+    const isSet = await this.values.set(kind, name, value, until - this.clock.now(), { ifAbsent });
+    this.firstAttempts.delete(entry);
+    const isTaken = ifAbsent && isSet === false;
+    if (isSet === true || isTaken) {
+      this.rooms[kind].remove(entry);
+    } else {
+      this.warn();
+      void this.retry();
+    }
+    return !isTaken;
+  }
+
+  /** The last attempts, for a second at most. */
+  async onModuleDestroy(): Promise<void> {
+    this.isClosed = true;
+    const end = new AbortController();
+    const writeAll = async (): Promise<void> => {
+      while (!end.signal.aborted && this.hasEntries) {
+        if (!(await this.writeBatch())) {
+          await pause(CLOSE_PAUSE);
+        }
+      }
+    };
+    await withTimeout(CLOSE_WAIT, writeAll).catch(() => undefined);
+    end.abort();
+    const lost = this.logouts;
+    if (lost > 0) {
+      this.logger.warn(`${lost} logout(s) were not written to the shared store before the close`);
+    }
+  }
+
+  /** Writes one batch after the other until nothing is left. */
+  private async retry(): Promise<void> {
+    if (this.isRetrying) {
+      return;
+    }
+    this.isRetrying = true;
+    let failures = 0;
+    let nextAt = this.clock.now() + retryDelay(failures, this.clock.random());
+    while (!this.isClosed && this.hasEntries) {
+      // What waits must not delay the exit of the process.
+      await pause(TICK, undefined, { ref: false });
+      if (this.clock.now() < nextAt) {
+        continue;
+      }
+      if (await this.writeBatch()) {
+        failures = 0;
+        continue;
+      }
+      failures += 1;
+      nextAt = this.clock.now() + retryDelay(failures, this.clock.random());
+      this.warn();
+    }
+    this.isRetrying = false;
+  }
+
+  private get hasEntries(): boolean {
+    return Object.values(this.rooms).some(({ size }) => size > 0);
+  }
+
+  private get logouts(): number {
+    return this.rooms['denied-identity'].size + this.rooms['logged-out'].size;
+  }
+
+  /** Writes the next entries. Answers whether the store took all of them. */
+  private async writeBatch(): Promise<boolean> {
+    const written = await Promise.all(this.nextBatch().map((entry) => this.writeAgain(entry)));
+    return !written.includes(false);
+  }
+
+  private async writeAgain(entry: OutboxEntry): Promise<boolean> {
+    const { kind, name, value, until } = entry;
+    const left = Math.max(1, until - this.clock.now());
+    const isSet = await this.values.set(kind, name, value, left, { evenAtRest: true });
+    if (isSet === true) {
+      this.rooms[kind].remove(entry);
+    }
+    return isSet === true;
+  }
+
+  /** The most important entries. Those that are no longer needed leave. */
+  private nextBatch(): OutboxEntry[] {
+    const now = this.clock.now();
+    const batch: OutboxEntry[] = [];
+    for (const room of Object.values(this.rooms)) {
+      for (const entry of room.entries()) {
+        if (batch.length === BATCH) {
+          return batch;
+        }
+        if (entry.until <= now) {
+          room.remove(entry);
+        } else if (this.isClosed || !this.firstAttempts.has(entry)) {
+          batch.push(entry);
+        }
+      }
+    }
+    return batch;
+  }
+
+  private warn(): void {
+    const count = this.logouts;
+    if (count > 0 && this.throttle.allows()) {
+      this.logger.warn(
+        `${count} logout(s) could not be written to the shared store; until they are, other processes accept these identities`,
+      );
+    }
+  }
+}
+
+/**
+ * Time before the next attempt, in ms: doubles from 250 ms to 10 s, of which the last half is random.
+ *
+ * @param chance random number from 0 to 1
+ */
+export function retryDelay(failures: number, chance: number): number {
+  const longest = Math.min(10_000, 250 * 2 ** Math.min(failures, 20));
+  return (longest * (1 + chance)) / 2;
+}
