@@ -285,7 +285,7 @@ describe('the replay cache', () => {
     const claims = await Promise.all(
       processes.map(({ replays }) => claim(replays, 'spent-state', 'x', 60_000)),
     );
-    expect(claims.filter((claim) => claim === true)).toHaveLength(1);
+    expect(claims.filter((isFirst) => isFirst)).toHaveLength(1);
   });
 
   it('keeps marks in the process without a store', async () => {

@@ -61,13 +61,15 @@ export class SharedLookups {
     if (limits === false || !stamp.isKnown) {
       return undefined;
     }
-    const stored = await Promise.all(
-      this.#keys.map((key) => this.#values.get(KIND, nameOf(key, subject)).then(parseStored)),
-    );
+    const stored = await Promise.all(this.#keys.map((key) => this.#values.read(KIND, nameOf(key, subject))));
     const [newest] = stored
+      .map((answer) => parseStored(answer?.value))
       .filter((one) => one !== undefined)
       .filter((one) => one.stamp === stamp.text && one.rows.length <= limits.maxRecords)
       .toSorted((one, other) => other.freshUntil - one.freshUntil);
+    if (stored.some((answer) => answer !== undefined)) {
+      this.#values.tell(KIND, newest === undefined ? 'miss' : 'hit');
+    }
     if (newest === undefined) {
       return undefined;
     }
