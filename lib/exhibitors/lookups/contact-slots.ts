@@ -1,22 +1,14 @@
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Deadline } from '../../time/deadline.js';
+import { Semaphore } from '../../time/semaphore.js';
 import type { LookupSubject } from './lookup-cache.js';
 
-/** Lookups of one contact under way at a tenant. */
-const SLOTS = 4;
-
-/** Further lookups of one contact that wait; more are refused. */
-const MAX_WAITING = 100;
-
-interface Contact {
-  active: number;
-  /** Starts the lookups that wait, in their order. */
-  waiting: Set<() => void>;
-}
+/** Lookups of one contact under way at a tenant, and further ones that wait. */
+const LIMITS = { slots: 4, waiting: 100 };
 
 /** Limits the lookups of one contact, so that one person cannot take all requests of a tenant. */
 export class ContactSlots {
-  readonly #contacts = new Map<string, Contact>();
+  readonly #contacts = new Map<string, Semaphore>();
 
   /**
    * Runs a lookup when there is a slot for it.
@@ -30,52 +22,24 @@ export class ContactSlots {
     work: () => Promise<R>,
   ): Promise<R> {
     const key = `${tenant.stateKey.id}:${contactEmail}`;
-    const contact = this.#contacts.get(key) ?? { active: 0, waiting: new Set() };
+    const contact = this.#contacts.get(key) ?? new Semaphore();
     this.#contacts.set(key, contact);
-    if (contact.active < SLOTS) {
-      contact.active += 1;
-    } else {
-      await waitIn(contact.waiting, tenant.key, deadline);
+    const entry = await contact.enter(LIMITS, deadline);
+    const details = { tenant: tenant.key, attempts: 0 };
+    if (entry === 'over') {
+      throw deadline.failure(details);
+    }
+    if (entry === 'full') {
+      const message = 'not sent: too many lookups of one contact';
+      throw new ExhibitorError('service_unavailable', message, { ...details, retryAfterMs: 1_000 });
     }
     try {
       return await work();
     } finally {
-      this.#leave(key, contact);
+      contact.leave(LIMITS);
+      if (contact.isIdle) {
+        this.#contacts.delete(key);
+      }
     }
   }
-
-  /** Gives the slot to the lookup that has waited longest. */
-  #leave(key: string, contact: Contact): void {
-    const [next] = contact.waiting;
-    if (next !== undefined) {
-      next();
-      return;
-    }
-    contact.active -= 1;
-    if (contact.active === 0) {
-      this.#contacts.delete(key);
-    }
-  }
-}
-
-function waitIn(waiting: Set<() => void>, tenant: string, deadline: Deadline): Promise<void> {
-  if (waiting.size >= MAX_WAITING) {
-    const details = { tenant, attempts: 0, retryAfterMs: 1_000 };
-    throw new ExhibitorError('service_unavailable', 'not sent: too many lookups of one contact', details);
-  }
-  if (deadline.isOver) {
-    throw deadline.failure({ tenant, attempts: 0 });
-  }
-  return new Promise((resolve, reject) => {
-    const start = (): void => {
-      waiting.delete(start);
-      forget();
-      resolve();
-    };
-    const forget = deadline.onOver(() => {
-      waiting.delete(start);
-      reject(deadline.failure({ tenant, attempts: 0 }));
-    });
-    waiting.add(start);
-  });
 }
