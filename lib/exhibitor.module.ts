@@ -48,7 +48,7 @@ import { PrivateValues } from './store/private-values.service.js';
 import { ReplayCache } from './store/replay-cache.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
-import { OperatorLog } from './tenants/operator-log.service.js';
+import { ProblemLog } from './problems/problem-log.service.js';
 import { StoreForgets } from './store/store-forgets.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
 import { Clock } from './time/clock.js';
@@ -140,7 +140,7 @@ const EXPORTED: Provider[] = [
     },
     Clock,
     Deadlines,
-    OperatorLog,
+    ProblemLog,
     Sealer,
     SharedValues,
     FleetWork,

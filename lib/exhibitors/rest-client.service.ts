@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
-import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.service.js';
+import { statusProblem } from '../problems/address-problems.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -25,13 +26,13 @@ export interface RestRequest {
 export class RestClient {
   readonly #transport: Transport;
   readonly #tokens: TokenService;
-  readonly #log: OperatorLog;
+  readonly #log: ProblemLog;
   readonly #clock: Clock;
 
   constructor(
     @Inject(Transport) transport: Transport,
     @Inject(TokenService) tokens: TokenService,
-    @Inject(OperatorLog) log: OperatorLog,
+    @Inject(ProblemLog) log: ProblemLog,
     @Inject(Clock) clock: Clock,
   ) {
     this.#transport = transport;
@@ -79,10 +80,7 @@ export class RestClient {
       tenant.stateKey.hasAnswered = true;
       return reply;
     }
-    const problem = problemOf(reply.status, request, tenant.stateKey.hasAnswered);
-    if (problem !== undefined) {
-      this.#log.report(tenant, problem);
-    }
+    this.#log.report(tenant, statusProblem(reply.status, request, tenant.stateKey.hasAnswered));
     throw refusal(reply.status, tenant, attempts);
   }
 
@@ -112,31 +110,4 @@ function refusal(status: number, tenant: Tenant, attempts: number): ExhibitorErr
     `the service rejected the request with status ${status}`,
     details,
   );
-}
-
-/**
- * What an operator may have to mend. A 404 has two suspects: the base URL and the event. For a lookup it is also the regular
- * answer for a person without exhibitor, so that it is reported only until the base URL has answered a request.
- */
-function problemOf(status: number, request: RestRequest, hasAnswered: boolean): OperatorProblem | undefined {
-  if (status === 401 || status === 403) {
-    return {
-      cause: 'access',
-      options: ['tenantId', 'scope'],
-      message:
-        `the service denied access with status ${status} to a new token: the tenant id is not that of the API client, ` +
-        'or the scope is not enough',
-    };
-  }
-  if (status !== 404 || (request.operation === 'lookup' && hasAnswered)) {
-    return undefined;
-  }
-  return {
-    cause: `${request.operation} 404`,
-    options: ['baseUrl'],
-    message:
-      'the service answered 404: the path of the base URL is wrong, or there is no such event: ' +
-      (request.operation === 'list' ? request.path : request.template),
-    isWarning: true,
-  };
 }

@@ -42,7 +42,7 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
     if (!isExhibitorError(error)) {
       throw error;
     }
-    this[SERVICES].mistakes.report(error);
+    this[SERVICES].log.reportMistake(error);
     return answered(http, 400, { error: 'invalid_request', error_description: toErrorBody(error).message });
   }
 }

@@ -9,9 +9,9 @@ import {
 import { BaseExceptionFilter } from '@nestjs/core';
 import { throwError } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { Clock } from '../time/clock.js';
 import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
-import { HostMistakes } from './host-mistakes.js';
 import { sendException } from './send-exception.js';
 import { retryAfterOf, toErrorBody, toHttpException } from './to-http-exception.js';
 
@@ -28,17 +28,17 @@ import { retryAfterOf, toErrorBody, toHttpException } from './to-http-exception.
  */
 @Catch(ExhibitorError)
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
-  readonly #mistakes: HostMistakes;
+  readonly #log: ProblemLog;
 
   /** @param services injected by Nest; or, for `useGlobalFilters(new …)`, the HTTP adapter of the application */
   constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices | HttpServer) {
     const isComplete = services instanceof ExhibitorGuardServices;
     super(isComplete ? services.adapter : services);
-    this.#mistakes = isComplete ? services.mistakes : new HostMistakes(new Clock());
+    this.#log = isComplete ? services.log : new ProblemLog({ pathOf: (key) => key }, new Clock());
   }
 
   override catch(error: ExhibitorError, host: ArgumentsHost): unknown {
-    this.#mistakes.report(error);
+    this.#log.reportMistake(error);
     switch (host.getType<string>()) {
       case 'http':
         return this.#reply(error, host);

@@ -3,11 +3,10 @@ import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
 import { HttpContext } from '../http/http-context.js';
 import { BackChannelLogout } from '../login/back-channel-logout.service.js';
 import { LoginService } from '../login/login.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { IdentityReader } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
-import { Clock } from '../time/clock.js';
 import type { RequestPair } from './execution-request.js';
-import { HostMistakes } from './host-mistakes.js';
 import { RequestResolver } from './request-resolver.service.js';
 
 /**
@@ -30,7 +29,7 @@ export class ExhibitorGuardServices {
   readonly #session: IdentitySession;
   readonly #login: LoginService;
   readonly #backChannel: BackChannelLogout;
-  readonly #mistakes: HostMistakes;
+  readonly #log: ProblemLog;
 
   /** @internal */
   constructor(
@@ -40,7 +39,7 @@ export class ExhibitorGuardServices {
     @Inject(IdentitySession) session: IdentitySession,
     @Inject(LoginService) login: LoginService,
     @Inject(BackChannelLogout) backChannel: BackChannelLogout,
-    @Inject(Clock) clock: Clock,
+    @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#adapterHost = adapterHost;
     this.#resolver = resolver;
@@ -48,7 +47,7 @@ export class ExhibitorGuardServices {
     this.#session = session;
     this.#login = login;
     this.#backChannel = backChannel;
-    this.#mistakes = new HostMistakes(clock);
+    this.#log = log;
   }
 
   /** @internal */
@@ -82,8 +81,8 @@ export class ExhibitorGuardServices {
   }
 
   /** @internal */
-  get mistakes(): HostMistakes {
-    return this.#mistakes;
+  get log(): ProblemLog {
+    return this.#log;
   }
 
   /** @internal */

@@ -65,7 +65,7 @@ export abstract class RouteGuard implements CanActivate {
     if (!isExhibitorError(error)) {
       throw error;
     }
-    this[SERVICES].mistakes.report(error);
+    this[SERVICES].log.reportMistake(error);
     const retryAfter = retryAfterOf(error);
     if (retryAfter !== undefined) {
       http.setHeader('Retry-After', retryAfter);

@@ -10,7 +10,7 @@ import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserClaims } from '../oidc/user-claims.service.js';
 import type { VerifiedToken } from '../oidc/verify-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { OperatorLog } from '../tenants/operator-log.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -50,7 +50,7 @@ export class CallbackService {
   readonly #users: UserClaims;
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
-  readonly #log: OperatorLog;
+  readonly #log: ProblemLog;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -60,7 +60,7 @@ export class CallbackService {
     @Inject(UserClaims) users: UserClaims,
     @Inject(Clock) clock: Clock,
     @Inject(Deadlines) deadlines: Deadlines,
-    @Inject(OperatorLog) log: OperatorLog,
+    @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#log = log;
     this.#identityTtl = settings.cookies.identityTtl;

@@ -1,7 +1,8 @@
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
-import type { OperatorLog } from '../tenants/operator-log.service.js';
+import { callbackError, wrongCallbackIssuer } from '../problems/login-problems.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { describeRefusal, scrubRefusal } from '../tokens/oauth-refusal.js';
+import { scrubRefusal } from '../tokens/scrub.js';
 import { isHybrid, type BrowserLogin } from './browser-login.js';
 import type { CallbackParameters } from './callback-parameters.js';
 import type { PendingLogin } from './pending-login.js';
@@ -29,29 +30,22 @@ interface Response {
  *
  * @throws {LoginFailedError} `issuer`, `denied`, `login_required`, …, `provider`
  */
-export function checkResponse(log: OperatorLog, response: Response): void {
+export function checkResponse(log: ProblemLog, response: Response): void {
   checkIssuer(log, response);
   checkError(log, response);
 }
 
 /** RFC 9207 §2.4. A hybrid response without `iss` is bound to its issuer by the front-channel ID token. */
-function checkIssuer(log: OperatorLog, { tenant, login, pending, parameters: { iss } }: Response): void {
+function checkIssuer(log: ProblemLog, { tenant, login, pending, parameters: { iss } }: Response): void {
   const isRequired = login.requireIss === true && !isHybrid(pending);
   if (iss === undefined ? !isRequired : iss === login.issuer) {
     return;
   }
-  log.report(tenant, {
-    cause: 'callback iss',
-    options: ['login.issuer'],
-    message: 'the callback is refused (issuer): its parameter iss is not the issuer',
-    expected: login.issuer,
-    received: iss ?? 'none',
-    isUnverified: true,
-  });
+  log.report(tenant, wrongCallbackIssuer(login.issuer, iss));
   throw new LoginFailedError('issuer', 'the login is refused: issuer', { tenant: tenant.key });
 }
 
-function checkError(log: OperatorLog, { tenant, pending, parameters }: Response): void {
+function checkError(log: ProblemLog, { tenant, pending, parameters }: Response): void {
   const { error, errorDescription: description } = parameters;
   if (error === undefined) {
     return;
@@ -60,12 +54,7 @@ function checkError(log: OperatorLog, { tenant, pending, parameters }: Response)
   const refusal = scrubRefusal({ error, description }, [state, nonce, verifier]);
   const reason = (Object.hasOwn(REASON_BY_ERROR, error) ? REASON_BY_ERROR[error] : undefined) ?? 'provider';
   if (reason === 'provider') {
-    log.report(tenant, {
-      cause: 'callback error',
-      options: [],
-      message: `the callback received an error instead of a code: ${describeRefusal(refusal)}`,
-      isUnverified: true,
-    });
+    log.report(tenant, callbackError(refusal));
   }
   throw new LoginFailedError(reason, `the login is refused: ${reason}`, { tenant: tenant.key, ...refusal });
 }

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { isRecord } from '../model/json-values.js';
 import { ProviderEndpoints, templateOf } from '../oidc/provider-endpoints.service.js';
 import { requestProvider } from '../oidc/provider-request.js';
-import { OperatorLog } from '../tenants/operator-log.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -32,13 +32,13 @@ const SECRET = { name: 'login.clientSecret', code: 'service_unavailable' } as co
 export class CodeExchange {
   readonly #transport: Transport;
   readonly #endpoints: ProviderEndpoints;
-  readonly #log: OperatorLog;
+  readonly #log: ProblemLog;
   readonly #clock: Clock;
 
   constructor(
     @Inject(Transport) transport: Transport,
     @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
-    @Inject(OperatorLog) log: OperatorLog,
+    @Inject(ProblemLog) log: ProblemLog,
     @Inject(Clock) clock: Clock,
   ) {
     this.#transport = transport;

@@ -1,7 +1,10 @@
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import type { OperatorLog } from '../tenants/operator-log.service.js';
+import { refusedCode } from '../problems/login-problems.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
+import { uselessLoginReply } from '../problems/provider-problems.js';
+import { refusedClient } from '../problems/token-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { clientProblem, describeRefusal, scrubRefusal } from '../tokens/oauth-refusal.js';
+import { scrubRefusal } from '../tokens/scrub.js';
 import { parseRefusal } from '../tokens/token-reply.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 
@@ -13,33 +16,20 @@ const MESSAGE = 'the token endpoint did not accept the code';
  * @param hidden values of the request that must not be shown
  */
 export function refuseCode(
-  log: OperatorLog,
+  log: ProblemLog,
   tenant: Tenant,
   { status, body }: TransportReply,
   hidden: readonly string[],
 ): LoginFailedError {
   const parsed = parseRefusal(body);
   if (parsed === undefined) {
-    log.report(tenant, {
-      cause: 'login client: reply',
-      options: [tenant.endpointOption('token')],
-      message: 'the token endpoint answered the login client without tokens and without an OAuth error',
-      received: `status ${status}`,
-    });
+    log.report(tenant, uselessLoginReply(tenant, status));
     return new LoginFailedError('provider', MESSAGE, { tenant: tenant.key, status });
   }
   const refusal = scrubRefusal(parsed, hidden);
   log.report(
     tenant,
-    refusal.oauthError === 'invalid_grant'
-      ? // The browser delivered the code, so that anybody can cause this refusal.
-        {
-          cause: 'code',
-          options: [],
-          message: `the token endpoint refused a code: ${describeRefusal(refusal)}`,
-          isUnverified: true,
-        }
-      : clientProblem(tenant, 'login.', refusal),
+    refusal.oauthError === 'invalid_grant' ? refusedCode(refusal) : refusedClient(tenant, 'login.', refusal),
   );
   return new LoginFailedError('provider', MESSAGE, { tenant: tenant.key, status, ...refusal });
 }

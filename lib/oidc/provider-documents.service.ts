@@ -3,7 +3,8 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
-import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
+import type { Problem } from '../problems/problem.interface.js';
 import type { StateKey, Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
@@ -20,7 +21,7 @@ export interface SharedSource {
   /** State of the limits of its fetches, which are no tenant's. */
   stateKey: StateKey;
   /** What the operator is told where the URL does not answer the document. */
-  problem: Pick<OperatorProblem, 'options' | 'message'>;
+  problem: (status: number) => Problem;
 }
 
 /**
@@ -32,13 +33,13 @@ export class ProviderDocuments {
   readonly #http: HttpSettings;
   readonly #transport: Transport;
   readonly #deadlines: Deadlines;
-  readonly #log: OperatorLog;
+  readonly #log: ProblemLog;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Transport) transport: Transport,
     @Inject(Deadlines) deadlines: Deadlines,
-    @Inject(OperatorLog) log: OperatorLog,
+    @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#http = settings.http;
     this.#transport = transport;
@@ -72,7 +73,7 @@ export class ProviderDocuments {
       if (status === 200) {
         return body;
       }
-      this.#log.report(tenant, { cause: operation, ...problem, received: `status ${status}` });
+      this.#log.report(tenant, problem(status));
     } finally {
       deadline.end();
     }

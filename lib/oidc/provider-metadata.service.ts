@@ -1,7 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { OperatorLog } from '../tenants/operator-log.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
+import { metadataNotFound, refusedAddress, uselessMetadata } from '../problems/provider-problems.js';
 import { PerTenant } from '../tenants/per-tenant.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { newStateKey, type StateKey, type Tenant } from '../tenants/tenant.js';
@@ -30,14 +31,14 @@ interface SharedMetadata {
 export class ProviderMetadata {
   readonly #allowedOrigins: readonly string[] | undefined;
   readonly #documents: ProviderDocuments;
-  readonly #log: OperatorLog;
+  readonly #log: ProblemLog;
   readonly #shared: SharedByUrl<SharedMetadata>;
   readonly #ofTenant = new PerTenant<SharedMetadata>();
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(ProviderDocuments) documents: ProviderDocuments,
-    @Inject(OperatorLog) log: OperatorLog,
+    @Inject(ProblemLog) log: ProblemLog,
     @Inject(Clock) clock: Clock,
     @Inject(TenantRegistry) tenants: TenantRegistry,
   ) {
@@ -63,7 +64,7 @@ export class ProviderMetadata {
       return url;
     }
     const message = `${NAME} names an address that is not accepted`;
-    this.#log.report(tenant, { cause: `metadata ${name}`, options: ['login.discovery'], message, ...url });
+    this.#log.report(tenant, refusedAddress(name, url));
     throw new LoginFailedError('provider', message, { tenant: tenant.key });
   }
 
@@ -101,7 +102,7 @@ export class ProviderMetadata {
       url,
       name: NAME,
       stateKey,
-      problem: { options: ['login.issuer', 'login.discovery'], message: `${NAME} was not found` },
+      problem: metadataNotFound,
     } as const;
     const metadata = parseMetadata(
       await this.#documents.fetch(tenant, source, within),
@@ -114,8 +115,7 @@ export class ProviderMetadata {
     const { reason, received } = metadata;
     const message = `${NAME} cannot be used (${reason})`;
     // Also where the last good metadata is used meanwhile.
-    const problem = { cause: 'metadata', options: ['login.issuer', 'login.discovery'], message };
-    this.#log.report(tenant, { ...problem, expected: `issuer ${issuer}`, received });
+    this.#log.report(tenant, uselessMetadata(reason, issuer, received));
     throw new LoginFailedError(reason, message);
   }
 }

@@ -1,3 +1,7 @@
+import { newStateKey, type StateKey } from '../tenants/tenant.js';
+import type { Clock } from '../time/clock.js';
+import { RemoteJwks } from './remote-jwks.js';
+
 /**
  * Finds what all tenants share that use a URL through the same dispatcher. Only weak references are kept here: a value is
  * dropped with the last tenant that holds it.
@@ -38,5 +42,20 @@ export class SharedByUrl<V extends object> {
     this.#lastDispatcherId += 1;
     this.#dispatcherIds.set(dispatcher, this.#lastDispatcherId);
     return this.#lastDispatcherId;
+  }
+}
+
+/** The keys of a URL, for all tenants that use it through the same dispatcher. */
+export interface SharedKeys {
+  readonly url: string;
+  readonly jwks: RemoteJwks;
+  /** The limits of the fetch are no tenant's: the open circuit of one must not hide the keys from the others. */
+  readonly stateKey: StateKey;
+}
+
+/** Finds the {@link SharedKeys} of a URL and a dispatcher. */
+export class SharedJwks extends SharedByUrl<SharedKeys> {
+  constructor(clock: Clock) {
+    super((url) => ({ url, jwks: new RemoteJwks(clock), stateKey: newStateKey() }));
   }
 }

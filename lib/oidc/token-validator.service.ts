@@ -3,26 +3,30 @@ import type { JWTPayload } from 'jose';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
-import { OperatorLog, type OperatorProblem } from '../tenants/operator-log.service.js';
+import { refusedToken, type RefusedToken, type TokenDelivery } from '../problems/login-problems.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
+import { uselessKeys } from '../problems/provider-problems.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import { isLogoutToken } from './logout-event.js';
 import { logoutOf, logoutTokenRefusal, type ProviderLogout } from './logout-token.js';
-import { refusalProblem, type RefusedToken, type TokenDelivery } from './refusal-problem.js';
 import { ProviderEndpoints } from './provider-endpoints.service.js';
 import {
   accessTokenRefusal,
   idTokenRefusal,
   isAccessTokenType,
+  isLogoutToken,
   smallerAge,
   userInfoRefusal,
   type LoginBinding,
 } from './token-claims.js';
+import { unverified } from './unverified-jwt.js';
 import { VerificationKeys } from './verification-keys.service.js';
 import { checkHeader, verifyToken, type VerifiedToken } from './verify-token.js';
+
+type GivenToken = Omit<RefusedToken, 'header'> & { token: string };
 
 /** Options of {@link TokenValidator.validate}. */
 export interface ValidateOptions {
@@ -47,7 +51,7 @@ export class TokenValidator {
   readonly #endpoints: ProviderEndpoints;
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
-  readonly #log: OperatorLog;
+  readonly #log: ProblemLog;
 
   /** @internal */
   constructor(
@@ -56,7 +60,7 @@ export class TokenValidator {
     @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
     @Inject(Clock) clock: Clock,
     @Inject(Deadlines) deadlines: Deadlines,
-    @Inject(OperatorLog) log: OperatorLog,
+    @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#log = log;
     this.#tenants = tenants;
@@ -157,7 +161,7 @@ export class TokenValidator {
   async #verify(
     tenant: Tenant,
     login: LoginSettings,
-    given: RefusedToken,
+    given: GivenToken,
     deadline: Deadline,
   ): Promise<VerifiedToken> {
     try {
@@ -198,7 +202,7 @@ export class TokenValidator {
     reason: LoginFailureReason | undefined,
     tenant: Tenant,
     login: LoginSettings,
-    refused: RefusedToken,
+    refused: GivenToken,
   ): void {
     if (reason !== undefined) {
       throw this.#refusal(tenant, login, reason, refused);
@@ -210,13 +214,13 @@ export class TokenValidator {
     tenant: Tenant,
     login: LoginSettings,
     reason: LoginFailureReason,
-    refused: RefusedToken,
+    refused: GivenToken,
     message = `the token is refused: ${reason}`,
   ): LoginFailedError {
-    const problem = reason === 'provider' ? keysProblem(message) : refusalProblem(reason, refused, login);
-    if (problem !== undefined) {
-      this.#log.report(tenant, problem);
-    }
+    const header = unverified(refused.token, 'header');
+    const problem =
+      reason === 'provider' ? uselessKeys(message) : refusedToken(reason, { ...refused, header }, login);
+    this.#log.report(tenant, problem);
     return new LoginFailedError(reason, message, { tenant: tenant.key });
   }
 
@@ -244,9 +248,4 @@ function missingOption(tenant: Tenant, option: string): ConfigurationError {
     [{ path: `login.${option}`, expected: 'is required to validate this token' }],
     tenant.key,
   );
-}
-
-/** The keys were fetched, and are none. */
-function keysProblem(message: string): OperatorProblem {
-  return { cause: 'keys', options: ['login.keys'], message };
 }

@@ -1,7 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
-import { OperatorLog } from '../tenants/operator-log.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
+import { uselessUserInfo } from '../problems/provider-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
@@ -20,13 +21,13 @@ export class UserInfo {
   readonly #transport: Transport;
   readonly #endpoints: ProviderEndpoints;
   readonly #validator: TokenValidator;
-  readonly #log: OperatorLog;
+  readonly #log: ProblemLog;
 
   constructor(
     @Inject(Transport) transport: Transport,
     @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
     @Inject(TokenValidator) validator: TokenValidator,
-    @Inject(OperatorLog) log: OperatorLog,
+    @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#transport = transport;
     this.#endpoints = endpoints;
@@ -63,12 +64,7 @@ export class UserInfo {
       ? await this.#validator.validateUserInfo(tenant, reply.body, deadline)
       : reply.body;
     if (status !== 200 || !isRecord(body)) {
-      this.#log.report(tenant, {
-        cause: 'userinfo',
-        options: [tenant.endpointOption('userinfo')],
-        message: 'userinfo answered without claims',
-        received: `status ${status}`,
-      });
+      this.#log.report(tenant, uselessUserInfo(tenant, status));
       throw unusableReply('userinfo');
     }
     if (body['sub'] !== subject) {

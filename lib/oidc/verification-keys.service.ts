@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { CompactVerifyGetKey, LocalJWKSet } from 'jose';
 import type { KeySource } from '../options/key-source.js';
+import { keysNotFound } from '../problems/provider-problems.js';
 import { PerTenant } from '../tenants/per-tenant.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -9,7 +10,7 @@ import type { Deadline } from '../time/deadline.js';
 import { filterJwks, localKeys } from './filter-jwks.js';
 import { patienceOf, ProviderDocuments, waitForShared } from './provider-documents.service.js';
 import type { FetchJwks, RemoteJwks } from './remote-jwks.js';
-import { SharedJwks, type SharedKeys } from './shared-jwks.js';
+import { SharedJwks, type SharedKeys } from './shared-by-url.js';
 
 /** Public keys to verify the tokens of a tenant's provider. */
 @Injectable()
@@ -67,10 +68,7 @@ export class VerificationKeys {
       url,
       name: 'the keys of the provider',
       stateKey,
-      problem: {
-        options: [tenant.login?.keys === undefined ? 'login.discovery' : 'login.keys'],
-        message: 'the address of the keys does not answer them',
-      },
+      problem: (status: number) => keysNotFound(tenant.login?.keys === undefined, status),
     } as const;
     return { jwks, fetch: (within) => this.#documents.fetch(tenant, source, within) };
   }

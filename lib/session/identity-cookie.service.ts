@@ -1,8 +1,9 @@
-import { Inject, Injectable, Logger } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { foreignText } from '../model/foreign-text.js';
+import { claimsRemoved } from '../problems/tenant-problems.js';
+import { ThrottledLog } from '../problems/throttled-log.js';
 import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -19,9 +20,6 @@ const MAX_SEALED = 3_850;
 /** About the authentication, not the person: hosts check them, so they are always kept. */
 const ALWAYS_KEPT = ['auth_time', 'acr'];
 
-/** Names of claims that a warning shows. */
-const MAX_NAMES = 10;
-
 /** Content of the cookie. */
 export interface CookieContent extends Pick<OpenedCookie, 'identity' | 'selections'> {
   /** True where it was sent with the `__Host-` prefix. */
@@ -32,9 +30,8 @@ export interface CookieContent extends Pick<OpenedCookie, 'identity' | 'selectio
 @Injectable()
 export class IdentityCookie {
   readonly #sameSite: CookieAttributes['sameSite'];
-  readonly #logger = new Logger('nestjs-exhibitor');
-  readonly #warned = new Set<string>();
-
+  /** One line for each tenant. */
+  readonly #log: ThrottledLog;
   readonly #sealer: Sealer;
   readonly #clock: Clock;
   readonly #opened: OpenedCookies;
@@ -48,6 +45,7 @@ export class IdentityCookie {
     this.#sealer = sealer;
     this.#clock = clock;
     this.#opened = new OpenedCookies(clock);
+    this.#log = new ThrottledLog(clock, Infinity);
   }
 
   read(http: HttpContext): CookieContent | undefined {
@@ -118,10 +116,10 @@ export class IdentityCookie {
       return whole;
     }
     const claims = only(identity.claims, ALWAYS_KEPT);
-    this.#warnOnce(
-      tenant,
-      Object.keys(chosen).filter((name) => !Object.hasOwn(claims, name)),
-    );
+    const removed = Object.keys(chosen).filter((name) => !Object.hasOwn(claims, name));
+    if (removed.length > 0) {
+      this.#log.warn(claimsRemoved(tenant.key, removed), tenant.key);
+    }
     let kept = selections;
     let sealed = await this.#seal({ ...identity, claims }, kept, ttl);
     while (sealed.length > MAX_SEALED && kept.length > 0) {
@@ -139,27 +137,9 @@ export class IdentityCookie {
     return this.#sealer.seal('identity', { identity, selections }, ttl);
   }
 
-  #warnOnce(tenant: Tenant, claims: readonly string[]): void {
-    if (claims.length === 0 || this.#warned.has(tenant.key)) {
-      return;
-    }
-    this.#warned.add(tenant.key);
-    this.#logger.warn(
-      `tenant ${tenant.key}: the identity is too large for its cookie; these claims were removed: ${listOf(claims)}. ` +
-        'List the claims you need in login.keepClaims.',
-    );
-  }
-
   #attributes(secure: boolean): CookieAttributes {
     return { secure, sameSite: this.#sameSite };
   }
-}
-
-/** The provider chooses the names of claims. */
-function listOf(claims: readonly string[]): string {
-  const names = claims.slice(0, MAX_NAMES).map((name) => foreignText(name));
-  const rest = claims.length - names.length;
-  return names.join(', ') + (rest > 0 ? ` and ${rest} more` : '');
 }
 
 function only(claims: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {

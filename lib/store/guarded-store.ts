@@ -1,8 +1,7 @@
-import { Logger } from '@nestjs/common';
-import { foreignText } from '../model/foreign-text.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
+import { storeDown } from '../problems/store-problems.js';
+import { ThrottledLog } from '../problems/throttled-log.js';
 import type { Clock } from '../time/clock.js';
-import { LogThrottle } from '../time/log-throttle.js';
 import { TimeoutError, withTimeout } from '../time/with-timeout.js';
 
 /** Time limit of one operation of the store, in ms. A slower store counts as down. */
@@ -27,15 +26,14 @@ export interface StoreAnswer<R> {
 export class GuardedStore {
   readonly #store: SharedStore;
   readonly #clock: Clock;
-  readonly #logger = new Logger('nestjs-exhibitor');
-  readonly #throttle: LogThrottle;
+  readonly #log: ThrottledLog;
   /** {@link Clock.now} before which the store is not asked; `undefined` where it answers. */
   #restsUntil: number | undefined;
 
   constructor(store: SharedStore, clock: Clock) {
     this.#store = store;
     this.#clock = clock;
-    this.#throttle = new LogThrottle(clock, WARN_EVERY);
+    this.#log = new ThrottledLog(clock, WARN_EVERY);
   }
 
   /**
@@ -57,7 +55,7 @@ export class GuardedStore {
     } catch (error) {
       const isSilent = error instanceof TimeoutError;
       this.#restsUntil = isSilent ? this.#clock.now() + PAUSE_AFTER_TIMEOUT : undefined;
-      this.#warn(error);
+      this.#log.warn(storeDown(error));
       return undefined;
     }
   }
@@ -73,15 +71,5 @@ export class GuardedStore {
     }
     this.#restsUntil = now + MAX_WAIT;
     return true;
-  }
-
-  #warn(error: unknown): void {
-    if (!this.#throttle.allows()) {
-      return;
-    }
-    // The message of the error is not logged: it may contain the address and the password of the store.
-    const name: unknown = error instanceof Error ? error.name : undefined;
-    const reason = typeof name === 'string' ? foreignText(name) : 'unknown error';
-    this.#logger.warn(`the shared store does not answer (${reason}); continuing without it`);
   }
 }

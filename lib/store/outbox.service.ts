@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Inject, Injectable, Logger, type OnModuleDestroy } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { lostLogouts, unwrittenLogouts } from '../problems/store-problems.js';
+import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock } from '../time/clock.js';
-import { LogThrottle } from '../time/log-throttle.js';
 import { withTimeout } from '../time/with-timeout.js';
 import { OutboxRoom } from './outbox-room.js';
 import { SharedValues } from './shared-values.service.js';
@@ -53,8 +54,7 @@ export class Outbox implements OnModuleDestroy {
   };
   /** Entries of {@link rooms} whose first attempt is under way. */
   private readonly firstAttempts = new Set<OutboxEntry>();
-  private readonly logger = new Logger('nestjs-exhibitor');
-  private readonly throttle: LogThrottle;
+  private readonly log: ThrottledLog;
   private isRetrying = false;
   private isClosed = false;
 
@@ -62,7 +62,7 @@ export class Outbox implements OnModuleDestroy {
     @Inject(SharedValues) private readonly values: SharedValues,
     @Inject(Clock) private readonly clock: Clock,
   ) {
-    this.throttle = new LogThrottle(clock, WARN_EVERY);
+    this.log = new ThrottledLog(clock, WARN_EVERY);
   }
 
   /**
@@ -104,7 +104,7 @@ export class Outbox implements OnModuleDestroy {
     end.abort();
     const lost = this.logouts;
     if (lost > 0) {
-      this.logger.warn(`${lost} logout(s) were not written to the shared store before the close`);
+      this.log.warn(lostLogouts(lost), 'close');
     }
   }
 
@@ -178,10 +178,8 @@ export class Outbox implements OnModuleDestroy {
 
   private warn(): void {
     const count = this.logouts;
-    if (count > 0 && this.throttle.allows()) {
-      this.logger.warn(
-        `${count} logout(s) could not be written to the shared store; until they are, other processes accept these identities`,
-      );
+    if (count > 0) {
+      this.log.warn(unwrittenLogouts(count));
     }
   }
 }

@@ -1,9 +1,8 @@
-import { Logger } from '@nestjs/common';
-import { foreignText } from '../model/foreign-text.js';
 import type { TenantSource } from '../options/tenant-source.interface.js';
+import { tenantSourceFails } from '../problems/tenant-problems.js';
+import { ThrottledLog } from '../problems/throttled-log.js';
 import type { Clock } from '../time/clock.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
-import { LogThrottle } from '../time/log-throttle.js';
 import { withTimeout } from '../time/with-timeout.js';
 import { ForgottenElsewhere, type Dated } from './forgotten-elsewhere.js';
 import { isSourceFailure, readTenant } from './read-tenant.js';
@@ -44,11 +43,10 @@ export class RunTimeTenants {
   readonly #known: ExpiringCache<KnownTenant>;
   readonly #unknown: ExpiringCache<Dated>;
   readonly #reads = new Map<string, Promise<Tenant | undefined>>();
-  readonly #logger = new Logger('nestjs-exhibitor');
   readonly #dropped: (tenant: Tenant) => void;
   #elsewhere: ForgottenElsewhere | undefined;
   #era = '';
-  readonly #throttle: LogThrottle;
+  readonly #log: ThrottledLog;
 
   /** @param dropped is called with each tenant that was forgotten, here or in another process */
   constructor(
@@ -61,7 +59,7 @@ export class RunTimeTenants {
     this.#settings = settings;
     this.#clock = clock;
     this.#dropped = dropped;
-    this.#throttle = new LogThrottle(clock, WARN_EVERY);
+    this.#log = new ThrottledLog(clock, WARN_EVERY);
     this.#known = expiringCache(clock, { max: settings.tenantCache.max });
     this.#unknown = expiringCache(clock, UNKNOWN);
   }
@@ -210,12 +208,6 @@ export class RunTimeTenants {
       return;
     }
     known.retryAt = this.#clock.now() + RETRY_AFTER;
-    if (this.#throttle.allows()) {
-      const { staleIfError } = this.#settings.tenantCache;
-      this.#logger.warn(
-        `the tenant source fails, first noticed for the tenant ${foreignText(key)}; ` +
-          `the last good options of each tenant are used for ${staleIfError} ms at most`,
-      );
-    }
+    this.#log.warn(tenantSourceFails(key, this.#settings.tenantCache.staleIfError));
   }
 }

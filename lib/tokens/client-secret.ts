@@ -1,7 +1,8 @@
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { foreignText } from '../model/foreign-text.js';
 import type { SecretSource } from '../options/client-auth.js';
-import type { OperatorLog } from '../tenants/operator-log.service.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
+import { failedSecretFunction } from '../problems/token-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 
@@ -23,14 +24,13 @@ export async function readSecret(
   { name, code }: SecretOption,
   tenant: Tenant,
   deadline: Deadline,
-  log: OperatorLog,
+  log: ProblemLog,
 ): Promise<string> {
   if (typeof source === 'string') {
     return source;
   }
   const failure = (message: string, cause?: unknown): ExhibitorError => {
-    const problem = { cause: `${name} function`, options: [name], message: `the function ${message}` };
-    log.report(tenant, problem);
+    log.report(tenant, failedSecretFunction(name, message));
     // Without the name of the option: visitors see this message.
     return new ExhibitorError(code, 'the secret of the client is not available', {
       tenant: tenant.key,

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { FleetWork, type SharedWork } from '../store/fleet-work.service.js';
-import { OperatorLog } from '../tenants/operator-log.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -36,14 +36,14 @@ export class FleetTokens {
   readonly #endpoint: TokenEndpoint;
   readonly #shared: SharedTokens;
   readonly #fleet: FleetWork;
-  readonly #log: OperatorLog;
+  readonly #log: ProblemLog;
 
   constructor(
     @Inject(Clock) clock: Clock,
     @Inject(TokenEndpoint) endpoint: TokenEndpoint,
     @Inject(SharedTokens) shared: SharedTokens,
     @Inject(FleetWork) fleet: FleetWork,
-    @Inject(OperatorLog) log: OperatorLog,
+    @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#clock = clock;
     this.#endpoint = endpoint;

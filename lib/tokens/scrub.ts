@@ -1,8 +1,12 @@
 import { foreignText, type HiddenPart } from '../model/foreign-text.js';
+import type { OAuthFailure } from '../problems/token-problems.js';
 
 /** A JWT, whole or in part: the base64 of `{"`. */
 const JWT = /eyJ[\w.+/=-]*/g;
 const CREDENTIALS = /\b(?:Bearer|Basic)\s+(\S+)/gi;
+
+/** Characters of an OAuth error code that are shown. */
+const LONGEST_ERROR_CODE = 100;
 
 /**
  * Text of the service that may be shown: without the secrets of the request (raw, URL-encoded, base64 or hexadecimal), and
@@ -18,6 +22,21 @@ export function scrub(text: string, secrets: readonly string[], longest = 300): 
     longestPart: Math.max(0, ...forms.map((form) => form.length)),
     find: (beginning) => [...forms.flatMap((form) => placesOf(form, beginning)), ...tokensIn(beginning)],
   });
+}
+
+/**
+ * `error` and `error_description` of the provider, without secrets.
+ *
+ * @param hidden values of the request that must not be shown
+ */
+export function scrubRefusal(
+  { error, description }: { error: string; description: string | undefined },
+  hidden: readonly string[],
+): OAuthFailure {
+  return {
+    oauthError: scrub(error, hidden, LONGEST_ERROR_CODE),
+    oauthErrorDescription: description === undefined ? undefined : scrub(description, hidden),
+  };
 }
 
 /** Where a text contains the form, also overlapping, in any case: `%2f` equals `%2F`. */

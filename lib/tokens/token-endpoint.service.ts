@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
-import type { OperatorLog } from '../tenants/operator-log.service.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -11,7 +11,7 @@ import { Transport } from '../transport/transport.service.js';
 import { authenticated, hiddenForms, type ClientRequest, type OAuthClient } from './client-authentication.js';
 import { readSecret } from './client-secret.js';
 import { TimedToken } from './held-token.js';
-import { scrubRefusal } from './oauth-refusal.js';
+import { scrubRefusal } from './scrub.js';
 import { isPermanent, unexplained } from './refusal.js';
 import { parseRefusal, parseTokenReply } from './token-reply.js';
 
@@ -81,7 +81,7 @@ function formOf({ scope }: Tenant): Record<string, string> {
  *
  * @throws {ExhibitorError} `token_unavailable` where the secret function fails, `deadline_exceeded`
  */
-export async function readClient(tenant: Tenant, deadline: Deadline, log: OperatorLog): Promise<OAuthClient> {
+export async function readClient(tenant: Tenant, deadline: Deadline, log: ProblemLog): Promise<OAuthClient> {
   const { clientId: id, clientSecret, clientAuth: auth, tokenUrl } = tenant;
   // The API client knows no issuer: only a login has one.
   const client = { id, auth, tokenUrl, audience: tokenUrl };

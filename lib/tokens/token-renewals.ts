@@ -1,14 +1,14 @@
 import { channels, type TokenMessage } from '../diagnostics/channels.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
-import type { OperatorLog } from '../tenants/operator-log.service.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
+import { refusedClient, uselessTokenReply } from '../problems/token-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Deadlines } from '../time/deadlines.service.js';
 import type { FleetTokens } from './fleet-tokens.service.js';
 import type { HeldToken, Renewal, TimedToken } from './held-token.js';
-import { clientProblem } from './oauth-refusal.js';
 import { repeated } from './refusal.js';
 
 /** Pause in ms after a failed early renewal. The old token is still good. */
@@ -19,9 +19,9 @@ export class TokenRenewals {
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
   readonly #tokens: FleetTokens;
-  readonly #log: OperatorLog;
+  readonly #log: ProblemLog;
 
-  constructor(clock: Clock, deadlines: Deadlines, tokens: FleetTokens, log: OperatorLog) {
+  constructor(clock: Clock, deadlines: Deadlines, tokens: FleetTokens, log: ProblemLog) {
     this.#clock = clock;
     this.#deadlines = deadlines;
     this.#tokens = tokens;
@@ -115,12 +115,11 @@ export class TokenRenewals {
 
   #report(tenant: Tenant, error: unknown): void {
     if (error instanceof TokenRejectedError) {
-      this.#log.report(tenant, clientProblem(tenant, '', error));
+      this.#log.report(tenant, refusedClient(tenant, '', error));
       return;
     }
     if (isExhibitorError(error) && error.code === 'malformed_response') {
-      const option = tenant.endpointOption('token');
-      this.#log.report(tenant, { cause: `${option} reply`, options: [option], message: error.message });
+      this.#log.report(tenant, uselessTokenReply(tenant, error.message));
     }
   }
 }

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { channels } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { OperatorLog } from '../tenants/operator-log.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { PerTenant } from '../tenants/per-tenant.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -36,7 +36,7 @@ export class TokenService {
     @Inject(Clock) clock: Clock,
     @Inject(Deadlines) deadlines: Deadlines,
     @Inject(FleetTokens) tokens: FleetTokens,
-    @Inject(OperatorLog) log: OperatorLog,
+    @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#tenants = tenants;
     this.#clock = clock;

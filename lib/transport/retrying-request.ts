@@ -1,13 +1,13 @@
 import { channels } from '../diagnostics/channels.js';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
-import type { OperatorLog } from '../tenants/operator-log.service.js';
+import { addressProblem } from '../problems/address-problems.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Admission } from './limits/circuit.js';
 import { parseRetryAfter, retryReason, waitBeforeRetry, type RetryReason } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
-import { operatorProblem } from './operator-problem.js';
 import {
   codeOf,
   describeOutcome,
@@ -19,6 +19,7 @@ import {
 } from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { HttpClient, HttpRequest } from './wire/http-client.js';
+import { TOO_LARGE } from './wire/reply-body.js';
 import { requestHeaders, responseLimit } from './wire/request-shape.js';
 import { ResponseHandler } from './wire/response-handler.js';
 
@@ -31,7 +32,7 @@ export interface RequestTools {
   origin: string;
   path: string;
   limits: RequestLimits;
-  log: OperatorLog;
+  log: ProblemLog;
 }
 
 /** One request of a room above, from its first attempt to its last. */
@@ -191,9 +192,11 @@ export class RetryingRequest {
   }
 
   #failure(outcome: Outcome): ExhibitorError {
-    const problem = operatorProblem(this.#tenant, this.#request, outcome);
-    if (problem !== undefined) {
-      this.#tools.log.report(this.#tenant, problem);
+    if (outcome.kind === 'failed') {
+      const { origin, log } = this.#tools;
+      const isTooLarge = outcome.message.endsWith(TOO_LARGE);
+      const failed = { ...outcome, operation: this.#request.operation, origin, isTooLarge };
+      log.report(this.#tenant, addressProblem(this.#tenant, failed));
     }
     const details = { ...this.#details(outcome), retryAfterMs: this.#retryAfter(outcome) };
     return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), details);

@@ -1,5 +1,5 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
-import { OperatorLog } from '../tenants/operator-log.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -17,12 +17,12 @@ import { HttpClient, splitUrl, type HttpRequest } from './wire/http-client.js';
 @Injectable()
 export class Transport implements OnModuleDestroy {
   readonly #clock: Clock;
-  readonly #log: OperatorLog;
+  readonly #log: ProblemLog;
   readonly #http = new HttpClient();
   readonly #dispatchers = new Dispatchers();
   readonly #limits = new TenantLimits();
 
-  constructor(@Inject(Clock) clock: Clock, @Inject(OperatorLog) log: OperatorLog) {
+  constructor(@Inject(Clock) clock: Clock, @Inject(ProblemLog) log: ProblemLog) {
     this.#clock = clock;
     this.#log = log;
   }

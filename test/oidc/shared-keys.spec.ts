@@ -9,7 +9,7 @@ import {
   type ExhibitorModuleOptions,
   type TenantOptions,
 } from '../../lib/index.js';
-import { SharedJwks } from '../../lib/oidc/shared-jwks.js';
+import { SharedJwks } from '../../lib/oidc/shared-by-url.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
 import { Transport } from '../../lib/transport/transport.service.js';

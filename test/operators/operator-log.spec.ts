@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { checkOptions } from '../../lib/options/check-options.js';
-import { OperatorLog, type OperatorProblem } from '../../lib/tenants/operator-log.service.js';
+import { ProblemLog } from '../../lib/problems/problem-log.service.js';
+import type { Problem } from '../../lib/problems/problem.interface.js';
 import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { StoppedClock } from '../support/clock.js';
@@ -12,7 +13,7 @@ beforeAll(() => Logger.overrideLogger(lines));
 beforeEach(() => lines.clear());
 afterAll(() => Logger.overrideLogger(['fatal']));
 
-const PROBLEM: OperatorProblem = {
+const PROBLEM: Problem = {
   cause: 'issuer',
   options: ['login.issuer'],
   message: 'the ID token is refused',
@@ -25,7 +26,7 @@ describe('the operator log', () => {
   const start = (options: unknown) => {
     clock = new StoppedClock();
     const checked = checkOptions(options);
-    return { log: new OperatorLog(checked, clock), registry: new TenantRegistry(checked, clock) };
+    return { log: new ProblemLog(checked, clock), registry: new TenantRegistry(checked, clock) };
   };
   const two = () =>
     start({ tenants: { acme: tenantAt('https://a.example'), beta: tenantAt('https://b.example') } });

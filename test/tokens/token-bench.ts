@@ -5,7 +5,7 @@ import { isExhibitorError, type HttpOptions, type SharedStore, type TenantOption
 import type { TokenMessage } from '../../lib/diagnostics/channels.js';
 import { RestClient } from '../../lib/exhibitors/rest-client.service.js';
 import { checkOptions } from '../../lib/options/check-options.js';
-import { OperatorLog } from '../../lib/tenants/operator-log.service.js';
+import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import { FleetWork } from '../../lib/store/fleet-work.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
@@ -61,7 +61,7 @@ export class TokenBench {
     const whole = Object.entries(tenants).map(([key, options]) => [key, { ...this.tenant(key), ...options }]);
     const checked = checkOptions({ tenants: Object.fromEntries(whole), http, store, secrets });
     this.registry = new TenantRegistry(checked, this.clock);
-    const log = new OperatorLog(checked, this.clock);
+    const log = new ProblemLog(checked, this.clock);
     this.#transport = new Transport(this.clock, log);
     const values = new SharedValues(checked, new Sealer(checked, this.clock), this.clock);
     this.tokens = new TokenService(

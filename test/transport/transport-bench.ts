@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { checkOptions } from '../../lib/options/check-options.js';
 import type { HttpOptions, TenantOptions } from '../../lib/index.js';
-import { OperatorLog } from '../../lib/tenants/operator-log.service.js';
+import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
 import { Clock } from '../../lib/time/clock.js';
@@ -25,7 +25,7 @@ export class Sender {
     const checked = checkOptions(options);
     this.#deadlines = new Deadlines(clock);
     this.registry = new TenantRegistry(checked, clock);
-    this.transport = new Transport(clock, new OperatorLog(checked, clock));
+    this.transport = new Transport(clock, new ProblemLog(checked, clock));
   }
 
   static with(url: string, http: HttpOptions = {}, clock = new Clock()): Sender {

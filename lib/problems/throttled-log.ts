@@ -1,17 +1,19 @@
-import type { Clock } from './clock.js';
+import { Logger } from '@nestjs/common';
+import type { Clock } from '../time/clock.js';
 
 /** Causes that are remembered. The oldest one leaves first: it may then be logged again before its time. */
 const MAX_CAUSES = 1_000;
 
+const LOGGER = new Logger('nestjs-exhibitor');
+
 /**
- * Limits how often a line is logged: once in an interval for each cause.
+ * Logs lines through Nest's `Logger`: one in an interval for each cause.
  *
  * @example
- * if (throttle.allows('issuer')) {
- *   logger.warn(line);
- * }
+ * const log = new ThrottledLog(clock, 60_000);
+ * log.warn(storeDown(error));
  */
-export class LogThrottle {
+export class ThrottledLog {
   readonly #clock: Clock;
   readonly #every: number;
   /** {@link Clock.now} of the last line of each cause, the oldest first. */
@@ -23,8 +25,20 @@ export class LogThrottle {
     this.#every = every;
   }
 
+  warn(line: string, cause = ''): void {
+    if (this.#isDue(cause)) {
+      LOGGER.warn(line);
+    }
+  }
+
+  error(line: string | Error, cause = ''): void {
+    if (this.#isDue(cause)) {
+      LOGGER.error(line);
+    }
+  }
+
   /** Whether a line of this cause may be logged now. After `true` the next one has to wait. */
-  allows(cause = ''): boolean {
+  #isDue(cause: string): boolean {
     const now = this.#clock.now();
     const last = this.#loggedAt.get(cause);
     if (last !== undefined && now - last < this.#every) {

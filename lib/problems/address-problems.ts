@@ -1,0 +1,99 @@
+import type { Problem } from './problem.interface.js';
+
+/** A request that failed for the last time. */
+export interface FailedRequest {
+  operation: string;
+  origin: string;
+  why: string;
+  message: string;
+  /** Code of the error where no connection was made: `ENOTFOUND`. */
+  reason?: string | undefined;
+  status?: number | undefined;
+  /** Stopped before there was a connection. */
+  unsent?: boolean | undefined;
+  /** The reply is larger than `http.maxResponseBytes`. */
+  isTooLarge: boolean;
+}
+
+/** Knows which option sets the address of an endpoint. */
+interface EndpointOptions {
+  endpointOption(name: 'token' | 'userinfo'): string;
+}
+
+/**
+ * What an operator may have to mend after a request failed for the last time: a host that cannot be reached, or an address
+ * where something else answers. `undefined` for failures of a service that was reached.
+ */
+export function addressProblem(tenant: EndpointOptions, failed: FailedRequest): Problem | undefined {
+  const { operation, origin, why, message, reason, status, isTooLarge } = failed;
+  const option = addressOption(tenant, operation);
+  if (isUnreached(failed)) {
+    return {
+      cause: `${option} unreached`,
+      options: [option],
+      message: `no connection to ${origin}: ${reason ?? message}`,
+    };
+  }
+  if (why !== 'malformed') {
+    return undefined;
+  }
+  // The replies of the provider have a limit of their own, which no option raises.
+  const isLimit = isTooLarge && option === 'baseUrl';
+  return {
+    cause: `${option} reply`,
+    options: [isLimit ? 'http.maxResponseBytes' : option],
+    message: `${origin} (${operation}): ${message}`,
+    ...(status === undefined ? {} : { received: `status ${status}` }),
+  };
+}
+
+/** Option with the address of a request. */
+function addressOption(tenant: EndpointOptions, operation: string): string {
+  switch (operation) {
+    case 'list':
+    case 'lookup':
+      return 'baseUrl';
+    case 'keys':
+      return 'login.keys';
+    case 'userinfo':
+      return tenant.endpointOption('userinfo');
+    default:
+      return tenant.endpointOption('token');
+  }
+}
+
+/** True where there never was a connection: a wrong host, a port without a server, a certificate of another host. */
+function isUnreached({ why, reason, unsent }: FailedRequest): boolean {
+  return reason !== undefined || (why === 'timeout' && unsent === true);
+}
+
+/**
+ * The service answered 401 to a new token, 403, or 404. A 404 has two suspects: the base URL and the event. For a lookup it is
+ * also the regular answer for a person without exhibitor, so that it is reported only until the base URL has answered a request.
+ */
+export function statusProblem(
+  status: number,
+  request: { operation: 'list' | 'lookup'; path: string; template: string },
+  hasAnswered: boolean,
+): Problem | undefined {
+  if (status === 401 || status === 403) {
+    return {
+      cause: 'access',
+      options: ['tenantId', 'scope'],
+      message:
+        `the service denied access with status ${status} to a new token: the tenant id is not that of the API client, ` +
+        'or the scope is not enough',
+    };
+  }
+  if (status !== 404 || (request.operation === 'lookup' && hasAnswered)) {
+    return undefined;
+  }
+  return {
+    cause: `${request.operation} 404`,
+    options: ['baseUrl'],
+    message:
+      'the service answered 404: the path of the base URL is wrong, or there is no such event: ' +
+      (request.operation === 'list' ? request.path : request.template),
+    isWarning: true,
+  };
+}

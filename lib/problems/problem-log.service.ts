@@ -1,0 +1,100 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
+import type { ExhibitorError } from '../errors/exhibitor.error.js';
+import { foreignText } from '../model/foreign-text.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { Clock } from '../time/clock.js';
+import type { Problem } from './problem.interface.js';
+import { ThrottledLog } from './throttled-log.js';
+
+/** Shortest time between two lines about one cause of one tenant, in ms. */
+const REPORT_EVERY = 60_000;
+
+/** Characters of a message and of a value that are shown. */
+const LONGEST_MESSAGE = 400;
+const LONGEST_VALUE = 200;
+
+/** The tenant of a problem. */
+interface ReportedTenant {
+  readonly key: string;
+  /** Replaced where the options of the tenant change. */
+  readonly stateKey: object;
+}
+
+/**
+ * Tells the operator in the log which option to look at. Visitors get a general message. A tenant whose options changed is
+ * reported at once, since the mistake may be another one.
+ *
+ * @example
+ * problemLog.report(tenant, {
+ *   cause: 'issuer',
+ *   options: ['login.issuer'],
+ *   message: 'the ID token is refused',
+ *   expected: login.issuer,
+ *   received: claims.iss,
+ * });
+ */
+@Injectable()
+export class ProblemLog {
+  readonly #logs = new WeakMap<object, ThrottledLog>();
+  readonly #mistakes: ThrottledLog;
+  readonly #pathOf: CheckedOptions['pathOf'];
+  readonly #clock: Clock;
+
+  constructor(
+    @Inject(CHECKED_OPTIONS) { pathOf }: Pick<CheckedOptions, 'pathOf'>,
+    @Inject(Clock) clock: Clock,
+  ) {
+    this.#pathOf = pathOf;
+    this.#clock = clock;
+    this.#mistakes = new ThrottledLog(clock, REPORT_EVERY);
+  }
+
+  /** Logs the problem, unless this cause of this tenant was logged within the last minute. */
+  report(tenant: ReportedTenant, problem: Problem | undefined): void {
+    if (problem === undefined) {
+      return;
+    }
+    const { cause, options, isUnverified, isWarning } = problem;
+    const path = this.#pathOf(tenant.key);
+    const paths = options.map((option) => `${path}.${option}`);
+    const line = `${paths.length === 0 ? path : paths.join(', ')}: ${textOf(problem)}`;
+    const log = this.#logOf(tenant);
+    if (isUnverified === true) {
+      log.warn(`${line} (unverified: the browser or the client delivered it)`, `unverified ${cause}`);
+    } else if (isWarning === true) {
+      log.warn(line, cause);
+    } else {
+      log.error(line, cause);
+    }
+  }
+
+  /**
+   * Logs an error of a request that is a mistake of the host (`configuration_invalid`, `tenant_required`), as Nest logs errors
+   * that it does not know: visitors are told nothing of them. Each mistake of each tenant is logged once a minute.
+   */
+  reportMistake(error: ExhibitorError): void {
+    const { code, tenant = '', message } = error;
+    if (HTTP_STATUS_BY_CODE[code] === 500) {
+      this.#mistakes.error(error, `${code} ${tenant} ${message}`);
+    }
+  }
+
+  #logOf({ stateKey }: ReportedTenant): ThrottledLog {
+    const log = this.#logs.get(stateKey) ?? new ThrottledLog(this.#clock, REPORT_EVERY);
+    this.#logs.set(stateKey, log);
+    return log;
+  }
+}
+
+function textOf({ message, expected, received }: Problem): string {
+  const values = [
+    ...(expected === undefined ? [] : [`expected ${shown(expected)}`]),
+    ...(received === undefined ? [] : [`received ${shown(received)}`]),
+  ];
+  return [foreignText(message, { longest: LONGEST_MESSAGE }), values.join(', ')].filter(Boolean).join('; ');
+}
+
+function shown(value: string): string {
+  return `'${foreignText(value, { longest: LONGEST_VALUE })}'`;
+}

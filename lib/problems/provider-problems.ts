@@ -1,0 +1,79 @@
+import type { Problem } from './problem.interface.js';
+
+/** Knows which option sets the address of an endpoint. */
+interface EndpointOptions {
+  endpointOption(name: 'token' | 'userinfo'): string;
+}
+
+/** Options that decide where the metadata of the provider is read. */
+const METADATA_OPTIONS = ['login.issuer', 'login.discovery'];
+
+/** There is no metadata at the address that the issuer defines. */
+export function metadataNotFound(status: number): Problem {
+  return {
+    cause: 'metadata',
+    options: METADATA_OPTIONS,
+    message: 'the metadata of the provider was not found',
+    received: `status ${status}`,
+  };
+}
+
+/** The metadata names another issuer or is no object. */
+export function uselessMetadata(reason: string, issuer: string, received: string): Problem {
+  return {
+    cause: 'metadata',
+    options: METADATA_OPTIONS,
+    message: `the metadata of the provider cannot be used (${reason})`,
+    expected: `issuer ${issuer}`,
+    received,
+  };
+}
+
+/** The metadata names an address that the options do not accept. */
+export function refusedAddress(
+  name: string,
+  { expected, received }: { expected: string; received: string },
+): Problem {
+  return {
+    cause: `metadata ${name}`,
+    options: ['login.discovery'],
+    message: 'the metadata of the provider names an address that is not accepted',
+    expected,
+    received,
+  };
+}
+
+/** The address of the keys answers something else. */
+export function keysNotFound(isDiscovered: boolean, status: number): Problem {
+  return {
+    cause: 'keys',
+    options: [isDiscovered ? 'login.discovery' : 'login.keys'],
+    message: 'the address of the keys does not answer them',
+    received: `status ${status}`,
+  };
+}
+
+/** The keys were fetched, and none can be used. */
+export function uselessKeys(message: string): Problem {
+  return { cause: 'keys', options: ['login.keys'], message };
+}
+
+/** The userinfo endpoint answers something else. */
+export function uselessUserInfo(tenant: EndpointOptions, status: number): Problem {
+  return {
+    cause: 'userinfo',
+    options: [tenant.endpointOption('userinfo')],
+    message: 'userinfo answered without claims',
+    received: `status ${status}`,
+  };
+}
+
+/** The token endpoint answers the login client something else. */
+export function uselessLoginReply(tenant: EndpointOptions, status: number): Problem {
+  return {
+    cause: 'login client: reply',
+    options: [tenant.endpointOption('token')],
+    message: 'the token endpoint answered the login client without tokens and without an OAuth error',
+    received: `status ${status}`,
+  };
+}

@@ -1,0 +1,18 @@
+import { foreignText } from '../model/foreign-text.js';
+
+/** The `store` failed or was too slow. The message of its error is not shown: it may contain the address and the password. */
+export function storeDown(error: unknown): string {
+  const name: unknown = error instanceof Error ? error.name : undefined;
+  const reason = typeof name === 'string' ? foreignText(name) : 'unknown error';
+  return `the shared store does not answer (${reason}); continuing without it`;
+}
+
+/** Logouts wait for the `store`. */
+export function unwrittenLogouts(count: number): string {
+  return `${count} logout(s) could not be written to the shared store; until they are, other processes accept these identities`;
+}
+
+/** The application was closed while logouts waited for the `store`. */
+export function lostLogouts(count: number): string {
+  return `${count} logout(s) were not written to the shared store before the close`;
+}

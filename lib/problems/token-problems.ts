@@ -1,0 +1,66 @@
+import type { Problem } from './problem.interface.js';
+
+/** An OAuth error (RFC 6749 §5.2) of the provider, without secrets. */
+export interface OAuthFailure {
+  oauthError: string;
+  oauthErrorDescription: string | undefined;
+}
+
+/** The two clients of a tenant, by where their options are. */
+type ClientPath = '' | 'login.';
+
+/** What is known of the options of a tenant's clients. */
+interface ClientOptions {
+  readonly clientAuth: unknown;
+  readonly login: { readonly clientAuth?: unknown } | undefined;
+  readonly tokenUrlOption: string;
+  endpointOption(name: 'token'): string;
+}
+
+/** Options to look at, by OAuth error (RFC 6749 §5.2), as paths below the client: `clientSecret`, `login.clientSecret`. */
+const OPTIONS_BY_ERROR: Readonly<Record<string, readonly string[]>> = {
+  invalid_client: ['clientSecret', 'clientId'],
+  unauthorized_client: ['clientId'],
+  unsupported_grant_type: ['clientId'],
+  invalid_scope: ['scope'],
+};
+
+/**
+ * The token endpoint refused a client.
+ *
+ * @param client `''` for the API client, `'login.'` for the login client
+ */
+export function refusedClient(tenant: ClientOptions, client: ClientPath, failure: OAuthFailure): Problem {
+  const { oauthError } = failure;
+  const options = Object.hasOwn(OPTIONS_BY_ERROR, oauthError) ? OPTIONS_BY_ERROR[oauthError] : undefined;
+  const name = client === '' ? 'API' : 'login';
+  const auth = client === '' ? tenant.clientAuth : tenant.login?.clientAuth;
+  // A client with a private key has no secret.
+  const pathOf = (option: string): string =>
+    client + (option === 'clientSecret' && typeof auth === 'object' ? 'clientAuth' : option);
+  return {
+    // A code that the provider made up must not have a limit of its own.
+    cause: `${name} client: ${options === undefined ? 'other' : oauthError}`,
+    options:
+      options === undefined
+        ? [client === '' ? tenant.tokenUrlOption : tenant.endpointOption('token'), `${client}clientId`]
+        : options.map(pathOf),
+    message: `the token endpoint refused the ${name} client: ${describeFailure(failure)}`,
+  };
+}
+
+/** `invalid_client (Unknown client)` */
+export function describeFailure({ oauthError, oauthErrorDescription }: OAuthFailure): string {
+  return oauthErrorDescription === undefined ? oauthError : `${oauthError} (${oauthErrorDescription})`;
+}
+
+/** The token endpoint answered the API client with something else than a token. */
+export function uselessTokenReply(tenant: ClientOptions, message: string): Problem {
+  const option = tenant.endpointOption('token');
+  return { cause: `${option} reply`, options: [option], message };
+}
+
+/** The host's function for a secret failed. `failure`: `returned no secret`. */
+export function failedSecretFunction(option: string, failure: string): Problem {
+  return { cause: `${option} function`, options: [option], message: `the function ${failure}` };
+}
