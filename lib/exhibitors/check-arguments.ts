@@ -1,9 +1,9 @@
 /** Checks of call arguments, before anything is sent. Errors show no value: it may be an e-mail address. */
+import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { checkEventId } from '../model/event-id.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 import type {
-  CallOptions,
   ListOptions,
   LookupFilter,
   LookupOptions,
@@ -11,17 +11,44 @@ import type {
   StreamOptions,
 } from './call-options.interface.js';
 
+const tenantKey = v.optional(
+  v.custom<string>((value) => typeof value === 'string' && value !== '', 'must be the key of a tenant'),
+);
+const contactEmail = v.custom<string>(isEmailAddress, 'must be an e-mail address');
+
 /** Default and maximum of `ItemsPerPage` (service specification, Limits). */
-const MOST_ITEMS_PER_PAGE = 50;
+const itemsPerPage = v.optional(whole(50), 50);
+const prefetch = v.optional(whole(16), 4);
 
-/** Options with their defaults applied. */
-type Checked<Options, Defaulted extends keyof Options> = Omit<Options, Defaulted> &
-  Required<Pick<Options, Defaulted>>;
+const callOptions = {
+  tenant: tenantKey,
+  deadline: v.optional(whole(LONGEST_TIMER)),
+  signal: v.optional(v.custom<AbortSignal>(isAbortSignal, 'must be an AbortSignal')),
+};
+const listOptions = options({ page: v.optional(whole(), 1), itemsPerPage });
+const streamOptions = options({
+  itemsPerPage,
+  startPage: v.optional(whole(), 1),
+  maxPages: v.optional(whole()),
+  prefetch,
+  onDrift: v.nullish(v.picklist(['error', 'ignore'], "must be 'error' or 'ignore'"), 'error'),
+});
+const snapshotOptions = options({ itemsPerPage, prefetch, attempts: v.optional(whole(100), 3) });
+const lookupOptions = options({ fresh: v.nullish(v.boolean('must be true or false'), false) });
+const lookupFilter = v.object(
+  {
+    tenant: tenantKey,
+    eventId: v.optional(v.pipe(v.unknown(), v.transform(checkEventId))),
+    contactEmail: v.optional(contactEmail),
+  },
+  'must be an object',
+);
 
-export type ListCall = Checked<ListOptions, 'page' | 'itemsPerPage'>;
-export type StreamCall = Checked<StreamOptions, 'itemsPerPage' | 'startPage' | 'prefetch' | 'onDrift'>;
-export type SnapshotCall = Checked<SnapshotOptions, 'itemsPerPage' | 'prefetch' | 'attempts'>;
-export type LookupCall = Checked<LookupOptions, 'fresh'>;
+/** Checked options, with their defaults. */
+export type ListCall = v.InferOutput<typeof listOptions>;
+export type StreamCall = v.InferOutput<typeof streamOptions>;
+export type SnapshotCall = v.InferOutput<typeof snapshotOptions>;
+export type LookupCall = v.InferOutput<typeof lookupOptions>;
 
 /**
  * Checks that a value can be an e-mail address, including international ones (RFC 6531). It is no full validation: the
@@ -29,135 +56,78 @@ export type LookupCall = Checked<LookupOptions, 'fresh'>;
  *
  * @throws {ExhibitorError} `invalid_argument`
  */
-export function checkContactEmail(contactEmail: unknown): string {
-  if (typeof contactEmail !== 'string' || !isEmailAddress(contactEmail)) {
-    throw invalid('contactEmail', 'an e-mail address');
-  }
-  return contactEmail;
+export function checkContactEmail(value: unknown): string {
+  return check(contactEmail, value, 'contactEmail');
 }
 
-function isEmailAddress(value: string): boolean {
+/** @throws {ExhibitorError} `invalid_argument` */
+export function checkListOptions(given: ListOptions | undefined): ListCall {
+  return check(listOptions, given ?? {}, 'options');
+}
+
+/** @throws {ExhibitorError} `invalid_argument` */
+export function checkStreamOptions(given: StreamOptions | undefined): StreamCall {
+  return check(streamOptions, given ?? {}, 'options');
+}
+
+/** @throws {ExhibitorError} `invalid_argument` */
+export function checkSnapshotOptions(given: SnapshotOptions | undefined): SnapshotCall {
+  return check(snapshotOptions, given ?? {}, 'options');
+}
+
+/** @throws {ExhibitorError} `invalid_argument` */
+export function checkLookupOptions(given: LookupOptions | undefined): LookupCall {
+  return check(lookupOptions, given ?? {}, 'options');
+}
+
+/** @throws {ExhibitorError} `invalid_argument` */
+export function checkLookupFilter(given: LookupFilter | undefined): LookupFilter {
+  return check(lookupFilter, given ?? {}, 'filter');
+}
+
+/** The value as the schema parses it; else the first problem, with the name of its member, or else `name`. */
+function check<Output>(schema: v.GenericSchema<unknown, Output>, value: unknown, name: string): Output {
+  const parsed = v.safeParse(schema, value, { abortEarly: true });
+  if (parsed.success) {
+    return parsed.output;
+  }
+  const [issue] = parsed.issues;
+  throw new ExhibitorError('invalid_argument', `${v.getDotPath(issue) ?? name} ${issue.message}`);
+}
+
+/** The options of every call, and these. */
+function options<const Entries extends v.ObjectEntries>(entries: Entries) {
+  return v.object({ ...callOptions, ...entries }, 'must be an object');
+}
+
+/** A whole number from 1 to `most`. */
+function whole(most = Number.MAX_SAFE_INTEGER) {
+  const range = most === Number.MAX_SAFE_INTEGER ? 'of 1 or more' : `from 1 to ${most}`;
+  const expected = `must be a whole number ${range}`;
+  return v.pipe(
+    v.number(expected),
+    v.safeInteger(expected),
+    v.minValue(1, expected),
+    v.maxValue(most, expected),
+  );
+}
+
+function isEmailAddress(value: unknown): boolean {
+  if (typeof value !== 'string') {
+    return false;
+  }
   const at = value.lastIndexOf('@');
   const local = value.slice(0, at);
   if (at < 1 || at === value.length - 1) {
     return false;
   }
-  if (/[\s\p{Cc}]/u.test(value) || hasLoneSurrogate(value)) {
+  // encodeURIComponent throws a URIError for lone surrogates.
+  if (/[\s\p{Cc}\p{Surrogate}]/u.test(value)) {
     return false;
   }
   return !local.includes('@') || /^".+"$/.test(local);
 }
 
-/** @throws {ExhibitorError} `invalid_argument` */
-export function checkListOptions(options: ListOptions | undefined): ListCall {
-  const given = checkCall(options);
-  return {
-    ...given,
-    page: whole(given.page, 'page', 1),
-    itemsPerPage: whole(given.itemsPerPage, 'itemsPerPage', MOST_ITEMS_PER_PAGE, MOST_ITEMS_PER_PAGE),
-  };
-}
-
-/** @throws {ExhibitorError} `invalid_argument` */
-export function checkStreamOptions(options: StreamOptions | undefined): StreamCall {
-  const given = checkCall(options);
-  const onDrift = given.onDrift ?? 'error';
-  if (onDrift !== 'error' && onDrift !== 'ignore') {
-    throw invalid('onDrift', "'error' or 'ignore'");
-  }
-  return {
-    ...given,
-    itemsPerPage: whole(given.itemsPerPage, 'itemsPerPage', MOST_ITEMS_PER_PAGE, MOST_ITEMS_PER_PAGE),
-    startPage: whole(given.startPage, 'startPage', 1),
-    maxPages: given.maxPages === undefined ? undefined : whole(given.maxPages, 'maxPages', 1),
-    prefetch: whole(given.prefetch, 'prefetch', 4, 16),
-    onDrift,
-  };
-}
-
-/** @throws {ExhibitorError} `invalid_argument` */
-export function checkSnapshotOptions(options: SnapshotOptions | undefined): SnapshotCall {
-  const given = checkCall(options);
-  return {
-    ...given,
-    itemsPerPage: whole(given.itemsPerPage, 'itemsPerPage', MOST_ITEMS_PER_PAGE, MOST_ITEMS_PER_PAGE),
-    prefetch: whole(given.prefetch, 'prefetch', 4, 16),
-    attempts: whole(given.attempts, 'attempts', 3, 100),
-  };
-}
-
-/** @throws {ExhibitorError} `invalid_argument` */
-export function checkLookupOptions(options: LookupOptions | undefined): LookupCall {
-  const given = checkCall(options);
-  const fresh = given.fresh ?? false;
-  if (typeof fresh !== 'boolean') {
-    throw invalid('fresh', 'true or false');
-  }
-  return { ...given, fresh };
-}
-
-/** @throws {ExhibitorError} `invalid_argument` */
-export function checkLookupFilter(filter: LookupFilter | undefined): LookupFilter {
-  const { tenant, eventId, contactEmail } = checkObject(filter, 'filter');
-  return {
-    tenant: checkTenantKey(tenant),
-    eventId: eventId === undefined ? undefined : checkEventId(eventId),
-    contactEmail: contactEmail === undefined ? undefined : checkContactEmail(contactEmail),
-  };
-}
-
-function checkCall<Options extends CallOptions>(options: Options | undefined): Options {
-  const given = checkObject(options, 'options');
-  checkTenantKey(given.tenant);
-  if (given.deadline !== undefined) {
-    whole(given.deadline, 'deadline', 1, LONGEST_TIMER);
-  }
-  if (given.signal !== undefined && !isAbortSignal(given.signal)) {
-    throw invalid('signal', 'an AbortSignal');
-  }
-  return given;
-}
-
-function checkObject<Options extends object>(
-  options: Options | undefined,
-  name: string,
-): Partial<Options> & Options {
-  const given: unknown = options ?? {};
-  if (typeof given !== 'object' || given === null) {
-    throw invalid(name, 'an object');
-  }
-  return given as Partial<Options> & Options;
-}
-
-function checkTenantKey(tenant: unknown): string | undefined {
-  if (tenant === undefined) {
-    return undefined;
-  }
-  if (typeof tenant !== 'string' || tenant === '') {
-    throw invalid('tenant', 'the key of a tenant');
-  }
-  return tenant;
-}
-
-/** A whole number from 1 to `most`; `fallback` for `undefined`. */
-function whole(value: unknown, name: string, fallback: number, most = Number.MAX_SAFE_INTEGER): number {
-  const given = value === undefined ? fallback : value;
-  if (typeof given === 'number' && Number.isSafeInteger(given) && given >= 1 && given <= most) {
-    return given;
-  }
-  const range = most === Number.MAX_SAFE_INTEGER ? 'of 1 or more' : `from 1 to ${most}`;
-  throw invalid(name, `a whole number ${range}`);
-}
-
-function isAbortSignal(value: object): boolean {
-  return 'aborted' in value && 'addEventListener' in value;
-}
-
-// encodeURIComponent throws a URIError for them.
-function hasLoneSurrogate(value: string): boolean {
-  return /\p{Surrogate}/u.test(value);
-}
-
-function invalid(name: string, expected: string): ExhibitorError {
-  return new ExhibitorError('invalid_argument', `${name} must be ${expected}`);
+function isAbortSignal(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'aborted' in value && 'addEventListener' in value;
 }

@@ -2,7 +2,7 @@ import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import { isRecord } from '../../model/json-values.js';
 import { MAX_RECORDS, type ExhibitorSettings } from '../../options/exhibitor-settings.js';
-import { breachesOf, rowsExpected, type SeenPage } from '../pages/page-consistency.js';
+import { breachesOf, rowsExpected, type SeenPage } from '../pages/page-drift.js';
 import { parseLookup, parsePage } from '../parse-replies.js';
 import { isErrorShaped } from './error-shape.js';
 

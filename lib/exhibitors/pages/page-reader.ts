@@ -3,7 +3,7 @@ import type { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import type { StreamCall } from '../check-arguments.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
-import { breachesOf, isBeyondEnd, type SeenPage } from './page-consistency.js';
+import { breachesOf, isBeyondEnd, type SeenPage } from './page-drift.js';
 import { PageWindow } from './page-window.js';
 
 /** A page, and its rows before any schema: consistency is checked on the rows of the wire. */

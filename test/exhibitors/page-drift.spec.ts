@@ -5,7 +5,7 @@ import {
   isRepeated,
   rowsExpected,
   type SeenPage,
-} from '../../lib/exhibitors/pages/page-consistency.js';
+} from '../../lib/exhibitors/pages/page-drift.js';
 
 const first: PaginationMetadata = { currentPage: 1, totalCount: 120, totalPages: 3, itemsPerPage: 50 };
 
