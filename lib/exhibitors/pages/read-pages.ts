@@ -8,21 +8,21 @@ import type { PageReader } from './page-reader.js';
 /** Opens a reader for a checked call. */
 export type OpenReader<Options extends CallOptions, T> = (call: Call<Options>) => Promise<PageReader<T>>;
 
-/** Reads all pages and passes each to `visit`. The signal ends the reading with `aborted`. */
-export async function readPages<T>(
+/** The pages of a reader. The signal ends the reading with `aborted`; to leave the loop aborts the requests under way. */
+export async function* pagesOf<T>(
   reader: PageReader<T>,
   signal: AbortSignal,
-  visit: (page: ExhibitorPage<T>) => void,
-): Promise<void> {
+): AsyncGenerator<ExhibitorPage<T>, undefined> {
   const forget = onAbort(signal, () => reader.close(abortedCall()));
   try {
     for (let page = await reader.next(); page !== undefined; page = await reader.next()) {
-      visit(page);
+      yield page;
     }
   } finally {
     forget();
     reader.close();
   }
+  return undefined;
 }
 
 /** A cold Observable of the pages of a reader. `emit` passes a page to the subscriber; then the next pages are requested. */
@@ -35,12 +35,15 @@ export function fromPages<Options extends CallOptions, T, R>(
     const options = check();
     const { signal, close } = openScope(options.signal);
     subscriber.add(close);
-    open({ ...options, signal })
-      .then((reader) => readPages(reader, signal, (page) => emit(page, subscriber)))
-      .then(
-        () => subscriber.complete(),
-        (error: unknown) => subscriber.error(error),
-      );
+    const emitAll = async (): Promise<void> => {
+      for await (const page of pagesOf(await open({ ...options, signal }), signal)) {
+        emit(page, subscriber);
+      }
+    };
+    emitAll().then(
+      () => subscriber.complete(),
+      (error: unknown) => subscriber.error(error),
+    );
   });
 }
 
@@ -75,12 +78,10 @@ async function* itemsOf<Options extends CallOptions, T>(
 ): AsyncGenerator<T, undefined> {
   const options = check();
   const { signal, close } = openScope(options.signal);
-  const cleanUp = [onAbort(left, close), close];
+  const forget = onAbort(left, close);
   try {
     const reader = await open({ ...options, signal });
-    cleanUp.push(onAbort(signal, () => reader.close(left.aborted ? undefined : abortedCall())));
-    cleanUp.push(() => reader.close());
-    for (let page = await reader.next(); page !== undefined; page = await reader.next()) {
+    for await (const page of pagesOf(reader, signal)) {
       reader.fetchAhead();
       yield* page.data;
     }
@@ -90,9 +91,8 @@ async function* itemsOf<Options extends CallOptions, T>(
       throw error;
     }
   } finally {
-    for (const step of cleanUp) {
-      step();
-    }
+    forget();
+    close();
   }
   return undefined;
 }

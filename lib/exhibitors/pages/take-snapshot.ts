@@ -1,7 +1,7 @@
 import { PaginationDriftError } from '../../errors/pagination-drift.error.js';
 import type { ExhibitorSnapshot } from './exhibitor-page.interface.js';
 import type { PageReader } from './page-reader.js';
-import { readPages } from './read-pages.js';
+import { pagesOf } from './read-pages.js';
 
 /** Source of a snapshot. */
 export interface SnapshotSource<T> {
@@ -39,11 +39,11 @@ async function readAll<T>(
 ): Promise<Pick<ExhibitorSnapshot<T>, 'exhibitors' | 'totalCount'>> {
   const exhibitors: T[] = [];
   let totalCount = 0;
-  await readPages(reader, signal, ({ paginationMetadata, data }) => {
+  for await (const { paginationMetadata, data } of pagesOf(reader, signal)) {
     totalCount = paginationMetadata.totalCount;
     for (const exhibitor of data) {
       exhibitors.push(exhibitor);
     }
-  });
+  }
   return { exhibitors, totalCount };
 }
