@@ -54,11 +54,16 @@ export interface DriftMessage {
   seen: number | string;
 }
 
-/**
- * The channels of `node:diagnostics_channel` on which this package publishes. Check `hasSubscribers` before creating a
- * message. No message contains a token, secret, cookie or e-mail address.
- */
-export const channels = {
+interface Messages {
+  token: TokenMessage;
+  request: RequestMessage;
+  lookup: LookupMessage;
+  login: LoginMessage;
+  store: StoreMessage;
+  drift: DriftMessage;
+}
+
+const channels = {
   token: channel('nestjs-exhibitor:token'),
   request: channel('nestjs-exhibitor:request'),
   lookup: channel('nestjs-exhibitor:lookup'),
@@ -66,3 +71,13 @@ export const channels = {
   store: channel('nestjs-exhibitor:store'),
   drift: channel('nestjs-exhibitor:drift'),
 } as const;
+
+/**
+ * Publishes on a channel of `node:diagnostics_channel`. The message is created only where there is a subscriber. No message
+ * contains a token, secret, cookie or e-mail address.
+ */
+export function publish<Name extends keyof Messages>(name: Name, message: () => Messages[Name]): void {
+  if (channels[name].hasSubscribers) {
+    channels[name].publish(message());
+  }
+}

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { channels } from '../diagnostics/channels.js';
+import { publish, type LoginMessage } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
@@ -117,9 +117,7 @@ export class LoginService {
     const authorizeUrl = await this.#authorizeUrl(tenant);
     const url = await authorizationUrl(tenant, pending, authorizeUrl, parameters);
     await this.#cookies.keep(http, pending);
-    if (channels.login.hasSubscribers) {
-      channels.login.publish({ tenant: tenant.key, outcome: 'started' });
-    }
+    publish('login', () => ({ tenant: tenant.key, outcome: 'started' }));
     return url;
   }
 
@@ -138,14 +136,10 @@ export class LoginService {
       checkSameProvider(tenant, pending);
       const { identity, idToken } = await this.#callback.verify(tenant, pending, parameters);
       const state = await this.#session.establish(http, tenant, identity, idToken);
-      if (channels.login.hasSubscribers) {
-        channels.login.publish({ tenant: tenant.key, outcome: 'succeeded' });
-      }
+      publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
     } catch (error) {
-      if (channels.login.hasSubscribers) {
-        channels.login.publish(failureMessage(error));
-      }
+      publish('login', () => failureMessage(error));
       throw error;
     }
   }
@@ -239,7 +233,7 @@ function checkSameProvider(tenant: Tenant, pending: PendingLogin): void {
   }
 }
 
-function failureMessage(error: unknown): Record<string, unknown> {
+function failureMessage(error: unknown): LoginMessage {
   const tenant = isExhibitorError(error) ? error.tenant : undefined;
   const reason = error instanceof LoginFailedError ? error.reason : undefined;
   return {

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { channels, type StoreMessage } from '../diagnostics/channels.js';
+import { publish, type StoreMessage } from '../diagnostics/channels.js';
 import { digestOf } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
@@ -70,10 +70,7 @@ export class SharedValues {
 
   /** Publishes a message on `nestjs-exhibitor:store`. */
   tell(kind: string, outcome: StoreMessage['outcome']): void {
-    if (channels.store.hasSubscribers) {
-      const message: StoreMessage = { kind, outcome };
-      channels.store.publish(message);
-    }
+    publish('store', () => ({ kind, outcome }));
   }
 
   private open(key: string, sealed: unknown): StoredValue {

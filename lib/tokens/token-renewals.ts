@@ -1,4 +1,4 @@
-import { channels, type TokenMessage } from '../diagnostics/channels.js';
+import { publish } from '../diagnostics/channels.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
@@ -58,7 +58,7 @@ export class TokenRenewals {
       const renewal = held.renewal ?? this.#renew(tenant, held);
       try {
         const timed = await deadline.race(renewal.result, renewal.deadline);
-        publish({ tenant: tenant.key, outcome: isJoined ? 'shared' : renewal.outcome });
+        publish('token', () => ({ tenant: tenant.key, outcome: isJoined ? 'shared' : renewal.outcome }));
         return timed;
       } catch (error) {
         // A renewal that ran out of time does not fail a caller that joined later and has time left.
@@ -73,7 +73,8 @@ export class TokenRenewals {
   async #reportEarly(tenant: Tenant, held: HeldToken, renewal: Renewal): Promise<void> {
     try {
       await renewal.result;
-      publish({ tenant: tenant.key, outcome: renewal.outcome === 'shared' ? 'shared' : 'renewed-early' });
+      const outcome = renewal.outcome === 'shared' ? 'shared' : 'renewed-early';
+      publish('token', () => ({ tenant: tenant.key, outcome }));
     } catch (error) {
       held.pausedUntil = this.#clock.now() + PAUSE_AFTER_FAILURE;
       publishFailure(tenant, error);
@@ -124,13 +125,7 @@ export class TokenRenewals {
   }
 }
 
-/** Publishes on `nestjs-exhibitor:token`. */
-export function publish(message: TokenMessage): void {
-  if (channels.token.hasSubscribers) {
-    channels.token.publish(message);
-  }
-}
-
 function publishFailure({ key }: Tenant, error: unknown): void {
-  publish({ tenant: key, outcome: 'failed', code: isExhibitorError(error) ? error.code : undefined });
+  const code = isExhibitorError(error) ? error.code : undefined;
+  publish('token', () => ({ tenant: key, outcome: 'failed', code }));
 }

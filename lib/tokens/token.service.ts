@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { channels } from '../diagnostics/channels.js';
+import { publish } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { PerTenant } from '../tenants/per-tenant.js';
@@ -11,7 +11,7 @@ import { Deadlines } from '../time/deadlines.service.js';
 import type { AccessToken, GetTokenOptions, InvalidateOptions } from './access-token.interface.js';
 import { FleetTokens } from './fleet-tokens.service.js';
 import { HeldToken, type TimedToken } from './held-token.js';
-import { publish, TokenRenewals } from './token-renewals.js';
+import { TokenRenewals } from './token-renewals.js';
 
 /**
  * Client-credentials access tokens of the tenants: cached, renewed in the background before they expire, and requested once
@@ -153,10 +153,7 @@ export class TokenService {
     if (now >= timed.renewAt) {
       this.#renewals.renewEarly(tenant, held, now);
     }
-    // Checked here, since creating the message is most of the cost of a hit.
-    if (channels.token.hasSubscribers) {
-      publish({ tenant: tenant.key, outcome: 'hit' });
-    }
+    publish('token', () => ({ tenant: tenant.key, outcome: 'hit' }));
     return timed;
   }
 

@@ -1,4 +1,4 @@
-import { channels } from '../diagnostics/channels.js';
+import { publish, type RequestMessage } from '../diagnostics/channels.js';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
 import { addressProblem } from '../problems/address-problems.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
@@ -103,7 +103,8 @@ export class RetryingRequest {
     const health = limits.counted(seen, outcome, this.#request.contact, admission);
     this.#isCounted = health === seen;
     this.#leave(health, admission);
-    this.#publish(outcome, clock.now() - sentAt);
+    const durationMs = clock.now() - sentAt;
+    publish('request', () => this.#message(outcome, durationMs));
     if (outcome.kind === 'answered' || outcome.why !== 'over') {
       return outcome;
     }
@@ -206,14 +207,11 @@ export class RetryingRequest {
     return { tenant: this.#tenant.key, attempts: this.#sent, status: outcome?.status };
   }
 
-  #publish(outcome: Outcome, durationMs: number): void {
-    if (!channels.request.hasSubscribers) {
-      return;
-    }
+  #message(outcome: Outcome, durationMs: number): RequestMessage {
     const { operation, template } = this.#request;
     const isOver = outcome.kind === 'failed' && outcome.why === 'over';
     const code = isOver ? this.#deadline.failure().code : codeOf(outcome);
-    channels.request.publish({
+    return {
       tenant: this.#tenant.key,
       operation,
       template,
@@ -221,7 +219,7 @@ export class RetryingRequest {
       durationMs,
       attempt: this.#sent,
       code,
-    });
+    };
   }
 }
 

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { channels, type LookupMessage } from '../../diagnostics/channels.js';
+import { publish, type LookupMessage } from '../../diagnostics/channels.js';
 import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
@@ -99,14 +99,14 @@ export class ExhibitorLookups {
       if (stale !== undefined) {
         return reported(subject, 'stale', stale);
       }
-      publish(subject, 'miss');
+      publish('lookup', () => ({ tenant: subject.tenant.key, outcome: 'miss' }));
       throw error;
     }
   }
 
   /** Frozen records of a new request. A request that is already under way may be older than this call. */
   async findFresh(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
-    publish(subject, 'miss');
+    publish('lookup', () => ({ tenant: subject.tenant.key, outcome: 'miss' }));
     const lookup = this.#start(subject, deadline, (search) => this.#fromService(search));
     return (await lookup.join(deadline)).records;
   }
@@ -222,12 +222,6 @@ function reported(
   outcome: LookupMessage['outcome'],
   records: readonly unknown[],
 ): readonly unknown[] {
-  publish(subject, outcome);
+  publish('lookup', () => ({ tenant: subject.tenant.key, outcome }));
   return records;
-}
-
-function publish({ tenant }: LookupSubject, outcome: LookupMessage['outcome']): void {
-  if (channels.lookup.hasSubscribers) {
-    channels.lookup.publish({ tenant: tenant.key, outcome });
-  }
 }

@@ -1,4 +1,4 @@
-import { channels } from '../../diagnostics/channels.js';
+import { publish } from '../../diagnostics/channels.js';
 import type { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import type { StreamCall } from '../check-arguments.js';
@@ -121,11 +121,8 @@ export class PageReader<T> {
     if (onDrift === 'error' && worst !== undefined) {
       throw new PaginationDriftError(worst, this.#before?.requested ?? 0, { tenant });
     }
-    if (!channels.drift.hasSubscribers) {
-      return;
-    }
     for (const breach of breaches) {
-      channels.drift.publish({ tenant, ...breach });
+      publish('drift', () => ({ tenant, ...breach }));
     }
   }
 }
