@@ -1,5 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isSameJson } from '../model/json-values.js';
 import { defaultExhibitorId } from './exhibitor-id.js';
 
 /** Differences between two readings of an event. */
@@ -39,7 +39,7 @@ export function compareExhibitors<T>(
     const earlier = left.get(requireId(exhibitor, id))?.shift();
     if (earlier === undefined) {
       changes.added.push(exhibitor);
-    } else if (isSameJson(earlier, exhibitor)) {
+    } else if (isDeepStrictEqual(earlier, exhibitor)) {
       changes.unchanged.push(exhibitor);
     } else {
       changes.changed.push({ before: earlier, after: exhibitor });

@@ -8,8 +8,6 @@ export interface RecordsOrigin {
   tenant: string;
   /** Path of the list, `data`; empty where the reply is the list. */
   path: string;
-  /** Index of the first of these rows in the list. Default 0. */
-  first?: number;
 }
 
 /**
@@ -84,9 +82,7 @@ function refusal(
   cause?: unknown,
 ): ExhibitorError {
   const [index, ...inner] = path;
-  const shown = [origin.path, String(index + (origin.first ?? 0)), ...inner.map(segment)]
-    .filter(Boolean)
-    .join('.');
+  const shown = [origin.path, String(index), ...inner.map(segment)].filter(Boolean).join('.');
   return new ExhibitorError('malformed_response', `${foreignText(shown)} ${problem}`, {
     tenant: origin.tenant,
     cause,

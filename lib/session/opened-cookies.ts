@@ -1,5 +1,5 @@
 import { digestOf } from '../model/digest.js';
-import { freezeSmallJson, weighSmallJson } from '../model/large-json.js';
+import { freezeJson, weighJson } from '../model/json-values.js';
 import type { Clock } from '../time/clock.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 import type { IdentityData, Selections } from './stored-identity.js';
@@ -41,10 +41,10 @@ export class OpenedCookies {
 
   /** Freezes the content and remembers it until it expires, for a minute at most. */
   keep(sealed: string, opened: OpenedCookie): void {
-    freezeSmallJson(opened);
+    freezeJson(opened);
     const ttl = Math.min(LONGEST, opened.until - this.#clock.epochMs());
     if (ttl > 0) {
-      const size = ENTRY_WEIGHT + weighSmallJson(opened);
+      const size = ENTRY_WEIGHT + weighJson(opened);
       this.#cookies.set(digestOf(sealed), opened, { ttl, size });
     }
   }

@@ -10,7 +10,6 @@ export interface Answered {
   headers: Record<string, string | undefined>;
   /** Parsed JSON; `undefined` where there is none. */
   body: unknown;
-  receivedBytes: number;
 }
 
 /** There is no usable answer. */

@@ -188,8 +188,8 @@ export class RetryingRequest {
     return parseRetryAfter(outcome.headers['retry-after'], this.#tools.clock.epochMs());
   }
 
-  #reply({ status, headers, body, receivedBytes }: Answered): TransportReply {
-    return { status, headers, body, receivedBytes, sentAt: this.#sentAt, attempts: this.#sent };
+  #reply({ status, headers, body }: Answered): TransportReply {
+    return { status, headers, body, sentAt: this.#sentAt, attempts: this.#sent };
   }
 
   #failure(outcome: Outcome): ExhibitorError {

@@ -33,8 +33,6 @@ export interface TransportReply {
   headers: Record<string, string | undefined>;
   /** Parsed JSON, or the text of a JWT. `undefined` on 204, and on a 4xx whose body is not JSON. */
   body: unknown;
-  /** Size of the body on the wire, in bytes. */
-  receivedBytes?: number;
   /** {@link Clock.now} when the request that was answered was sent. */
   sentAt: number;
   /** Number of requests sent. */

@@ -31,11 +31,23 @@ describe('compareExhibitors', () => {
     expect(compareExhibitors(before, after).unchanged).toHaveLength(1);
   });
 
-  it('compares records that are nested 20,000 levels deep', () => {
-    const record = (leaf: number): { id: string; nested: unknown } => ({
+  it('compares what a schema creates', () => {
+    const record = (since: number, tag: string) => ({
       id: 'a',
-      nested: JSON.parse(`${'['.repeat(20_000)}${leaf}${']'.repeat(20_000)}`),
+      since: new Date(since),
+      tags: new Set([tag]),
     });
+    expect(compareExhibitors([record(0, 'a')], [record(0, 'a')]).unchanged).toHaveLength(1);
+    expect(compareExhibitors([record(0, 'a')], [record(1, 'a')]).changed).toHaveLength(1);
+    expect(compareExhibitors([record(0, 'a')], [record(0, 'b')]).changed).toHaveLength(1);
+  });
+
+  it('compares records that refer to themselves', () => {
+    const record = (hall: number) => {
+      const one: Record<string, unknown> = { id: 'a', hall };
+      one['self'] = one;
+      return one;
+    };
     expect(compareExhibitors([record(1)], [record(1)]).unchanged).toHaveLength(1);
     expect(compareExhibitors([record(1)], [record(2)]).changed).toHaveLength(1);
   });

@@ -1,68 +1,64 @@
-import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import * as fc from 'fast-check';
-import { isSameJson } from '../../lib/model/json-values.js';
+import { freezeJson, weighJson } from '../../lib/model/json-values.js';
+import { collectGarbage } from '../support/garbage.js';
 
-/** Nested deeper than the call stack, as a malicious reply may be. */
-function nested(): unknown {
-  return JSON.parse(`${'['.repeat(200_000)}${']'.repeat(200_000)}`);
-}
-
-describe('two JSON values', () => {
-  it('are equal exactly where a deep comparison finds them equal', () => {
-    const value = fc.jsonValue({ maxDepth: 3 });
-    fc.assert(
-      fc.property(
-        fc.oneof(
-          fc.tuple(value, value),
-          value.map((one) => [one, one] as const),
-        ),
-        ([one, other]) => {
-          const [a, b]: unknown[] = JSON.parse(JSON.stringify([one, other]));
-          expect(isSameJson(a, b)).toBe(isDeepStrictEqual(a, b));
-        },
-      ),
-    );
-  });
-
-  it.each([
-    [{ a: 1, b: [2] }, { b: [2], a: 1 }, true],
-    [{ a: 1 }, { a: 1, b: 1 }, false],
-    [{ a: 1 }, { b: 1 }, false],
-    [{ a: [] }, { a: {} }, false],
-    [{ a: null }, { a: {} }, false],
-    [[1, 2], [2, 1], false],
-  ])('%j and %j: %p', (one, other, same) => {
-    expect(isSameJson(one, other)).toBe(same);
-    expect(isSameJson(other, one)).toBe(same);
-  });
-
-  it.each([
-    [{ since: new Date(0), tags: new Set(['a']) }, { since: new Date(0), tags: new Set(['a']) }, true],
-    [{ since: new Date(0) }, { since: new Date(1) }, false],
-    [{ tags: new Set(['a']) }, { tags: new Set(['b']) }, false],
-    [{ a: undefined }, {}, false],
-    [{ a: Number.NaN }, { a: Number.NaN }, true],
-  ])('may hold what a schema creates: %p and %p', (one, other, same) => {
-    expect(isSameJson(one, other)).toBe(same);
-    expect(isSameJson(other, one)).toBe(same);
-    expect(isSameJson(one, other)).toBe(isDeepStrictEqual(one, other));
+describe('records that several requests read', () => {
+  it('are frozen to the last plain member', () => {
+    const record = [{ booth: { halls: ['A'] }, since: new Date(0) }];
+    freezeJson(record);
+    expect(Object.isFrozen(record[0]?.booth.halls)).toBe(true);
+    expect(Object.isFrozen(record[0]?.since)).toBe(false);
+    expect(() => record[0]?.booth.halls.push('B')).toThrow(TypeError);
   });
 
   it('may refer to themselves', () => {
-    const loop = (value: number, length: number): object => {
-      const records: Record<string, unknown>[] = Array.from({ length }, () => ({ value }));
-      for (const [index, record] of records.entries()) {
-        record.next = records[(index + 1) % length];
-      }
-      return records[0] ?? {};
-    };
-    expect(isSameJson(loop(1, 1), loop(1, 1))).toBe(true);
-    expect(isSameJson(loop(1, 2), loop(1, 3))).toBe(true);
-    expect(isSameJson(loop(1, 2), loop(2, 2))).toBe(false);
+    const record: Record<string, unknown> = {};
+    record.self = record;
+    freezeJson(record);
+    expect(Object.isFrozen(record)).toBe(true);
+  });
+});
+
+/** Bytes of heap that a parsed text takes. */
+function heapOf(text: string): { value: unknown; bytes: number } {
+  collectGarbage();
+  const before = process.memoryUsage().heapUsed;
+  const value: unknown = JSON.parse(text);
+  collectGarbage();
+  return { value, bytes: process.memoryUsage().heapUsed - before };
+}
+
+const list = (count: number, text: (index: number) => string) =>
+  `[${Array.from({ length: count }, (_, index) => text(index)).join(',')}]`;
+
+describe('the estimated weight of JSON', () => {
+  it.each<[string, string]>([
+    ['empty objects', list(100_000, () => '{}')],
+    ['empty arrays', list(100_000, () => '[]')],
+    ['objects of unlike shapes', list(50_000, (index) => `{"k${index}":1}`)],
+    ['objects with numbers as names', list(50_000, (index) => `{"${1_000 + index * 7}":1}`)],
+    ['one object with many names', `{${list(50_000, (index) => `"k${index}":1`).slice(1, -1)}}`],
+    ['fractions', list(100_000, (index) => `${index}.5`)],
+    ['short texts', list(100_000, (index) => `"${index}"`)],
+    ['wide text', JSON.stringify(`${'x'.repeat(2_000_000)}€`)],
+  ])('is about what %s take, or more', (_name, text) => {
+    const { value, bytes } = heapOf(text);
+    expect(weighJson(value)).toBeGreaterThan(0.75 * bytes);
   });
 
-  it('may be nested to any depth', () => {
-    expect(isSameJson(nested(), nested())).toBe(true);
+  it('is at most three times what ordinary records take', () => {
+    const text = list(5_000, (id) =>
+      JSON.stringify({
+        id: `x${id}`,
+        name: `Exhibitor ${id}`,
+        booth: { hall: 'A', number: id },
+        contactEmails: [`contact-${id}@example.com`],
+        description: 'Machines for the whole world. '.repeat(10) + id,
+      }),
+    );
+    const { value, bytes } = heapOf(text);
+    const weight = weighJson(value);
+    expect(weight).toBeGreaterThan(bytes);
+    expect(weight).toBeLessThan(3 * bytes);
   });
 });

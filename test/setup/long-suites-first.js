@@ -7,7 +7,7 @@ import TestSequencer from '@jest/test-sequencer';
 const LONG = [
   'browser/npm-start.spec.ts',
   'login/conformance.spec.ts',
-  'model/large-json.spec.ts',
+  'model/json-values.spec.ts',
   'browser/live-list.spec.ts',
   'login/browser.spec.ts',
   'browser/people.spec.ts',

@@ -97,7 +97,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`model/event-id.ts /[/\\]/`]: [],
   [String.raw`model/event-id.ts /\p{Cc}/u`]: [],
   [String.raw`model/event-id.ts /\p{Surrogate}/u`]: [],
-  [String.raw`model/large-json.ts /[\u0100-\uffff]/`]: [],
+  [String.raw`model/json-values.ts /[\u0100-\uffff]/`]: [],
   [String.raw`model/foreign-text.ts /[^\s<>"'()]+/g`]: [long('a ')],
   [String.raw`model/foreign-text.ts /@|%(?:25)*40/i`]: [long('25', '%'), long('%25')],
   [String.raw`model/foreign-text.ts /[\p{C}\p{Zl}\p{Zp}]/gu`]: [long('\u202e')],

@@ -80,7 +80,7 @@ describe('a circuit', () => {
 
   it('counts 5xx, broken connections and timeouts; not 4xx, malformed replies and aborts', () => {
     const answered = (status: number) =>
-      healthOf({ kind: 'answered', status, headers: {}, body: undefined, receivedBytes: 0 }, false);
+      healthOf({ kind: 'answered', status, headers: {}, body: undefined }, false);
     const failed = (why: 'network' | 'timeout' | 'malformed' | 'over', isTimeUp: boolean) =>
       healthOf({ kind: 'failed', why, message: '' }, isTimeUp);
     expect([500, 503, 599].map(answered)).toEqual(['bad', 'bad', 'bad']);
@@ -100,7 +100,6 @@ describe('the failures of one contact', () => {
     status,
     headers: {},
     body: undefined,
-    receivedBytes: 0,
   });
   const failed = (why: 'network' | 'timeout' | 'over'): Outcome => ({ kind: 'failed', why, message: '' });
 

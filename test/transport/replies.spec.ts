@@ -36,7 +36,7 @@ describe('a reply', () => {
         .end(packed),
     );
     const reply = await sender.send();
-    expect(reply).toMatchObject({ status: 200, body: PAGE, receivedBytes: packed.length, attempts: 1 });
+    expect(reply).toMatchObject({ status: 200, body: PAGE, attempts: 1 });
     expect(server.requests[0]?.headers['accept-encoding']).toBe('gzip, deflate, br');
   });
 
@@ -54,6 +54,24 @@ describe('a reply', () => {
       attempts: 1,
     });
     expect(server.requests).toHaveLength(1);
+  });
+
+  it('may be nested 100 levels deep, and no deeper', async () => {
+    const nested = (levels: number, padding: string): object => {
+      const list: unknown = JSON.parse(`${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`);
+      return { padding, list };
+    };
+    let reply = {};
+    await replying((response) => sendJson(response, reply));
+    for (const padding of ['', 'x'.repeat(200_000)]) {
+      reply = nested(100, padding);
+      await expect(sender.send()).resolves.toMatchObject({ status: 200 });
+      reply = nested(101, padding);
+      await expect(sender.send()).rejects.toMatchObject({
+        code: 'malformed_response',
+        message: 'the reply of the service cannot be used: it is nested too deeply',
+      });
+    }
   });
 
   it('may have maxResponseBytes after decompression, and not a byte more', async () => {

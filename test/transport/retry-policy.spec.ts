@@ -9,7 +9,6 @@ const answered = (status: number): Outcome => ({
   status,
   headers: {},
   body: undefined,
-  receivedBytes: 0,
 });
 const failed = (why: 'network' | 'timeout' | 'malformed' | 'over'): Outcome => ({
   kind: 'failed',

@@ -1,11 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
+import { freezeJson, weighJson } from '../../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
 import type { Deadline } from '../../time/deadline.js';
+import { parseRecords } from '../parse-records.js';
 import { RestClient } from '../rest-client.service.js';
 import { ContactSlots } from './contact-slots.js';
 import type { LookupAnswer, LookupSubject } from './lookup-cache.js';
-import { prepareRecords } from './prepare-records.js';
 import { readLookup, type LookupRules } from './read-lookup.js';
 
 const TEMPLATE = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
@@ -35,8 +36,15 @@ export class LookupEndpoint {
    *
    * @throws {ExhibitorError} `malformed_response` where a row does not fit `exhibitorSchema`
    */
-  answerOf(rows: readonly unknown[], { tenant }: LookupSubject, deadline: Deadline): Promise<LookupAnswer> {
-    return prepareRecords(rows, this.#settings, tenant.key, deadline);
+  async answerOf(
+    rows: readonly unknown[],
+    { tenant }: LookupSubject,
+    deadline: Deadline,
+  ): Promise<LookupAnswer> {
+    const parsed = parseRecords(rows, this.#settings.exhibitorSchema, { tenant: tenant.key, path: '' });
+    const records = parsed instanceof Promise ? await deadline.race(parsed) : parsed;
+    freezeJson(records);
+    return { records, weight: weighJson(rows) };
   }
 
   async #fetch(subject: LookupSubject, query: string, deadline: Deadline): Promise<unknown> {

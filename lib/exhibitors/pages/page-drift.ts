@@ -1,5 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { PaginationBreach } from '../../errors/pagination-drift.error.js';
-import { isSameJson } from '../../model/json-values.js';
 import type { PaginationMetadata } from './exhibitor-page.interface.js';
 
 /** A page of the service, with the number that was requested. */
@@ -63,10 +63,7 @@ function pagesThatFit({ totalCount, totalPages, itemsPerPage }: PaginationMetada
 
 /** True where the rows equal those of the page before: the service repeats its last page. */
 export function isRepeated(rows: readonly unknown[], before: readonly unknown[]): boolean {
-  if (rows.length === 0 || rows.length !== before.length) {
-    return false;
-  }
-  return rows.every((row, index) => isSameJson(row, before[index]));
+  return rows.length > 0 && isDeepStrictEqual(rows, before);
 }
 
 /**

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate, inflateRaw } from 'node:zlib';
-import { hasMoreValuesThan } from './json-values-count.js';
+import { beyondJsonLimits } from './json-limits.js';
 
 const inflateBuffer = promisify(inflate);
 const inflateRawBuffer = promisify(inflateRaw);
@@ -73,8 +73,9 @@ export function parseJson(data: Buffer, limit: number): unknown {
   if (!isUtf8(data)) {
     return new UnreadableBody('it is not UTF-8');
   }
-  if (hasMoreValuesThan(data, Math.max(MOST_VALUES, limit / BYTES_PER_VALUE))) {
-    return new UnreadableBody('it has too many values');
+  const problem = beyondJsonLimits(data, Math.max(MOST_VALUES, limit / BYTES_PER_VALUE));
+  if (problem !== undefined) {
+    return new UnreadableBody(problem);
   }
   const hasMark = data[0] === 0xef && data[1] === 0xbb && data[2] === 0xbf;
   try {

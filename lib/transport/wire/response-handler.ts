@@ -184,7 +184,6 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
       status: this.#status,
       headers: this.#headers,
       body,
-      receivedBytes: this.#size,
     };
   }
 
