@@ -101,7 +101,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`model/foreign-text.ts /[^\s<>"'()]+/g`]: [long('a ')],
   [String.raw`model/foreign-text.ts /@|%(?:25)*40/i`]: [long('25', '%'), long('%25')],
   [String.raw`model/foreign-text.ts /[\p{C}\p{Zl}\p{Zp}]/gu`]: [long('\u202e')],
-  [String.raw`oidc/logout-event.ts /^(application\/)?logout\+jwt$/i`]: [long('application/')],
+  [String.raw`oidc/token-claims.ts /^(application\/)?logout\+jwt$/i`]: [long('application/')],
   [String.raw`oidc/provider-metadata.service.ts /\/$/`]: [],
   [String.raw`oidc/token-claims.ts /^(application\/)?at\+jwt$/i`]: [long('application/')],
   [String.raw`oidc/token-claims.ts /(256|384|512)$/`]: [long('256', '', 'a')],
@@ -123,10 +123,8 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`testing/sandbox/request-log.ts /^Bearer (.+)$/i`]: [long('a', 'Bearer ', '\n')],
   [String.raw`testing/sandbox/request-log.ts /^Basic (.+)$/i`]: [long('a', 'Basic ', '\n')],
   [String.raw`testing/sandbox/rest-api.ts /^[1-9]\d{0,8}$/`]: [],
-  [String.raw`testing/sandbox/route.ts /^\/api\/v1\/exhibitor\/event\/([^/]+)(?:\/contactEmail\/([^/]+))?$/`]: [
-    long('a', '/api/v1/exhibitor/event/', '/'),
-    long('/contactEmail', '/api/v1/exhibitor/event/a'),
-  ],
+  [String.raw`testing/sandbox/route.ts /^\/api\/v1\/exhibitor\/event\/([^/]+)(?:\/contactEmail\/([^/]+))?$/`]:
+    [long('a', '/api/v1/exhibitor/event/', '/'), long('/contactEmail', '/api/v1/exhibitor/event/a')],
   [String.raw`tokens/scrub.ts /eyJ[\w.+/=-]*/g`]: [long('eyJ', '', '"')],
   [String.raw`tokens/scrub.ts /\b(?:Bearer|Basic)\s+(\S+)/gi`]: [long('Bearer'), long('Basic\t\t')],
   [String.raw`tokens/scrub.ts /[A-Z]+/g`]: [long('A'), long('Aa')],
