@@ -1,10 +1,10 @@
 import * as v from 'valibot';
-import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
-import { checkTenant } from './check-tenant.js';
-import { HTTP_DEFAULTS, moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
+import { ConfigurationError } from '../errors/configuration.error.js';
 import { foreignText } from '../model/foreign-text.js';
 import { isRecord } from '../model/json-values.js';
-import { problemsOf } from './option-schemas.js';
+import { moduleNeeds, tenantUnder, type TenantRules } from './check-tenant.js';
+import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
+import { pathItem, problemsOf, refine } from './option-schemas.js';
 import type { TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-source.interface.js';
 
@@ -28,99 +28,66 @@ export interface CheckedOptions {
  * @throws {ConfigurationError} with every problem and its option path
  */
 export function checkOptions(input: unknown): CheckedOptions {
+  const parsed = v.safeParse(optionsUnder(rulesOf(input)), input);
+  if (!parsed.success) {
+    throw new ConfigurationError(problemsOf(parsed.issues));
+  }
+  const { tenant, tenants, ...settings } = parsed.output;
+  if (tenants !== undefined) {
+    // Keys of a source may come from requests.
+    return { settings, tenants, pathOf: (key) => `tenants.${foreignText(key)}` };
+  }
+  const fixed = new Map(tenant === undefined ? [] : [[SINGLE_TENANT, tenant]]);
+  return { settings, tenants: fixed, pathOf: () => 'tenant' };
+}
+
+/**
+ * The module options that tenants are checked against. Where one is wrong these are the defaults, so that the problems of the
+ * tenants are reported together with it.
+ */
+function rulesOf(input: unknown): TenantRules {
   const parsed = v.safeParse(moduleSchema, input);
-  const settings = parsed.success ? withDefaults(parsed.output) : undefined;
-  const problems = parsed.success ? [] : problemsOf(parsed.issues);
-  const given = tenantsOf(input, problems);
-  if (given === undefined || 'find' in given) {
-    const checked = refuseProblems(problems, settings);
-    if (given === undefined) {
-      throw new ConfigurationError(problems);
-    }
-    return { settings: requireStoreSecrets(checked), tenants: given, pathOf: pathAmongTenants };
-  }
-  // Where a module option is wrong, the tenants are checked against the defaults, so that all problems are reported together.
-  const rules = settings ?? withDefaults(v.parse(moduleSchema, {}));
-  const tenants = new Map<string, TenantSettings>();
-  for (const [key, path, options] of given.entries) {
-    const checked = checkTenant(options, path, rules);
-    problems.push(
-      ...checked.problems.filter(({ path: at }) => settings !== undefined || at.startsWith(path)),
-    );
-    if (checked.settings !== undefined) {
-      tenants.set(key, checked.settings);
-    }
-  }
-  const complete = requireStoreSecrets(refuseProblems(distinct(problems), settings));
-  return { settings: complete, tenants, pathOf: given.pathOf };
+  return parsed.success ? parsed.output : v.parse(moduleSchema, {});
 }
 
-/** Keys of a source may come from requests. */
-function pathAmongTenants(key: string): string {
-  return `tenants.${foreignText(key)}`;
+function optionsUnder(rules: TenantRules) {
+  const tenant = tenantUnder(rules);
+  return v.pipe(
+    v.strictObject(
+      { ...moduleSchema.entries, tenant: v.optional(tenant), tenants: v.optional(tenantsSchema(tenant)) },
+      'must be an object of options',
+    ),
+    // Checked also where other options are wrong.
+    v.rawCheck(({ dataset, addIssue }) => {
+      const { value } = dataset;
+      if (isRecord(value) && (value['tenant'] === undefined) === (value['tenants'] === undefined)) {
+        addIssue({
+          message: 'exactly one of tenant and tenants must be given',
+          path: [pathItem('tenants')],
+        });
+      }
+    }),
+    refine(({ tenant: single, tenants, ...settings }) => {
+      const several = tenants instanceof Map ? [...tenants.values()] : [];
+      return moduleNeeds(single === undefined ? several : [single], settings);
+    }),
+  );
 }
 
-function withDefaults(options: v.InferOutput<typeof moduleSchema>): ExhibitorSettings {
-  const { tenant: _tenant, tenants: _tenants, http, ...rest } = options;
-  return { ...rest, http: { ...HTTP_DEFAULTS, ...http } };
+const EXPECTED = 'must be an object of one or more tenants by key, or have a find method';
+
+/** A source as it is, or fixed tenants by key. */
+function tenantsSchema(tenant: ReturnType<typeof tenantUnder>) {
+  const byKey = v.pipe(
+    v.custom<Record<string, unknown>>((value) => isRecord(value) && Object.keys(value).length > 0, EXPECTED),
+    v.transform((tenants) => new Map(Object.entries(tenants))),
+    // `v.record` would leave out a tenant with the key `constructor`.
+    v.map(v.string(), tenant),
+    v.check((tenants) => !tenants.has(''), 'must not have an empty key'),
+  );
+  return v.lazy((value) => (isSource(value) ? v.custom<TenantSource>(isSource) : byKey));
 }
 
-function refuseProblems(
-  problems: readonly ConfigurationProblem[],
-  settings: ExhibitorSettings | undefined,
-): ExhibitorSettings {
-  if (problems.length > 0 || settings === undefined) {
-    throw new ConfigurationError(problems);
-  }
-  return settings;
-}
-
-function requireStoreSecrets(settings: ExhibitorSettings): ExhibitorSettings {
-  if (settings.store === undefined || settings.secrets.length > 0) {
-    return settings;
-  }
-  throw new ConfigurationError([{ path: 'secrets', expected: 'is required with store' }]);
-}
-
-type Given =
-  | TenantSource
-  | { entries: [key: string, path: string, options: unknown][]; pathOf: CheckedOptions['pathOf'] };
-
-function tenantsOf(input: unknown, problems: ConfigurationProblem[]): Given | undefined {
-  if (!isRecord(input)) {
-    return undefined;
-  }
-  const { tenant, tenants } = input;
-  if ((tenant === undefined) === (tenants === undefined)) {
-    problems.push({ path: 'tenants', expected: 'exactly one of tenant and tenants must be given' });
-    return undefined;
-  }
-  if (tenant !== undefined) {
-    return { entries: [[SINGLE_TENANT, 'tenant', tenant]], pathOf: () => 'tenant' };
-  }
-  if (isSource(tenants)) {
-    return tenants;
-  }
-  if (!isRecord(tenants) || Object.keys(tenants).length === 0) {
-    problems.push({
-      path: 'tenants',
-      expected: 'must be an object of one or more tenants by key, or have a find method',
-    });
-    return undefined;
-  }
-  if (Object.hasOwn(tenants, '')) {
-    problems.push({ path: 'tenants', expected: 'must not have an empty key' });
-  }
-  return {
-    entries: Object.entries(tenants).map(([key, options]) => [key, `tenants.${key}`, options]),
-    pathOf: pathAmongTenants,
-  };
-}
-
-function distinct(problems: readonly ConfigurationProblem[]): ConfigurationProblem[] {
-  return [...new Map(problems.map((problem) => [`${problem.path} ${problem.expected}`, problem])).values()];
-}
-
-function isSource(value: unknown): value is TenantSource {
+function isSource(value: unknown): boolean {
   return isRecord(value) && typeof value['find'] === 'function';
 }

@@ -1,32 +1,65 @@
 import * as v from 'valibot';
 import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
-import { parseUrl, problemsOf } from './option-schemas.js';
+import { parseUrl, problemsOf, refine } from './option-schemas.js';
 import { tenantSchema, type LoginSettings, type TenantSettings } from './tenant-settings.js';
 
 /** The module settings that the options of a tenant depend on. */
 export type TenantRules = Pick<ExhibitorSettings, 'session' | 'allowedOrigins' | 'secrets' | 'cookies'>;
 
-/** Checks the options of one tenant. `path` is their option path, `tenants.acme`. */
+/**
+ * Checks the options of a tenant that is known only at run time.
+ *
+ * @param path their option path, `tenants.acme`
+ */
 export function checkTenant(
   input: unknown,
   path: string,
   rules: TenantRules,
 ): { settings?: TenantSettings; problems: ConfigurationProblem[] } {
-  const parsed = v.safeParse(tenantSchema, input);
+  const parsed = v.safeParse(tenantUnder(rules), input);
   if (!parsed.success) {
     return { problems: problemsOf(parsed.issues, path) };
   }
-  const settings = parsed.output;
-  const problems = [
-    ...originProblems(settings, path, rules),
-    ...loginProblems(settings.login, `${path}.login`, rules),
-  ];
-  return { settings, problems };
+  return { settings: parsed.output, problems: moduleNeeds([parsed.output], rules) };
 }
 
-function originProblems(tenant: TenantSettings, path: string, rules: TenantRules): ConfigurationProblem[] {
-  const { allowedOrigins } = rules;
+/** Schema of the options of a tenant, with what the module options require of them. */
+export function tenantUnder(rules: TenantRules) {
+  return v.pipe(
+    tenantSchema,
+    refine((tenant) => [...foreignUrls(tenant, rules), ...loginNeeds(tenant.login, rules)]),
+  );
+}
+
+/** What tenants and a store require of the module options. */
+export function moduleNeeds(
+  tenants: readonly TenantSettings[],
+  rules: TenantRules & Partial<Pick<ExhibitorSettings, 'store'>>,
+): ConfigurationProblem[] {
+  const problems: ConfigurationProblem[] = [];
+  const logins = isBrowser(rules) ? tenants.flatMap(({ login }) => login ?? []) : [];
+  if (rules.secrets.length === 0 && logins.length > 0) {
+    problems.push({
+      path: 'secrets',
+      expected: 'is required with a login: one or more strings of at least 32 characters',
+    });
+  } else if (rules.secrets.length === 0 && rules.store !== undefined) {
+    problems.push({ path: 'secrets', expected: 'is required with store' });
+  }
+  const isInsecure = logins.some(({ redirectUri }) => redirectUri?.startsWith('http:'));
+  if (rules.cookies.sameSite === 'none' && isInsecure) {
+    problems.push({ path: 'cookies.sameSite', expected: "'none' needs an https redirectUri" });
+  }
+  return problems;
+}
+
+function isBrowser({ session }: TenantRules): boolean {
+  return session.some((mode) => mode !== 'bearer');
+}
+
+/** Options whose URL is on none of the `allowedOrigins`. */
+function foreignUrls(tenant: TenantSettings, { allowedOrigins }: TenantRules): ConfigurationProblem[] {
   if (allowedOrigins === undefined) {
     return [];
   }
@@ -44,56 +77,31 @@ function originProblems(tenant: TenantSettings, path: string, rules: TenantRules
   ];
   return urls
     .filter(([, url]) => url !== undefined && !allowedOrigins.includes(parseUrl(url)?.origin ?? ''))
-    .map(([name]) => ({ path: `${path}.${name}`, expected: 'must be on one of allowedOrigins' }));
+    .map(([path]) => ({ path, expected: 'must be on one of allowedOrigins' }));
 }
 
-function loginProblems(
-  login: LoginSettings | undefined,
-  path: string,
-  rules: TenantRules,
-): ConfigurationProblem[] {
+/** What the modes of the session require of a login. */
+function loginNeeds(login: LoginSettings | undefined, rules: TenantRules): ConfigurationProblem[] {
   if (login === undefined) {
     return [];
   }
-  const bearer = rules.session.includes('bearer');
-  const browser = rules.session.some((mode) => mode !== 'bearer');
-  return [
-    ...(browser ? browserProblems(login, path, rules) : []),
-    ...(bearer ? bearerProblems(login, path) : []),
-  ];
-}
-
-function browserProblems(login: LoginSettings, path: string, rules: TenantRules): ConfigurationProblem[] {
-  const problems: ConfigurationProblem[] = [];
-  if (login.clientId === undefined) {
-    problems.push({ path: `${path}.clientId`, expected: 'is required' });
+  const needed: [name: string, value: unknown, expected: string][] = [];
+  if (isBrowser(rules)) {
+    needed.push(
+      ['clientId', login.clientId, 'is required'],
+      ['redirectUri', login.redirectUri, 'is required'],
+    );
   }
-  if (login.redirectUri === undefined) {
-    problems.push({ path: `${path}.redirectUri`, expected: 'is required' });
+  if (isBrowser(rules) && login.clientAuth === 'basic') {
+    needed.push(['clientSecret', login.clientSecret, "is required with clientAuth 'basic'"]);
   }
-  if (rules.secrets.length === 0) {
-    problems.push({
-      path: 'secrets',
-      expected: 'is required with a login: one or more strings of at least 32 characters',
-    });
+  if (rules.session.includes('bearer')) {
+    const accessToken = typeof login.audience === 'object' ? login.audience.accessToken : undefined;
+    const expected = "is required with session 'bearer'";
+    needed.push(['audience.accessToken', accessToken, expected]);
+    needed.push(['authorizedParties', login.authorizedParties, expected]);
   }
-  if (rules.cookies.sameSite === 'none' && login.redirectUri?.startsWith('http:')) {
-    problems.push({ path: 'cookies.sameSite', expected: "'none' needs an https redirectUri" });
-  }
-  if (login.clientAuth === 'basic' && login.clientSecret === undefined) {
-    problems.push({ path: `${path}.clientSecret`, expected: "is required with clientAuth 'basic'" });
-  }
-  return problems;
-}
-
-function bearerProblems(login: LoginSettings, path: string): ConfigurationProblem[] {
-  const problems: ConfigurationProblem[] = [];
-  const accessToken = typeof login.audience === 'object' ? login.audience.accessToken : undefined;
-  if (accessToken === undefined) {
-    problems.push({ path: `${path}.audience.accessToken`, expected: "is required with session 'bearer'" });
-  }
-  if (login.authorizedParties === undefined) {
-    problems.push({ path: `${path}.authorizedParties`, expected: "is required with session 'bearer'" });
-  }
-  return problems;
+  return needed
+    .filter(([, value]) => value === undefined)
+    .map(([name, , expected]) => ({ path: `login.${name}`, expected }));
 }

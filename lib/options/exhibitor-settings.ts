@@ -12,7 +12,7 @@ import type { SharedStore } from '../model/shared-store.interface.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 import { httpSchema } from './tenant-settings.js';
 
-export const HTTP_DEFAULTS: HttpSettings = Object.freeze({
+const HTTP_DEFAULTS: HttpSettings = Object.freeze({
   deadline: 10_000,
   attemptTimeout: 4_000,
   attempts: 3,
@@ -66,68 +66,67 @@ const logoutCheck = v.strictObject(
 const sessionModes = v.pipe(v.array(sessionMode), v.nonEmpty('must not be empty'));
 const oneSessionMode = v.picklist(SESSION_MODES, "must be 'cookie', 'host', 'bearer' or a list of them");
 
-export const moduleSchema = v.strictObject(
-  {
-    tenant: v.optional(v.unknown()),
-    tenants: v.optional(v.unknown()),
-    tenantCache: v.optional(
-      v.strictObject(
-        {
-          ttl: v.optional(milliseconds, 300_000),
-          max: v.optional(count, 10_000),
-          staleIfError: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 3_600_000),
-        },
-        'must be { ttl, max, staleIfError }',
+export const moduleSchema = v.object({
+  tenantCache: v.optional(
+    v.strictObject(
+      {
+        ttl: v.optional(milliseconds, 300_000),
+        max: v.optional(count, 10_000),
+        staleIfError: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 3_600_000),
+      },
+      'must be { ttl, max, staleIfError }',
+    ),
+    {},
+  ),
+  resolveTenant: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveTenant']>>()),
+  resolveEvent: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveEvent']>>()),
+  resolveExhibitor: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveExhibitor']>>()),
+  secrets: v.optional(
+    v.array(
+      v.pipe(v.string('must be a string'), v.minLength(32, 'must have at least 32 characters')),
+      'must be a list of strings',
+    ),
+    [],
+  ),
+  cookies: v.optional(
+    v.strictObject(
+      {
+        loginTtl: v.optional(milliseconds, 600_000),
+        identityTtl: v.optional(milliseconds, 28_800_000),
+        sameSite: v.optional(oneOf(['lax', 'strict', 'none']), 'lax'),
+      },
+      'must be { loginTtl, identityTtl, sameSite }',
+    ),
+    {},
+  ),
+  session: v.optional(
+    v.pipe(
+      v.lazy((value) => (Array.isArray(value) ? sessionModes : oneSessionMode)),
+      v.transform((mode) => (typeof mode === 'string' ? [mode] : [...new Set(mode)])),
+      v.check(
+        (modes) => !(modes.includes('cookie') && modes.includes('host')),
+        "must not name both 'cookie' and 'host': one of them keeps the identity",
       ),
-      {},
     ),
-    resolveTenant: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveTenant']>>()),
-    resolveEvent: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveEvent']>>()),
-    resolveExhibitor: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveExhibitor']>>()),
-    secrets: v.optional(
-      v.array(
-        v.pipe(v.string('must be a string'), v.minLength(32, 'must have at least 32 characters')),
-        'must be a list of strings',
-      ),
-      [],
+    'cookie',
+  ),
+  http: v.optional(
+    v.pipe(
+      httpSchema,
+      v.transform((http): HttpSettings => ({ ...HTTP_DEFAULTS, ...http })),
     ),
-    cookies: v.optional(
-      v.strictObject(
-        {
-          loginTtl: v.optional(milliseconds, 600_000),
-          identityTtl: v.optional(milliseconds, 28_800_000),
-          sameSite: v.optional(oneOf(['lax', 'strict', 'none']), 'lax'),
-        },
-        'must be { loginTtl, identityTtl, sameSite }',
-      ),
-      {},
-    ),
-    session: v.optional(
-      v.pipe(
-        v.lazy((value) => (Array.isArray(value) ? sessionModes : oneSessionMode)),
-        v.transform((mode) => (typeof mode === 'string' ? [mode] : [...new Set(mode)])),
-        v.check(
-          (modes) => !(modes.includes('cookie') && modes.includes('host')),
-          "must not name both 'cookie' and 'host': one of them keeps the identity",
-        ),
-      ),
-      'cookie',
-    ),
-    http: v.optional(httpSchema, {}),
-    allowedOrigins: v.optional(v.array(origin, 'must be a list of origins')),
-    lookupCache: v.optional(
-      v.lazy((value) => (value === false ? v.literal(false) : lookupCache)),
-      {},
-    ),
-    logoutCheck: v.optional(logoutCheck, {}),
-    store: v.optional(store),
-    exhibitorSchema: v.optional(standardSchema),
-    exhibitorId: v.optional(callable<(exhibitor: unknown) => unknown>()),
-  },
-  'must be an object of options',
-);
+    {},
+  ),
+  allowedOrigins: v.optional(v.array(origin, 'must be a list of origins')),
+  lookupCache: v.optional(
+    v.lazy((value) => (value === false ? v.literal(false) : lookupCache)),
+    {},
+  ),
+  logoutCheck: v.optional(logoutCheck, {}),
+  store: v.optional(store),
+  exhibitorSchema: v.optional(standardSchema),
+  exhibitorId: v.optional(callable<(exhibitor: unknown) => unknown>()),
+});
 
 /** Checked module options, without the tenants. */
-export type ExhibitorSettings = Omit<v.InferOutput<typeof moduleSchema>, 'tenant' | 'tenants' | 'http'> & {
-  http: HttpSettings;
-};
+export type ExhibitorSettings = v.InferOutput<typeof moduleSchema>;

@@ -74,6 +74,20 @@ export const endpointUrl = v.pipe(
   v.transform((value) => parseUrl(value)?.href ?? value),
 );
 
+/** Checks a value that fits its schema. The problems have paths below the value. */
+export function refine<T>(problemsIn: (value: T) => ConfigurationProblem[]) {
+  return v.rawCheck<T>(({ dataset, addIssue }) => {
+    for (const { path, expected } of dataset.typed ? problemsIn(dataset.value) : []) {
+      addIssue({ message: expected, path: [pathItem(path)] });
+    }
+  });
+}
+
+/** The path of an option in an issue. */
+export function pathItem(path: string): v.UnknownPathItem {
+  return { type: 'unknown', origin: 'value', input: undefined, key: path, value: undefined };
+}
+
 /** Schema issues as problems with option paths below `path`. */
 export function problemsOf(issues: readonly v.BaseIssue<unknown>[], path = ''): ConfigurationProblem[] {
   return issues.map((issue) => {
