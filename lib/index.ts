@@ -13,8 +13,8 @@ export type {
   PrivateKeyAuth,
   ProviderOptions,
   TenantOptions,
+  TenantSource,
 } from './options/tenant-options.interface.js';
-export type { TenantSource } from './options/tenant-source.interface.js';
 export type { HttpOptions } from './options/http-options.interface.js';
 export type { SharedStore } from './model/shared-store.interface.js';
 export type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';

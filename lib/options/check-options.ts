@@ -6,7 +6,7 @@ import { moduleNeeds, tenantUnder, type TenantRules } from './check-tenant.js';
 import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
 import { pathItem, problemsOf, refine } from './option-schemas.js';
 import type { TenantSettings } from './tenant-settings.js';
-import type { TenantSource } from './tenant-source.interface.js';
+import type { TenantSource } from './tenant-options.interface.js';
 
 /** Injection token of the {@link CheckedOptions}. */
 export const CHECKED_OPTIONS = Symbol('nestjs-exhibitor:checked-options');

@@ -3,8 +3,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import type { HttpOptions } from './http-options.interface.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
-import type { TenantOptions } from './tenant-options.interface.js';
-import type { TenantSource } from './tenant-source.interface.js';
+import type { TenantOptions, TenantSource } from './tenant-options.interface.js';
 
 /** Where the identity of a user is kept between requests. */
 export type SessionMode = 'cookie' | 'host' | 'bearer';

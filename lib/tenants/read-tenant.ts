@@ -6,7 +6,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { foreignText } from '../model/foreign-text.js';
 import { checkTenant } from '../options/check-tenant.js';
 import type { TenantSettings } from '../options/tenant-settings.js';
-import type { TenantSource } from '../options/tenant-source.interface.js';
+import type { TenantSource } from '../options/tenant-options.interface.js';
 import { TimeoutError, withTimeout } from '../time/with-timeout.js';
 import { withRequireIss } from './require-iss.js';
 import { Tenant, type RegistrySettings } from './tenant.js';

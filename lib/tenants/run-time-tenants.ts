@@ -1,4 +1,4 @@
-import type { TenantSource } from '../options/tenant-source.interface.js';
+import type { TenantSource } from '../options/tenant-options.interface.js';
 import { tenantSourceFails } from '../problems/tenant-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import type { Clock } from '../time/clock.js';
