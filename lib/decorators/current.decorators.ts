@@ -1,7 +1,7 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
-import { hostContextIn, stateIn } from '../guards/request-memory.js';
+import { hostContextIn, resultsIn } from '../guards/guard-results.js';
 import { toHttpException } from '../guards/to-http-exception.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 
@@ -32,7 +32,7 @@ export const CurrentExhibitors = createParamDecorator((_: unknown, context: Exec
  */
 export const CurrentExhibitor = createParamDecorator((_: unknown, context: ExecutionContext) => {
   const exhibitors = resultOf('exhibitors', context, 'CurrentExhibitor', 'ExhibitorGuard');
-  const { exhibitor, exhibitorId, tenant } = resultsIn(context, 'CurrentExhibitor', 'ExhibitorGuard');
+  const { exhibitor, exhibitorId, tenant } = guardResults(context, 'CurrentExhibitor', 'ExhibitorGuard');
   const current = exhibitor ?? exhibitorIn(exhibitors, exhibitorId);
   if (current !== undefined) {
     return current;
@@ -62,7 +62,7 @@ export const CurrentIdentity = createParamDecorator((_: unknown, context: Execut
  */
 export const CurrentEvent = createParamDecorator(
   (_: unknown, context: ExecutionContext): string | undefined => {
-    const results = resultsIn(context, 'CurrentEvent', 'ExhibitorGuard');
+    const results = guardResults(context, 'CurrentEvent', 'ExhibitorGuard');
     // ExhibitorIdentityGuard sets no event; the callback sets one that may be undefined.
     return 'eventId' in results ? results.eventId : missingGuard('CurrentEvent', 'ExhibitorGuard');
   },
@@ -85,20 +85,20 @@ function resultOf<K extends keyof ExhibitorContext>(
   decorator: string,
   guard: string,
 ): NonNullable<Results[K]> {
-  return resultsIn(context, decorator, guard)[name] ?? missingGuard(decorator, guard);
+  return guardResults(context, decorator, guard)[name] ?? missingGuard(decorator, guard);
 }
 
-function resultsIn(context: ExecutionContext, decorator: string, guard: string): Results {
+function guardResults(context: ExecutionContext, decorator: string, guard: string): Results {
   const user = `@${decorator}()`;
   const given = hostContextIn(context, user);
   if (given !== undefined) {
     return given;
   }
-  const state = stateIn(context, user);
-  if (state === undefined) {
+  const results = resultsIn(context, user);
+  if (results === undefined) {
     return missingGuard(decorator, guard);
   }
-  const { session, ...found } = state;
+  const { session, ...found } = results;
   return { ...found, identity: session.identity, tenant: session.tenant.key };
 }
 

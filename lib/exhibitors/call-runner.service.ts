@@ -5,7 +5,6 @@ import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import type { MaybePromise } from '../time/steps.js';
 import type { CallOptions } from './call-options.interface.js';
 
 /** Finds the tenant of a call and gives the call its deadline. */
@@ -44,7 +43,7 @@ export class CallRunner {
   }
 
   /** The tenant of a call, found within the deadline of the call. */
-  tenant({ tenant, deadline, signal }: CallOptions): MaybePromise<Tenant> {
+  tenant({ tenant, deadline, signal }: CallOptions): Tenant | Promise<Tenant> {
     const found = this.tenants.resolve(tenant);
     if (!(found instanceof Promise)) {
       return found;

@@ -5,7 +5,6 @@ import { checkEventId } from '../model/event-id.js';
 import type { Exhibitor } from '../model/exhibitor-request.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import type { MaybePromise } from '../time/steps.js';
 import type {
   ListOptions,
   LookupFilter,
@@ -181,7 +180,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * The lookup of the guard, for a tenant that is known. A remembered answer needs no deadline and no promise, and no check of
    * the arguments: it is found only for arguments that were checked. Otherwise as {@link lookup}. @internal
    */
-  lookupFor(tenant: Tenant, eventId: string, contactEmail: string): MaybePromise<readonly T[]> {
+  lookupFor(tenant: Tenant, eventId: string, contactEmail: string): readonly T[] | Promise<readonly T[]> {
     const remembered = this.#calls.isClosed
       ? undefined
       : this.#lookups.remembered({ tenant, eventId, contactEmail });

@@ -1,7 +1,7 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
-import { RouteGuard, RUN, SERVICES, SET_HEADERS } from './route-guard.js';
+import { answered, HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
 import { toErrorBody } from './to-http-exception.js';
 
 /**
@@ -16,14 +16,13 @@ import { toErrorBody } from './to-http-exception.js';
 @Injectable()
 export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
   /** @internal */
-  protected override [SET_HEADERS](http: HttpContext): void {
-    http.setHeader('Cache-Control', 'no-store');
-  }
+  protected override readonly [HEADERS] = { 'Cache-Control': 'no-store' };
 
   /** @internal */
   protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<never> {
     await this[SERVICES].backChannel.receive(http, await this.getTenant(http, context));
-    return answered(http, 200);
+    http.reply(200);
+    return answered();
   }
 
   /**
@@ -43,12 +42,7 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
       throw error;
     }
     this[SERVICES].log.reportMistake(error);
-    return answered(http, 400, { error: 'invalid_request', error_description: toErrorBody(error).message });
+    http.reply(400, { error: 'invalid_request', error_description: toErrorBody(error).message });
+    return answered();
   }
-}
-
-/** Replies, and never settles: `true` would run the handler, `false` would answer 403. */
-function answered(http: HttpContext, status: number, body?: object): Promise<never> {
-  http.reply(status, body);
-  return new Promise(() => undefined);
 }

@@ -3,11 +3,17 @@ import { type ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { StartedLogin } from '../login/pending-login.js';
-import { rememberState } from './request-memory.js';
-import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route-guard.js';
+import type { GuardResults } from './guard-results.js';
+import { answered, HEADERS, LOGIN_HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
 
-/** The callbacks under way: what `redirect` and `getStartedLogin` need. */
-const callbacks = new WeakMap<ExecutionContext, HttpContext>();
+/** A callback: what `redirect` and `getStartedLogin` need. */
+interface Callback {
+  http: HttpContext;
+  /** Unknown until its state was matched. */
+  started?: StartedLogin;
+}
+
+const callbacks = new WeakMap<ExecutionContext, Callback>();
 
 /**
  * Finishes a login: on a GET route for `code`, on a POST route for `form_post`. Sets `request.user`, stores the identity and
@@ -20,23 +26,24 @@ const callbacks = new WeakMap<ExecutionContext, HttpContext>();
 @Injectable()
 export class ExhibitorCallbackGuard extends RouteGuard {
   /** @internal */
-  protected override [SET_HEADERS](http: HttpContext): void {
-    setLoginHeaders(http);
-  }
+  protected override readonly [HEADERS] = LOGIN_HEADERS;
 
   /** @internal */
-  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<void> {
-    callbacks.set(context, http);
+  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<GuardResults> {
+    const callback: Callback = { http };
+    callbacks.set(context, callback);
     try {
-      const session = await this[SERVICES].login.finish(http, () => this.getCallbackPath(http));
-      rememberState(http.request, { session, eventId: session.identity.eventId });
+      const session = await this[SERVICES].login.finish(http, {
+        getPath: () => this.getCallbackPath(http),
+        onMatched: (started) => void (callback.started = started),
+      });
+      return { session, eventId: session.identity.eventId };
     } catch (error) {
       if (!isExhibitorError(error)) {
         throw error;
       }
       await this.onLoginFailed(error, context);
-      // The request is answered: `true` would run the handler, `false` would answer 403.
-      await new Promise<never>(() => undefined);
+      return answered();
     }
   }
 
@@ -61,7 +68,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
 
   /** Answers 303 to a path or a URL, on Express and Fastify. Only for `onLoginFailed`. The URL must be ASCII. */
   protected redirect(context: ExecutionContext, url: string): void {
-    callbackOf(context).redirect(url, 303);
+    callbackOf(context).http.redirect(url, 303);
   }
 
   /**
@@ -69,14 +76,14 @@ export class ExhibitorCallbackGuard extends RouteGuard {
    * the login was finished before, has expired, was replaced by newer ones, or never was. Only for `onLoginFailed`.
    */
   protected getStartedLogin(context: ExecutionContext): StartedLogin | undefined {
-    return this[SERVICES].login.startedLogin(callbackOf(context));
+    return callbackOf(context).started;
   }
 }
 
-function callbackOf(context: ExecutionContext): HttpContext {
-  const http = callbacks.get(context);
-  if (http === undefined) {
+function callbackOf(context: ExecutionContext): Callback {
+  const callback = callbacks.get(context);
+  if (callback === undefined) {
     throw new Error('ExhibitorCallbackGuard has not run in this context');
   }
-  return http;
+  return callback;
 }

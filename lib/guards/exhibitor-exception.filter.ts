@@ -12,8 +12,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { Clock } from '../time/clock.js';
 import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
-import { sendException } from './send-exception.js';
-import { retryAfterOf, toErrorBody, toHttpException } from './to-http-exception.js';
+import { retryAfterOf, toErrorBody, toHttpException, type ErrorBody } from './to-http-exception.js';
 
 /**
  * Answers each {@link ExhibitorError} that a handler throws: over HTTP with its status and `code`, in GraphQL by an error of
@@ -34,7 +33,7 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
   constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices | HttpServer) {
     const isComplete = services instanceof ExhibitorGuardServices;
     super(isComplete ? services.adapter : services);
-    this.#log = isComplete ? services.log : new ProblemLog({ pathOf: (key) => key }, new Clock());
+    this.#log = isComplete ? services.all.log : new ProblemLog({ pathOf: (key) => key }, new Clock());
   }
 
   override catch(error: ExhibitorError, host: ArgumentsHost): unknown {
@@ -64,4 +63,23 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
     }
     super.catch(toHttpException(failure), host);
   }
+}
+
+/** A client of Socket.IO, or a native WebSocket as of `ws`. */
+interface SocketClient {
+  readyState?: unknown;
+  send?: (message: string) => void;
+  emit?: (event: string, data: object) => void;
+}
+
+/** Sends an `exception` event to the client of a WebSocket context, in the form of Nest's own exception filter. */
+function sendException(host: ArgumentsHost, body: ErrorBody): void {
+  const client = host.switchToWs().getClient<SocketClient>();
+  const data = { status: 'error', ...body };
+  // The `emit` of a native WebSocket calls local listeners only.
+  if (typeof client.readyState === 'number') {
+    client.send?.(JSON.stringify({ event: 'exception', data }));
+    return;
+  }
+  client.emit?.('exception', data);
 }

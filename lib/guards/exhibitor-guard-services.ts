@@ -9,6 +9,16 @@ import { IdentitySession } from '../session/identity-session.service.js';
 import type { RequestPair } from './execution-request.js';
 import { RequestResolver } from './request-resolver.service.js';
 
+/** The services behind the guards, the filter and the selection. */
+export interface GuardServices {
+  readonly resolver: RequestResolver;
+  readonly reader: Pick<IdentityReader, 'acceptsBearer' | 'read'>;
+  readonly session: Pick<IdentitySession, 'select'>;
+  readonly login: Pick<LoginService, 'start' | 'finish' | 'end'>;
+  readonly backChannel: BackChannelLogout;
+  readonly log: ProblemLog;
+}
+
 /**
  * The services of {@link ExhibitorModule} that guards, filter and selection need. Opaque: a subclass of a guard only passes it
  * on to `super`.
@@ -24,12 +34,7 @@ import { RequestResolver } from './request-resolver.service.js';
 @Injectable()
 export class ExhibitorGuardServices {
   readonly #adapterHost: HttpAdapterHost;
-  readonly #resolver: RequestResolver;
-  readonly #reader: IdentityReader;
-  readonly #session: IdentitySession;
-  readonly #login: LoginService;
-  readonly #backChannel: BackChannelLogout;
-  readonly #log: ProblemLog;
+  readonly #all: GuardServices;
 
   /** @internal */
   constructor(
@@ -42,47 +47,17 @@ export class ExhibitorGuardServices {
     @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#adapterHost = adapterHost;
-    this.#resolver = resolver;
-    this.#reader = reader;
-    this.#session = session;
-    this.#login = login;
-    this.#backChannel = backChannel;
-    this.#log = log;
+    this.#all = { resolver, reader, session, login, backChannel, log };
+  }
+
+  /** `nestjs-exhibitor/testing` replaces some of them. @internal */
+  get all(): GuardServices {
+    return this.#all;
   }
 
   /** @internal */
   get adapter(): AbstractHttpAdapter {
     return this.#adapterHost.httpAdapter;
-  }
-
-  /** @internal */
-  get resolver(): RequestResolver {
-    return this.#resolver;
-  }
-
-  /** @internal */
-  get reader(): Pick<IdentityReader, 'acceptsBearer' | 'read'> {
-    return this.#reader;
-  }
-
-  /** @internal */
-  get session(): Pick<IdentitySession, 'select'> {
-    return this.#session;
-  }
-
-  /** @internal */
-  get login(): Pick<LoginService, 'start' | 'finish' | 'end' | 'startedLogin'> {
-    return this.#login;
-  }
-
-  /** @internal */
-  get backChannel(): BackChannelLogout {
-    return this.#backChannel;
-  }
-
-  /** @internal */
-  get log(): ProblemLog {
-    return this.#log;
   }
 
   /** @internal */

@@ -2,14 +2,10 @@ import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
+import { setUser } from '../session/host-session.js';
 import type { SessionState } from '../session/identity-reader.service.js';
-import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
-import { rememberState, stateOf } from './request-memory.js';
-import { userOf } from './request-user.js';
-import { RouteGuard, RUN, SERVICES, SET_HEADERS } from './route-guard.js';
-
-/** Key of the method that finds what the guard is about. @internal */
-export const FIND = Symbol('find');
+import type { GuardResults } from './guard-results.js';
+import { HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
 
 /**
  * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
@@ -21,33 +17,15 @@ export const FIND = Symbol('find');
  */
 @Injectable()
 export class ExhibitorIdentityGuard extends RouteGuard {
-  /** @internal */
-  protected override [SET_HEADERS](http: HttpContext): void {
-    // Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one.
-    // Where an earlier guard accepted the request, it has set the header.
-    if (stateOf(http.request) === undefined) {
-      http.setHeader('Cache-Control', 'private, no-store');
-    }
-  }
+  /** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. @internal */
+  protected override readonly [HEADERS] = { 'Cache-Control': 'private, no-store' };
 
   /** @internal */
-  protected override [RUN](http: HttpContext, context: ExecutionContext): MaybePromise<void> {
-    return runSteps(this[FIND](http, context));
-  }
-
-  /** @internal */
-  protected *[FIND](http: HttpContext, context: ExecutionContext): Steps<void> {
-    const session = yield* this.requireIdentity(http, context);
-    rememberState(http.request, { session }, context);
-  }
-
-  /** Finds the tenant and the identity, and sets `request.user`. @internal */
-  protected *requireIdentity(http: HttpContext, context: ExecutionContext): Steps<SessionState> {
-    const tenantKey = yield* settled(this.getTenant(http, context));
-    const session =
-      (yield* settled(this.getIdentity(http, tenantKey))) ?? (yield* settled(this.onNoIdentity(http)));
-    http.request.user = session.identity;
-    return session;
+  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<GuardResults> {
+    const tenantKey = await this.getTenant(http, context);
+    const session = (await this.getIdentity(http, tenantKey)) ?? (await this.onNoIdentity(http));
+    setUser(http, session);
+    return { session };
   }
 
   /** Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the identity. */
@@ -63,7 +41,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     http: HttpContext,
     tenantKey: string | undefined,
   ): SessionState | undefined | Promise<SessionState | undefined> {
-    return userOf(this[SERVICES].reader, http, tenantKey);
+    return this[SERVICES].reader.read(http, tenantKey);
   }
 
   /**

@@ -2,7 +2,7 @@ import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import type { LoginParameters } from '../login/login-parameters.js';
 import { requireNavigation } from '../login/login.service.js';
-import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route-guard.js';
+import { answered, HEADERS, LOGIN_HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
 
 /**
  * Redirects the browser to the identity provider. `returnTo` is read from the query (a path of this origin, else it is
@@ -14,9 +14,7 @@ import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route
 @Injectable()
 export class ExhibitorLoginGuard extends RouteGuard {
   /** @internal */
-  protected override [SET_HEADERS](http: HttpContext): void {
-    setLoginHeaders(http);
-  }
+  protected override readonly [HEADERS] = LOGIN_HEADERS;
 
   /** @internal */
   protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<never> {
@@ -28,8 +26,7 @@ export class ExhibitorLoginGuard extends RouteGuard {
       parameters: await this.getLoginParameters(context),
     }));
     http.redirect(url);
-    // The request is answered: `true` would run the handler, `false` would answer 403.
-    return new Promise<never>(() => undefined);
+    return answered();
   }
 
   /** Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` fails with `tenant_required`. */

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
-import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route-guard.js';
+import { answered, HEADERS, LOGIN_HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
 
 /**
  * Removes identity and selections, then runs the handler. Where `login.endSession` is set and somebody was logged in, the
@@ -14,17 +14,14 @@ import { RouteGuard, RUN, SERVICES, SET_HEADERS, setLoginHeaders } from './route
 @Injectable()
 export class ExhibitorLogoutGuard extends RouteGuard {
   /** @internal */
-  protected override [SET_HEADERS](http: HttpContext): void {
-    setLoginHeaders(http);
-  }
+  protected override readonly [HEADERS] = LOGIN_HEADERS;
 
   /** @internal */
   protected override async [RUN](http: HttpContext): Promise<void> {
     const endSessionUrl = await this[SERVICES].login.end(http);
     if (endSessionUrl !== undefined) {
       http.redirect(endSessionUrl, 303);
-      // The request is answered: `true` would run the handler, `false` would answer 403.
-      await new Promise<never>(() => undefined);
+      await answered();
     }
   }
 }

@@ -5,7 +5,7 @@ import type { HttpContext } from '../http/http-context.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { requestPairOf, type RequestPair } from './execution-request.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
-import { stateIn, stateOf, type RequestState } from './request-memory.js';
+import { resultsIn, resultsOf, type GuardResults } from './guard-results.js';
 
 const NAME = 'ExhibitorSelection';
 
@@ -33,33 +33,28 @@ export class ExhibitorSelection<T = Exhibitor> {
    * caused the request
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
-    const { http, state, eventId } = this.#current(context);
-    const exhibitors = state.exhibitors ?? [];
-    const { resolver, session } = this.#services;
+    const { http, session, eventId, exhibitors } = this.#current(context);
+    const { resolver, session: sessions } = this.#services.all;
     const selected = typeof exhibitorId === 'string' ? resolver.find(exhibitors, exhibitorId) : undefined;
     if (!isOneOf<T>(selected, exhibitors)) {
       throw new ExhibitorError('invalid_argument', "exhibitorId: must be one of the user's own exhibitors", {
-        tenant: state.session.tenant.key,
+        tenant: session.tenant.key,
       });
     }
-    await session.select(http, state.session, eventId, exhibitorId);
+    await sessions.select(http, session, eventId, exhibitorId);
     return selected;
   }
 
   /** Removes the selection for the event of the request. */
   async clear(context: ExecutionContext | RequestPairLike): Promise<void> {
-    const { http, state, eventId } = this.#current(context);
-    await this.#services.session.select(http, state.session, eventId, undefined);
+    const { http, session, eventId } = this.#current(context);
+    await this.#services.all.session.select(http, session, eventId, undefined);
   }
 
-  #current(context: ExecutionContext | RequestPairLike): {
-    http: HttpContext;
-    state: RequestState;
-    eventId: string;
-  } {
+  #current(context: ExecutionContext | RequestPairLike): Current {
     const pair: RequestPair = isExecutionContext(context) ? requestPairOf(context, NAME) : toPair(context);
-    const state = isExecutionContext(context) ? stateIn(context, NAME) : stateOf(pair.request);
-    if (state?.eventId === undefined || state.exhibitors === undefined) {
+    const found = isExecutionContext(context) ? resultsIn(context, NAME) : resultsOf(pair.request);
+    if (found?.eventId === undefined || found.exhibitors === undefined) {
       throw new Error('ExhibitorSelection needs ExhibitorGuard on the route');
     }
     if (pair.response === undefined) {
@@ -67,12 +62,18 @@ export class ExhibitorSelection<T = Exhibitor> {
         'ExhibitorSelection needs the response: return { req, res } from the GraphQL context option',
       );
     }
+    const { session, eventId, exhibitors } = found;
     const http = this.#services.httpOf(pair);
-    if (isCrossSiteRequest(http, state.session.tenant.login?.redirectUri)) {
+    if (isCrossSiteRequest(http, session.tenant.login?.redirectUri)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');
     }
-    return { http, state, eventId: state.eventId };
+    return { http, session, eventId, exhibitors };
   }
+}
+
+/** The request, and what {@link ExhibitorGuard} has found for it. */
+interface Current extends Required<Pick<GuardResults, 'session' | 'eventId' | 'exhibitors'>> {
+  http: HttpContext;
 }
 
 /** A request and its response, of Express or Fastify. */

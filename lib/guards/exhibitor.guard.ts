@@ -3,10 +3,9 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
 import type { SessionState } from '../session/identity-reader.service.js';
-import { settled, type Steps } from '../time/steps.js';
-import { ExhibitorIdentityGuard, FIND } from './exhibitor-identity.guard.js';
-import { rememberState, setContext } from './request-memory.js';
-import { SERVICES } from './route-guard.js';
+import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
+import type { GuardResults } from './guard-results.js';
+import { RUN, SERVICES } from './route-guard.js';
 
 /**
  * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
@@ -20,21 +19,26 @@ import { SERVICES } from './route-guard.js';
 @Injectable()
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
   /** @internal */
-  protected override *[FIND](http: HttpContext, context: ExecutionContext): Steps<void> {
-    const session = yield* this.requireIdentity(http, context);
-    const named = yield* settled(this.getEvent(http, context, session));
-    const eventId = checkEventId(named ?? (yield* settled(this.onNoEvent(session))));
-    const exhibitors = yield* settled(this.getExhibitors(session, eventId, http));
+  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<GuardResults> {
+    const { session } = await super[RUN](http, context);
+    const named = await this.getEvent(http, context, session);
+    const eventId = checkEventId(named ?? (await this.onNoEvent(session)));
+    const exhibitors = await this.getExhibitors(session, eventId, http);
     if (exhibitors.length === 0) {
-      yield* settled(this.onNoExhibitor(session, eventId));
+      await this.onNoExhibitor(session, eventId);
     }
-    const { resolver } = this[SERVICES];
-    const wanted = yield* settled(resolver.namedExhibitor(http, context));
-    const { exhibitorId, exhibitor } = resolver.choose(exhibitors, wanted, session, eventId);
-    const { identity, tenant } = session;
+    const found = { session, eventId, exhibitors };
+    const { exhibitorId, exhibitor } = await this[SERVICES].resolver.choose(http, context, found);
+    const exhibitorContext = {
+      identity: session.identity,
+      tenant: session.tenant.key,
+      eventId,
+      exhibitors,
+      exhibitorId,
+    };
     http.request.exhibitors = exhibitors;
-    setContext(http.request, { identity, tenant: tenant.key, eventId, exhibitors, exhibitorId });
-    rememberState(http.request, { session, eventId, exhibitors, exhibitor }, context);
+    http.request.exhibitorContext = exhibitorContext;
+    return { ...found, exhibitor, context: exhibitorContext };
   }
 
   /** The event of the request: that of `resolveEvent`, else the parameter `eventId`, else the event of the login. */
@@ -46,13 +50,13 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     return this[SERVICES].resolver.eventId(http, context, session.identity.eventId);
   }
 
-  /** The exhibitors of the user at the event. With `http`, guards of one request look up once. */
+  /** The exhibitors of the user at the event: a cached lookup. An override may read the request, `http`. */
   protected getExhibitors(
     session: SessionState,
     eventId: string,
-    http?: HttpContext,
+    _http?: HttpContext,
   ): readonly unknown[] | Promise<readonly unknown[]> {
-    return this[SERVICES].resolver.lookup(session, eventId, http);
+    return this[SERVICES].resolver.lookup(session, eventId);
   }
 
   /** The request names no event. By default throws 400 `event_required`; may answer an event id instead. */

@@ -9,10 +9,7 @@ import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
-import { memoryIn, memoryOf } from './request-memory.js';
-
-type HostFunction = 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor';
+import type { GuardResults } from './guard-results.js';
 
 /** Both are missing where the user has several exhibitors and none was chosen. */
 interface ChosenExhibitor {
@@ -24,18 +21,14 @@ interface ChosenExhibitor {
 @Injectable()
 export class RequestResolver {
   readonly #settings: ExhibitorSettings;
-  readonly #tenants: TenantRegistry;
-  readonly #exhibitors: ExhibitorsService;
   readonly #idOf: ExhibitorIdOf;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(TenantRegistry) tenants: TenantRegistry,
-    @Inject(ExhibitorsService) exhibitors: ExhibitorsService,
+    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
+    @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService,
   ) {
     this.#settings = settings;
-    this.#tenants = tenants;
-    this.#exhibitors = exhibitors;
     this.#idOf = exhibitorIdOf(settings);
   }
 
@@ -44,71 +37,51 @@ export class RequestResolver {
    *
    * @throws {ExhibitorError} `unknown_tenant`; `configuration_invalid` where the host answers anything but a string
    */
-  tenantKey({ request }: HttpContext, context: ExecutionContext): MaybePromise<string | undefined> {
-    return this.#settings.resolveTenant === undefined
-      ? this.#tenants.onlyKey
-      : runSteps(this.#resolvedTenant(request, context));
+  async tenantKey({ request }: HttpContext, context: ExecutionContext): Promise<string | undefined> {
+    const key = (await this.#ask('resolveTenant', request, context)) ?? this.tenants.onlyKey;
+    if (key !== undefined) {
+      await this.tenants.find(key);
+    }
+    return key;
   }
 
   /** The event that `resolveEvent` answers, else the route parameter, else the query, else the event of the login. */
-  eventId(
+  async eventId(
     { request }: HttpContext,
     context: ExecutionContext,
     loginEvent?: string,
-  ): MaybePromise<string | undefined> {
-    if (this.#settings.resolveEvent === undefined) {
-      return textOf(request.params?.['eventId']) ?? textOf(request.query?.['eventId']) ?? loginEvent;
-    }
-    return runSteps(this.#resolvedEvent(request, context, loginEvent));
+  ): Promise<string | undefined> {
+    const named =
+      this.#settings.resolveEvent === undefined
+        ? (textOf(request.params?.['eventId']) ?? textOf(request.query?.['eventId']))
+        : await this.#ask('resolveEvent', request, context);
+    return named ?? loginEvent;
+  }
+
+  /** The exhibitors of the user at the event, always with the client-credentials token of the tenant. */
+  async lookup({ tenant, identity }: SessionState, eventId: string): Promise<readonly unknown[]> {
+    return this.exhibitors.lookupFor(tenant, eventId, identity.email);
   }
 
   /**
-   * The exhibitors of the user at the event, always with the client-credentials token of the tenant. Guards of one request
-   * (`http`) look up once.
-   */
-  lookup(session: SessionState, eventId: string, http?: HttpContext): MaybePromise<readonly unknown[]> {
-    const memory = http && memoryOf(http.request);
-    if (memory?.lookup?.session === session && memory.lookup.eventId === eventId) {
-      return memory.lookup.exhibitors;
-    }
-    const found = this.#exhibitors.lookupFor(session.tenant, eventId, session.identity.email);
-    // What the cache answers at once is not worth remembering.
-    return memory === undefined || !(found instanceof Promise)
-      ? found
-      : found.then((exhibitors) => {
-          memory.lookup = { session, eventId, exhibitors };
-          return exhibitors;
-        });
-  }
-
-  /** Id of the exhibitor that the request names: what `resolveExhibitor` answers, else the route parameter. */
-  namedExhibitor({ request }: HttpContext, context: ExecutionContext): MaybePromise<string | undefined> {
-    return this.#settings.resolveExhibitor === undefined
-      ? textOf(request.params?.['exhibitorId'])
-      : runSteps(this.#ask('resolveExhibitor', request, context));
-  }
-
-  /**
-   * The exhibitor of the request: the one it names, else the selected one, else the only one.
+   * The exhibitor of the request: the one that it names, by `resolveExhibitor` or the route parameter; else the selected one,
+   * else the only one.
    *
    * @throws {ExhibitorError} `no_exhibitor` where the request names one that is not the user's own
    */
-  choose(
-    exhibitors: readonly unknown[],
-    named: string | undefined,
-    { selections, tenant }: SessionState,
-    eventId: string,
-  ): ChosenExhibitor {
+  async choose(
+    { request }: HttpContext,
+    context: ExecutionContext,
+    { session, eventId, exhibitors }: Required<Pick<GuardResults, 'session' | 'eventId' | 'exhibitors'>>,
+  ): Promise<ChosenExhibitor> {
+    const named =
+      this.#settings.resolveExhibitor === undefined
+        ? textOf(request.params?.['exhibitorId'])
+        : await this.#ask('resolveExhibitor', request, context);
     if (named !== undefined) {
-      const exhibitor = this.find(exhibitors, named);
-      if (exhibitor !== undefined) {
-        return { exhibitorId: named, exhibitor };
-      }
-      throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
-        tenant: tenant.key,
-      });
+      return { exhibitorId: named, exhibitor: this.#own(exhibitors, named, session) };
     }
-    const selected = selections.find(([event]) => event === eventId)?.[1];
+    const selected = session.selections.find(([event]) => event === eventId)?.[1];
     const exhibitor = selected === undefined ? undefined : this.find(exhibitors, selected);
     if (exhibitor !== undefined) {
       return { exhibitorId: selected, exhibitor };
@@ -123,35 +96,23 @@ export class RequestResolver {
     return exhibitors.find((exhibitor) => this.#idOf(exhibitor) === exhibitorId);
   }
 
-  *#resolvedTenant(request: ExhibitorRequest, context: ExecutionContext): Steps<string | undefined> {
-    const key = (yield* this.#ask('resolveTenant', request, context)) ?? this.#tenants.onlyKey;
-    if (key !== undefined) {
-      yield* settled(this.#tenants.find(key));
+  #own(exhibitors: readonly unknown[], exhibitorId: string, { tenant }: SessionState): unknown {
+    const exhibitor = this.find(exhibitors, exhibitorId);
+    if (exhibitor !== undefined) {
+      return exhibitor;
     }
-    return key;
+    throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
+      tenant: tenant.key,
+    });
   }
 
-  *#resolvedEvent(
+  /** The answer of a function of the host. */
+  async #ask(
+    option: 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor',
     request: ExhibitorRequest,
     context: ExecutionContext,
-    loginEvent: string | undefined,
-  ): Steps<string | undefined> {
-    return (yield* this.#ask('resolveEvent', request, context)) ?? loginEvent;
-  }
-
-  /** The answer of a function of the host. It is asked once for each request. */
-  *#ask(
-    option: HostFunction,
-    request: ExhibitorRequest,
-    context: ExecutionContext,
-  ): Steps<string | undefined> {
-    const memory = memoryIn(context, request);
-    memory.answers ??= new Map();
-    if (!memory.answers.has(option)) {
-      const answer = yield* settled(this.#settings[option]?.(request, context));
-      memory.answers.set(option, checkAnswer(option, answer));
-    }
-    return memory.answers.get(option);
+  ): Promise<string | undefined> {
+    return checkAnswer(option, await this.#settings[option]?.(request, context));
   }
 }
 

@@ -2,51 +2,51 @@ import { Inject, Injectable, Optional, type CanActivate, type ExecutionContext }
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { runSteps, settled, type MaybePromise, type Steps } from '../time/steps.js';
 import { requestPairOf } from './execution-request.js';
-import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
+import { ExhibitorGuardServices, requireServices, type GuardServices } from './exhibitor-guard-services.js';
+import { keepResults, type GuardResults } from './guard-results.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
 // Symbols, so that a member of a host's subclass never replaces one of these by accident: without its run() a guard would
 // let every request pass.
 /** Key of the services of a guard. @internal */
 export const SERVICES = Symbol('services');
-/** Key of the method that sets the headers of every reply of the route. @internal */
-export const SET_HEADERS = Symbol('setHeaders');
-const STEPS = Symbol('steps');
-/** Key of the method that runs the steps of a guard. @internal */
+/** Key of the headers of every reply of the route. @internal */
+export const HEADERS = Symbol('headers');
+/** Key of the method that decides on a request. @internal */
 export const RUN = Symbol('run');
+
+/** Headers of the login routes: no cache, and no referrer, since the address of a callback contains the code. */
+export const LOGIN_HEADERS = { 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' };
 
 /** Common steps of all guards. Every step may be overridden and may answer a promise. */
 @Injectable()
 export abstract class RouteGuard implements CanActivate {
-  /** @internal */
-  protected readonly [SERVICES]: ExhibitorGuardServices;
+  readonly #services: ExhibitorGuardServices;
 
   constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
-    this[SERVICES] = requireServices(services, new.target.name);
+    this.#services = requireServices(services, new.target.name);
   }
 
-  /** Answers no promise where no step does, so that a request whose answers are in memory is not delayed. */
-  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return runSteps(this[STEPS](context));
-  }
-
-  /** @internal */
-  protected *[STEPS](context: ExecutionContext): Steps<boolean> {
-    const request = yield* settled(this.getRequest(context));
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const request = await this.getRequest(context);
     const response = this.getResponse(context);
-    // Fastify's reply is thenable: to await it would wait until it is sent.
-    const http = this[SERVICES].httpOf({
+    const http = this.#services.httpOf({
       request,
-      response: response instanceof Promise ? yield* settled<unknown>(response) : response,
+      // Fastify's reply is thenable: to await it would wait until it is sent.
+      response: response instanceof Promise ? await response : response,
     });
-    this[SET_HEADERS](http);
+    for (const [name, value] of Object.entries(this[HEADERS])) {
+      http.setHeader(name, value);
+    }
     try {
-      yield* settled(this[RUN](http, context));
+      const found = await this[RUN](http, context);
+      if (found !== undefined) {
+        keepResults(context, request, found);
+      }
       return true;
     } catch (error) {
-      return yield* settled(this.onFailure(error, http));
+      return await this.onFailure(error, http);
     }
   }
 
@@ -74,14 +74,18 @@ export abstract class RouteGuard implements CanActivate {
   }
 
   /** @internal */
-  protected abstract [SET_HEADERS](http: HttpContext): void;
+  protected get [SERVICES](): GuardServices {
+    return this.#services.all;
+  }
 
   /** @internal */
-  protected abstract [RUN](http: HttpContext, context: ExecutionContext): MaybePromise<void>;
+  protected abstract readonly [HEADERS]: Readonly<Record<string, string>>;
+
+  /** Lets the request pass, with what was found for its handler, or throws. @internal */
+  protected abstract [RUN](http: HttpContext, context: ExecutionContext): Promise<GuardResults | void>;
 }
 
-/** Headers of the login routes: no cache, and no referrer, since the address of a callback contains the code. */
-export function setLoginHeaders(http: HttpContext): void {
-  http.setHeader('Cache-Control', 'no-store');
-  http.setHeader('Referrer-Policy', 'no-referrer');
+/** What a guard awaits once it has answered the request: `true` would run the handler, `false` would answer 403. */
+export function answered(): Promise<never> {
+  return new Promise(() => undefined);
 }

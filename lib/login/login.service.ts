@@ -45,6 +45,14 @@ export interface LoginTarget {
   parameters: unknown;
 }
 
+/** The route of a callback. */
+export interface CallbackRoute {
+  /** Answers the path of the request, which must be that of the `redirectUri`. */
+  getPath: () => string | Promise<string>;
+  /** Called with the login that the response belongs to, before it is verified. */
+  onMatched: (login: StartedLogin) => void;
+}
+
 /** Starts, finishes and ends logins in the browser. */
 @Injectable()
 export class LoginService {
@@ -59,7 +67,6 @@ export class LoginService {
   readonly #endSession: EndSession;
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
-  readonly #started = new WeakMap<HttpContext, StartedLogin>();
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -124,13 +131,12 @@ export class LoginService {
   /**
    * Finishes a login at the callback: matches and spends the state, verifies the response and starts the session.
    *
-   * @param getPath answers the path of the request, which must be that of the `redirectUri`
    * @throws {LoginFailedError} where the login is refused; `state` where the response belongs to no pending login
    */
-  async finish(http: HttpContext, getPath: () => string | Promise<string>): Promise<SessionState> {
+  async finish(http: HttpContext, { getPath, onMatched }: CallbackRoute): Promise<SessionState> {
     try {
       const { pending, parameters } = await this.#match(http, getPath);
-      this.#started.set(http, startedLogin(pending));
+      onMatched(startedLogin(pending));
       await this.#spend(http, pending);
       const tenant = await this.#tenants.get(pending.tenant);
       checkSameProvider(tenant, pending);
@@ -142,11 +148,6 @@ export class LoginService {
       publish('login', () => failureMessage(error));
       throw error;
     }
-  }
-
-  /** The login that a callback belongs to; `undefined` where its state matched none. */
-  startedLogin(http: HttpContext): StartedLogin | undefined {
-    return this.#started.get(http);
   }
 
   /**

@@ -8,7 +8,6 @@ import type { Problem } from '../problems/problem.interface.js';
 import type { StateKey, Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import type { MaybePromise } from '../time/steps.js';
 import { Transport } from '../transport/transport.service.js';
 import { requestProvider, unusableReply } from './provider-request.js';
 
@@ -48,7 +47,7 @@ export class ProviderDocuments {
   }
 
   /** Documents are shared by tenants with the same dispatcher. */
-  dispatcherOf(tenant: Tenant): MaybePromise<object | undefined> {
+  dispatcherOf(tenant: Tenant): object | undefined | Promise<object | undefined> {
     return this.#transport.dispatcherOf(tenant);
   }
 

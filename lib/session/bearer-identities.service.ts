@@ -7,7 +7,6 @@ import { UserClaims } from '../oidc/user-claims.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import type { MaybePromise } from '../time/steps.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 
 /** Identities in the cache, for all tenants together. */
@@ -49,7 +48,7 @@ export class BearerIdentities {
   }
 
   /** @throws {LoginFailedError} where the token is refused */
-  identify(tenant: Tenant, token: string): MaybePromise<ExhibitorIdentity> {
+  identify(tenant: Tenant, token: string): ExhibitorIdentity | Promise<ExhibitorIdentity> {
     const digest = digestOf(token);
     const key = `${tenant.stateKey.id}:${digest}`;
     const known = this.#verified.get(key) ?? this.#pending.get(key);

@@ -5,7 +5,6 @@ import type { ProviderLogout } from '../oidc/logout-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
-import type { MaybePromise } from '../time/steps.js';
 import {
   CLOCK_MARGIN,
   ReplayCache,
@@ -44,7 +43,7 @@ export class DeniedIdentities {
   }
 
   /** True for an identity that a logout ended, here or in another process. */
-  has(identity: Login): MaybePromise<boolean> {
+  has(identity: Login): boolean | Promise<boolean> {
     const { isShared } = this.replays;
     if (!isShared && !this.replays.hasAny('logged-out')) {
       return this.replays.recordedHere({ kind: 'denied-identity', name: identity.id }) === true;

@@ -1,16 +1,44 @@
 /** The session of the host (`session: 'host'`), with or without Passport, on Express and Fastify. */
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { callToEnd } from '../http/host-members.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
-import { ownerOf, parseSelections, type IdentityData, type Selections } from './stored-identity.js';
+import type { SessionMode } from '../options/exhibitor-options.interface.js';
+import {
+  ownerOf,
+  parseIdentity,
+  parseSelections,
+  type IdentityData,
+  type Selections,
+} from './stored-identity.js';
 
 /** Member of `request.session` with the selections. */
 const SELECTIONS = 'exhibitorSelections';
 
 /** Member of `request.session` with the sealed ID token. */
 const ID_TOKEN = 'exhibitorIdToken';
+
+/** Identities of cookies and bearer tokens that were set as `request.user`. */
+const ofOtherSessions = new WeakSet<object>();
+
+/** Sets `request.user`, for the handler. */
+export function setUser(
+  { request }: HttpContext,
+  { identity, mode }: { identity: ExhibitorIdentity; mode: SessionMode },
+): void {
+  if (mode !== 'host') {
+    ofOtherSessions.add(identity);
+  }
+  request.user = identity;
+}
+
+/**
+ * The user whom the host has set as `request.user`. One that an earlier guard has set there, from a cookie or a bearer token,
+ * has no session of the host.
+ */
+export function readHostUser({ request: { user } }: HttpContext): IdentityData | undefined {
+  return isRecord(user) && ofOtherSessions.has(user) ? undefined : parseIdentity(user);
+}
 
 /**
  * Stores the identity in the host's session and changes the session id, so that an id that was set before the login has no
@@ -80,4 +108,25 @@ export function writeSelections(
       expected: "'host' needs a session middleware to store a selection: request.session is not set",
     },
   ]);
+}
+
+/**
+ * Calls a method that ends by callback or by promise, as those of sessions do. Answers false where the target has no such
+ * method.
+ */
+async function callToEnd(target: unknown, name: string, ...values: unknown[]): Promise<boolean> {
+  const members: Record<string, unknown> = Object(target);
+  const method = members[name];
+  if (typeof method !== 'function') {
+    return false;
+  }
+  await new Promise<void>((resolve, reject) => {
+    const done = (error?: unknown): void =>
+      error === undefined || error === null ? resolve() : reject(error);
+    const result: unknown = method.call(target, ...values, done);
+    if (result instanceof Promise) {
+      result.then(() => resolve(), reject);
+    }
+  });
+  return true;
 }

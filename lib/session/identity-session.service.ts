@@ -9,11 +9,11 @@ import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { DeniedIdentities } from './denied-identities.service.js';
-import { logInToHost, logOutOfHost, writeSelections } from './host-session.js';
+import { logInToHost, logOutOfHost, readHostUser, setUser, writeSelections } from './host-session.js';
 import { IdTokenHints, type BrowserMode } from './id-token-hints.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import type { SessionState } from './identity-reader.service.js';
-import { parseIdentity, withSelection, type IdentityData } from './stored-identity.js';
+import { withSelection, type IdentityData } from './stored-identity.js';
 
 /** The user whom a logout ends. */
 export interface DepartingUser {
@@ -29,26 +29,16 @@ export interface DepartingUser {
 @Injectable()
 export class IdentitySession {
   readonly #modes: readonly SessionMode[];
-  readonly #cookie: IdentityCookie;
-  readonly #idTokens: IdTokenHints;
-  readonly #denied: DeniedIdentities;
-  readonly #replays: ReplayCache;
-  readonly #clock: Clock;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(IdentityCookie) cookie: IdentityCookie,
-    @Inject(IdTokenHints) idTokens: IdTokenHints,
-    @Inject(DeniedIdentities) denied: DeniedIdentities,
-    @Inject(ReplayCache) replays: ReplayCache,
-    @Inject(Clock) clock: Clock,
+    @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
+    @Inject(IdTokenHints) private readonly idTokens: IdTokenHints,
+    @Inject(DeniedIdentities) private readonly denied: DeniedIdentities,
+    @Inject(ReplayCache) private readonly replays: ReplayCache,
+    @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#modes = settings.session;
-    this.#cookie = cookie;
-    this.#idTokens = idTokens;
-    this.#denied = denied;
-    this.#replays = replays;
-    this.#clock = clock;
   }
 
   /** Starts the session of a new login. It replaces the former identity. */
@@ -62,11 +52,11 @@ export class IdentitySession {
     if (mode === 'host') {
       await logInToHost(http, identity);
     }
-    await this.#idTokens.keep(http, mode, tenant, identity, idToken);
+    await this.idTokens.keep(http, mode, tenant, identity, idToken);
     if (mode === 'cookie') {
-      await this.#cookie.write(http, tenant, identity, []);
+      await this.cookie.write(http, tenant, identity, []);
     }
-    http.request.user = identity;
+    setUser(http, { identity, mode });
     return { identity, tenant, selections: [], mode };
   }
 
@@ -76,13 +66,13 @@ export class IdentitySession {
     if (mode === undefined) {
       return undefined;
     }
-    const content = mode === 'cookie' ? this.#cookie.read(http) : undefined;
-    const identity = mode === 'cookie' ? content?.identity : parseIdentity(http.request.user);
-    if (identity === undefined || (await this.#denied.has(identity))) {
+    const content = mode === 'cookie' ? this.cookie.read(http) : undefined;
+    const identity = mode === 'cookie' ? content?.identity : readHostUser(http);
+    if (identity === undefined || (await this.denied.has(identity))) {
       return undefined;
     }
     const secure = content?.secure;
-    return { identity, secure, idToken: await this.#idTokens.read(http, mode, identity.id, secure === true) };
+    return { identity, secure, idToken: await this.idTokens.read(http, mode, identity.id, secure === true) };
   }
 
   /**
@@ -90,11 +80,11 @@ export class IdentitySession {
    * a logout must not fail because the tenant cannot be found.
    */
   async forget(http: HttpContext): Promise<void> {
-    this.#cookie.clear(http);
-    this.#idTokens.clear(http);
-    const hosted = this.#modes.includes('host') ? parseIdentity(http.request.user) : undefined;
-    const identities = [...this.#cookie.identities(http), hosted];
-    this.#cookie.forget(http);
+    this.cookie.clear(http);
+    this.idTokens.clear(http);
+    const hosted = this.#modes.includes('host') ? readHostUser(http) : undefined;
+    const identities = [...this.cookie.identities(http), hosted];
+    this.cookie.forget(http);
     await Promise.all(identities.map((identity) => identity && this.#deny(identity)));
     if (this.#modes.includes('host')) {
       await logOutOfHost(http);
@@ -119,15 +109,15 @@ export class IdentitySession {
     if (state.mode === 'host') {
       writeSelections(http, state.identity, selections);
     } else {
-      await this.#cookie.write(http, state.tenant, state.identity, selections);
+      await this.cookie.write(http, state.tenant, state.identity, selections);
     }
   }
 
   /** Denies an identity until it has expired, by any date that the host may be set back to. */
   async #deny({ id, tenant, expiresAt }: IdentityData): Promise<void> {
-    const ttl = expiresAt - this.#clock.epochMs() + CLOCK_MARGIN;
+    const ttl = expiresAt - this.clock.epochMs() + CLOCK_MARGIN;
     if (id !== '' && ttl > 0) {
-      await this.#replays.claim({ kind: 'denied-identity', name: id }, tenant, ttl);
+      await this.replays.claim({ kind: 'denied-identity', name: id }, tenant, ttl);
     }
   }
 

@@ -3,7 +3,6 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { foreignText } from '../model/foreign-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
-import type { MaybePromise } from '../time/steps.js';
 import { requireIssDefaults } from './require-iss.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import type { SharedForgets } from './shared-forgets.interface.js';
@@ -78,7 +77,7 @@ export class TenantRegistry {
   }
 
   /** As {@link get}, but answers no promise where the tenant is known. @internal */
-  find(key: string): MaybePromise<Tenant> {
+  find(key: string): Tenant | Promise<Tenant> {
     return this.#fixed.get(key) ?? this.#found?.fresh(key) ?? this.get(key);
   }
 
@@ -88,7 +87,7 @@ export class TenantRegistry {
    * @throws {ExhibitorError} `tenant_required` where there are several tenants and none is named; and as {@link get}
    * @internal
    */
-  resolve(key: string | undefined): MaybePromise<Tenant> {
+  resolve(key: string | undefined): Tenant | Promise<Tenant> {
     const wanted = key ?? this.onlyKey;
     if (wanted === undefined) {
       throw new ExhibitorError(

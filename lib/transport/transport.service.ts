@@ -3,7 +3,6 @@ import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import type { MaybePromise } from '../time/steps.js';
 import { TenantLimits } from './limits/tenant-limits.js';
 import { RetryingRequest } from './retrying-request.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
@@ -56,7 +55,7 @@ export class Transport implements OnModuleDestroy {
   }
 
   /** The dispatcher that the host configured for this tenant; `undefined` for our own connections. */
-  dispatcherOf(tenant: Tenant): MaybePromise<HttpRequest['dispatcher']> {
+  dispatcherOf(tenant: Tenant): HttpRequest['dispatcher'] | Promise<HttpRequest['dispatcher']> {
     return this.#dispatchers.of(tenant);
   }
 

@@ -1,20 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { Controller, Get, Injectable, UseGuards, type ExecutionContext } from '@nestjs/common';
+import { Controller, Get, UseGuards } from '@nestjs/common';
 import {
-  CurrentEvent,
-  CurrentExhibitor,
-  CurrentExhibitors,
   CurrentIdentity,
-  CurrentTenant,
-  ExhibitorGuard,
   ExhibitorIdentityGuard,
-  type Exhibitor,
   type ExhibitorIdentity,
   type ExhibitorModuleOptions,
 } from '../../lib/index.js';
-import { HttpContext } from '../../lib/http/http-context.js';
 import { OpenedCookies } from '../../lib/session/opened-cookies.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
+import { Deadlines } from '../../lib/time/deadlines.service.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf, StoppedClock } from '../support/clock.js';
@@ -26,45 +20,8 @@ import { bodyOf, signIn } from './signed-in.js';
 const HOUR = 3_600_000;
 const COOKIE = 'exhibitor-identity';
 
-/** What canActivate answered, and how many timers and controllers it created. */
-const activations: { answer: unknown; timers: number; controllers: number }[] = [];
-
-@Injectable()
-class ObservedGuard extends ExhibitorGuard {
-  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    const timers = jest.spyOn(globalThis, 'setTimeout');
-    const controllers = jest.spyOn(AbortController.prototype, 'signal', 'get');
-    const answer = super.canActivate(context);
-    activations.push({
-      answer,
-      timers: timers.mock.calls.length,
-      controllers: controllers.mock.calls.length,
-    });
-    timers.mockRestore();
-    controllers.mockRestore();
-    return answer;
-  }
-}
-
 @Controller()
 class WarmController {
-  @Get('observed/:eventId')
-  @UseGuards(ObservedGuard)
-  observed(): string {
-    return 'ok';
-  }
-
-  @Get('many/:eventId')
-  @UseGuards(ExhibitorIdentityGuard, ExhibitorGuard, ExhibitorIdentityGuard, ExhibitorGuard)
-  many(
-    @CurrentTenant() tenant: string,
-    @CurrentEvent() eventId: string,
-    @CurrentExhibitors() exhibitors: Exhibitor[],
-    @CurrentExhibitor() exhibitor: Exhibitor,
-  ): object {
-    return { tenant, eventId, count: exhibitors.length, id: exhibitor['id'] };
-  }
-
   @Get('frozen')
   @UseGuards(ExhibitorIdentityGuard)
   frozen(@CurrentIdentity() identity: ExhibitorIdentity): boolean[] {
@@ -135,17 +92,16 @@ describe.each(['express', 'fastify'] as const)('a guard on %s that has seen the 
     );
   });
 
-  it('answers in the same turn, without timer and controller, once cookie and lookup are remembered', async () => {
+  it('starts no deadline, and so no timer, once cookie and lookup are remembered', async () => {
     const visitor = await signIn(sandbox, host, 'sam.several');
-    activations.length = 0;
+    const deadlines = jest.spyOn(host.app.get(Deadlines, { strict: false }), 'start');
+    const started: number[] = [];
     for (let visit = 0; visit < 3; visit += 1) {
-      expect((await visitor.visit(`${host.url}/observed/regional-2026`)).status).toBe(200);
+      expect((await visitor.visit(`${host.url}/events/regional-2026/mine`)).status).toBe(200);
+      started.push(deadlines.mock.calls.length);
     }
-    const [cold, ...warm] = activations;
-    expect(cold?.answer).toBeInstanceOf(Promise);
-    expect(cold?.timers).toBeGreaterThan(0);
-    const atOnce = { answer: true, timers: 0, controllers: 0 };
-    expect(warm).toEqual([atOnce, atOnce]);
+    expect(started[0]).toBeGreaterThan(0);
+    expect(started).toEqual(started.map(() => started[0]));
   });
 
   it('refuses a remembered cookie when it has expired, by either date', async () => {
@@ -230,40 +186,6 @@ describe.each(['express', 'fastify'] as const)('a guard on %s that has seen the 
       const frozen = bodyOf<boolean[]>(await visitor.visit(`${host.url}/frozen`));
       expect(frozen.length).toBeGreaterThan(2);
       expect(new Set(frozen)).toEqual(new Set([true]));
-    }
-  });
-});
-
-describe.each(['express', 'fastify'] as const)('several guards of one request on %s', (kind) => {
-  it('ask the functions of the host, and the service, once', async () => {
-    const asked: string[] = [];
-    const answer = (name: string, value: string | undefined): Promise<string | undefined> => {
-      asked.push(name);
-      return Promise.resolve(value);
-    };
-    const host = await start(kind, {
-      resolveTenant: () => answer('tenant', 'acme'),
-      resolveEvent: () => answer('event', 'world-2026'),
-      resolveExhibitor: () => answer('exhibitor', undefined),
-      lookupCache: false,
-    });
-    try {
-      const visitor = await signIn(sandbox, host, 'olga.one');
-      asked.length = 0;
-      sandbox.clearRequests();
-      const opened = openings(host);
-      const setHeader = jest.spyOn(HttpContext.prototype, 'setHeader');
-      const reply = await visitor.visit(`${host.url}/many/of-the-route`);
-      expect(bodyOf(reply)).toMatchObject({ tenant: 'acme', eventId: 'world-2026', count: 1 });
-      expect(asked).toEqual(['tenant', 'event', 'exhibitor']);
-      expect(opened()).toBe(1);
-      expect(setHeader.mock.calls).toEqual([['Cache-Control', 'private, no-store']]);
-      expect(sandbox.requests.filter(({ operation }) => operation === 'lookup')).toHaveLength(1);
-      await visitor.visit(`${host.url}/many/of-the-route`);
-      expect(asked).toHaveLength(6);
-      expect(sandbox.requests.filter(({ operation }) => operation === 'lookup')).toHaveLength(2);
-    } finally {
-      await host.close();
     }
   });
 });

@@ -8,28 +8,30 @@ import {
 } from '../../index.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
 
-type Reader = ExhibitorGuardServices['reader'];
-type Session = ExhibitorGuardServices['session'];
-type Login = ExhibitorGuardServices['login'];
+type GuardServices = ExhibitorGuardServices['all'];
 
 /** The services of the guards, for the user that the backend has logged in. */
 export class TestingGuardServices extends ExhibitorGuardServices {
   declare readonly backend: ExhibitorTestingBackend;
   declare readonly tenants: TenantRegistry;
 
-  override get reader(): Reader {
+  override get all(): GuardServices {
+    const { login, ...others } = super.all;
+    return { ...others, reader: this.#reader, session: this.#session, login: this.#loginInsteadOf(login) };
+  }
+
+  get #reader(): GuardServices['reader'] {
     return { acceptsBearer: false, read: async (http, tenantKey) => this.#state(http, tenantKey) };
   }
 
-  override get session(): Session {
+  get #session(): GuardServices['session'] {
     return {
       select: async (_http, _state, eventId, exhibitorId) => this.backend.select(eventId, exhibitorId),
     };
   }
 
   /** A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend. */
-  override get login(): Login {
-    const login = super.login;
+  #loginInsteadOf(login: GuardServices['login']): GuardServices['login'] {
     return {
       start: (http, tenantKey, target) => login.start(http, this.backend.tenantOf(tenantKey), target),
       finish: async (http) => {
@@ -40,7 +42,6 @@ export class TestingGuardServices extends ExhibitorGuardServices {
         http.request.user = state.identity;
         return state;
       },
-      startedLogin: (http) => login.startedLogin(http),
       end: async (http) => {
         await login.end(http);
         this.backend.signOut();

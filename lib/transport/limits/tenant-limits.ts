@@ -2,7 +2,6 @@ import { PerTenant } from '../../tenants/per-tenant.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
-import type { MaybePromise } from '../../time/steps.js';
 import type { Health, Outcome } from '../outcome.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Bulkhead } from './bulkhead.js';
@@ -54,7 +53,11 @@ export class RequestLimits {
    * Takes a slot for one request, waiting for it if necessary. Answers `undefined` where the call was over first, and how
    * long to wait where the circuit is open or the queue is full.
    */
-  enter(slots: number, deadline: Deadline, clock: Clock): MaybePromise<Admission | undefined> {
+  enter(
+    slots: number,
+    deadline: Deadline,
+    clock: Clock,
+  ): Admission | undefined | Promise<Admission | undefined> {
     const refusal = this.#circuit?.refusal(clock.now());
     if (refusal !== undefined) {
       return refusal;

@@ -1,6 +1,5 @@
 import type * as Undici from 'undici';
 import type { Dispatcher } from 'undici';
-import type { MaybePromise } from '../../time/steps.js';
 import { ConfigurationError } from '../../errors/configuration.error.js';
 import { PerTenant } from '../../tenants/per-tenant.js';
 import type { Tenant } from '../../tenants/tenant.js';
@@ -19,7 +18,7 @@ export class Dispatchers {
   readonly #own = new PerTenant<WeakMap<Factory, Dispatcher>>();
 
   /** The dispatcher for this tenant, if the host configured one. */
-  of(tenant: Tenant): MaybePromise<Dispatcher | undefined> {
+  of(tenant: Tenant): Dispatcher | undefined | Promise<Dispatcher | undefined> {
     const factory = tenant.http.dispatcher;
     if (factory === undefined) {
       return undefined;

@@ -1,0 +1,74 @@
+import type { ExecutionContext } from '@nestjs/common';
+import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import type { SessionState } from '../session/identity-reader.service.js';
+import { requestPairOf } from './execution-request.js';
+
+/** What a guard has found for a request: for its decorators and for `ExhibitorSelection`. */
+export interface GuardResults {
+  session: SessionState;
+  eventId?: string;
+  exhibitors?: readonly unknown[];
+  /** The selected or the only exhibitor. */
+  exhibitor?: unknown;
+  /** What {@link ExhibitorGuard} has set as `request.exhibitorContext`. */
+  context?: ExhibitorContext;
+}
+
+/**
+ * By request, and by GraphQL field. Not in a member of the request: a host that serializes its request must not find a tenant
+ * in it.
+ */
+const results = new WeakMap<object, GuardResults>();
+
+/** Keeps what a guard has found. It replaces the results of earlier guards of the request. */
+export function keepResults(
+  execution: ExecutionContext,
+  request: ExhibitorRequest,
+  found: GuardResults,
+): void {
+  // ExhibitorIdentityGuard sets no `request.exhibitorContext`. That of an earlier guard is still ours.
+  const kept = { context: results.get(request)?.context, ...found };
+  results.set(request, kept);
+  const field = fieldOf(execution);
+  if (field !== undefined) {
+    results.set(field, kept);
+  }
+}
+
+/** Results of the last guard of a request. */
+export function resultsOf(request: ExhibitorRequest): GuardResults | undefined {
+  return results.get(request);
+}
+
+/**
+ * Results of the guards of this handler.
+ *
+ * @param user name of the decorator or service, for the error message
+ */
+export function resultsIn(execution: ExecutionContext, user: string): GuardResults | undefined {
+  return results.get(fieldOf(execution) ?? requestPairOf(execution, user).request);
+}
+
+/**
+ * The `request.exhibitorContext` that a guard of the host has set instead of ours, for example one of `overrideGuard` in a
+ * test. It may be incomplete.
+ */
+export function hostContextIn(
+  execution: ExecutionContext,
+  user: string,
+): Partial<ExhibitorContext> | undefined {
+  const field = fieldOf(execution);
+  if (field !== undefined && results.has(field)) {
+    return undefined;
+  }
+  const { request } = requestPairOf(execution, user);
+  const { exhibitorContext } = request;
+  return exhibitorContext === results.get(request)?.context ? undefined : exhibitorContext;
+}
+
+/** The `info` of a GraphQL field. The fields of one request run in parallel and may be about different events. */
+function fieldOf(execution: ExecutionContext): object | undefined {
+  return execution.getType<string>() === 'graphql'
+    ? execution.getArgByIndex<object | undefined>(3)
+    : undefined;
+}

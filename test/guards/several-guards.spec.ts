@@ -1,0 +1,193 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Controller, Get, Inject, Module, Post, Req, Res, UseGuards, type Type } from '@nestjs/common';
+import { APP_GUARD } from '@nestjs/core';
+import {
+  CurrentEvent,
+  CurrentExhibitor,
+  CurrentExhibitors,
+  CurrentIdentity,
+  CurrentTenant,
+  ExhibitorGuard,
+  ExhibitorIdentityGuard,
+  ExhibitorModule,
+  ExhibitorSelection,
+  type Exhibitor,
+  type ExhibitorIdentity,
+  type ExhibitorModuleOptions,
+} from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { FrontDoor } from '../bearer/front-door.js';
+import { BoothController } from '../support/booth.controller.js';
+import { COOKIE_SECRET, createApp, setUser, startHost, type Host, type HostKind } from '../support/host.js';
+import { startSandbox } from '../support/sandbox.js';
+import { freePort } from '../support/server.js';
+import { bodyOf, signIn } from './signed-in.js';
+
+@Controller()
+class GuardedAgainController {
+  constructor(@Inject(ExhibitorSelection) private readonly selection: ExhibitorSelection) {}
+
+  @Get('many/:eventId')
+  @UseGuards(ExhibitorIdentityGuard, ExhibitorGuard, ExhibitorIdentityGuard, ExhibitorGuard)
+  many(
+    @CurrentTenant() tenant: string,
+    @CurrentEvent() eventId: string,
+    @CurrentExhibitors() exhibitors: Exhibitor[],
+    @CurrentExhibitor() exhibitor: Exhibitor,
+  ): object {
+    return { tenant, eventId, count: exhibitors.length, id: exhibitor['id'] };
+  }
+
+  @Post('events/:eventId/select-guarded-twice')
+  @UseGuards(ExhibitorIdentityGuard, ExhibitorGuard)
+  async select(
+    @Req() request: object,
+    @Res({ passthrough: true }) response: object,
+    @CurrentExhibitors() [first]: Exhibitor[],
+  ): Promise<object> {
+    return this.selection.select({ request, response }, String(first?.['id']));
+  }
+
+  @Get('who')
+  @UseGuards(ExhibitorIdentityGuard)
+  who(@CurrentIdentity() { subject }: ExhibitorIdentity, @CurrentTenant() tenant: string): object {
+    return { subject, tenant };
+  }
+}
+
+let sandbox: ExhibitorSandbox;
+let door: FrontDoor;
+beforeAll(async () => {
+  sandbox = await startSandbox();
+  door = await FrontDoor.open(sandbox);
+});
+afterAll(async () => {
+  await door?.close();
+  await sandbox?.stop();
+});
+
+describe.each<HostKind>(['express', 'fastify'])('several guards of one request on %s', (kind) => {
+  let host: Host | undefined;
+  afterEach(async () => {
+    await host?.close();
+    host = undefined;
+  });
+
+  it('ask the functions of the host once each, and the service once', async () => {
+    const asked: string[] = [];
+    const answer = (name: string, value: string | undefined): Promise<string | undefined> => {
+      asked.push(name);
+      return Promise.resolve(value);
+    };
+    host = await startHost({
+      kind,
+      controllers: [BoothController, GuardedAgainController],
+      options: (redirectUri) => ({
+        tenants: { acme: sandbox.tenantOptions('acme', { redirectUri }) },
+        resolveTenant: () => answer('tenant', 'acme'),
+        resolveEvent: () => answer('event', 'world-2026'),
+        resolveExhibitor: () => answer('exhibitor', undefined),
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+    const visitor = await signIn(sandbox, host, 'olga.one');
+    asked.length = 0;
+    sandbox.clearRequests();
+    const reply = await visitor.visit(`${host.url}/many/of-the-route`);
+    expect(bodyOf(reply)).toMatchObject({ tenant: 'acme', eventId: 'world-2026', count: 1 });
+    expect(reply.headers.get('cache-control')).toBe('private, no-store');
+    const byExhibitorGuard = ['tenant', 'event', 'exhibitor'];
+    expect(asked).toEqual(['tenant', ...byExhibitorGuard, 'tenant', ...byExhibitorGuard]);
+    expect(sandbox.requests.filter(({ operation }) => operation === 'lookup')).toHaveLength(1);
+  });
+
+  it.each(['host', 'cookie'] as const)(
+    "with session ['%s', 'bearer'] take a user with a token for no user of the browser",
+    async (browser) => {
+      host = await startHost({
+        kind,
+        controllers: [GuardedAgainController],
+        options: (redirectUri) => {
+          const tenant = door.tenantOptions('acme', redirectUri);
+          return {
+            // The token names the client of the login, so that its identity fits in every other respect.
+            tenant: { ...tenant, login: { ...tenant.login, authorizedParties: ['acme-web'] } },
+            session: [browser, 'bearer'],
+            secrets: [COOKIE_SECRET],
+          };
+        },
+      });
+      const authorization = `Bearer ${await door.mint({ azp: 'acme-web' })}`;
+      const reply = await fetch(`${host.url}/events/world-2026/select-guarded-twice`, {
+        method: 'POST',
+        headers: { authorization },
+      });
+      expect([reply.status, await reply.text()]).toEqual([
+        400,
+        expect.stringContaining("a selection cannot be stored with session 'bearer'"),
+      ]);
+    },
+  );
+
+  describe('of two modules', () => {
+    /** An application whose first module guards every route, and whose second module has the routes. */
+    async function startSideBySide(
+      first: ExhibitorModuleOptions,
+      second: ExhibitorModuleOptions,
+      user?: object,
+    ): Promise<string> {
+      @Module({
+        imports: [ExhibitorModule.forRoot(first)],
+        providers: [{ provide: APP_GUARD, useClass: ExhibitorIdentityGuard }],
+      })
+      class FirstModule {}
+      @Module({ imports: [ExhibitorModule.forRoot(second)], controllers: [GuardedAgainController] })
+      class SecondModule {}
+      @Module({ imports: [FirstModule, SecondModule] })
+      class AppModule {}
+      const app = await createApp(kind, AppModule as Type);
+      if (user !== undefined) {
+        setUser(app, kind, () => user);
+      }
+      const port = await freePort();
+      await app.listen(port, '127.0.0.1');
+      const url = `http://127.0.0.1:${port}`;
+      host = { app, url, callback: url, close: () => app.close() };
+      return url;
+    }
+
+    it('share no user: each reads its own session', async () => {
+      const tenant = door.tenantOptions('acme', 'http://127.0.0.1:3000/auth/callback');
+      const login = { ...tenant.login, authorizedParties: ['acme-web'] };
+      const url = await startSideBySide(
+        { tenant: { ...tenant, login }, session: 'bearer' },
+        { tenant, session: 'host', secrets: [COOKIE_SECRET] },
+      );
+      const headers = { authorization: `Bearer ${await door.mint({ azp: 'acme-web' })}` };
+      const reply = await fetch(`${url}/who`, { headers });
+      expect([reply.status, await reply.json()]).toEqual([
+        401,
+        expect.objectContaining({ code: 'unauthenticated' }),
+      ]);
+    });
+
+    it('share no answer of a function of the host', async () => {
+      const tenants = {
+        acme: sandbox.tenantOptions('acme'),
+        globex: sandbox.tenantOptions('globex'),
+      };
+      const shared = { tenants, session: 'host' as const, secrets: [COOKIE_SECRET] };
+      const url = await startSideBySide(
+        { ...shared, resolveTenant: () => 'acme' },
+        { ...shared, resolveTenant: () => 'globex' },
+        {
+          issuer: sandbox.url,
+          subject: 'sam.several',
+          email: 'sam.several@example.com',
+          tenant: 'acme',
+        },
+      );
+      expect((await fetch(`${url}/who`)).status).toBe(401);
+    });
+  });
+});
