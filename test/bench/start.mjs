@@ -1,6 +1,6 @@
 /**
  * What importing the module and booting it adds to a Nest host that uses axios, in CPU time; each in a process of its own. The
- * package is built as it is published: one file, where `--quick` writes one for each module.
+ * package is built as it is published: one file, where the quick build writes one for each module.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

@@ -78,7 +78,7 @@ describe('a CommonJS host on Nest 11 that installed the tarball with the lowest 
     };
     expect(settings.jest).toMatchObject(readmeJest());
     const said = await outside.run('npx', ['jest', '--ci'], environment(sandbox, 'acme', {}, 0));
-    expect(said).toMatch(/Tests:\s+2 passed, 2 total/);
+    expect(said).toMatch(/Tests:\s+3 passed, 3 total/);
   });
 });
 

@@ -1,5 +1,6 @@
 import { Test } from '@nestjs/testing';
 import { ExhibitorsService, isExhibitorError } from 'nestjs-exhibitor';
+import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { firstValueFrom } from 'rxjs';
 import { AppModule, BoothController } from './app.module';
 
@@ -17,5 +18,27 @@ describe('a CommonJS host under its usual Jest', () => {
     await expect(call).rejects.toMatchObject({ code: 'invalid_argument' });
     await call.catch((error: unknown) => expect(isExhibitorError(error)).toBe(true));
     await module.close();
+  });
+});
+
+describe('the sandbox under the usual Jest of a CommonJS host', () => {
+  it('answers values and throws errors of the realm of the test', async () => {
+    const sandbox = await ExhibitorSandbox.start();
+    expect(sandbox).toBeInstanceOf(ExhibitorSandbox);
+    expect(sandbox.publicJwks).toStrictEqual({ keys: [expect.objectContaining({ kty: 'RSA' })] });
+    expect(sandbox.tenantOptions('acme').login.keys).toStrictEqual(sandbox.publicJwks);
+    sandbox.setExhibitors('own', [{ id: 'x-1', contactEmails: [] }], 'acme');
+    expect(sandbox.exhibitors('own', 'acme')).toStrictEqual([{ id: 'x-1', contactEmails: [] }]);
+    expect(() => sandbox.failNext('list', { kind: 'truncate' }, 0)).toThrow(RangeError);
+    expect(() => sandbox.tenantOptions('nobody')).toThrow(Error);
+    await expect(sandbox.followLogin(`${sandbox.url}/connect/authorize`)).rejects.toThrow(Error);
+
+    sandbox.latency = 5;
+    expect(sandbox.latency).toBe(5);
+    sandbox.failNext({ path: /discovered$/ }, { kind: 'body', body: Buffer.from('{"a":1}') });
+    expect(await (await fetch(`${sandbox.url}/discovered`)).json()).toEqual({ a: 1 });
+    await sandbox.stop();
+    expect(sandbox.requests).toMatchObject([{}, { path: '/discovered', status: 200 }]);
+    expect(sandbox.openConnections).toBe(0);
   });
 });
