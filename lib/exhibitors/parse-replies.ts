@@ -1,6 +1,7 @@
 /** Parsers of the two REST replies. None shows a value of the reply in an error. */
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isRecord } from '../model/json-values.js';
+import type { ExhibitorIdOf } from './exhibitor-id.js';
 import type { ExhibitorPage, PaginationMetadata } from './pages/exhibitor-page.interface.js';
 
 const COUNTS = ['currentPage', 'totalCount', 'totalPages', 'itemsPerPage'] as const;
@@ -47,11 +48,12 @@ function isCount(value: unknown): boolean {
 
 /**
  * The exhibitors in the reply to a lookup. The service does not document whether it wraps them, or its reply where there is
- * none. Accepted are an array, the paginated wrapper and one object; `null`, `{}`, `[]` and no body are no exhibitor.
+ * none. Accepted are an array, the paginated wrapper and one object; `null`, `{}`, `[]` and no body are no exhibitor. Some
+ * services answer errors with status 200: one object without an id that looks like an error is refused.
  *
  * @throws {ExhibitorError} `malformed_response` for anything else
  */
-export function parseLookup(body: unknown, tenant: string): readonly unknown[] {
+export function parseLookup(body: unknown, tenant: string, idOf: ExhibitorIdOf): readonly unknown[] {
   if (body === undefined || body === null) {
     return [];
   }
@@ -64,7 +66,27 @@ export function parseLookup(body: unknown, tenant: string): readonly unknown[] {
   if (Object.keys(body).length === 0) {
     return [];
   }
-  return isWrapper(body) ? rowsOf(body, tenant) : [body];
+  if (isWrapper(body)) {
+    return rowsOf(body, tenant);
+  }
+  if (looksLikeError(body) && !hasId(body, idOf)) {
+    throw malformed('not the exhibitors of a contact: the reply looks like an error', tenant);
+  }
+  return [body];
+}
+
+function looksLikeError(body: Record<string, unknown>): boolean {
+  const has = (name: string): boolean => Object.hasOwn(body, name);
+  return has('message') || has('error') || has('errors') || (has('title') && has('status'));
+}
+
+function hasId(body: Record<string, unknown>, idOf: ExhibitorIdOf): boolean {
+  try {
+    return idOf(body) !== undefined;
+  } catch {
+    // The function of the host expects an exhibitor.
+    return false;
+  }
 }
 
 /** An exhibitor may have a member `data`: only the paging information, or `data` as the only member, makes a wrapper. */

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { FairCache } from '../../lib/exhibitors/lookups/fair-cache.js';
+import { BalancedCache } from '../../lib/exhibitors/lookups/balanced-cache.js';
 import { LookupCache, lookupKey } from '../../lib/exhibitors/lookups/lookup-cache.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
@@ -98,7 +98,7 @@ describe('a cache that tenants share', () => {
   it('never exceeds its limits, and takes nothing from a tenant below its share', () => {
     fc.assert(
       fc.property(writes, (all) => {
-        const cache = new FairCache<{ tenant: string; weight: number }>({ max: 12, maxWeight: 100 });
+        const cache = new BalancedCache<{ tenant: string; weight: number }>({ max: 12, maxWeight: 100 });
         const held = new Map<string, Map<string, number>>();
         for (const { tenant, key, weight } of all) {
           const others = [...held].filter(([name]) => name !== tenant);

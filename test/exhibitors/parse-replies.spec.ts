@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { z } from 'zod';
+import { defaultExhibitorId } from '../../lib/exhibitors/exhibitor-id.js';
 import { parseLookup } from '../../lib/exhibitors/parse-replies.js';
 import { parsePage } from '../../lib/exhibitors/parse-replies.js';
 import { parseRecords } from '../../lib/exhibitors/parse-records.js';
@@ -81,7 +82,7 @@ describe('the reply to a lookup', () => {
     ['an empty array', [], []],
     ['no body', undefined, []],
   ])('may be %s', (_name, body, records) => {
-    expect(parseLookup(body, 'acme')).toEqual(records);
+    expect(parseLookup(body, 'acme', defaultExhibitorId)).toEqual(records);
   });
 
   it.each<[string, unknown]>([
@@ -91,7 +92,9 @@ describe('the reply to a lookup', () => {
     ['a wrapper without data', { paginationMetadata: metadata }],
     ['a wrapper whose data is an object', { paginationMetadata: metadata, data: { id: 'b' } }],
   ])('is malformed as %s', (_name, body) => {
-    expect(() => parseLookup(body, 'acme')).toThrow(expect.objectContaining({ code: 'malformed_response' }));
+    expect(() => parseLookup(body, 'acme', defaultExhibitorId)).toThrow(
+      expect.objectContaining({ code: 'malformed_response' }),
+    );
   });
 });
 

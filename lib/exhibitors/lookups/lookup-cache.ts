@@ -1,7 +1,7 @@
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { LookupFilter } from '../call-options.interface.js';
-import { FairCache } from './fair-cache.js';
+import { BalancedCache } from './balanced-cache.js';
 
 /** Arguments of a lookup. */
 export interface LookupSubject {
@@ -83,11 +83,11 @@ export function isLookupOf(name: LookupName, filter: LookupFilter): boolean {
 }
 
 /**
- * Cached answers, including empty ones, bounded by number and by weight. Tenants share it fairly ({@link FairCache}). Large
+ * Cached answers, including empty ones, bounded by number and by weight. Tenants share it fairly ({@link BalancedCache}). Large
  * answers and, with `lookupCache: false`, all answers are not kept.
  */
 export class LookupCache {
-  readonly #entries: FairCache<CachedLookup>;
+  readonly #entries: BalancedCache<CachedLookup>;
   readonly #largest: number;
   readonly #ttl: number;
   readonly #staleIfError: number;
@@ -96,7 +96,7 @@ export class LookupCache {
   constructor(settings: ExhibitorSettings['lookupCache']) {
     const none = { ttl: 0, max: 0, staleIfError: 0, maxBytes: 0 };
     const { ttl, max, staleIfError, maxBytes } = settings === false ? none : settings;
-    this.#entries = new FairCache({ max, maxWeight: maxBytes });
+    this.#entries = new BalancedCache({ max, maxWeight: maxBytes });
     this.#largest = maxBytes * LARGEST_SHARE;
     this.#ttl = ttl;
     this.#staleIfError = staleIfError;

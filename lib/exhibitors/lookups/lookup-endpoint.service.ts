@@ -1,34 +1,60 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { freezeJson, weighJson } from '../../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
+import { MAX_RECORDS, type ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Deadline } from '../../time/deadline.js';
+import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
 import { parseRecords } from '../parse-records.js';
+import { parseLookup } from '../parse-replies.js';
 import { RestClient } from '../rest-client.service.js';
 import { ContactSlots } from './contact-slots.js';
 import type { LookupAnswer, LookupSubject } from './lookup-cache.js';
-import { readLookup, type LookupRules } from './read-lookup.js';
+import { isPartOfLookup, readLookupPages } from './lookup-pages.js';
 
 const TEMPLATE = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
 
 /** The lookup endpoint (service specification, Endpoints §3), and what is made of its rows. */
 @Injectable()
 export class LookupEndpoint {
-  readonly #rest: RestClient;
-  readonly #settings: LookupRules;
-  readonly #slots = new ContactSlots();
+  private readonly slots = new ContactSlots();
+  private readonly idOf: ExhibitorIdOf;
+  private readonly schema: ExhibitorSettings['exhibitorSchema'];
+  private readonly maxRecords: number;
 
-  constructor(@Inject(RestClient) rest: RestClient, @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions) {
-    this.#rest = rest;
-    this.#settings = settings;
+  constructor(
+    @Inject(RestClient) private readonly rest: RestClient,
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+  ) {
+    const { exhibitorSchema, lookupCache } = settings;
+    this.idOf = exhibitorIdOf(settings);
+    this.schema = exhibitorSchema;
+    this.maxRecords = lookupCache === false ? MAX_RECORDS : lookupCache.maxRecords;
   }
 
-  /** All rows of a lookup, as the service sends them. */
+  /**
+   * All rows of a lookup, as the service sends them. A wrapper that says that there are more pages is read to its end.
+   *
+   * @throws {ExhibitorError} `malformed_response` for more than `maxRecords`, and as {@link parseLookup} and
+   * {@link readLookupPages}
+   */
   request(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
-    const fetch = (query: string): Promise<unknown> => this.#fetch(subject, query, deadline);
-    return this.#slots.run(subject, deadline, () =>
-      readLookup({ tenant: subject.tenant.key, fetch }, this.#settings),
-    );
+    return this.slots.run(subject, deadline, async () => {
+      const tenant = subject.tenant.key;
+      const { maxRecords } = this;
+      const body = await this.fetch(subject, '', deadline);
+      if (isPartOfLookup(body)) {
+        const fetch = (query: string): Promise<unknown> => this.fetch(subject, query, deadline);
+        return readLookupPages({ tenant, first: body, maxRecords, fetch });
+      }
+      const rows = parseLookup(body, tenant, this.idOf);
+      if (rows.length > maxRecords) {
+        const message = `not the exhibitors of a contact: more than ${maxRecords} records`;
+        throw new ExhibitorError('malformed_response', message, { tenant });
+      }
+      return rows;
+    });
   }
 
   /**
@@ -41,19 +67,23 @@ export class LookupEndpoint {
     { tenant }: LookupSubject,
     deadline: Deadline,
   ): Promise<LookupAnswer> {
-    const parsed = parseRecords(rows, this.#settings.exhibitorSchema, { tenant: tenant.key, path: '' });
+    const parsed = parseRecords(rows, this.schema, { tenant: tenant.key, path: '' });
     const records = parsed instanceof Promise ? await deadline.race(parsed) : parsed;
     freezeJson(records);
     return { records, weight: weighJson(rows) };
   }
 
-  async #fetch(subject: LookupSubject, query: string, deadline: Deadline): Promise<unknown> {
-    const { tenant, eventId, contactEmail } = subject;
+  /** The body of a reply; `undefined` where there is none. */
+  private async fetch(
+    { tenant, eventId, contactEmail }: LookupSubject,
+    query: string,
+    deadline: Deadline,
+  ): Promise<unknown> {
     const event = encodeURIComponent(eventId);
     const path = `/api/v1/exhibitor/event/${event}/contactEmail/${encodeURIComponent(contactEmail)}${query}`;
     const request = { operation: 'lookup', path, template: TEMPLATE, contact: contactEmail } as const;
     try {
-      return (await this.#rest.get(tenant, request, deadline)).body;
+      return (await this.rest.get(tenant, request, deadline)).body;
     } catch (error) {
       // The service does not document its reply where no exhibitor matches; 404 may be one.
       if (isExhibitorError(error) && error.code === 'not_found') {

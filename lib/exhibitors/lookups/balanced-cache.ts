@@ -10,8 +10,8 @@ interface Usage {
   weight: number;
 }
 
-/** Limits of a {@link FairCache}. */
-export interface FairLimits {
+/** Limits of a {@link BalancedCache}. */
+export interface BalancedCacheLimits {
   /** Number of entries. */
   max: number;
   /** Sum of the weights. */
@@ -19,19 +19,19 @@ export interface FairLimits {
 }
 
 /**
- * A cache that tenants share fairly. Where it is full, the tenant that uses most of what is short (entries or weight) loses
- * its least recently used entry. So a tenant that uses less than an equal share loses nothing to the others. There is one Map
+ * A weighed cache of all tenants. Where it is full, the tenant that uses most of what is short (entries or weight) loses its
+ * least recently used entry, so that a tenant that uses less than an equal share loses nothing to the others. There is one Map
  * for all tenants, since one for each takes 230 bytes even where it has one entry.
  */
-export class FairCache<V extends Weighed> {
-  readonly #limits: FairLimits;
+export class BalancedCache<V extends Weighed> {
+  readonly #limits: BalancedCacheLimits;
   /** The least recently used entry first. */
   readonly #entries = new Map<string, V>();
   /** By tenant, the one that added an entry last at the end. */
   readonly #used = new Map<string, Usage>();
   readonly #all: Usage = { entries: 0, weight: 0 };
 
-  constructor(limits: FairLimits) {
+  constructor(limits: BalancedCacheLimits) {
     this.#limits = limits;
   }
 

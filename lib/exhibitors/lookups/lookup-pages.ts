@@ -1,0 +1,103 @@
+import { ExhibitorError } from '../../errors/exhibitor.error.js';
+import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
+import { isRecord } from '../../model/json-values.js';
+import { rowsExpected } from '../pages/page-drift.js';
+import { PageReader, type FetchedPage } from '../pages/page-reader.js';
+import { parsePage } from '../parse-replies.js';
+
+/** Most pages of one lookup. */
+const MOST_PAGES = 20;
+
+/** A lookup that the service answers in several pages. */
+export interface LookupPages {
+  /** Key of the tenant, for errors. */
+  tenant: string;
+  /** Body of the first reply. */
+  first: unknown;
+  /** Most records of all pages. */
+  maxRecords: number;
+  /** The body of a further page; `undefined` where there is none. */
+  fetch(query: string): Promise<unknown>;
+}
+
+/** True for a wrapper that says, in any way, that it is not all. Its metadata may be unusable otherwise. */
+export function isPartOfLookup(body: unknown): boolean {
+  if (!isRecord(body) || !isRecord(body['paginationMetadata'])) {
+    return false;
+  }
+  const { paginationMetadata: metadata, data } = body;
+  const rows = Array.isArray(data) ? data.length : 0;
+  return (
+    Number(metadata['totalPages']) > 1 ||
+    Number(metadata['currentPage']) > 1 ||
+    Number(metadata['totalCount']) > rows ||
+    String(metadata['hasNextPage']) === 'true' ||
+    String(metadata['hasPreviousPage']) === 'true'
+  );
+}
+
+/**
+ * The rows of all pages, which are requested one after the other.
+ *
+ * @throws {PaginationDriftError} where the pages contradict each other, for example because the service ignores paging
+ * @throws {ExhibitorError} `malformed_response` for more than 20 pages or `maxRecords`, and as {@link parsePage}
+ */
+export async function readLookupPages({
+  tenant,
+  first,
+  maxRecords,
+  fetch,
+}: LookupPages): Promise<readonly unknown[]> {
+  const firstPage = pageOf(first, tenant);
+  const { totalCount, totalPages } = firstPage.page.paginationMetadata;
+  const reader = new PageReader<unknown>({
+    tenant,
+    startPage: 1,
+    maxPages: undefined,
+    // The page size of the first reply counts.
+    itemsPerPage: Number.MAX_SAFE_INTEGER,
+    prefetch: 1,
+    onDrift: 'error',
+    fetch: async (page, itemsPerPage) => {
+      if (page === 1) {
+        return firstPage;
+      }
+      const body = await fetch(`?Page=${page}&ItemsPerPage=${itemsPerPage}`);
+      if (body === undefined) {
+        const expected = rowsExpected(page, firstPage.page.paginationMetadata);
+        throw drift({ field: 'data.length', expected, seen: 0, page }, tenant);
+      }
+      return pageOf(body, tenant);
+    },
+  });
+  const pages: unknown[][] = [];
+  let hasMore: boolean | undefined;
+  for (let page = await reader.next(); page !== undefined; page = await reader.next()) {
+    // Before the second page is requested.
+    if (totalPages > MOST_PAGES) {
+      throw malformed(`more than ${MOST_PAGES} pages`, tenant);
+    }
+    if (totalCount > maxRecords) {
+      throw malformed(`more than ${maxRecords} records`, tenant);
+    }
+    pages.push(page.data);
+    hasMore = page.paginationMetadata.hasNextPage;
+  }
+  if (hasMore === true) {
+    throw drift({ field: 'hasNextPage', expected: 'false', seen: 'true', page: pages.length }, tenant);
+  }
+  return pages.flat();
+}
+
+function pageOf(body: unknown, tenant: string): FetchedPage<unknown> {
+  const page = parsePage(body, tenant);
+  return { page, rows: page.data };
+}
+
+function drift(breach: PaginationBreach, tenant: string): PaginationDriftError {
+  return new PaginationDriftError(breach, 0, { tenant });
+}
+
+function malformed(problem: string, tenant: string): ExhibitorError {
+  return new ExhibitorError('malformed_response', `not the exhibitors of a contact: ${problem}`, { tenant });
+}
