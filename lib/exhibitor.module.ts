@@ -23,13 +23,10 @@ import { CodeExchange } from './login/code-exchange.service.js';
 import { EndSession } from './login/end-session.service.js';
 import { LoginCookies } from './login/login-cookies.service.js';
 import { LoginService } from './login/login.service.js';
-import { ProviderDocuments } from './oidc/provider-documents.service.js';
-import { ProviderMetadata } from './oidc/provider-metadata.service.js';
-import { ProviderEndpoints } from './oidc/provider-endpoints.service.js';
+import { OpenIdProvider } from './oidc/openid-provider.service.js';
 import { TokenValidator } from './oidc/token-validator.service.js';
 import { UserClaims } from './oidc/user-claims.service.js';
 import { UserInfo } from './oidc/user-info.service.js';
-import { VerificationKeys } from './oidc/verification-keys.service.js';
 import { CHECKED_OPTIONS, checkOptions, type CheckedOptions } from './options/check-options.js';
 import type { Exhibitor } from './model/exhibitor-request.interface.js';
 import type { ExhibitorModuleOptions } from './options/exhibitor-options.interface.js';
@@ -154,10 +151,7 @@ const EXPORTED: Provider[] = [
     TokenEndpoint,
     FleetTokens,
     ...EXHIBITORS_PROVIDERS,
-    VerificationKeys,
-    ProviderDocuments,
-    ProviderMetadata,
-    ProviderEndpoints,
+    OpenIdProvider,
     UserInfo,
     UserClaims,
     BearerIdentities,

@@ -3,9 +3,9 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOfAll } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
-import { isAddressedTo, type ProviderLogout } from '../oidc/logout-token.js';
+import { isAddressedTo, logoutOf, type ProviderLogout } from '../oidc/logout-token.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
-import { unverified } from '../oidc/unverified-jwt.js';
+import { unverified } from '../oidc/verify-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { DeniedIdentities } from '../session/denied-identities.service.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
@@ -47,8 +47,8 @@ export class BackChannelLogout {
     const tenant = await this.tenants.resolve(tenantKey ?? this.addresseeOf(token)?.key);
     const deadline = this.deadlines.start(tenant.http.deadline);
     try {
-      const logout = await this.validator.validateLogoutToken(tenant, token, deadline);
-      await this.accept(tenant, logout);
+      const { payload } = await this.validator.verify(tenant, { use: 'logout_token', token }, deadline);
+      await this.accept(tenant, logoutOf(payload));
     } finally {
       deadline.end();
     }

@@ -5,11 +5,12 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { hashFits } from '../oidc/token-claims.js';
-import { ProviderEndpoints } from '../oidc/provider-endpoints.service.js';
+import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserClaims } from '../oidc/user-claims.service.js';
 import type { VerifiedToken } from '../oidc/verify-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { TokenDelivery } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -45,7 +46,7 @@ interface Callback {
 export class CallbackService {
   readonly #identityTtl: number;
   readonly #validator: TokenValidator;
-  readonly #endpoints: ProviderEndpoints;
+  readonly #provider: OpenIdProvider;
   readonly #codes: CodeExchange;
   readonly #users: UserClaims;
   readonly #clock: Clock;
@@ -55,7 +56,7 @@ export class CallbackService {
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TokenValidator) validator: TokenValidator,
-    @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
+    @Inject(OpenIdProvider) provider: OpenIdProvider,
     @Inject(CodeExchange) codes: CodeExchange,
     @Inject(UserClaims) users: UserClaims,
     @Inject(Clock) clock: Clock,
@@ -65,7 +66,7 @@ export class CallbackService {
     this.#log = log;
     this.#identityTtl = settings.cookies.identityTtl;
     this.#validator = validator;
-    this.#endpoints = endpoints;
+    this.#provider = provider;
     this.#codes = codes;
     this.#users = users;
     this.#clock = clock;
@@ -91,13 +92,7 @@ export class CallbackService {
       checkResponse(this.#log, { ...callback, login: { ...login, requireIss } });
       const front = await this.#frontChannelToken(callback);
       const tokens = await this.#codes.redeem(tenant, pending, parameters.code ?? '', deadline);
-      const token = await this.#validator.validateIdToken(
-        tenant,
-        tokens.idToken,
-        pending,
-        deadline,
-        'provider',
-      );
+      const token = await this.#verifyIdToken(callback, tokens.idToken, 'provider');
       const { at_hash: tokenHash } = token.payload;
       if (tokenHash !== undefined && !hashFits(tokenHash, tokens.accessToken, token.header.alg)) {
         throw refusal(tenant, 'token_hash');
@@ -114,17 +109,17 @@ export class CallbackService {
   /** Discovery is asked only where the answer matters. */
   async #requiresIss({ tenant, pending, parameters, deadline }: Callback): Promise<boolean> {
     const isOpen = parameters.iss === undefined && !isHybrid(pending);
-    return isOpen && this.#endpoints.requiresIss(tenant, deadline);
+    return isOpen && this.#provider.requiresIss(tenant, deadline);
   }
 
   /** Checks of the hybrid flow (OIDC Core §3.3.2.9 to §3.3.2.11). The front-channel access token is not used. */
   async #frontChannelToken(callback: Callback): Promise<VerifiedToken | undefined> {
-    const { tenant, pending, parameters, deadline } = callback;
+    const { tenant, pending, parameters } = callback;
     if (!isHybrid(pending)) {
       return undefined;
     }
     const { idToken, code, accessToken } = parameters;
-    const token = await this.#validator.validateIdToken(tenant, idToken ?? '', pending, deadline);
+    const token = await this.#verifyIdToken(callback, idToken ?? '', 'client');
     const { c_hash: codeHash, at_hash: tokenHash } = token.payload;
     if (!hashFits(codeHash, code ?? '', token.header.alg)) {
       throw refusal(tenant, 'code_hash');
@@ -133,6 +128,15 @@ export class CallbackService {
       throw refusal(tenant, 'token_hash');
     }
     return token;
+  }
+
+  #verifyIdToken(
+    { tenant, pending: { nonce, maxAge }, deadline }: Callback,
+    token: string,
+    delivery: TokenDelivery,
+  ): Promise<VerifiedToken> {
+    const given = { use: 'id_token', token, nonce, maxAge, delivery } as const;
+    return this.#validator.verify(tenant, given, deadline);
   }
 
   async #identify(

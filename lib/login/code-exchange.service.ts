@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { isRecord } from '../model/json-values.js';
-import { ProviderEndpoints, templateOf } from '../oidc/provider-endpoints.service.js';
-import { requestProvider } from '../oidc/provider-request.js';
+import { OpenIdProvider } from '../oidc/openid-provider.service.js';
+import { requestProvider, templateOf } from '../oidc/provider-request.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -31,18 +31,18 @@ const SECRET = { name: 'login.clientSecret', code: 'service_unavailable' } as co
 @Injectable()
 export class CodeExchange {
   readonly #transport: Transport;
-  readonly #endpoints: ProviderEndpoints;
+  readonly #provider: OpenIdProvider;
   readonly #log: ProblemLog;
   readonly #clock: Clock;
 
   constructor(
     @Inject(Transport) transport: Transport,
-    @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
+    @Inject(OpenIdProvider) provider: OpenIdProvider,
     @Inject(ProblemLog) log: ProblemLog,
     @Inject(Clock) clock: Clock,
   ) {
     this.#transport = transport;
-    this.#endpoints = endpoints;
+    this.#provider = provider;
     this.#log = log;
     this.#clock = clock;
   }
@@ -58,7 +58,7 @@ export class CodeExchange {
     deadline: Deadline,
   ): Promise<LoginTokens> {
     const login = browserLoginOf(tenant);
-    const tokenUrl = await this.#endpoints.urlOf(tenant, 'token', deadline);
+    const tokenUrl = await this.#provider.urlOf(tenant, 'token', deadline);
     const form = {
       grant_type: 'authorization_code',
       code,

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { ProviderEndpoints } from '../oidc/provider-endpoints.service.js';
+import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import type { DepartingUser } from '../session/identity-session.service.js';
 import { belongsTo } from '../session/stored-identity.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
@@ -12,18 +12,18 @@ import { browserLoginOf } from './browser-login.js';
 @Injectable()
 export class EndSession {
   readonly #tenants: TenantRegistry;
-  readonly #endpoints: ProviderEndpoints;
+  readonly #provider: OpenIdProvider;
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
 
   constructor(
     @Inject(TenantRegistry) tenants: TenantRegistry,
-    @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
+    @Inject(OpenIdProvider) provider: OpenIdProvider,
     @Inject(Clock) clock: Clock,
     @Inject(Deadlines) deadlines: Deadlines,
   ) {
     this.#tenants = tenants;
-    this.#endpoints = endpoints;
+    this.#provider = provider;
     this.#clock = clock;
     this.#deadlines = deadlines;
   }
@@ -52,7 +52,7 @@ export class EndSession {
     const { clientId, postLogoutRedirectUri } = browserLoginOf(tenant);
     const deadline = this.#deadlines.start(tenant.http.deadline);
     try {
-      const endpoint = await this.#endpoints.findUrl(tenant, 'endSession', deadline);
+      const endpoint = await this.#provider.findUrl(tenant, 'endSession', deadline);
       return endpoint && addressOf(endpoint, idToken, clientId, postLogoutRedirectUri);
     } finally {
       deadline.end();

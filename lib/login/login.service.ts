@@ -6,7 +6,7 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isCrossSiteRequest } from '../http/cross-site-request.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
-import { ProviderEndpoints } from '../oidc/provider-endpoints.service.js';
+import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { smallerAge } from '../oidc/token-claims.js';
 import { IdentityReader, type SessionState } from '../session/identity-reader.service.js';
@@ -58,7 +58,7 @@ export interface CallbackRoute {
 export class LoginService {
   readonly #loginTtl: number;
   readonly #tenants: TenantRegistry;
-  readonly #endpoints: ProviderEndpoints;
+  readonly #provider: OpenIdProvider;
   readonly #cookies: LoginCookies;
   readonly #replays: ReplayCache;
   readonly #callback: CallbackService;
@@ -71,7 +71,7 @@ export class LoginService {
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) tenants: TenantRegistry,
-    @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
+    @Inject(OpenIdProvider) provider: OpenIdProvider,
     @Inject(LoginCookies) cookies: LoginCookies,
     @Inject(ReplayCache) replays: ReplayCache,
     @Inject(CallbackService) callback: CallbackService,
@@ -83,7 +83,7 @@ export class LoginService {
   ) {
     this.#loginTtl = settings.cookies.loginTtl;
     this.#tenants = tenants;
-    this.#endpoints = endpoints;
+    this.#provider = provider;
     this.#cookies = cookies;
     this.#replays = replays;
     this.#callback = callback;
@@ -170,7 +170,7 @@ export class LoginService {
   async #authorizeUrl(tenant: Tenant): Promise<string> {
     const deadline = this.#deadlines.start(tenant.http.deadline);
     try {
-      return await this.#endpoints.urlOf(tenant, 'authorize', deadline);
+      return await this.#provider.urlOf(tenant, 'authorize', deadline);
     } finally {
       deadline.end();
     }

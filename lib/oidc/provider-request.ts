@@ -14,7 +14,7 @@ import type { Transport } from '../transport/transport.service.js';
  * @throws {ExhibitorError} other errors of {@link Transport.send}
  */
 export async function requestProvider(
-  transport: Transport,
+  transport: Pick<Transport, 'send'>,
   tenant: Tenant,
   request: TransportRequest,
   deadline: Deadline,
@@ -30,4 +30,9 @@ export async function requestProvider(
 /** Error for a reply of the provider that cannot be used. */
 export function unusableReply(name: string): LoginFailedError {
   return new LoginFailedError('provider', `${name}: the reply cannot be used`);
+}
+
+/** Path of an endpoint for diagnostics. */
+export function templateOf(url: string): string {
+  return new URL(url).pathname;
 }

@@ -1,137 +1,100 @@
-import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { Clock } from '../time/clock.js';
-import { TimeoutError, withTimeout } from '../time/with-timeout.js';
+import { withTimeout } from '../time/with-timeout.js';
 
-/** How long a fetched document is used without fetching it again. */
-const FRESH_MS = 600_000;
-/** How long the last good document is used while it cannot be fetched. */
-const LAST_GOOD_MS = 86_400_000;
-/**
- * Pause after a failure, and after a fetch that an unverified token caused. The first fetch and the regular ones cause no
- * pause: a key that is rotated right after them must be found at once.
- */
-const PAUSE_MS = 30_000;
+/** How long a fetched document is used without fetching it again, in ms. */
+const FRESH = 600_000;
 
-/** Fetches a document within so many milliseconds, else fails by `deadline_exceeded`. */
-export type FetchDocument<T> = (within: number) => Promise<T>;
+/** How long the last good document is used while it cannot be fetched, in ms. */
+const LAST_GOOD = 86_400_000;
 
-/** A fetch under way. */
-interface Fetching {
-  done: Promise<void>;
-  /** Milliseconds it may take. */
-  within: number;
+/** How a caller fetches the document. */
+export interface DocumentReader<T> {
+  /** Must end within a time of its own. */
+  fetch: () => Promise<T>;
+  /** How long to wait for the fetch where there is a last good document, in ms. */
+  patience: number;
 }
 
 /**
- * A document of a URL: fetched when first needed, by one request for concurrent callers, and kept while the fetch fails. The
- * `patience` of a caller is the time in ms for a fetch; the last good document, if any, is used thereafter.
+ * A document of a URL: fetched when first needed, by one request for concurrent callers, and used for 10 minutes. While it
+ * cannot be fetched, the last good one is used, for a day.
  */
 export class RemoteDocument<T> {
   readonly #clock: Clock;
-  /** `at`: in ms of {@link Clock.now}. */
-  #current: { value: T; at: number } | undefined;
+  readonly #pause: number;
+  /** Times in ms of {@link Clock.now}. */
+  #current: { value: T; fetchedAt: number } | undefined;
   #freshUntil = Number.NEGATIVE_INFINITY;
   #pausedUntil = Number.NEGATIVE_INFINITY;
-  #fetching: Fetching | undefined;
+  #fetching: Promise<void> | undefined;
   #failure: unknown;
-  /** Time that the failed fetch had, where it ended for want of time. In ms. */
-  #timedOutAfter = Number.POSITIVE_INFINITY;
 
-  constructor(clock: Clock) {
+  /**
+   * @param pause time in ms without fetches after one that failed, and after one of {@link readAgain}. The first fetch and the
+   * regular ones cause no pause: what changes right after them must be found at once.
+   */
+  constructor(clock: Clock, pause: number) {
     this.#clock = clock;
+    this.#pause = pause;
   }
 
-  /** The document, or the last good one; `undefined` where there is none. */
-  get usable(): T | undefined {
-    const current = this.#current;
-    return current !== undefined && this.#clock.now() - current.at < LAST_GOOD_MS ? current.value : undefined;
-  }
-
-  /** The document, or the last good one; else throws the failure of its fetch. */
-  require(): T {
-    const { usable } = this;
-    if (usable === undefined) {
-      throw this.#failure;
-    }
-    return usable;
-  }
-
-  /** Fetches the document where it is not fresh. */
-  async refresh(fetch: FetchDocument<T>, patience: number): Promise<void> {
+  /** The document, fetched where it is not fresh; else the last good one; else throws the failure of the last fetch. */
+  async read(reader: DocumentReader<T>): Promise<T> {
     if (this.#clock.now() >= this.#freshUntil) {
-      await this.#fetchUnlessPaused(fetch, patience);
+      await this.#fetchUnlessPaused(reader, false);
     }
+    return this.#usable();
   }
 
-  /** A fetch that any token can cause: followed by a pause, so that forged tokens cause no flood of them. */
-  async refetch(fetch: FetchDocument<T>, patience: number): Promise<void> {
-    if (await this.#fetchUnlessPaused(fetch, patience)) {
-      this.#pause();
+  /** As {@link read}, for a caller to whom `seen` is of no use, which may be fresh. */
+  async readAgain(seen: T, reader: DocumentReader<T>): Promise<T> {
+    if (this.#current?.value === seen) {
+      await this.#fetchUnlessPaused(reader, true);
     }
+    return this.#usable();
   }
 
-  /** The next caller fetches the document. The last good one is used where that fails. */
+  /** The next caller fetches the document, also during a pause. The last good one is used where that fails. */
   expire(): void {
     this.#freshUntil = Number.NEGATIVE_INFINITY;
     this.#pausedUntil = Number.NEGATIVE_INFINITY;
   }
 
-  /** Answers false where nothing was fetched because of the pause. */
-  async #fetchUnlessPaused(fetch: FetchDocument<T>, patience: number): Promise<boolean> {
-    const underWay = this.#fetching;
-    if (underWay === undefined && this.#isPausedFor(patience)) {
-      return false;
+  async #fetchUnlessPaused({ fetch, patience }: DocumentReader<T>, isAgain: boolean): Promise<void> {
+    if (this.#fetching === undefined && this.#clock.now() < this.#pausedUntil) {
+      return;
     }
-    const fetching = underWay ?? this.#start(fetch, patience);
-    const isLonger = this.usable !== undefined && fetching.within > patience;
-    await (isLonger ? waitFor(fetching.done, patience) : fetching.done);
-    const isToBeRepeated = underWay !== undefined && this.#hadLessTimeThan(patience);
-    return isToBeRepeated ? this.#fetchUnlessPaused(fetch, patience) : true;
+    this.#fetching ??= this.#fetch(fetch, isAgain);
+    const fetching = this.#fetching;
+    // A fetch never rejects. After a timeout there is a last good document.
+    await (this.#hasLastGood ? withTimeout(patience, () => fetching).catch(() => undefined) : fetching);
   }
 
-  #isPausedFor(patience: number): boolean {
-    return this.#clock.now() < this.#pausedUntil && !this.#hadLessTimeThan(patience);
-  }
-
-  /** True where the last fetch ended by a deadline that was shorter than this caller's: it says nothing about the document. */
-  #hadLessTimeThan(patience: number): boolean {
-    return this.#failure !== undefined && this.#timedOutAfter < patience;
-  }
-
-  #start(fetch: FetchDocument<T>, within: number): Fetching {
-    const done = this.#fetch(fetch, within).finally(() => {
-      this.#fetching = undefined;
-    });
-    this.#fetching = { done, within };
-    return this.#fetching;
-  }
-
-  async #fetch(fetch: FetchDocument<T>, within: number): Promise<void> {
+  async #fetch(fetch: () => Promise<T>, isAgain: boolean): Promise<void> {
     try {
-      const value = await fetch(within);
-      const at = this.#clock.now();
-      this.#current = { value, at };
-      this.#freshUntil = at + FRESH_MS;
+      const value = await fetch();
+      const fetchedAt = this.#clock.now();
+      this.#current = { value, fetchedAt };
+      this.#freshUntil = fetchedAt + FRESH;
       this.#failure = undefined;
     } catch (error) {
       this.#failure = error;
-      const isTimeUp = isExhibitorError(error) && error.code === 'deadline_exceeded';
-      this.#timedOutAfter = isTimeUp ? within : Number.POSITIVE_INFINITY;
-      this.#pause();
+    } finally {
+      this.#fetching = undefined;
+    }
+    if (isAgain || this.#failure !== undefined) {
+      this.#pausedUntil = this.#clock.now() + this.#pause;
     }
   }
 
-  #pause(): void {
-    this.#pausedUntil = this.#clock.now() + PAUSE_MS;
+  get #hasLastGood(): boolean {
+    return this.#current !== undefined && this.#clock.now() - this.#current.fetchedAt < LAST_GOOD;
   }
-}
 
-async function waitFor(fetching: Promise<void>, patience: number): Promise<void> {
-  try {
-    await withTimeout(patience, () => fetching);
-  } catch (error) {
-    if (!(error instanceof TimeoutError)) {
-      throw error;
+  #usable(): T {
+    if (this.#current === undefined || !this.#hasLastGood) {
+      throw this.#failure;
     }
+    return this.#current.value;
   }
 }

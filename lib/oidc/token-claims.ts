@@ -9,8 +9,8 @@ export interface IdTokenExpectation {
   audience: string;
   clientId: string;
   clockTolerance: number;
-  nonce?: string;
-  maxAge?: number;
+  nonce?: string | undefined;
+  maxAge?: number | undefined;
 }
 
 /** What one login sent, and its ID token must fit. */
@@ -31,9 +31,13 @@ export interface AccessTokenExpectation {
  */
 export function idTokenRefusal(
   claims: JWTPayload,
+  typ: string | undefined,
   expected: IdTokenExpectation,
   now: number,
 ): LoginFailureReason | undefined {
+  if (isAccessTokenType(typ) || isLogoutToken(claims, typ)) {
+    return 'token_type';
+  }
   if (claims.iss !== expected.issuer) {
     return 'issuer';
   }

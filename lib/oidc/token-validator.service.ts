@@ -3,7 +3,7 @@ import type { JWTPayload } from 'jose';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
-import { refusedToken, type RefusedToken, type TokenDelivery } from '../problems/login-problems.js';
+import { refusedToken, type TokenDelivery, type TokenUse } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { uselessKeys } from '../problems/provider-problems.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
@@ -11,22 +11,16 @@ import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import { logoutOf, logoutTokenRefusal, type ProviderLogout } from './logout-token.js';
-import { ProviderEndpoints } from './provider-endpoints.service.js';
+import { logoutTokenRefusal } from './logout-token.js';
+import { OpenIdProvider } from './openid-provider.service.js';
 import {
   accessTokenRefusal,
   idTokenRefusal,
-  isAccessTokenType,
-  isLogoutToken,
   smallerAge,
   userInfoRefusal,
   type LoginBinding,
 } from './token-claims.js';
-import { unverified } from './unverified-jwt.js';
-import { VerificationKeys } from './verification-keys.service.js';
-import { checkHeader, verifyToken, type VerifiedToken } from './verify-token.js';
-
-type GivenToken = Omit<RefusedToken, 'header'> & { token: string };
+import { checkHeader, unverified, verifyToken, type VerifiedToken } from './verify-token.js';
 
 /** Options of {@link TokenValidator.validate}. */
 export interface ValidateOptions {
@@ -38,6 +32,17 @@ export interface ValidateOptions {
   nonce?: string | undefined;
 }
 
+/** A token to verify. */
+export interface GivenToken extends LoginBinding {
+  use: TokenUse;
+  token: string;
+  /** Who delivered the token, for the operator's log. Default: a client. */
+  delivery?: TokenDelivery;
+}
+
+/** The reason to refuse a token with a valid signature; `undefined` where it is valid. `now` in seconds since 1970. */
+type Refusal = (verified: VerifiedToken, now: number) => LoginFailureReason | undefined;
+
 /**
  * Validates tokens of the identity provider with the values of onboarding: public key, issuer and audience.
  *
@@ -47,8 +52,7 @@ export interface ValidateOptions {
 @Injectable()
 export class TokenValidator {
   readonly #tenants: TenantRegistry;
-  readonly #keys: VerificationKeys;
-  readonly #endpoints: ProviderEndpoints;
+  readonly #provider: OpenIdProvider;
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
   readonly #log: ProblemLog;
@@ -56,18 +60,16 @@ export class TokenValidator {
   /** @internal */
   constructor(
     @Inject(TenantRegistry) tenants: TenantRegistry,
-    @Inject(VerificationKeys) keys: VerificationKeys,
-    @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
+    @Inject(OpenIdProvider) provider: OpenIdProvider,
     @Inject(Clock) clock: Clock,
     @Inject(Deadlines) deadlines: Deadlines,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
-    this.#log = log;
     this.#tenants = tenants;
-    this.#keys = keys;
-    this.#endpoints = endpoints;
+    this.#provider = provider;
     this.#clock = clock;
     this.#deadlines = deadlines;
+    this.#log = log;
   }
 
   /**
@@ -80,132 +82,65 @@ export class TokenValidator {
   async validate(token: string, options: ValidateOptions): Promise<JWTPayload> {
     const tenant = await this.#tenants.resolve(options.tenant);
     const deadline = this.#deadlines.start(tenant.http.deadline);
+    const { use, nonce } = options;
     try {
-      const verified =
-        options.use === 'id_token'
-          ? await this.validateIdToken(tenant, token, { nonce: options.nonce }, deadline)
-          : await this.validateAccessToken(tenant, token, deadline);
-      return verified.payload;
+      return (await this.verify(tenant, { use, token, nonce }, deadline)).payload;
     } finally {
       deadline.end();
     }
   }
 
-  /**
-   * @param delivery who delivered the token, for the operator's log
-   * @internal
-   */
-  async validateIdToken(
-    tenant: Tenant,
-    token: string,
-    { nonce, maxAge }: LoginBinding,
-    deadline: Deadline,
-    delivery: TokenDelivery = 'client',
-  ): Promise<VerifiedToken> {
-    const login = loginOf(tenant);
-    const { audience: option, clientId } = login;
-    const audience = typeof option === 'string' ? option : (option?.idToken ?? clientId);
-    if (audience === undefined || clientId === undefined) {
-      throw missingOption(tenant, 'audience.idToken');
+  /** As {@link validate}, for tokens of every use. @internal */
+  async verify(tenant: Tenant, given: GivenToken, deadline: Deadline): Promise<VerifiedToken> {
+    const settings = loginOf(tenant);
+    const maxAge = smallerAge(settings.maxAge, given.maxAge);
+    const login = { ...settings, maxAge, nonce: given.nonce };
+    const refusalOf = REFUSAL_BY_USE[given.use](login, tenant.key);
+    const verified = await this.#verifySignature(tenant, login, given, deadline);
+    const reason = refusalOf(verified, this.#clock.epochMs() / 1000);
+    if (reason === undefined) {
+      return verified;
     }
-    const given = { use: 'id_token', delivery, token } as const;
-    const verified = await this.#verify(tenant, login, given, deadline);
-    const { header, payload } = verified;
-    const rules = { ...login, maxAge: smallerAge(login.maxAge, maxAge) };
-    const reason =
-      isAccessTokenType(header.typ) || isLogoutToken(payload, header.typ)
-        ? 'token_type'
-        : idTokenRefusal(payload, { ...rules, audience, clientId, nonce }, this.#now());
-    this.#refuseFor(reason, tenant, rules, { ...given, payload });
-    return verified;
+    const { payload } = verified;
+    throw this.#refusal(tenant, login, { ...given, payload }, reason, `the token is refused: ${reason}`);
   }
 
-  /** @internal */
-  async validateAccessToken(tenant: Tenant, token: string, deadline: Deadline): Promise<VerifiedToken> {
-    const login = loginOf(tenant);
-    const audience = typeof login.audience === 'object' ? login.audience.accessToken : undefined;
-    if (audience === undefined) {
-      throw missingOption(tenant, 'audience.accessToken');
-    }
-    const given = { use: 'access_token', delivery: 'client', token } as const;
-    const verified = await this.#verify(tenant, login, given, deadline);
-    const { header, payload } = verified;
-    const reason = accessTokenRefusal(payload, header.typ, { ...login, audience }, this.#now());
-    this.#refuseFor(reason, tenant, login, { ...given, payload });
-    return verified;
-  }
-
-  /** The claims of a signed userinfo reply. The caller compares `sub`. @internal */
-  async validateUserInfo(tenant: Tenant, token: string, deadline: Deadline): Promise<JWTPayload> {
-    const login = loginOf(tenant);
-    const given = { use: 'userinfo', delivery: 'provider', token } as const;
-    const { header, payload } = await this.#verify(tenant, login, given, deadline);
-    const own = login.clientId === undefined ? [] : [login.clientId];
-    const expected = { ...login, clients: [...own, ...(login.authorizedParties ?? [])] };
-    const reason = userInfoRefusal(payload, header.typ, expected, this.#now());
-    this.#refuseFor(reason, tenant, login, { ...given, payload });
-    return payload;
-  }
-
-  /** @internal */
-  async validateLogoutToken(tenant: Tenant, token: string, deadline: Deadline): Promise<ProviderLogout> {
-    const login = loginOf(tenant);
-    const given = { use: 'logout_token', delivery: 'client', token } as const;
-    const { header, payload } = await this.#verify(tenant, login, given, deadline);
-    const expected = { ...login, clientId: login.clientId };
-    const reason = logoutTokenRefusal(payload, header.typ, expected, this.#now());
-    this.#refuseFor(reason, tenant, login, { ...given, payload });
-    return logoutOf(payload);
-  }
-
-  async #verify(
+  async #verifySignature(
     tenant: Tenant,
     login: LoginSettings,
     given: GivenToken,
     deadline: Deadline,
   ): Promise<VerifiedToken> {
     try {
-      return await this.#verifySignature(tenant, login, given.token, deadline);
+      return await this.#verifyByKeys(tenant, login.algorithms, given.token, deadline);
     } catch (error) {
       if (!(error instanceof LoginFailedError)) {
         throw error;
       }
-      throw this.#refusal(tenant, login, error.reason, given, error.message);
+      throw this.#refusal(tenant, login, given, error.reason, error.message);
     }
   }
 
-  async #verifySignature(
+  async #verifyByKeys(
     tenant: Tenant,
-    login: LoginSettings,
+    algorithms: readonly string[],
     token: string,
     deadline: Deadline,
   ): Promise<VerifiedToken> {
-    const { kid } = checkHeader(token, login.algorithms);
-    const source = await this.#endpoints.keySourceOf(tenant, deadline);
-    const keys = await this.#keys.keysFor(tenant, source, kid, deadline);
+    const { kid } = checkHeader(token, algorithms);
+    const keys = await this.#provider.keysFor(tenant, kid, deadline);
     try {
-      return await verifyToken(token, keys, login.algorithms);
+      return await verifyToken(token, keys, algorithms);
     } catch (error) {
       // Without a `kid`, whether a key is missing shows only when none fits the signature.
       if (!isSignatureFailure(error) || kid !== undefined) {
         throw error;
       }
-      const newer = await this.#keys.newerKeys(tenant, source, keys, deadline);
+      const newer = await this.#provider.newerKeys(tenant, keys, deadline);
       if (newer === undefined) {
         throw error;
       }
-      return verifyToken(token, newer, login.algorithms);
-    }
-  }
-
-  #refuseFor(
-    reason: LoginFailureReason | undefined,
-    tenant: Tenant,
-    login: LoginSettings,
-    refused: GivenToken,
-  ): void {
-    if (reason !== undefined) {
-      throw this.#refusal(tenant, login, reason, refused);
+      return verifyToken(token, newer, algorithms);
     }
   }
 
@@ -213,21 +148,51 @@ export class TokenValidator {
   #refusal(
     tenant: Tenant,
     login: LoginSettings,
+    { use, token, delivery = 'client', payload }: GivenToken & { payload?: JWTPayload },
     reason: LoginFailureReason,
-    refused: GivenToken,
-    message = `the token is refused: ${reason}`,
+    message: string,
   ): LoginFailedError {
-    const header = unverified(refused.token, 'header');
+    const header = unverified(token, 'header');
     const problem =
-      reason === 'provider' ? uselessKeys(message) : refusedToken(reason, { ...refused, header }, login);
+      reason === 'provider'
+        ? uselessKeys(message)
+        : refusedToken(reason, { use, delivery, header, payload }, login);
     this.#log.report(tenant, problem);
     return new LoginFailedError(reason, message, { tenant: tenant.key });
   }
-
-  #now(): number {
-    return this.#clock.epochMs() / 1000;
-  }
 }
+
+/** The rules for the claims of a token, by its use. They throw `configuration_invalid` where an option is missing. */
+const REFUSAL_BY_USE: Readonly<
+  Record<TokenUse, (login: LoginSettings & LoginBinding, tenantKey: string) => Refusal>
+> = {
+  id_token: (login, tenantKey) => {
+    const { audience: option, clientId } = login;
+    const audience = typeof option === 'string' ? option : (option?.idToken ?? clientId);
+    if (audience === undefined || clientId === undefined) {
+      throw missingOption(tenantKey, 'audience.idToken');
+    }
+    const expected = { ...login, audience, clientId };
+    return ({ header, payload }, now) => idTokenRefusal(payload, header.typ, expected, now);
+  },
+  access_token: (login, tenantKey) => {
+    const audience = typeof login.audience === 'object' ? login.audience.accessToken : undefined;
+    if (audience === undefined) {
+      throw missingOption(tenantKey, 'audience.accessToken');
+    }
+    const expected = { ...login, audience };
+    return ({ header, payload }, now) => accessTokenRefusal(payload, header.typ, expected, now);
+  },
+  logout_token: (login) => {
+    const expected = { ...login, clientId: login.clientId };
+    return ({ header, payload }, now) => logoutTokenRefusal(payload, header.typ, expected, now);
+  },
+  userinfo: (login) => {
+    const own = login.clientId === undefined ? [] : [login.clientId];
+    const expected = { ...login, clients: [...own, ...(login.authorizedParties ?? [])] };
+    return ({ header, payload }, now) => userInfoRefusal(payload, header.typ, expected, now);
+  },
+};
 
 function isSignatureFailure(error: unknown): boolean {
   return error instanceof LoginFailedError && error.reason === 'signature';
@@ -243,9 +208,9 @@ function loginOf(tenant: Tenant): LoginSettings {
   );
 }
 
-function missingOption(tenant: Tenant, option: string): ConfigurationError {
+function missingOption(tenantKey: string, option: string): ConfigurationError {
   return new ConfigurationError(
     [{ path: `login.${option}`, expected: 'is required to validate this token' }],
-    tenant.key,
+    tenantKey,
   );
 }

@@ -8,8 +8,8 @@ import type { Deadline } from '../time/deadline.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { isJwtType } from '../transport/wire/reply-body.js';
-import { ProviderEndpoints, templateOf } from './provider-endpoints.service.js';
-import { requestProvider, unusableReply } from './provider-request.js';
+import { OpenIdProvider } from './openid-provider.service.js';
+import { requestProvider, templateOf, unusableReply } from './provider-request.js';
 import { TokenValidator } from './token-validator.service.js';
 
 /** Claims of a user. */
@@ -19,18 +19,18 @@ export type Claims = Record<string, unknown>;
 @Injectable()
 export class UserInfo {
   readonly #transport: Transport;
-  readonly #endpoints: ProviderEndpoints;
+  readonly #provider: OpenIdProvider;
   readonly #validator: TokenValidator;
   readonly #log: ProblemLog;
 
   constructor(
     @Inject(Transport) transport: Transport,
-    @Inject(ProviderEndpoints) endpoints: ProviderEndpoints,
+    @Inject(OpenIdProvider) provider: OpenIdProvider,
     @Inject(TokenValidator) validator: TokenValidator,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#transport = transport;
-    this.#endpoints = endpoints;
+    this.#provider = provider;
     this.#validator = validator;
     this.#log = log;
   }
@@ -46,7 +46,7 @@ export class UserInfo {
     subject: string,
     deadline: Deadline,
   ): Promise<Claims | undefined> {
-    const url = await this.#endpoints.findUrl(tenant, 'userinfo', deadline);
+    const url = await this.#provider.findUrl(tenant, 'userinfo', deadline);
     if (url === undefined) {
       return undefined;
     }
@@ -60,9 +60,7 @@ export class UserInfo {
     } as const;
     const reply = await requestProvider(this.#transport, tenant, request, deadline, 'userinfo');
     const { status } = reply;
-    const body = isJwt(reply)
-      ? await this.#validator.validateUserInfo(tenant, reply.body, deadline)
-      : reply.body;
+    const body = isJwt(reply) ? await this.#signedClaims(tenant, reply.body, deadline) : reply.body;
     if (status !== 200 || !isRecord(body)) {
       this.#log.report(tenant, uselessUserInfo(tenant, status));
       throw unusableReply('userinfo');
@@ -71,6 +69,12 @@ export class UserInfo {
       throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });
     }
     return body;
+  }
+
+  /** The claims of a signed reply. The caller compares `sub`. */
+  async #signedClaims(tenant: Tenant, token: string, deadline: Deadline): Promise<Claims> {
+    const given = { use: 'userinfo', token, delivery: 'provider' } as const;
+    return (await this.#validator.verify(tenant, given, deadline)).payload;
   }
 }
 

@@ -1,7 +1,6 @@
 import type { CompactJWSHeaderParameters, CompactVerifyGetKey, JWTPayload } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
-import { unverified } from './unverified-jwt.js';
 
 /** A token with a valid signature. */
 export interface VerifiedToken {
@@ -52,4 +51,26 @@ export function checkHeader(token: string, algorithms: readonly string[]): { kid
     throw new LoginFailedError('algorithm', WRONG_ALGORITHM);
   }
   return { kid };
+}
+
+/**
+ * The header or the claims of a JWT that is not verified yet. They only select what verifies it. Empty where they are
+ * unreadable. Synchronous, and without jose, which is loaded with the first verification.
+ */
+export function unverified(token: string, part: 'header' | 'claims'): Record<string, unknown> {
+  // An encrypted token has five parts, of which only the header is readable.
+  const parts = token.split('.', 6);
+  const isComplete = parts.length === 3 || (parts.length === 5 && part === 'header');
+  const text = parts[part === 'header' ? 0 : 1] ?? '';
+  const bytes = Buffer.from(text, 'base64url');
+  // Buffer ignores what is not base64url, so that the encoded form must be compared.
+  if (!isComplete || bytes.toString('base64url') !== text) {
+    return {};
+  }
+  try {
+    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    return isRecord(value) ? value : {};
+  } catch {
+    return {};
+  }
 }

@@ -76,7 +76,7 @@ export class BearerIdentities {
   async #verify(tenant: Tenant, token: string, digest: string): Promise<ExhibitorIdentity> {
     const deadline = this.#deadlines.start(tenant.http.deadline);
     try {
-      const { payload } = await this.#validator.validateAccessToken(tenant, token, deadline);
+      const { payload } = await this.#validator.verify(tenant, { use: 'access_token', token }, deadline);
       const { subject, email, claims } = await this.#users.read(tenant, payload, token, deadline);
       return Object.freeze({
         id: digest,

@@ -9,17 +9,14 @@ import {
   type ExhibitorModuleOptions,
   type TenantOptions,
 } from '../../lib/index.js';
-import { SharedJwks } from '../../lib/oidc/shared-by-url.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
 import { Transport } from '../../lib/transport/transport.service.js';
-import { collectGarbage } from '../support/garbage.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { KEYS, sign } from '../support/provider-keys.js';
 import { answers } from '../support/provider-script.js';
 import { CLIENT_ID, ScriptedProvider } from '../support/provider.js';
 import { sendJson, startServer } from '../support/server.js';
-import { pause } from '../support/wait.js';
 import type { TenantsOption } from '../support/module-options.js';
 
 const { rs256, next, attacker } = KEYS;
@@ -182,18 +179,6 @@ describe('the keys of a URL', () => {
     registry.forget('acme');
     await expect(validate('acme')).resolves.toMatchObject({ sub: 'pat' });
     await expect(validate('globex')).resolves.toMatchObject({ sub: 'pat' });
-  });
-
-  it('are dropped with the last tenant that uses them', async () => {
-    const shared = new SharedJwks(new Clock());
-    const kept = shared.of('https://kept.example/jwks', undefined);
-    const dropped = new WeakRef(shared.of('https://dropped.example/jwks', undefined));
-    // A weak reference is emptied only after the turn that read it.
-    await pause(0);
-    collectGarbage();
-    expect(dropped.deref()).toBeUndefined();
-    expect(shared.of('https://kept.example/jwks', undefined)).toBe(kept);
-    expect(shared.of('https://dropped.example/jwks', undefined)).not.toBe(kept);
   });
 });
 

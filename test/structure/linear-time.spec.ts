@@ -9,7 +9,7 @@ import { safeReturnTo } from '../../lib/login/pending-login.js';
 import { checkEventId } from '../../lib/model/event-id.js';
 import { foreignText } from '../../lib/model/foreign-text.js';
 import { halfHash, isAccessTokenType } from '../../lib/oidc/token-claims.js';
-import { unverified } from '../../lib/oidc/unverified-jwt.js';
+import { unverified } from '../../lib/oidc/verify-token.js';
 import { bearerTokenOf } from '../../lib/session/bearer-identities.service.js';
 import { parseRoute } from '../../lib/testing/sandbox/route.js';
 import { scrub } from '../../lib/tokens/scrub.js';
@@ -102,7 +102,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`model/foreign-text.ts /@|%(?:25)*40/i`]: [long('25', '%'), long('%25')],
   [String.raw`model/foreign-text.ts /[\p{C}\p{Zl}\p{Zp}]/gu`]: [long('\u202e')],
   [String.raw`oidc/token-claims.ts /^(application\/)?logout\+jwt$/i`]: [long('application/')],
-  [String.raw`oidc/provider-metadata.service.ts /\/$/`]: [],
+  [String.raw`oidc/openid-provider.service.ts /\/$/`]: [],
   [String.raw`oidc/token-claims.ts /^(application\/)?at\+jwt$/i`]: [long('application/')],
   [String.raw`oidc/token-claims.ts /(256|384|512)$/`]: [long('256', '', 'a')],
   [String.raw`options/exhibitor-settings.ts /\/$/`]: [],

@@ -1,39 +1,83 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { JWK, LocalJWKSet } from 'jose';
-import { ExhibitorError } from '../../lib/index.js';
-import { RemoteJwks } from '../../lib/oidc/remote-jwks.js';
+import type { CompactVerifyGetKey, JWK, LocalJWKSet } from 'jose';
+import { TenantRegistry } from '../../lib/index.js';
+import { ProviderKeys } from '../../lib/oidc/provider-keys.js';
+import { checkOptions } from '../../lib/options/check-options.js';
+import type { KeySource } from '../../lib/options/key-source.js';
+import type { Tenant } from '../../lib/tenants/tenant.js';
+import { Deadline } from '../../lib/time/deadline.js';
+import type { TransportReply } from '../../lib/transport/transport-request.interface.js';
 import { StoppedClock } from '../support/clock.js';
+import { tenantAt } from '../transport/transport-bench.js';
 import { KEYS } from '../support/provider-keys.js';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
+/** Sets of keys in memory. */
+const MAX = 10;
+
+const SOURCE: KeySource = { kind: 'url', url: 'https://login.example/jwks' };
+
+function tenantWith(deadline: number): Tenant {
+  const options = checkOptions({ tenant: { ...tenantAt('https://api.example'), http: { deadline } } });
+  const [tenant] = new TenantRegistry(options, new StoppedClock()).fixed;
+  if (tenant === undefined) {
+    throw new Error('there is one tenant');
+  }
+  return tenant;
+}
+
+/** What jose's key sets show. */
+function kidsOf(getKey: CompactVerifyGetKey): (string | undefined)[] {
+  const { jwks } = getKey as LocalJWKSet;
+  return jwks().keys.map(({ kid }) => kid);
+}
+
 const key = (kid: string): JWK => ({ ...KEYS.rs256.jwk, kid });
 
 describe('the keys behind a URL', () => {
   let clock: StoppedClock;
-  let keys: RemoteJwks;
+  let keys: ProviderKeys;
+  let tenant: Tenant;
   let published: unknown;
   let fetches: number;
-  const fetch = async (): Promise<unknown> => {
+  let reply: () => Promise<unknown>;
+  const send = async (): Promise<TransportReply> => {
     fetches++;
-    if (published instanceof Error) {
-      throw published;
-    }
-    return published;
+    return { status: 200, headers: {}, body: await reply(), sentAt: 0, attempts: 1 };
   };
-  const kids = async (kid?: string): Promise<(string | undefined)[]> =>
-    (await keys.get(kid, fetch, SECOND)).jwks().keys.map((each) => each.kid);
 
-  const newerThan = (used: LocalJWKSet): Promise<LocalJWKSet | undefined> =>
-    keys.newerThan(used, fetch, SECOND);
+  /** The keys with a deadline of `ms`, half of which is spent on waiting where there are last good ones. */
+  const keysFor = async (kid?: string, of = tenant, source = SOURCE): Promise<CompactVerifyGetKey> => {
+    const deadline = Deadline.start(clock, of.http.deadline);
+    return keys.keysFor(of, source, kid, deadline).finally(() => deadline.end());
+  };
+  const newerThan = async (used: CompactVerifyGetKey): Promise<CompactVerifyGetKey | undefined> => {
+    const deadline = Deadline.start(clock, tenant.http.deadline);
+    return keys.newerKeys(tenant, SOURCE, used, deadline).finally(() => deadline.end());
+  };
+  const kids = async (kid?: string): Promise<(string | undefined)[]> => kidsOf(await keysFor(kid));
 
   beforeEach(() => {
     clock = new StoppedClock();
-    keys = new RemoteJwks(clock);
+    const tools = { max: MAX, clock, log: { report: () => undefined } };
+    keys = new ProviderKeys({
+      ...tools,
+      http: tenantWith(10 * SECOND).http,
+      transport: { send, dispatcherOf: () => undefined },
+      deadlines: { start: (ms) => Deadline.start(clock, ms) },
+    });
+    tenant = tenantWith(10 * SECOND);
     published = { keys: [key('a')] };
     fetches = 0;
+    reply = async () => {
+      if (published instanceof Error) {
+        throw published;
+      }
+      return published;
+    };
   });
 
   it('are fetched at first use, and not again for ten minutes', async () => {
@@ -103,14 +147,14 @@ describe('the keys behind a URL', () => {
   });
 
   it('are fetched again where they do not fit a signature, under the same limit', async () => {
-    const used = await keys.get(undefined, fetch, SECOND);
+    const used = await keysFor();
     published = { keys: [key('b')] };
     const [newer, same] = await Promise.all([newerThan(used), newerThan(used)]);
-    expect(newer?.jwks().keys.map(({ kid }) => kid)).toEqual(['b']);
+    expect(newer && kidsOf(newer)).toEqual(['b']);
     expect(same).toBe(newer);
     expect(fetches).toBe(2);
     expect(await newerThan(used)).toBe(newer);
-    expect(await newerThan(await keys.get(undefined, fetch, SECOND))).toBeUndefined();
+    expect(await newerThan(await keysFor())).toBeUndefined();
     await kids('forged');
     expect(fetches).toBe(2);
   });
@@ -119,38 +163,23 @@ describe('the keys behind a URL', () => {
     published = new Error('down');
     await expect(kids('a')).rejects.toThrow('down');
     published = { keys: [key('a')] };
-    keys.expire();
+    keys.expire(tenant);
     expect(await kids('a')).toEqual(['a']);
-    keys.expire();
+    keys.expire(tenant);
     await kids('a');
     expect(fetches).toBe(3);
   });
 
-  it('are waited for no longer than the patience of a caller where there are last good ones', async () => {
+  it('are waited for no longer than half of the deadline of a caller where there are last good ones', async () => {
     await kids('a');
     clock.time += 10 * MINUTE;
     let finish = (): void => undefined;
-    const slow = (): Promise<unknown> => new Promise((resolve) => (finish = () => resolve(published)));
-    const patient = keys.get('b', slow, 10 * SECOND);
-    const found = await keys.get('a', slow, 20);
-    expect(found.jwks().keys.map(({ kid }) => kid)).toEqual(['a']);
+    reply = () => new Promise((resolve) => (finish = () => resolve(published)));
+    const patient = keysFor('b');
+    expect(kidsOf(await keysFor('a', tenantWith(40)))).toEqual(['a']);
     published = { keys: [key('b')] };
     finish();
-    expect((await patient).jwks().keys.map(({ kid }) => kid)).toEqual(['b']);
-  });
-
-  it('are fetched again for a caller with more time than a fetch that ran out of it', async () => {
-    const tooSlow = async (within: number): Promise<unknown> => {
-      fetches++;
-      if (within < 100) {
-        throw new ExhibitorError('deadline_exceeded', 'the deadline of the call passed');
-      }
-      return published;
-    };
-    await expect(keys.get('a', tooSlow, 50)).rejects.toMatchObject({ code: 'deadline_exceeded' });
-    await expect(keys.get('a', tooSlow, 50)).rejects.toMatchObject({ code: 'deadline_exceeded' });
-    expect(fetches).toBe(1);
-    expect((await keys.get('a', tooSlow, 100)).jwks().keys).toHaveLength(1);
+    expect(kidsOf(await patient)).toEqual(['b']);
     expect(fetches).toBe(2);
   });
 
@@ -219,6 +248,21 @@ describe('the keys behind a URL', () => {
     published = { keys: [key('b')] };
     clock.time += 30 * SECOND;
     expect(await kids('b')).toEqual(['b']);
+  });
+
+  it('are kept for one URL a tenant; beyond it, those that were not used for longest are fetched again', async () => {
+    const read = (at: number): Promise<CompactVerifyGetKey> =>
+      keysFor('a', tenant, { kind: 'url', url: `https://login.example/jwks/${at}` });
+    for (let at = 0; at < MAX; at++) {
+      await read(at);
+    }
+    await read(0);
+    expect(fetches).toBe(MAX);
+    await read(MAX);
+    await read(0);
+    expect(fetches).toBe(MAX + 1);
+    await read(1);
+    expect(fetches).toBe(MAX + 2);
   });
 
   it('ignore unusable, private and symmetric keys', async () => {

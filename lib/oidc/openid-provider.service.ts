@@ -1,0 +1,158 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { CompactVerifyGetKey } from 'jose';
+import { LoginFailedError } from '../errors/login-failed.error.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { KeySource } from '../options/key-source.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
+import { metadataNotFound, refusedAddress, uselessMetadata } from '../problems/provider-problems.js';
+import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import type { EndpointName, Tenant } from '../tenants/tenant.js';
+import { Clock } from '../time/clock.js';
+import type { Deadline } from '../time/deadline.js';
+import { Deadlines } from '../time/deadlines.service.js';
+import { Transport } from '../transport/transport.service.js';
+import { parseMetadata, type Metadata, type MetadataUrl } from './parse-metadata.js';
+import { ProviderDocuments } from './provider-documents.js';
+import { ProviderKeys } from './provider-keys.js';
+
+const METADATA = 'the metadata of the provider';
+
+/** The pause before metadata is read again that names no usable address, and after a failure, in ms. */
+const PAUSE_BEFORE_REREADING = 30_000;
+
+/** A provider may have none of these. The others are required (Discovery 1.0 §3). */
+const OPTIONAL: ReadonlySet<MetadataUrl> = new Set<MetadataUrl>(['userinfo', 'endSession']);
+
+/**
+ * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata
+ * (OpenID Connect Discovery 1.0 §4); else those of the service.
+ *
+ * Methods throw `LoginFailedError`: `issuer` where the metadata names another issuer, `provider` where it, an address or the
+ * keys cannot be used; `ExhibitorError`: `service_unavailable`, `rate_limited` or `deadline_exceeded` where the provider is
+ * down or slow.
+ */
+@Injectable()
+export class OpenIdProvider {
+  readonly #log: ProblemLog;
+  readonly #metadata: ProviderDocuments<Metadata>;
+  readonly #keys: ProviderKeys;
+
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions,
+    @Inject(Transport) transport: Transport,
+    @Inject(Deadlines) deadlines: Deadlines,
+    @Inject(Clock) clock: Clock,
+    @Inject(ProblemLog) log: ProblemLog,
+    @Inject(TenantRegistry) registry: TenantRegistry,
+  ) {
+    const { http, allowedOrigins, tenantCache } = settings;
+    const max = 'find' in tenants ? tenantCache.max : tenants.size;
+    const tools = { http, max, transport, deadlines, clock, log };
+    this.#log = log;
+    this.#keys = new ProviderKeys(tools);
+    this.#metadata = new ProviderDocuments(
+      {
+        operation: 'metadata',
+        name: METADATA,
+        pause: PAUSE_BEFORE_REREADING,
+        urlOf: metadataUrl,
+        parse: (body, tenant) => this.#parse(body, tenant, allowedOrigins),
+        notFound: (_tenant, status) => metadataNotFound(status),
+      },
+      tools,
+    );
+    registry.onForget((tenant) => {
+      this.#metadata.expire(tenant);
+      this.#keys.expire(tenant);
+    });
+  }
+
+  /** The URL of an endpoint that a login needs. */
+  async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'userinfo', deadline: Deadline): Promise<string> {
+    return (await this.findUrl(tenant, name, deadline)) ?? refuseMissing(tenant, `${name} endpoint`);
+  }
+
+  /** The URL of an endpoint; `undefined` where the provider has none. */
+  async findUrl(tenant: Tenant, name: EndpointName, deadline: Deadline): Promise<string | undefined> {
+    const set = tenant.settings.endpoints?.[name];
+    if (set !== undefined || tenant.login?.discovery !== true) {
+      return set ?? tenant.defaultEndpoint(name);
+    }
+    return this.#discoveredUrl(tenant, name, deadline);
+  }
+
+  /** True where an authorization response without `iss` must be refused (RFC 9207 §2.4). */
+  async requiresIss(tenant: Tenant, deadline: Deadline): Promise<boolean> {
+    const { requireIss, discovery, issuer = '' } = tenant.login ?? {};
+    if (requireIss !== undefined || discovery !== true) {
+      return requireIss === true;
+    }
+    return (await this.#metadata.read(tenant, issuer, deadline)).sendsIss;
+  }
+
+  /** The keys for a token whose header has this `kid`. */
+  async keysFor(tenant: Tenant, kid: string | undefined, deadline: Deadline): Promise<CompactVerifyGetKey> {
+    return this.#keys.keysFor(tenant, await this.#keySourceOf(tenant, deadline), kid, deadline);
+  }
+
+  /** The keys for a token whose signature fits none of `used`; `undefined` where there are no newer ones. */
+  async newerKeys(
+    tenant: Tenant,
+    used: CompactVerifyGetKey,
+    deadline: Deadline,
+  ): Promise<CompactVerifyGetKey | undefined> {
+    return this.#keys.newerKeys(tenant, await this.#keySourceOf(tenant, deadline), used, deadline);
+  }
+
+  async #keySourceOf(tenant: Tenant, deadline: Deadline): Promise<KeySource> {
+    const set = tenant.login?.keys;
+    if (set !== undefined) {
+      return set;
+    }
+    const url = await this.#discoveredUrl(tenant, 'keys', deadline);
+    return { kind: 'url', url: url ?? refuseMissing(tenant, 'keys') };
+  }
+
+  /** The URL that the metadata names; `undefined` where it names none. */
+  async #discoveredUrl(tenant: Tenant, name: MetadataUrl, deadline: Deadline): Promise<string | undefined> {
+    const issuer = tenant.login?.issuer ?? '';
+    const metadata = await this.#metadata.read(tenant, issuer, deadline);
+    const read = metadata.urls[name];
+    if (typeof read === 'string' || (read === undefined && OPTIONAL.has(name))) {
+      return read;
+    }
+    // The provider may have mended it: a host should not have to wait until the metadata is read again anyway.
+    const { urls } = await this.#metadata.readAgain(tenant, issuer, metadata, deadline);
+    const url = urls[name];
+    if (typeof url !== 'object') {
+      return url;
+    }
+    this.#log.report(tenant, refusedAddress(name, url));
+    throw new LoginFailedError('provider', `${METADATA} names an address that is not accepted`, {
+      tenant: tenant.key,
+    });
+  }
+
+  #parse(body: unknown, tenant: Tenant, allowedOrigins: readonly string[] | undefined): Metadata {
+    const issuer = tenant.login?.issuer ?? '';
+    const metadata = parseMetadata(body, issuer, allowedOrigins);
+    if (!('reason' in metadata)) {
+      return metadata;
+    }
+    const { reason, received } = metadata;
+    // Also where the last good metadata is used meanwhile.
+    this.#log.report(tenant, uselessMetadata(reason, issuer, received));
+    throw new LoginFailedError(reason, `${METADATA} cannot be used (${reason})`);
+  }
+}
+
+/** Discovery 1.0 §4: a trailing slash is removed from the issuer, so that two issuers may have one address. */
+function metadataUrl(issuer: string): string {
+  return `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+}
+
+function refuseMissing(tenant: Tenant, what: string): never {
+  throw new LoginFailedError('provider', `the metadata of the provider names no ${what}`, {
+    tenant: tenant.key,
+  });
+}

@@ -1,0 +1,149 @@
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import type { HttpSettings } from '../options/http-options.interface.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
+import type { Problem } from '../problems/problem.interface.js';
+import { newStateKey, type StateKey, type Tenant } from '../tenants/tenant.js';
+import type { Clock } from '../time/clock.js';
+import type { Deadline } from '../time/deadline.js';
+import type { Deadlines } from '../time/deadlines.service.js';
+import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import type { Transport } from '../transport/transport.service.js';
+import { requestProvider, unusableReply } from './provider-request.js';
+import { RemoteDocument, type DocumentReader } from './remote-document.js';
+
+/** A kind of documents that providers publish. */
+export interface DocumentKind<T> {
+  operation: 'keys' | 'metadata';
+  /** Names the document in errors. */
+  name: string;
+  /** See {@link RemoteDocument}, in ms. */
+  pause: number;
+  /** The URL of a document. */
+  urlOf: (id: string) => string;
+  /** @throws {LoginFailedError} where the reply is no such document */
+  parse: (body: unknown, tenant: Tenant) => T | Promise<T>;
+  /** What the operator is told where the URL answers with another status than 200. */
+  notFound: (tenant: Tenant, status: number) => Problem;
+}
+
+/** What documents are fetched with. */
+export interface DocumentTools {
+  /** Of the module. */
+  http: HttpSettings;
+  /** Documents of each kind in memory: one for each tenant, so that no tenant removes the last good ones of another. */
+  max: number;
+  transport: Pick<Transport, 'send' | 'dispatcherOf'>;
+  deadlines: Pick<Deadlines, 'start'>;
+  clock: Clock;
+  log: Pick<ProblemLog, 'report'>;
+}
+
+interface KeptDocument<T> {
+  document: RemoteDocument<T>;
+  /** The limits of its fetches are no tenant's: the open circuit of one must not hide the document from the others. */
+  stateKey: StateKey;
+}
+
+/**
+ * Documents of one kind, each fetched once for all tenants that use it through the same dispatcher. Fetches have the `http`
+ * options of the module: those of one tenant must not fail the others. Only longer times are taken over.
+ */
+export class ProviderDocuments<T> {
+  readonly #kind: DocumentKind<T>;
+  readonly #tools: DocumentTools;
+  readonly #kept: ExpiringCache<KeptDocument<T>>;
+  /** The document that a tenant used last. */
+  readonly #lastUsed = new WeakMap<StateKey, KeptDocument<T>>();
+  readonly #dispatcherIds = new WeakMap<object, number>();
+  #lastDispatcherId = 0;
+
+  constructor(kind: DocumentKind<T>, tools: DocumentTools) {
+    this.#kind = kind;
+    this.#tools = tools;
+    this.#kept = expiringCache(tools.clock, { max: tools.max });
+  }
+
+  /** The document, see {@link RemoteDocument.read}. */
+  async read(tenant: Tenant, id: string, deadline: Deadline): Promise<T> {
+    const kept = await this.#documentOf(tenant, id);
+    return waitForShared(tenant, deadline, kept.document.read(this.#readerOf(tenant, id, kept)));
+  }
+
+  /** The document that is published now, for a caller to whom `seen` is of no use, see {@link RemoteDocument.readAgain}. */
+  async readAgain(tenant: Tenant, id: string, seen: T, deadline: Deadline): Promise<T> {
+    const kept = await this.#documentOf(tenant, id);
+    return waitForShared(tenant, deadline, kept.document.readAgain(seen, this.#readerOf(tenant, id, kept)));
+  }
+
+  /** A tenant was forgotten: the next caller fetches its document. */
+  expire(tenant: Tenant): void {
+    this.#lastUsed.get(tenant.stateKey)?.document.expire();
+  }
+
+  async #documentOf(tenant: Tenant, id: string): Promise<KeptDocument<T>> {
+    const dispatcher = await this.#tools.transport.dispatcherOf(tenant);
+    const key = `${dispatcher === undefined ? 0 : this.#idOf(dispatcher)} ${id}`;
+    const kept = this.#kept.get(key) ?? this.#keep(key);
+    this.#lastUsed.set(tenant.stateKey, kept);
+    return kept;
+  }
+
+  #keep(key: string): KeptDocument<T> {
+    const document = new RemoteDocument<T>(this.#tools.clock, this.#kind.pause);
+    const kept = { document, stateKey: newStateKey() };
+    this.#kept.set(key, kept);
+    return kept;
+  }
+
+  #idOf(dispatcher: object): number {
+    const id = this.#dispatcherIds.get(dispatcher) ?? (this.#lastDispatcherId += 1);
+    this.#dispatcherIds.set(dispatcher, id);
+    return id;
+  }
+
+  #readerOf(tenant: Tenant, id: string, { stateKey }: KeptDocument<T>): DocumentReader<T> {
+    return {
+      fetch: () => this.#fetch(tenant, id, stateKey),
+      // After a failure the call needs time to go on with the last good document.
+      patience: tenant.http.deadline / 2,
+    };
+  }
+
+  async #fetch(tenant: Tenant, id: string, stateKey: StateKey): Promise<T> {
+    const { http, transport, deadlines, log } = this.#tools;
+    const { operation, name, urlOf, parse, notFound } = this.#kind;
+    const dispatcher = await transport.dispatcherOf(tenant);
+    const attemptTimeout = Math.max(http.attemptTimeout, tenant.http.attemptTimeout);
+    const asker = tenant.sharing(
+      { ...http, attemptTimeout, dispatcher: dispatcher && (() => dispatcher) },
+      stateKey,
+    );
+    const request = { operation, method: 'GET', url: urlOf(id), template: operation } as const;
+    const deadline = deadlines.start(Math.max(http.deadline, tenant.http.deadline) / 2);
+    try {
+      const { status, body } = await requestProvider(transport, asker, request, deadline, name);
+      if (status === 200) {
+        return await parse(body, tenant);
+      }
+      log.report(tenant, notFound(tenant, status));
+    } finally {
+      deadline.end();
+    }
+    throw unusableReply(name);
+  }
+}
+
+/** The failure of a shared fetch is reported as one of the tenant that waits for it. */
+async function waitForShared<T>(tenant: Tenant, deadline: Deadline, shared: Promise<T>): Promise<T> {
+  deadline.tenant = tenant.key;
+  try {
+    return await deadline.race(shared);
+  } catch (error) {
+    if (!isExhibitorError(error) || error.tenant === undefined || error.tenant === tenant.key) {
+      throw error;
+    }
+    const { code, message, status, retryAfterMs, attempts } = error;
+    throw new ExhibitorError(code, message, { tenant: tenant.key, status, retryAfterMs, attempts });
+  }
+}
