@@ -28,7 +28,7 @@ import type { ExhibitorPage, ExhibitorSnapshot } from './pages/exhibitor-page.in
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
 import { fromPages, iteratePages, type OpenReader } from './pages/read-pages.js';
 import { takeSnapshot } from './pages/take-snapshot.js';
-import { parsedRecords } from './parse-records.js';
+import { parsedRecords } from './parse-replies.js';
 
 /**
  * Reads the exhibitors of events: one page, a whole event, or those of a contact. Every Observable is cold. Unsubscribing,

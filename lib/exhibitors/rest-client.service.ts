@@ -24,22 +24,12 @@ export interface RestRequest {
 /** Sends REST requests with bearer token and tenant header (service specification, Authentication). */
 @Injectable()
 export class RestClient {
-  readonly #transport: Transport;
-  readonly #tokens: TokenService;
-  readonly #log: ProblemLog;
-  readonly #clock: Clock;
-
   constructor(
-    @Inject(Transport) transport: Transport,
-    @Inject(TokenService) tokens: TokenService,
-    @Inject(ProblemLog) log: ProblemLog,
-    @Inject(Clock) clock: Clock,
-  ) {
-    this.#transport = transport;
-    this.#tokens = tokens;
-    this.#log = log;
-    this.#clock = clock;
-  }
+    @Inject(Transport) private readonly transport: Transport,
+    @Inject(TokenService) private readonly tokens: TokenService,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {}
 
   /**
    * The 2xx reply to a GET. After a 401 the token is replaced and the request sent again. Where the second token may be as
@@ -49,28 +39,28 @@ export class RestClient {
    * 4xx, and errors of {@link Transport.send} and the token service
    */
   async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
-    const first = await this.#tokens.tokenFor(tenant, deadline);
+    const first = await this.tokens.tokenFor(tenant, deadline);
     const reply = await this.#send(tenant, request, first, deadline);
     if (reply.status !== 401) {
       return this.#accept(reply, tenant, request, reply.attempts);
     }
-    const refusedAt = this.#clock.now();
-    this.#tokens.refused(tenant, first, reply.sentAt);
-    const second = await this.#tokens.tokenFor(tenant, deadline);
+    const refusedAt = this.clock.now();
+    this.tokens.refused(tenant, first, reply.sentAt);
+    const second = await this.tokens.tokenFor(tenant, deadline);
     const again = await this.#send(tenant, request, second, deadline);
     const attempts = reply.attempts + again.attempts;
     if (again.status !== 401) {
       return this.#accept(again, tenant, request, attempts);
     }
     if (!second.isShared && second.requestedAt >= refusedAt) {
-      this.#tokens.refused(tenant, second, again.sentAt);
+      this.tokens.refused(tenant, second, again.sentAt);
       return this.#accept(again, tenant, request, attempts);
     }
-    this.#tokens.refusedAgain(tenant, second, again.sentAt);
-    const third = await this.#tokens.tokenFor(tenant, deadline);
+    this.tokens.refusedAgain(tenant, second, again.sentAt);
+    const third = await this.tokens.tokenFor(tenant, deadline);
     const last = await this.#send(tenant, request, third, deadline);
     if (last.status === 401) {
-      this.#tokens.refused(tenant, third, last.sentAt);
+      this.tokens.refused(tenant, third, last.sentAt);
     }
     return this.#accept(last, tenant, request, attempts + last.attempts);
   }
@@ -80,7 +70,7 @@ export class RestClient {
       tenant.stateKey.hasAnswered = true;
       return reply;
     }
-    this.#log.report(tenant, statusProblem(reply.status, request, tenant.stateKey.hasAnswered));
+    this.log.report(tenant, statusProblem(reply.status, request, tenant.stateKey.hasAnswered));
     throw refusal(reply.status, tenant, attempts);
   }
 
@@ -93,7 +83,7 @@ export class RestClient {
     const headers = { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId };
     const url = `${tenant.baseUrl}${path}`;
     const request = { operation, method: 'GET', url, template, headers, contact } as const;
-    return this.#transport.send(tenant, request, deadline);
+    return this.transport.send(tenant, request, deadline);
   }
 }
 

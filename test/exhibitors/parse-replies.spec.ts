@@ -2,9 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { z } from 'zod';
 import { defaultExhibitorId } from '../../lib/exhibitors/exhibitor-id.js';
-import { parseLookup } from '../../lib/exhibitors/parse-replies.js';
-import { parsePage } from '../../lib/exhibitors/parse-replies.js';
-import { parseRecords } from '../../lib/exhibitors/parse-records.js';
+import { parseLookup, parsePage, parseRecords } from '../../lib/exhibitors/parse-replies.js';
 import { pause } from '../support/wait.js';
 
 const metadata = {

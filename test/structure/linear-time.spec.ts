@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
 import { checkContactEmail } from '../../lib/exhibitors/check-arguments.js';
-import { parseRecords } from '../../lib/exhibitors/parse-records.js';
+import { parseRecords } from '../../lib/exhibitors/parse-replies.js';
 import { receivedCookies } from '../../lib/http/cookies.js';
 import { isCrossSiteRequest } from '../../lib/http/cross-site-request.js';
 import { HttpContext } from '../../lib/http/http-context.js';
@@ -83,7 +83,7 @@ const HOSTILE: readonly string[] = [
 const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`exhibitors/check-arguments.ts /[\s\p{Cc}\p{Surrogate}]/u`]: [long('a', '', '@example.com')],
   [String.raw`exhibitors/check-arguments.ts /^".+"$/`]: [long('"', '"', 'a'), long('a', '"', 'a')],
-  [String.raw`exhibitors/parse-records.ts /^[\w$-]{1,64}$/`]: [],
+  [String.raw`exhibitors/parse-replies.ts /^[\w$-]{1,64}$/`]: [],
   [String.raw`login/login-parameters.ts /^[A-Za-z\d]{1,8}(?:-[A-Za-z\d]{1,8}){0,9}$/`]: [
     long('a-'),
     long('aaaaaaaa-'),

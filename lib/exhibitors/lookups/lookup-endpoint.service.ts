@@ -6,8 +6,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-option
 import { MAX_RECORDS, type ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Deadline } from '../../time/deadline.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
-import { parseRecords } from '../parse-records.js';
-import { parseLookup } from '../parse-replies.js';
+import { parseLookup, parseRecords } from '../parse-replies.js';
 import { RestClient } from '../rest-client.service.js';
 import { ContactSlots } from './contact-slots.js';
 import type { LookupAnswer, LookupSubject } from './lookup-cache.js';

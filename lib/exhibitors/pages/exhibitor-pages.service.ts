@@ -6,8 +6,7 @@ import type { Deadline } from '../../time/deadline.js';
 import { CallRunner } from '../call-runner.service.js';
 import type { Call } from '../call-scope.js';
 import type { ListCall, StreamCall } from '../check-arguments.js';
-import { parseRecords } from '../parse-records.js';
-import { parsePage } from '../parse-replies.js';
+import { parsePage, parseRecords } from '../parse-replies.js';
 import { RestClient } from '../rest-client.service.js';
 import type { ExhibitorPage } from './exhibitor-page.interface.js';
 import { PageReader, type FetchedPage } from './page-reader.js';
@@ -17,17 +16,13 @@ const TEMPLATE = '/api/v1/exhibitor/event/{eventId}';
 /** The list endpoint (service specification, Endpoints §2). */
 @Injectable()
 export class ExhibitorPages {
-  readonly #calls: CallRunner;
-  readonly #rest: RestClient;
   readonly #schema: ExhibitorSettings['exhibitorSchema'];
 
   constructor(
-    @Inject(CallRunner) calls: CallRunner,
-    @Inject(RestClient) rest: RestClient,
+    @Inject(CallRunner) private readonly calls: CallRunner,
+    @Inject(RestClient) private readonly rest: RestClient,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
-    this.#calls = calls;
-    this.#rest = rest;
     this.#schema = settings.exhibitorSchema;
   }
 
@@ -35,7 +30,7 @@ export class ExhibitorPages {
   async page<T>(eventId: string, call: ListCall, signal: AbortSignal): Promise<ExhibitorPage<T>> {
     const path = pathOf(eventId, call.page, call.itemsPerPage);
     const limits = { tenant: call.tenant, deadline: call.deadline, signal };
-    const { page } = await this.#calls.run(limits, (tenant, deadline) =>
+    const { page } = await this.calls.run(limits, (tenant, deadline) =>
       this.#fetch<T>(tenant, path, deadline),
     );
     return page;
@@ -43,20 +38,20 @@ export class ExhibitorPages {
 
   /** A reader of all pages. The tenant is found once, so that a stream never contains pages of two tenants. */
   async reader<T>(eventId: string, call: Call<StreamCall>): Promise<PageReader<T>> {
-    const tenant = await this.#calls.tenant(call);
+    const tenant = await this.calls.tenant(call);
     const { deadline } = call;
     return new PageReader({
       ...call,
       tenant: tenant.key,
       fetch: (page, itemsPerPage, signal) =>
-        this.#calls.within(tenant, { deadline, signal }, (limit) =>
+        this.calls.within(tenant, { deadline, signal }, (limit) =>
           this.#fetch<T>(tenant, pathOf(eventId, page, itemsPerPage), limit),
         ),
     });
   }
 
   async #fetch<T>(tenant: Tenant, path: string, deadline: Deadline): Promise<FetchedPage<T>> {
-    const { body } = await this.#rest.get(tenant, { operation: 'list', path, template: TEMPLATE }, deadline);
+    const { body } = await this.rest.get(tenant, { operation: 'list', path, template: TEMPLATE }, deadline);
     const wire = parsePage(body, tenant.key);
     const records = parseRecords<T>(wire.data, this.#schema, { tenant: tenant.key, path: 'data' });
     const data = records instanceof Promise ? await deadline.race(records) : records;

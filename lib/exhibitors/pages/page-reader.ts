@@ -24,7 +24,6 @@ export interface ReadPlan<T> extends Pick<
 
 /** Reads the pages of an event in order. Pages are fetched ahead, and each is compared with the first one. */
 export class PageReader<T> {
-  readonly #plan: ReadPlan<T>;
   readonly #window: PageWindow<FetchedPage<T>>;
   #itemsPerPage: number;
   #first: PaginationMetadata | undefined;
@@ -32,8 +31,7 @@ export class PageReader<T> {
   #isClosed = false;
   #closeReason: ExhibitorError | undefined;
 
-  constructor(plan: ReadPlan<T>) {
-    this.#plan = plan;
+  constructor(private readonly plan: ReadPlan<T>) {
     this.#itemsPerPage = plan.itemsPerPage;
     this.#window = new PageWindow(
       (page, signal) => plan.fetch(page, this.#itemsPerPage, signal),
@@ -77,7 +75,7 @@ export class PageReader<T> {
 
   #check({ page, rows }: FetchedPage<T>): ExhibitorPage<T> | undefined {
     const before = this.#before;
-    const requested = before === undefined ? this.#plan.startPage : before.requested + 1;
+    const requested = before === undefined ? this.plan.startPage : before.requested + 1;
     const seen = { requested, metadata: page.paginationMetadata, rows };
     const first = this.#first ?? seen.metadata;
     const breaches = breachesOf(seen, first, before);
@@ -109,14 +107,14 @@ export class PageReader<T> {
     if (first.itemsPerPage > 0) {
       this.#itemsPerPage = Math.min(first.itemsPerPage, this.#itemsPerPage);
     }
-    const { startPage, maxPages } = this.#plan;
+    const { startPage, maxPages } = this.plan;
     this.#window.extendTo(
       Math.min(first.totalPages, maxPages === undefined ? Infinity : startPage + maxPages - 1),
     );
   }
 
   #report(breaches: readonly PaginationBreach[]): void {
-    const { tenant, onDrift } = this.#plan;
+    const { tenant, onDrift } = this.plan;
     const [worst] = breaches;
     if (onDrift === 'error' && worst !== undefined) {
       throw new PaginationDriftError(worst, this.#before?.requested ?? 0, { tenant });

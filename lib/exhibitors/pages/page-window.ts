@@ -6,8 +6,6 @@ export type FetchPage<P> = (page: number, signal: AbortSignal) => Promise<P>;
  * further page is requested; the pages before it are still delivered.
  */
 export class PageWindow<P> {
-  readonly #fetch: FetchPage<P>;
-  readonly #size: number;
   readonly #requests = new AbortController();
   readonly #replies: Promise<P>[] = [];
   #nextPage: number;
@@ -16,9 +14,11 @@ export class PageWindow<P> {
   #isDrained = false;
 
   /** Fetches only the page `first`, until {@link extendTo} is called. */
-  constructor(fetch: FetchPage<P>, size: number, first: number) {
-    this.#fetch = fetch;
-    this.#size = size;
+  constructor(
+    private readonly fetch: FetchPage<P>,
+    private readonly size: number,
+    first: number,
+  ) {
     this.#nextPage = first;
     this.#lastPage = first;
   }
@@ -30,7 +30,7 @@ export class PageWindow<P> {
 
   /** Requests as many pages as fit into the window. */
   fetchAhead(): void {
-    while (!this.#isStopped && this.#replies.length < this.#size && this.#nextPage <= this.#lastPage) {
+    while (!this.#isStopped && this.#replies.length < this.size && this.#nextPage <= this.#lastPage) {
       this.#replies.push(this.#start(this.#nextPage));
       this.#nextPage += 1;
     }
@@ -53,7 +53,7 @@ export class PageWindow<P> {
   }
 
   #start(page: number): Promise<P> {
-    const reply = this.#fetch(page, this.#requests.signal);
+    const reply = this.fetch(page, this.#requests.signal);
     // Also handles the rejection of a page that the reader never asks for.
     reply.catch(() => {
       this.#isStopped = true;
