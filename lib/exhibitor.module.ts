@@ -41,12 +41,10 @@ import { IdentitySession } from './session/identity-session.service.js';
 import { FleetWork } from './store/fleet-work.service.js';
 import { Generations } from './store/generations.service.js';
 import { Outbox } from './store/outbox.service.js';
-import { PrivateValues } from './store/private-values.service.js';
 import { ReplayCache } from './store/replay-cache.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
 import { ProblemLog } from './problems/problem-log.service.js';
-import { StoreForgets } from './store/store-forgets.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
 import { Clock } from './time/clock.js';
 import { Deadlines } from './time/deadlines.service.js';
@@ -141,9 +139,7 @@ const EXPORTED: Provider[] = [
     Sealer,
     SharedValues,
     FleetWork,
-    PrivateValues,
     Generations,
-    StoreForgets,
     Outbox,
     ReplayCache,
     Transport,

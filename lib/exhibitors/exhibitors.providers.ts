@@ -1,7 +1,6 @@
 import type { Provider } from '@nestjs/common';
 import { CallRunner } from './call-runner.service.js';
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
-import { LookupGenerations } from './lookups/lookup-generations.service.js';
 import { LookupEndpoint } from './lookups/lookup-endpoint.service.js';
 import { SharedLookups } from './lookups/shared-lookups.service.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
@@ -12,7 +11,6 @@ export const EXHIBITORS_PROVIDERS: Provider[] = [
   RestClient,
   CallRunner,
   ExhibitorPages,
-  LookupGenerations,
   SharedLookups,
   LookupEndpoint,
   ExhibitorLookups,

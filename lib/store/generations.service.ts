@@ -1,197 +1,194 @@
 import { randomBytes } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
-import { PrivateValues } from './private-values.service.js';
+import { Outbox } from './outbox.service.js';
+import { SharedValues } from './shared-values.service.js';
 
 const KIND = 'generation';
 
-/** Age in ms up to which a generation that was read counts as current. An invalidation reaches every process within it. */
+/** Generations share one part of the outbox: no request of a visitor replaces one. */
+const EVERY_TENANT = '';
+
+/** Age in ms up to which a value that was read counts as current. An invalidation reaches every process within it. */
 const CURRENT = 1_000;
 
 /** Age in ms from which it is read again in the background, so that calls seldom wait for it. */
 const RENEW = 500;
 
-/** Generations in memory. One that was displaced is read again. */
+/** Values in memory. One that was displaced is read again. */
 const MAX = 50_000;
 
-/** Generations that wait for the store to answer again. Beyond it, the oldest is dropped. */
-const MAX_UNWRITTEN = 10_000;
+/** Added to the lifetime of a value, in ms: what it invalidates may have been begun an hour before it was kept. */
+const MARGIN = 3_600_000;
 
-/** Where the store was never reached. Differs from every generation in the store. */
-const UNKNOWN = '?';
+/** Replaced by `invalidateLookups()` without a tenant. */
+export const ALL_LOOKUPS = 'lookups';
 
-interface Generation {
-  value: string;
-  /** {@link Clock.now} when the last read of it began. */
-  readAt: number;
-  reading?: Promise<void>;
+/** Replaced by `invalidateLookups()` of a tenant, and when the tenant is forgotten. */
+export function lookupsOf(tenant: string): string {
+  return `lookups:${tenant}`;
 }
 
-/** Values of several generations, as one text to compare. */
-export interface Stamp {
-  readonly text: string;
-  /** False without a store, and where the store was never reached. */
+/** Replaced when the tenant is forgotten. */
+export function tenantForgotten(tenant: string): string {
+  return `forgotten:${tenant}`;
+}
+
+/** What something belongs to that may be invalidated in another process. */
+export interface Generation {
+  /** Changes with each invalidation. Empty where there was none that matters any more. */
+  readonly id: string;
+  /** False where the store was never reached: the id is of this process only. */
   readonly isKnown: boolean;
   /** {@link Clock.now} from which {@link Generations.current} must be asked again. */
   readonly recheckAt: number;
 }
 
-/** Where nothing is shared. */
-export const UNSHARED: Stamp = { text: '', isKnown: false, recheckAt: Number.POSITIVE_INFINITY };
+/** The generation of everything where there is no store: it never changes. */
+const ONLY: Generation = { id: '', isKnown: true, recheckAt: Number.POSITIVE_INFINITY };
+
+/** A value as it was read last. */
+interface Known {
+  /** `undefined` where it could not be read. */
+  value: string | undefined;
+  /** {@link Clock.now} when the last read of it began. */
+  readAt: number;
+  reading?: Promise<void>;
+}
 
 /**
- * Generations: random values in the shared store that are replaced to invalidate what many processes hold. Whoever keeps
- * something notes the generations that it belongs to, read before it was made, and uses it only while they are the same.
+ * Tells every process what it must drop. A generation is a random value in the shared store that is replaced to invalidate what
+ * many processes hold. Whoever keeps something reads its generation before it is made, keeps it beside it, and uses it only while
+ * the generation is the same.
  *
- * A generation that was never replaced, or long ago, has no value in the store. It must outlive what it invalidates.
+ * A generation that was never replaced, or long ago, has no value in the store. A value outlives what it invalidates.
  */
 @Injectable()
 export class Generations {
-  readonly #values: PrivateValues;
-  readonly #clock: Clock;
-  readonly #known: ExpiringCache<Generation>;
-  /** What the store did not take, in the order of the replacements. */
-  readonly #unwritten = new Map<string, { value: string; until: number }>();
-  #writing: Promise<boolean> | undefined;
+  private readonly known: ExpiringCache<Known>;
+  /** Of values, in ms. */
+  private readonly lifetime: number;
 
-  constructor(@Inject(PrivateValues) values: PrivateValues, @Inject(Clock) clock: Clock) {
-    this.#values = values;
-    this.#clock = clock;
-    this.#known = expiringCache(clock, { max: MAX });
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(SharedValues) private readonly values: SharedValues,
+    @Inject(Outbox) private readonly outbox: Outbox,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {
+    const { tenantCache, lookupCache } = settings;
+    const ages = [tenantCache, ...(lookupCache === false ? [] : [lookupCache])].map(
+      ({ ttl, staleIfError }) => ttl + staleIfError,
+    );
+    this.lifetime = Math.max(...ages) + MARGIN;
+    this.known = expiringCache(clock, { max: MAX });
   }
 
-  /** The values, where all of them were read within the last second. Synchronous and without timers. */
-  current(names: readonly string[]): Stamp | undefined {
-    if (!this.#values.enabled) {
-      return UNSHARED;
+  /** The generation of these names, where all were read within the last second. Synchronous and without timers. */
+  current(names: readonly string[]): Generation | undefined {
+    if (!this.values.enabled) {
+      return ONLY;
     }
-    const now = this.#clock.now();
-    let [text, oldest] = ['', now];
+    const now = this.clock.now();
+    const found: Known[] = [];
     for (const name of names) {
-      const known = this.#known.get(name);
+      const known = this.known.get(name);
       if (known === undefined || now - known.readAt >= CURRENT) {
         return undefined;
       }
       if (now - known.readAt >= RENEW) {
-        void this.#read(name, known);
+        void this.renew(name, known);
       }
-      text += `${known.value} `;
-      oldest = Math.min(oldest, known.readAt);
+      found.push(known);
     }
-    return { text, isKnown: !text.includes(UNKNOWN), recheckAt: oldest + RENEW };
+    return generationOf(found);
   }
 
-  /** As {@link current}; reads those that are not current. While the store is down, the values as they were known last. */
-  async stamp(names: readonly string[]): Promise<Stamp> {
+  /** As {@link current}; reads what is due. While the store is down, the values as they were read last. */
+  async read(names: readonly string[]): Promise<Generation> {
     const current = this.current(names);
     if (current !== undefined) {
       return current;
     }
-    const now = this.#clock.now();
-    const generations = names.map((name) => [name, this.#generation(name)] as const);
-    await Promise.all(
-      generations.map(([name, known]) =>
-        now - known.readAt < CURRENT ? undefined : this.#read(name, known),
+    const now = this.clock.now();
+    return generationOf(
+      await Promise.all(
+        names.map(async (name) => {
+          const known = this.knownOf(name);
+          if (now - known.readAt >= CURRENT) {
+            await this.renew(name, known);
+          }
+          return known;
+        }),
       ),
     );
-    const text = generations.map(([, { value }]) => `${value} `).join('');
-    return {
-      text,
-      isKnown: !text.includes(UNKNOWN),
-      recheckAt: Math.min(...generations.map(([, { readAt }]) => readAt)) + RENEW,
-    };
-  }
-
-  /** The value in the store now, whatever was read before. */
-  async reread(name: string): Promise<string | undefined> {
-    const found = await this.#find(name);
-    return found === UNKNOWN ? undefined : found;
   }
 
   /**
-   * Replaces a generation, for `ttl` ms. This process uses the new value at once. While the store is down, it is written again
-   * before generations are next read. Replacements are written in their order. Answers the new value.
+   * Invalidates what belongs to this name, in every process within a second. While the store is down, the outbox keeps the new
+   * value.
    */
-  async replace(name: string, ttl: number): Promise<string> {
-    const value = randomBytes(9).toString('base64url');
-    // A read under way may answer the former value.
-    this.#known.set(name, { value, readAt: Number.NEGATIVE_INFINITY });
-    if (!this.#values.enabled) {
-      return value;
+  async replace(name: string): Promise<void> {
+    if (!this.values.enabled) {
+      return;
     }
-    const mark = { value, until: this.#clock.now() + ttl };
-    this.#unwritten.delete(name);
-    this.#unwritten.set(name, mark);
-    const [oldest] = this.#unwritten.keys();
-    if (this.#unwritten.size > MAX_UNWRITTEN && oldest !== undefined) {
-      this.#unwritten.delete(oldest);
-    }
-    // Writing that was under way may have ended before it came to this one.
-    while ((await this.#write()) && this.#unwritten.get(name) === mark) {
-      continue;
-    }
-    return value;
+    const known: Known = { value: undefined, readAt: Number.NEGATIVE_INFINITY };
+    // In place of the former object: a read under way may answer the former value.
+    this.known.set(name, known);
+    await this.once(known, () => this.write(name, known));
   }
 
-  #generation(name: string): Generation {
-    const known = this.#known.get(name) ?? { value: UNKNOWN, readAt: Number.NEGATIVE_INFINITY };
-    this.#known.set(name, known);
+  private knownOf(name: string): Known {
+    const known = this.known.get(name) ?? { value: undefined, readAt: Number.NEGATIVE_INFINITY };
+    this.known.set(name, known);
     return known;
   }
 
-  #read(name: string, known: Generation): Promise<void> {
-    known.reading ??= this.#readNow(name, known).finally(() => {
+  private renew(name: string, known: Known): Promise<void> {
+    return this.once(known, () => this.readAgain(name, known));
+  }
+
+  /** Who needs the value meanwhile waits for the read or write that is under way. */
+  private once(known: Known, work: () => Promise<void>): Promise<void> {
+    known.reading ??= work().finally(() => {
       known.reading = undefined;
     });
     return known.reading;
   }
 
-  async #readNow(name: string, known: Generation): Promise<void> {
-    const startedAt = this.#clock.now();
-    const value = await this.#find(name);
-    if (value === UNKNOWN) {
-      // While the store is down, the last value is used, and the store is asked once a second.
-      known.readAt = this.#clock.now();
+  private async readAgain(name: string, known: Known): Promise<void> {
+    const startedAt = this.clock.now();
+    // A value that waits in the outbox may replace a newer one of another process. Until then, the generation is unknown.
+    const found = this.outbox.has(KIND, name, EVERY_TENANT) ? undefined : await this.values.read(KIND, name);
+    if (found === undefined) {
+      // The store is asked once a second.
+      known.readAt = this.clock.now();
       return;
     }
-    known.value = value;
+    known.value = typeof found.value === 'string' ? found.value : '';
     known.readAt = startedAt;
   }
 
-  async #find(name: string): Promise<string> {
-    if (this.#unwritten.size > 0) {
-      await this.#write();
-    }
-    const found = await this.#values.find(KIND, name);
-    if (found === undefined || this.#unwritten.has(name)) {
-      return UNKNOWN;
-    }
-    // While secrets are rotated there may be one of each secret, in an order that differs between processes.
-    return found
-      .filter((one) => typeof one === 'string')
-      .toSorted()
-      .join('+');
-  }
-
-  /** Writes all that is unwritten. Answers false where the store did not take it. */
-  #write(): Promise<boolean> {
-    this.#writing ??= this.#writeInOrder().finally(() => {
-      this.#writing = undefined;
+  private async write(name: string, known: Known): Promise<void> {
+    const startedAt = this.clock.now();
+    const value = randomBytes(9).toString('base64url');
+    await this.outbox.write({
+      kind: KIND,
+      name,
+      tenant: EVERY_TENANT,
+      value,
+      until: startedAt + this.lifetime,
     });
-    return this.#writing;
+    known.value = this.outbox.has(KIND, name, EVERY_TENANT) ? undefined : value;
+    known.readAt = startedAt;
   }
+}
 
-  async #writeInOrder(): Promise<boolean> {
-    for (const [name, mark] of this.#unwritten) {
-      const left = mark.until - this.#clock.now();
-      if (left > 0 && (await this.#values.set(KIND, name, mark.value, left)) !== true) {
-        return false;
-      }
-      if (this.#unwritten.get(name) === mark) {
-        this.#unwritten.delete(name);
-      }
-    }
-    return true;
-  }
+function generationOf(found: readonly Known[]): Generation {
+  return {
+    id: found.map(({ value = '?' }) => value).join(' '),
+    isKnown: found.every(({ value }) => value !== undefined),
+    recheckAt: Math.min(...found.map(({ readAt }) => readAt)) + RENEW,
+  };
 }

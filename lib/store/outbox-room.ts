@@ -19,6 +19,10 @@ export class OutboxRoom<E extends Named> {
     return this.count;
   }
 
+  has(tenant: string, name: string): boolean {
+    return this.tenants.get(tenant)?.has(name) === true;
+  }
+
   *entries(): Generator<E> {
     for (const entries of this.tenants.values()) {
       yield* entries.values();

@@ -8,7 +8,8 @@ import { OutboxRoom } from './outbox-room.js';
 import { SharedValues } from './shared-values.service.js';
 
 /** What must reach the store, even if it is down now. */
-export type OutboxKind = 'denied-identity' | 'logged-out' | 'spent-logout-token' | 'spent-state';
+export type OutboxKind =
+  'denied-identity' | 'logged-out' | 'generation' | 'spent-logout-token' | 'spent-state';
 
 /** A value for the shared store. */
 export interface OutboxEntry {
@@ -49,6 +50,7 @@ export class Outbox implements OnModuleDestroy {
   private readonly rooms: Readonly<Record<OutboxKind, OutboxRoom<OutboxEntry>>> = {
     'denied-identity': new OutboxRoom(MAX_ENTRIES),
     'logged-out': new OutboxRoom(MAX_ENTRIES),
+    generation: new OutboxRoom(MAX_ENTRIES),
     'spent-logout-token': new OutboxRoom(MAX_ENTRIES),
     'spent-state': new OutboxRoom(MAX_ENTRIES),
   };
@@ -87,6 +89,11 @@ export class Outbox implements OnModuleDestroy {
       void this.retry();
     }
     return !isTaken;
+  }
+
+  /** True while a value is not in the store. */
+  has(kind: OutboxKind, name: string, tenant: string): boolean {
+    return this.rooms[kind].has(tenant, name);
   }
 
   /** The last attempts, for a second at most. */

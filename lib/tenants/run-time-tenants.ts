@@ -1,12 +1,12 @@
 import type { TenantSource } from '../options/tenant-options.interface.js';
 import { tenantSourceFails } from '../problems/tenant-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
+import type { Generation } from '../store/generations.service.js';
 import type { Clock } from '../time/clock.js';
 import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 import { withTimeout } from '../time/with-timeout.js';
-import { ForgottenElsewhere, type Dated } from './forgotten-elsewhere.js';
+import { isForgotten, type ForgottenTenants } from './forgotten-tenants.js';
 import { isSourceFailure, readTenant } from './read-tenant.js';
-import type { SharedForgets } from './shared-forgets.interface.js';
 import type { RegistrySettings, Tenant } from './tenant.js';
 
 /**
@@ -24,7 +24,12 @@ const RETRY_AFTER = 5_000;
 /** Shortest time between two warnings, in ms. */
 const WARN_EVERY = 60_000;
 
-interface KnownTenant extends Dated {
+/** Something that was read from the source, with its generation before that. */
+interface SourceAnswer {
+  generation: Generation;
+}
+
+interface KnownTenant extends SourceAnswer {
   tenant: Tenant;
   /** {@link Clock.now} until which the source is not asked again. */
   freshUntil: number;
@@ -41,11 +46,10 @@ export class RunTimeTenants {
   readonly #settings: RegistrySettings;
   readonly #clock: Clock;
   readonly #known: ExpiringCache<KnownTenant>;
-  readonly #unknown: ExpiringCache<Dated>;
+  readonly #unknown: ExpiringCache<SourceAnswer>;
   readonly #reads = new Map<string, Promise<Tenant | undefined>>();
   readonly #dropped: (tenant: Tenant) => void;
-  #elsewhere: ForgottenElsewhere | undefined;
-  #era = '';
+  readonly #forgotten: ForgottenTenants;
   readonly #log: ThrottledLog;
 
   /** @param dropped is called with each tenant that was forgotten, here or in another process */
@@ -53,20 +57,17 @@ export class RunTimeTenants {
     source: TenantSource,
     settings: RegistrySettings,
     clock: Clock,
+    forgotten: ForgottenTenants,
     dropped: (tenant: Tenant) => void,
   ) {
     this.#source = source;
     this.#settings = settings;
     this.#clock = clock;
+    this.#forgotten = forgotten;
     this.#dropped = dropped;
     this.#log = new ThrottledLog(clock, WARN_EVERY);
     this.#known = expiringCache(clock, { max: settings.tenantCache.max });
     this.#unknown = expiringCache(clock, UNKNOWN);
-  }
-
-  /** From now on, tenants that another process forgets are dropped here within a second. */
-  shareForgets(forgets: SharedForgets): void {
-    this.#elsewhere = new ForgottenElsewhere(forgets, this.#clock);
   }
 
   /** The tenant of this key, where its options need not be read again. */
@@ -75,7 +76,7 @@ export class RunTimeTenants {
     if (known === undefined || this.#clock.now() >= known.freshUntil) {
       return undefined;
     }
-    return this.#elsewhere === undefined || this.#elsewhere.era === known.era ? known.tenant : undefined;
+    return this.#forgotten.current(key)?.id === known.generation.id ? known.tenant : undefined;
   }
 
   /** The tenant of this key, if it is known now. */
@@ -84,9 +85,8 @@ export class RunTimeTenants {
   }
 
   async find(key: string): Promise<Tenant | undefined> {
-    if (this.#elsewhere !== undefined) {
-      await this.#dropForgotten(key, this.#elsewhere);
-    }
+    const generation = this.#forgotten.current(key) ?? (await this.#forgotten.read(key));
+    this.#dropIfForgotten(key, generation);
     const known = this.#known.get(key);
     const now = this.#clock.now();
     if (known !== undefined && now < known.freshUntil) {
@@ -96,28 +96,24 @@ export class RunTimeTenants {
       return undefined;
     }
     const isUsable = known !== undefined && now < known.freshUntil + this.#settings.tenantCache.staleIfError;
-    return isUsable ? this.#findAgain(key, known) : this.#join(key);
+    return isUsable ? this.#findAgain(key, known, generation) : this.#join(key, generation);
   }
 
   forget(key: string): void {
     this.#drop(key);
-    this.#elsewhere?.announce(key);
+    this.#forgotten.announce(key);
   }
 
-  /** Drops what is known of a tenant that another process forgot. */
-  async #dropForgotten(key: string, elsewhere: ForgottenElsewhere): Promise<void> {
-    const era = elsewhere.era ?? (await elsewhere.readEra());
-    this.#era = era;
-    if (this.#unknown.peek(key)?.era !== era) {
-      this.#unknown.delete(key);
-    }
-    const known = this.#known.peek(key);
-    if (known === undefined || known.era === era || !(await elsewhere.has(key, known, era))) {
+  /** Drops what was read of a tenant before another process forgot it. */
+  #dropIfForgotten(key: string, now: Generation): void {
+    const known = this.#known.peek(key) ?? this.#unknown.peek(key);
+    if (known === undefined) {
       return;
     }
-    // Several calls may wait for the same check.
-    if (this.#known.peek(key) === known) {
+    if (isForgotten(known.generation, now)) {
       this.#drop(key);
+    } else if (now.isKnown) {
+      known.generation = now;
     }
   }
 
@@ -132,12 +128,12 @@ export class RunTimeTenants {
   }
 
   /** The tenant as it is now, or its last good options where the source fails or is slow. */
-  async #findAgain(key: string, known: KnownTenant): Promise<Tenant | undefined> {
+  async #findAgain(key: string, known: KnownTenant, generation: Generation): Promise<Tenant | undefined> {
     const { retryAt } = known;
     if (retryAt !== undefined && this.#clock.now() < retryAt) {
       return known.tenant;
     }
-    const read = this.#join(key);
+    const read = this.#join(key, generation);
     if (retryAt !== undefined) {
       // The source failed last time. The call does not wait for it to fail again.
       return known.tenant;
@@ -153,12 +149,12 @@ export class RunTimeTenants {
     }
   }
 
-  #join(key: string): Promise<Tenant | undefined> {
-    return this.#reads.get(key) ?? this.#startRead(key);
+  #join(key: string, generation: Generation): Promise<Tenant | undefined> {
+    return this.#reads.get(key) ?? this.#startRead(key, generation);
   }
 
-  #startRead(key: string): Promise<Tenant | undefined> {
-    const read = this.#read(key, () => this.#reads.get(key) === read);
+  #startRead(key: string, generation: Generation): Promise<Tenant | undefined> {
+    const read = this.#read(key, generation, () => this.#reads.get(key) === read);
     this.#reads.set(key, read);
     // A call with last good options may not wait for it.
     read.catch(() => undefined);
@@ -166,14 +162,12 @@ export class RunTimeTenants {
   }
 
   /** @param isCurrent false after the tenant was forgotten: the result of an earlier read is not kept, since it may be outdated */
-  async #read(key: string, isCurrent: () => boolean): Promise<Tenant | undefined> {
-    // A tenant that is forgotten during the read is then of a former era.
-    const era = this.#era;
+  async #read(key: string, generation: Generation, isCurrent: () => boolean): Promise<Tenant | undefined> {
     try {
       const before = this.#known.peek(key)?.tenant;
       const tenant = await readTenant(this.#source, key, this.#settings, before);
       if (isCurrent()) {
-        this.#keep(key, tenant, era);
+        this.#keep(key, tenant, generation);
       }
       return tenant;
     } catch (error) {
@@ -188,14 +182,14 @@ export class RunTimeTenants {
     }
   }
 
-  #keep(key: string, tenant: Tenant | undefined, era: string): void {
+  #keep(key: string, tenant: Tenant | undefined, generation: Generation): void {
     if (tenant !== undefined) {
       const freshUntil = this.#clock.now() + this.#settings.tenantCache.ttl;
-      this.#known.set(key, { tenant, era, freshUntil });
+      this.#known.set(key, { tenant, generation, freshUntil });
       return;
     }
     this.#known.delete(key);
-    this.#unknown.set(key, { era });
+    this.#unknown.set(key, { generation });
   }
 
   #noteFailure(key: string, error: unknown): void {

@@ -2,10 +2,11 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { foreignText } from '../model/foreign-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { Generations } from '../store/generations.service.js';
 import { Clock } from '../time/clock.js';
 import { requireIssDefaults } from './require-iss.js';
+import { ForgottenTenants } from './forgotten-tenants.js';
 import { RunTimeTenants } from './run-time-tenants.js';
-import type { SharedForgets } from './shared-forgets.interface.js';
 import { Tenant } from './tenant.js';
 
 /** Largest key of a tenant of a source, in bytes of UTF-8: unknown keys come from requests and are remembered. */
@@ -21,14 +22,20 @@ const MAX_KEY_BYTES = 256;
 export class TenantRegistry {
   readonly #fixed = new Map<string, Tenant>();
   readonly #found: RunTimeTenants | undefined;
-  #forgets: SharedForgets | undefined;
+  readonly #forgotten: ForgottenTenants;
   readonly #forgetListeners: ((tenant: Tenant) => void)[] = [];
 
   /** @internal */
-  constructor(@Inject(CHECKED_OPTIONS) options: CheckedOptions, @Inject(Clock) clock: Clock) {
-    const { settings, tenants } = options;
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions,
+    @Inject(Clock) clock: Clock,
+    @Inject(Generations) generations: Generations,
+  ) {
+    this.#forgotten = new ForgottenTenants(generations);
     if ('find' in tenants) {
-      this.#found = new RunTimeTenants(tenants, settings, clock, (tenant) => this.#tellListeners(tenant));
+      this.#found = new RunTimeTenants(tenants, settings, clock, this.#forgotten, (tenant) =>
+        this.#tellListeners(tenant),
+      );
       return;
     }
     for (const [key, tenant] of requireIssDefaults(tenants)) {
@@ -108,15 +115,9 @@ export class TenantRegistry {
     if (fixed !== undefined) {
       this.#fixed.set(key, fixed.withoutState());
       this.#tellListeners(fixed);
-      void this.#forgets?.announce(key, () => undefined);
+      this.#forgotten.announce(key);
     }
     this.#found?.forget(key);
-  }
-
-  /** @internal */
-  shareForgets(forgets: SharedForgets): void {
-    this.#forgets = forgets;
-    this.#found?.shareForgets(forgets);
   }
 
   /** Calls `listener` with each tenant that is forgotten, for state that tenants share. @internal */

@@ -6,9 +6,9 @@ import * as fc from 'fast-check';
 import { BalancedCache } from '../../lib/exhibitors/lookups/balanced-cache.js';
 import { LookupCache, lookupKey } from '../../lib/exhibitors/lookups/lookup-cache.js';
 import { checkOptions } from '../../lib/options/check-options.js';
-import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
 import { TestClock } from '../support/clock.js';
+import { registryOf } from '../support/registry.js';
 
 const collectGarbage: () => void = (() => {
   setFlagsFromString('--expose-gc');
@@ -56,7 +56,7 @@ describe('forgetting', () => {
       clientSecret: 'acme',
     },
   });
-  const tenant = new TenantRegistry(checked, new TestClock(0)).peek('default') as Tenant;
+  const tenant = registryOf(checked, new TestClock(0)).peek('default') as Tenant;
 
   it('finds the lookups of an event and of an address, whatever they contain', () => {
     const text = fc.string({ unit: fc.constantFrom('a', ':', '1', 'é', '@'), minLength: 1, maxLength: 4 });

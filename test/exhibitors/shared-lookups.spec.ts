@@ -225,7 +225,7 @@ describe('the lookups of several processes with a store', () => {
 });
 
 describe('an answer in the memory of a process', () => {
-  it('costs nothing at the store for half a second, then three values, one a generation', async () => {
+  it('costs nothing at the store for half a second, then two values: of all lookups, and of the tenant', async () => {
     const host = await start();
     const clock = host.context.get(Clock, { strict: false });
     let time = 0;
@@ -234,10 +234,10 @@ describe('an answer in the memory of a process', () => {
     const { calls } = store;
     for (const [at, reads] of [
       [499, 0],
-      [500, 3],
-      [999, 3],
-      [1_000, 6],
-      [9_000, 9],
+      [500, 2],
+      [999, 2],
+      [1_000, 4],
+      [9_000, 6],
     ] as const) {
       time = at;
       await Promise.all(Array.from({ length: 20 }, () => find(host)));
@@ -287,8 +287,8 @@ describe('invalidateLookups', () => {
   it.each<[filter: LookupFilter | undefined, again: string[]]>([
     [undefined, Object.keys(LOOKUPS)],
     [{ tenant: 'acme' }, ACME],
-    [{ tenant: 'acme', eventId: EVENT }, ['sam in acme', 'olga in acme']],
-    [{ tenant: 'acme', eventId: EVENT, contactEmail: SAM }, ['sam in acme', 'olga in acme']],
+    [{ tenant: 'acme', eventId: EVENT }, ACME],
+    [{ tenant: 'acme', eventId: EVENT, contactEmail: SAM }, ACME],
     [{ tenant: 'acme', contactEmail: SAM }, ACME],
     [{ eventId: EVENT }, Object.keys(LOOKUPS)],
     [{ contactEmail: SAM }, Object.keys(LOOKUPS)],
@@ -340,11 +340,11 @@ describe('invalidateLookups', () => {
     await find(one);
     expect(asked()).toHaveLength(2);
     store.failure = 'none';
-    skip(1_000);
-    await find(one);
-    skip(1_000);
-    await find(other);
-    expect(asked().length).toBeGreaterThan(2);
+    await eventually(async () => {
+      skip(1_000);
+      await find(other);
+      return asked().length > 2;
+    });
   });
 
   it('is done by forgetting the tenant, in every process', async () => {
@@ -353,7 +353,7 @@ describe('invalidateLookups', () => {
     await find(other);
     const { calls } = store;
     one.context.get(TenantRegistry).forget('acme');
-    await eventually(() => store.calls >= calls + 3);
+    await eventually(() => store.calls >= calls + 2);
     skip(1_000);
     await find(one);
     await find(other);

@@ -3,9 +3,9 @@ import { Logger } from '@nestjs/common';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import type { Problem } from '../../lib/problems/problem.interface.js';
-import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { StoppedClock } from '../support/clock.js';
+import { registryOf } from '../support/registry.js';
 import { tenantAt } from '../transport/transport-bench.js';
 
 const lines = new OperatorLines();
@@ -26,7 +26,7 @@ describe('the operator log', () => {
   const start = (options: unknown) => {
     clock = new StoppedClock();
     const checked = checkOptions(options);
-    return { log: new ProblemLog(checked, clock), registry: new TenantRegistry(checked, clock) };
+    return { log: new ProblemLog(checked, clock), registry: registryOf(checked, clock) };
   };
   const two = () =>
     start({ tenants: { acme: tenantAt('https://a.example'), beta: tenantAt('https://b.example') } });

@@ -6,7 +6,7 @@ import type { TokenMessage } from '../../lib/diagnostics/channels.js';
 import { RestClient } from '../../lib/exhibitors/rest-client.service.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { ProblemLog } from '../../lib/problems/problem-log.service.js';
-import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
+import type { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import { FleetWork } from '../../lib/store/fleet-work.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
@@ -19,6 +19,7 @@ import { TokenService } from '../../lib/tokens/token.service.js';
 import { Transport } from '../../lib/transport/transport.service.js';
 import { TestClock } from '../support/clock.js';
 import { listen, sendJson } from '../support/server.js';
+import { registryOf } from '../support/registry.js';
 
 // The tests cause failures that operators are told of.
 Logger.overrideLogger(['fatal']);
@@ -60,7 +61,7 @@ export class TokenBench {
     this.answer = answer;
     const whole = Object.entries(tenants).map(([key, options]) => [key, { ...this.tenant(key), ...options }]);
     const checked = checkOptions({ tenants: Object.fromEntries(whole), http, store, secrets });
-    this.registry = new TenantRegistry(checked, this.clock);
+    this.registry = registryOf(checked, this.clock);
     const log = new ProblemLog(checked, this.clock);
     this.#transport = new Transport(this.clock, log);
     const values = new SharedValues(checked, new Sealer(checked, this.clock), this.clock);

@@ -2,12 +2,13 @@ import { Logger } from '@nestjs/common';
 import { checkOptions } from '../../lib/options/check-options.js';
 import type { HttpOptions, TenantOptions } from '../../lib/index.js';
 import { ProblemLog } from '../../lib/problems/problem-log.service.js';
-import { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
+import type { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadlines } from '../../lib/time/deadlines.service.js';
 import type { TransportReply, TransportRequest } from '../../lib/transport/transport-request.interface.js';
 import { Transport } from '../../lib/transport/transport.service.js';
+import { registryOf } from '../support/registry.js';
 
 // The tests cause failures that operators are told of.
 Logger.overrideLogger(['fatal']);
@@ -24,7 +25,7 @@ export class Sender {
   ) {
     const checked = checkOptions(options);
     this.#deadlines = new Deadlines(clock);
-    this.registry = new TenantRegistry(checked, clock);
+    this.registry = registryOf(checked, clock);
     this.transport = new Transport(clock, new ProblemLog(checked, clock));
   }
 

@@ -3,7 +3,7 @@ import { publish, type LookupMessage } from '../../diagnostics/channels.js';
 import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
-import type { Stamp } from '../../store/generations.service.js';
+import { ALL_LOOKUPS, Generations, lookupsOf, type Generation } from '../../store/generations.service.js';
 import { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
@@ -16,7 +16,6 @@ import {
   type LookupName,
   type LookupSubject,
 } from './lookup-cache.js';
-import { LookupGenerations } from './lookup-generations.service.js';
 import { LookupEndpoint } from './lookup-endpoint.service.js';
 import { RunningLookup, type FoundLookup } from './running-lookup.js';
 import { SharedLookups } from './shared-lookups.service.js';
@@ -32,8 +31,8 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
 /** A lookup that is not answered from memory. */
 interface Search {
   readonly subject: LookupSubject;
-  /** Generations that the answer will belong to: they are read before it is asked for. */
-  readonly stamp: Stamp;
+  /** What the answer will belong to: it is read before the service is asked. */
+  readonly generation: Generation;
   readonly deadline: Deadline;
   /** Caches an answer for `freshFor` ms, unless the lookup was superseded or invalidated meanwhile. */
   keep(answer: LookupAnswer, freshFor: number): void;
@@ -43,7 +42,7 @@ interface Search {
 @Injectable()
 export class ExhibitorLookups {
   readonly #endpoint: LookupEndpoint;
-  readonly #generations: LookupGenerations;
+  readonly #generations: Generations;
   readonly #shared: SharedLookups;
   readonly #clock: Clock;
   readonly #cache: LookupCache;
@@ -52,7 +51,7 @@ export class ExhibitorLookups {
 
   constructor(
     @Inject(LookupEndpoint) endpoint: LookupEndpoint,
-    @Inject(LookupGenerations) generations: LookupGenerations,
+    @Inject(Generations) generations: Generations,
     @Inject(SharedLookups) shared: SharedLookups,
     @Inject(Clock) clock: Clock,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -112,10 +111,12 @@ export class ExhibitorLookups {
   }
 
   /**
-   * Removes cached answers, with a store in every process. Requests under way still answer their callers but are not cached.
+   * Removes cached answers. With a store, it removes all answers of the tenant in every process, or of all tenants where none is
+   * named. Requests under way still answer their callers but are not cached.
    */
   async invalidate(filter: LookupFilter): Promise<void> {
-    const everywhere = this.#generations.invalidate(filter);
+    const { tenant } = filter;
+    const everywhere = this.#generations.replace(tenant === undefined ? ALL_LOOKUPS : lookupsOf(tenant));
     this.#cache.forget(filter);
     for (const [key, { name }] of this.#running) {
       if (isLookupOf(name, filter)) {
@@ -125,27 +126,27 @@ export class ExhibitorLookups {
     await everywhere;
   }
 
-  /** True where the answer still belongs to the generations of its lookup, as far as they were read within the last second. */
+  /** True where the answer is known to belong to the current generation. */
   #isCurrent(subject: LookupSubject, key: string, cached: CachedLookup): boolean {
-    const stamp = this.#generations.current(nameOf(subject));
-    if (stamp === undefined) {
+    const generation = this.#generations.current(generationsOf(subject));
+    if (generation === undefined) {
       return false;
     }
-    if (stamp.text !== cached.stamp) {
+    if (generation.id !== cached.generation) {
       this.#cache.remove(key);
       return false;
     }
-    cached.recheckAt = stamp.recheckAt;
+    cached.recheckAt = generation.recheckAt;
     return true;
   }
 
-  /** As {@link remembered}, where the generations must be read first: about once a second. */
+  /** As {@link remembered}, where the generation must be read first: about once a second. */
   async #rechecked(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[] | undefined> {
     const cached = this.#cache.fresh(lookupKey(subject), this.#clock.now());
     if (cached === undefined) {
       return undefined;
     }
-    await deadline.race(this.#generations.stamp(nameOf(subject)));
+    await deadline.race(this.#generations.read(generationsOf(subject)));
     return this.remembered(subject);
   }
 
@@ -154,8 +155,8 @@ export class ExhibitorLookups {
     if (cached === undefined) {
       return undefined;
     }
-    const { text } = await this.#generations.stamp(nameOf(subject));
-    return text === cached.stamp ? cached.records : undefined;
+    const { id } = await this.#generations.read(generationsOf(subject));
+    return id === cached.generation ? cached.records : undefined;
   }
 
   #start(
@@ -167,14 +168,14 @@ export class ExhibitorLookups {
     const name = nameOf(subject);
     const lookup = new RunningLookup(name, this.#clock, deadline.remaining(), async (limit) => {
       try {
-        const stamp = await limit.race(this.#generations.stamp(name));
+        const generation = await limit.race(this.#generations.read(generationsOf(subject)));
         const keep: Search['keep'] = (answer, freshFor) => {
           if (this.#running.get(key) === lookup) {
-            const age = { freshFor, stamp: stamp.text, recheckAt: stamp.recheckAt };
+            const age = { freshFor, generation: generation.id, recheckAt: generation.recheckAt };
             this.#cache.keep(key, name.tenant, answer, this.#clock.now(), age);
           }
         };
-        return await work({ subject, stamp, deadline: limit, keep });
+        return await work({ subject, generation, deadline: limit, keep });
       } finally {
         if (this.#running.get(key) === lookup) {
           this.#running.delete(key);
@@ -186,8 +187,8 @@ export class ExhibitorLookups {
   }
 
   /** The answer of another process, where it is fresh. One that is not is kept for the case that the service fails. */
-  async #fromStore({ subject, stamp, deadline, keep }: Search): Promise<FoundLookup | undefined> {
-    const shared = await deadline.race(this.#shared.find(subject, stamp));
+  async #fromStore({ subject, generation, deadline, keep }: Search): Promise<FoundLookup | undefined> {
+    const shared = await deadline.race(this.#shared.find(subject, generation));
     if (shared === undefined) {
       return undefined;
     }
@@ -200,13 +201,17 @@ export class ExhibitorLookups {
     return shared.freshFor > 0 ? { records: answer.records, isShared: true } : undefined;
   }
 
-  async #fromService({ subject, stamp, deadline, keep }: Search): Promise<FoundLookup> {
+  async #fromService({ subject, generation, deadline, keep }: Search): Promise<FoundLookup> {
     const rows = await this.#endpoint.request(subject, deadline);
     const answer = await this.#endpoint.answerOf(rows, subject, deadline);
-    await this.#shared.set(subject, stamp, rows, answer.weight);
+    await this.#shared.set(subject, generation, rows, answer.weight);
     keep(answer, Number.POSITIVE_INFINITY);
     return { records: answer.records, isShared: false };
   }
+}
+
+function generationsOf({ tenant }: LookupSubject): string[] {
+  return [ALL_LOOKUPS, lookupsOf(tenant.key)];
 }
 
 function nameOf({ tenant, eventId, contactEmail }: LookupSubject): LookupName {

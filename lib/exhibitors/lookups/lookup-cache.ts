@@ -27,23 +27,23 @@ export interface CachedLookup extends LookupAnswer {
   readonly tenant: string;
   /** {@link Clock.now} until which the answer is fresh. */
   readonly freshUntil: number;
-  /** Generations that the answer belongs to. */
-  readonly stamp: string;
-  /** {@link Clock.now} from which the generations must be compared again. */
+  /** Generation that the answer belongs to. */
+  readonly generation: string;
+  /** {@link Clock.now} from which the generation must be compared again. */
   recheckAt: number;
 }
 
-/** Time and generations of an answer. */
+/** Time and generation of an answer. */
 export interface LookupAge {
   /** Milliseconds for which it is fresh, at most `ttl`; negative for one that is not. */
   freshFor: number;
-  stamp: string;
+  generation: string;
   recheckAt: number;
 }
 
 const UNSHARED: LookupAge = {
   freshFor: Number.POSITIVE_INFINITY,
-  stamp: '',
+  generation: '',
   recheckAt: Number.POSITIVE_INFINITY,
 };
 
@@ -119,7 +119,7 @@ export class LookupCache {
     tenant: string,
     { records, weight }: LookupAnswer,
     now: number,
-    { freshFor, stamp, recheckAt } = UNSHARED,
+    { freshFor, generation, recheckAt } = UNSHARED,
   ): void {
     this.#purge(now);
     const whole = ENTRY_WEIGHT + 4 * key.length + weight;
@@ -128,7 +128,7 @@ export class LookupCache {
       return;
     }
     const freshUntil = now + Math.min(freshFor, this.#ttl);
-    this.#entries.set(key, { tenant, records, weight: whole, freshUntil, stamp, recheckAt });
+    this.#entries.set(key, { tenant, records, weight: whole, freshUntil, generation, recheckAt });
   }
 
   remove(key: string): void {

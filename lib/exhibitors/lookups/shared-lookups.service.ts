@@ -3,7 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { isRecord } from '../../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
-import type { Stamp } from '../../store/generations.service.js';
+import type { Generation } from '../../store/generations.service.js';
 import { SharedValues } from '../../store/shared-values.service.js';
 import { Clock } from '../../time/clock.js';
 import type { LookupSubject } from './lookup-cache.js';
@@ -23,8 +23,8 @@ export interface SharedLookup {
 
 /** What is stored. */
 interface StoredLookup {
-  /** Generations that the answer belongs to. */
-  stamp: string;
+  /** Generation that the answer belongs to. */
+  generation: string;
   /** Milliseconds since 1970, the only clock that processes share. */
   freshUntil: number;
   rows: readonly unknown[];
@@ -55,17 +55,17 @@ export class SharedLookups {
     this.#keys = settings.secrets.map(hmacKeyOf);
   }
 
-  /** The newest answer of these generations, where it is fresh or within `staleIfError`. */
-  async find(subject: LookupSubject, stamp: Stamp): Promise<SharedLookup | undefined> {
+  /** The newest answer of this generation, where it is fresh or within `staleIfError`. */
+  async find(subject: LookupSubject, generation: Generation): Promise<SharedLookup | undefined> {
     const limits = this.#limits;
-    if (limits === false || !stamp.isKnown) {
+    if (limits === false || !generation.isKnown) {
       return undefined;
     }
     const stored = await Promise.all(this.#keys.map((key) => this.#values.read(KIND, nameOf(key, subject))));
     const [newest] = stored
       .map((answer) => parseStored(answer?.value))
       .filter((one) => one !== undefined)
-      .filter((one) => one.stamp === stamp.text && one.rows.length <= limits.maxRecords)
+      .filter((one) => one.generation === generation.id && one.rows.length <= limits.maxRecords)
       .toSorted((one, other) => other.freshUntil - one.freshUntil);
     if (stored.some((answer) => answer !== undefined)) {
       this.#values.tell(KIND, newest === undefined ? 'miss' : 'hit');
@@ -78,10 +78,15 @@ export class SharedLookups {
   }
 
   /** Shares an answer of the service. One that is too large removes the former one. */
-  async set(subject: LookupSubject, stamp: Stamp, rows: readonly unknown[], weight: number): Promise<void> {
+  async set(
+    subject: LookupSubject,
+    generation: Generation,
+    rows: readonly unknown[],
+    weight: number,
+  ): Promise<void> {
     const limits = this.#limits;
     const [first] = this.#keys;
-    if (limits === false || first === undefined || !stamp.isKnown) {
+    if (limits === false || first === undefined || !generation.isKnown) {
       return;
     }
     const name = nameOf(first, subject);
@@ -90,7 +95,7 @@ export class SharedLookups {
       return;
     }
     const freshUntil = this.#clock.epochMs() + limits.ttl;
-    const stored: StoredLookup = { stamp: stamp.text, freshUntil, rows };
+    const stored: StoredLookup = { generation: generation.id, freshUntil, rows };
     await this.#values.set(KIND, name, stored, limits.ttl + limits.staleIfError);
   }
 }
@@ -110,7 +115,7 @@ function parseStored(value: unknown): StoredLookup | undefined {
   if (!isRecord(value)) {
     return undefined;
   }
-  const { stamp, freshUntil, rows } = value;
-  const isComplete = typeof stamp === 'string' && typeof freshUntil === 'number' && Array.isArray(rows);
-  return isComplete ? { stamp, freshUntil, rows } : undefined;
+  const { generation, freshUntil, rows } = value;
+  const isComplete = typeof generation === 'string' && typeof freshUntil === 'number' && Array.isArray(rows);
+  return isComplete ? { generation, freshUntil, rows } : undefined;
 }
