@@ -10,6 +10,7 @@ import type { TransportReply } from '../../lib/transport/transport-request.inter
 import { StoppedClock } from '../support/clock.js';
 import { tenantAt } from '../transport/transport-bench.js';
 import { KEYS } from '../support/provider-keys.js';
+import { registryOf } from '../support/registry.js';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -22,7 +23,7 @@ const SOURCE: KeySource = { kind: 'url', url: 'https://login.example/jwks' };
 
 function tenantWith(deadline: number): Tenant {
   const options = checkOptions({ tenant: { ...tenantAt('https://api.example'), http: { deadline } } });
-  const [tenant] = new TenantRegistry(options, new StoppedClock()).fixed;
+  const [tenant] = registryOf(options, new StoppedClock()).fixed;
   if (tenant === undefined) {
     throw new Error('there is one tenant');
   }
