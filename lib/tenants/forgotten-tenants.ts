@@ -1,4 +1,9 @@
-import { Generations, lookupsOf, tenantForgotten, type Generation } from '../store/generations.service.js';
+import {
+  lookupsOf,
+  tenantForgotten,
+  type Generation,
+  type Generations,
+} from '../store/generations.service.js';
 
 /** Tenants that were forgotten, in this process or, with a `store`, in another one. They are known everywhere within a second. */
 export class ForgottenTenants {

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { CompactVerifyGetKey, JWK, LocalJWKSet } from 'jose';
-import { TenantRegistry } from '../../lib/index.js';
 import { ProviderKeys } from '../../lib/oidc/provider-keys.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import type { KeySource } from '../../lib/options/key-source.js';
