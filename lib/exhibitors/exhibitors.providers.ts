@@ -1,17 +1,8 @@
 import type { Provider } from '@nestjs/common';
 import { CallRunner } from './call-runner.service.js';
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
-import { LookupEndpoint } from './lookups/lookup-endpoint.service.js';
-import { SharedLookups } from './lookups/shared-lookups.service.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
 import { RestClient } from './rest-client.service.js';
 
 /** Internal providers of {@link ExhibitorsService}. */
-export const EXHIBITORS_PROVIDERS: Provider[] = [
-  RestClient,
-  CallRunner,
-  ExhibitorPages,
-  SharedLookups,
-  LookupEndpoint,
-  ExhibitorLookups,
-];
+export const EXHIBITORS_PROVIDERS: Provider[] = [RestClient, CallRunner, ExhibitorPages, ExhibitorLookups];

@@ -4,10 +4,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { BalancedCache } from '../../lib/exhibitors/lookups/balanced-cache.js';
-import { LookupCache, lookupKey } from '../../lib/exhibitors/lookups/lookup-cache.js';
+import { LookupCache, type LookupSubject } from '../../lib/exhibitors/lookups/lookup-cache.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
-import { TestClock } from '../support/clock.js';
+import { StoppedClock, TestClock } from '../support/clock.js';
 import { registryOf } from '../support/registry.js';
 
 const collectGarbage: () => void = (() => {
@@ -15,19 +15,46 @@ const collectGarbage: () => void = (() => {
   return runInNewContext('gc');
 })();
 
+const checked = checkOptions({
+  tenant: {
+    tenantId: 'acme',
+    baseUrl: 'https://api.example',
+    authUrl: 'https://login.example',
+    clientId: 'acme',
+    clientSecret: 'acme',
+  },
+});
+const acme = registryOf(checked, new TestClock(0)).peek('default') as Tenant;
+const subjectOf = (eventId: string, contactEmail = 'sam@example.com') => ({
+  tenant: acme,
+  eventId,
+  contactEmail,
+});
+const GENERATION = { id: '', isKnown: true, recheckAt: Infinity };
+
+function cacheOf(limits: { ttl: number; staleIfError: number }) {
+  const clock = new StoppedClock();
+  const cache = new LookupCache({ max: 100, maxBytes: 1_000_000, maxRecords: 10, ...limits }, clock);
+  const keep = (subject: LookupSubject, records: readonly unknown[], time = 0): void => {
+    clock.time = time;
+    cache.keep(subject, { records, weight: 100 }, Infinity, GENERATION);
+  };
+  return { clock, cache, keep };
+}
+
 describe('answers past their time', () => {
-  const settings = { ttl: 1_000, max: 100, staleIfError: 500, maxBytes: 1_000_000, maxRecords: 10 };
+  const limits = { ttl: 1_000, staleIfError: 500 };
 
   it('leave the memory, though the cache is not full', async () => {
-    const cache = new LookupCache(settings);
-    const keep = (key: string, now: number): WeakRef<object> => {
-      const records = [{ key }];
-      cache.keep(key, 'acme', { records, weight: 100 }, now);
+    const { keep } = cacheOf(limits);
+    const kept = (event: string, time: number): WeakRef<object> => {
+      const records = [{ event }];
+      keep(subjectOf(event), records, time);
       return new WeakRef(records);
     };
-    const old = keep('old', 0);
-    const recent = keep('recent', 11_000);
-    keep('new', 12_000);
+    const old = kept('old', 0);
+    const recent = kept('recent', 11_000);
+    kept('new', 12_000);
     await nextTurn();
     collectGarbage();
     expect(old.deref()).toBeUndefined();
@@ -35,50 +62,30 @@ describe('answers past their time', () => {
   });
 
   it('are kept while they may be used because the service fails', () => {
-    const cache = new LookupCache(settings);
-    cache.keep('a', 'acme', { records: [1], weight: 1 }, 0);
-    const [fresh, stale] = [
-      (now: number) => cache.fresh('a', now)?.records,
-      (now: number) => cache.stale('a', now)?.records,
-    ];
-    expect([fresh(999), fresh(1_000)]).toEqual([[1], undefined]);
-    expect([stale(1_499), stale(1_500)]).toEqual([[1], undefined]);
+    const { clock, cache, keep } = cacheOf(limits);
+    keep(subjectOf('a'), [1]);
+    const at = (time: number, which: 'fresh' | 'stale') => {
+      clock.time = time;
+      return cache[which](subjectOf('a'))?.records;
+    };
+    expect([at(999, 'fresh'), at(1_000, 'fresh')]).toEqual([[1], undefined]);
+    expect([at(1_499, 'stale'), at(1_500, 'stale')]).toEqual([[1], undefined]);
   });
 });
 
 describe('forgetting', () => {
-  const checked = checkOptions({
-    tenant: {
-      tenantId: 'acme',
-      baseUrl: 'https://api.example',
-      authUrl: 'https://login.example',
-      clientId: 'acme',
-      clientSecret: 'acme',
-    },
-  });
-  const tenant = registryOf(checked, new TestClock(0)).peek('default') as Tenant;
-
   it('finds the lookups of an event and of an address, whatever they contain', () => {
     const text = fc.string({ unit: fc.constantFrom('a', ':', '1', 'é', '@'), minLength: 1, maxLength: 4 });
     fc.assert(
       fc.property(text, text, text, text, (eventId, contactEmail, otherEvent, otherEmail) => {
-        const cache = new LookupCache({
-          ttl: 1_000,
-          max: 9,
-          staleIfError: 0,
-          maxBytes: 99_999,
-          maxRecords: 9,
-        });
-        const [key, other] = [
-          lookupKey({ tenant, eventId, contactEmail }),
-          lookupKey({ tenant, eventId: otherEvent, contactEmail: otherEmail }),
-        ];
+        const { cache, keep } = cacheOf({ ttl: 1_000, staleIfError: 0 });
+        const [subject, other] = [subjectOf(eventId, contactEmail), subjectOf(otherEvent, otherEmail)];
         for (const filter of [{ eventId }, { contactEmail }]) {
-          cache.keep(key, 'acme', { records: [1], weight: 1 }, 0);
-          cache.keep(other, 'acme', { records: [2], weight: 1 }, 0);
+          keep(subject, [1]);
+          keep(other, [2]);
           cache.forget(filter);
           const isSame = 'eventId' in filter ? otherEvent === eventId : otherEmail === contactEmail;
-          expect([cache.fresh(key, 0), cache.fresh(other, 0) === undefined]).toEqual([undefined, isSame]);
+          expect([cache.fresh(subject), cache.fresh(other) === undefined]).toEqual([undefined, isSame]);
         }
       }),
     );

@@ -4,21 +4,22 @@ import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
 import { ALL_LOOKUPS, Generations, lookupsOf, type Generation } from '../../store/generations.service.js';
+import { SharedValues } from '../../store/shared-values.service.js';
 import { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
+import { RestClient } from '../rest-client.service.js';
 import {
   isLookupOf,
   LookupCache,
   lookupKey,
-  type CachedLookup,
+  nameOfLookup,
   type LookupAnswer,
-  type LookupName,
   type LookupSubject,
 } from './lookup-cache.js';
-import { LookupEndpoint } from './lookup-endpoint.service.js';
+import { LookupEndpoint } from './lookup-endpoint.js';
 import { RunningLookup, type FoundLookup } from './running-lookup.js';
-import { SharedLookups } from './shared-lookups.service.js';
+import { SharedLookups } from './shared-lookups.js';
 
 /** Failures for which `staleIfError` applies. */
 const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
@@ -28,85 +29,72 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
   'token_unavailable',
 ]);
 
-/** A lookup that is not answered from memory. */
+/** A lookup that memory does not answer. */
 interface Search {
   readonly subject: LookupSubject;
-  /** What the answer will belong to: it is read before the service is asked. */
+  /** What the answer will belong to: read before the store or the service is asked. */
   readonly generation: Generation;
   readonly deadline: Deadline;
-  /** Caches an answer for `freshFor` ms, unless the lookup was superseded or invalidated meanwhile. */
+  /** Caches an answer that is fresh for `freshFor` ms, unless the lookup was superseded or invalidated meanwhile. */
   keep(answer: LookupAnswer, freshFor: number): void;
 }
 
-/** The lookup endpoint (service specification, Endpoints §3), with a cache and one request for concurrent callers. */
+/**
+ * The exhibitors of a contact: from memory, else from an equal lookup that is under way, else from the store, else from the
+ * service. Records are frozen, since several requests read them.
+ */
 @Injectable()
 export class ExhibitorLookups {
-  readonly #endpoint: LookupEndpoint;
-  readonly #generations: Generations;
-  readonly #shared: SharedLookups;
-  readonly #clock: Clock;
   readonly #cache: LookupCache;
-  /** By cache key, the lookup whose answer will be cached. One that is not here any more was superseded or invalidated. */
+  /** By cache key. A lookup that is not here any more was superseded or invalidated: its answer is not cached. */
   readonly #running = new Map<string, RunningLookup>();
+  private readonly endpoint: LookupEndpoint;
+  private readonly shared: SharedLookups;
 
   constructor(
-    @Inject(LookupEndpoint) endpoint: LookupEndpoint,
-    @Inject(Generations) generations: Generations,
-    @Inject(SharedLookups) shared: SharedLookups,
-    @Inject(Clock) clock: Clock,
+    @Inject(RestClient) rest: RestClient,
+    @Inject(SharedValues) values: SharedValues,
+    @Inject(Generations) private readonly generations: Generations,
+    @Inject(Clock) private readonly clock: Clock,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
-    this.#endpoint = endpoint;
-    this.#generations = generations;
-    this.#shared = shared;
-    this.#clock = clock;
-    this.#cache = new LookupCache(settings.lookupCache);
+    this.#cache = new LookupCache(settings.lookupCache, clock);
+    this.endpoint = new LookupEndpoint(rest, settings);
+    this.shared = new SharedLookups(values, clock, settings);
   }
 
-  /** Frozen records of the cache, where they are fresh. */
+  /** The records in memory, where they are fresh and known to be of the current generation. Synchronous. */
   remembered(subject: LookupSubject): readonly unknown[] | undefined {
-    const key = lookupKey(subject);
-    const now = this.#clock.now();
-    const cached = this.#cache.fresh(key, now);
-    if (cached === undefined || (now >= cached.recheckAt && !this.#isCurrent(subject, key, cached))) {
+    const cached = this.#cache.fresh(subject);
+    if (cached === undefined) {
       return undefined;
+    }
+    if (this.clock.now() >= cached.recheckAt) {
+      const generation = this.generations.current(namesOf(subject));
+      if (generation?.id !== cached.generation) {
+        return undefined;
+      }
+      cached.recheckAt = generation.recheckAt;
     }
     return reported(subject, 'hit', cached.records);
   }
 
-  /** Frozen records, from the cache where they are fresh. */
+  /** The records, from memory or the store where they are fresh there. */
   async find(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
-    const remembered = this.remembered(subject) ?? (await this.#rechecked(subject, deadline));
+    const remembered = this.remembered(subject);
     if (remembered !== undefined) {
       return remembered;
     }
-    const key = lookupKey(subject);
-    const running = this.#running.get(key);
-    const lookup =
-      running === undefined || running.isOver
-        ? this.#start(
-            subject,
-            deadline,
-            async (search) => (await this.#fromStore(search)) ?? this.#fromService(search),
-          )
-        : running;
-    try {
-      const { records, isShared } = await lookup.join(deadline);
-      return reported(subject, isShared ? 'hit' : 'miss', records);
-    } catch (error) {
-      const stale = isOutage(error) ? await this.#stale(key, subject) : undefined;
-      if (stale !== undefined) {
-        return reported(subject, 'stale', stale);
-      }
-      publish('lookup', () => ({ tenant: subject.tenant.key, outcome: 'miss' }));
-      throw error;
-    }
+    const generation = await deadline.race(this.generations.read(namesOf(subject)));
+    // What is in memory may be current after all: its generation is compared about once a second.
+    return this.remembered(subject) ?? this.search(subject, generation, deadline);
   }
 
-  /** Frozen records of a new request. A request that is already under way may be older than this call. */
+  /** The records of a new request. A request that is already under way may be older than this call. */
   async findFresh(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
-    publish('lookup', () => ({ tenant: subject.tenant.key, outcome: 'miss' }));
-    const lookup = this.#start(subject, deadline, (search) => this.#fromService(search));
+    report(subject, 'miss');
+    const generation = await deadline.race(this.generations.read(namesOf(subject)));
+    const lookup = this.start(subject, generation, deadline, (search) => this.fromService(search));
     return (await lookup.join(deadline)).records;
   }
 
@@ -116,7 +104,7 @@ export class ExhibitorLookups {
    */
   async invalidate(filter: LookupFilter): Promise<void> {
     const { tenant } = filter;
-    const everywhere = this.#generations.replace(tenant === undefined ? ALL_LOOKUPS : lookupsOf(tenant));
+    const everywhere = this.generations.replace(tenant === undefined ? ALL_LOOKUPS : lookupsOf(tenant));
     this.#cache.forget(filter);
     for (const [key, { name }] of this.#running) {
       if (isLookupOf(name, filter)) {
@@ -126,74 +114,74 @@ export class ExhibitorLookups {
     await everywhere;
   }
 
-  /** True where the answer is known to belong to the current generation. */
-  #isCurrent(subject: LookupSubject, key: string, cached: CachedLookup): boolean {
-    const generation = this.#generations.current(generationsOf(subject));
-    if (generation === undefined) {
-      return false;
-    }
-    if (generation.id !== cached.generation) {
-      this.#cache.remove(key);
-      return false;
-    }
-    cached.recheckAt = generation.recheckAt;
-    return true;
-  }
-
-  /** As {@link remembered}, where the generation must be read first: about once a second. */
-  async #rechecked(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[] | undefined> {
-    const cached = this.#cache.fresh(lookupKey(subject), this.#clock.now());
-    if (cached === undefined) {
-      return undefined;
-    }
-    await deadline.race(this.#generations.read(generationsOf(subject)));
-    return this.remembered(subject);
-  }
-
-  async #stale(key: string, subject: LookupSubject): Promise<readonly unknown[] | undefined> {
-    const cached = this.#cache.stale(key, this.#clock.now());
-    if (cached === undefined) {
-      return undefined;
-    }
-    const { id } = await this.#generations.read(generationsOf(subject));
-    return id === cached.generation ? cached.records : undefined;
-  }
-
-  #start(
+  /** Joins an equal lookup that is under way, or starts one. While the service fails, an older answer may do. */
+  private async search(
     subject: LookupSubject,
+    generation: Generation,
+    deadline: Deadline,
+  ): Promise<readonly unknown[]> {
+    const running = this.#running.get(lookupKey(subject));
+    const lookup =
+      running?.isOver === false
+        ? running
+        : this.start(subject, generation, deadline, (search) => this.fromStoreOrService(search));
+    try {
+      const { records, isShared } = await lookup.join(deadline);
+      return reported(subject, isShared ? 'hit' : 'miss', records);
+    } catch (error) {
+      const stale = isOutage(error) ? await this.stale(subject) : undefined;
+      if (stale === undefined) {
+        report(subject, 'miss');
+        throw error;
+      }
+      return reported(subject, 'stale', stale);
+    }
+  }
+
+  /** Starts a lookup, which supersedes one that is under way. */
+  private start(
+    subject: LookupSubject,
+    generation: Generation,
     deadline: Deadline,
     work: (search: Search) => Promise<FoundLookup>,
   ): RunningLookup {
     const key = lookupKey(subject);
-    const name = nameOf(subject);
-    const lookup = new RunningLookup(name, this.#clock, deadline.remaining(), async (limit) => {
-      try {
-        const generation = await limit.race(this.#generations.read(generationsOf(subject)));
-        const keep: Search['keep'] = (answer, freshFor) => {
-          if (this.#running.get(key) === lookup) {
-            const age = { freshFor, generation: generation.id, recheckAt: generation.recheckAt };
-            this.#cache.keep(key, name.tenant, answer, this.#clock.now(), age);
-          }
-        };
-        return await work({ subject, generation, deadline: limit, keep });
-      } finally {
-        if (this.#running.get(key) === lookup) {
-          this.#running.delete(key);
-        }
+    const isLatest = (): boolean => this.#running.get(key) === lookup;
+    const keep: Search['keep'] = (answer, freshFor) => {
+      if (isLatest()) {
+        this.#cache.keep(subject, answer, freshFor, generation);
       }
-    });
+    };
+    const lookup = new RunningLookup(
+      nameOfLookup(subject),
+      this.clock,
+      deadline.remaining(),
+      async (limit) => {
+        try {
+          return await work({ subject, generation, deadline: limit, keep });
+        } finally {
+          if (isLatest()) {
+            this.#running.delete(key);
+          }
+        }
+      },
+    );
     this.#running.set(key, lookup);
     return lookup;
   }
 
+  private async fromStoreOrService(search: Search): Promise<FoundLookup> {
+    return (await this.fromStore(search)) ?? this.fromService(search);
+  }
+
   /** The answer of another process, where it is fresh. One that is not is kept for the case that the service fails. */
-  async #fromStore({ subject, generation, deadline, keep }: Search): Promise<FoundLookup | undefined> {
-    const shared = await deadline.race(this.#shared.find(subject, generation));
+  private async fromStore({ subject, generation, deadline, keep }: Search): Promise<FoundLookup | undefined> {
+    const shared = await deadline.race(this.shared.find(subject, generation));
     if (shared === undefined) {
       return undefined;
     }
     // Another version of the host may have stored rows that do not fit this one. The service is asked then.
-    const answer = await this.#endpoint.answerOf(shared.rows, subject, deadline).catch(() => undefined);
+    const answer = await this.endpoint.answerOf(shared.rows, subject, deadline).catch(() => undefined);
     if (answer === undefined) {
       return undefined;
     }
@@ -201,21 +189,28 @@ export class ExhibitorLookups {
     return shared.freshFor > 0 ? { records: answer.records, isShared: true } : undefined;
   }
 
-  async #fromService({ subject, generation, deadline, keep }: Search): Promise<FoundLookup> {
-    const rows = await this.#endpoint.request(subject, deadline);
-    const answer = await this.#endpoint.answerOf(rows, subject, deadline);
-    await this.#shared.set(subject, generation, rows, answer.weight);
+  private async fromService({ subject, generation, deadline, keep }: Search): Promise<FoundLookup> {
+    const rows = await this.endpoint.request(subject, deadline);
+    const answer = await this.endpoint.answerOf(rows, subject, deadline);
+    await this.shared.set(subject, generation, rows, answer.weight);
     keep(answer, Number.POSITIVE_INFINITY);
     return { records: answer.records, isShared: false };
   }
+
+  /** An older answer that was not invalidated meanwhile, also not by another process. */
+  private async stale(subject: LookupSubject): Promise<readonly unknown[] | undefined> {
+    const cached = this.#cache.stale(subject);
+    if (cached === undefined) {
+      return undefined;
+    }
+    const { id } = await this.generations.read(namesOf(subject));
+    return id === cached.generation ? cached.records : undefined;
+  }
 }
 
-function generationsOf({ tenant }: LookupSubject): string[] {
+/** Names of the generations that a lookup belongs to. */
+function namesOf({ tenant }: LookupSubject): string[] {
   return [ALL_LOOKUPS, lookupsOf(tenant.key)];
-}
-
-function nameOf({ tenant, eventId, contactEmail }: LookupSubject): LookupName {
-  return { tenant: tenant.key, eventId, contactEmail };
 }
 
 function isOutage(error: unknown): boolean {
@@ -227,6 +222,10 @@ function reported(
   outcome: LookupMessage['outcome'],
   records: readonly unknown[],
 ): readonly unknown[] {
-  publish('lookup', () => ({ tenant: subject.tenant.key, outcome }));
+  report(subject, outcome);
   return records;
+}
+
+function report({ tenant }: LookupSubject, outcome: LookupMessage['outcome']): void {
+  publish('lookup', () => ({ tenant: tenant.key, outcome }));
 }

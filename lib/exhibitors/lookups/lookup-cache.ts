@@ -1,5 +1,7 @@
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
+import type { Generation } from '../../store/generations.service.js';
 import type { Tenant } from '../../tenants/tenant.js';
+import type { Clock } from '../../time/clock.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { BalancedCache } from './balanced-cache.js';
 
@@ -17,14 +19,14 @@ export interface LookupName extends Omit<LookupSubject, 'tenant'> {
 
 /** The records of a lookup. */
 export interface LookupAnswer {
+  /** Frozen. */
   records: readonly unknown[];
   /** Estimated bytes of heap. */
   weight: number;
 }
 
-/** A cached answer. Its key has event id and address. */
-export interface CachedLookup extends LookupAnswer {
-  readonly tenant: string;
+/** A cached answer. */
+export interface CachedLookup extends LookupName, LookupAnswer {
   /** {@link Clock.now} until which the answer is fresh. */
   readonly freshUntil: number;
   /** Generation that the answer belongs to. */
@@ -32,20 +34,6 @@ export interface CachedLookup extends LookupAnswer {
   /** {@link Clock.now} from which the generation must be compared again. */
   recheckAt: number;
 }
-
-/** Time and generation of an answer. */
-export interface LookupAge {
-  /** Milliseconds for which it is fresh, at most `ttl`; negative for one that is not. */
-  freshFor: number;
-  generation: string;
-  recheckAt: number;
-}
-
-const UNSHARED: LookupAge = {
-  freshFor: Number.POSITIVE_INFINITY,
-  generation: '',
-  recheckAt: Number.POSITIVE_INFINITY,
-};
 
 /** Bytes of an entry without records and names. */
 const ENTRY_WEIGHT = 512;
@@ -56,6 +44,9 @@ const LARGEST_SHARE = 1 / 16;
 /** Cached answers are searched for expired ones at most this often, in ms. */
 const PURGE_EVERY = 10_000;
 
+/** Limits of a cache that keeps nothing, for `lookupCache: false`. */
+const NOTHING = { ttl: 0, max: 0, staleIfError: 0, maxBytes: 0 };
+
 /**
  * Cache key of a lookup. It contains the id of the tenant's state: a tenant that returns with other options finds no earlier
  * entry. The length separates event id and address.
@@ -65,12 +56,8 @@ export function lookupKey({ tenant, eventId, contactEmail }: LookupSubject): str
   return [tenant.stateKey.id, eventId.length, eventId + contactEmail].join(':');
 }
 
-/** Event id and address of a {@link lookupKey}. */
-function subjectOf(key: string): Omit<LookupSubject, 'tenant'> {
-  const lengthAt = key.indexOf(':') + 1;
-  const eventAt = key.indexOf(':', lengthAt) + 1;
-  const emailAt = eventAt + Number(key.slice(lengthAt, eventAt - 1));
-  return { eventId: key.slice(eventAt, emailAt), contactEmail: key.slice(emailAt) };
+export function nameOfLookup({ tenant, eventId, contactEmail }: LookupSubject): LookupName {
+  return { tenant: tenant.key, eventId, contactEmail };
 }
 
 /** True where a lookup matches the filter. */
@@ -83,70 +70,71 @@ export function isLookupOf(name: LookupName, filter: LookupFilter): boolean {
 }
 
 /**
- * Cached answers, including empty ones, bounded by number and by weight. Tenants share it fairly ({@link BalancedCache}). Large
- * answers and, with `lookupCache: false`, all answers are not kept.
+ * Answers in memory, including empty ones, bounded by number and by weight. Large answers and, with `lookupCache: false`, all
+ * answers are not kept.
  */
 export class LookupCache {
-  readonly #entries: BalancedCache<CachedLookup>;
-  readonly #largest: number;
-  readonly #ttl: number;
-  readonly #staleIfError: number;
-  #purgedAt = Number.NEGATIVE_INFINITY;
+  private readonly entries: BalancedCache<CachedLookup>;
+  private readonly limits: typeof NOTHING;
+  private purgedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(settings: ExhibitorSettings['lookupCache']) {
-    const none = { ttl: 0, max: 0, staleIfError: 0, maxBytes: 0 };
-    const { ttl, max, staleIfError, maxBytes } = settings === false ? none : settings;
-    this.#entries = new BalancedCache({ max, maxWeight: maxBytes });
-    this.#largest = maxBytes * LARGEST_SHARE;
-    this.#ttl = ttl;
-    this.#staleIfError = staleIfError;
+  constructor(
+    settings: ExhibitorSettings['lookupCache'],
+    private readonly clock: Clock,
+  ) {
+    this.limits = settings === false ? NOTHING : settings;
+    this.entries = new BalancedCache({ max: this.limits.max, maxWeight: this.limits.maxBytes });
   }
 
   /** The answer, while it is fresh. */
-  fresh(key: string, now: number): CachedLookup | undefined {
-    const entry = this.#entries.get(key);
-    return entry !== undefined && now < entry.freshUntil ? entry : undefined;
+  fresh(subject: LookupSubject): CachedLookup | undefined {
+    const entry = this.entries.get(lookupKey(subject));
+    return entry !== undefined && this.clock.now() < entry.freshUntil ? entry : undefined;
   }
 
   /** The answer, while it may be used because the service fails (`staleIfError`). */
-  stale(key: string, now: number): CachedLookup | undefined {
-    const entry = this.#entries.get(key);
-    return entry !== undefined && !this.#isExpired(entry, now) ? entry : undefined;
+  stale(subject: LookupSubject): CachedLookup | undefined {
+    const entry = this.entries.get(lookupKey(subject));
+    return entry !== undefined && !this.isExpired(entry) ? entry : undefined;
   }
 
-  keep(
-    key: string,
-    tenant: string,
-    { records, weight }: LookupAnswer,
-    now: number,
-    { freshFor, generation, recheckAt } = UNSHARED,
-  ): void {
-    this.#purge(now);
-    const whole = ENTRY_WEIGHT + 4 * key.length + weight;
-    if (whole > this.#largest) {
-      this.#entries.delete(key);
+  /** @param freshFor milliseconds for which the answer is fresh, at most `ttl`; 0 or less for one that is not */
+  keep(subject: LookupSubject, answer: LookupAnswer, freshFor: number, generation: Generation): void {
+    this.purge();
+    const key = lookupKey(subject);
+    const weight = ENTRY_WEIGHT + 4 * key.length + answer.weight;
+    if (weight > this.limits.maxBytes * LARGEST_SHARE) {
+      this.entries.delete(key);
       return;
     }
-    const freshUntil = now + Math.min(freshFor, this.#ttl);
-    this.#entries.set(key, { tenant, records, weight: whole, freshUntil, generation, recheckAt });
-  }
-
-  remove(key: string): void {
-    this.#entries.delete(key);
+    const { tenant, eventId, contactEmail } = subject;
+    const emailAt = key.length - contactEmail.length;
+    this.entries.set(key, {
+      tenant: tenant.key,
+      // As parts of the key: an event id that is a part of a long URL would keep all of it in memory.
+      eventId: key.slice(emailAt - eventId.length, emailAt),
+      contactEmail: key.slice(emailAt),
+      records: answer.records,
+      weight,
+      freshUntil: this.clock.now() + Math.min(freshFor, this.limits.ttl),
+      generation: generation.id,
+      recheckAt: generation.recheckAt,
+    });
   }
 
   forget(filter: LookupFilter): void {
-    this.#entries.deleteWhere(({ tenant }, key) => isLookupOf({ tenant, ...subjectOf(key) }, filter));
+    this.entries.deleteWhere((entry) => isLookupOf(entry, filter));
   }
 
-  #purge(now: number): void {
-    if (now - this.#purgedAt >= PURGE_EVERY) {
-      this.#purgedAt = now;
-      this.#entries.deleteWhere((entry) => this.#isExpired(entry, now));
+  private purge(): void {
+    const now = this.clock.now();
+    if (now - this.purgedAt >= PURGE_EVERY) {
+      this.purgedAt = now;
+      this.entries.deleteWhere((entry) => this.isExpired(entry));
     }
   }
 
-  #isExpired({ freshUntil }: CachedLookup, now: number): boolean {
-    return now >= freshUntil + this.#staleIfError;
+  private isExpired({ freshUntil }: CachedLookup): boolean {
+    return this.clock.now() >= freshUntil + this.limits.staleIfError;
   }
 }

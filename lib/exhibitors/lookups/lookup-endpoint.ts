@@ -1,13 +1,11 @@
-import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { freezeJson, weighJson } from '../../model/json-values.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
 import { MAX_RECORDS, type ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Deadline } from '../../time/deadline.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
 import { parseLookup, parseRecords } from '../parse-replies.js';
-import { RestClient } from '../rest-client.service.js';
+import type { RestClient } from '../rest-client.service.js';
 import { ContactSlots } from './contact-slots.js';
 import type { LookupAnswer, LookupSubject } from './lookup-cache.js';
 import { isPartOfLookup, readLookupPages } from './lookup-pages.js';
@@ -15,7 +13,6 @@ import { isPartOfLookup, readLookupPages } from './lookup-pages.js';
 const TEMPLATE = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
 
 /** The lookup endpoint (service specification, Endpoints §3), and what is made of its rows. */
-@Injectable()
 export class LookupEndpoint {
   private readonly slots = new ContactSlots();
   private readonly idOf: ExhibitorIdOf;
@@ -23,8 +20,8 @@ export class LookupEndpoint {
   private readonly maxRecords: number;
 
   constructor(
-    @Inject(RestClient) private readonly rest: RestClient,
-    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    private readonly rest: RestClient,
+    settings: ExhibitorSettings,
   ) {
     const { exhibitorSchema, lookupCache } = settings;
     this.idOf = exhibitorIdOf(settings);

@@ -1,11 +1,9 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto';
-import { Inject, Injectable } from '@nestjs/common';
 import { isRecord } from '../../model/json-values.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Generation } from '../../store/generations.service.js';
-import { SharedValues } from '../../store/shared-values.service.js';
-import { Clock } from '../../time/clock.js';
+import type { SharedValues } from '../../store/shared-values.service.js';
+import type { Clock } from '../../time/clock.js';
 import type { LookupSubject } from './lookup-cache.js';
 
 const KIND = 'lookup';
@@ -36,7 +34,6 @@ interface StoredLookup {
  * guessing. The first secret names what is written. Answers under every secret are read, so that processes share them while
  * `secrets` are rotated.
  */
-@Injectable()
 export class SharedLookups {
   readonly #values: SharedValues;
   readonly #clock: Clock;
@@ -44,11 +41,7 @@ export class SharedLookups {
   readonly #limits: ExhibitorSettings['lookupCache'];
   readonly #keys: readonly KeyObject[];
 
-  constructor(
-    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(SharedValues) values: SharedValues,
-    @Inject(Clock) clock: Clock,
-  ) {
+  constructor(values: SharedValues, clock: Clock, settings: ExhibitorSettings) {
     this.#values = values;
     this.#clock = clock;
     this.#limits = values.enabled && settings.lookupCache;
