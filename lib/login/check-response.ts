@@ -2,7 +2,7 @@ import { LoginFailedError, type LoginFailureReason } from '../errors/login-faile
 import { callbackError, wrongCallbackIssuer } from '../problems/login-problems.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { scrubRefusal } from '../tokens/scrub.js';
+import { presentableError } from '../tokens/token-reply.js';
 import { isHybrid, type BrowserLogin } from './browser-login.js';
 import type { CallbackParameters } from './callback-parameters.js';
 import type { PendingLogin } from './pending-login.js';
@@ -51,7 +51,7 @@ function checkError(log: ProblemLog, { tenant, pending, parameters }: Response):
     return;
   }
   const { state, nonce, verifier } = pending;
-  const refusal = scrubRefusal({ error, description }, [state, nonce, verifier]);
+  const refusal = presentableError(error, description, [state, nonce, verifier]);
   const reason = (Object.hasOwn(REASON_BY_ERROR, error) ? REASON_BY_ERROR[error] : undefined) ?? 'provider';
   if (reason === 'provider') {
     log.report(tenant, callbackError(refusal));

@@ -1,18 +1,19 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
-import { requestProvider, templateOf } from '../oidc/provider-request.js';
+import { usableReply } from '../oidc/provider-request.js';
+import { refusedCode } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
+import { uselessLoginReply } from '../problems/provider-problems.js';
+import { refusedClient } from '../problems/token-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import { authenticated, hiddenForms, type OAuthClient } from '../tokens/client-authentication.js';
-import { readSecret } from '../tokens/client-secret.js';
-import { HEADER_SAFE, parseRefusal } from '../tokens/token-reply.js';
-import type { TransportReply } from '../transport/transport-request.interface.js';
-import { Transport } from '../transport/transport.service.js';
+import type { OAuthClient } from '../tokens/client-authentication.js';
+import { withSecret } from '../tokens/client-secret.js';
+import { TokenEndpoint, type EndpointReply, type TokenGrant } from '../tokens/token-endpoint.service.js';
+import { HEADER_SAFE } from '../tokens/token-reply.js';
 import { browserLoginOf, type BrowserLogin } from './browser-login.js';
-import { refuseCode } from './code-refusal.js';
 import type { PendingLogin } from './pending-login.js';
 
 /** Tokens of a login. */
@@ -30,22 +31,11 @@ const SECRET = { name: 'login.clientSecret', code: 'service_unavailable' } as co
  */
 @Injectable()
 export class CodeExchange {
-  readonly #transport: Transport;
-  readonly #provider: OpenIdProvider;
-  readonly #log: ProblemLog;
-  readonly #clock: Clock;
-
   constructor(
-    @Inject(Transport) transport: Transport,
-    @Inject(OpenIdProvider) provider: OpenIdProvider,
-    @Inject(ProblemLog) log: ProblemLog,
-    @Inject(Clock) clock: Clock,
-  ) {
-    this.#transport = transport;
-    this.#provider = provider;
-    this.#log = log;
-    this.#clock = clock;
-  }
+    @Inject(TokenEndpoint) private readonly endpoint: TokenEndpoint,
+    @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
+  ) {}
 
   /**
    * @throws {LoginFailedError} `provider` where the code is refused or the reply cannot be used
@@ -58,67 +48,54 @@ export class CodeExchange {
     deadline: Deadline,
   ): Promise<LoginTokens> {
     const login = browserLoginOf(tenant);
-    const tokenUrl = await this.#provider.urlOf(tenant, 'token', deadline);
-    const form = {
-      grant_type: 'authorization_code',
-      code,
-      redirect_uri: pending.redirectUri,
-      code_verifier: pending.verifier,
+    const tokenUrl = await this.provider.urlOf(tenant, 'token', deadline);
+    const grant: TokenGrant = {
+      operation: 'code',
+      form: {
+        grant_type: 'authorization_code',
+        code,
+        redirect_uri: pending.redirectUri,
+        code_verifier: pending.verifier,
+      },
+      secrets: [code, pending.verifier],
+      repeat: 'never',
     };
-    const client = await this.#clientOf(tenant, login, tokenUrl, deadline);
-    const first = await this.#send(tenant, client, form, deadline);
-    const newest = isInvalidClient(first.reply)
-      ? await this.#newerClient(client, tenant, login, deadline)
-      : undefined;
-    const { reply, hidden } = newest === undefined ? first : await this.#send(tenant, newest, form, deadline);
-    const tokens = reply.status === 200 ? parseTokens(reply.body) : undefined;
-    if (tokens !== undefined) {
-      return tokens;
-    }
-    throw refuseCode(this.#log, tenant, reply, [code, pending.verifier, ...hidden]);
+    const client = await this.clientOf(tenant, login, tokenUrl, deadline);
+    const first = await this.send(tenant, client, grant, deadline);
+    // The provider did not look at the code: the client was refused before (RFC 6749 §5.2).
+    const newest =
+      first.error?.oauthError === 'invalid_client'
+        ? await this.newerClient(client, tenant, login, deadline)
+        : undefined;
+    const reply = newest === undefined ? first : await this.send(tenant, newest, grant, deadline);
+    return parseTokens(reply) ?? this.refuse(tenant, reply);
   }
 
-  /** The reply, and the secrets of its request that an error must not show. */
-  async #send(
+  private send(
     tenant: Tenant,
     client: OAuthClient,
-    form: Readonly<Record<string, string>>,
+    grant: TokenGrant,
     deadline: Deadline,
-  ): Promise<{ reply: TransportReply; hidden: string[] }> {
-    const { tokenUrl } = client;
-    const authentication = authenticated(client, form, this.#clock);
-    const request = {
-      operation: 'code',
-      method: 'POST',
-      url: tokenUrl,
-      template: templateOf(tokenUrl),
-      repeat: 'never',
-      ...authentication,
-    } as const;
-    const reply = await requestProvider(this.#transport, tenant, request, deadline, 'the token endpoint');
-    return { reply, hidden: hiddenForms(client, authentication) };
+  ): Promise<EndpointReply> {
+    return usableReply(this.endpoint.send(tenant, client, grant, deadline), 'the token endpoint');
   }
 
   /** The client of a login, with its secret of now. */
-  async #clientOf(
+  private clientOf(
     tenant: Tenant,
-    login: BrowserLogin,
+    { clientId: id, clientSecret, clientAuth: auth, issuer: audience }: BrowserLogin,
     tokenUrl: string,
     deadline: Deadline,
   ): Promise<OAuthClient> {
-    const { clientId: id, clientSecret, clientAuth: auth, issuer: audience } = login;
     const client = { id, auth, audience, tokenUrl };
-    if (typeof auth === 'object' || clientSecret === undefined) {
-      return client;
-    }
-    return { ...client, secret: await readSecret(clientSecret, SECRET, tenant, deadline, this.#log) };
+    return withSecret(client, clientSecret, SECRET, tenant, deadline, this.log);
   }
 
   /**
    * The client with a newer secret, if the host's function has one. The same secret would be refused again, and some providers
    * lock a client out after several failures.
    */
-  async #newerClient(
+  private async newerClient(
     client: OAuthClient,
     tenant: Tenant,
     login: BrowserLogin,
@@ -127,18 +104,26 @@ export class CodeExchange {
     if (typeof login.clientSecret !== 'function') {
       return undefined;
     }
-    const newest = await this.#clientOf(tenant, login, client.tokenUrl, deadline);
+    const newest = await this.clientOf(tenant, login, client.tokenUrl, deadline);
     return newest.secret === client.secret ? undefined : newest;
+  }
+
+  /** Fails with a reply that is not the tokens of a code, which is reported to the operator. */
+  private refuse(tenant: Tenant, { status, error }: EndpointReply): never {
+    if (error === undefined) {
+      this.log.report(tenant, uselessLoginReply(tenant, status));
+    } else if (error.oauthError === 'invalid_grant') {
+      this.log.report(tenant, refusedCode(error));
+    } else {
+      this.log.report(tenant, refusedClient(tenant, 'login.', error));
+    }
+    const details = { tenant: tenant.key, status, ...error };
+    throw new LoginFailedError('provider', 'the token endpoint did not accept the code', details);
   }
 }
 
-/** The provider did not look at the code: the client was refused before (RFC 6749 §5.2). */
-function isInvalidClient({ body }: TransportReply): boolean {
-  return parseRefusal(body)?.error === 'invalid_client';
-}
-
-function parseTokens(body: unknown): LoginTokens | undefined {
-  if (!isRecord(body)) {
+function parseTokens({ status, body }: EndpointReply): LoginTokens | undefined {
+  if (status !== 200 || !isRecord(body)) {
     return undefined;
   }
   const { id_token: idToken, access_token: accessToken, token_type: type } = body;

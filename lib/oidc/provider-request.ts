@@ -20,8 +20,13 @@ export async function requestProvider(
   deadline: Deadline,
   name: string,
 ): Promise<TransportReply> {
+  return usableReply(transport.send(tenant, request, deadline), name);
+}
+
+/** As {@link requestProvider}, for a request that was sent. */
+export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R> {
   try {
-    return await transport.send(tenant, request, deadline);
+    return await reply;
   } catch (error) {
     throw isExhibitorError(error) && error.code === 'malformed_response' ? unusableReply(name) : error;
   }

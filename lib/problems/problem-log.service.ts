@@ -92,9 +92,9 @@ function textOf({ message, expected, received }: Problem): string {
     ...(expected === undefined ? [] : [`expected ${shown(expected)}`]),
     ...(received === undefined ? [] : [`received ${shown(received)}`]),
   ];
-  return [foreignText(message, { longest: LONGEST_MESSAGE }), values.join(', ')].filter(Boolean).join('; ');
+  return [foreignText(message, LONGEST_MESSAGE), values.join(', ')].filter(Boolean).join('; ');
 }
 
 function shown(value: string): string {
-  return `'${foreignText(value, { longest: LONGEST_VALUE })}'`;
+  return `'${foreignText(value, LONGEST_VALUE)}'`;
 }

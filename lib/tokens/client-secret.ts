@@ -5,11 +5,41 @@ import type { ProblemLog } from '../problems/problem-log.service.js';
 import { failedSecretFunction } from '../problems/token-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
+import type { OAuthClient } from './client-authentication.js';
 
 /** Names an option with a secret, and the code of the error where its function fails. */
 export interface SecretOption {
   name: 'clientSecret' | 'login.clientSecret';
   code: 'token_unavailable' | 'service_unavailable';
+}
+
+const API_SECRET: SecretOption = { name: 'clientSecret', code: 'token_unavailable' };
+
+/**
+ * The API client of a tenant with its secret of now.
+ *
+ * @throws {ExhibitorError} `token_unavailable` where the secret function fails; `deadline_exceeded`
+ */
+export function readApiClient(tenant: Tenant, deadline: Deadline, log: ProblemLog): Promise<OAuthClient> {
+  const { clientId: id, clientSecret, clientAuth: auth, tokenUrl } = tenant;
+  // The API client knows no issuer: only a login has one.
+  const client = { id, auth, tokenUrl, audience: tokenUrl };
+  return withSecret(client, clientSecret, API_SECRET, tenant, deadline, log);
+}
+
+/** The client with its secret of now, where it has one. Errors as {@link readSecret}. */
+export async function withSecret(
+  client: OAuthClient,
+  source: SecretSource | undefined,
+  option: SecretOption,
+  tenant: Tenant,
+  deadline: Deadline,
+  log: ProblemLog,
+): Promise<OAuthClient> {
+  if (typeof client.auth === 'object' || source === undefined) {
+    return client;
+  }
+  return { ...client, secret: await readSecret(source, option, tenant, deadline, log) };
 }
 
 /**
@@ -19,7 +49,7 @@ export interface SecretOption {
  * @throws {ExhibitorError} `code` of the option where the function fails or returns no secret, with its error as `cause`;
  * `deadline_exceeded`
  */
-export async function readSecret(
+async function readSecret(
   source: SecretSource,
   { name, code }: SecretOption,
   tenant: Tenant,

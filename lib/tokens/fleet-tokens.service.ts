@@ -6,10 +6,11 @@ import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { secretTextOf, type OAuthClient } from './client-authentication.js';
+import { readApiClient } from './client-secret.js';
 import type { Replacement, TimedToken } from './held-token.js';
 import { remember, type Refusal } from './refusal.js';
 import { SharedTokens, sharedName, TOKEN_KIND, workName, type StoredToken } from './shared-tokens.service.js';
-import { readClient, TokenEndpoint } from './token-endpoint.service.js';
+import { TokenEndpoint } from './token-endpoint.service.js';
 
 /** A token or a permanent refusal, of the endpoint or of another process. */
 export type Fetched =
@@ -58,13 +59,13 @@ export class FleetTokens {
    * @throws {ExhibitorError} `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
   async fetch(tenant: Tenant, replacement: Replacement, deadline: Deadline): Promise<Fetched> {
-    const client = await readClient(tenant, deadline, this.#log);
+    const client = await readApiClient(tenant, deadline, this.#log);
     const fetched = await this.#fetchAs(client, tenant, replacement, deadline);
     const mayBeOld = fetched.kind === 'refused' && fetched.refusal.error.oauthError === 'invalid_client';
     if (!mayBeOld || !tenant.hasSecretFunction) {
       return fetched;
     }
-    const newest = await readClient(tenant, deadline, this.#log);
+    const newest = await readApiClient(tenant, deadline, this.#log);
     // The same secret would be refused again, and some providers lock a client out after several failures.
     const isSame = secretTextOf(newest) === secretTextOf(client);
     return isSame ? fetched : this.#fetchAs(newest, tenant, replacement, deadline);

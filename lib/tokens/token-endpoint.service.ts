@@ -2,98 +2,98 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
-import type { ProblemLog } from '../problems/problem-log.service.js';
+import type { OAuthFailure } from '../problems/token-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import type { TransportReply } from '../transport/transport-request.interface.js';
+import type { TransportReply, TransportRequest } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
-import { authenticated, hiddenForms, type ClientRequest, type OAuthClient } from './client-authentication.js';
-import { readSecret } from './client-secret.js';
+import { authenticated, hiddenForms, type OAuthClient } from './client-authentication.js';
 import { TimedToken } from './held-token.js';
-import { scrubRefusal } from './scrub.js';
 import { isPermanent, unexplained } from './refusal.js';
-import { parseRefusal, parseTokenReply } from './token-reply.js';
+import { parseOAuthError, parseTokenReply } from './token-reply.js';
 
-const SECRET = { name: 'clientSecret', code: 'token_unavailable' } as const;
+/** What a client asks the token endpoint for. */
+export interface TokenGrant {
+  operation: 'token' | 'code';
+  /** Without the parameters of client authentication. */
+  form: Readonly<Record<string, string>>;
+  /** Values of the form that an error must not show. */
+  secrets?: readonly string[];
+  /** See {@link TransportRequest}. */
+  repeat?: TransportRequest['repeat'];
+}
 
-/** Requests tokens with the client credentials grant (RFC 6749 §4.4). */
+/** A reply of the token endpoint: any 2xx, and any 4xx that is not retried. */
+export interface EndpointReply extends Pick<TransportReply, 'status' | 'body' | 'sentAt'> {
+  /** The OAuth error of the body, which shows no secret. */
+  error: OAuthFailure | undefined;
+}
+
+/** The client of token endpoints, for all grants (RFC 6749 §3.2). */
 @Injectable()
 export class TokenEndpoint {
-  readonly #clock: Clock;
-  readonly #transport: Transport;
+  constructor(
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Transport) private readonly transport: Transport,
+  ) {}
 
-  constructor(@Inject(Clock) clock: Clock, @Inject(Transport) transport: Transport) {
-    this.#clock = clock;
-    this.#transport = transport;
+  /** Sends a grant with the authentication of the client. Errors as {@link Transport.send}. */
+  async send(
+    tenant: Tenant,
+    client: OAuthClient,
+    { operation, form, secrets = [], repeat }: TokenGrant,
+    deadline: Deadline,
+  ): Promise<EndpointReply> {
+    const authentication = authenticated(client, form, this.clock);
+    const url = client.tokenUrl;
+    const template = new URL(url).pathname;
+    const request = { operation, method: 'POST', url, template, repeat, ...authentication } as const;
+    const { status, body, sentAt } = await this.transport.send(tenant, request, deadline);
+    const error = parseOAuthError(body, [...secrets, ...hiddenForms(client, authentication)]);
+    return { status, body, sentAt, error };
   }
 
   /**
-   * A new token for this client.
+   * A new token for the API client, by the client credentials grant (RFC 6749 §4.4).
    *
    * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`,
    * `deadline_exceeded`
    */
   async request(client: OAuthClient, tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
-    const request = authenticated(client, formOf(tenant), this.#clock);
-    const reply = await this.#ask(request, tenant, deadline);
-    const { status } = reply;
-    const read = status < 300 ? parseTokenReply(reply.body, tenant.scope) : parseRefusal(reply.body);
-    if (read?.kind === 'granted') {
-      return new TimedToken({ ...read, requestedAt: reply.sentAt, isShared: false }, this.#clock);
-    }
+    const { scope } = tenant;
+    const form = { grant_type: 'client_credentials', ...(scope === null ? {} : { scope }) };
+    const sent = this.send(tenant, client, { operation: 'token', form }, deadline);
+    const { status, body, sentAt, error } = await sent.catch((failure: unknown) => {
+      throw asTokenFailure(failure, deadline.sent);
+    });
     const details = { tenant: tenant.key, status, attempts: deadline.sent };
-    if (read?.kind === 'malformed') {
-      throw new ExhibitorError('malformed_response', `the token reply cannot be used: ${read.why}`, details);
+    if (error !== undefined) {
+      throw rejection(error, details);
     }
-    if (read === undefined) {
+    if (status >= 300) {
       throw new TokenRejectedError(unexplained(status), undefined, details);
     }
-    const { oauthError, oauthErrorDescription } = scrubRefusal(read, hiddenForms(client, request));
-    if (!isPermanent(oauthError)) {
-      throw new ExhibitorError('token_unavailable', `the token endpoint answered ${oauthError}`, details);
+    const read = parseTokenReply(body, scope);
+    if (read.kind === 'malformed') {
+      throw new ExhibitorError('malformed_response', `the token reply cannot be used: ${read.why}`, details);
     }
-    throw new TokenRejectedError(oauthError, oauthErrorDescription, details);
-  }
-
-  async #ask(authentication: ClientRequest, tenant: Tenant, deadline: Deadline): Promise<TransportReply> {
-    const request = {
-      operation: 'token',
-      method: 'POST',
-      url: tenant.tokenUrl,
-      template: new URL(tenant.tokenUrl).pathname,
-      ...authentication,
-    } as const;
-    try {
-      return await this.#transport.send(tenant, request, deadline);
-    } catch (error) {
-      throw isExhibitorError(error) ? asTokenFailure(error, deadline.sent) : error;
-    }
+    return new TimedToken({ ...read, requestedAt: sentAt, isShared: false }, this.clock);
   }
 }
 
-function formOf({ scope }: Tenant): Record<string, string> {
-  return { grant_type: 'client_credentials', ...(scope === null ? {} : { scope }) };
+function rejection(
+  { oauthError, oauthErrorDescription }: OAuthFailure,
+  details: { tenant: string; status: number; attempts: number },
+): ExhibitorError {
+  return isPermanent(oauthError)
+    ? new TokenRejectedError(oauthError, oauthErrorDescription, details)
+    : new ExhibitorError('token_unavailable', `the token endpoint answered ${oauthError}`, details);
 }
 
-/**
- * The API client of a tenant with its current secret.
- *
- * @throws {ExhibitorError} `token_unavailable` where the secret function fails, `deadline_exceeded`
- */
-export async function readClient(tenant: Tenant, deadline: Deadline, log: ProblemLog): Promise<OAuthClient> {
-  const { clientId: id, clientSecret, clientAuth: auth, tokenUrl } = tenant;
-  // The API client knows no issuer: only a login has one.
-  const client = { id, auth, tokenUrl, audience: tokenUrl };
-  if (typeof auth === 'object' || clientSecret === undefined) {
-    return client;
-  }
-  return { ...client, secret: await readSecret(clientSecret, SECRET, tenant, deadline, log) };
-}
-
-/** `service_unavailable` of the token endpoint is `token_unavailable`; other codes stay as they are. */
-function asTokenFailure(error: ExhibitorError, attempts: number): ExhibitorError {
-  if (error.code !== 'service_unavailable') {
+/** `service_unavailable` of the token endpoint is `token_unavailable`; other errors stay as they are. */
+function asTokenFailure(error: unknown, attempts: number): unknown {
+  if (!isExhibitorError(error) || error.code !== 'service_unavailable') {
     return error;
   }
   const { tenant, status, retryAfterMs } = error;

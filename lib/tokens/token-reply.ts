@@ -1,23 +1,23 @@
+import { hideSecrets } from '../model/hide-secrets.js';
 import { isRecord } from '../model/json-values.js';
+import type { OAuthFailure } from '../problems/token-problems.js';
 import { lifetimeOf } from './token-lifetime.js';
 
-/** A parsed reply of the token endpoint. */
+/** A reply of the token endpoint that is no OAuth error. */
 export type TokenReply =
   | { kind: 'granted'; accessToken: string; scope: string | undefined; lifetime: number }
-  | { kind: 'refused'; error: string; description: string | undefined }
   | { kind: 'malformed'; why: string };
+
+/** Characters of an OAuth error code that are shown. */
+const LONGEST_ERROR_CODE = 100;
 
 /** Visible ASCII. Other characters could end the header in which the token is sent, or start another one. */
 export const HEADER_SAFE = /^[\x21-\x7e]+$/;
 
-/** Parses a token reply (RFC 6749 §5.1). An error body is recognized with any status. */
+/** Parses a token reply (RFC 6749 §5.1). */
 export function parseTokenReply(body: unknown, requestedScope: string | null): TokenReply {
   if (!isRecord(body)) {
     return malformed('it is not an object');
-  }
-  const refusal = parseRefusal(body);
-  if (refusal !== undefined) {
-    return refusal;
   }
   const { access_token: accessToken, token_type: type, scope, expires_in: expiresIn } = body;
   if (typeof accessToken !== 'string' || accessToken === '') {
@@ -34,8 +34,12 @@ export function parseTokenReply(body: unknown, requestedScope: string | null): T
   return { kind: 'granted', accessToken, scope: granted, lifetime: lifetimeOf(expiresIn) };
 }
 
-/** Parses an error body (RFC 6749 §5.2). */
-export function parseRefusal(body: unknown): Extract<TokenReply, { kind: 'refused' }> | undefined {
+/**
+ * The OAuth error of a reply (RFC 6749 §5.2), with any status; `undefined` where it has none.
+ *
+ * @param secrets values of the request that must not be shown
+ */
+export function parseOAuthError(body: unknown, secrets: readonly string[]): OAuthFailure | undefined {
   if (!isRecord(body)) {
     return undefined;
   }
@@ -43,7 +47,19 @@ export function parseRefusal(body: unknown): Extract<TokenReply, { kind: 'refuse
   if (typeof error !== 'string' || error === '') {
     return undefined;
   }
-  return { kind: 'refused', error, description: typeof description === 'string' ? description : undefined };
+  return presentableError(error, typeof description === 'string' ? description : undefined, secrets);
+}
+
+/** An OAuth error without the secrets of its request. */
+export function presentableError(
+  error: string,
+  description: string | undefined,
+  secrets: readonly string[],
+): OAuthFailure {
+  return {
+    oauthError: hideSecrets(error, secrets, LONGEST_ERROR_CODE),
+    oauthErrorDescription: description === undefined ? undefined : hideSecrets(description, secrets),
+  };
 }
 
 function malformed(why: string): TokenReply {

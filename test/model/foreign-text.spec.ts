@@ -19,7 +19,7 @@ describe('text from outside', () => {
   it('is cut to 100 characters, or to another length', () => {
     expect(foreignText('a'.repeat(101))).toBe(`${'a'.repeat(100)}…`);
     expect(foreignText('a'.repeat(1_000_000))).toBe(`${'a'.repeat(100)}…`);
-    expect(foreignText('abcdef', { longest: 3 })).toBe('abc…');
+    expect(foreignText('abcdef', 3)).toBe('abc…');
   });
 
   it.each([

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { earlyWindow, lifetimeOf } from '../../lib/tokens/token-lifetime.js';
 import { parseTokenReply } from '../../lib/tokens/token-reply.js';
-import { scrub } from '../../lib/tokens/scrub.js';
+import { hideSecrets } from '../../lib/model/hide-secrets.js';
 import { anyText } from '../support/any-text.js';
 
 const HOUR = 3_600_000;
@@ -130,7 +130,7 @@ describe('the shown part of a description', () => {
         fc.string({ maxLength: 6 }),
         fc.constantFrom(...shapes),
         (secret, before, shape) => {
-          const shown = scrub(`the client sent ${shape(secret, before)} which is wrong`, [secret]);
+          const shown = hideSecrets(`the client sent ${shape(secret, before)} which is wrong`, [secret]);
           const unpacked = [...shown.matchAll(/[\w+/=-]{8,}/g)].map(([run]) =>
             Buffer.from(run, 'base64').toString(),
           );
@@ -149,7 +149,7 @@ describe('the shown part of a description', () => {
   it('is one line of at most 300 characters', () => {
     fc.assert(
       fc.property(anyText({ maxLength: 2_000 }), text, (description, secret) => {
-        const shown = scrub(description, [secret]);
+        const shown = hideSecrets(description, [secret]);
         expect(shown.length).toBeLessThanOrEqual(301);
         expect(shown).toMatch(/^[^\p{Cc}]*$/u);
       }),
@@ -169,7 +169,7 @@ describe('the shown part of a description', () => {
       ['zoe.', address],
     ] as const) {
       for (let at = 0; at < 2_000; at += 7) {
-        const shown = scrub(`${before}${'. '.repeat(at / 2)}${whole} after it`, [secret]);
+        const shown = hideSecrets(`${before}${'. '.repeat(at / 2)}${whole} after it`, [secret]);
         expect([at, shown.includes(part)]).toEqual([at, false]);
       }
     }
@@ -178,17 +178,20 @@ describe('the shown part of a description', () => {
   it.each(['a', '-eyJ', 'Bearer ', 'a@', '7Gk2', ' '])('takes no time, whatever is repeated: %j', (part) => {
     const description = part.repeat((64 * 1024) / part.length);
     const began = performance.now();
-    expect(scrub(description, ['7Gk2xQ9pLm4Zt8Rv']).length).toBeLessThanOrEqual(301);
+    expect(hideSecrets(description, ['7Gk2xQ9pLm4Zt8Rv']).length).toBeLessThanOrEqual(301);
     expect(performance.now() - began).toBeLessThan(100);
   });
 
   it('contains no token and no e-mail address', () => {
-    const shown = scrub('user zoë@example.com with Bearer abcdefghijkl and eyJhbGciOi.eyJzdWIi.c2ln', []);
+    const shown = hideSecrets(
+      'user zoë@example.com with Bearer abcdefghijkl and eyJhbGciOi.eyJzdWIi.c2ln',
+      [],
+    );
     expect(shown).toBe('user [removed] with Bearer [removed] and [removed]');
   });
 
   it('is unchanged otherwise', () => {
-    expect(scrub('The client is not known, ask onboarding.', ['the-secret'])).toBe(
+    expect(hideSecrets('The client is not known, ask onboarding.', ['the-secret'])).toBe(
       'The client is not known, ask onboarding.',
     );
   });
