@@ -82,7 +82,7 @@ export class ProviderDocuments<T> {
   }
 
   async #documentOf(tenant: Tenant, id: string): Promise<KeptDocument<T>> {
-    const dispatcher = await this.#tools.transport.dispatcherOf(tenant);
+    const dispatcher = this.#tools.transport.dispatcherOf(tenant);
     const key = `${dispatcher === undefined ? 0 : this.#idOf(dispatcher)} ${id}`;
     const kept = this.#kept.get(key) ?? this.#keep(key);
     this.#lastUsed.set(tenant.stateKey, kept);
@@ -113,7 +113,7 @@ export class ProviderDocuments<T> {
   async #fetch(tenant: Tenant, id: string, stateKey: StateKey): Promise<T> {
     const { http, transport, deadlines, log } = this.#tools;
     const { operation, name, urlOf, parse, notFound } = this.#kind;
-    const dispatcher = await transport.dispatcherOf(tenant);
+    const dispatcher = transport.dispatcherOf(tenant);
     const attemptTimeout = Math.max(http.attemptTimeout, tenant.http.attemptTimeout);
     const asker = tenant.sharing(
       { ...http, attemptTimeout, dispatcher: dispatcher && (() => dispatcher) },

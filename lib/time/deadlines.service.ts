@@ -1,10 +1,10 @@
-import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { Clock } from './clock.js';
 import { Deadline } from './deadline.js';
 
-/** Starts the deadlines of all calls. Closing the module ends every call, whatever it waits for. */
+/** Starts the deadlines of all calls. Closing ends every call, whatever it waits for. */
 @Injectable()
-export class Deadlines implements OnModuleDestroy {
+export class Deadlines {
   readonly #running = new Set<Deadline>();
   #isClosed = false;
 
@@ -26,7 +26,7 @@ export class Deadlines implements OnModuleDestroy {
     return deadline;
   }
 
-  onModuleDestroy(): void {
+  close(): void {
     this.#isClosed = true;
     for (const deadline of this.#running) {
       deadline.close();

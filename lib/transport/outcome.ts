@@ -17,18 +17,22 @@ export interface Failed {
   kind: 'failed';
   /**
    * `network`: refused, reset or cut short; `timeout`: the attempt took too long; `malformed`: complete, but not the
-   * documented form; `over`: the call ended (deadline, caller or closing module).
+   * documented form; `over`: the call ended (deadline, caller or closing module); `interceptor`: one of the host threw.
    */
-  why: 'network' | 'timeout' | 'malformed' | 'over';
+  why: 'network' | 'timeout' | 'malformed' | 'over' | 'interceptor';
   /** Without any value of the request. */
   message: string;
   /** Code of the error where no connection was made: `ENOTFOUND`, `ERR_TLS_CERT_ALTNAME_INVALID`. */
   reason?: string;
-  status?: number;
-  /** A reused connection was reset before the first byte of the reply: most likely the request was not read. */
+  status?: number | undefined;
+  /** What an interceptor of the host threw. */
+  cause?: unknown;
+  /** A reused connection was reset before there was a reply: most likely the request was not read. */
   stale?: boolean;
   /** Stopped before there was a connection. */
   unsent?: boolean;
+  /** An interceptor of the host was running when the call ended. */
+  isInInterceptor?: boolean;
 }
 
 /** True where sending the request again may help (RFC 9110 §15). */
@@ -60,6 +64,9 @@ export function healthOf(outcome: Outcome, isTimeUp: boolean): Health {
   }
   if (outcome.why === 'malformed') {
     return 'good';
+  }
+  if (outcome.why === 'interceptor' || outcome.isInInterceptor === true) {
+    return undefined;
   }
   return outcome.why === 'over' && !isTimeUp ? undefined : 'bad';
 }

@@ -1,13 +1,15 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import type { Dispatcher } from 'undici';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
+import { Deadlines } from '../time/deadlines.service.js';
 import { TenantLimits } from './limits/tenant-limits.js';
-import { RetryingRequest } from './retrying-request.js';
+import { RequestAttempts } from './request-attempts.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
-import { Dispatchers } from './wire/dispatchers.js';
-import { HttpClient, splitUrl, type HttpRequest } from './wire/http-client.js';
+import { AxiosClient, splitUrl } from './wire/axios-client.js';
+import { HostDispatchers } from './wire/host-dispatchers.js';
 
 /**
  * Sends every request to the service and the provider. Retries, limits, circuits and the meaning of network failures are
@@ -15,15 +17,16 @@ import { HttpClient, splitUrl, type HttpRequest } from './wire/http-client.js';
  */
 @Injectable()
 export class Transport implements OnModuleDestroy {
-  readonly #clock: Clock;
-  readonly #log: ProblemLog;
-  readonly #http = new HttpClient();
-  readonly #dispatchers = new Dispatchers();
-  readonly #limits = new TenantLimits();
+  readonly #client = new AxiosClient();
+  readonly #dispatchers = new HostDispatchers();
+  readonly #limits: TenantLimits;
 
-  constructor(@Inject(Clock) clock: Clock, @Inject(ProblemLog) log: ProblemLog) {
-    this.#clock = clock;
-    this.#log = log;
+  constructor(
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
+  ) {
+    this.#limits = new TenantLimits(clock);
   }
 
   /**
@@ -34,33 +37,29 @@ export class Transport implements OnModuleDestroy {
    * `malformed_response`, with `tenant`, `status`, `retryAfterMs` and `attempts` where they are known
    */
   async send(tenant: Tenant, request: TransportRequest, deadline: Deadline): Promise<TransportReply> {
-    const { origin, path } = splitUrl(request.url);
-    const limits = this.#limits.use(tenant, request.operation, origin);
-    try {
-      const found = this.#dispatchers.of(tenant);
-      const dispatcher = found instanceof Promise ? await found : found;
-      const tools = {
-        clock: this.#clock,
-        http: this.#http,
-        dispatcher,
-        origin,
-        path,
-        limits,
-        log: this.#log,
-      };
-      return await new RetryingRequest(tenant, request, deadline, tools).run();
-    } finally {
-      this.#limits.release(tenant, limits);
-    }
+    const { origin } = splitUrl(request.url);
+    const tools = {
+      clock: this.clock,
+      client: this.#client,
+      dispatcher: this.#dispatchers.of(tenant),
+      origin,
+      limits: this.#limits.of(tenant, request.operation, origin),
+      log: this.log,
+    };
+    return new RequestAttempts(tenant, request, deadline, tools).run();
   }
 
   /** The dispatcher that the host configured for this tenant; `undefined` for our own connections. */
-  dispatcherOf(tenant: Tenant): HttpRequest['dispatcher'] | Promise<HttpRequest['dispatcher']> {
+  dispatcherOf(tenant: Tenant): Dispatcher | undefined {
     return this.#dispatchers.of(tenant);
   }
 
-  /** Closes our connections. Dispatchers of hosts stay open. */
+  /**
+   * Ends all calls of the module, then closes our connections. Dispatchers of hosts stay open. One hook does both: Nest destroys
+   * a service before those that it uses, and a call must not take its closed connection for a failure of the service.
+   */
   async onModuleDestroy(): Promise<void> {
-    await this.#http.close();
+    this.deadlines.close();
+    await this.#client.close();
   }
 }

@@ -67,11 +67,11 @@ const RULES: IForbiddenRuleType[] = [
   },
   {
     // By `import()`, so that importing this package does not take the time to load them.
-    name: 'loads-undici-jose-and-passport-when-first-needed',
+    name: 'loads-jose-and-passport-when-first-needed',
     severity: 'error',
-    from: { path: '^lib/', pathNot: ['^lib/testing/', '^lib/options/http-options\\.interface'] },
+    from: { path: '^lib/', pathNot: ['^lib/testing/'] },
     to: {
-      path: '(^|node_modules/)(undici|jose|passport|passport-openidconnect|@nestjs/passport)($|/)',
+      path: '(^|node_modules/)(jose|passport|passport-openidconnect|@nestjs/passport)($|/)',
       dependencyTypesNot: ['type-only'],
       dynamic: false,
     },

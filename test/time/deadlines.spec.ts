@@ -8,7 +8,7 @@ describe('the deadlines of a module', () => {
   it('all end when the module closes, and so does one that starts later', () => {
     const deadlines = new Deadlines(clock);
     const running = [deadlines.start(5_000), deadlines.start(5_000, new AbortController().signal)];
-    deadlines.onModuleDestroy();
+    deadlines.close();
     for (const deadline of [...running, deadlines.start(5_000)]) {
       expect(deadline.failure()).toMatchObject({
         code: 'service_unavailable',
@@ -23,14 +23,14 @@ describe('the deadlines of a module', () => {
     const deadlines = new Deadlines(clock);
     const done = deadlines.start(5_000);
     done.end();
-    deadlines.onModuleDestroy();
+    deadlines.close();
     expect(done.isOver).toBe(false);
   });
 
   it('end as their signal says, also one that has aborted already', () => {
     const deadlines = new Deadlines(clock);
     const aborted = deadlines.start(5_000, AbortSignal.abort());
-    deadlines.onModuleDestroy();
+    deadlines.close();
     expect(aborted.failure()).toMatchObject({ code: 'aborted' });
   });
 });

@@ -63,7 +63,7 @@ export class TokenBench {
     const checked = checkOptions({ tenants: Object.fromEntries(whole), http, store, secrets });
     this.registry = registryOf(checked, this.clock);
     const log = new ProblemLog(checked, this.clock);
-    this.#transport = new Transport(this.clock, log);
+    this.#transport = new Transport(this.clock, this.deadlines, log);
     const values = new SharedValues(checked, new Sealer(checked, this.clock), this.clock);
     this.tokens = new TokenService(
       this.registry,
@@ -133,7 +133,6 @@ export class TokenBench {
 
   async stop(): Promise<void> {
     unsubscribe('nestjs-exhibitor:token', this.#collect);
-    this.deadlines.onModuleDestroy();
     await this.#transport.onModuleDestroy();
     this.server.closeAllConnections();
     await new Promise((resolve) => this.server.close(resolve));

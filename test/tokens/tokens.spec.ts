@@ -576,7 +576,7 @@ describe('closing', () => {
     const clientSecret = () => new Promise<string>(() => {});
     bench = await TokenBench.start(granted(), { acme: { clientSecret } }, { deadline: 600_000 });
     const waiting = get();
-    setImmediate(() => bench.deadlines.onModuleDestroy());
+    setImmediate(() => bench.deadlines.close());
     await expect(waiting).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
   });
 });

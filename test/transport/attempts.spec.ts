@@ -89,13 +89,13 @@ describe('a kept-alive connection that is reset before any byte', () => {
     }
   });
 
-  it('is not replaced where a part of the reply arrived', async () => {
+  it('is not replaced where status and headers arrived', async () => {
     const seen = await onSockets(
       (socket, _request, onConnection) => {
         if (onConnection === 1) {
           socket.write(REPLY);
         } else {
-          socket.write('HTTP/1.1 200 O', () => setTimeout(() => socket.resetAndDestroy(), 20));
+          socket.write(REPLY.slice(0, -1), () => setTimeout(() => socket.resetAndDestroy(), 20));
         }
       },
       { attempts: 1 },

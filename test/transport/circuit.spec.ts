@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { Clock } from '../../lib/time/clock.js';
 import { Circuit } from '../../lib/transport/limits/circuit.js';
-import { FailedContacts } from '../../lib/transport/limits/failed-contacts.js';
+import { FailedContactPersons } from '../../lib/transport/limits/failed-contact-persons.js';
 import { RequestLimits } from '../../lib/transport/limits/tenant-limits.js';
-import { healthOf, type Health, type Outcome } from '../../lib/transport/outcome.js';
+import { healthOf, type Failed, type Health, type Outcome } from '../../lib/transport/outcome.js';
 
 const failures = (circuit: Circuit, count: number, health: Health = 'bad'): void => {
   for (let request = 0; request < count; request += 1) {
@@ -69,19 +70,18 @@ describe('a circuit', () => {
     expect(circuit.refusal(0)).toBeDefined();
   });
 
-  it('resets after a hundred successful requests in a row', () => {
+  it('forgets failures after a hundred further requests', () => {
     const circuit = new Circuit();
-    failures(circuit, 5);
-    failures(circuit, 99, 'good');
-    expect(circuit.isHealthy).toBe(false);
-    failures(circuit, 1, 'good');
-    expect(circuit.isHealthy).toBe(true);
+    failures(circuit, 39);
+    failures(circuit, 100, 'good');
+    failures(circuit, 39);
+    expect(circuit.admit(0)).toBe('free');
   });
 
   it('counts 5xx, broken connections and timeouts; not 4xx, malformed replies and aborts', () => {
     const answered = (status: number) =>
       healthOf({ kind: 'answered', status, headers: {}, body: undefined }, false);
-    const failed = (why: 'network' | 'timeout' | 'malformed' | 'over', isTimeUp: boolean) =>
+    const failed = (why: Failed['why'], isTimeUp: boolean) =>
       healthOf({ kind: 'failed', why, message: '' }, isTimeUp);
     expect([500, 503, 599].map(answered)).toEqual(['bad', 'bad', 'bad']);
     expect([200, 401, 408, 429].map(answered)).toEqual(['good', 'good', 'good', 'good']);
@@ -91,6 +91,7 @@ describe('a circuit', () => {
       'bad',
     ]);
     expect([failed('malformed', false), failed('over', false)]).toEqual(['good', undefined]);
+    expect([failed('interceptor', false), failed('interceptor', true)]).toEqual([undefined, undefined]);
   });
 });
 
@@ -104,7 +105,7 @@ describe('the failures of one contact', () => {
   const failed = (why: 'network' | 'timeout' | 'over'): Outcome => ({ kind: 'failed', why, message: '' });
 
   it('count once where the service answers 5xx or takes too long, until a lookup succeeds', () => {
-    const contacts = new FailedContacts();
+    const contacts = new FailedContactPersons();
     for (const outcome of [answered(500), failed('timeout'), failed('over')]) {
       const counted = ['a', 'a', 'b', 'a', 'b'].map((contact) => contacts.counted('bad', outcome, contact));
       expect(counted).toEqual(['bad', undefined, 'bad', undefined, undefined]);
@@ -113,7 +114,7 @@ describe('the failures of one contact', () => {
   });
 
   it('always count where the connection fails, and where a request is about no contact', () => {
-    const contacts = new FailedContacts();
+    const contacts = new FailedContactPersons();
     const counted = [1, 2, 3].map(() => contacts.counted('bad', failed('network'), 'a'));
     expect(counted).toEqual(['bad', 'bad', 'bad']);
     expect([1, 2].map(() => contacts.counted('bad', answered(500), undefined))).toEqual(['bad', 'bad']);
@@ -121,7 +122,7 @@ describe('the failures of one contact', () => {
   });
 
   it('count as a trial each time: a service that is down is tried once in a pause', () => {
-    const limits = new RequestLimits('lookup', 'https://api.example', undefined);
+    const limits = new RequestLimits(new Clock());
     expect(limits.counted('bad', answered(500), 'a', 'free')).toBe('bad');
     expect(limits.counted('bad', answered(500), 'a', 'free')).toBeUndefined();
     expect(limits.counted('bad', answered(500), 'a', 'trial')).toBe('bad');

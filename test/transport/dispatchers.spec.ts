@@ -77,7 +77,7 @@ function closing(sender: Sender): Sender {
 const mutualTls = { ca: pem('ca.pem'), key: pem('client.key'), cert: pem('client.pem') };
 
 describe('http.dispatcher', () => {
-  it('is called once for calls that begin together, also while undici is being loaded', async () => {
+  it('is called once for calls that begin together', async () => {
     const service = await startSecureService();
     let asked = 0;
     const dispatcher = ({ Agent }: typeof import('undici')) => {

@@ -1,8 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Agent, RetryAgent } from 'undici';
 import type { HttpOptions } from '../../lib/index.js';
-import { Deadline } from '../../lib/time/deadline.js';
-import { Bulkhead } from '../../lib/transport/limits/bulkhead.js';
 import type { TransportRequest } from '../../lib/transport/transport-request.interface.js';
 import { endOf, microtasks, MOMENTS } from '../support/moments.js';
 import { startRecorder, type Recorder } from '../support/recorder.js';
@@ -83,20 +81,5 @@ describe.each(Object.entries(POOLS))('a request over %s that its caller leaves',
     expect(answering.ended('aborted')).toEqual([]);
     await sender.close();
     await answering.stop();
-  });
-});
-
-describe('the queue of a tenant', () => {
-  it('keeps those who wait when a call comes that is over already', async () => {
-    const { clock } = Sender.with(silent.url);
-    const bulkhead = new Bulkhead();
-    expect(bulkhead.tryEnter(1)).toBe(true);
-    const [staying, left] = [Deadline.start(clock, 5_000), Deadline.start(clock, 5_000, AbortSignal.abort())];
-    const waiting = bulkhead.wait(staying);
-    await expect(bulkhead.wait(left)).resolves.toBe(false);
-    await new Promise(setImmediate);
-    bulkhead.leave(1);
-    await expect(waiting).resolves.toBe(true);
-    staying.end();
   });
 });

@@ -18,7 +18,6 @@ export class Circuit {
   #position = 0;
   #failures = 0;
   #failuresInARow = 0;
-  #successesInARow = 0;
   #openUntil: number | undefined;
   #isTrialRunning = false;
 
@@ -67,11 +66,6 @@ export class Circuit {
     }
   }
 
-  /** True after so many successes in a row that no earlier failure counts any more. */
-  get isHealthy(): boolean {
-    return this.#openUntil === undefined && this.#successesInARow >= WINDOW;
-  }
-
   #recordTrial(health: Health, now: number, random: number): void {
     this.#isTrialRunning = false;
     if (health === 'bad') {
@@ -90,7 +84,6 @@ export class Circuit {
     this.#recent[this.#position] = failed;
     this.#position = (this.#position + 1) % WINDOW;
     this.#failuresInARow = failed ? this.#failuresInARow + 1 : 0;
-    this.#successesInARow = failed ? 0 : this.#successesInARow + 1;
   }
 
   #open(now: number, random: number): void {

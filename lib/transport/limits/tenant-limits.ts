@@ -2,80 +2,57 @@ import { PerTenant } from '../../tenants/per-tenant.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
+import { Semaphore, type SemaphoreLimits } from '../../time/semaphore.js';
 import type { Health, Outcome } from '../outcome.js';
 import type { Operation } from '../transport-request.interface.js';
-import { Bulkhead } from './bulkhead.js';
 import { Circuit, type Admission } from './circuit.js';
-import { FailedContacts } from './failed-contacts.js';
+import { FailedContactPersons } from './failed-contact-persons.js';
 import { RetryBudget } from './retry-policy.js';
+
+/** Waiting requests per slot. A burst is served; a flood is refused instead of kept in memory. */
+const WAITING_PER_SLOT = 16;
 
 /** Answer to a request that the full queue refuses. */
 const QUEUE_FULL = { retryAfterMs: 1_000 };
 
-/** Token endpoint, the two REST endpoints and login fail independently, so each group has a circuit and a budget. */
-const GROUPS: Readonly<Record<Operation, string>> = {
+/** Token endpoint, REST API and login fail independently, so each group has limits of its own. */
+const GROUPS = {
   token: 'token',
-  list: 'list',
-  lookup: 'lookup',
+  list: 'rest',
+  lookup: 'rest',
   code: 'login',
   userinfo: 'login',
   keys: 'login',
   metadata: 'login',
-};
+} as const satisfies Record<Operation, string>;
 
-/** Groups that share one limit of concurrent requests. */
-const SHARED_SLOTS: ReadonlySet<string> = new Set(['list', 'lookup']);
-
-/** Limits of one tenant for one origin and group of operations. The circuit is created at the first failure. */
+/** Limits of the requests of one tenant to one origin: concurrency, retries and circuit of one group of operations. */
 export class RequestLimits {
   readonly budget = new RetryBudget();
-  /** Calls that use these limits now, including their waits. */
-  users = 0;
-  readonly #failedContacts = new FailedContacts();
-  readonly #bulkhead: Bulkhead;
+  readonly #slots = new Semaphore();
+  readonly #failedContacts = new FailedContactPersons();
+  /** Created at the first failure: most tenants need none. */
   #circuit: Circuit | undefined;
 
-  /** @param sibling limits whose slots these share */
-  constructor(
-    readonly group: string,
-    readonly origin: string,
-    sibling: RequestLimits | undefined,
-  ) {
-    this.#bulkhead = sibling === undefined ? new Bulkhead() : sibling.#bulkhead;
-  }
-
-  /** Holds no state; can be dropped. */
-  get isIdle(): boolean {
-    return this.users === 0 && this.#circuit === undefined && this.budget.isFull;
-  }
+  constructor(private readonly clock: Clock) {}
 
   /**
-   * Takes a slot for one request, waiting for it if necessary. Answers `undefined` where the call was over first, and how
-   * long to wait where the circuit is open or the queue is full.
+   * Takes a slot for one request, waiting for it if necessary. Answers `over` where the call was over first, and how long to
+   * wait where the circuit is open or the queue is full.
    */
-  enter(
-    slots: number,
-    deadline: Deadline,
-    clock: Clock,
-  ): Admission | undefined | Promise<Admission | undefined> {
-    const refusal = this.#circuit?.refusal(clock.now());
+  async enter(tenant: Tenant, deadline: Deadline): Promise<Admission | 'over'> {
+    const refusal = this.#circuit?.refusal(this.clock.now());
     if (refusal !== undefined) {
       return refusal;
     }
-    if (this.#bulkhead.tryEnter(slots)) {
-      return this.#admit(slots, clock);
+    const entry = await this.#slots.enter(slotsOf(tenant), deadline);
+    if (entry !== 'entered') {
+      return entry === 'full' ? QUEUE_FULL : entry;
     }
-    if (this.#bulkhead.isFull(slots)) {
-      return QUEUE_FULL;
-    }
-    return this.#bulkhead.wait(deadline).then((entered) => (entered ? this.#admit(slots, clock) : undefined));
-  }
-
-  /** The circuit may have opened while the request waited. */
-  #admit(slots: number, clock: Clock): Admission {
-    const admission = this.#circuit?.admit(clock.now()) ?? 'free';
+    // The circuit may have opened while the request waited.
+    const admission = this.#circuit?.admit(this.clock.now()) ?? 'free';
     if (typeof admission === 'object') {
-      this.#bulkhead.leave(slots);
+      this.#slots.leave(slotsOf(tenant));
     }
     return admission;
   }
@@ -90,59 +67,33 @@ export class RequestLimits {
   }
 
   /** Returns the slot and records the result of the request. */
-  leave(slots: number, health: Health, admission: Admission, clock: Clock): void {
-    if (health === 'good') {
-      this.#bulkhead.handOver(slots);
-    } else {
-      this.#bulkhead.leave(slots);
+  leave(tenant: Tenant, health: Health, admission: Admission): void {
+    this.#slots.leave(slotsOf(tenant));
+    if (health === 'bad') {
+      this.#circuit ??= new Circuit();
     }
-    if (this.#circuit === undefined && health !== 'bad') {
-      return;
-    }
-    this.#circuit ??= new Circuit();
-    this.#circuit.record(health, admission, clock.now(), clock.random());
-    if (this.#circuit.isHealthy) {
-      this.#circuit = undefined;
-    }
+    this.#circuit?.record(health, admission, this.clock.now(), this.clock.random());
   }
 }
 
-/** The limits of all tenants. Idle ones are dropped, so that a quiet tenant takes no memory here. */
-export class TenantLimits {
-  readonly #byTenant = new PerTenant<RequestLimits[]>();
+function slotsOf({ http: { maxConcurrent } }: Tenant): SemaphoreLimits {
+  return { slots: maxConcurrent, waiting: maxConcurrent * WAITING_PER_SLOT };
+}
 
-  /** The limits of a request. The caller must {@link release} them. */
-  use(tenant: Tenant, operation: Operation, origin: string): RequestLimits {
-    const all = this.#byTenant.getOrCreate(tenant, () => []);
-    const group = GROUPS[operation];
-    let limits = all.find((known) => known.group === group && known.origin === origin);
+/** The limits of all tenants. */
+export class TenantLimits {
+  readonly #byTenant = new PerTenant<Map<string, RequestLimits>>();
+
+  constructor(private readonly clock: Clock) {}
+
+  of(tenant: Tenant, operation: Operation, origin: string): RequestLimits {
+    const all = this.#byTenant.getOrCreate(tenant, () => new Map());
+    const name = `${GROUPS[operation]} ${origin}`;
+    let limits = all.get(name);
     if (limits === undefined) {
-      limits = new RequestLimits(
-        group,
-        origin,
-        all.find((known) => sharesSlots(known, group, origin)),
-      );
-      all.push(limits);
+      limits = new RequestLimits(this.clock);
+      all.set(name, limits);
     }
-    limits.users += 1;
     return limits;
   }
-
-  /** A call no longer uses its limits. */
-  release(tenant: Tenant, limits: RequestLimits): void {
-    limits.users -= 1;
-    const all = this.#byTenant.get(tenant);
-    if (!limits.isIdle || all === undefined) {
-      return;
-    }
-    if (all.length === 1) {
-      this.#byTenant.delete(tenant);
-    } else {
-      all.splice(all.indexOf(limits), 1);
-    }
-  }
-}
-
-function sharesSlots(known: RequestLimits, group: string, origin: string): boolean {
-  return known.origin === origin && SHARED_SLOTS.has(known.group) && SHARED_SLOTS.has(group);
 }

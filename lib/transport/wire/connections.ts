@@ -1,85 +1,146 @@
-import type * as Undici from 'undici';
-import type { buildConnector, Client, Dispatcher } from 'undici';
-import { ConnectionState } from './connection-state.js';
-import type { ResponseHandler } from './response-handler.js';
+import { Socket } from 'node:net';
+import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
 
-/** A request for undici, with the handler of its response. */
+/** Receives the response to a request. */
+export interface ResponseReceiver extends Dispatcher.DispatchHandler {
+  /** Settles when the request has ended, however it did. */
+  readonly outcome: Promise<unknown>;
+  /** True once the request is being written to a connection. */
+  readonly isSent: boolean;
+  /** A connection that served another request before may be closing already. */
+  isOnNewConnection: boolean;
+}
+
+/** A request for undici. */
 export interface WireRequest extends Dispatcher.DispatchOptions {
   origin: string;
-  handler: ResponseHandler;
 }
 
 /** Limit in ms for a connection that no deadline stops. */
 const CONNECT_TIMEOUT = 10_000;
 
-/** Creates undici clients that tell each request's handler about its connection. */
-function observedClients(
-  undici: typeof Undici,
-): (origin: string | URL, connector: buildConnector.connector) => Client {
-  class ObservedClient extends undici.Client {
-    readonly #connection: ConnectionState;
+const UNWANTED = 'no request waits for this connection';
 
-    constructor(
-      origin: string | URL,
-      connector: buildConnector.connector,
-      connection = new ConnectionState(),
-    ) {
-      super(origin, { pipelining: 1, connect: connection.follow(connector) });
-      this.#connection = connection;
-    }
+/** Codes of Node and undici for a connection that the other side closed or reset. */
+const RESET: ReadonlySet<string> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
-    override dispatch(
-      options: Dispatcher.DispatchOptions & { handler?: ResponseHandler },
-      handler: Dispatcher.DispatchHandler,
-    ): boolean {
-      if (options.handler !== undefined) {
-        options.handler.connection = this.#connection;
-        this.#connection.serve(options.handler);
-      }
-      return super.dispatch(options, handler);
-    }
-  }
-  return (origin, connector) => new ObservedClient(origin, connector);
+/**
+ * True where a kept-alive connection was closed while a request was written to it. The service most likely did not read the
+ * request. It is sent again immediately, once, on a new connection: see {@link Connections.sendOnNewConnection}.
+ *
+ * @param hasReply the status and headers of a reply had arrived
+ */
+export function isStaleConnection(
+  error: Error,
+  { isOnNewConnection }: ResponseReceiver,
+  hasReply: boolean,
+): boolean {
+  return !isOnNewConnection && !hasReply && RESET.has(errorCode(error));
+}
+
+/** Of Node and undici. The message is not shown: it may contain what was sent. */
+export function errorCode(error: Error): string {
+  return 'code' in error && typeof error.code === 'string' ? error.code : 'unknown error';
 }
 
 /** Our keep-alive connections: one pool per origin, shared by all tenants that have no dispatcher of their own. */
 export class Connections {
-  readonly #connector: buildConnector.connector;
-  readonly #create: ReturnType<typeof observedClients>;
-  readonly #fresh = new Set<Client>();
-  readonly #agent: Dispatcher;
-
-  constructor(undici: typeof Undici) {
-    const create = observedClients(undici);
-    const connector = undici.buildConnector({ timeout: CONNECT_TIMEOUT });
-    this.#create = create;
-    this.#connector = connector;
-    this.#agent = new undici.Agent({
-      factory: (origin) => new undici.Pool(origin, { factory: (url) => create(url, connector) }),
-    });
-  }
+  readonly #connector = buildConnector({ timeout: CONNECT_TIMEOUT });
+  readonly #agent = new Agent({ pipelining: 1, connect: (...args) => this.#connect(...args) });
+  readonly #newClients = new Set<Client>();
+  /** Requests that have not ended. */
+  readonly #requests = new Set<ResponseReceiver>();
+  /** undici opens a connection for the request that it is given, before it returns. */
+  #dispatched: ResponseReceiver | undefined;
+  readonly #connecting = new Set<Socket>();
 
   /** Sends on a connection of the pool. */
-  send(request: WireRequest): void {
-    this.#agent.dispatch(request, request.handler);
+  send(request: WireRequest, receiver: ResponseReceiver): void {
+    this.#dispatch(this.#agent, request, receiver);
   }
 
   /** Sends on a new connection, which is closed afterwards. */
-  sendFresh(request: WireRequest): void {
-    const client = this.#create(request.origin, this.#connector);
-    this.#fresh.add(client);
-    client.dispatch(request, request.handler);
-    void this.#closeAfter(request.handler, client);
-  }
-
-  async #closeAfter(handler: ResponseHandler, client: Client): Promise<void> {
-    await handler.outcome;
-    await client.destroy();
-    this.#fresh.delete(client);
+  sendOnNewConnection(request: WireRequest, receiver: ResponseReceiver): void {
+    const client = new Client(request.origin, {
+      pipelining: 1,
+      connect: (...args) => this.#connect(...args),
+    });
+    this.#newClients.add(client);
+    void this.#destroyAfter(receiver, client);
+    this.#dispatch(client, { ...request, reset: true }, receiver);
   }
 
   /** Aborts all requests and closes all connections. */
   async close(): Promise<void> {
-    await Promise.all([this.#agent.destroy(), ...[...this.#fresh].map((client) => client.destroy())]);
+    const all = [this.#agent, ...this.#newClients];
+    const closed = Promise.all(all.map((dispatcher) => dispatcher.destroy()));
+    for (const socket of this.#connecting) {
+      abandon(socket);
+    }
+    await closed;
   }
+
+  async #destroyAfter({ outcome }: ResponseReceiver, client: Client): Promise<void> {
+    await outcome;
+    await client.destroy();
+    this.#newClients.delete(client);
+  }
+
+  #dispatch(dispatcher: Dispatcher, request: WireRequest, receiver: ResponseReceiver): void {
+    this.#requests.add(receiver);
+    void receiver.outcome.then(() => this.#requests.delete(receiver));
+    this.#dispatched = receiver;
+    try {
+      dispatcher.dispatch(request, receiver);
+    } finally {
+      this.#dispatched = undefined;
+    }
+  }
+
+  /** Connects for a request. A host that does not answer keeps no socket open once the request has ended. */
+  #connect(options: buildConnector.Options, callback: buildConnector.Callback): void {
+    if (!this.#isWanted()) {
+      queueMicrotask(() => callback(new Error(UNWANTED), null));
+      return;
+    }
+    const request = this.#dispatched;
+    const connecting: unknown = this.#connector(options, (...result) => {
+      if (connecting instanceof Socket) {
+        this.#connecting.delete(connecting);
+      }
+      callback(...result);
+    });
+    if (!(connecting instanceof Socket)) {
+      return;
+    }
+    this.#connecting.add(connecting);
+    if (request === undefined) {
+      return;
+    }
+    request.isOnNewConnection = true;
+    void this.#abandonAfter(request, connecting);
+  }
+
+  /**
+   * undici connects of itself where a connection is closed with a request in its queue. It also does after a request is
+   * stopped: a needless connection to a service that may already be slow.
+   */
+  #isWanted(): boolean {
+    if (this.#dispatched !== undefined) {
+      return true;
+    }
+    const waiting = [...this.#requests].filter(({ isSent }) => !isSent);
+    return waiting.length > this.#connecting.size;
+  }
+
+  async #abandonAfter({ outcome }: ResponseReceiver, connecting: Socket): Promise<void> {
+    await outcome;
+    if (this.#connecting.has(connecting)) {
+      abandon(connecting);
+    }
+  }
+}
+
+function abandon(socket: Socket): void {
+  socket.destroy(new Error(UNWANTED));
 }

@@ -1,18 +1,27 @@
 import { isUtf8 } from 'node:buffer';
 import { promisify } from 'node:util';
-import { brotliDecompress, gunzip, inflate, inflateRaw } from 'node:zlib';
+import { brotliDecompress, gunzip, inflate } from 'node:zlib';
+import type { Operation } from '../transport-request.interface.js';
 import { beyondJsonLimits } from './json-limits.js';
 
-const inflateBuffer = promisify(inflate);
-const inflateRawBuffer = promisify(inflateRaw);
+/** Largest token, userinfo, metadata or key reply in bytes. */
+const LARGEST_SMALL_REPLY = 256 * 1024;
+
+const BULK: ReadonlySet<Operation> = new Set<Operation>(['list', 'lookup']);
+
+/** Largest accepted reply in bytes, compressed and decompressed. */
+export function replyLimit(operation: Operation, maxResponseBytes: number): number {
+  return BULK.has(operation) ? maxResponseBytes : Math.min(LARGEST_SMALL_REPLY, maxResponseBytes);
+}
+
+/** Bytes of a 4xx or 5xx body that are read; the rest is not needed to explain the refusal. */
+export const LARGEST_REFUSAL = 64 * 1024;
 
 const unpackers = {
   gzip: promisify(gunzip),
   'x-gzip': promisify(gunzip),
   br: promisify(brotliDecompress),
-  // RFC 9110 §8.4.1.2 defines deflate as zlib, but some servers send raw deflate. The low nibble of a zlib header is 8.
-  deflate: (data: Buffer, options: { maxOutputLength: number }): Promise<Buffer> =>
-    ((data[0] ?? 0) & 0x0f) === 8 ? inflateBuffer(data, options) : inflateRawBuffer(data, options),
+  deflate: promisify(inflate),
 };
 
 /** Value of `Accept-Encoding`. */

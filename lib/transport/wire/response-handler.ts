@@ -1,12 +1,16 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
-import type { Outcome } from '../outcome.js';
-import type { ConnectionState } from './connection-state.js';
-import { ReceivedBytes } from './received-bytes.js';
-import { isJsonType, isJwtType, parseJson, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
-
-/** Bytes of a 4xx or 5xx body that are read; the rest is not needed to explain the refusal. */
-const LARGEST_REFUSAL = 64 * 1024;
+import type { Failed, Outcome } from '../outcome.js';
+import { errorCode, isStaleConnection, type ResponseReceiver } from './connections.js';
+import {
+  isJsonType,
+  isJwtType,
+  LARGEST_REFUSAL,
+  parseJson,
+  TOO_LARGE,
+  unpack,
+  UnreadableBody,
+} from './reply-body.js';
 
 /**
  * Bytes of one reply that are read in one turn of the event loop. Without this, a socket delivers 2 MiB in a row and delays
@@ -17,24 +21,25 @@ const READ_PER_TURN = 64 * 1024;
 /** Bytes from which a body counts as large: it takes about a millisecond to parse. */
 const LARGE_BODY = 128 * 1024;
 
+const EMPTY = Buffer.alloc(0);
+/** Bytes that are reserved for a body that arrives in parts. */
+const FIRST_PART = 4 * 1024;
+
 /**
  * Receives the response to one request from undici, up to the end of its body. Settles once, with an {@link Outcome}; later
  * events are ignored.
  */
-export class ResponseHandler implements Dispatcher.DispatchHandler {
-  /** The connection undici chose; `undefined` behind a dispatcher of the host. */
-  connection: ConnectionState | undefined;
+export class ResponseHandler implements ResponseReceiver {
+  isOnNewConnection = false;
   readonly outcome: Promise<Outcome>;
 
   readonly #limit: number;
   readonly #acceptsJwt: boolean;
   #settle: ((outcome: Outcome) => void) | undefined;
   #controller: Dispatcher.DispatchController | undefined;
-  #isReused = false;
-  #bytesBefore = 0;
   #status = 0;
   #headers: Record<string, string | undefined> = {};
-  readonly #received = new ReceivedBytes();
+  #body: Buffer = EMPTY;
   #contentLength = Number.NaN;
   #size = 0;
   #sizeThisTurn = 0;
@@ -57,21 +62,29 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
   }
 
   /** Aborts the request: the attempt took too long (`timeout`), or the whole call is over (`over`). */
-  stop(why: 'timeout' | 'over'): void {
+  stop(why: 'timeout' | 'over'): Failed {
     const message = why === 'timeout' ? 'the service did not answer in time' : 'the call is over';
-    const unsent = this.#controller === undefined;
-    this.#abort({ kind: 'failed', why, message, status: this.#status || undefined, unsent });
+    const status = this.#status || undefined;
+    const failed: Failed = { kind: 'failed', why, message, status, unsent: !this.isSent };
+    this.#abort(failed);
+    return failed;
+  }
+
+  /** The request could not be given to undici. */
+  fail(message: string): Failed {
+    const failed: Failed = { kind: 'failed', why: 'network', message };
+    this.#done(failed);
+    return failed;
+  }
+
+  get isSent(): boolean {
+    return this.#controller !== undefined;
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     if (this.isSettled) {
       controller.abort(new Error('the request was stopped before it was sent'));
-      return;
-    }
-    if (this.connection !== undefined) {
-      this.#isReused = this.connection.take();
-      this.#bytesBefore = this.connection.bytesRead;
     }
   }
 
@@ -106,11 +119,7 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
       this.#malformed(TOO_LARGE, controller);
       return;
     }
-    if (this.#size === chunk.length && chunk.length === this.#contentLength) {
-      this.#received.addWhole(chunk);
-    } else {
-      this.#received.add(chunk);
-    }
+    this.#keep(chunk);
     this.#sizeThisTurn += chunk.length;
     if (this.#sizeThisTurn >= READ_PER_TURN) {
       this.#sizeThisTurn = 0;
@@ -123,7 +132,7 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
     if (this.isSettled) {
       return;
     }
-    const data = this.#received.take();
+    const data = this.#body.subarray(0, this.#size);
     const encoding = this.#headers['content-encoding'];
     if (encoding === undefined || encoding === 'identity' || data.length === 0) {
       this.#read(data);
@@ -133,15 +142,32 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    const hasNoReply = this.#status === 0;
+    const hasReply = this.#status !== 0;
     this.#done({
       kind: 'failed',
       why: 'network',
-      message: hasNoReply ? 'the service could not be reached' : 'the reply was cut short',
-      reason: this.#controller === undefined ? codeOf(error) : undefined,
+      message: hasReply ? 'the reply was cut short' : 'the service could not be reached',
+      reason: this.isSent ? undefined : errorCode(error),
       status: this.#status || undefined,
-      stale: this.#isReused && hasNoReply && this.connection?.bytesRead === this.#bytesBefore,
+      stale: this.isSent && isStaleConnection(error, this, hasReply),
     });
+  }
+
+  /**
+   * Copies a part of the body. Chunks are not kept: the Buffer of a chunk of one byte takes about a hundred bytes of heap, and
+   * may keep the 64 KiB that were read from the socket. A body that arrives at once is read in the same turn, and not copied.
+   */
+  #keep(chunk: Buffer): void {
+    if (chunk.length === this.#contentLength) {
+      this.#body = chunk;
+      return;
+    }
+    if (this.#size > this.#body.length) {
+      const grown = Buffer.allocUnsafeSlow(Math.max(FIRST_PART, this.#size, 2 * this.#body.length));
+      this.#body.copy(grown);
+      this.#body = grown;
+    }
+    chunk.copy(this.#body, this.#size - chunk.length);
   }
 
   #read(data: Buffer | UnreadableBody): void {
@@ -198,22 +224,12 @@ export class ResponseHandler implements Dispatcher.DispatchHandler {
       return;
     }
     this.#done(outcome);
-    if (controller === undefined) {
-      this.connection?.abandon();
-    } else {
-      controller.abort(new Error('the rest of the reply is not needed'));
-    }
+    controller?.abort(new Error('the rest of the reply is not needed'));
   }
 
   #done(outcome: Outcome): void {
-    this.#received.clear();
+    this.#body = EMPTY;
     this.#settle?.(outcome);
     this.#settle = undefined;
-    this.connection?.release(this);
   }
-}
-
-/** Of Node and undici. Its message is not shown: it may contain what was sent. */
-function codeOf(error: Error): string {
-  return 'code' in error && typeof error.code === 'string' ? error.code : 'unknown error';
 }

@@ -18,25 +18,23 @@ import {
   type Outcome,
 } from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
-import type { HttpClient, HttpRequest } from './wire/http-client.js';
-import { TOO_LARGE } from './wire/reply-body.js';
-import { requestHeaders, responseLimit } from './wire/request-shape.js';
-import { ResponseHandler } from './wire/response-handler.js';
+import type { AxiosClient, OutgoingRequest } from './wire/axios-client.js';
+import { replyLimit, TOO_LARGE } from './wire/reply-body.js';
+import { requestHeaders } from './wire/request-headers.js';
 
 /** What a request needs to be sent. */
 export interface RequestTools {
   clock: Clock;
-  http: HttpClient;
-  dispatcher: HttpRequest['dispatcher'];
+  client: AxiosClient;
+  dispatcher: OutgoingRequest['dispatcher'];
   /** Of the URL of the request. */
   origin: string;
-  path: string;
   limits: RequestLimits;
   log: ProblemLog;
 }
 
-/** One request of a room above, from its first attempt to its last. */
-export class RetryingRequest {
+/** The attempts of one request: the first, a replay on a new connection, and retries. */
+export class RequestAttempts {
   readonly #tenant: Tenant;
   readonly #request: TransportRequest;
   readonly #deadline: Deadline;
@@ -45,6 +43,7 @@ export class RetryingRequest {
   readonly #isOnce: boolean;
   /** The last failure counts; further ones of a contact do not, and their retries are not charged. */
   #isCounted = true;
+  #isReplayed = false;
   #sent = 0;
   #sentAt = 0;
 
@@ -62,10 +61,7 @@ export class RetryingRequest {
     const { budget } = this.#tools.limits;
     let paid: RetryReason | undefined;
     for (let attempt = 1; ; attempt++) {
-      let outcome = await this.#attempt(this.#isOnce);
-      if (isStale(outcome) && this.#sent === attempt) {
-        outcome = await this.#attempt(true);
-      }
+      const outcome = await this.#attemptWithReplay();
       if (isFinal(outcome)) {
         budget.giveBack(paid);
         return this.#reply(outcome);
@@ -80,45 +76,47 @@ export class RetryingRequest {
     }
   }
 
-  async #attempt(fresh: boolean): Promise<Outcome> {
-    const { clock, limits } = this.#tools;
-    if (this.#deadline.isOver) {
-      throw this.#deadline.failure(this.#details());
-    }
-    const slots = this.#tenant.http.maxConcurrent;
-    const admission = this.#admitted(await limits.enter(slots, this.#deadline, clock));
-    const { body: source } = this.#request;
-    const body = typeof source === 'function' ? await this.#create(source, admission) : source;
-    // The slot may be granted in the same turn in which the call ends.
-    if (this.#deadline.isOver) {
-      this.#leave(undefined, admission);
-      throw this.#deadline.failure(this.#details());
-    }
-    const sentAt = clock.now();
-    this.#sentAt = sentAt;
-    this.#sent++;
-    this.#deadline.sent++;
-    const outcome = await this.#send(fresh, body);
-    const seen = isStale(outcome) ? undefined : healthOf(outcome, this.#deadline.isTimeUp);
-    const health = limits.counted(seen, outcome, this.#request.contact, admission);
-    this.#isCounted = health === seen;
-    this.#leave(health, admission);
-    const durationMs = clock.now() - sentAt;
-    publish('request', () => this.#message(outcome, durationMs));
-    if (outcome.kind === 'answered' || outcome.why !== 'over') {
+  /**
+   * The service may close a kept-alive connection while a request is being written to it. That request was not read: it is sent
+   * again at once on a new connection, attempts left or not, but once only.
+   */
+  async #attemptWithReplay(): Promise<Outcome> {
+    const outcome = await this.#attempt(this.#isOnce);
+    if (!this.#mayReplay(outcome)) {
       return outcome;
     }
-    if (outcome.unsent === true) {
-      // Stopped before there was a connection: `attempts` counts only requests that were sent.
-      this.#sent--;
-      this.#deadline.sent--;
+    this.#isReplayed = true;
+    return this.#attempt(true);
+  }
+
+  #mayReplay(outcome: Outcome): boolean {
+    return outcome.kind === 'failed' && outcome.stale === true && !this.#isOnce && !this.#isReplayed;
+  }
+
+  /** One request in a slot of its tenant. */
+  async #attempt(onNewConnection: boolean): Promise<Outcome> {
+    const { limits } = this.#tools;
+    this.#requireTime();
+    const admission = this.#admitted(await limits.enter(this.#tenant, this.#deadline));
+    let health: Health;
+    try {
+      const body = await this.#body();
+      // The call may have ended in the turn in which the slot was granted.
+      this.#requireTime();
+      const outcome = await this.#send(body, onNewConnection);
+      health = this.#healthOf(outcome, admission);
+      if (outcome.kind === 'failed' && outcome.why === 'over') {
+        throw this.#deadline.failure(this.#details(outcome));
+      }
+      return outcome;
+    } finally {
+      limits.leave(this.#tenant, health, admission);
     }
-    throw this.#deadline.failure(this.#details(outcome));
   }
 
   /** @throws {ExhibitorError} where there is no slot */
-  #admitted(admission: Admission | undefined): Admission {
-    if (admission === undefined) {
+  #admitted(admission: Admission | 'over'): Admission {
+    if (admission === 'over') {
       throw this.#deadline.failure(this.#details());
     }
     if (typeof admission === 'object') {
@@ -131,40 +129,58 @@ export class RetryingRequest {
   }
 
   /** The body of this attempt. It is created in its slot, so that it is not old when it is sent. */
-  async #create(source: () => Promise<string>, admission: Admission): Promise<string> {
-    try {
-      return await source();
-    } catch (error) {
-      this.#leave(undefined, admission);
-      throw error;
+  async #body(): Promise<string | undefined> {
+    const { body } = this.#request;
+    return typeof body === 'function' ? body() : body;
+  }
+
+  /** @throws {ExhibitorError} where the call is over */
+  #requireTime(): void {
+    if (this.#deadline.isOver) {
+      throw this.#deadline.failure(this.#details());
     }
   }
 
-  #leave(health: Health, admission: Admission): void {
-    this.#tools.limits.leave(this.#tenant.http.maxConcurrent, health, admission, this.#tools.clock);
+  async #send(body: string | undefined, onNewConnection: boolean): Promise<Outcome> {
+    const { clock, client, dispatcher } = this.#tools;
+    const { attemptTimeout, maxResponseBytes } = this.#tenant.http;
+    const { method, url, operation, acceptsJwt } = this.#request;
+    const request = {
+      method,
+      url,
+      headers: this.#headers,
+      body,
+      // A request that is sent once has the whole deadline; others leave time for the next attempt.
+      timeout: this.#isOnce ? undefined : attemptTimeout,
+      replyLimit: replyLimit(operation, maxResponseBytes),
+      acceptsJwt,
+      onNewConnection,
+      dispatcher,
+    };
+    this.#sentAt = clock.now();
+    this.#count(1);
+    const outcome = await client.send(request, this.#deadline);
+    const durationMs = clock.now() - this.#sentAt;
+    publish('request', () => this.#message(outcome, durationMs));
+    if (wasNotSent(outcome)) {
+      this.#count(-1);
+    }
+    return outcome;
   }
 
-  async #send(fresh: boolean, body: string | undefined): Promise<Outcome> {
-    const { http, dispatcher, origin, path } = this.#tools;
-    const { attemptTimeout, maxResponseBytes } = this.#tenant.http;
-    const { method, operation, acceptsJwt } = this.#request;
-    const handler = new ResponseHandler(responseLimit(operation, maxResponseBytes), acceptsJwt);
-    const forget = this.#deadline.onOver(() => handler.stop('over'));
-    // A request that is sent once has the whole deadline; others leave time for the next attempt.
-    const timer = this.#isOnce ? undefined : setTimeout(() => handler.stop('timeout'), attemptTimeout);
-    const outcome = await http.send({
-      method,
-      origin,
-      path,
-      body,
-      fresh,
-      dispatcher,
-      handler,
-      headers: this.#headers,
-    });
-    clearTimeout(timer);
-    forget();
-    return outcome;
+  /** Counts requests for `attempts` of an error. Others that wait for this call read the number of its deadline. */
+  #count(requests: 1 | -1): void {
+    this.#sent += requests;
+    this.#deadline.sent += requests;
+  }
+
+  /** What the outcome says about the service. A stale connection says nothing, since its request is sent again. */
+  #healthOf(outcome: Outcome, admission: Admission): Health {
+    const { limits } = this.#tools;
+    const seen = this.#mayReplay(outcome) ? undefined : healthOf(outcome, this.#deadline.isTimeUp);
+    const health = limits.counted(seen, outcome, this.#request.contact, admission);
+    this.#isCounted = health === seen;
+    return health;
   }
 
   #waitAfter(outcome: Outcome, attempt: number): number | undefined {
@@ -200,7 +216,11 @@ export class RetryingRequest {
       log.report(this.#tenant, addressProblem(this.#tenant, failed));
     }
     const details = { ...this.#details(outcome), retryAfterMs: this.#retryAfter(outcome) };
-    return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), details);
+    const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
+    return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), {
+      ...details,
+      cause,
+    });
   }
 
   #details(outcome?: Outcome): ExhibitorErrorDetails {
@@ -223,10 +243,11 @@ export class RetryingRequest {
   }
 }
 
-/**
- * The service may close a keep-alive connection while a request is being written. That request was not read; it is sent again
- * immediately, once, on a new connection.
- */
-function isStale(outcome: Outcome): boolean {
-  return outcome.kind === 'failed' && outcome.stale === true;
+/** True where the call ended before there was a connection, or an interceptor of the host failed before. */
+function wasNotSent(outcome: Outcome): boolean {
+  return (
+    outcome.kind === 'failed' &&
+    outcome.unsent === true &&
+    (outcome.why === 'over' || outcome.why === 'interceptor')
+  );
 }

@@ -1,0 +1,210 @@
+import { HttpService } from '@nestjs/axios';
+// The default export, which every version has in ES modules and in CommonJS.
+import axios, { type AxiosAdapter, type AxiosInstance, type AxiosRequestConfig } from 'axios';
+import { firstValueFrom } from 'rxjs';
+import type { Dispatcher } from 'undici';
+import { ExhibitorError } from '../../errors/exhibitor.error.js';
+import type { Deadline } from '../../time/deadline.js';
+import { codeOf, type Failed, type Outcome } from '../outcome.js';
+import { Connections, type WireRequest } from './connections.js';
+import { withHeadersOfHost } from './request-headers.js';
+import { ResponseHandler } from './response-handler.js';
+
+/** One request, without retries. */
+export interface OutgoingRequest {
+  method: 'GET' | 'POST';
+  /** Absolute, with an encoded path and query. */
+  url: string;
+  headers: Readonly<Record<string, string>>;
+  body: string | undefined;
+  /** Time limit in ms from sending to the end of the reply; without one, the deadline of the call is the limit. */
+  timeout: number | undefined;
+  /** Largest accepted reply in bytes. */
+  replyLimit: number;
+  /** Accepts a JWT as well, whose text is then the body. */
+  acceptsJwt: boolean | undefined;
+  /** Sends on a new connection instead of one of the pool. */
+  onNewConnection: boolean;
+  /** Dispatcher of the host; our own connections if none. */
+  dispatcher: Dispatcher | undefined;
+}
+
+// Without a token in the config, HttpService creates one for each request and cancels it after each, also after a success.
+const NO_CANCELLATION = new axios.CancelToken(() => {});
+
+/**
+ * A private `HttpService` on an axios instance of its own. axios calls the interceptors of the host; undici sends, and we read
+ * the reply. From the interceptors come headers and nothing else.
+ */
+export class AxiosClient {
+  readonly #connections = new Connections();
+  readonly #http: HttpService;
+
+  /** @param configure adds the interceptors of the host */
+  constructor(configure?: (instance: AxiosInstance) => void) {
+    const instance = createInstance();
+    configure?.(instance);
+    this.#http = new HttpService(instance);
+  }
+
+  /** Sends a request and answers its outcome; never rejects. The end of the deadline stops it, also in an interceptor. */
+  send(request: OutgoingRequest, deadline: Deadline): Promise<Outcome> {
+    const passage = new Passage(request, this.#http, (wire, handler) =>
+      this.#dispatch(request, wire, handler),
+    );
+    return new Promise((resolve) => {
+      const forget = deadline.onOver(() => resolve(passage.stop()));
+      void passage.run().then(resolve).finally(forget);
+    });
+  }
+
+  /** Aborts all requests and closes our connections; the dispatchers of hosts stay open. */
+  close(): Promise<void> {
+    return this.#connections.close();
+  }
+
+  #dispatch(
+    { dispatcher, onNewConnection }: OutgoingRequest,
+    wire: WireRequest,
+    handler: ResponseHandler,
+  ): void {
+    if (dispatcher !== undefined) {
+      // Which connection it uses is not known.
+      handler.isOnNewConnection = true;
+      dispatcher.dispatch({ ...wire, reset: onNewConnection }, handler);
+    } else if (onNewConnection) {
+      this.#connections.sendOnNewConnection(wire, handler);
+    } else {
+      this.#connections.send(wire, handler);
+    }
+  }
+}
+
+/** One request on its way through axios: interceptors of the host, the adapter, interceptors again. */
+class Passage {
+  readonly #handler: ResponseHandler;
+  /** True while the request is with the service, and not with an interceptor. */
+  #isOnWire = false;
+  /** What the adapter rejected with. Interceptors may pass it on. */
+  #failure: ExhibitorError | undefined;
+
+  constructor(
+    private readonly request: OutgoingRequest,
+    private readonly http: HttpService,
+    private readonly dispatch: (wire: WireRequest, handler: ResponseHandler) => void,
+  ) {
+    this.#handler = new ResponseHandler(request.replyLimit, request.acceptsJwt);
+  }
+
+  /** Never rejects. */
+  async run(): Promise<Outcome> {
+    const { method, url, headers } = this.request;
+    const config: AxiosRequestConfig = {
+      method,
+      url,
+      headers: { ...headers },
+      adapter: this.#adapter,
+      cancelToken: NO_CANCELLATION,
+    };
+    try {
+      await firstValueFrom(this.http.request(config));
+    } catch (error) {
+      if (error !== this.#failure) {
+        return this.#failedInInterceptor(error);
+      }
+    }
+    if (this.#handler.isSettled) {
+      return this.#handler.outcome;
+    }
+    return this.#failedInInterceptor(
+      new TypeError('an axios interceptor replaced the adapter of the request'),
+    );
+  }
+
+  /** The call is over. */
+  stop(): Failed {
+    const isInInterceptor = !this.#isOnWire;
+    return { ...this.#handler.stop('over'), isInInterceptor };
+  }
+
+  /**
+   * Sends with undici. A failure is no `AxiosError`: that one shows the bearer token. Interceptors of responses get any
+   * status as a response.
+   */
+  readonly #adapter: AxiosAdapter = async (config) => {
+    const headers = withHeadersOfHost(this.request.headers, config.headers);
+    const outcome = await this.#send(headers);
+    if (outcome.kind === 'failed') {
+      this.#failure = new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', outcome.message);
+      throw this.#failure;
+    }
+    return {
+      data: undefined,
+      status: outcome.status,
+      statusText: '',
+      headers: { ...outcome.headers },
+      config,
+    };
+  };
+
+  async #send(headers: WireRequest['headers']): Promise<Outcome> {
+    const { method, url, body, timeout } = this.request;
+    const handler = this.#handler;
+    // The call may have ended in an interceptor.
+    if (handler.isSettled) {
+      return handler.outcome;
+    }
+    const timer = timeout === undefined ? undefined : setTimeout(() => handler.stop('timeout'), timeout);
+    this.#isOnWire = true;
+    try {
+      // The deadline limits headers and body; undici's own timers are not needed.
+      this.dispatch({ ...splitUrl(url), method, headers, body, headersTimeout: 0, bodyTimeout: 0 }, handler);
+      return await handler.outcome;
+    } catch {
+      // undici, or a dispatcher of the host, is closed.
+      return handler.fail('the request could not be sent');
+    } finally {
+      clearTimeout(timer);
+      this.#isOnWire = false;
+    }
+  }
+
+  async #failedInInterceptor(error: unknown): Promise<Outcome> {
+    const reply = this.#handler.isSettled ? await this.#handler.outcome : undefined;
+    return {
+      kind: 'failed',
+      why: 'interceptor',
+      message: 'an axios interceptor of the host failed',
+      cause: this.#isOwnAxiosError(error) ? undefined : error,
+      status: reply?.status,
+      unsent: reply === undefined,
+    };
+  }
+
+  /** axios creates errors that show this request, for instance where an interceptor cancels it. */
+  #isOwnAxiosError(error: unknown): boolean {
+    return axios.isAxiosError(error) && error.config?.adapter === this.#adapter;
+  }
+}
+
+/** An instance without the defaults of axios. The host may have set its own there, such as the token of another service. */
+function createInstance(): AxiosInstance {
+  const instance = axios.create();
+  for (const name of Object.keys(instance.defaults)) {
+    Reflect.deleteProperty(instance.defaults, name);
+  }
+  Object.assign(instance.defaults, {
+    headers: { common: {}, delete: {}, get: {}, head: {}, post: {}, put: {}, patch: {} },
+  });
+  return instance;
+}
+
+/** Origin and path of an absolute URL. The path is kept as it is; `new URL` would normalize it. */
+export function splitUrl(url: string): { origin: string; path: string } {
+  const authority = url.indexOf('//') + 2;
+  const slash = url.indexOf('/', authority);
+  if (slash === -1) {
+    return { origin: url, path: '/' };
+  }
+  return { origin: url.slice(0, slash), path: url.slice(slash) };
+}
