@@ -26,6 +26,7 @@ import {
   TenantRegistry,
   TokenRejectedError,
   TokenService,
+  TokenValidator,
   type Exhibitor,
   type ExhibitorIdentity,
 } from '../../lib/index.js';
@@ -256,6 +257,35 @@ describe('ExhibitorTestingModule', () => {
     expect(refused).toBeInstanceOf(TokenRejectedError);
     expect(refused).toMatchObject({ oauthError: 'invalid_scope' });
     expect((await tokens.getToken()).accessToken).toBe('test-token');
+  });
+
+  it('checks arguments, stops an aborted call, freezes lookups and sends nothing', async () => {
+    await create(WORLD);
+    const exhibitors = module.get(ExhibitorsService);
+    const controller = new AbortController();
+    const reading = exhibitors.iterate('fair', { itemsPerPage: 1, signal: controller.signal });
+    expect(await reading.next()).toMatchObject({ value: BOOTHS[0] });
+    controller.abort();
+    await expect(reading.next()).rejects.toMatchObject({ code: 'aborted' });
+    const { signal } = controller;
+    await expect(module.get(TokenService).getToken({ signal })).rejects.toMatchObject({ code: 'aborted' });
+
+    const wrong = [
+      exhibitors.list('fair', { page: 0 }),
+      exhibitors.pages('fair', { prefetch: 17 }),
+      exhibitors.snapshot('fair', { attempts: 0 }),
+      exhibitors.lookup('fair', 'no address'),
+    ];
+    for (const call of wrong) {
+      await expect(firstValueFrom<unknown>(call)).rejects.toMatchObject({ code: 'invalid_argument' });
+    }
+    const mine = await firstValueFrom(exhibitors.lookup('fair', 'ann@example.com'));
+    expect([mine, ...mine].map((value) => Object.isFrozen(value))).toEqual([true, true, true]);
+    expect(Object.isFrozen(WORLD.events.fair[0])).toBe(false);
+    // The keys of the provider are requested, and no network is asked.
+    const token = `${Buffer.from('{"alg":"RS256","kid":"k"}').toString('base64url')}.e30.c2ln`;
+    const validating = module.get(TokenValidator).validate(token, { tenant: 'acme', use: 'id_token' });
+    await expect(validating).rejects.toThrow('the keys of the provider: the reply cannot be used');
   });
 
   it('reports a contact with an exhibitor that the event never had', async () => {

@@ -10,7 +10,8 @@ import {
 import { ExhibitorTestingBackend } from './testing-backend.js';
 import { TestingGuardServices } from './testing-guard-services.js';
 import { testingOptions } from './testing-options.js';
-import { TestingExhibitors, TestingTokens } from './testing-services.js';
+import { TestingExhibitors } from './testing-exhibitors.service.js';
+import { TestingTokens } from './testing-token.service.js';
 import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
 /** What {@link ExhibitorTestingModule.override} needs of Nest's `TestingModuleBuilder`. */

@@ -7,9 +7,6 @@ export class TestingRecords<T> {
   readonly #idOf: (exhibitor: T) => string | undefined;
   /** Ids that an event has or had: a contact may name an exhibitor that was removed, but none that never was there. */
   readonly #knownIds = new Map<string, Set<string>>();
-  /** The records as they are sent: by number, so that no field (a `Date`, an instance of a class) is lost on the way. */
-  readonly #numbers = new Map<T, number>();
-  readonly #sent: T[] = [];
 
   constructor({ events = {}, contacts = {}, exhibitorId }: ExhibitorTestingWorld<T>) {
     this.#idOf = exhibitorId ?? defaultId;
@@ -37,28 +34,25 @@ export class TestingRecords<T> {
     this.#contacts.set(JSON.stringify([eventId, email]), [...exhibitors]);
   }
 
-  /** Numbers of the exhibitors of an event; `undefined` where there is no such event. */
-  ofEvent(eventId: string): readonly number[] | undefined {
-    return this.#events.get(eventId)?.map((record) => this.#numberOf(record));
+  /** Copies of the exhibitors of an event; `undefined` where there is no such event. */
+  ofEvent(eventId: string): T[] | undefined {
+    return this.#events.get(eventId)?.map((record) => copy(record));
   }
 
   /**
-   * Numbers of the exhibitors of a contact.
+   * Frozen copies of the exhibitors of a contact, as of a lookup.
    *
    * @throws Error where the contact has an id that the event never had: a mistake in the test
    */
-  ofContact(eventId: string, email: string): readonly number[] {
+  ofContact(eventId: string, email: string): readonly T[] {
     const named = this.#contacts.get(JSON.stringify([eventId, email])) ?? [];
-    return named.flatMap((one) => this.#find(eventId, one)).map((record) => this.#numberOf(record));
+    return Object.freeze(
+      named.flatMap((one) => this.#find(eventId, one)).map((record) => copy(record, Object.freeze)),
+    );
   }
 
   idOf(exhibitor: T): string | undefined {
     return this.#idOf(exhibitor);
-  }
-
-  /** The record of a number. */
-  at(number: number): T | undefined {
-    return this.#sent[number];
   }
 
   #find(eventId: string, one: string | T): T[] {
@@ -72,12 +66,6 @@ export class TestingRecords<T> {
     }
     return (this.#events.get(eventId) ?? []).filter((record) => this.#idOf(record) === one);
   }
-
-  #numberOf(record: T): number {
-    const number = this.#numbers.get(record) ?? this.#sent.push(record) - 1;
-    this.#numbers.set(record, number);
-    return number;
-  }
 }
 
 function defaultId(record: unknown): string | undefined {
@@ -87,4 +75,18 @@ function defaultId(record: unknown): string | undefined {
   const id =
     ('id' in record ? record.id : undefined) ?? ('exhibitorId' in record ? record.exhibitorId : undefined);
   return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined;
+}
+
+/** Copies plain objects and arrays. Anything else, such as a `Date` or an instance of a class, is kept. */
+function copy<V>(value: V, finish?: (made: object) => unknown): V;
+function copy(value: unknown, finish: (made: object) => unknown = (made) => made): unknown {
+  if (Array.isArray(value)) {
+    return finish(value.map((inner) => copy(inner, finish)));
+  }
+  if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) {
+    return value;
+  }
+  return finish(
+    Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, copy(inner, finish)])),
+  );
 }

@@ -1,10 +1,10 @@
 import type { ParsedUrlQuery } from 'node:querystring';
+import { MAX_ITEMS_PER_PAGE, pageOf } from '../page-of.js';
 import type { ApiAccess } from './api-access.js';
 import type { ExhibitorRecords } from './exhibitor-records.js';
 
 // Service spec, "Limits".
 const DEFAULT_PAGE = 1;
-const MAX_ITEMS_PER_PAGE = 50;
 
 /** A request to one of the two REST endpoints, percent-decoded. */
 export interface RestRequest {
@@ -55,22 +55,6 @@ export function createRestReply(
     return errorReply(400, 'invalid_paging', 'Page and ItemsPerPage must be integers from 1');
   }
   return { status: 200, body: pageOf(exhibitors, page, Math.min(itemsPerPage, MAX_ITEMS_PER_PAGE)) };
-}
-
-/** One page in the paginated collection wrapper of the service spec. */
-function pageOf<T>(items: readonly T[], currentPage: number, itemsPerPage: number) {
-  const totalPages = Math.ceil(items.length / itemsPerPage);
-  return {
-    paginationMetadata: {
-      currentPage,
-      totalCount: items.length,
-      totalPages,
-      hasPreviousPage: currentPage > 1 && totalPages > 0,
-      hasNextPage: currentPage < totalPages,
-      itemsPerPage,
-    },
-    data: items.slice((currentPage - 1) * itemsPerPage, currentPage * itemsPerPage),
-  };
 }
 
 /** `undefined` if the parameter is repeated or not an integer from 1 to 999,999,999. */

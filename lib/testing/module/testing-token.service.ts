@@ -1,0 +1,30 @@
+import { Inject, Injectable } from '@nestjs/common';
+import {
+  ExhibitorError,
+  type AccessToken,
+  type GetTokenOptions,
+  type InvalidateOptions,
+  type TokenService,
+} from '../../index.js';
+import { ExhibitorTestingBackend } from './testing-backend.js';
+
+/** In place of `TokenService`: a token that nothing accepts. Records its calls, and fails where the test says so. */
+@Injectable()
+export class TestingTokens implements Pick<TokenService, 'getToken' | 'invalidate'> {
+  constructor(@Inject(ExhibitorTestingBackend) private readonly backend: ExhibitorTestingBackend) {}
+
+  async getToken(options?: GetTokenOptions): Promise<AccessToken> {
+    const tenant = options?.tenant ?? this.backend.tenant;
+    const failure = this.backend.call({ method: 'token', tenant });
+    if (failure !== undefined) {
+      throw failure;
+    }
+    if (options?.signal?.aborted === true) {
+      throw new ExhibitorError('aborted', 'the caller aborted the call', { tenant });
+    }
+    const expiresAt = new Date(Date.now() + 3_600_000);
+    return { accessToken: 'test-token', tokenType: 'Bearer', scope: 'idp_api', expiresAt };
+  }
+
+  async invalidate(_options?: InvalidateOptions): Promise<void> {}
+}
