@@ -330,6 +330,27 @@ describe('invalidateLookups', () => {
     expect(asked()).toHaveLength(2);
   });
 
+  it('reaches a lookup of its own process that is comparing its generation', async () => {
+    const host = await start();
+    await find(host);
+    skip(1_000);
+    let release = (): void => {};
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const get = store.get.bind(store);
+    const reads = jest.spyOn(store, 'get').mockImplementation(async (key) => {
+      const value = await get(key);
+      await held;
+      return value;
+    });
+    const older = find(host);
+    await eventually(() => reads.mock.calls.length > 0);
+    await host.exhibitors.invalidateLookups({ tenant: 'acme' });
+    release();
+    await older;
+    await find(host);
+    expect(asked()).toHaveLength(2);
+  });
+
   it('reaches the others later where the store is down', async () => {
     jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     const [one, other] = [await start(), await start()];

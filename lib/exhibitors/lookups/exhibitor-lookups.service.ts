@@ -79,22 +79,30 @@ export class ExhibitorLookups {
     return reported(subject, 'hit', cached.records);
   }
 
-  /** The records, from memory or the store where they are fresh there. */
+  /** The records, from memory or the store where they are fresh there. While the service fails, an older answer may do. */
   async find(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
     const remembered = this.remembered(subject);
     if (remembered !== undefined) {
       return remembered;
     }
-    const generation = await deadline.race(this.generations.read(namesOf(subject)));
-    // What is in memory may be current after all: its generation is compared about once a second.
-    return this.remembered(subject) ?? this.search(subject, generation, deadline);
+    try {
+      // What is in memory may be current after all: its generation is compared about once a second.
+      await deadline.race(this.generations.read(namesOf(subject)));
+      return this.remembered(subject) ?? (await this.search(subject, deadline));
+    } catch (error) {
+      const stale = isOutage(error) ? await this.stale(subject) : undefined;
+      if (stale === undefined) {
+        report(subject, 'miss');
+        throw error;
+      }
+      return reported(subject, 'stale', stale);
+    }
   }
 
   /** The records of a new request. A request that is already under way may be older than this call. */
   async findFresh(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
     report(subject, 'miss');
-    const generation = await deadline.race(this.generations.read(namesOf(subject)));
-    const lookup = this.start(subject, generation, deadline, (search) => this.fromService(search));
+    const lookup = this.start(subject, deadline, (search) => this.fromService(search));
     return (await lookup.join(deadline)).records;
   }
 
@@ -114,58 +122,42 @@ export class ExhibitorLookups {
     await everywhere;
   }
 
-  /** Joins an equal lookup that is under way, or starts one. While the service fails, an older answer may do. */
-  private async search(
-    subject: LookupSubject,
-    generation: Generation,
-    deadline: Deadline,
-  ): Promise<readonly unknown[]> {
+  /** Joins an equal lookup that is under way, or starts one. */
+  private async search(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
     const running = this.#running.get(lookupKey(subject));
     const lookup =
       running?.isOver === false
         ? running
-        : this.start(subject, generation, deadline, (search) => this.fromStoreOrService(search));
-    try {
-      const { records, isShared } = await lookup.join(deadline);
-      return reported(subject, isShared ? 'hit' : 'miss', records);
-    } catch (error) {
-      const stale = isOutage(error) ? await this.stale(subject) : undefined;
-      if (stale === undefined) {
-        report(subject, 'miss');
-        throw error;
-      }
-      return reported(subject, 'stale', stale);
-    }
+        : this.start(subject, deadline, (search) => this.fromStoreOrService(search));
+    const { records, isShared } = await lookup.join(deadline);
+    return reported(subject, isShared ? 'hit' : 'miss', records);
   }
 
   /** Starts a lookup, which supersedes one that is under way. */
   private start(
     subject: LookupSubject,
-    generation: Generation,
     deadline: Deadline,
     work: (search: Search) => Promise<FoundLookup>,
   ): RunningLookup {
     const key = lookupKey(subject);
     const isLatest = (): boolean => this.#running.get(key) === lookup;
-    const keep: Search['keep'] = (answer, freshFor) => {
-      if (isLatest()) {
-        this.#cache.keep(subject, answer, freshFor, generation);
+    const run = async (limit: Deadline): Promise<FoundLookup> => {
+      try {
+        // Not before the lookup is among those that an invalidation finds.
+        const generation = await limit.race(this.generations.read(namesOf(subject)));
+        const keep: Search['keep'] = (answer, freshFor) => {
+          if (isLatest()) {
+            this.#cache.keep(subject, answer, freshFor, generation);
+          }
+        };
+        return await work({ subject, generation, deadline: limit, keep });
+      } finally {
+        if (isLatest()) {
+          this.#running.delete(key);
+        }
       }
     };
-    const lookup = new RunningLookup(
-      nameOfLookup(subject),
-      this.clock,
-      deadline.remaining(),
-      async (limit) => {
-        try {
-          return await work({ subject, generation, deadline: limit, keep });
-        } finally {
-          if (isLatest()) {
-            this.#running.delete(key);
-          }
-        }
-      },
-    );
+    const lookup = new RunningLookup(nameOfLookup(subject), this.clock, deadline.remaining(), run);
     this.#running.set(key, lookup);
     return lookup;
   }
