@@ -24,7 +24,7 @@ const RETRY_AFTER = 5_000;
 /** Shortest time between two warnings, in ms. */
 const WARN_EVERY = 60_000;
 
-/** Something that was read from the source, with its generation before that. */
+/** An answer of the source, with the generation of its tenant before the source was asked. */
 interface SourceAnswer {
   generation: Generation;
 }
@@ -33,7 +33,7 @@ interface KnownTenant extends SourceAnswer {
   tenant: Tenant;
   /** {@link Clock.now} until which the source is not asked again. */
   freshUntil: number;
-  /** Where the source failed or was slow: {@link Clock.now} until which it is not asked again. */
+  /** Where the source failed last time: {@link Clock.now} until which it is not asked again. */
   retryAt?: number;
 }
 
@@ -45,12 +45,13 @@ export class RunTimeTenants {
   readonly #source: TenantSource;
   readonly #settings: RegistrySettings;
   readonly #clock: Clock;
+  readonly #forgotten: ForgottenTenants;
+  readonly #dropped: (tenant: Tenant) => void;
+  readonly #log: ThrottledLog;
   readonly #known: ExpiringCache<KnownTenant>;
   readonly #unknown: ExpiringCache<SourceAnswer>;
+  /** Calls of the source under way. */
   readonly #reads = new Map<string, Promise<Tenant | undefined>>();
-  readonly #dropped: (tenant: Tenant) => void;
-  readonly #forgotten: ForgottenTenants;
-  readonly #log: ThrottledLog;
 
   /** @param dropped is called with each tenant that was forgotten, here or in another process */
   constructor(
@@ -84,19 +85,25 @@ export class RunTimeTenants {
     return this.#known.peek(key)?.tenant;
   }
 
+  /** The tenant of this key; `undefined` where the source knows none. */
   async find(key: string): Promise<Tenant | undefined> {
     const generation = this.#forgotten.current(key) ?? (await this.#forgotten.read(key));
     this.#dropIfForgotten(key, generation);
-    const known = this.#known.get(key);
-    const now = this.#clock.now();
-    if (known !== undefined && now < known.freshUntil) {
-      return known.tenant;
-    }
     if (this.#unknown.has(key)) {
       return undefined;
     }
-    const isUsable = known !== undefined && now < known.freshUntil + this.#settings.tenantCache.staleIfError;
-    return isUsable ? this.#findAgain(key, known, generation) : this.#join(key, generation);
+    const known = this.#known.get(key);
+    const now = this.#clock.now();
+    if (known === undefined || now >= known.freshUntil + this.#settings.tenantCache.staleIfError) {
+      return this.#read(key, generation);
+    }
+    const isPaused = known.retryAt !== undefined && now < known.retryAt;
+    if (now < known.freshUntil || isPaused) {
+      return known.tenant;
+    }
+    const read = this.#read(key, generation);
+    // Where the source failed last time, no call waits for it to fail again.
+    return known.retryAt === undefined ? this.#newOrLastGood(read, known) : known.tenant;
   }
 
   forget(key: string): void {
@@ -104,40 +111,8 @@ export class RunTimeTenants {
     this.#forgotten.announce(key);
   }
 
-  /** Drops what was read of a tenant before another process forgot it. */
-  #dropIfForgotten(key: string, now: Generation): void {
-    const known = this.#known.peek(key) ?? this.#unknown.peek(key);
-    if (known === undefined) {
-      return;
-    }
-    if (isForgotten(known.generation, now)) {
-      this.#drop(key);
-    } else if (now.isKnown) {
-      known.generation = now;
-    }
-  }
-
-  #drop(key: string): void {
-    const known = this.#known.peek(key);
-    this.#known.delete(key);
-    this.#unknown.delete(key);
-    this.#reads.delete(key);
-    if (known !== undefined) {
-      this.#dropped(known.tenant);
-    }
-  }
-
-  /** The tenant as it is now, or its last good options where the source fails or is slow. */
-  async #findAgain(key: string, known: KnownTenant, generation: Generation): Promise<Tenant | undefined> {
-    const { retryAt } = known;
-    if (retryAt !== undefined && this.#clock.now() < retryAt) {
-      return known.tenant;
-    }
-    const read = this.#join(key, generation);
-    if (retryAt !== undefined) {
-      // The source failed last time. The call does not wait for it to fail again.
-      return known.tenant;
-    }
+  /** The answer to a read, or the last good options where the source fails or is slow. */
+  async #newOrLastGood(read: Promise<Tenant | undefined>, known: KnownTenant): Promise<Tenant | undefined> {
     try {
       return await withTimeout(Math.min(PATIENCE, this.#settings.http.deadline / 2), () => read);
     } catch (error) {
@@ -149,47 +124,36 @@ export class RunTimeTenants {
     }
   }
 
-  #join(key: string, generation: Generation): Promise<Tenant | undefined> {
-    return this.#reads.get(key) ?? this.#startRead(key, generation);
-  }
-
-  #startRead(key: string, generation: Generation): Promise<Tenant | undefined> {
-    const read = this.#read(key, generation, () => this.#reads.get(key) === read);
+  /** Asks the source; joins a call that is under way. */
+  #read(key: string, generation: Generation): Promise<Tenant | undefined> {
+    const running = this.#reads.get(key);
+    if (running !== undefined) {
+      return running;
+    }
+    const read = readTenant(this.#source, key, this.#settings, this.peek(key));
     this.#reads.set(key, read);
-    // A call with last good options may not wait for it.
-    read.catch(() => undefined);
+    const end = (note: () => void): void => {
+      // Not where the tenant was forgotten meanwhile: the answer may be outdated.
+      if (this.#reads.get(key) === read) {
+        this.#reads.delete(key);
+        note();
+      }
+    };
+    read.then(
+      (tenant) => end(() => this.#keep(key, tenant, generation)),
+      (error: unknown) => end(() => this.#noteFailure(key, error)),
+    );
     return read;
   }
 
-  /** @param isCurrent false after the tenant was forgotten: the result of an earlier read is not kept, since it may be outdated */
-  async #read(key: string, generation: Generation, isCurrent: () => boolean): Promise<Tenant | undefined> {
-    try {
-      const before = this.#known.peek(key)?.tenant;
-      const tenant = await readTenant(this.#source, key, this.#settings, before);
-      if (isCurrent()) {
-        this.#keep(key, tenant, generation);
-      }
-      return tenant;
-    } catch (error) {
-      if (isCurrent()) {
-        this.#noteFailure(key, error);
-      }
-      throw error;
-    } finally {
-      if (isCurrent()) {
-        this.#reads.delete(key);
-      }
-    }
-  }
-
   #keep(key: string, tenant: Tenant | undefined, generation: Generation): void {
-    if (tenant !== undefined) {
-      const freshUntil = this.#clock.now() + this.#settings.tenantCache.ttl;
-      this.#known.set(key, { tenant, generation, freshUntil });
+    if (tenant === undefined) {
+      this.#known.delete(key);
+      this.#unknown.set(key, { generation });
       return;
     }
-    this.#known.delete(key);
-    this.#unknown.set(key, { generation });
+    const freshUntil = this.#clock.now() + this.#settings.tenantCache.ttl;
+    this.#known.set(key, { tenant, generation, freshUntil });
   }
 
   #noteFailure(key: string, error: unknown): void {
@@ -203,5 +167,28 @@ export class RunTimeTenants {
     }
     known.retryAt = this.#clock.now() + RETRY_AFTER;
     this.#log.warn(tenantSourceFails(key, this.#settings.tenantCache.staleIfError));
+  }
+
+  /** Drops what was read of a tenant before another process forgot it. */
+  #dropIfForgotten(key: string, now: Generation): void {
+    const answer = this.#known.peek(key) ?? this.#unknown.peek(key);
+    if (answer === undefined) {
+      return;
+    }
+    if (isForgotten(answer.generation, now)) {
+      this.#drop(key);
+    } else if (now.isKnown) {
+      answer.generation = now;
+    }
+  }
+
+  #drop(key: string): void {
+    const tenant = this.peek(key);
+    this.#known.delete(key);
+    this.#unknown.delete(key);
+    this.#reads.delete(key);
+    if (tenant !== undefined) {
+      this.#dropped(tenant);
+    }
   }
 }
