@@ -34,7 +34,6 @@ import { requireNode } from './options/require-node.js';
 import { bootAdvice } from './problems/boot-advice.js';
 import { BearerIdentities } from './session/bearer-identities.service.js';
 import { DeniedIdentities } from './session/denied-identities.service.js';
-import { IdTokenHints } from './session/id-token-hints.service.js';
 import { IdentityCookie } from './session/identity-cookie.service.js';
 import { IdentityReader } from './session/identity-reader.service.js';
 import { IdentitySession } from './session/identity-session.service.js';
@@ -152,7 +151,6 @@ const EXPORTED: Provider[] = [
     UserClaims,
     BearerIdentities,
     DeniedIdentities,
-    IdTokenHints,
     IdentityCookie,
     IdentityReader,
     IdentitySession,

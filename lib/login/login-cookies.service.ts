@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { LOGIN_COOKIE, trimPendingLogins } from '../http/cookie-budget.js';
+import { LOGIN_COOKIE, trimCookies } from '../http/trim-cookies.js';
 import {
   clearCookie,
   isSecure,
@@ -35,7 +35,7 @@ export class LoginCookies {
     const sealed = await this.#sealer.seal('login', login, this.#ttl);
     const attributes = attributesOf(login);
     setCookie(http, name, sealed, attributes, this.#ttl);
-    trimPendingLogins(http, attributes.sameSite, name);
+    trimCookies(http, attributes.sameSite, name);
   }
 
   /** The pending login with this state in this browser. */

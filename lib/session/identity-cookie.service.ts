@@ -1,17 +1,18 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { clearCookie, cookiesNamed, isSecure, setCookie, type CookieAttributes } from '../http/cookies.js';
+import type { HttpContext } from '../http/http-context.js';
+import { IDENTITY_COOKIE, trimCookies } from '../http/trim-cookies.js';
+import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { freezeJson, isRecord, weighJson } from '../model/json-values.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { claimsRemoved } from '../problems/tenant-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { IDENTITY_COOKIE, trimPendingLogins } from '../http/cookie-budget.js';
-import { clearCookie, cookiesNamed, isSecure, setCookie, type CookieAttributes } from '../http/cookies.js';
-import { isRecord } from '../model/json-values.js';
-import type { HttpContext } from '../http/http-context.js';
-import { OpenedCookies, type OpenedCookie } from './opened-cookies.js';
+import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
 import { parseIdentity, parseSelections, type IdentityData, type Selections } from './stored-identity.js';
 
 /** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
@@ -20,7 +21,15 @@ const MAX_SEALED = 3_850;
 /** About the authentication, not the person: hosts check them, so they are always kept. */
 const ALWAYS_KEPT = ['auth_time', 'acr'];
 
-/** Content of the cookie. */
+/** Content of a cookie that opened. Deeply frozen, since the requests of a user share it. */
+export interface OpenedCookie {
+  readonly identity: IdentityData;
+  readonly selections: Selections;
+  /** End of validity, ms since the epoch. */
+  readonly until: number;
+}
+
+/** Content of the cookie of a request. */
 export interface CookieContent extends Pick<OpenedCookie, 'identity' | 'selections'> {
   /** True where it was sent with the `__Host-` prefix. */
   secure: boolean;
@@ -32,18 +41,14 @@ export class IdentityCookie {
   readonly #sameSite: CookieAttributes['sameSite'];
   /** One line for each tenant. */
   readonly #log: ThrottledLog;
-  readonly #sealer: Sealer;
-  readonly #clock: Clock;
   readonly #opened: OpenedCookies;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(Sealer) sealer: Sealer,
-    @Inject(Clock) clock: Clock,
+    @Inject(Sealer) private readonly sealer: Sealer,
+    @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#sameSite = settings.cookies.sameSite;
-    this.#sealer = sealer;
-    this.#clock = clock;
     this.#opened = new OpenedCookies(clock);
     this.#log = new ThrottledLog(clock, Infinity);
   }
@@ -51,7 +56,7 @@ export class IdentityCookie {
   read(http: HttpContext): CookieContent | undefined {
     for (const { value, secure } of cookiesNamed(http, IDENTITY_COOKIE)) {
       const opened = this.#opened.get(value) ?? this.#openAndKeep(value);
-      if (opened !== undefined && opened.until > this.#clock.epochMs()) {
+      if (opened !== undefined && opened.until > this.clock.epochMs()) {
         return { identity: opened.identity, selections: opened.selections, secure };
       }
     }
@@ -77,11 +82,11 @@ export class IdentityCookie {
     identity: ExhibitorIdentity,
     selections: Selections,
   ): Promise<void> {
-    const ttl = identity.expiresAt - this.#clock.epochMs();
+    const ttl = identity.expiresAt - this.clock.epochMs();
     const { returnTo: _once, ...kept } = identity;
     const sealed = await this.#sealToFit(tenant, kept, selections, ttl);
     setCookie(http, IDENTITY_COOKIE, sealed, this.#attributes(isSecure(tenant.login?.redirectUri)), ttl);
-    trimPendingLogins(http, this.#sameSite);
+    trimCookies(http, this.#sameSite);
   }
 
   /** Removes the cookie, with and without its prefix. */
@@ -100,7 +105,7 @@ export class IdentityCookie {
   }
 
   #open(sealed: string): OpenedCookie | undefined {
-    return parseContent(this.#sealer.unseal('identity', sealed));
+    return parseContent(this.sealer.unseal('identity', sealed));
   }
 
   async #sealToFit(
@@ -120,21 +125,19 @@ export class IdentityCookie {
     if (removed.length > 0) {
       this.#log.warn(claimsRemoved(tenant.key, removed), tenant.key);
     }
-    let kept = selections;
-    let sealed = await this.#seal({ ...identity, claims }, kept, ttl);
-    while (sealed.length > MAX_SEALED && kept.length > 0) {
-      kept = kept.slice(1);
-      sealed = await this.#seal({ ...identity, claims }, kept, ttl);
-    }
-    if (sealed.length <= MAX_SEALED) {
-      return sealed;
+    // The oldest selections go next.
+    for (let oldest = 0; oldest <= selections.length; oldest += 1) {
+      const sealed = await this.#seal({ ...identity, claims }, selections.slice(oldest), ttl);
+      if (sealed.length <= MAX_SEALED) {
+        return sealed;
+      }
     }
     // The browser would ignore the cookie without an error, and ask the user to log in again and again.
     throw new LoginFailedError('provider', 'the identity is too large for a cookie', { tenant: tenant.key });
   }
 
   #seal(identity: ExhibitorIdentity, selections: Selections, ttl: number): Promise<string> {
-    return this.#sealer.seal('identity', { identity, selections }, ttl);
+    return this.sealer.seal('identity', { identity, selections }, ttl);
   }
 
   #attributes(secure: boolean): CookieAttributes {
@@ -153,6 +156,48 @@ function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined 
   const { until } = unsealed;
   const { identity: stored, selections } = unsealed.value;
   const identity = parseIdentity(stored);
-  // One literal: on Node 20, V8 gives each object that is made by a spread a hidden class of its own, which is slow to read.
   return identity && { identity, selections: parseSelections(selections), until };
+}
+
+/** Estimated bytes of heap of all remembered cookies together. */
+const MAX_REMEMBERED_BYTES = 16 * 1024 * 1024;
+
+/** How long an opened cookie is remembered, in ms. */
+const LONGEST_REMEMBERED = 60_000;
+
+/** Bytes of an entry without its content. */
+const ENTRY_WEIGHT = 512;
+
+/**
+ * Identity cookies that opened, so that one is opened once a minute and not at each request. They are found by the digest of
+ * the sealed value: the memory of the process holds no cookie that could be used. Forged cookies do not open and take no place.
+ * Only opening is remembered. Whoever reads an entry checks expiry, tenant and logout as if the cookie had just been opened.
+ */
+export class OpenedCookies {
+  readonly #cookies: ExpiringCache<OpenedCookie>;
+
+  constructor(
+    private readonly clock: Clock,
+    maxBytes = MAX_REMEMBERED_BYTES,
+  ) {
+    this.#cookies = expiringCache(clock, { max: maxBytes });
+  }
+
+  get(sealed: string): OpenedCookie | undefined {
+    return this.#cookies.get(digestOf(sealed));
+  }
+
+  /** Freezes the content and remembers it until it expires, for a minute at most. */
+  keep(sealed: string, opened: OpenedCookie): void {
+    freezeJson(opened);
+    const ttl = Math.min(LONGEST_REMEMBERED, opened.until - this.clock.epochMs());
+    if (ttl > 0) {
+      const size = ENTRY_WEIGHT + weighJson(opened);
+      this.#cookies.set(digestOf(sealed), opened, { ttl, size });
+    }
+  }
+
+  forget(sealed: string): void {
+    this.#cookies.delete(digestOf(sealed));
+  }
 }

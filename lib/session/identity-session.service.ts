@@ -6,11 +6,12 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
+import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { DeniedIdentities } from './denied-identities.service.js';
 import { logInToHost, logOutOfHost, readHostUser, setUser, writeSelections } from './host-session.js';
-import { IdTokenHints, type BrowserMode } from './id-token-hints.service.js';
+import { IdTokenHints, type BrowserMode } from './id-token-hints.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import type { SessionState } from './identity-reader.service.js';
 import { withSelection, type IdentityData } from './stored-identity.js';
@@ -29,16 +30,18 @@ export interface DepartingUser {
 @Injectable()
 export class IdentitySession {
   readonly #modes: readonly SessionMode[];
+  readonly #idTokens: IdTokenHints;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
-    @Inject(IdTokenHints) private readonly idTokens: IdTokenHints,
+    @Inject(Sealer) sealer: Sealer,
     @Inject(DeniedIdentities) private readonly denied: DeniedIdentities,
     @Inject(ReplayCache) private readonly replays: ReplayCache,
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#modes = settings.session;
+    this.#idTokens = new IdTokenHints(sealer, clock, settings.cookies.sameSite);
   }
 
   /** Starts the session of a new login. It replaces the former identity. */
@@ -52,7 +55,7 @@ export class IdentitySession {
     if (mode === 'host') {
       await logInToHost(http, identity);
     }
-    await this.idTokens.keep(http, mode, tenant, identity, idToken);
+    await this.#idTokens.keep(http, mode, tenant, identity, idToken);
     if (mode === 'cookie') {
       await this.cookie.write(http, tenant, identity, []);
     }
@@ -72,7 +75,7 @@ export class IdentitySession {
       return undefined;
     }
     const secure = content?.secure;
-    return { identity, secure, idToken: await this.idTokens.read(http, mode, identity.id, secure === true) };
+    return { identity, secure, idToken: await this.#idTokens.read(http, mode, identity.id, secure === true) };
   }
 
   /**
@@ -81,7 +84,7 @@ export class IdentitySession {
    */
   async forget(http: HttpContext): Promise<void> {
     this.cookie.clear(http);
-    this.idTokens.clear(http);
+    this.#idTokens.clear(http);
     const hosted = this.#modes.includes('host') ? readHostUser(http) : undefined;
     const identities = [...this.cookie.identities(http), hosted];
     this.cookie.forget(http);

@@ -16,7 +16,7 @@ const MAX_PENDING = 6;
 /** Pending logins of a browser stay below this number of bytes, as they are sent. */
 const PENDING_BYTES = 6_000;
 
-/** All cookies of the module stay below it: proxies accept header lines of 8 kB, and the host has cookies of its own. */
+/** All cookies of the module together stay below it: proxies accept header lines of 8 kB, and the host has cookies of its own. */
 const ALL_BYTES = 7_500;
 
 /**
@@ -25,11 +25,7 @@ const ALL_BYTES = 7_500;
  *
  * @param keep name of the pending login that this reply sets: it is kept
  */
-export function trimPendingLogins(
-  http: HttpContext,
-  sameSite: CookieAttributes['sameSite'],
-  keep?: string,
-): void {
+export function trimCookies(http: HttpContext, sameSite: CookieAttributes['sameSite'], keep?: string): void {
   const identities = heldCookies(http, IDENTITY_COOKIE).filter(({ name }) => name === IDENTITY_COOKIE);
   const pending = heldCookies(http, LOGIN_COOKIE);
   const kept = pending.filter(({ name }) => name === keep);

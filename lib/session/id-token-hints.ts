@@ -1,5 +1,3 @@
-import { Inject, Injectable } from '@nestjs/common';
-import { ID_TOKEN_COOKIE } from '../http/cookie-budget.js';
 import {
   clearCookie,
   cookiesNamed,
@@ -9,12 +7,12 @@ import {
   type ReceivedCookie,
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
+import { ID_TOKEN_COOKIE } from '../http/trim-cookies.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { Sealer } from '../store/sealer.service.js';
+import type { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../time/clock.js';
+import type { Clock } from '../time/clock.js';
 import { readIdToken, writeIdToken } from './host-session.js';
 
 /** Largest sealed ID token, in bytes: cookies of the module share a budget, and it becomes a part of an address. */
@@ -27,21 +25,12 @@ export type BrowserMode = 'cookie' | 'host';
  * ID tokens of logins with `endSession`, for the logout at the provider. Each is sealed together with the id of its identity,
  * in a cookie of its own or in the host's session. One that is too large is not kept.
  */
-@Injectable()
 export class IdTokenHints {
-  readonly #sameSite: CookieAttributes['sameSite'];
-  readonly #sealer: Sealer;
-  readonly #clock: Clock;
-
   constructor(
-    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(Sealer) sealer: Sealer,
-    @Inject(Clock) clock: Clock,
-  ) {
-    this.#sameSite = settings.cookies.sameSite;
-    this.#sealer = sealer;
-    this.#clock = clock;
-  }
+    private readonly sealer: Sealer,
+    private readonly clock: Clock,
+    private readonly sameSite: CookieAttributes['sameSite'],
+  ) {}
 
   /** Keeps the ID token of a new login where its tenant has `endSession`. It replaces that of the former login. */
   async keep(
@@ -51,9 +40,9 @@ export class IdTokenHints {
     { id, expiresAt }: ExhibitorIdentity,
     idToken: string,
   ): Promise<void> {
-    const ttl = expiresAt - this.#clock.epochMs();
+    const ttl = expiresAt - this.clock.epochMs();
     const sealed =
-      login?.endSession === true ? await this.#sealer.seal('id-token', { id, idToken }, ttl) : undefined;
+      login?.endSession === true ? await this.sealer.seal('id-token', { id, idToken }, ttl) : undefined;
     const kept = sealed !== undefined && sealed.length <= MAX_SEALED ? sealed : undefined;
     if (mode === 'host') {
       writeIdToken(http, kept);
@@ -79,7 +68,7 @@ export class IdTokenHints {
             cookie.secure === secure ? cookie.value : undefined,
           );
     for (const sealed of candidates) {
-      const content = sealed === undefined ? undefined : await this.#sealer.open('id-token', sealed);
+      const content = sealed === undefined ? undefined : await this.sealer.open('id-token', sealed);
       if (isRecord(content) && content['id'] === id && typeof content['idToken'] === 'string') {
         return content['idToken'];
       }
@@ -99,6 +88,6 @@ export class IdTokenHints {
   }
 
   #attributes(secure: boolean): CookieAttributes {
-    return { secure, sameSite: this.#sameSite };
+    return { secure, sameSite: this.sameSite };
   }
 }
