@@ -20,12 +20,10 @@ import { RequestResolver } from './guards/request-resolver.service.js';
 import { BackChannelLogout } from './login/back-channel-logout.service.js';
 import { CallbackService } from './login/callback.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
-import { EndSession } from './login/end-session.service.js';
-import { LoginCookies } from './login/login-cookies.service.js';
 import { LoginService } from './login/login.service.js';
+import { LogoutService } from './login/logout.service.js';
 import { OpenIdProvider } from './oidc/openid-provider.service.js';
 import { TokenValidator } from './oidc/token-validator.service.js';
-import { UserClaims } from './oidc/user-claims.service.js';
 import { UserInfo } from './oidc/user-info.service.js';
 import { CHECKED_OPTIONS, checkOptions, type CheckedOptions } from './options/check-options.js';
 import type { Exhibitor } from './model/exhibitor-request.interface.js';
@@ -148,17 +146,15 @@ const EXPORTED: Provider[] = [
     ...EXHIBITORS_PROVIDERS,
     OpenIdProvider,
     UserInfo,
-    UserClaims,
     BearerIdentities,
     DeniedIdentities,
     IdentityCookie,
     IdentityReader,
     IdentitySession,
-    LoginCookies,
     CodeExchange,
     CallbackService,
-    EndSession,
     LoginService,
+    LogoutService,
     BackChannelLogout,
     RequestResolver,
     ExhibitorExceptionFilter,

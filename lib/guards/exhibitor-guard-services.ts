@@ -3,6 +3,7 @@ import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
 import { HttpContext } from '../http/http-context.js';
 import { BackChannelLogout } from '../login/back-channel-logout.service.js';
 import { LoginService } from '../login/login.service.js';
+import { LogoutService } from '../login/logout.service.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { IdentityReader } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
@@ -14,7 +15,8 @@ export interface GuardServices {
   readonly resolver: RequestResolver;
   readonly reader: Pick<IdentityReader, 'acceptsBearer' | 'read'>;
   readonly session: Pick<IdentitySession, 'select'>;
-  readonly login: Pick<LoginService, 'start' | 'finish' | 'end'>;
+  readonly login: Pick<LoginService, 'start' | 'finish'>;
+  readonly logout: Pick<LogoutService, 'end'>;
   readonly backChannel: BackChannelLogout;
   readonly log: ProblemLog;
 }
@@ -43,11 +45,12 @@ export class ExhibitorGuardServices {
     @Inject(IdentityReader) reader: IdentityReader,
     @Inject(IdentitySession) session: IdentitySession,
     @Inject(LoginService) login: LoginService,
+    @Inject(LogoutService) logout: LogoutService,
     @Inject(BackChannelLogout) backChannel: BackChannelLogout,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#adapterHost = adapterHost;
-    this.#all = { resolver, reader, session, login, backChannel, log };
+    this.#all = { resolver, reader, session, login, logout, backChannel, log };
   }
 
   /** `nestjs-exhibitor/testing` replaces some of them. @internal */

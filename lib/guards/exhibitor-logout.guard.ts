@@ -18,7 +18,7 @@ export class ExhibitorLogoutGuard extends RouteGuard {
 
   /** @internal */
   protected override async [RUN](http: HttpContext): Promise<void> {
-    const endSessionUrl = await this[SERVICES].login.end(http);
+    const endSessionUrl = await this[SERVICES].logout.end(http);
     if (endSessionUrl !== undefined) {
       http.redirect(endSessionUrl, 303);
       await answered();

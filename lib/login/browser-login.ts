@@ -10,15 +10,15 @@ export type BrowserLogin = LoginSettings & { clientId: string; redirectUri: stri
  *
  * @throws {ExhibitorError} `configuration_invalid` where the tenant has no login in the browser
  */
-export function browserLoginOf(tenant: Tenant): BrowserLogin {
-  const { login } = tenant;
-  if (login?.clientId === undefined || login.redirectUri === undefined) {
-    throw new ConfigurationError(
-      [{ path: 'login', expected: 'is required: this tenant has no login' }],
-      tenant.key,
-    );
+export function browserLoginOf({ key, login }: Tenant): BrowserLogin {
+  if (login !== undefined && isBrowserLogin(login)) {
+    return login;
   }
-  return { ...login, clientId: login.clientId, redirectUri: login.redirectUri };
+  throw new ConfigurationError([{ path: 'login', expected: 'is required: this tenant has no login' }], key);
+}
+
+function isBrowserLogin(login: LoginSettings): login is BrowserLogin {
+  return login.clientId !== undefined && login.redirectUri !== undefined;
 }
 
 /** True for the hybrid flow, whose response is a form POST. The response of the code flow is a query. */

@@ -7,7 +7,7 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import { hashFits } from '../oidc/token-claims.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
-import { UserClaims } from '../oidc/user-claims.service.js';
+import { UserInfo } from '../oidc/user-info.service.js';
 import type { VerifiedToken } from '../oidc/verify-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { TokenDelivery } from '../problems/login-problems.js';
@@ -45,32 +45,18 @@ interface Callback {
 @Injectable()
 export class CallbackService {
   readonly #identityTtl: number;
-  readonly #validator: TokenValidator;
-  readonly #provider: OpenIdProvider;
-  readonly #codes: CodeExchange;
-  readonly #users: UserClaims;
-  readonly #clock: Clock;
-  readonly #deadlines: Deadlines;
-  readonly #log: ProblemLog;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(TokenValidator) validator: TokenValidator,
-    @Inject(OpenIdProvider) provider: OpenIdProvider,
-    @Inject(CodeExchange) codes: CodeExchange,
-    @Inject(UserClaims) users: UserClaims,
-    @Inject(Clock) clock: Clock,
-    @Inject(Deadlines) deadlines: Deadlines,
-    @Inject(ProblemLog) log: ProblemLog,
+    @Inject(TokenValidator) private readonly validator: TokenValidator,
+    @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
+    @Inject(CodeExchange) private readonly codes: CodeExchange,
+    @Inject(UserInfo) private readonly userInfo: UserInfo,
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
-    this.#log = log;
     this.#identityTtl = settings.cookies.identityTtl;
-    this.#validator = validator;
-    this.#provider = provider;
-    this.#codes = codes;
-    this.#users = users;
-    this.#clock = clock;
-    this.#deadlines = deadlines;
   }
 
   /**
@@ -85,13 +71,13 @@ export class CallbackService {
     parameters: CallbackParameters,
   ): Promise<VerifiedLogin> {
     const login = browserLoginOf(tenant);
-    const deadline = this.#deadlines.start(tenant.http.deadline);
+    const deadline = this.deadlines.start(tenant.http.deadline);
     const callback = { tenant, login, pending, parameters, deadline };
     try {
       const requireIss = await this.#requiresIss(callback);
-      checkResponse(this.#log, { ...callback, login: { ...login, requireIss } });
+      checkResponse(this.log, callback, requireIss);
       const front = await this.#frontChannelToken(callback);
-      const tokens = await this.#codes.redeem(tenant, pending, parameters.code ?? '', deadline);
+      const tokens = await this.codes.redeem(tenant, pending, parameters.code ?? '', deadline);
       const token = await this.#verifyIdToken(callback, tokens.idToken, 'provider');
       const { at_hash: tokenHash } = token.payload;
       if (tokenHash !== undefined && !hashFits(tokenHash, tokens.accessToken, token.header.alg)) {
@@ -109,7 +95,7 @@ export class CallbackService {
   /** Discovery is asked only where the answer matters. */
   async #requiresIss({ tenant, pending, parameters, deadline }: Callback): Promise<boolean> {
     const isOpen = parameters.iss === undefined && !isHybrid(pending);
-    return isOpen && this.#provider.requiresIss(tenant, deadline);
+    return isOpen && this.provider.requiresIss(tenant, deadline);
   }
 
   /** Checks of the hybrid flow (OIDC Core §3.3.2.9 to §3.3.2.11). The front-channel access token is not used. */
@@ -136,7 +122,7 @@ export class CallbackService {
     delivery: TokenDelivery,
   ): Promise<VerifiedToken> {
     const given = { use: 'id_token', token, nonce, maxAge, delivery } as const;
-    return this.#validator.verify(tenant, given, deadline);
+    return this.validator.verify(tenant, given, deadline);
   }
 
   async #identify(
@@ -144,7 +130,7 @@ export class CallbackService {
     token: VerifiedToken,
     accessToken: string,
   ): Promise<ExhibitorIdentity> {
-    const user = await this.#users.read(tenant, token.payload, accessToken, deadline);
+    const user = await this.userInfo.userOf(tenant, token.payload, accessToken, deadline);
     const returnTo = normalizeReturnTo(pending.returnTo ?? '');
     const { sid } = token.payload;
     return {
@@ -158,7 +144,7 @@ export class CallbackService {
       ...(returnTo === undefined ? {} : { returnTo }),
       ...(typeof sid === 'string' && sid !== '' ? { sid } : {}),
       loggedInAt: Number(token.payload.iat) * 1000,
-      expiresAt: this.#clock.epochMs() + this.#identityTtl,
+      expiresAt: this.clock.epochMs() + this.#identityTtl,
     };
   }
 }

@@ -28,16 +28,21 @@ interface Response {
  * Refuses a response of another issuer, and one that is an error. Both are reported to the operator as unverified, since
  * anybody can send a browser here; what a user did is not reported.
  *
+ * @param requireIss true where a response of the code flow must have `iss`
  * @throws {LoginFailedError} `issuer`, `denied`, `login_required`, …, `provider`
  */
-export function checkResponse(log: ProblemLog, response: Response): void {
-  checkIssuer(log, response);
+export function checkResponse(log: ProblemLog, response: Response, requireIss: boolean): void {
+  checkIssuer(log, response, requireIss);
   checkError(log, response);
 }
 
 /** RFC 9207 §2.4. A hybrid response without `iss` is bound to its issuer by the front-channel ID token. */
-function checkIssuer(log: ProblemLog, { tenant, login, pending, parameters: { iss } }: Response): void {
-  const isRequired = login.requireIss === true && !isHybrid(pending);
+function checkIssuer(
+  log: ProblemLog,
+  { tenant, login, pending, parameters: { iss } }: Response,
+  requireIss: boolean,
+): void {
+  const isRequired = requireIss && !isHybrid(pending);
   if (iss === undefined ? !isRequired : iss === login.issuer) {
     return;
   }

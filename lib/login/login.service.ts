@@ -3,15 +3,15 @@ import { publish, type LoginMessage } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import { isCrossSiteRequest } from '../http/cross-site-request.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { smallerAge } from '../oidc/token-claims.js';
-import { IdentityReader, type SessionState } from '../session/identity-reader.service.js';
+import type { SessionState } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
+import { Sealer } from '../store/sealer.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -19,9 +19,8 @@ import { Deadlines } from '../time/deadlines.service.js';
 import { browserLoginOf } from './browser-login.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackService } from './callback.service.js';
-import { EndSession } from './end-session.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
-import { LoginCookies } from './login-cookies.service.js';
+import { clearPendingLogin, findPendingLogin, keepPendingLogin } from './login-cookies.js';
 import { checkLoginParameters } from './login-parameters.js';
 import {
   createPendingLogin,
@@ -53,45 +52,23 @@ export interface CallbackRoute {
   onMatched: (login: StartedLogin) => void;
 }
 
-/** Starts, finishes and ends logins in the browser. */
+/** Starts and finishes logins in the browser. */
 @Injectable()
 export class LoginService {
   readonly #loginTtl: number;
-  readonly #tenants: TenantRegistry;
-  readonly #provider: OpenIdProvider;
-  readonly #cookies: LoginCookies;
-  readonly #replays: ReplayCache;
-  readonly #callback: CallbackService;
-  readonly #reader: IdentityReader;
-  readonly #session: IdentitySession;
-  readonly #endSession: EndSession;
-  readonly #clock: Clock;
-  readonly #deadlines: Deadlines;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(TenantRegistry) tenants: TenantRegistry,
-    @Inject(OpenIdProvider) provider: OpenIdProvider,
-    @Inject(LoginCookies) cookies: LoginCookies,
-    @Inject(ReplayCache) replays: ReplayCache,
-    @Inject(CallbackService) callback: CallbackService,
-    @Inject(IdentityReader) reader: IdentityReader,
-    @Inject(IdentitySession) session: IdentitySession,
-    @Inject(EndSession) endSession: EndSession,
-    @Inject(Clock) clock: Clock,
-    @Inject(Deadlines) deadlines: Deadlines,
+    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
+    @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
+    @Inject(Sealer) private readonly sealer: Sealer,
+    @Inject(ReplayCache) private readonly replays: ReplayCache,
+    @Inject(CallbackService) private readonly callback: CallbackService,
+    @Inject(IdentitySession) private readonly session: IdentitySession,
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Deadlines) private readonly deadlines: Deadlines,
   ) {
     this.#loginTtl = settings.cookies.loginTtl;
-    this.#tenants = tenants;
-    this.#provider = provider;
-    this.#cookies = cookies;
-    this.#replays = replays;
-    this.#callback = callback;
-    this.#reader = reader;
-    this.#session = session;
-    this.#endSession = endSession;
-    this.#clock = clock;
-    this.#deadlines = deadlines;
   }
 
   /**
@@ -106,7 +83,7 @@ export class LoginService {
     tenantKey: string | undefined,
     getTarget: () => Promise<LoginTarget>,
   ): Promise<string> {
-    const tenant = await this.#tenants.resolve(tenantKey);
+    const tenant = await this.tenants.resolve(tenantKey);
     const { redirectUri, responseType, issuer, clientId, maxAge } = browserLoginOf(tenant);
     const target = await getTarget();
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
@@ -118,12 +95,12 @@ export class LoginService {
       responseType,
       eventId,
       returnTo: safeReturnTo(target.returnTo),
-      startedAt: this.#clock.epochMs(),
+      startedAt: this.clock.epochMs(),
       maxAge: smallerAge(maxAge, parameters.maxAge),
     });
     const authorizeUrl = await this.#authorizeUrl(tenant);
     const url = await authorizationUrl(tenant, pending, authorizeUrl, parameters);
-    await this.#cookies.keep(http, pending);
+    await keepPendingLogin(http, this.sealer, pending, this.#loginTtl);
     publish('login', () => ({ tenant: tenant.key, outcome: 'started' }));
     return url;
   }
@@ -138,10 +115,10 @@ export class LoginService {
       const { pending, parameters } = await this.#match(http, getPath);
       onMatched(startedLogin(pending));
       await this.#spend(http, pending);
-      const tenant = await this.#tenants.get(pending.tenant);
+      const tenant = await this.tenants.get(pending.tenant);
       checkSameProvider(tenant, pending);
-      const { identity, idToken } = await this.#callback.verify(tenant, pending, parameters);
-      const state = await this.#session.establish(http, tenant, identity, idToken);
+      const { identity, idToken } = await this.callback.verify(tenant, pending, parameters);
+      const state = await this.session.establish(http, tenant, identity, idToken);
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
     } catch (error) {
@@ -150,27 +127,10 @@ export class LoginService {
     }
   }
 
-  /**
-   * Logs the user out of this host. Answers the address that logs the user out at the provider, where `endSession` is set and
-   * somebody was logged in.
-   *
-   * @throws {ExhibitorError} `invalid_argument` for a request that a page of another site caused
-   */
-  async end(http: HttpContext): Promise<string | undefined> {
-    // Browsers that send Sec-Fetch-Site decide it themselves: no tenant is asked for, which may be slow just then.
-    const ownUrl = http.header('sec-fetch-site') === undefined ? await this.#ownUrl(http) : undefined;
-    if (isCrossSiteRequest(http, ownUrl)) {
-      throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
-    }
-    const departing = await this.#session.departing(http);
-    await this.#session.forget(http);
-    return departing && this.#endSession.urlFor(departing);
-  }
-
   async #authorizeUrl(tenant: Tenant): Promise<string> {
-    const deadline = this.#deadlines.start(tenant.http.deadline);
+    const deadline = this.deadlines.start(tenant.http.deadline);
     try {
-      return await this.#provider.urlOf(tenant, 'authorize', deadline);
+      return await this.provider.urlOf(tenant, 'authorize', deadline);
     } finally {
       deadline.end();
     }
@@ -182,7 +142,7 @@ export class LoginService {
     getPath: () => string | Promise<string>,
   ): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
     const parameters = readCallback(http);
-    const pending = parameters && (await this.#cookies.find(http, parameters.state));
+    const pending = parameters && findPendingLogin(http, this.sealer, parameters.state);
     if (pending && fitsLogin(parameters, pending, http.request.method, await getPath())) {
       return { pending, parameters };
     }
@@ -191,23 +151,10 @@ export class LoginService {
 
   /** A state is used once: in this browser, in this process, and with a `store` in all processes. */
   async #spend(http: HttpContext, pending: PendingLogin): Promise<void> {
-    this.#cookies.spend(http, pending);
+    clearPendingLogin(http, pending);
     const spent = { kind: 'spent-state', name: pending.state } as const;
-    if (!(await this.#replays.claim(spent, pending.tenant, this.#loginTtl + CLOCK_MARGIN))) {
+    if (!(await this.replays.claim(spent, pending.tenant, this.#loginTtl + CLOCK_MARGIN))) {
       throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
-    }
-  }
-
-  /** Address of the host by its user. Unknown where a bearer token is refused, or the tenant is not named or not found. */
-  async #ownUrl(http: HttpContext): Promise<string | undefined> {
-    try {
-      const state = await this.#reader.read(http, undefined);
-      return state?.tenant.login?.redirectUri;
-    } catch (error) {
-      if (isExhibitorError(error)) {
-        return undefined;
-      }
-      throw error;
     }
   }
 }

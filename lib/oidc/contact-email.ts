@@ -1,6 +1,8 @@
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
-import type { Claims } from './user-info.service.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
+
+/** Claims of a user. */
+export type Claims = Record<string, unknown>;
 
 type EmailRules = Pick<LoginSettings, 'emailClaim' | 'requireVerifiedEmail'>;
 

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import type { JWTPayload } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
@@ -8,14 +9,19 @@ import type { Deadline } from '../time/deadline.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { isJwtType } from '../transport/wire/reply-body.js';
+import { contactEmail, hasContactEmail, userClaims, type Claims } from './contact-email.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 import { requestProvider, templateOf, unusableReply } from './provider-request.js';
 import { TokenValidator } from './token-validator.service.js';
 
-/** Claims of a user. */
-export type Claims = Record<string, unknown>;
+/** What a verified token and userinfo say about the user. */
+export interface VerifiedUser {
+  subject: string;
+  email: string;
+  claims: Claims;
+}
 
-/** Reads the userinfo endpoint with the access token of the user (OIDC Core §5.3). */
+/** Reads the user from a verified token, and from the userinfo endpoint (OIDC Core §5.3) where the token has no e-mail address. */
 @Injectable()
 export class UserInfo {
   readonly #transport: Transport;
@@ -33,6 +39,31 @@ export class UserInfo {
     this.#provider = provider;
     this.#validator = validator;
     this.#log = log;
+  }
+
+  /**
+   * @param token claims of an ID token or access token that was verified
+   * @param accessToken for the userinfo endpoint
+   * @throws {LoginFailedError} `email_missing`, `email_unverified`, and as {@link UserInfo.read}
+   */
+  async userOf(
+    tenant: Tenant,
+    token: JWTPayload,
+    accessToken: string,
+    deadline: Deadline,
+  ): Promise<VerifiedUser> {
+    const rules = { emailClaim: 'email', requireVerifiedEmail: false, ...tenant.login };
+    const subject = String(token.sub);
+    const userinfo = hasContactEmail(token, rules)
+      ? undefined
+      : await this.read(tenant, accessToken, subject, deadline);
+    const contact = contactEmail(userinfo === undefined ? [token] : [token, userinfo], rules);
+    if ('refusal' in contact) {
+      throw new LoginFailedError(contact.refusal, `the token is refused: ${contact.refusal}`, {
+        tenant: tenant.key,
+      });
+    }
+    return { subject, email: contact.email, claims: userClaims(token, userinfo) };
   }
 
   /**

@@ -3,7 +3,7 @@ import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
-import { UserClaims } from '../oidc/user-claims.service.js';
+import { UserInfo } from '../oidc/user-info.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
@@ -24,25 +24,17 @@ const BEARER_IDENTITIES_LIMIT = Symbol('nestjs-exhibitor:bearer-identities-limit
  */
 @Injectable()
 export class BearerIdentities {
-  readonly #validator: TokenValidator;
-  readonly #users: UserClaims;
-  readonly #clock: Clock;
-  readonly #deadlines: Deadlines;
   readonly #verified: ExpiringCache<ExhibitorIdentity>;
   /** Apart from the verified ones, so that forged tokens push out no identity. */
   readonly #pending: ExpiringCache<Promise<ExhibitorIdentity>>;
 
   constructor(
-    @Inject(TokenValidator) validator: TokenValidator,
-    @Inject(UserClaims) users: UserClaims,
-    @Inject(Clock) clock: Clock,
-    @Inject(Deadlines) deadlines: Deadlines,
+    @Inject(TokenValidator) private readonly validator: TokenValidator,
+    @Inject(UserInfo) private readonly userInfo: UserInfo,
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Optional() @Inject(BEARER_IDENTITIES_LIMIT) max = MAX_BEARER_IDENTITIES,
   ) {
-    this.#validator = validator;
-    this.#users = users;
-    this.#clock = clock;
-    this.#deadlines = deadlines;
     this.#verified = expiringCache(clock, { max });
     this.#pending = expiringCache(clock, { max: MAX_PENDING });
   }
@@ -65,7 +57,7 @@ export class BearerIdentities {
   async #keep(key: string, pending: Promise<ExhibitorIdentity>): Promise<void> {
     try {
       const identity = await pending;
-      this.#verified.set(key, identity, { ttl: Math.max(1, identity.expiresAt - this.#clock.epochMs()) });
+      this.#verified.set(key, identity, { ttl: Math.max(1, identity.expiresAt - this.clock.epochMs()) });
     } catch {
       // The caller receives the refusal.
     } finally {
@@ -74,10 +66,10 @@ export class BearerIdentities {
   }
 
   async #verify(tenant: Tenant, token: string, digest: string): Promise<ExhibitorIdentity> {
-    const deadline = this.#deadlines.start(tenant.http.deadline);
+    const deadline = this.deadlines.start(tenant.http.deadline);
     try {
-      const { payload } = await this.#validator.verify(tenant, { use: 'access_token', token }, deadline);
-      const { subject, email, claims } = await this.#users.read(tenant, payload, token, deadline);
+      const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, deadline);
+      const { subject, email, claims } = await this.userInfo.userOf(tenant, payload, token, deadline);
       return Object.freeze({
         id: digest,
         issuer: String(payload.iss),

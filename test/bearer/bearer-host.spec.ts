@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Type } from '@nestjs/common';
 import { TenantRegistry, TokenValidator, type TenantOptions } from '../../lib/index.js';
-import { UserClaims } from '../../lib/oidc/user-claims.service.js';
+import { UserInfo } from '../../lib/oidc/user-info.service.js';
 import { BearerIdentities, MAX_BEARER_IDENTITIES } from '../../lib/session/bearer-identities.service.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadlines } from '../../lib/time/deadlines.service.js';
@@ -296,7 +296,7 @@ describe('verified tokens', () => {
       const get = <T>(type: Type<T>): T => host.app.get(type, { strict: false });
       const identities = new BearerIdentities(
         get(TokenValidator),
-        get(UserClaims),
+        get(UserInfo),
         get(Clock),
         get(Deadlines),
         50,
@@ -331,7 +331,7 @@ describe('verified tokens', () => {
       const get = <T>(type: Type<T>): T => host.app.get(type, { strict: false });
       const identities = new BearerIdentities(
         get(TokenValidator),
-        get(UserClaims),
+        get(UserInfo),
         get(Clock),
         get(Deadlines),
         10,

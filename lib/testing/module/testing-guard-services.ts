@@ -16,8 +16,14 @@ export class TestingGuardServices extends ExhibitorGuardServices {
   declare readonly tenants: TenantRegistry;
 
   override get all(): GuardServices {
-    const { login, ...others } = super.all;
-    return { ...others, reader: this.#reader, session: this.#session, login: this.#loginInsteadOf(login) };
+    const services = super.all;
+    return {
+      ...services,
+      reader: this.#reader,
+      session: this.#session,
+      login: this.#loginInsteadOf(services.login),
+      logout: this.#logoutInsteadOf(services.logout),
+    };
   }
 
   get #reader(): GuardServices['reader'] {
@@ -42,8 +48,13 @@ export class TestingGuardServices extends ExhibitorGuardServices {
         http.request.user = state.identity;
         return state;
       },
+    };
+  }
+
+  #logoutInsteadOf(logout: GuardServices['logout']): GuardServices['logout'] {
+    return {
       end: async (http) => {
-        await login.end(http);
+        await logout.end(http);
         this.backend.signOut();
       },
     };

@@ -1,0 +1,101 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { isCrossSiteRequest } from '../http/cross-site-request.js';
+import type { HttpContext } from '../http/http-context.js';
+import { OpenIdProvider } from '../oidc/openid-provider.service.js';
+import { IdentityReader } from '../session/identity-reader.service.js';
+import { IdentitySession, type DepartingUser } from '../session/identity-session.service.js';
+import { belongsTo } from '../session/stored-identity.js';
+import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import { Clock } from '../time/clock.js';
+import { Deadlines } from '../time/deadlines.service.js';
+import { browserLoginOf } from './browser-login.js';
+
+/** Ends logins in the browser: at this host, then at the provider (OpenID Connect RP-Initiated Logout 1.0). */
+@Injectable()
+export class LogoutService {
+  constructor(
+    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
+    @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
+    @Inject(IdentityReader) private readonly reader: IdentityReader,
+    @Inject(IdentitySession) private readonly session: IdentitySession,
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Deadlines) private readonly deadlines: Deadlines,
+  ) {}
+
+  /**
+   * Logs the user out of this host. Answers the address that logs the user out at the provider, where `endSession` is set and
+   * somebody was logged in.
+   *
+   * @throws {ExhibitorError} `invalid_argument` for a request that a page of another site caused
+   */
+  async end(http: HttpContext): Promise<string | undefined> {
+    // Browsers that send Sec-Fetch-Site decide it themselves: no tenant is asked for, which may be slow just then.
+    const ownUrl =
+      http.header('sec-fetch-site') === undefined ? await orUnknown(this.#ownUrl(http)) : undefined;
+    if (isCrossSiteRequest(http, ownUrl)) {
+      throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
+    }
+    const departing = await this.session.departing(http);
+    await this.session.forget(http);
+    return departing && orUnknown(this.#endSessionUrl(departing));
+  }
+
+  /** Address of the host by its user. */
+  async #ownUrl(http: HttpContext): Promise<string | undefined> {
+    const state = await this.reader.read(http, undefined);
+    return state?.tenant.login?.redirectUri;
+  }
+
+  /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
+  async #endSessionUrl({ identity, secure, idToken }: DepartingUser): Promise<string | undefined> {
+    // Options that are due to be read again serve as well: their source may be slow.
+    const tenant = this.tenants.peek(identity.tenant) ?? (await this.tenants.get(identity.tenant));
+    if (tenant.login?.endSession !== true || !belongsTo(identity, tenant, secure, this.clock.epochMs())) {
+      return undefined;
+    }
+    const { clientId, postLogoutRedirectUri } = browserLoginOf(tenant);
+    const deadline = this.deadlines.start(tenant.http.deadline);
+    try {
+      const endpoint = await this.provider.findUrl(tenant, 'endSession', deadline);
+      return endpoint && addressOf(endpoint, idToken, clientId, postLogoutRedirectUri);
+    } finally {
+      deadline.end();
+    }
+  }
+}
+
+/**
+ * A logout must not fail because a bearer token is refused, a tenant is not named or not found, or the provider cannot be
+ * reached: the user is logged out here nevertheless.
+ */
+async function orUnknown<T>(url: Promise<T>): Promise<T | undefined> {
+  try {
+    return await url;
+  } catch (error) {
+    if (isExhibitorError(error)) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+/** There is no `state`: nothing would check it, since the page after the logout does nothing. */
+function addressOf(
+  endpoint: string,
+  idToken: string | undefined,
+  clientId: string,
+  postLogoutRedirectUri: string | undefined,
+): string {
+  const url = new URL(endpoint);
+  if (idToken === undefined) {
+    url.searchParams.set('client_id', clientId);
+  } else {
+    url.searchParams.set('id_token_hint', idToken);
+  }
+  if (postLogoutRedirectUri !== undefined) {
+    url.searchParams.set('post_logout_redirect_uri', postLogoutRedirectUri);
+  }
+  return url.href;
+}
