@@ -143,7 +143,7 @@ async function waitForShared<T>(tenant: Tenant, deadline: Deadline, shared: Prom
     if (!isExhibitorError(error) || error.tenant === undefined || error.tenant === tenant.key) {
       throw error;
     }
-    const { code, message, status, retryAfterMs, attempts } = error;
-    throw new ExhibitorError(code, message, { tenant: tenant.key, status, retryAfterMs, attempts });
+    const { code, message, status, retryAfterMs, attempts, cause } = error;
+    throw new ExhibitorError(code, message, { tenant: tenant.key, status, retryAfterMs, attempts, cause });
   }
 }

@@ -1,4 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
+import type { AxiosInstance } from 'axios';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import type { HttpOptions } from './http-options.interface.js';
@@ -62,6 +63,29 @@ interface CommonOptions<T> {
   session?: SessionMode | SessionMode[] | undefined;
   /** Deadlines, retries and limits. */
   http?: HttpOptions | undefined;
+  /**
+   * Called once at boot with the axios instance that sends every request of the module, retries and token requests included, to
+   * add interceptors, as on the `axiosRef` of `@nestjs/axios`. No other module uses this instance.
+   *
+   * A request interceptor can add headers and change `User-Agent`. Everything else stays that of the module: method, address,
+   * body and limits, the headers `Authorization`, `X-Tenant-Id`, `Accept`, `Accept-Encoding`, `Content-Type` and `Host`, and
+   * those of the connection. A response interceptor gets status and headers of every reply that the module can use, 4xx and 5xx
+   * included, and no body. Without such a reply its second function gets an {@link ExhibitorError}.
+   *
+   * **Interceptors see secrets**: the access token, with `clientAuth: 'basic'` the client's secret, and in the address of a
+   * lookup the e-mail address of the contact.
+   *
+   * An interceptor that throws fails the call at once with `service_unavailable` and its error as `cause`; there is no retry. The
+   * time of an interceptor counts towards the `deadline` of the call.
+   *
+   * @example
+   * axios: (instance) =>
+   *   instance.interceptors.request.use((config) => {
+   *     config.headers.set('traceparent', currentTraceparent());
+   *     return config;
+   *   }),
+   */
+  axios?: ((instance: AxiosInstance) => unknown) | undefined;
   /** If given, every `baseUrl`, `authUrl`, endpoint and keys URL must be on one of these origins. */
   allowedOrigins?: string[] | undefined;
   /**

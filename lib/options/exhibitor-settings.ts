@@ -117,6 +117,7 @@ export const moduleSchema = v.object({
     ),
     {},
   ),
+  axios: v.optional(callable<NonNullable<ExhibitorModuleOptions['axios']>>()),
   allowedOrigins: v.optional(v.array(origin, 'must be a list of origins')),
   lookupCache: v.optional(
     v.lazy((value) => (value === false ? v.literal(false) : lookupCache)),

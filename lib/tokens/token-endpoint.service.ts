@@ -91,9 +91,12 @@ function rejection(
     : new ExhibitorError('token_unavailable', `the token endpoint answered ${oauthError}`, details);
 }
 
-/** `service_unavailable` of the token endpoint is `token_unavailable`; other errors stay as they are. */
+/**
+ * `service_unavailable` of the token endpoint is `token_unavailable`. Other errors stay as they are, and so does that of an axios
+ * interceptor of the host, which is known by its cause.
+ */
 function asTokenFailure(error: unknown, attempts: number): unknown {
-  if (!isExhibitorError(error) || error.code !== 'service_unavailable') {
+  if (!isExhibitorError(error) || error.code !== 'service_unavailable' || error.cause !== undefined) {
     return error;
   }
   const { tenant, status, retryAfterMs } = error;

@@ -1,5 +1,6 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import type { Dispatcher } from 'undici';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -17,7 +18,7 @@ import { HostDispatchers } from './wire/host-dispatchers.js';
  */
 @Injectable()
 export class Transport implements OnModuleDestroy {
-  readonly #client = new AxiosClient();
+  readonly #client: AxiosClient;
   readonly #dispatchers = new HostDispatchers();
   readonly #limits: TenantLimits;
 
@@ -25,7 +26,9 @@ export class Transport implements OnModuleDestroy {
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Inject(ProblemLog) private readonly log: ProblemLog,
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
+    this.#client = new AxiosClient(settings.axios);
     this.#limits = new TenantLimits(clock);
   }
 

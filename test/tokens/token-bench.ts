@@ -63,7 +63,7 @@ export class TokenBench {
     const checked = checkOptions({ tenants: Object.fromEntries(whole), http, store, secrets });
     this.registry = registryOf(checked, this.clock);
     const log = new ProblemLog(checked, this.clock);
-    this.#transport = new Transport(this.clock, this.deadlines, log);
+    this.#transport = new Transport(this.clock, this.deadlines, log, checked);
     const values = new SharedValues(checked, new Sealer(checked, this.clock), this.clock);
     this.tokens = new TokenService(
       this.registry,

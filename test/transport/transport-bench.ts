@@ -26,7 +26,7 @@ export class Sender {
     const checked = checkOptions(options);
     this.#deadlines = new Deadlines(clock);
     this.registry = registryOf(checked, clock);
-    this.transport = new Transport(clock, this.#deadlines, new ProblemLog(checked, clock));
+    this.transport = new Transport(clock, this.#deadlines, new ProblemLog(checked, clock), checked);
   }
 
   static with(url: string, http: HttpOptions = {}, clock = new Clock()): Sender {

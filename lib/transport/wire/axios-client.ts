@@ -3,6 +3,7 @@ import { HttpService } from '@nestjs/axios';
 import axios, { type AxiosAdapter, type AxiosInstance, type AxiosRequestConfig } from 'axios';
 import { firstValueFrom } from 'rxjs';
 import type { Dispatcher } from 'undici';
+import { ConfigurationError } from '../../errors/configuration.error.js';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Deadline } from '../../time/deadline.js';
 import { codeOf, type Failed, type Outcome } from '../outcome.js';
@@ -40,10 +41,17 @@ export class AxiosClient {
   readonly #connections = new Connections();
   readonly #http: HttpService;
 
-  /** @param configure adds the interceptors of the host */
-  constructor(configure?: (instance: AxiosInstance) => void) {
+  /**
+   * @param configure the option `axios`: adds the interceptors of the host
+   * @throws {ConfigurationError} where it throws
+   */
+  constructor(configure: ((instance: AxiosInstance) => unknown) | undefined) {
     const instance = createInstance();
-    configure?.(instance);
+    try {
+      configure?.(instance);
+    } catch (cause) {
+      throw new ConfigurationError([{ path: 'axios', expected: 'threw an error' }], undefined, cause);
+    }
     this.#http = new HttpService(instance);
   }
 
