@@ -11,8 +11,11 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { ConfigurationError } from './errors/configuration.error.js';
-import { EXHIBITORS_PROVIDERS } from './exhibitors/exhibitors.providers.js';
+import { CallRunner } from './exhibitors/call-runner.service.js';
 import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
+import { ExhibitorLookups } from './exhibitors/lookups/exhibitor-lookups.service.js';
+import { ExhibitorPages } from './exhibitors/pages/exhibitor-pages.service.js';
+import { RestClient } from './exhibitors/rest-client.service.js';
 import { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
 import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
@@ -143,7 +146,10 @@ const EXPORTED: Provider[] = [
     SharedTokens,
     TokenEndpoint,
     FleetTokens,
-    ...EXHIBITORS_PROVIDERS,
+    RestClient,
+    CallRunner,
+    ExhibitorPages,
+    ExhibitorLookups,
     OpenIdProvider,
     UserInfo,
     BearerIdentities,

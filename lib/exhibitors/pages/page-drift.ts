@@ -11,7 +11,7 @@ export interface SeenPage {
 }
 
 /**
- * Compares a page with the first one and with the one before it; the first page is checked for consistency in itself. The
+ * Compares a page with the first one and with the one before it; the first page must agree with itself. The
  * page size of the first page counts, not the requested one: the service may limit it.
  */
 export function breachesOf(

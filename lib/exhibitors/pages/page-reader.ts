@@ -1,12 +1,11 @@
 import { publish } from '../../diagnostics/channels.js';
-import type { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import type { StreamCall } from '../check-arguments.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
 import { breachesOf, isBeyondEnd, type SeenPage } from './page-drift.js';
 import { PageWindow } from './page-window.js';
 
-/** A page, and its rows before any schema: consistency is checked on the rows of the wire. */
+/** A page, and its rows before any schema: drift is looked for in the rows of the wire. */
 export interface FetchedPage<T> {
   page: ExhibitorPage<T>;
   rows: readonly unknown[];
@@ -28,8 +27,6 @@ export class PageReader<T> {
   #itemsPerPage: number;
   #first: PaginationMetadata | undefined;
   #before: SeenPage | undefined;
-  #isClosed = false;
-  #closeReason: ExhibitorError | undefined;
 
   constructor(private readonly plan: ReadPlan<T>) {
     this.#itemsPerPage = plan.itemsPerPage;
@@ -41,18 +38,15 @@ export class PageReader<T> {
   }
 
   /**
-   * The next page; `undefined` after the last one, or once closed without a reason.
+   * The next page; `undefined` after the last one.
    *
    * @throws {PaginationDriftError} where the page contradicts the first one and `onDrift` is `error`
    */
   async next(): Promise<ExhibitorPage<T> | undefined> {
     try {
       const fetched = await this.#window.next();
-      return this.#isClosed ? this.#closedResult() : fetched && this.#check(fetched);
+      return fetched && this.#check(fetched);
     } catch (error) {
-      if (this.#isClosed) {
-        return this.#closedResult();
-      }
       this.close();
       throw error;
     }
@@ -63,13 +57,8 @@ export class PageReader<T> {
     this.#window.fetchAhead();
   }
 
-  /** Aborts all requests. With a reason, `next` fails with it; without, `next` answers `undefined`. */
-  close(reason?: ExhibitorError): void {
-    if (this.#isClosed) {
-      return;
-    }
-    this.#isClosed = true;
-    this.#closeReason = reason;
+  /** Aborts all requests. */
+  close(): void {
     this.#window.close();
   }
 
@@ -91,14 +80,6 @@ export class PageReader<T> {
     }
     this.#before = seen;
     return page;
-  }
-
-  /** Requests that fail because the reader was closed are ignored; only the reason counts. */
-  #closedResult(): undefined {
-    if (this.#closeReason !== undefined) {
-      throw this.#closeReason;
-    }
-    return undefined;
   }
 
   #start(first: PaginationMetadata): void {

@@ -13,9 +13,9 @@ export async function* pagesOf<T>(
   reader: PageReader<T>,
   signal: AbortSignal,
 ): AsyncGenerator<ExhibitorPage<T>, undefined> {
-  const forget = onAbort(signal, () => reader.close(abortedCall()));
+  const forget = onAbort(signal, () => reader.close());
   try {
-    for (let page = await reader.next(); page !== undefined; page = await reader.next()) {
+    for (let page = await nextOf(reader, signal); page !== undefined; page = await nextOf(reader, signal)) {
       yield page;
     }
   } finally {
@@ -23,6 +23,20 @@ export async function* pagesOf<T>(
     reader.close();
   }
   return undefined;
+}
+
+async function nextOf<T>(reader: PageReader<T>, signal: AbortSignal): Promise<ExhibitorPage<T> | undefined> {
+  const page = await reader.next().catch((error: unknown) => {
+    // A request that fails because the signal aborted it is ignored.
+    if (!signal.aborted) {
+      throw error;
+    }
+    return undefined;
+  });
+  if (signal.aborted) {
+    throw abortedCall();
+  }
+  return page;
 }
 
 /** A cold Observable of the pages of a reader. `emit` passes a page to the subscriber; then the next pages are requested. */
