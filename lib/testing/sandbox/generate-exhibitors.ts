@@ -11,21 +11,10 @@ const TRADES = (
   'Materials Metalworks Optics Packaging Plastics Pumps Robotics Roofing Scaffolding Sensors Signage Stonework ' +
   'Textiles Tooling Valves Ventilation Woodcraft'
 ).split(' ');
-const COUNTRIES: readonly (readonly [country: string, legalForm: string])[] = [
-  ['Austria', 'GmbH'],
-  ['Brazil', 'Ltda'],
-  ['Denmark', 'A/S'],
-  ['Finland', 'Oy'],
-  ['France', 'SAS'],
-  ['Germany', 'GmbH & Co. KG'],
-  ['India', 'Pvt Ltd'],
-  ['Italy', 'S.r.l.'],
-  ['Japan', 'K.K.'],
-  ['Netherlands', 'B.V.'],
-  ['Poland', 'sp. z o.o.'],
-  ['Sweden', 'AB'],
-  ['United Kingdom', 'Ltd'],
-];
+const COUNTRIES =
+  'Austria Brazil Denmark Finland France Germany India Italy Japan Netherlands Poland Sweden Wales'.split(
+    ' ',
+  );
 const BOOTHS_PER_HALL = 150;
 
 /**
@@ -47,15 +36,14 @@ export function generateExhibitors(tenantKey: string, eventId: string, count: nu
     // 1,063 and 1,600 are coprime, so that every pair of stem and trade occurs once before one repeats.
     const pair = (start + index * 1063) % (STEMS.length * TRADES.length);
     const name = `${STEMS[pair % STEMS.length]} ${TRADES[Math.floor(pair / STEMS.length)]}`;
-    const [country, legalForm] = COUNTRIES[(start + index * 7) % COUNTRIES.length] ?? ['Norway', 'AS'];
     const hall = 1 + Math.floor(index / BOOTHS_PER_HALL);
     const place = index % BOOTHS_PER_HALL;
     return {
       id: `${tenantKey}-${eventId}-${String(index + 1).padStart(4, '0')}`,
-      name: `${name} ${legalForm}`,
+      name,
       hall: `Hall ${hall}`,
       booth: `${hall}${'ABCDEF'.charAt(Math.floor(place / 25))}${String(1 + (place % 25)).padStart(2, '0')}`,
-      country,
+      country: COUNTRIES[(start + index * 7) % COUNTRIES.length],
       contactEmails: [
         `contact@${name.toLowerCase().replace(' ', '-')}.example`,
         ...(contacts.get(index) ?? []),

@@ -1,20 +1,17 @@
 import { createHash } from 'node:crypto';
 import type { SeedPerson } from './seed.js';
 
+// The colours are those of the browser, light or dark as the person prefers.
 const STYLE = `
-:root { color-scheme: light dark; --ink: #1d2433; --dim: #5b6475; --line: #d8dde6; --card: #fff; --back: #f3f5f9; --accent: #2456d6 }
-@media (prefers-color-scheme: dark) { :root { --ink: #eef1f7; --dim: #a3acbd; --line: #353d4d; --card: #1c2230; --back: #12161f; --accent: #7ea2ff } }
-* { box-sizing: border-box }
-body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem; background: var(--back); color: var(--ink); font: 16px/1.5 system-ui, sans-serif }
-main { width: 100%; max-width: 27rem; padding: 1.5rem 2rem; background: var(--card); border: 1px solid var(--line); border-radius: 14px; box-shadow: 0 10px 30px #0000000f }
-h1 { margin: 0 0 .25rem; font-size: 1.4rem } p { margin: .25rem 0 1rem; color: var(--dim) }
-.tenant { margin: 0 0 .75rem; color: var(--accent); font-weight: 600 }
-.people { display: grid; gap: .5rem }
-button { width: 100%; padding: .4rem 1rem; border: 1px solid var(--line); border-radius: 10px; background: none; color: inherit; font: inherit; text-align: left; cursor: pointer }
-button:hover, button:focus-visible { border-color: var(--accent); outline: 1px solid var(--accent) }
-button small { display: block; color: var(--dim) }
-.cancel { margin-top: .5rem; border-color: transparent; text-align: center; color: var(--dim) }
-.note { margin: 1rem 0 0; padding-top: 1rem; border-top: 1px solid var(--line); font-size: .85rem }
+:root { color-scheme: light dark; --dim: color-mix(in srgb, CanvasText 60%, Canvas); --line: color-mix(in srgb, CanvasText 18%, Canvas) }
+body { box-sizing: border-box; max-width: 27rem; margin: 5vh auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif }
+h1 { margin: 0; font-size: 1.4rem }
+p, small { color: var(--dim) } .tenant { color: #4f7cf0; font-weight: 600 }
+button { display: block; width: 100%; margin: .5rem 0; padding: .5rem 1rem; border: 1px solid var(--line); border-radius: 10px; background: none; color: inherit; font: inherit; text-align: left; cursor: pointer }
+button:hover, button:focus-visible { border-color: #4f7cf0; outline: 1px solid #4f7cf0 }
+button small { display: block }
+.cancel { border-color: transparent; text-align: center; color: var(--dim) }
+footer { margin-top: 1.5rem; padding-top: 1rem; border-top: 1px solid var(--line); color: var(--dim); font-size: .85rem }
 `;
 
 /** Clicks the button, so that its value is sent. */
@@ -44,30 +41,25 @@ export interface LoginPage {
 
 /** Renders the login page: one button for each person, and a Cancel button. */
 export function renderLoginPage({ action, tenant, people }: LoginPage): string {
-  const buttons = people.map(({ sub, name, email, emailVerified }) => {
-    const address = email ?? 'no e-mail address';
+  const buttons = people.map(({ sub, name, email = 'no e-mail address', emailVerified }) => {
     const remark = String(emailVerified) === 'false' ? ', not verified' : '';
-    return html`<button name="person" value="${sub}">${name}<small>${address}${remark}</small></button>`;
+    return `<button name="person" value="${escape(sub)}">${escape(name)}<small>${escape(email)}${remark}</small></button>`;
   });
   return page(
     'Sign in',
-    html`<p class="tenant">${tenant}</p>
-      <h1>Sign in</h1>
-      <p>Choose the person to sign in as.</p>
-      <form method="post" action="${action}">
-        <div class="people">${buttons}</div>
-        <button class="cancel" name="cancel" value="yes">Cancel</button>
-      </form>`,
+    `<p class="tenant">${escape(tenant)}</p>
+    <h1>Sign in</h1>
+    <p>Choose the person to sign in as.</p>
+    <form method="post" action="${escape(action)}">
+      ${buttons.join('\n')}
+      <button class="cancel" name="cancel" value="yes">Cancel</button>
+    </form>`,
   );
 }
 
 /** Renders a page with a title and a text, for requests that cannot continue. */
 export function renderNotice(title: string, text: string): string {
-  return page(
-    title,
-    html`<h1>${title}</h1>
-      <p>${text}</p>`,
-  );
+  return page(title, `<h1>${escape(title)}</h1><p>${escape(text)}</p>`);
 }
 
 /**
@@ -78,57 +70,31 @@ export function renderNotice(title: string, text: string): string {
 export function renderLogoutPage(form: string, submitsItself: boolean): string {
   return page(
     'Sign out',
-    html`<h1>Sign out</h1>
-      <p>This ends the session at the identity provider.</p>
-      ${new Html(form)}
-      <div class="people">
-        <button form="op.logoutForm" name="logout" value="yes">Sign out</button>
-        <button class="cancel" form="op.logoutForm">Stay signed in</button>
-      </div>
-      ${new Html(submitsItself ? `<script>${SUBMIT}</script>` : '')}`,
+    `<h1>Sign out</h1>
+    <p>This ends the session at the identity provider.</p>
+    ${form}
+    <button form="op.logoutForm" name="logout" value="yes">Sign out</button>
+    <button class="cancel" form="op.logoutForm">Stay signed in</button>
+    ${submitsItself ? `<script>${SUBMIT}</script>` : ''}`,
   );
 }
 
-function page(title: string, content: Html): string {
-  return html`<!doctype html>
-    <html lang="en">
-      <head>
-        <meta charset="utf-8" />
-        <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <title>${title} – Exhibitor Sandbox</title>
-        <link rel="icon" href="data:," />
-        ${new Html(`<style>${STYLE}</style>`)}
-      </head>
-      <body>
-        <main>
-          ${content}
-          <p class="note">
-            Exhibitor Sandbox, for development only: without passwords, all people are fictitious.
-          </p>
-        </main>
-      </body>
-    </html>`.source;
-}
-
-/** Trusted markup. {@link html} escapes every other value. */
-class Html {
-  constructor(readonly source: string) {}
-}
-
-function html(parts: TemplateStringsArray, ...values: readonly (string | Html | readonly Html[])[]): Html {
-  return new Html(
-    parts.map((part, index) => part + (index < values.length ? markupOf(values[index]) : '')).join(''),
-  );
-}
-
-function markupOf(value: string | Html | readonly Html[] | undefined): string {
-  if (value instanceof Html) {
-    return value.source;
-  }
-  if (typeof value === 'object') {
-    return value.map(({ source }) => source).join('');
-  }
-  return escapeHtml(value ?? '');
+/** @param content trusted markup */
+function page(title: string, content: string): string {
+  return `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <title>${escape(title)} – Exhibitor Sandbox</title>
+    <link rel="icon" href="data:," />
+    <style>${STYLE}</style>
+  </head>
+  <body>
+    <main>${content}</main>
+    <footer>Exhibitor Sandbox, for development only: without passwords, all people are fictitious.</footer>
+  </body>
+</html>`;
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -139,6 +105,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-function escapeHtml(text: string): string {
+/** Text as content, or as the value of an attribute in quotes. */
+function escape(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }
