@@ -38,7 +38,6 @@ import { DeniedIdentities } from './session/denied-identities.service.js';
 import { IdentityCookie } from './session/identity-cookie.service.js';
 import { IdentityReader } from './session/identity-reader.service.js';
 import { IdentitySession } from './session/identity-session.service.js';
-import { FleetWork } from './store/fleet-work.service.js';
 import { Generations } from './store/generations.service.js';
 import { Outbox } from './store/outbox.service.js';
 import { ReplayCache } from './store/replay-cache.service.js';
@@ -48,7 +47,6 @@ import { ProblemLog } from './problems/problem-log.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
 import { Clock } from './time/clock.js';
 import { Deadlines } from './time/deadlines.service.js';
-import { FleetTokens } from './tokens/fleet-tokens.service.js';
 import { SharedTokens } from './tokens/shared-tokens.service.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
@@ -138,14 +136,12 @@ const EXPORTED: Provider[] = [
     ProblemLog,
     Sealer,
     SharedValues,
-    FleetWork,
     Generations,
     Outbox,
     ReplayCache,
     Transport,
     SharedTokens,
     TokenEndpoint,
-    FleetTokens,
     RestClient,
     CallRunner,
     ExhibitorPages,

@@ -5,7 +5,7 @@ import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import type { TimedToken } from '../tokens/held-token.js';
+import type { TimedToken } from '../tokens/timed-token.js';
 import { TokenService } from '../tokens/token.service.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
@@ -20,6 +20,9 @@ export interface RestRequest {
   /** E-mail address that a lookup is about. */
   contact?: string;
 }
+
+/** Tokens that one call tries. */
+const MOST_TOKENS = 3;
 
 /** Sends REST requests with bearer token and tenant header (service specification, Authentication). */
 @Injectable()
@@ -39,30 +42,23 @@ export class RestClient {
    * 4xx, and errors of {@link Transport.send} and the token service
    */
   async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
-    const first = await this.tokens.tokenFor(tenant, deadline);
-    const reply = await this.#send(tenant, request, first, deadline);
-    if (reply.status !== 401) {
-      return this.#accept(reply, tenant, request, reply.attempts);
+    let attempts = 0;
+    let refusedAt: number | undefined;
+    for (let turn = 1; ; turn++) {
+      const token = await this.tokens.tokenFor(tenant, deadline);
+      const reply = await this.#send(tenant, request, token, deadline);
+      attempts += reply.attempts;
+      if (reply.status !== 401) {
+        return this.#accept(reply, tenant, request, attempts);
+      }
+      // This process got it from the token endpoint after the first refusal: another one would be refused as well.
+      const isNewest = refusedAt !== undefined && !token.isShared && token.requestedAt >= refusedAt;
+      this.tokens.refused(tenant, token, reply.sentAt, { isAlone: turn === 2 && !isNewest });
+      if (isNewest || turn === MOST_TOKENS) {
+        return this.#accept(reply, tenant, request, attempts);
+      }
+      refusedAt ??= this.clock.now();
     }
-    const refusedAt = this.clock.now();
-    this.tokens.refused(tenant, first, reply.sentAt);
-    const second = await this.tokens.tokenFor(tenant, deadline);
-    const again = await this.#send(tenant, request, second, deadline);
-    const attempts = reply.attempts + again.attempts;
-    if (again.status !== 401) {
-      return this.#accept(again, tenant, request, attempts);
-    }
-    if (!second.isShared && second.requestedAt >= refusedAt) {
-      this.tokens.refused(tenant, second, again.sentAt);
-      return this.#accept(again, tenant, request, attempts);
-    }
-    this.tokens.refusedAgain(tenant, second, again.sentAt);
-    const third = await this.tokens.tokenFor(tenant, deadline);
-    const last = await this.#send(tenant, request, third, deadline);
-    if (last.status === 401) {
-      this.tokens.refused(tenant, third, last.sentAt);
-    }
-    return this.#accept(last, tenant, request, attempts + last.attempts);
   }
 
   #accept(reply: TransportReply, tenant: Tenant, request: RestRequest, attempts: number): TransportReply {

@@ -1,60 +1,9 @@
-import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import type { AccessToken } from './access-token.interface.js';
 import type { Refusal } from './refusal.js';
-import { earlyWindow } from './token-lifetime.js';
+import type { TimedToken } from './timed-token.js';
 
-/** How long the token that expired still names the lease for the next one, in ms: longer than a lease lives. */
-const NAMES_LEASE = 2_000;
-
-/** A token as the token endpoint granted it. */
-export interface GrantedToken {
-  accessToken: string;
-  scope?: string;
-  /** In ms. It starts when the request is sent: the token may be that old when the reply arrives. */
-  lifetime: number;
-  /** When it was requested, in ms of {@link Clock.now}. For a token of another process, as far as the clocks of both agree. */
-  requestedAt: number;
-  /** It came from the shared store. */
-  isShared: boolean;
-}
-
-/** A token with its times, in ms of {@link Clock.now}. Each tenant keeps one: what can be computed is no field. */
-export class TimedToken {
-  readonly accessToken: string;
-  readonly scope: string | undefined;
-  readonly lifetime: number;
-  readonly requestedAt: number;
-  readonly isShared: boolean;
-  /** How long before its end the token is renewed, in ms. */
-  readonly #early: number;
-  /** End of the lifetime in ms since 1970. */
-  readonly #endsAt: number;
-
-  constructor({ accessToken, scope, lifetime, requestedAt, isShared }: GrantedToken, clock: Clock) {
-    this.accessToken = accessToken;
-    this.scope = scope;
-    this.lifetime = lifetime;
-    this.requestedAt = requestedAt;
-    this.isShared = isShared;
-    this.#early = Math.round(earlyWindow(lifetime, clock.random()));
-    this.#endsAt = Math.round(clock.epochMs() + this.expiresAt - clock.now());
-  }
-
-  get expiresAt(): number {
-    return this.requestedAt + this.lifetime;
-  }
-
-  get renewAt(): number {
-    return this.expiresAt - this.#early;
-  }
-
-  /** The token as hosts get it. */
-  toAccessToken(): AccessToken {
-    const { accessToken, scope } = this;
-    return Object.freeze({ accessToken, tokenType: 'Bearer', scope, expiresAt: new Date(this.#endsAt) });
-  }
-}
+/** How long a token that expired still names the lease for the next one, in ms: longer than a lease lives. */
+const NAMES_LEASE = 4_000;
 
 /** A token request that is under way. */
 export interface Renewal {
@@ -65,15 +14,15 @@ export interface Renewal {
   outcome: 'fetched' | 'forced' | 'shared';
 }
 
-/** What the next token replaces, and which tokens and refusals of other processes do not count. Times of {@link Clock.now}. */
-export interface Replacement {
-  /** Text of the token to replace, which the shared store may still hold. */
+/** The token that the next one replaces. It decides what this process takes from the store. Times of {@link Clock.now}. */
+export interface Replaced {
+  /** Its text; none where there was no token. */
   readonly text?: string;
-  /** When the request was sent that the service refused with this token: equally old tokens may be revoked as well. */
+  /** When it was sent in a request that the service refused: only a token that was requested later is taken. */
   readonly refusedAt?: number;
-  /** A token of another process was refused as well: the endpoint must be asked by this process. */
+  /** It came in place of a refused token, and was refused as well: none is taken. */
   readonly isAlone?: boolean;
-  /** Refusals that were shared before this time do not count. */
+  /** When the host invalidated it: no earlier refusal is taken. */
   readonly forgivenAt?: number;
 }
 
@@ -87,8 +36,8 @@ export class HeldToken {
   refusal: Refusal | undefined = undefined;
   /** No early renewal before this time, because one failed. In ms of {@link Clock.now}. */
   pausedUntil = 0;
-  /** What was dropped and not replaced yet. */
-  #dropped: Replacement | undefined = undefined;
+  /** What was refused or invalidated, until there is a new token. */
+  #dropped: Replaced | undefined = undefined;
 
   /** The next token replaces one that was refused or invalidated. */
   get isForced(): boolean {
@@ -102,25 +51,37 @@ export class HeldToken {
     this.#dropped = undefined;
   }
 
-  /** Removes the token, which was refused at `refusedAt`; the next one replaces it. */
-  drop(refusedAt: number, more: Pick<Replacement, 'isAlone' | 'forgivenAt'> = {}): void {
-    const text = this.timed?.accessToken ?? this.#dropped?.text;
-    this.timed = undefined;
-    this.#dropped = { ...this.#dropped, ...more, text, refusedAt };
+  /** The host invalidated the token, and forgives a refusal. */
+  invalidate(now: number): void {
+    this.refusal = undefined;
+    this.#drop({ refusedAt: now, forgivenAt: now });
+  }
+
+  /** The host knows that the service refused the token. */
+  reject(now: number): void {
+    this.#drop({ refusedAt: now });
   }
 
   /**
-   * Removes the token, which the service refused in a request that was sent at `sentAt`. Services round the end of a token to
-   * seconds: one in its early window has probably ended, so that any token which was requested after it is good.
+   * The service refused the token in a request that was sent at `sentAt`. A token that was about to end was probably refused for
+   * its age: any one that was requested after it is good.
+   *
+   * @param isAlone this process asks the token endpoint itself
    */
-  dropRefused(sentAt: number, more?: Pick<Replacement, 'isAlone'>): void {
+  refuse(sentAt: number, isAlone: boolean): void {
     const { timed } = this;
-    const hasEnded = timed !== undefined && sentAt >= timed.expiresAt - earlyWindow(timed.lifetime, 0);
-    this.drop(hasEnded ? timed.requestedAt : sentAt, more);
+    const refusedAt = timed !== undefined && sentAt >= timed.endingAt ? timed.requestedAt : sentAt;
+    this.#drop(isAlone ? { refusedAt, isAlone } : { refusedAt });
+  }
+
+  #drop(why: Omit<Replaced, 'text'>): void {
+    const text = this.timed?.accessToken ?? this.#dropped?.text;
+    this.timed = undefined;
+    this.#dropped = { ...this.#dropped, ...why, text };
   }
 
   /** What the next token replaces. */
-  replacement(now: number): Replacement {
+  replaced(now: number): Replaced {
     if (this.#dropped !== undefined) {
       return this.#dropped;
     }

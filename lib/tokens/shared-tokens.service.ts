@@ -1,197 +1,153 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { digestOf } from '../model/digest.js';
-import { isRecord } from '../model/json-values.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { TimedToken, type Replacement } from './held-token.js';
-import type { Refusal } from './refusal.js';
-import { earlyWindow } from './token-lifetime.js';
-import { HEADER_SAFE } from './token-reply.js';
+import type { Deadline } from '../time/deadline.js';
+import { secretTextOf, type OAuthClient } from './client-authentication.js';
+import { readApiClient } from './client-secret.js';
+import type { Replaced } from './held-token.js';
+import { remember } from './refusal.js';
+import { StoredTokens, TOKEN_KIND, type TokenAnswer } from './stored-tokens.js';
+import { TokenEndpoint } from './token-endpoint.service.js';
+import { lookAgainAfter, TokenLease } from './token-lease.js';
 
-/** Kind of tokens in the store, and on `nestjs-exhibitor:store`. */
-export const TOKEN_KIND = 'token';
-const REFUSAL_KIND = 'token-refusal';
-
-/** A token in the shared store. Times are in ms since 1970, the only clock that processes share. */
-interface SharedToken {
-  accessToken: string;
-  scope?: string;
-  lifetime: number;
-  requestedAt: number;
-  /** Fingerprint of the refused token that it replaces: it is newer than that refusal, whatever the clocks say. */
-  refused?: string;
-}
-
-/** A token of another process. */
-export interface StoredToken {
-  readonly timed: TimedToken;
-  /** Whether it can be used in place of the token to replace. */
-  readonly isUsable: boolean;
-}
-
-/** A permanent refusal in the shared store. */
-interface SharedRefusal {
-  oauthError: string;
-  description?: string;
-  status?: number;
-  at: number;
-  until: number;
+/** A client that needs a token. */
+interface Need {
+  readonly tenant: Tenant;
+  readonly client: OAuthClient;
+  /** Name of what the processes share of this client. */
+  readonly name: string;
+  readonly replaced: Replaced;
+  readonly deadline: Deadline;
 }
 
 /**
- * Tokens and permanent refusals that the processes of a host share through its `store`. The name is made of token URL,
- * client, scope and a fingerprint of the secret: a process without the secret finds nothing, and a new secret leads to a
- * new token at once.
+ * Tokens that the processes of a host share through its `store`: one process takes a {@link TokenLease} and asks the token
+ * endpoint, and the others take its token or its refusal. Without a store, each process asks.
  */
 @Injectable()
 export class SharedTokens {
-  readonly #values: SharedValues;
-  readonly #clock: Clock;
+  private readonly stored: StoredTokens;
 
-  constructor(@Inject(SharedValues) values: SharedValues, @Inject(Clock) clock: Clock) {
-    this.#values = values;
-    this.#clock = clock;
+  constructor(
+    @Inject(SharedValues) private readonly values: SharedValues,
+    @Inject(TokenEndpoint) private readonly endpoint: TokenEndpoint,
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
+  ) {
+    this.stored = new StoredTokens(values, clock);
   }
 
-  /** The stored token. `read`: `get` for the first look, `look` for those that follow. */
-  async token(
-    name: string,
-    replacement: Replacement,
-    read: 'get' | 'look',
-  ): Promise<StoredToken | undefined> {
-    const found = await this.#values.read(TOKEN_KIND, name);
-    if (found !== undefined && read === 'get') {
-      this.#values.tell(TOKEN_KIND, found.value === undefined ? 'miss' : 'hit');
+  /**
+   * The token of another process, else a new one; or a refusal. On `invalid_client` a secret function is called again once.
+   *
+   * @throws {ExhibitorError} `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
+   */
+  async fetch(tenant: Tenant, replaced: Replaced, deadline: Deadline): Promise<TokenAnswer> {
+    const client = await readApiClient(tenant, deadline, this.log);
+    const answer = await this.fetchAs(client, tenant, replaced, deadline);
+    const mayBeOld = answer.kind === 'refused' && answer.refusal.error.oauthError === 'invalid_client';
+    if (!mayBeOld || !tenant.hasSecretFunction) {
+      return answer;
     }
-    const shared = parseToken(found?.value);
-    if (shared === undefined) {
-      return undefined;
-    }
-    const requestedAt = this.#fromEpoch(shared.requestedAt);
-    const timed = new TimedToken({ ...shared, requestedAt, isShared: true }, this.#clock);
-    return { timed, isUsable: this.#isUsable(timed, shared.refused, replacement) };
+    const newest = await readApiClient(tenant, deadline, this.log);
+    // The same secret would be refused again, and some providers lock a client out after several failures.
+    const isSame = secretTextOf(newest) === secretTextOf(client);
+    return isSame ? answer : this.fetchAs(newest, tenant, replaced, deadline);
   }
 
-  /** Shares a token with other processes. */
-  async keepToken(name: string, timed: TimedToken, { text, refusedAt }: Replacement): Promise<void> {
-    const left = timed.expiresAt - this.#clock.now();
-    if (left <= 0) {
-      return;
-    }
-    const { accessToken, scope, lifetime } = timed;
-    const refused = refusedAt === undefined || text === undefined ? undefined : digestOf(text);
-    const shared: SharedToken = {
-      accessToken,
-      scope,
-      lifetime,
-      requestedAt: this.#toEpoch(timed.requestedAt),
-      refused,
-    };
-    await this.#values.set(TOKEN_KIND, name, shared, left);
-  }
-
-  /** Removes the stored token, which the service refused. */
-  dropToken(name: string): Promise<void> {
-    return this.#values.delete(TOKEN_KIND, name);
-  }
-
-  /** The refusal that another process got, unless it was shared before `forgivenAt`. */
-  async refusal(
-    name: string,
+  private async fetchAs(
+    client: OAuthClient,
     tenant: Tenant,
-    { forgivenAt = Number.NEGATIVE_INFINITY }: Replacement,
-  ): Promise<Refusal | undefined> {
-    const shared = parseRefusal((await this.#values.read(REFUSAL_KIND, name))?.value);
-    if (shared === undefined || this.#fromEpoch(shared.at) <= forgivenAt) {
-      return undefined;
+    replaced: Replaced,
+    deadline: Deadline,
+  ): Promise<TokenAnswer> {
+    const need: Need = { tenant, client, name: clientName(tenant, client), replaced, deadline };
+    if (!this.values.enabled || replaced.isAlone === true) {
+      return this.ask(need);
     }
-    this.#values.tell(REFUSAL_KIND, 'hit');
-    const { oauthError, description, status, until } = shared;
-    const error = new TokenRejectedError(oauthError, description, {
-      tenant: tenant.key,
-      status,
-      attempts: 0,
-    });
-    return { error, until: this.#fromEpoch(until) };
+    const found = await this.find(need);
+    this.values.tell(TOKEN_KIND, found === undefined ? 'miss' : 'hit');
+    return found ?? this.askOrWait(need);
   }
 
-  /** Shares a permanent refusal for as long as this process remembers it. */
-  async keepRefusal(name: string, { error, until }: Refusal): Promise<void> {
-    const { oauthError, oauthErrorDescription: description, status } = error;
-    const now = this.#clock.now();
-    if (until <= now) {
-      return;
-    }
-    const shared: SharedRefusal = {
-      oauthError,
-      description,
-      status,
-      at: this.#toEpoch(now),
-      until: this.#toEpoch(until),
-    };
-    await this.#values.set(REFUSAL_KIND, name, shared, until - now);
+  private find({ name, tenant, replaced }: Need): Promise<TokenAnswer | undefined> {
+    return this.stored.find(name, tenant.key, replaced);
   }
 
-  #isUsable(timed: TimedToken, refused: string | undefined, { text, refusedAt }: Replacement): boolean {
-    const isSame = timed.accessToken === text;
-    const isEnding = this.#clock.now() >= timed.expiresAt - earlyWindow(timed.lifetime, 1);
-    if (isSame || isEnding) {
-      return false;
+  /** Takes the lease and asks, or looks for the token of its holder. After half of the deadline each process asks. */
+  private async askOrWait(need: Need): Promise<TokenAnswer> {
+    const { deadline, name, replaced } = need;
+    const lease = new TokenLease(this.values, leaseName(name, replaced));
+    const half = deadline.remaining() / 2;
+    for (let turn = 0; ; turn++) {
+      const isTaken = await lease.take();
+      if (isTaken === true) {
+        return this.askWith(lease, need);
+      }
+      const found = await this.lookAgain(need);
+      if (found !== undefined) {
+        return found;
+      }
+      const patience = deadline.remaining() - half;
+      if (isTaken === undefined || patience <= 0) {
+        return this.ask(need);
+      }
+      await deadline.sleep(Math.min(patience, lookAgainAfter(turn, this.clock.random())));
     }
-    if (refusedAt === undefined) {
-      return true;
-    }
-    const replacesSame = text !== undefined && refused === digestOf(text);
-    return replacesSame || timed.requestedAt > refusedAt;
   }
 
-  #fromEpoch(ms: number): number {
-    return this.#clock.now() + ms - this.#clock.epochMs();
+  private async lookAgain(need: Need): Promise<TokenAnswer | undefined> {
+    const found = await this.find(need);
+    if (found !== undefined) {
+      this.values.tell(TOKEN_KIND, 'waited');
+    }
+    return found;
   }
 
-  #toEpoch(ms: number): number {
-    return this.#clock.epochMs() + ms - this.#clock.now();
+  private async askWith(lease: TokenLease, need: Need): Promise<TokenAnswer> {
+    try {
+      // The last holder of the lease may have finished since the last look.
+      const found = await this.lookAgain(need);
+      if (found !== undefined) {
+        return found;
+      }
+      this.values.tell(TOKEN_KIND, 'leased');
+      return await this.ask(need);
+    } finally {
+      await lease.release();
+    }
+  }
+
+  /** Asks the endpoint, and shares what it answers. */
+  private async ask({ client, tenant, name, replaced, deadline }: Need): Promise<TokenAnswer> {
+    if (deadline.isOver) {
+      throw deadline.failure({ tenant: tenant.key, attempts: deadline.sent });
+    }
+    await this.stored.dropRefused(name, replaced);
+    try {
+      const timed = await this.endpoint.request(client, tenant, deadline);
+      await this.stored.keepToken(name, timed, replaced);
+      return { kind: 'token', timed };
+    } catch (error) {
+      if (!(error instanceof TokenRejectedError)) {
+        throw error;
+      }
+      const refusal = remember(error, this.clock.now(), this.clock.random());
+      await this.stored.keepRefusal(name, refusal);
+      return { kind: 'refused', refusal, isShared: false };
+    }
   }
 }
 
-/** Name of what a client shares, by what only a holder of its secret knows. */
-export function sharedName(tenant: Tenant, secretText: string): string {
-  return JSON.stringify([tenant.tokenUrl, tenant.clientId, tenant.scope, digestOf(secretText)]);
+/** Names a client by what only a holder of its secret knows: a process without the secret finds nothing. */
+function clientName({ tokenUrl, clientId, scope }: Tenant, client: OAuthClient): string {
+  return JSON.stringify([tokenUrl, clientId, scope, digestOf(secretTextOf(client))]);
 }
 
-/** Name of the work that replaces a token: see `SharedWork.name`. */
-export function workName(name: string, { text }: Replacement): string {
+function leaseName(name: string, { text }: Replaced): string {
   return text === undefined ? name : `${name}:${digestOf(text)}`;
-}
-
-function parseToken(value: unknown): SharedToken | undefined {
-  if (!isRecord(value)) {
-    return undefined;
-  }
-  const { accessToken, scope, lifetime, requestedAt, refused } = value;
-  if (typeof accessToken !== 'string' || !HEADER_SAFE.test(accessToken)) {
-    return undefined;
-  }
-  if (typeof lifetime !== 'number' || typeof requestedAt !== 'number') {
-    return undefined;
-  }
-  return { accessToken, scope: textOf(scope), lifetime, requestedAt, refused: textOf(refused) };
-}
-
-function parseRefusal(value: unknown): SharedRefusal | undefined {
-  if (!isRecord(value)) {
-    return undefined;
-  }
-  const { oauthError, description, status, at, until } = value;
-  if (typeof oauthError !== 'string' || typeof at !== 'number' || typeof until !== 'number') {
-    return undefined;
-  }
-  const known = typeof status === 'number' ? status : undefined;
-  return { oauthError, description: textOf(description), status: known, at, until };
-}
-
-function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
 }

@@ -7,9 +7,10 @@ import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Deadlines } from '../time/deadlines.service.js';
-import type { FleetTokens } from './fleet-tokens.service.js';
-import type { HeldToken, Renewal, TimedToken } from './held-token.js';
+import type { HeldToken, Renewal } from './held-token.js';
 import { repeated } from './refusal.js';
+import type { SharedTokens } from './shared-tokens.service.js';
+import type { TimedToken } from './timed-token.js';
 
 /** Pause in ms after a failed early renewal. The old token is still good. */
 const PAUSE_AFTER_FAILURE = 5_000;
@@ -18,10 +19,10 @@ const PAUSE_AFTER_FAILURE = 5_000;
 export class TokenRenewals {
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
-  readonly #tokens: FleetTokens;
+  readonly #tokens: SharedTokens;
   readonly #log: ProblemLog;
 
-  constructor(clock: Clock, deadlines: Deadlines, tokens: FleetTokens, log: ProblemLog) {
+  constructor(clock: Clock, deadlines: Deadlines, tokens: SharedTokens, log: ProblemLog) {
     this.#clock = clock;
     this.#deadlines = deadlines;
     this.#tokens = tokens;
@@ -95,16 +96,16 @@ export class TokenRenewals {
 
   async #fetch(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
     try {
-      const fetched = await this.#tokens.fetch(tenant, held.replacement(this.#clock.now()), deadline);
-      if (fetched.kind === 'refused') {
-        held.refusal = fetched.refusal;
-        throw fetched.isShared ? repeated(fetched.refusal) : fetched.refusal.error;
+      const answer = await this.#tokens.fetch(tenant, held.replaced(this.#clock.now()), deadline);
+      if (answer.kind === 'refused') {
+        held.refusal = answer.refusal;
+        throw answer.isShared ? repeated(answer.refusal) : answer.refusal.error;
       }
-      if (fetched.timed.isShared && held.renewal !== undefined) {
+      if (answer.timed.isShared && held.renewal !== undefined) {
         held.renewal.outcome = 'shared';
       }
-      held.keep(fetched.timed);
-      return fetched.timed;
+      held.keep(answer.timed);
+      return answer.timed;
     } catch (error) {
       this.#report(tenant, error);
       throw error;

@@ -9,8 +9,9 @@ import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import type { AccessToken, GetTokenOptions, InvalidateOptions } from './access-token.interface.js';
-import { FleetTokens } from './fleet-tokens.service.js';
-import { HeldToken, type TimedToken } from './held-token.js';
+import { HeldToken } from './held-token.js';
+import { SharedTokens } from './shared-tokens.service.js';
+import type { TimedToken } from './timed-token.js';
 import { TokenRenewals } from './token-renewals.js';
 
 /**
@@ -35,7 +36,7 @@ export class TokenService {
     @Inject(TenantRegistry) tenants: TenantRegistry,
     @Inject(Clock) clock: Clock,
     @Inject(Deadlines) deadlines: Deadlines,
-    @Inject(FleetTokens) tokens: FleetTokens,
+    @Inject(SharedTokens) tokens: SharedTokens,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#tenants = tenants;
@@ -71,16 +72,11 @@ export class TokenService {
   async invalidate(options?: InvalidateOptions): Promise<void> {
     const tenant = await this.#tenants.resolve(options?.tenant);
     const now = this.#clock.now();
-    if (options?.rejected !== undefined) {
-      this.#heldAs(tenant, options.rejected)?.drop(now);
-      return;
+    if (options?.rejected === undefined) {
+      this.#held.get(tenant)?.invalidate(now);
+    } else {
+      this.#heldAs(tenant, options.rejected)?.reject(now);
     }
-    const held = this.#held.get(tenant);
-    if (held === undefined) {
-      return;
-    }
-    held.drop(now, { forgivenAt: now });
-    held.refusal = undefined;
   }
 
   /** The token of a tenant, within the deadline of a call; synchronously where one is cached. @internal */
@@ -91,15 +87,12 @@ export class TokenService {
   /**
    * The service answered 401 to a request with this token, which was sent at `sentAt` (ms of {@link Clock.now}): removes it,
    * unless it was renewed meanwhile. A token of another process replaces it only if that was requested later than `sentAt`, or
-   * where this one was about to end, later than this one. @internal
+   * where this one was about to end, later than this one.
+   *
+   * @param options `isAlone`: no token of another process replaces it. @internal
    */
-  refused(tenant: Tenant, { accessToken }: TimedToken, sentAt: number): void {
-    this.#heldAs(tenant, accessToken)?.dropRefused(sentAt);
-  }
-
-  /** As {@link refused}, for a token that replaced a refused one: this process asks the endpoint itself. @internal */
-  refusedAgain(tenant: Tenant, { accessToken }: TimedToken, sentAt: number): void {
-    this.#heldAs(tenant, accessToken)?.dropRefused(sentAt, { isAlone: true });
+  refused(tenant: Tenant, { accessToken }: TimedToken, sentAt: number, { isAlone = false } = {}): void {
+    this.#heldAs(tenant, accessToken)?.refuse(sentAt, isAlone);
   }
 
   /** The registry limits the time of the search, so this deadline ends only by signal or closing. */

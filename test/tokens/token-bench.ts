@@ -7,12 +7,10 @@ import { RestClient } from '../../lib/exhibitors/rest-client.service.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import type { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
-import { FleetWork } from '../../lib/store/fleet-work.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Deadlines } from '../../lib/time/deadlines.service.js';
-import { FleetTokens } from '../../lib/tokens/fleet-tokens.service.js';
-import type { TimedToken } from '../../lib/tokens/held-token.js';
+import type { TimedToken } from '../../lib/tokens/timed-token.js';
 import { SharedTokens } from '../../lib/tokens/shared-tokens.service.js';
 import { TokenEndpoint } from '../../lib/tokens/token-endpoint.service.js';
 import { TokenService } from '../../lib/tokens/token.service.js';
@@ -69,13 +67,7 @@ export class TokenBench {
       this.registry,
       this.clock,
       this.deadlines,
-      new FleetTokens(
-        this.clock,
-        new TokenEndpoint(this.clock, this.#transport),
-        new SharedTokens(values, this.clock),
-        new FleetWork(values, this.clock),
-        log,
-      ),
+      new SharedTokens(values, new TokenEndpoint(this.clock, this.#transport), this.clock, log),
       log,
     );
     this.#rest = new RestClient(this.#transport, this.tokens, log, this.clock);
@@ -114,7 +106,7 @@ export class TokenBench {
   async refuse(accessToken: string, again = false): Promise<void> {
     const timed = { accessToken } as TimedToken;
     const tenant = await this.registry.get('acme');
-    this.tokens[again ? 'refusedAgain' : 'refused'](tenant, timed, this.clock.now());
+    this.tokens.refused(tenant, timed, this.clock.now(), { isAlone: again });
   }
 
   /** A call of the REST API; answers its status or the code of its error. */

@@ -1,0 +1,179 @@
+import { TokenRejectedError } from '../errors/token-rejected.error.js';
+import { digestOf } from '../model/digest.js';
+import { isRecord } from '../model/json-values.js';
+import type { SharedValues } from '../store/shared-values.service.js';
+import type { Clock } from '../time/clock.js';
+import type { Replaced } from './held-token.js';
+import type { Refusal } from './refusal.js';
+import { TimedToken } from './timed-token.js';
+import { earlyWindow } from './token-lifetime.js';
+import { HEADER_SAFE } from './token-reply.js';
+
+/** Kind of the records in the store, and on `nestjs-exhibitor:store`. */
+export const TOKEN_KIND = 'token';
+
+/** What the processes share of a client. Times are in ms since 1970, the only clock that they share. */
+interface TokenRecord {
+  readonly token?: RecordedToken;
+  readonly refusal?: RecordedRefusal;
+}
+
+interface RecordedToken {
+  accessToken: string;
+  scope?: string;
+  lifetime: number;
+  requestedAt: number;
+  /** Fingerprint of the refused token that it replaces: it is newer than that refusal, whatever the clocks say. */
+  refused?: string;
+}
+
+interface RecordedRefusal {
+  oauthError: string;
+  description?: string;
+  status?: number;
+  at: number;
+  until: number;
+}
+
+/** A token or a permanent refusal: of another process, or of the token endpoint. */
+export type TokenAnswer =
+  | { readonly kind: 'token'; readonly timed: TimedToken }
+  | { readonly kind: 'refused'; readonly refusal: Refusal; readonly isShared: boolean };
+
+/** Tokens and permanent refusals in the shared store: one record for each client, see `clientName`. */
+export class StoredTokens {
+  readonly #values: SharedValues;
+  readonly #clock: Clock;
+
+  constructor(values: SharedValues, clock: Clock) {
+    this.#values = values;
+    this.#clock = clock;
+  }
+
+  /**
+   * The token, where it can be used in place of the replaced one; else the refusal, unless it is forgiven.
+   *
+   * @param tenant key of the tenant, for the error of a refusal
+   */
+  async find(name: string, tenant: string, replaced: Replaced): Promise<TokenAnswer | undefined> {
+    const { token, refusal } = await this.#read(name);
+    if (token !== undefined) {
+      const timed = this.#timedOf(token);
+      if (this.#isUsable(timed, token.refused, replaced)) {
+        return { kind: 'token', timed };
+      }
+    }
+    const { forgivenAt = Number.NEGATIVE_INFINITY } = replaced;
+    if (refusal === undefined || this.#fromEpoch(refusal.at) <= forgivenAt) {
+      return undefined;
+    }
+    const { oauthError, description, status } = refusal;
+    const error = new TokenRejectedError(oauthError, description, { tenant, status, attempts: 0 });
+    return { kind: 'refused', refusal: { error, until: this.#fromEpoch(refusal.until) }, isShared: true };
+  }
+
+  /** Shares a token, in place of the former record. */
+  async keepToken(name: string, timed: TimedToken, { text, refusedAt }: Replaced): Promise<void> {
+    const left = timed.expiresAt - this.#clock.now();
+    if (left <= 0) {
+      return;
+    }
+    const { accessToken, scope, lifetime } = timed;
+    const refused = refusedAt === undefined || text === undefined ? undefined : digestOf(text);
+    const requestedAt = this.#toEpoch(timed.requestedAt);
+    await this.#set(name, { token: { accessToken, scope, lifetime, requestedAt, refused } }, left);
+  }
+
+  /** Shares a permanent refusal for as long as this process remembers it. A token that is still good stays beside it. */
+  async keepRefusal(name: string, { error, until }: Refusal): Promise<void> {
+    const now = this.#clock.now();
+    if (until <= now) {
+      return;
+    }
+    const { oauthError, oauthErrorDescription: description, status } = error;
+    const at = this.#toEpoch(now);
+    const refusal: RecordedRefusal = { oauthError, description, status, at, until: this.#toEpoch(until) };
+    const { token } = await this.#read(name);
+    const tokenEnd = token === undefined ? now : this.#timedOf(token).expiresAt;
+    if (token !== undefined && tokenEnd > now) {
+      await this.#set(name, { token, refusal }, Math.max(tokenEnd, until) - now);
+      return;
+    }
+    // A token that another process has shared meanwhile is not replaced.
+    await this.#values.set(TOKEN_KIND, name, { refusal }, until - now, { ifAbsent: true });
+  }
+
+  /** Removes the refused token, so that no other process takes it. */
+  async dropRefused(name: string, { text, refusedAt }: Replaced): Promise<void> {
+    if (refusedAt !== undefined && (await this.#read(name)).token?.accessToken === text) {
+      await this.#values.delete(TOKEN_KIND, name);
+    }
+  }
+
+  async #read(name: string): Promise<TokenRecord> {
+    const value = (await this.#values.read(TOKEN_KIND, name))?.value;
+    return isRecord(value)
+      ? { token: parseToken(value['token']), refusal: parseRefusal(value['refusal']) }
+      : {};
+  }
+
+  async #set(name: string, record: TokenRecord, ttl: number): Promise<void> {
+    await this.#values.set(TOKEN_KIND, name, record, ttl);
+  }
+
+  #timedOf(token: RecordedToken): TimedToken {
+    const requestedAt = this.#fromEpoch(token.requestedAt);
+    return new TimedToken({ ...token, requestedAt, isShared: true }, this.#clock);
+  }
+
+  #isUsable(timed: TimedToken, refused: string | undefined, { text, refusedAt }: Replaced): boolean {
+    const isSame = timed.accessToken === text;
+    const isEnding = this.#clock.now() >= timed.expiresAt - earlyWindow(timed.lifetime, 1);
+    if (isSame || isEnding) {
+      return false;
+    }
+    if (refusedAt === undefined) {
+      return true;
+    }
+    const replacesSame = text !== undefined && refused === digestOf(text);
+    return replacesSame || timed.requestedAt > refusedAt;
+  }
+
+  #fromEpoch(ms: number): number {
+    return this.#clock.now() + ms - this.#clock.epochMs();
+  }
+
+  #toEpoch(ms: number): number {
+    return this.#clock.epochMs() + ms - this.#clock.now();
+  }
+}
+
+function parseToken(value: unknown): RecordedToken | undefined {
+  if (!isRecord(value)) {
+    return undefined;
+  }
+  const { accessToken, scope, lifetime, requestedAt, refused } = value;
+  if (typeof accessToken !== 'string' || !HEADER_SAFE.test(accessToken)) {
+    return undefined;
+  }
+  if (typeof lifetime !== 'number' || typeof requestedAt !== 'number') {
+    return undefined;
+  }
+  return { accessToken, scope: textOf(scope), lifetime, requestedAt, refused: textOf(refused) };
+}
+
+function parseRefusal(value: unknown): RecordedRefusal | undefined {
+  if (!isRecord(value)) {
+    return undefined;
+  }
+  const { oauthError, description, status, at, until } = value;
+  if (typeof oauthError !== 'string' || typeof at !== 'number' || typeof until !== 'number') {
+    return undefined;
+  }
+  const known = typeof status === 'number' ? status : undefined;
+  return { oauthError, description: textOf(description), status: known, at, until };
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}

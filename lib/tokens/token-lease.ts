@@ -1,0 +1,63 @@
+import type { SharedValues } from '../store/shared-values.service.js';
+
+const KIND = 'token-lease';
+
+/** Lifetime of a lease, in ms. With the time until the others look again, a holder that was killed delays them by 3 s at most. */
+const TTL = 2_750;
+
+/** What is left of its lifetime when the holder is done, in ms: without a token in the store the next process asks at once. */
+const TTL_AFTER = 20;
+
+/** A value that did not open this often in a row is no lease. */
+const RUBBISH = 3;
+
+/**
+ * The lease on a token request: a value in the shared store, set where absent. The process that set it asks the token endpoint,
+ * while the others look for its token. It is never deleted, it lapses: so the processes that wait never all ask at once.
+ */
+export class TokenLease {
+  readonly #values: SharedValues;
+  readonly #name: string;
+  /** How often in a row the value did not open. */
+  #unreadable = 0;
+
+  /** @param name of what is asked for **and what it replaces**: a lease outlives its work, and must not delay the next one */
+  constructor(values: SharedValues, name: string) {
+    this.#values = values;
+    this.#name = name;
+  }
+
+  /** Takes the lease. Answers false where another process has it, and `undefined` where the store is down. */
+  async take(): Promise<boolean | undefined> {
+    const isTaken = await this.#values.set(KIND, this.#name, true, TTL, { ifAbsent: true });
+    if (isTaken !== false) {
+      return isTaken;
+    }
+    const held = await this.#values.read(KIND, this.#name);
+    if (held === undefined) {
+      return undefined;
+    }
+    this.#unreadable = held.value === undefined ? this.#unreadable + 1 : 0;
+    if (this.#unreadable < RUBBISH) {
+      // It may just have lapsed.
+      return false;
+    }
+    // A lease that does not open is none: it may live for ever.
+    return this.#values.set(KIND, this.#name, true, TTL);
+  }
+
+  /** The holder is done. */
+  async release(): Promise<void> {
+    await this.#values.set(KIND, this.#name, true, TTL_AFTER);
+  }
+}
+
+/**
+ * Time before the next look at the store, in ms: 15–45 ms at first, doubling to 60–180 ms.
+ *
+ * @param turn number of looks before, from 0
+ * @param random from 0 to 1
+ */
+export function lookAgainAfter(turn: number, random: number): number {
+  return Math.min(120, 30 * 2 ** turn) * (0.5 + random);
+}
