@@ -40,7 +40,7 @@ export interface LoginMessage {
  * the store did not answer or that was left out while the store is down (`failed`).
  */
 export interface StoreMessage {
-  /** `token`, `token-refusal`, `spent-state`, `denied-identity` and others. */
+  /** `token`, `token-lease`, `spent-state`, `denied-identity` and others. */
   kind: string;
   outcome: 'hit' | 'miss' | 'leased' | 'waited' | 'failed';
 }

@@ -3,7 +3,7 @@ import type { SharedValues } from '../store/shared-values.service.js';
 const KIND = 'token-lease';
 
 /** Lifetime of a lease, in ms. With the time until the others look again, a holder that was killed delays them by 3 s at most. */
-const TTL = 2_750;
+const TTL = 2_600;
 
 /** What is left of its lifetime when the holder is done, in ms: without a token in the store the next process asks at once. */
 const TTL_AFTER = 20;

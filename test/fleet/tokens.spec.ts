@@ -230,10 +230,10 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
     const client = createClient({ url: redis.url });
     client.on('error', () => {});
     await client.connect();
-    let isPoisoning = true;
+    const poisoning = new AbortController();
     /** Overwrites each lease and token, for ever. */
     const poison = async (): Promise<void> => {
-      while (isPoisoning) {
+      while (!poisoning.signal.aborted) {
         const keys = await client.keys('nestjs-exhibitor:token*');
         await Promise.all(keys.map((key) => client.set(key, 'rubbish')));
         await pause(20);
@@ -246,7 +246,7 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
       await pause(1_000);
       revoke();
     }
-    isPoisoning = false;
+    poisoning.abort();
     await poisoned;
     await pause(500);
     await client.flushAll();

@@ -138,7 +138,7 @@ describe('the lease on a token request', () => {
     const [, , waiting] = all;
     const text = waiting && textOf(waiting);
     await pause(50);
-    waiting?.deadlines.onModuleDestroy();
+    waiting?.deadlines.close();
     await expect(text).rejects.toMatchObject({ code: 'service_unavailable' });
     expect(all[0].posts).toHaveLength(1);
   });
