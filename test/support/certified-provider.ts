@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AdapterFactory, ClientMetadata, Configuration } from 'oidc-provider';
-import { loadProvider } from '../../lib/testing/sandbox/load-provider.js';
+import { loadProvider } from '../../lib/testing/sandbox/identity-provider.js';
 import { createProviderStorage } from '../../lib/testing/sandbox/provider-storage.js';
 import { isLoopbackUrl } from '../../lib/testing/sandbox/provider-clients.js';
 import { KEYS } from './provider-keys.js';

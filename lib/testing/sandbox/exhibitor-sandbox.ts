@@ -1,42 +1,19 @@
 import { ApiAccessCheck } from './api-access.js';
-import { ExhibitorRecords } from './exhibitor-records.js';
 import { FaultQueue, type FaultMatch } from './fault-queue.js';
 import type { Fault } from './faults.js';
 import { followLogin } from './follow-login.js';
-import { createIdentityProvider } from './identity-provider.js';
-import { loadProvider } from './load-provider.js';
+import { createIdentityProvider, loadProvider } from './identity-provider.js';
+import { BackChannelLogoutUris } from './provider-clients.js';
 import { RequestLog, type SandboxRequest } from './request-log.js';
 import { createRequestListener } from './request-listener.js';
+import { ExhibitorRecords } from './rest-api.js';
 import { SandboxServer } from './sandbox-server.js';
-import {
-  defaultSeed,
-  unknownTenantError,
-  type SandboxSeed,
-  type SeedEvent,
-  type SeedPerson,
-  type SeedTenant,
-} from './seed.js';
-import type { SandboxExhibitor } from './sandbox-exhibitor.interface.js';
+import { defaultSeed, personOf, tenantOf } from './seed.js';
+import type { SandboxSeed, SeedEvent, SeedPerson, SeedTenant } from './seed.js';
+import type { SandboxExhibitor } from './generate-exhibitors.js';
 import { createSigningKey, type PublicJwk, type SigningKey } from './signing-key.js';
-import {
-  createTenantOptions,
-  type SandboxTenantOptions,
-  type TenantOptionsOverrides,
-} from './sandbox-tenant-options.js';
-
-/** Options of {@link ExhibitorSandbox.start}. */
-export interface SandboxOptions {
-  /** Port on 127.0.0.1. Default 0: any free port. */
-  readonly port?: number;
-  /** Tenants, events, people and exhibitors. Default {@link defaultSeed}. */
-  readonly seed?: SandboxSeed;
-  /**
-   * RSA private key of the identity provider (PEM). Default: a new one, which takes about 200 ms to generate.
-   *
-   * @internal
-   */
-  readonly signingKey?: string;
-}
+import { createTenantOptions } from './sandbox-options.js';
+import type { SandboxOptions, SandboxTenantOptions, TenantOptionsOverrides } from './sandbox-options.js';
 
 /**
  * A local copy of the Exhibitor Event REST Service and its identity provider. It serves tokens, login, list and lookup
@@ -63,7 +40,7 @@ export class ExhibitorSandbox {
   tokenLifetime = 3600;
 
   #signedInAs: SeedPerson | undefined;
-  readonly #backChannelLogoutUris = new Map<string, string>();
+  readonly #backChannelLogoutUris: BackChannelLogoutUris;
   readonly #faults = new FaultQueue();
   readonly #log: RequestLog;
   readonly #records: ExhibitorRecords;
@@ -77,6 +54,7 @@ export class ExhibitorSandbox {
     this.url = server.url;
     this.#log = new RequestLog(seed.tenants);
     this.#records = new ExhibitorRecords(seed);
+    this.#backChannelLogoutUris = new BackChannelLogoutUris(seed);
     this.#access = new ApiAccessCheck(this.url, key.publicKey, seed.tenants);
   }
 
@@ -89,11 +67,6 @@ export class ExhibitorSandbox {
    */
   static async start(options: SandboxOptions = {}): Promise<ExhibitorSandbox> {
     const { port = 0, seed = defaultSeed(), signingKey } = options;
-    if (process.env['NODE_ENV'] === 'production') {
-      throw new Error(
-        'ExhibitorSandbox is for development and tests only: it does not start with NODE_ENV=production',
-      );
-    }
     const [oidc, key] = await Promise.all([loadProvider(), createSigningKey(signingKey)]);
     const sandbox = new ExhibitorSandbox(await SandboxServer.listen(port), key, seed);
     const provider = createIdentityProvider(oidc, {
@@ -103,7 +76,7 @@ export class ExhibitorSandbox {
       tokenLifetime: () => sandbox.tokenLifetime,
       tokenClaims: () => sandbox.#access.nextTokenClaims(),
       signedInAs: () => sandbox.#signedInAs,
-      backChannelLogoutUri: (clientId) => sandbox.#backChannelLogoutUri(clientId),
+      backChannelLogoutUri: (clientId) => sandbox.#backChannelLogoutUris.ofClient(clientId),
     });
     sandbox.server.serve(
       createRequestListener({
@@ -163,7 +136,7 @@ export class ExhibitorSandbox {
    * ExhibitorModule.forRoot({ tenants: { acme: sandbox.tenantOptions('acme') }, secrets });
    */
   tenantOptions(key: string, overrides?: TenantOptionsOverrides): SandboxTenantOptions {
-    return createTenantOptions(this.#tenant(key), this.url, this.key, overrides);
+    return createTenantOptions(tenantOf(this.seed, key), this.url, this.key, overrides);
   }
 
   /**
@@ -176,16 +149,7 @@ export class ExhibitorSandbox {
    * sandbox.signInAs('olga.one@example.com');
    */
   signInAs(person: string | undefined): void {
-    if (person === undefined) {
-      this.#signedInAs = undefined;
-      return;
-    }
-    const found = this.seed.people.find(({ email, sub }) => person === sub || person === email);
-    if (!found) {
-      const known = this.seed.people.map(({ sub }) => sub).join(', ');
-      throw new Error(`ExhibitorSandbox has no such person; it has ${known} and their e-mail addresses`);
-    }
-    this.#signedInAs = found;
+    this.#signedInAs = person === undefined ? undefined : personOf(this.seed, person);
   }
 
   /**
@@ -212,12 +176,7 @@ export class ExhibitorSandbox {
    * sandbox.setBackChannelLogoutUri('acme', 'http://127.0.0.1:3000/auth/backchannel-logout');
    */
   setBackChannelLogoutUri(tenant: string, uri: string | undefined): void {
-    const { key } = this.#tenant(tenant);
-    if (uri === undefined) {
-      this.#backChannelLogoutUris.delete(key);
-    } else {
-      this.#backChannelLogoutUris.set(key, uri);
-    }
+    this.#backChannelLogoutUris.set(tenant, uri);
   }
 
   /** The last 10,000 requests, oldest first. Each access returns a new array; its records are still updated. */
@@ -286,23 +245,5 @@ export class ExhibitorSandbox {
    */
   setExhibitors(eventId: string, records: readonly SandboxExhibitor[], tenant?: string): void {
     this.#records.replace(eventId, records, tenant);
-  }
-
-  #tenant(key: string): SeedTenant {
-    const tenant = this.seed.tenants.find((candidate) => candidate.key === key);
-    if (tenant) {
-      return tenant;
-    }
-    throw unknownTenantError(
-      key,
-      this.seed.tenants.map((candidate) => candidate.key),
-    );
-  }
-
-  #backChannelLogoutUri(clientId: string): string | undefined {
-    const tenant = this.seed.tenants.find(({ loginClientId, publicLoginClientId }) =>
-      [loginClientId, publicLoginClientId].includes(clientId),
-    );
-    return tenant && (this.#backChannelLogoutUris.get(tenant.key) ?? tenant.backChannelLogoutUri);
   }
 }

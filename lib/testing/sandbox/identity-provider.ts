@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
 import { createProviderStorage } from './provider-storage.js';
-import { isLoopbackUrl, providerClients } from './provider-clients.js';
-import { logoutFeatures, watchLogouts } from './provider-logout.js';
+import { isLoopbackUrl, logoutFeatures, providerClients, watchLogouts } from './provider-clients.js';
 import { accountOf, findOrCreateGrant, createLoginPolicy, loginPageUrl } from './login-policy.js';
 import { PAGE_HEADERS, renderNotice } from './login-page.js';
 import type { SandboxSeed, SeedPerson } from './seed.js';
@@ -156,4 +155,46 @@ function configuration(oidc: typeof OidcProvider, options: ProviderOptions): Oid
 
 function isInvalidClient(body: unknown): boolean {
   return typeof body === 'object' && body !== null && 'error' in body && body.error === 'invalid_client';
+}
+
+const NOT_INSTALLED =
+  'ExhibitorSandbox requires the optional peer dependency "oidc-provider" 9, which is not installed. ' +
+  'Install it with: npm install --save-dev oidc-provider@9';
+
+/** Loads `oidc-provider` when a sandbox starts, so that the import of `nestjs-exhibitor/testing` does not require it. */
+export async function loadProvider(
+  load: () => Promise<typeof OidcProvider> = () => import('oidc-provider'),
+): Promise<typeof OidcProvider> {
+  try {
+    return await withoutImportWarning(load);
+  } catch (error) {
+    throw isNotInstalled(error) ? new Error(NOT_INSTALLED, { cause: error }) : error;
+  }
+}
+
+function isNotInstalled(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    (error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND') &&
+    /['"]oidc-provider['"]/.test(error.message)
+  );
+}
+
+// On Node 20 `oidc-provider` logs on import that it recommends a later version. The sandbox works on Node 20.
+async function withoutImportWarning<T>(load: () => Promise<T>): Promise<T> {
+  const { warn } = console;
+  const filteredWarn = (...message: unknown[]) => {
+    if (!String(message[0]).includes('oidc-provider WARNING')) {
+      warn.apply(console, message);
+    }
+  };
+  console.warn = filteredWarn;
+  try {
+    return await load();
+  } finally {
+    if (console.warn === filteredWarn) {
+      console.warn = warn;
+    }
+  }
 }

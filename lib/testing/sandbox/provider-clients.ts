@@ -1,5 +1,6 @@
-import type { ClientMetadata } from 'oidc-provider';
-import type { SeedTenant } from './seed.js';
+import type { ClientMetadata, KoaContextWithOIDC, Provider } from 'oidc-provider';
+import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';
+import { tenantOf, type SandboxSeed, type SeedTenant } from './seed.js';
 
 // `oidc-provider` requires a redirect URI, with https for hybrid clients. Loopback URIs are accepted per request instead.
 const PLACEHOLDER_REDIRECT_URI = 'https://sandbox.invalid/callback';
@@ -46,4 +47,65 @@ export function isLoopbackUrl(url: string): boolean {
   }
   const { protocol, hostname, username, password, hash } = new URL(url);
   return protocol === 'http:' && LOOPBACK_HOSTS.has(hostname) && `${username}${password}${hash}` === '';
+}
+
+/** Features of `oidc-provider`: logout by a client (RP-Initiated Logout 1.0) and logout tokens (Back-Channel Logout 1.0). */
+export function logoutFeatures() {
+  return {
+    backchannelLogout: { enabled: true },
+    rpInitiatedLogout: {
+      enabled: true,
+      logoutSource: (context: KoaContextWithOIDC, form: string) => {
+        const { session, entities } = context.oidc;
+        const isOwn = entities.IdTokenHint?.payload.sub === session?.accountId;
+        context.set(PAGE_HEADERS);
+        context.body = renderLogoutPage(form, isOwn);
+      },
+      postLogoutSuccessSource: (context: KoaContextWithOIDC) => {
+        context.set(PAGE_HEADERS);
+        context.body = renderNotice('You are signed out', 'You can close this page.');
+      },
+    },
+  };
+}
+
+/** Accepts every loopback page after a logout, and sends logout tokens to the addresses that are known at that time. */
+export function watchLogouts(
+  provider: Provider,
+  backChannelLogoutUri: (clientId: string) => string | undefined,
+): void {
+  const { prototype } = provider.Client;
+  const isRegistered = prototype.postLogoutRedirectUriAllowed;
+  prototype.postLogoutRedirectUriAllowed = function postLogoutRedirectUriAllowed(uri) {
+    return isLoopbackUrl(uri) || isRegistered.call(this, uri);
+  };
+  Object.defineProperty(prototype, 'backchannelLogoutUri', {
+    get(this: { clientId: string }) {
+      return backChannelLogoutUri(this.clientId);
+    },
+  });
+}
+
+/** Addresses of hosts that receive logout tokens: those of the seed, until a test sets others. */
+export class BackChannelLogoutUris {
+  readonly #uris = new Map<string, string>();
+
+  constructor(private readonly seed: SandboxSeed) {}
+
+  /** @throws Error if the seed has no such tenant. */
+  set(tenant: string, uri: string | undefined): void {
+    const { key } = tenantOf(this.seed, tenant);
+    if (uri === undefined) {
+      this.#uris.delete(key);
+    } else {
+      this.#uris.set(key, uri);
+    }
+  }
+
+  ofClient(clientId: string): string | undefined {
+    const tenant = this.seed.tenants.find(({ loginClientId, publicLoginClientId }) =>
+      [loginClientId, publicLoginClientId].includes(clientId),
+    );
+    return tenant && (this.#uris.get(tenant.key) ?? tenant.backChannelLogoutUri);
+  }
 }

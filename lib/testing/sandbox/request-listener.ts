@@ -1,17 +1,17 @@
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { parse } from 'node:querystring';
 import type { ApiAccessCheck } from './api-access.js';
 import { applyFault } from './apply-fault.js';
-import type { ExhibitorRecords } from './exhibitor-records.js';
 import type { FaultQueue } from './fault-queue.js';
 import type { Provider } from './identity-provider.js';
 import { handleLogin } from './login-routes.js';
-import { copyWithBody, readBody } from './request-body.js';
 import type { OpenRequest, RequestLog } from './request-log.js';
-import { createRestReply } from './rest-api.js';
+import { createRestReply, type ExhibitorRecords } from './rest-api.js';
 import type { SandboxSeed, SeedPerson } from './seed.js';
 import { pause, sendJson } from './send-reply.js';
+
+const MAX_BODY_BYTES = 1024 * 1024;
 
 /** The parts of a sandbox that take part in a request. */
 export interface SandboxParts {
@@ -107,4 +107,39 @@ function closesConnection({ fault }: OpenRequest): boolean {
 
 function isForm({ headers }: IncomingMessage): boolean {
   return headers['content-type']?.startsWith('application/x-www-form-urlencoded') ?? false;
+}
+
+/** Reads the body of a request. `undefined` if the client disconnected first or sent more than 1 MiB. */
+async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of request) {
+      length += chunk.length;
+      if (length > MAX_BODY_BYTES) {
+        return undefined;
+      }
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Copies a request whose body was read, so that another handler can read the body: a stream is read only once. */
+function copyWithBody(request: IncomingMessage, body: Buffer): IncomingMessage {
+  const copy = new IncomingMessage(request.socket);
+  copy.method = request.method;
+  copy.url = request.url;
+  copy.headers = request.headers;
+  copy.rawHeaders = request.rawHeaders;
+  copy.httpVersion = request.httpVersion;
+  copy.httpVersionMajor = request.httpVersionMajor;
+  copy.httpVersionMinor = request.httpVersionMinor;
+  // When Node destroys an incomplete message, it destroys the connection as well.
+  copy.complete = true;
+  copy.push(body);
+  copy.push(null);
+  return copy;
 }

@@ -1,10 +1,51 @@
 import type { ParsedUrlQuery } from 'node:querystring';
 import { MAX_ITEMS_PER_PAGE, pageOf } from '../page-of.js';
 import type { ApiAccess } from './api-access.js';
-import type { ExhibitorRecords } from './exhibitor-records.js';
+import type { SandboxExhibitor } from './generate-exhibitors.js';
+import { tenantOf, type SandboxSeed, type SeedEvent } from './seed.js';
 
 // Service spec, "Limits".
 const DEFAULT_PAGE = 1;
+
+/** The current exhibitors of every tenant and event. */
+export class ExhibitorRecords {
+  readonly #byTenant: Map<string, Map<string, readonly SandboxExhibitor[]>>;
+  readonly #events: Map<string, SeedEvent>;
+
+  constructor(private readonly seed: SandboxSeed) {
+    this.#byTenant = new Map(
+      seed.tenants.map(({ key }) => [key, new Map(Object.entries(seed.exhibitors[key] ?? {}))]),
+    );
+    this.#events = new Map(seed.events.map((event) => [event.id, event]));
+  }
+
+  /** The events of all tenants: seeded events first, then those added by {@link replace}. */
+  get events(): readonly SeedEvent[] {
+    return [...this.#events.values()];
+  }
+
+  /** The exhibitors of an event. `undefined` if the tenant does not have the event. */
+  find(tenantKey: string, eventId: string): readonly SandboxExhibitor[] | undefined {
+    return this.#exhibitorsByEvent(tenantKey).get(eventId);
+  }
+
+  /** Replaces the exhibitors of an event for one tenant, or for all. Adds the event if it does not exist. */
+  replace(eventId: string, records: readonly SandboxExhibitor[], tenantKey?: string): void {
+    const tenants =
+      tenantKey === undefined ? [...this.#byTenant.values()] : [this.#exhibitorsByEvent(tenantKey)];
+    for (const exhibitorsByEvent of tenants) {
+      exhibitorsByEvent.set(eventId, [...records]);
+    }
+    if (!this.#events.has(eventId)) {
+      this.#events.set(eventId, { id: eventId, title: eventId });
+    }
+  }
+
+  #exhibitorsByEvent(tenantKey: string): Map<string, readonly SandboxExhibitor[]> {
+    const { key } = tenantOf(this.seed, tenantKey);
+    return this.#byTenant.get(key) ?? new Map();
+  }
+}
 
 /** A request to one of the two REST endpoints, percent-decoded. */
 export interface RestRequest {

@@ -1,6 +1,7 @@
 import { types } from 'node:util';
 import { runInThisContext } from 'node:vm';
-import type { ExhibitorSandbox as LoadedSandbox, SandboxOptions } from './exhibitor-sandbox.js';
+import type { ExhibitorSandbox as LoadedSandbox } from './exhibitor-sandbox.js';
+import type { SandboxOptions } from './sandbox-options.js';
 
 /** Of the CommonJS file that the build makes of this module. */
 // oxlint-disable-next-line no-underscore-dangle -- the name in CommonJS

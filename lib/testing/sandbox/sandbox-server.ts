@@ -18,8 +18,13 @@ export class SandboxServer {
     });
   }
 
-  /** Listens on 127.0.0.1. Port 0 selects a free port. */
+  /** Listens on 127.0.0.1, but not in production. Port 0 selects a free port. */
   static async listen(port: number): Promise<SandboxServer> {
+    if (process.env['NODE_ENV'] === 'production') {
+      throw new Error(
+        'ExhibitorSandbox is for development and tests only: it does not start with NODE_ENV=production',
+      );
+    }
     const server = createServer();
     const sandboxServer = new SandboxServer(server);
     await new Promise<void>((resolve, reject) => {

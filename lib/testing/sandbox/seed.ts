@@ -1,5 +1,4 @@
-import { generateExhibitors } from './generate-exhibitors.js';
-import type { SandboxExhibitor } from './sandbox-exhibitor.interface.js';
+import { generateExhibitors, type SandboxExhibitor } from './generate-exhibitors.js';
 
 /** A tenant with the ids and credentials that it gets at onboarding. */
 export interface SeedTenant {
@@ -124,7 +123,25 @@ function tenant(key: string, name: string, tenantId: string, secret: string): Se
   };
 }
 
-/** Creates the error for a tenant key that the seed does not have. */
-export function unknownTenantError(key: string, knownKeys: readonly string[]): Error {
-  return new Error(`ExhibitorSandbox has no tenant "${key}"; it has ${knownKeys.join(', ')}`);
+/** @throws Error if the seed has no such tenant. */
+export function tenantOf({ tenants }: SandboxSeed, key: string): SeedTenant {
+  const found = tenants.find((candidate) => candidate.key === key);
+  if (found) {
+    return found;
+  }
+  const known = tenants.map((candidate) => candidate.key).join(', ');
+  throw new Error(`ExhibitorSandbox has no tenant "${key}"; it has ${known}`);
+}
+
+/**
+ * @param person `sub` or e-mail address.
+ * @throws Error if the seed has no such person.
+ */
+export function personOf({ people }: SandboxSeed, person: string): SeedPerson {
+  const found = people.find(({ email, sub }) => person === sub || person === email);
+  if (found) {
+    return found;
+  }
+  const known = people.map(({ sub }) => sub).join(', ');
+  throw new Error(`ExhibitorSandbox has no such person; it has ${known} and their e-mail addresses`);
 }

@@ -1,6 +1,20 @@
 import { JWKS_PATH } from './identity-provider.js';
-import type { SeedTenant } from './seed.js';
+import type { SandboxSeed, SeedTenant } from './seed.js';
 import type { PublicJwk, SigningKey } from './signing-key.js';
+
+/** Options of `ExhibitorSandbox.start`. */
+export interface SandboxOptions {
+  /** Port on 127.0.0.1. Default 0: any free port. */
+  readonly port?: number;
+  /** Tenants, events, people and exhibitors. Default `defaultSeed()`. */
+  readonly seed?: SandboxSeed;
+  /**
+   * RSA private key of the identity provider (PEM). Default: a new one, which takes about 200 ms to generate.
+   *
+   * @internal
+   */
+  readonly signingKey?: string;
+}
 
 /** `TenantOptions` of `ExhibitorModule` with the values of a sandbox. */
 export interface SandboxTenantOptions {
