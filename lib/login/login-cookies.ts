@@ -32,9 +32,13 @@ export async function keepPendingLogin(
 }
 
 /** The pending login with this state in this browser. */
-export function findPendingLogin(http: HttpContext, sealer: Sealer, state: string): PendingLogin | undefined {
+export async function findPendingLogin(
+  http: HttpContext,
+  sealer: Sealer,
+  state: string,
+): Promise<PendingLogin | undefined> {
   for (const cookie of cookiesOf(http, state)) {
-    const login = parsePendingLogin(sealer.open('login', cookie.value));
+    const login = parsePendingLogin(await sealer.open('login', cookie.value));
     // Without the check of the prefix, a sibling domain could set a login of its own (RFC 9700 §4.7).
     if (login?.state === state && cookie.secure === isSecure(login.redirectUri)) {
       return login;

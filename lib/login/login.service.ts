@@ -142,7 +142,7 @@ export class LoginService {
     getPath: () => string | Promise<string>,
   ): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
     const parameters = readCallback(http);
-    const pending = parameters && findPendingLogin(http, this.sealer, parameters.state);
+    const pending = parameters && (await findPendingLogin(http, this.sealer, parameters.state));
     if (pending && fitsLogin(parameters, pending, http.request.method, await getPath())) {
       return { pending, parameters };
     }

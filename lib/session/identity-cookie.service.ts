@@ -53,9 +53,9 @@ export class IdentityCookie {
     this.#log = new ThrottledLog(clock, Infinity);
   }
 
-  read(http: HttpContext): CookieContent | undefined {
+  async read(http: HttpContext): Promise<CookieContent | undefined> {
     for (const { value, secure } of cookiesNamed(http, IDENTITY_COOKIE)) {
-      const opened = this.#opened.get(value) ?? this.#openAndKeep(value);
+      const opened = this.#opened.get(value) ?? (await this.#openAndKeep(value));
       if (opened !== undefined && opened.until > this.clock.epochMs()) {
         return { identity: opened.identity, selections: opened.selections, secure };
       }
@@ -64,8 +64,9 @@ export class IdentityCookie {
   }
 
   /** Every identity that the request carries, valid or not: what a logout must deny. */
-  identities(http: HttpContext): IdentityData[] {
-    const opened = cookiesNamed(http, IDENTITY_COOKIE).map(({ value }) => this.#open(value));
+  async identities(http: HttpContext): Promise<IdentityData[]> {
+    const cookies = cookiesNamed(http, IDENTITY_COOKIE);
+    const opened = await Promise.all(cookies.map(({ value }) => this.#open(value)));
     return opened.flatMap((content) => (content === undefined ? [] : [content.identity]));
   }
 
@@ -96,16 +97,16 @@ export class IdentityCookie {
     }
   }
 
-  #openAndKeep(sealed: string): OpenedCookie | undefined {
-    const opened = this.#open(sealed);
+  async #openAndKeep(sealed: string): Promise<OpenedCookie | undefined> {
+    const opened = await this.#open(sealed);
     if (opened !== undefined) {
       this.#opened.keep(sealed, opened);
     }
     return opened;
   }
 
-  #open(sealed: string): OpenedCookie | undefined {
-    return parseContent(this.sealer.unseal('identity', sealed));
+  async #open(sealed: string): Promise<OpenedCookie | undefined> {
+    return parseContent(await this.sealer.unseal('identity', sealed));
   }
 
   async #sealToFit(

@@ -73,7 +73,7 @@ export class IdentityReader {
   }
 
   async #readCookie(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
-    const content = this.cookie.read(http);
+    const content = await this.cookie.read(http);
     if (content === undefined) {
       return undefined;
     }

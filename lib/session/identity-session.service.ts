@@ -69,7 +69,7 @@ export class IdentitySession {
     if (mode === undefined) {
       return undefined;
     }
-    const content = mode === 'cookie' ? this.cookie.read(http) : undefined;
+    const content = mode === 'cookie' ? await this.cookie.read(http) : undefined;
     const identity = mode === 'cookie' ? content?.identity : readHostUser(http);
     if (identity === undefined || (await this.denied.has(identity))) {
       return undefined;
@@ -86,7 +86,7 @@ export class IdentitySession {
     this.cookie.clear(http);
     this.#idTokens.clear(http);
     const hosted = this.#modes.includes('host') ? readHostUser(http) : undefined;
-    const identities = [...this.cookie.identities(http), hosted];
+    const identities = [...(await this.cookie.identities(http)), hosted];
     this.cookie.forget(http);
     await Promise.all(identities.map((identity) => identity && this.#deny(identity)));
     if (this.#modes.includes('host')) {

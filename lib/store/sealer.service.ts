@@ -37,15 +37,15 @@ export class Sealer {
   }
 
   /** The value; `undefined` where it does not open: unknown key, changed, sealed for another purpose, or expired. */
-  open(purpose: SealPurpose, sealed: string): unknown {
-    const unsealed = this.unseal(purpose, sealed);
+  async open(purpose: SealPurpose, sealed: string): Promise<unknown> {
+    const unsealed = await this.unseal(purpose, sealed);
     return unsealed !== undefined && unsealed.until > this.#clock.epochMs() ? unsealed.value : undefined;
   }
 
   /** As {@link open}, but also for an expired value: after a change of the host's date it may be valid again. */
-  unseal(purpose: SealPurpose, sealed: string): Unsealed | undefined {
+  async unseal(purpose: SealPurpose, sealed: string): Promise<Unsealed | undefined> {
     for (const key of this.#keysFor(purpose)) {
-      const text = key.open(sealed);
+      const text = await key.open(sealed);
       if (text !== undefined) {
         return parseUnsealed(text);
       }

@@ -73,8 +73,8 @@ export class SharedValues {
     publish('store', () => ({ kind, outcome }));
   }
 
-  private open(key: string, sealed: unknown): StoredValue {
-    const content = typeof sealed === 'string' ? this.sealer.open('store', sealed) : undefined;
+  private async open(key: string, sealed: unknown): Promise<StoredValue> {
+    const content = typeof sealed === 'string' ? await this.sealer.open('store', sealed) : undefined;
     // The key is sealed with the value: a value that was copied to another key of the store does not count.
     const isOwn = isRecord(content) && content['key'] === key;
     return { value: isOwn ? content['value'] : undefined };
