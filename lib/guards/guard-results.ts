@@ -27,11 +27,11 @@ export function keepResults(
   found: GuardResults,
 ): void {
   // ExhibitorIdentityGuard sets no `request.exhibitorContext`. That of an earlier guard is still ours.
-  const kept = { context: results.get(request)?.context, ...found };
-  results.set(request, kept);
+  found.context ??= results.get(request)?.context;
+  results.set(request, found);
   const field = fieldOf(execution);
   if (field !== undefined) {
-    results.set(field, kept);
+    results.set(field, found);
   }
 }
 

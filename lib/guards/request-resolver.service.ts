@@ -59,7 +59,10 @@ export class RequestResolver {
   }
 
   /** The exhibitors of the user at the event, always with the client-credentials token of the tenant. */
-  async lookup({ tenant, identity }: SessionState, eventId: string): Promise<readonly unknown[]> {
+  lookup(
+    { tenant, identity }: SessionState,
+    eventId: string,
+  ): readonly unknown[] | Promise<readonly unknown[]> {
     return this.exhibitors.lookupFor(tenant, eventId, identity.email);
   }
 

@@ -116,15 +116,10 @@ export class IdentityReader {
     if (tenantKey !== undefined && tenantKey !== data.tenant) {
       return undefined;
     }
-    const tenant = await this.#tenantOf(data);
-    const identity = tenant && identityFor(data, tenant, this.clock.epochMs());
-    return tenant && identity && { identity, tenant };
-  }
-
-  /** The tenant of an identity; `undefined` where it no longer exists. */
-  async #tenantOf({ tenant }: IdentityData): Promise<Tenant | undefined> {
     try {
-      return await this.tenants.find(tenant);
+      const tenant = await this.tenants.find(data.tenant);
+      const identity = identityFor(data, tenant, this.clock.epochMs());
+      return identity && { identity, tenant };
     } catch (error) {
       if (error instanceof ExhibitorError && error.code === 'unknown_tenant') {
         return undefined;
