@@ -59,15 +59,19 @@ export function withHeadersOfHost(
   const all: Record<string, string | string[]> = { ...own };
   for (const [anyCase, value] of Object.entries(seen)) {
     const name = anyCase.toLowerCase();
-    if (OWN_HEADERS.has(name) || value === undefined || value === null || value === false) {
+    if (
+      value === own[name] ||
+      OWN_HEADERS.has(name) ||
+      value === undefined ||
+      value === null ||
+      value === false
+    ) {
       continue;
     }
     const text = Array.isArray(value) ? value.map(String) : String(value);
-    if (text !== own[name]) {
-      validateHeaderName(name);
-      [text].flat().forEach((one) => validateHeaderValue(name, one));
-      all[name] = text;
-    }
+    validateHeaderName(name);
+    [text].flat().forEach((one) => validateHeaderValue(name, one));
+    all[name] = text;
   }
   return all;
 }
