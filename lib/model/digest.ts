@@ -15,7 +15,7 @@ export function digestOf(text: string): string {
  * The digest of several texts. No two lists have the same one.
  *
  * @example
- * const mark = digestOfAll(['user', issuer, subject]);
+ * const name = digestOfAll([issuer, tokenId]);
  */
 export function digestOfAll(texts: readonly string[]): string {
   return digestOf(JSON.stringify(texts));

@@ -33,7 +33,8 @@ export class OutboxRoom<E extends Named> {
   add(entry: E): void {
     const entries = this.tenants.get(entry.tenant) ?? new Map<string, E>();
     this.tenants.set(entry.tenant, entries);
-    this.count += entries.has(entry.name) ? 0 : 1;
+    // Deleted first, so that it is the newest.
+    this.count += entries.delete(entry.name) ? 0 : 1;
     entries.set(entry.name, entry);
     if (this.count > this.max) {
       this.removeOldest();

@@ -57,11 +57,6 @@ export class HeldToken {
     this.#drop({ refusedAt: now, forgivenAt: now });
   }
 
-  /** The host knows that the service refused the token. */
-  reject(now: number): void {
-    this.#drop({ refusedAt: now });
-  }
-
   /**
    * The service refused the token in a request that was sent at `sentAt`. A token that was about to end was probably refused for
    * its age: any one that was requested after it is good.

@@ -75,7 +75,7 @@ export class TokenService {
     if (options?.rejected === undefined) {
       this.#held.get(tenant)?.invalidate(now);
     } else {
-      this.#heldAs(tenant, options.rejected)?.reject(now);
+      this.#heldAs(tenant, options.rejected)?.refuse(now, false);
     }
   }
 
