@@ -24,22 +24,12 @@ export interface VerifiedUser {
 /** Reads the user from a verified token, and from the userinfo endpoint (OIDC Core §5.3) where the token has no e-mail address. */
 @Injectable()
 export class UserInfo {
-  readonly #transport: Transport;
-  readonly #provider: OpenIdProvider;
-  readonly #validator: TokenValidator;
-  readonly #log: ProblemLog;
-
   constructor(
-    @Inject(Transport) transport: Transport,
-    @Inject(OpenIdProvider) provider: OpenIdProvider,
-    @Inject(TokenValidator) validator: TokenValidator,
-    @Inject(ProblemLog) log: ProblemLog,
-  ) {
-    this.#transport = transport;
-    this.#provider = provider;
-    this.#validator = validator;
-    this.#log = log;
-  }
+    @Inject(Transport) private readonly transport: Transport,
+    @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
+    @Inject(TokenValidator) private readonly validator: TokenValidator,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
+  ) {}
 
   /**
    * @param token claims of an ID token or access token that was verified
@@ -77,7 +67,7 @@ export class UserInfo {
     subject: string,
     deadline: Deadline,
   ): Promise<Claims | undefined> {
-    const url = await this.#provider.findUrl(tenant, 'userinfo', deadline);
+    const url = await this.provider.findUrl(tenant, 'userinfo', deadline);
     if (url === undefined) {
       return undefined;
     }
@@ -89,11 +79,11 @@ export class UserInfo {
       headers: { authorization: `Bearer ${accessToken}` },
       acceptsJwt: true,
     } as const;
-    const reply = await requestProvider(this.#transport, tenant, request, deadline, 'userinfo');
+    const reply = await requestProvider(this.transport, tenant, request, deadline, 'userinfo');
     const { status } = reply;
     const body = isJwt(reply) ? await this.#signedClaims(tenant, reply.body, deadline) : reply.body;
     if (status !== 200 || !isRecord(body)) {
-      this.#log.report(tenant, uselessUserInfo(tenant, status));
+      this.log.report(tenant, uselessUserInfo(tenant, status));
       throw unusableReply('userinfo');
     }
     if (body['sub'] !== subject) {
@@ -105,7 +95,7 @@ export class UserInfo {
   /** The claims of a signed reply. The caller compares `sub`. */
   async #signedClaims(tenant: Tenant, token: string, deadline: Deadline): Promise<Claims> {
     const given = { use: 'userinfo', token, delivery: 'provider' } as const;
-    return (await this.#validator.verify(tenant, given, deadline)).payload;
+    return (await this.validator.verify(tenant, given, deadline)).payload;
   }
 }
 
