@@ -18,8 +18,12 @@ export class PerTenant<V extends object> {
       return known;
     }
     const created = create();
-    this.#values.set(tenant.stateKey, created);
+    this.set(tenant, created);
     return created;
+  }
+
+  set(tenant: Tenant, value: V): void {
+    this.#values.set(tenant.stateKey, value);
   }
 
   delete(tenant: Tenant): void {

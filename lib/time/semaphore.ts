@@ -12,7 +12,8 @@ export interface SemaphoreLimits {
 /** Limits concurrent calls, first come first served. A call that ends while it waits leaves the queue immediately. */
 export class Semaphore {
   #active = 0;
-  readonly #waiting = new Set<() => void>();
+  /** Created at the first wait: most semaphores need none, and an empty set takes 200 bytes of each tenant. */
+  #waiting: Set<() => void> | undefined;
 
   /** True where no call has a slot. */
   get isIdle(): boolean {
@@ -28,13 +29,13 @@ export class Semaphore {
     if (deadline.isOver) {
       return 'over';
     }
-    return this.#waiting.size < waiting ? this.#wait(deadline) : 'full';
+    return (this.#waiting?.size ?? 0) < waiting ? this.#wait(deadline) : 'full';
   }
 
   /** Returns a slot, which goes to the call that has waited longest. */
   leave({ slots }: SemaphoreLimits): void {
     this.#active -= 1;
-    for (const start of this.#waiting) {
+    for (const start of this.#waiting ?? []) {
       if (this.#active >= slots) {
         return;
       }
@@ -44,17 +45,18 @@ export class Semaphore {
   }
 
   #wait(deadline: Deadline): Promise<Entry> {
+    const queue = (this.#waiting ??= new Set());
     return new Promise((resolve) => {
       const start = (): void => {
-        this.#waiting.delete(start);
+        queue.delete(start);
         forget();
         resolve('entered');
       };
       const forget = deadline.onOver(() => {
-        this.#waiting.delete(start);
+        queue.delete(start);
         resolve('over');
       });
-      this.#waiting.add(start);
+      queue.add(start);
     });
   }
 }

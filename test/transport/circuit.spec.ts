@@ -122,7 +122,7 @@ describe('the failures of one contact', () => {
   });
 
   it('count as a trial each time: a service that is down is tried once in a pause', () => {
-    const limits = new RequestLimits(new Clock());
+    const limits = new RequestLimits('rest', 'http://service', new Clock());
     expect(limits.counted('bad', answered(500), 'a', 'free')).toBe('bad');
     expect(limits.counted('bad', answered(500), 'a', 'free')).toBeUndefined();
     expect(limits.counted('bad', answered(500), 'a', 'trial')).toBe('bad');

@@ -25,16 +25,21 @@ const GROUPS = {
   keys: 'login',
   metadata: 'login',
 } as const satisfies Record<Operation, string>;
+type Group = (typeof GROUPS)[Operation];
 
 /** Limits of the requests of one tenant to one origin: concurrency, retries and circuit of one group of operations. */
 export class RequestLimits {
   readonly budget = new RetryBudget();
   readonly #slots = new Semaphore();
-  readonly #failedContacts = new FailedContactPersons();
-  /** Created at the first failure: most tenants need none. */
+  /** Both are created at the first failure: most tenants need none. */
   #circuit: Circuit | undefined;
+  #failedContacts: FailedContactPersons | undefined;
 
-  constructor(private readonly clock: Clock) {}
+  constructor(
+    readonly group: Group,
+    readonly origin: string,
+    private readonly clock: Clock,
+  ) {}
 
   /**
    * Takes a slot for one request, waiting for it if necessary. Answers `over` where the call was over first, and how long to
@@ -62,7 +67,11 @@ export class RequestLimits {
    * is down is tried only once in a pause.
    */
   counted(health: Health, outcome: Outcome, contact: string | undefined, admission: Admission): Health {
-    const counted = this.#failedContacts.counted(health, outcome, contact);
+    if (health === 'bad') {
+      this.#failedContacts ??= new FailedContactPersons();
+    }
+    const known = this.#failedContacts;
+    const counted = known === undefined ? health : known.counted(health, outcome, contact);
     return admission === 'trial' ? health : counted;
   }
 
@@ -82,18 +91,20 @@ function slotsOf({ http: { maxConcurrent } }: Tenant): SemaphoreLimits {
 
 /** The limits of all tenants. */
 export class TenantLimits {
-  readonly #byTenant = new PerTenant<Map<string, RequestLimits>>();
+  /** A tenant has few. A map, or an array with room to grow, would take 200 bytes of each tenant. */
+  readonly #byTenant = new PerTenant<readonly RequestLimits[]>();
 
   constructor(private readonly clock: Clock) {}
 
   of(tenant: Tenant, operation: Operation, origin: string): RequestLimits {
-    const all = this.#byTenant.getOrCreate(tenant, () => new Map());
-    const name = `${GROUPS[operation]} ${origin}`;
-    let limits = all.get(name);
-    if (limits === undefined) {
-      limits = new RequestLimits(this.clock);
-      all.set(name, limits);
+    const all = this.#byTenant.get(tenant) ?? [];
+    const group = GROUPS[operation];
+    const known = all.find((limits) => limits.group === group && limits.origin === origin);
+    if (known !== undefined) {
+      return known;
     }
+    const limits = new RequestLimits(group, origin, this.clock);
+    this.#byTenant.set(tenant, [...all, limits]);
     return limits;
   }
 }
