@@ -215,12 +215,9 @@ export class RequestAttempts {
       const failed = { ...outcome, operation: this.#request.operation, origin, isTooLarge };
       log.report(this.#tenant, addressProblem(this.#tenant, failed));
     }
-    const details = { ...this.#details(outcome), retryAfterMs: this.#retryAfter(outcome) };
     const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
-    return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), {
-      ...details,
-      cause,
-    });
+    const details = { ...this.#details(outcome), retryAfterMs: this.#retryAfter(outcome), cause };
+    return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), details);
   }
 
   #details(outcome?: Outcome): ExhibitorErrorDetails {
