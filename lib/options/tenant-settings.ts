@@ -32,6 +32,9 @@ const ALGORITHMS = [
   'Ed25519',
 ] as const;
 
+/** One list for all tenants without an own one. */
+const DEFAULT_ALGORITHMS: (typeof ALGORITHMS)[number][] = ['RS256', 'PS256', 'ES256'];
+
 const httpObject = v.strictObject(
   {
     deadline: v.optional(milliseconds),
@@ -82,7 +85,7 @@ const loginEntries = v.strictObject(
     issuer: text,
     keys: v.optional(keySource),
     discovery: v.optional(v.boolean('must be true or false'), false),
-    algorithms: v.optional(algorithms, ['RS256', 'PS256', 'ES256']),
+    algorithms: v.optional(algorithms),
     clockTolerance: v.optional(whole(0, 600, 'seconds'), 30),
     emailClaim: v.optional(text, 'email'),
     audience: v.optional(audience),
@@ -132,7 +135,11 @@ export const loginSchema = v.pipe(
     ['issuer'],
   ),
   // `withRequireIss` may set it later: a member added then would take 480 bytes of each tenant.
-  v.transform((login) => ({ requireIss: undefined, ...login })),
+  v.transform((login) => ({
+    requireIss: undefined,
+    ...login,
+    algorithms: login.algorithms ?? DEFAULT_ALGORITHMS,
+  })),
 );
 
 const endpoints = v.strictObject(
