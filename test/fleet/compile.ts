@@ -2,12 +2,10 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type * as swc from '@swc/core';
+import { nativeRequire } from '../support/native-require.js';
 import { ROOT } from '../structure/readme.js';
 
-/** Loaded by Node itself: Jest would load the native binary in each suite. */
-const { transformFileSync } = process.getBuiltinModule('node:module').createRequire(import.meta.url)(
-  '@swc/core',
-) as typeof swc;
+const { transformFileSync }: typeof swc = nativeRequire('@swc/core');
 
 /** The sources as JavaScript that plain Node runs, since child processes have no Jest. */
 export class CompiledSources {

@@ -3,12 +3,11 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll } from '@jest/globals';
 import type * as playwright from 'playwright-core';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { nativeRequire } from './native-require.js';
 import { describeWith, type Program } from './programs.js';
 
-/** Loaded by Node itself, once for all suites of a process: Jest takes 3 s for this bundle in each suite. */
-const { chromium } = process.getBuiltinModule('node:module').createRequire(import.meta.url)(
-  'playwright-core',
-) as typeof playwright;
+/** Jest takes 3 s for this bundle in each suite. */
+const { chromium }: typeof playwright = nativeRequire('playwright-core');
 
 const FLAGS = [
   '--headless',
