@@ -139,6 +139,10 @@ describe('the rooms of lib/', () => {
     expect(listed.map((names) => names.toSorted())).toEqual(FLOORS.map((names) => names.toSorted()));
   });
 
+  it('have at most 250 lines a file', () => {
+    expect(filesOf('lib').filter(({ lines }) => lines > 250)).toEqual([]);
+  });
+
   it('have at most 10 files under 25 lines, besides errors and interfaces', () => {
     const small = filesOf('lib').filter(
       ({ name, lines }) => lines < 25 && !/(\.error|\.interface|\/index)\.ts$/.test(name),
