@@ -7,7 +7,7 @@ import { newStateKey, type StateKey, type Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Deadlines } from '../time/deadlines.service.js';
-import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { ExpiringCache } from '../time/expiring-cache.js';
 import type { Transport } from '../transport/transport.service.js';
 import { requestProvider, unusableReply } from './provider-request.js';
 import { RemoteDocument, type DocumentReader } from './remote-document.js';
@@ -61,7 +61,7 @@ export class ProviderDocuments<T> {
   constructor(kind: DocumentKind<T>, tools: DocumentTools) {
     this.#kind = kind;
     this.#tools = tools;
-    this.#kept = expiringCache(tools.clock, { max: tools.max });
+    this.#kept = new ExpiringCache(tools.clock, { max: tools.max });
   }
 
   /** The document, see {@link RemoteDocument.read}. */

@@ -7,7 +7,7 @@ import { UserInfo } from '../oidc/user-info.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { ExpiringCache } from '../time/expiring-cache.js';
 
 /** Identities in the cache, for all tenants together. */
 export const MAX_BEARER_IDENTITIES = 50_000;
@@ -35,8 +35,8 @@ export class BearerIdentities {
     @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Optional() @Inject(BEARER_IDENTITIES_LIMIT) max = MAX_BEARER_IDENTITIES,
   ) {
-    this.#verified = expiringCache(clock, { max });
-    this.#pending = expiringCache(clock, { max: MAX_PENDING });
+    this.#verified = new ExpiringCache(clock, { max });
+    this.#pending = new ExpiringCache(clock, { max: MAX_PENDING });
   }
 
   /** @throws {LoginFailedError} where the token is refused */

@@ -4,7 +4,7 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import type { ProviderLogout } from '../oidc/logout-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
-import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { ExpiringCache } from '../time/expiring-cache.js';
 import {
   CLOCK_MARGIN,
   ReplayCache,
@@ -39,7 +39,7 @@ export class DeniedIdentities {
   ) {
     this.identityTtl = settings.cookies.identityTtl;
     this.rememberFor = settings.logoutCheck.ttl;
-    this.accepted = expiringCache(clock, { max: MAX_ACCEPTED });
+    this.accepted = new ExpiringCache(clock, { max: MAX_ACCEPTED });
   }
 
   /** True for an identity that a logout ended, here or in another process. */

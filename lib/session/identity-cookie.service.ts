@@ -12,7 +12,7 @@ import { ThrottledLog } from '../problems/throttled-log.js';
 import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { ExpiringCache } from '../time/expiring-cache.js';
 import { parseIdentity, parseSelections, type IdentityData, type Selections } from './stored-identity.js';
 
 /** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
@@ -181,7 +181,7 @@ export class OpenedCookies {
     private readonly clock: Clock,
     maxBytes = MAX_REMEMBERED_BYTES,
   ) {
-    this.#cookies = expiringCache(clock, { max: maxBytes });
+    this.#cookies = new ExpiringCache(clock, { max: maxBytes });
   }
 
   get(sealed: string): OpenedCookie | undefined {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
-import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { ExpiringCache } from '../time/expiring-cache.js';
 import { Outbox } from './outbox.service.js';
 import { SharedValues } from './shared-values.service.js';
 
@@ -82,7 +82,7 @@ export class Generations {
       ({ ttl, staleIfError }) => ttl + staleIfError,
     );
     this.lifetime = Math.max(...ages) + MARGIN;
-    this.known = expiringCache(clock, { max: MAX });
+    this.known = new ExpiringCache(clock, { max: MAX });
   }
 
   /** The generation of these names, where all were read within the last second. Synchronous and without timers. */

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Clock } from '../time/clock.js';
-import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { ExpiringCache } from '../time/expiring-cache.js';
 import { Outbox, type OutboxEntry } from './outbox.service.js';
 import { SharedValues } from './shared-values.service.js';
 
@@ -49,10 +49,10 @@ export class ReplayCache {
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.caches = {
-      'denied-identity': expiringCache(clock, { max: MAX }),
-      'logged-out': expiringCache(clock, { max: MAX }),
-      'spent-state': expiringCache(clock, { max: MAX }),
-      'spent-logout-token': expiringCache(clock, { max: MAX }),
+      'denied-identity': new ExpiringCache(clock, { max: MAX }),
+      'logged-out': new ExpiringCache(clock, { max: MAX }),
+      'spent-state': new ExpiringCache(clock, { max: MAX }),
+      'spent-logout-token': new ExpiringCache(clock, { max: MAX }),
     };
   }
 

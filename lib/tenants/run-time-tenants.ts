@@ -3,7 +3,7 @@ import { tenantSourceFails } from '../problems/tenant-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import type { Generation } from '../store/generations.service.js';
 import type { Clock } from '../time/clock.js';
-import { expiringCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { ExpiringCache } from '../time/expiring-cache.js';
 import { withTimeout } from '../time/with-timeout.js';
 import { isForgotten, type ForgottenTenants } from './forgotten-tenants.js';
 import { isSourceFailure, readTenant } from './read-tenant.js';
@@ -67,8 +67,8 @@ export class RunTimeTenants {
     this.#forgotten = forgotten;
     this.#dropped = dropped;
     this.#log = new ThrottledLog(clock, WARN_EVERY);
-    this.#known = expiringCache(clock, { max: settings.tenantCache.max });
-    this.#unknown = expiringCache(clock, UNKNOWN);
+    this.#known = new ExpiringCache(clock, { max: settings.tenantCache.max });
+    this.#unknown = new ExpiringCache(clock, UNKNOWN);
   }
 
   /** The tenant of this key, where its options need not be read again. */

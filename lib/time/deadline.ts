@@ -30,16 +30,7 @@ export class Deadline {
    *
    * @param onEnd called when the call is over or done, perhaps more than once
    */
-  static start(clock: Clock, ms: number, signal?: AbortSignal, onEnd?: (ended: Deadline) => void): Deadline {
-    return new Deadline(clock, ms, signal, onEnd);
-  }
-
-  private constructor(
-    clock: Clock,
-    ms: number,
-    signal: AbortSignal | undefined,
-    onEnd: ((ended: Deadline) => void) | undefined,
-  ) {
+  constructor(clock: Clock, ms: number, signal?: AbortSignal, onEnd?: (ended: Deadline) => void) {
     this.#clock = clock;
     this.#onEnd = onEnd;
     this.#endsAt = clock.now() + ms;

@@ -17,7 +17,7 @@ export class Deadlines {
 
   /** Starts a deadline `ms` milliseconds from now, which also ends when `signal` aborts. The caller must `end` it. */
   start(ms: number, signal?: AbortSignal): Deadline {
-    const deadline = Deadline.start(this.clock, ms, signal, this.#forget);
+    const deadline = new Deadline(this.clock, ms, signal, this.#forget);
     if (this.#isClosed) {
       deadline.close();
     } else if (!deadline.isOver) {

@@ -39,7 +39,3 @@ export class ExpiringCache<V extends object | true> extends LRUCache<string, V> 
     return super.set(...entry);
   }
 }
-
-export function expiringCache<V extends object | true>(clock: Clock, limits: CacheLimits): ExpiringCache<V> {
-  return new ExpiringCache<V>(clock, limits);
-}

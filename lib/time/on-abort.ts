@@ -27,7 +27,8 @@ export function onAbort(signal: AbortSignal | undefined, callback: () => void): 
   watch.callbacks.add(entry);
   return () => {
     if (watch.callbacks.delete(entry) && watch.callbacks.size === 0) {
-      stopWatch(signal, watch);
+      watches.delete(signal);
+      signal.removeEventListener('abort', watch.fire);
     }
   };
 }
@@ -35,7 +36,6 @@ export function onAbort(signal: AbortSignal | undefined, callback: () => void): 
 function startWatch(signal: AbortSignal): Watch {
   const callbacks = new Set<() => void>();
   const fire = (): void => {
-    watches.delete(signal);
     for (const callback of callbacks) {
       callback();
     }
@@ -44,11 +44,4 @@ function startWatch(signal: AbortSignal): Watch {
   watches.set(signal, watch);
   signal.addEventListener('abort', fire, { once: true });
   return watch;
-}
-
-function stopWatch(signal: AbortSignal, watch: Watch): void {
-  if (watches.get(signal) === watch) {
-    watches.delete(signal);
-  }
-  signal.removeEventListener('abort', watch.fire);
 }

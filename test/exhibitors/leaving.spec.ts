@@ -229,7 +229,7 @@ describe('a lookup that several callers may join', () => {
   ])('can be joined no more when %s', async (_why, leave) => {
     const flight = new RunningLookup(name, clock, 20, (deadline) => deadline.race(new Promise(() => {})));
     expect(flight.isOver).toBe(false);
-    const caller = Deadline.start(clock, 20);
+    const caller = new Deadline(clock, 20);
     const end = endOf(flight.join(caller));
     leave(caller);
     await end;

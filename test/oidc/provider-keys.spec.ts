@@ -51,11 +51,11 @@ describe('the keys behind a URL', () => {
 
   /** The keys with a deadline of `ms`, half of which is spent on waiting where there are last good ones. */
   const keysFor = async (kid?: string, of = tenant, source = SOURCE): Promise<CompactVerifyGetKey> => {
-    const deadline = Deadline.start(clock, of.http.deadline);
+    const deadline = new Deadline(clock, of.http.deadline);
     return keys.keysFor(of, source, kid, deadline).finally(() => deadline.end());
   };
   const newerThan = async (used: CompactVerifyGetKey): Promise<CompactVerifyGetKey | undefined> => {
-    const deadline = Deadline.start(clock, tenant.http.deadline);
+    const deadline = new Deadline(clock, tenant.http.deadline);
     return keys.newerKeys(tenant, SOURCE, used, deadline).finally(() => deadline.end());
   };
   const kids = async (kid?: string): Promise<(string | undefined)[]> => kidsOf(await keysFor(kid));
@@ -67,7 +67,7 @@ describe('the keys behind a URL', () => {
       ...tools,
       http: tenantWith(10 * SECOND).http,
       transport: { send, dispatcherOf: () => undefined },
-      deadlines: { start: (ms) => Deadline.start(clock, ms) },
+      deadlines: { start: (ms) => new Deadline(clock, ms) },
     });
     tenant = tenantWith(10 * SECOND);
     published = { keys: [key('a')] };

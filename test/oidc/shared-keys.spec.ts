@@ -137,7 +137,7 @@ describe('the keys of a URL', () => {
     const acme = await registry.get('acme');
     const url = `${provider.url}/connect/userinfo`;
     const ask = async (): Promise<unknown> => {
-      const deadline = Deadline.start(clock, 2_000);
+      const deadline = new Deadline(clock, 2_000);
       const request = { operation: 'userinfo', method: 'GET', url, template: 'userinfo' } as const;
       return transport.send(acme, request, deadline).finally(() => deadline.end());
     };

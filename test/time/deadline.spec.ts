@@ -11,7 +11,7 @@ const never = new Promise<never>(() => {});
 
 describe('a deadline', () => {
   it('fails with deadline_exceeded when its time is up, and calls its listeners', async () => {
-    const deadline = Deadline.start(clock, 20);
+    const deadline = new Deadline(clock, 20);
     let calls = 0;
     deadline.onOver(() => (calls += 1));
     await expect(deadline.race(never)).rejects.toMatchObject({ code: 'deadline_exceeded' });
@@ -22,45 +22,45 @@ describe('a deadline', () => {
 
   it('fails with aborted when the caller aborts, before or while it runs', async () => {
     const controller = new AbortController();
-    const deadline = Deadline.start(clock, 5_000, controller.signal);
+    const deadline = new Deadline(clock, 5_000, controller.signal);
     setTimeout(() => controller.abort(), 10);
     await expect(deadline.race(never)).rejects.toMatchObject({ code: 'aborted' });
 
-    const late = Deadline.start(clock, 5_000, AbortSignal.abort());
+    const late = new Deadline(clock, 5_000, AbortSignal.abort());
     expect(late.failure()).toMatchObject({ code: 'aborted' });
     expect([late.isOver, late.isTimeUp]).toEqual([true, false]);
   });
 
   it('keeps the first reason', () => {
     const controller = new AbortController();
-    const deadline = Deadline.start(clock, 5_000, controller.signal);
+    const deadline = new Deadline(clock, 5_000, controller.signal);
     deadline.close();
     controller.abort();
     expect(deadline.failure()).toMatchObject({ code: 'service_unavailable' });
   });
 
   it('returns the result of shared work in time', async () => {
-    const deadline = Deadline.start(clock, 5_000);
+    const deadline = new Deadline(clock, 5_000);
     await expect(deadline.race(Promise.resolve('done'))).resolves.toBe('done');
     await expect(deadline.race(Promise.reject(new Error('failed')))).rejects.toThrow('failed');
     deadline.end();
   });
 
   it('calls a listener that comes after the end, once and at once', () => {
-    const deadline = Deadline.start(clock, 5_000);
+    const deadline = new Deadline(clock, 5_000);
     deadline.close();
     let calls = 0;
     deadline.onOver(() => (calls += 1))();
     expect(calls).toBe(1);
 
-    const done = Deadline.start(clock, 5_000);
+    const done = new Deadline(clock, 5_000);
     done.end();
     done.onOver(() => (calls += 1));
     expect(calls).toBe(1);
   });
 
   it('reports the requests of shared work', async () => {
-    const [shared, own] = [Deadline.start(clock, 5_000), Deadline.start(clock, 10)];
+    const [shared, own] = [new Deadline(clock, 5_000), new Deadline(clock, 10)];
     shared.sent = 2;
     shared.tenant = 'acme';
     await expect(own.race(never, shared)).rejects.toMatchObject({ tenant: 'acme', attempts: 2 });
@@ -68,7 +68,7 @@ describe('a deadline', () => {
   });
 
   it('ends a sleep when its time is over', async () => {
-    const deadline = Deadline.start(clock, 20);
+    const deadline = new Deadline(clock, 20);
     const began = performance.now();
     await deadline.sleep(10_000);
     expect(performance.now() - began).toBeLessThan(5_000);
@@ -77,7 +77,7 @@ describe('a deadline', () => {
 
   it('releases timer, listeners and the signal of the caller when it ends, once or more', async () => {
     const controller = new AbortController();
-    const deadline = Deadline.start(clock, 20, controller.signal);
+    const deadline = new Deadline(clock, 20, controller.signal);
     let heard = false;
     deadline.onOver(() => {
       heard = true;
@@ -94,7 +94,7 @@ describe('a deadline', () => {
     const collect = (warning: unknown): void => void warnings.push(warning);
     process.on('warning', collect);
     const { signal } = new AbortController();
-    const deadlines = Array.from({ length: 1_000 }, () => Deadline.start(clock, 5_000, signal));
+    const deadlines = Array.from({ length: 1_000 }, () => new Deadline(clock, 5_000, signal));
     expect(getEventListeners(signal, 'abort')).toHaveLength(1);
     for (const deadline of deadlines) {
       deadline.end();

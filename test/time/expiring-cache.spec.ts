@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { expiringCache } from '../../lib/time/expiring-cache.js';
+import { ExpiringCache } from '../../lib/time/expiring-cache.js';
 import { StoppedClock } from '../support/clock.js';
 
 /** lru-cache takes the time 0 for no time. */
@@ -12,7 +12,7 @@ function startedClock(): StoppedClock {
 describe('an expiring cache', () => {
   it('removes expired entries though it is not full and nobody reads them', () => {
     const clock = startedClock();
-    const cache = expiringCache<true>(clock, { max: 100_000, ttl: 1_000 });
+    const cache = new ExpiringCache<true>(clock, { max: 100_000, ttl: 1_000 });
     for (let key = 0; key < 5_000; key += 1) {
       cache.set(`unknown-${key}`, true);
     }
@@ -23,7 +23,7 @@ describe('an expiring cache', () => {
 
   it('keeps entries that have no lifetime, or a longer one', () => {
     const clock = startedClock();
-    const cache = expiringCache<true>(clock, { max: 10 });
+    const cache = new ExpiringCache<true>(clock, { max: 10 });
     cache.set('for ever', true);
     cache.set('long', true, { ttl: 300_000 });
     cache.set('short', true, { ttl: 1_000 });

@@ -10,7 +10,7 @@ const microtasks = () => new Promise(setImmediate);
 async function crowd(semaphore: Semaphore, callers: number, limits: { slots: number; waiting: number }) {
   const entries: string[] = [];
   const deadlines = Array.from({ length: callers }, (_, caller) => {
-    const deadline = Deadline.start(clock, 60_000);
+    const deadline = new Deadline(clock, 60_000);
     void semaphore.enter(limits, deadline).then((entry) => entries.push(`${caller} ${entry}`));
     return deadline;
   });
@@ -55,7 +55,7 @@ describe('a semaphore', () => {
   it('keeps those who wait when a call comes that is over already', async () => {
     const semaphore = new Semaphore();
     const { entries, end } = await crowd(semaphore, 3, limits);
-    const left = Deadline.start(clock, 5_000, AbortSignal.abort());
+    const left = new Deadline(clock, 5_000, AbortSignal.abort());
     await expect(semaphore.enter(limits, left)).resolves.toBe('over');
     semaphore.leave(limits);
     await microtasks();

@@ -28,7 +28,7 @@ export class RunningLookup {
     work: (deadline: Deadline) => Promise<FoundLookup>,
   ) {
     this.name = name;
-    this.#deadline = Deadline.start(clock, ms);
+    this.#deadline = new Deadline(clock, ms);
     this.#answer = work(this.#deadline).finally(() => {
       this.#isDone = true;
       this.#deadline.end();
