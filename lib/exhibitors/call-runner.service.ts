@@ -34,12 +34,9 @@ export class CallRunner {
   async run<R>(call: CallOptions, work: (tenant: Tenant, deadline: Deadline) => Promise<R>): Promise<R> {
     const startedAt = this.clock.now();
     const tenant = await this.tenant(call);
-    const deadline = this.#startFor(tenant, call, this.clock.now() - startedAt);
-    try {
-      return await work(tenant, deadline);
-    } finally {
-      deadline.end();
-    }
+    const left = (call.deadline ?? tenant.http.deadline) - (this.clock.now() - startedAt);
+    const limits = { deadline: Math.max(1, Math.ceil(left)), signal: call.signal };
+    return this.within(tenant, limits, (deadline) => work(tenant, deadline));
   }
 
   /** The tenant of a call, found within the deadline of the call. */
@@ -58,21 +55,14 @@ export class CallRunner {
     call: Pick<CallOptions, 'deadline' | 'signal'>,
     work: (deadline: Deadline) => Promise<R>,
   ): Promise<R> {
-    const deadline = this.#startFor(tenant, call, 0);
+    const deadline = this.deadlines.start(call.deadline ?? tenant.http.deadline, call.signal);
     try {
+      if (deadline.isOver) {
+        throw deadline.failure({ tenant: tenant.key });
+      }
       return await work(deadline);
     } finally {
       deadline.end();
     }
-  }
-
-  /** Starts the deadline of a call, of which `spent` ms are used. */
-  #startFor(tenant: Tenant, call: Pick<CallOptions, 'deadline' | 'signal'>, spent: number): Deadline {
-    const left = Math.max(1, Math.ceil((call.deadline ?? tenant.http.deadline) - spent));
-    const deadline = this.deadlines.start(left, call.signal);
-    if (deadline.isOver) {
-      throw deadline.failure({ tenant: tenant.key });
-    }
-    return deadline;
   }
 }

@@ -9,27 +9,18 @@ export type Call<Options extends CallOptions> = Omit<Options, 'signal'> & { sign
 /** Lifetime of a call. */
 export interface CallScope {
   readonly signal: AbortSignal;
-  /** The consumer unsubscribed: aborts the call unless it is done. May be called again. */
-  close(): void;
-  /** The call is done: nothing is left to abort. */
-  end(): void;
+  /** The call is done or its consumer has left: aborts what is still running. */
+  readonly close: () => void;
 }
 
 export function openScope(callerSignal: AbortSignal | undefined): CallScope {
   const controller = new AbortController();
   const forget = onAbort(callerSignal, () => controller.abort());
-  let isDone = false;
-  const end = (): void => {
-    isDone = true;
-    forget();
-  };
   const close = (): void => {
-    if (!isDone) {
-      end();
-      controller.abort();
-    }
+    forget();
+    controller.abort();
   };
-  return { signal: controller.signal, close, end };
+  return { signal: controller.signal, close };
 }
 
 /** Error of a call that its caller aborted. */
@@ -49,17 +40,12 @@ export function fromCall<Options extends CallOptions, R>(
 ): Observable<R> {
   return new Observable((subscriber) => {
     const options = check();
-    const scope = openScope(options.signal);
-    subscriber.add(scope.close);
+    const { signal, close } = openScope(options.signal);
+    subscriber.add(close);
     const answer = (value: R): void => {
-      scope.end();
       subscriber.next(value);
       subscriber.complete();
     };
-    const fail = (error: unknown): void => {
-      scope.end();
-      subscriber.error(error);
-    };
-    run(options, scope.signal).then(answer, fail);
+    run(options, signal).then(answer, (error: unknown) => subscriber.error(error));
   });
 }

@@ -141,8 +141,7 @@ export class ExhibitorsService<T = Exhibitor> {
       () => ({ ...checkSnapshotOptions(this.#bound(options)), eventId: checkEventId(eventId) }),
       (call, signal) => {
         const whole = { ...call, signal, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
-        const open = () => this.#pages.reader<T>(call.eventId, whole);
-        return takeSnapshot({ open, epochMs: () => this.#clock.epochMs() }, call.attempts, signal);
+        return takeSnapshot(() => this.#pages.reader<T>(call.eventId, whole), whole, this.#clock);
       },
     );
   }
@@ -163,13 +162,10 @@ export class ExhibitorsService<T = Exhibitor> {
         eventId: checkEventId(eventId),
         contactEmail: checkContactEmail(contactEmail),
       }),
-      async (call, signal) => {
-        const { tenant: key, deadline: ms } = call;
-        const records = await this.#calls.run({ tenant: key, deadline: ms, signal }, (tenant, deadline) => {
-          const subject = { tenant, eventId: call.eventId, contactEmail: call.contactEmail };
-          return call.fresh
-            ? this.#lookups.findFresh(subject, deadline)
-            : this.#lookups.find(subject, deadline);
+      async ({ fresh, eventId: event, contactEmail: contact, ...limits }, signal) => {
+        const records = await this.#calls.run({ ...limits, signal }, (tenant, deadline) => {
+          const subject = { tenant, eventId: event, contactEmail: contact };
+          return fresh ? this.#lookups.findFresh(subject, deadline) : this.#lookups.find(subject, deadline);
         });
         return parsedRecords<T>(records);
       },

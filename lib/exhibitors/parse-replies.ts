@@ -133,7 +133,9 @@ export function parseRecords<T>(
     return plainRecords(rows, origin) as T[];
   }
   const results = rows.map((row, index) => validate(schema, row, index, origin));
-  return results.some(isPromise) ? (Promise.all(results) as Promise<T[]>) : (results as T[]);
+  return results.some((result) => result instanceof Promise)
+    ? (Promise.all(results) as Promise<T[]>)
+    : (results as T[]);
 }
 
 /** Restores the type of cached records that {@link parseRecords} created. */
@@ -160,26 +162,19 @@ function validate(schema: StandardSchemaV1, row: unknown, index: number, origin:
   const fail = (cause: unknown): never => {
     throw refusal('made exhibitorSchema throw', [index], origin, cause);
   };
-  const result = attempt(() => schema['~standard'].validate(row), fail);
-  if (!isPromise(result)) {
-    return accept(result);
-  }
-  const checked = result.catch(fail).then(accept);
-  // When an earlier row fails, this promise is not awaited any more.
-  checked.catch(() => {});
-  return checked;
-}
-
-function attempt<R>(work: () => R, fail: (cause: unknown) => never): R {
+  let result;
   try {
-    return work();
+    result = schema['~standard'].validate(row);
   } catch (error) {
     return fail(error);
   }
-}
-
-function isPromise<R>(result: R): result is R & Promise<Awaited<R>> {
-  return result instanceof Promise;
+  if (!(result instanceof Promise)) {
+    return accept(result);
+  }
+  const checked = result.then(accept, fail);
+  // When an earlier row fails, this promise is not awaited any more.
+  checked.catch(() => {});
+  return checked;
 }
 
 function refusal(

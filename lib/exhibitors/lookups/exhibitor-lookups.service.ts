@@ -49,7 +49,7 @@ export class ExhibitorLookups {
   /** By cache key. A lookup that is not here any more was superseded or invalidated: its answer is not cached. */
   readonly #running = new Map<string, RunningLookup>();
   private readonly endpoint: LookupEndpoint;
-  private readonly shared: SharedLookups;
+  private readonly shared: SharedLookups | undefined;
 
   constructor(
     @Inject(RestClient) rest: RestClient,
@@ -60,7 +60,9 @@ export class ExhibitorLookups {
   ) {
     this.#cache = new LookupCache(settings.lookupCache, clock);
     this.endpoint = new LookupEndpoint(rest, settings);
-    this.shared = new SharedLookups(values, clock, settings);
+    const { lookupCache, secrets } = settings;
+    const isShared = values.enabled && lookupCache !== false;
+    this.shared = isShared ? new SharedLookups(values, clock, lookupCache, secrets) : undefined;
   }
 
   /** The records in memory, where they are fresh and known to be of the current generation. Synchronous. */
@@ -76,7 +78,8 @@ export class ExhibitorLookups {
       }
       cached.recheckAt = generation.recheckAt;
     }
-    return reported(subject, 'hit', cached.records);
+    report(subject, 'hit');
+    return cached.records;
   }
 
   /** The records, from memory or the store where they are fresh there. While the service fails, an older answer may do. */
@@ -86,16 +89,16 @@ export class ExhibitorLookups {
       return remembered;
     }
     try {
-      // What is in memory may be current after all: its generation is compared about once a second.
-      await deadline.race(this.generations.read(namesOf(subject)));
-      return this.remembered(subject) ?? (await this.search(subject, deadline));
+      const { records, isCached } = await this.runningFor(subject, deadline).join(deadline);
+      report(subject, isCached ? 'hit' : 'miss');
+      return records;
     } catch (error) {
       const stale = isOutage(error) ? await this.stale(subject) : undefined;
+      report(subject, stale === undefined ? 'miss' : 'stale');
       if (stale === undefined) {
-        report(subject, 'miss');
         throw error;
       }
-      return reported(subject, 'stale', stale);
+      return stale;
     }
   }
 
@@ -122,15 +125,12 @@ export class ExhibitorLookups {
     await everywhere;
   }
 
-  /** Joins an equal lookup that is under way, or starts one. */
-  private async search(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
+  /** An equal lookup that is under way, else a new one. */
+  private runningFor(subject: LookupSubject, deadline: Deadline): RunningLookup {
     const running = this.#running.get(lookupKey(subject));
-    const lookup =
-      running?.isOver === false
-        ? running
-        : this.start(subject, deadline, (search) => this.fromStoreOrService(search));
-    const { records, isShared } = await lookup.join(deadline);
-    return reported(subject, isShared ? 'hit' : 'miss', records);
+    return running?.isOver === false
+      ? running
+      : this.start(subject, deadline, (search) => this.fromAnywhere(search));
   }
 
   /** Starts a lookup, which supersedes one that is under way. */
@@ -162,13 +162,23 @@ export class ExhibitorLookups {
     return lookup;
   }
 
-  private async fromStoreOrService(search: Search): Promise<FoundLookup> {
-    return (await this.fromStore(search)) ?? this.fromService(search);
+  private async fromAnywhere(search: Search): Promise<FoundLookup> {
+    return this.fromMemory(search) ?? (await this.fromStore(search)) ?? this.fromService(search);
+  }
+
+  /** The answer in memory, where its generation is the current one after all: that is compared about once a second. */
+  private fromMemory({ subject, generation }: Search): FoundLookup | undefined {
+    const cached = this.#cache.fresh(subject);
+    if (cached?.generation !== generation.id) {
+      return undefined;
+    }
+    cached.recheckAt = generation.recheckAt;
+    return { records: cached.records, isCached: true };
   }
 
   /** The answer of another process, where it is fresh. One that is not is kept for the case that the service fails. */
   private async fromStore({ subject, generation, deadline, keep }: Search): Promise<FoundLookup | undefined> {
-    const shared = await deadline.race(this.shared.find(subject, generation));
+    const shared = this.shared && (await deadline.race(this.shared.find(subject, generation)));
     if (shared === undefined) {
       return undefined;
     }
@@ -178,15 +188,15 @@ export class ExhibitorLookups {
       return undefined;
     }
     keep(answer, shared.freshFor);
-    return shared.freshFor > 0 ? { records: answer.records, isShared: true } : undefined;
+    return shared.freshFor > 0 ? { records: answer.records, isCached: true } : undefined;
   }
 
   private async fromService({ subject, generation, deadline, keep }: Search): Promise<FoundLookup> {
     const rows = await this.endpoint.request(subject, deadline);
     const answer = await this.endpoint.answerOf(rows, subject, deadline);
-    await this.shared.set(subject, generation, rows, answer.weight);
+    await this.shared?.set(subject, generation, rows, answer.weight);
     keep(answer, Number.POSITIVE_INFINITY);
-    return { records: answer.records, isShared: false };
+    return { records: answer.records, isCached: false };
   }
 
   /** An older answer that was not invalidated meanwhile, also not by another process. */
@@ -207,15 +217,6 @@ function namesOf({ tenant }: LookupSubject): string[] {
 
 function isOutage(error: unknown): boolean {
   return isExhibitorError(error) && OUTAGES.has(error.code);
-}
-
-function reported(
-  subject: LookupSubject,
-  outcome: LookupMessage['outcome'],
-  records: readonly unknown[],
-): readonly unknown[] {
-  report(subject, outcome);
-  return records;
 }
 
 function report({ tenant }: LookupSubject, outcome: LookupMessage['outcome']): void {

@@ -6,8 +6,8 @@ import type { LookupName } from './lookup-cache.js';
 export interface FoundLookup {
   /** Frozen. */
   readonly records: readonly unknown[];
-  /** True where the answer is that of another process, so that the service was not asked. */
-  readonly isShared: boolean;
+  /** True where the answer was in memory or in the store, so that the service was not asked. */
+  readonly isCached: boolean;
 }
 
 /**

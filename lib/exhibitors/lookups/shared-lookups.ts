@@ -11,6 +11,8 @@ const KIND = 'lookup';
 /** Largest answer that is shared, in estimated bytes of heap. A larger one would hold up the event loop and the store. */
 const LARGEST_SHARED = 256 * 1024;
 
+type LookupCacheSettings = Exclude<ExhibitorSettings['lookupCache'], false>;
+
 /** An answer of the store. */
 export interface SharedLookup {
   /** As the service sent them. */
@@ -37,37 +39,36 @@ interface StoredLookup {
 export class SharedLookups {
   readonly #values: SharedValues;
   readonly #clock: Clock;
-  /** `false`: nothing is shared. */
-  readonly #limits: ExhibitorSettings['lookupCache'];
+  readonly #limits: LookupCacheSettings;
   readonly #keys: readonly KeyObject[];
 
-  constructor(values: SharedValues, clock: Clock, settings: ExhibitorSettings) {
+  constructor(values: SharedValues, clock: Clock, limits: LookupCacheSettings, secrets: readonly string[]) {
     this.#values = values;
     this.#clock = clock;
-    this.#limits = values.enabled && settings.lookupCache;
-    this.#keys = settings.secrets.map(hmacKeyOf);
+    this.#limits = limits;
+    this.#keys = secrets.map(hmacKeyOf);
   }
 
   /** The newest answer of this generation, where it is fresh or within `staleIfError`. */
   async find(subject: LookupSubject, generation: Generation): Promise<SharedLookup | undefined> {
-    const limits = this.#limits;
-    if (limits === false || !generation.isKnown) {
+    if (!generation.isKnown) {
       return undefined;
     }
-    const stored = await Promise.all(this.#keys.map((key) => this.#values.read(KIND, nameOf(key, subject))));
-    const [newest] = stored
+    const answers = await Promise.all(this.#keys.map((key) => this.#values.read(KIND, nameOf(key, subject))));
+    const { ttl, staleIfError, maxRecords } = this.#limits;
+    const [newest] = answers
       .map((answer) => parseStored(answer?.value))
-      .filter((one) => one !== undefined)
-      .filter((one) => one.generation === generation.id && one.rows.length <= limits.maxRecords)
+      .filter((stored) => stored !== undefined)
+      .filter((stored) => stored.generation === generation.id && stored.rows.length <= maxRecords)
       .toSorted((one, other) => other.freshUntil - one.freshUntil);
-    if (stored.some((answer) => answer !== undefined)) {
+    if (answers.some((answer) => answer !== undefined)) {
       this.#values.tell(KIND, newest === undefined ? 'miss' : 'hit');
     }
     if (newest === undefined) {
       return undefined;
     }
-    const freshFor = Math.min(limits.ttl, newest.freshUntil - this.#clock.epochMs());
-    return freshFor > -limits.staleIfError ? { rows: newest.rows, freshFor } : undefined;
+    const freshFor = Math.min(ttl, newest.freshUntil - this.#clock.epochMs());
+    return freshFor > -staleIfError ? { rows: newest.rows, freshFor } : undefined;
   }
 
   /** Shares an answer of the service. One that is too large removes the former one. */
@@ -77,19 +78,18 @@ export class SharedLookups {
     rows: readonly unknown[],
     weight: number,
   ): Promise<void> {
-    const limits = this.#limits;
     const [first] = this.#keys;
-    if (limits === false || first === undefined || !generation.isKnown) {
+    if (first === undefined || !generation.isKnown) {
       return;
     }
     const name = nameOf(first, subject);
     if (weight > LARGEST_SHARED) {
-      await this.#values.delete(KIND, name);
-      return;
+      return this.#values.delete(KIND, name);
     }
-    const freshUntil = this.#clock.epochMs() + limits.ttl;
+    const { ttl, staleIfError } = this.#limits;
+    const freshUntil = this.#clock.epochMs() + ttl;
     const stored: StoredLookup = { generation: generation.id, freshUntil, rows };
-    await this.#values.set(KIND, name, stored, limits.ttl + limits.staleIfError);
+    await this.#values.set(KIND, name, stored, ttl + staleIfError);
   }
 }
 

@@ -29,8 +29,7 @@ export class ExhibitorPages {
   /** One page. */
   async page<T>(eventId: string, call: ListCall, signal: AbortSignal): Promise<ExhibitorPage<T>> {
     const path = pathOf(eventId, call.page, call.itemsPerPage);
-    const limits = { tenant: call.tenant, deadline: call.deadline, signal };
-    const { page } = await this.calls.run(limits, (tenant, deadline) =>
+    const { page } = await this.calls.run({ ...call, signal }, (tenant, deadline) =>
       this.#fetch<T>(tenant, path, deadline),
     );
     return page;

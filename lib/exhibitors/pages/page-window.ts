@@ -1,6 +1,3 @@
-/** Fetches one page. The signal aborts it. */
-export type FetchPage<P> = (page: number, signal: AbortSignal) => Promise<P>;
-
 /**
  * Fetches pages ahead and delivers them in order. At most `size` pages are being fetched or waiting. After a page fails, no
  * further page is requested; the pages before it are still delivered.
@@ -11,11 +8,10 @@ export class PageWindow<P> {
   #nextPage: number;
   #lastPage: number;
   #isStopped = false;
-  #isDrained = false;
 
   /** Fetches only the page `first`, until {@link extendTo} is called. */
   constructor(
-    private readonly fetch: FetchPage<P>,
+    private readonly fetch: (page: number, signal: AbortSignal) => Promise<P>,
     private readonly size: number,
     first: number,
   ) {
@@ -39,17 +35,13 @@ export class PageWindow<P> {
   /** The next page in order; `undefined` after the last one. Call it again only after the promise has settled. */
   next(): Promise<P> | undefined {
     this.fetchAhead();
-    const reply = this.#replies.shift();
-    this.#isDrained = reply === undefined;
-    return reply;
+    return this.#replies.shift();
   }
 
   /** Aborts all requests and starts no more. */
   close(): void {
     this.#isStopped = true;
-    if (!this.#isDrained) {
-      this.#requests.abort();
-    }
+    this.#requests.abort();
   }
 
   #start(page: number): Promise<P> {

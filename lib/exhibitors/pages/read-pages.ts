@@ -75,10 +75,6 @@ export function iteratePages<Options extends CallOptions, T>(
       consumer.abort();
       return items.return(undefined);
     },
-    throw: (error: unknown) => {
-      consumer.abort();
-      return items.throw(error);
-    },
     [Symbol.asyncIterator]() {
       return this;
     },
