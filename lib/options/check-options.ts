@@ -4,7 +4,7 @@ import { foreignText } from '../model/foreign-text.js';
 import { isRecord } from '../model/json-values.js';
 import { moduleNeeds, tenantUnder, type TenantRules } from './check-tenant.js';
 import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
-import { pathItem, problemsOf, refine } from './option-schemas.js';
+import { problemsOf, refineAny } from './option-schemas.js';
 import type { TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
 
@@ -41,13 +41,19 @@ export function checkOptions(input: unknown): CheckedOptions {
   return { settings, tenants: fixed, pathOf: () => 'tenant' };
 }
 
-/**
- * The module options that tenants are checked against. Where one is wrong these are the defaults, so that the problems of the
- * tenants are reported together with it.
- */
+/** The module options that tenants are checked against. In place of a wrong one its default, since all problems are reported together. */
 function rulesOf(input: unknown): TenantRules {
-  const parsed = v.safeParse(moduleSchema, input);
-  return parsed.success ? parsed.output : v.parse(moduleSchema, {});
+  const { session, allowedOrigins, secrets, cookies, store } = moduleSchema.entries;
+  const defaults = v.parse(moduleSchema, {});
+  const rules = v.object({
+    session: v.fallback(session, defaults.session),
+    allowedOrigins: v.fallback(allowedOrigins, undefined),
+    // Wrong secrets are not missing.
+    secrets: v.fallback(secrets, ['']),
+    cookies: v.fallback(cookies, defaults.cookies),
+    store: v.fallback(store, undefined),
+  });
+  return v.parse(rules, isRecord(input) ? input : {});
 }
 
 function optionsUnder(rules: TenantRules) {
@@ -58,20 +64,15 @@ function optionsUnder(rules: TenantRules) {
       'must be an object of options',
     ),
     // Checked also where other options are wrong.
-    v.rawCheck(({ dataset, addIssue }) => {
-      const { value } = dataset;
-      if (isRecord(value) && (value['tenant'] === undefined) === (value['tenants'] === undefined)) {
-        addIssue({
-          message: 'exactly one of tenant and tenants must be given',
-          path: [pathItem('tenants')],
-        });
-      }
-    }),
-    refine(({ tenant: single, tenants, ...settings }) => {
-      const several = tenants instanceof Map ? [...tenants.values()] : [];
-      return moduleNeeds(single === undefined ? several : [single], settings);
-    }),
+    refineAny((options) => (isRecord(options) ? problemsBetween(options, rules) : [])),
   );
+}
+
+function problemsBetween({ tenant, tenants }: Record<string, unknown>, rules: TenantRules) {
+  if ((tenant === undefined) === (tenants === undefined)) {
+    return [{ path: 'tenants', expected: 'exactly one of tenant and tenants must be given' }];
+  }
+  return moduleNeeds(tenants instanceof Map ? [...tenants.values()] : [tenant], rules);
 }
 
 const EXPECTED = 'must be an object of one or more tenants by key, or have a find method';

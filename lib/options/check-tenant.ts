@@ -1,11 +1,15 @@
 import * as v from 'valibot';
 import type { ConfigurationProblem } from '../errors/configuration.error.js';
+import { isRecord } from '../model/json-values.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
 import { parseUrl, problemsOf, refine } from './option-schemas.js';
 import { tenantSchema, type LoginSettings, type TenantSettings } from './tenant-settings.js';
 
 /** The module settings that the options of a tenant depend on. */
-export type TenantRules = Pick<ExhibitorSettings, 'session' | 'allowedOrigins' | 'secrets' | 'cookies'>;
+export type TenantRules = Pick<
+  ExhibitorSettings,
+  'session' | 'allowedOrigins' | 'secrets' | 'cookies' | 'store'
+>;
 
 /**
  * Checks the options of a tenant that is known only at run time.
@@ -32,13 +36,10 @@ export function tenantUnder(rules: TenantRules) {
   );
 }
 
-/** What tenants and a store require of the module options. */
-export function moduleNeeds(
-  tenants: readonly TenantSettings[],
-  rules: TenantRules & Partial<Pick<ExhibitorSettings, 'store'>>,
-): ConfigurationProblem[] {
+/** What tenants, which may be wrong themselves, and a store require of the module options. */
+export function moduleNeeds(tenants: readonly unknown[], rules: TenantRules): ConfigurationProblem[] {
   const problems: ConfigurationProblem[] = [];
-  const logins = isBrowser(rules) ? tenants.flatMap(({ login }) => login ?? []) : [];
+  const logins = isBrowser(rules) ? tenants.map(loginIn).filter(isRecord) : [];
   if (rules.secrets.length === 0 && logins.length > 0) {
     problems.push({
       path: 'secrets',
@@ -47,11 +48,15 @@ export function moduleNeeds(
   } else if (rules.secrets.length === 0 && rules.store !== undefined) {
     problems.push({ path: 'secrets', expected: 'is required with store' });
   }
-  const isInsecure = logins.some(({ redirectUri }) => redirectUri?.startsWith('http:'));
+  const isInsecure = logins.some(({ redirectUri }) => String(redirectUri).startsWith('http:'));
   if (rules.cookies.sameSite === 'none' && isInsecure) {
     problems.push({ path: 'cookies.sameSite', expected: "'none' needs an https redirectUri" });
   }
   return problems;
+}
+
+function loginIn(tenant: unknown): unknown {
+  return isRecord(tenant) ? tenant['login'] : undefined;
 }
 
 function isBrowser({ session }: TenantRules): boolean {

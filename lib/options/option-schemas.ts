@@ -81,15 +81,24 @@ export const endpointUrl = v.pipe(
 /** Checks a value that fits its schema. The problems have paths below the value. */
 export function refine<T>(problemsIn: (value: T) => ConfigurationProblem[]) {
   return v.rawCheck<T>(({ dataset, addIssue }) => {
-    for (const { path, expected } of dataset.typed ? problemsIn(dataset.value) : []) {
-      addIssue({ message: expected, path: [pathItem(path)] });
+    if (dataset.typed) {
+      problemsIn(dataset.value).forEach((problem) => addIssue(issueOf(problem)));
     }
   });
 }
 
-/** The path of an option in an issue. */
-export function pathItem(path: string): v.UnknownPathItem {
-  return { type: 'unknown', origin: 'value', input: undefined, key: path, value: undefined };
+/** As {@link refine}, for a value that need not fit its schema. */
+export function refineAny<T>(problemsIn: (value: unknown) => ConfigurationProblem[]) {
+  return v.rawCheck<T>(({ dataset, addIssue }) => {
+    problemsIn(dataset.value).forEach((problem) => addIssue(issueOf(problem)));
+  });
+}
+
+function issueOf({ path, expected }: ConfigurationProblem): { message: string; path: [v.UnknownPathItem] } {
+  return {
+    message: expected,
+    path: [{ type: 'unknown', origin: 'value', input: undefined, key: path, value: undefined }],
+  };
 }
 
 /** Schema issues as problems with option paths below `path`. */

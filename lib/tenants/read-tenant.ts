@@ -6,10 +6,11 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { foreignText } from '../model/foreign-text.js';
 import { checkTenant } from '../options/check-tenant.js';
 import type { TenantSettings } from '../options/tenant-settings.js';
+import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
 import { TimeoutError, withTimeout } from '../time/with-timeout.js';
 import { withRequireIss } from './require-iss.js';
-import { Tenant, type RegistrySettings } from './tenant.js';
+import { Tenant } from './tenant.js';
 
 /** What the source says of a tenant, rather than that it fails. A host may throw these errors itself. */
 const ANSWERS: ReadonlySet<ExhibitorErrorCode> = new Set(['unknown_tenant', 'configuration_invalid']);
@@ -28,7 +29,7 @@ export function isSourceFailure(error: unknown): boolean {
 export async function readTenant(
   source: TenantSource,
   key: string,
-  rules: RegistrySettings,
+  rules: ExhibitorSettings,
   before: Tenant | undefined,
 ): Promise<Tenant | undefined> {
   const options = await findInSource(source, key, rules.http.deadline);

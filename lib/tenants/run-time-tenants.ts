@@ -1,13 +1,13 @@
+import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
 import { tenantSourceFails } from '../problems/tenant-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
-import type { Generation } from '../store/generations.service.js';
+import { tenantForgotten, type Generation, type Generations } from '../store/generations.service.js';
 import type { Clock } from '../time/clock.js';
 import { ExpiringCache } from '../time/expiring-cache.js';
 import { withTimeout } from '../time/with-timeout.js';
-import { isForgotten, type ForgottenTenants } from './forgotten-tenants.js';
 import { isSourceFailure, readTenant } from './read-tenant.js';
-import type { RegistrySettings, Tenant } from './tenant.js';
+import type { Tenant } from './tenant.js';
 
 /**
  * Unknown keys are remembered in a cache of their own, so that random keys remove no known tenant; and briefly, since the
@@ -43,9 +43,9 @@ interface KnownTenant extends SourceAnswer {
  */
 export class RunTimeTenants {
   readonly #source: TenantSource;
-  readonly #settings: RegistrySettings;
+  readonly #settings: ExhibitorSettings;
   readonly #clock: Clock;
-  readonly #forgotten: ForgottenTenants;
+  readonly #generations: Generations;
   readonly #dropped: (tenant: Tenant) => void;
   readonly #log: ThrottledLog;
   readonly #known: ExpiringCache<KnownTenant>;
@@ -56,15 +56,15 @@ export class RunTimeTenants {
   /** @param dropped is called with each tenant that was forgotten, here or in another process */
   constructor(
     source: TenantSource,
-    settings: RegistrySettings,
+    settings: ExhibitorSettings,
     clock: Clock,
-    forgotten: ForgottenTenants,
+    generations: Generations,
     dropped: (tenant: Tenant) => void,
   ) {
     this.#source = source;
     this.#settings = settings;
     this.#clock = clock;
-    this.#forgotten = forgotten;
+    this.#generations = generations;
     this.#dropped = dropped;
     this.#log = new ThrottledLog(clock, WARN_EVERY);
     this.#known = new ExpiringCache(clock, { max: settings.tenantCache.max });
@@ -77,7 +77,8 @@ export class RunTimeTenants {
     if (known === undefined || this.#clock.now() >= known.freshUntil) {
       return undefined;
     }
-    return this.#forgotten.current(key)?.id === known.generation.id ? known.tenant : undefined;
+    const now = this.#generations.current([tenantForgotten(key)]);
+    return now?.id === known.generation.id ? known.tenant : undefined;
   }
 
   /** The tenant of this key, if it is known now. */
@@ -87,7 +88,8 @@ export class RunTimeTenants {
 
   /** The tenant of this key; `undefined` where the source knows none. */
   async find(key: string): Promise<Tenant | undefined> {
-    const generation = this.#forgotten.current(key) ?? (await this.#forgotten.read(key));
+    const names = [tenantForgotten(key)];
+    const generation = this.#generations.current(names) ?? (await this.#generations.read(names));
     this.#dropIfForgotten(key, generation);
     if (this.#unknown.has(key)) {
       return undefined;
@@ -106,9 +108,15 @@ export class RunTimeTenants {
     return known.retryAt === undefined ? this.#newOrLastGood(read, known) : known.tenant;
   }
 
+  /** Drops a tenant in this process. */
   forget(key: string): void {
-    this.#drop(key);
-    this.#forgotten.announce(key);
+    const tenant = this.peek(key);
+    this.#known.delete(key);
+    this.#unknown.delete(key);
+    this.#reads.delete(key);
+    if (tenant !== undefined) {
+      this.#dropped(tenant);
+    }
   }
 
   /** The answer to a read, or the last good options where the source fails or is slow. */
@@ -175,20 +183,11 @@ export class RunTimeTenants {
     if (answer === undefined) {
       return;
     }
-    if (isForgotten(answer.generation, now)) {
-      this.#drop(key);
+    // Without an id, it was not forgotten or that is long past.
+    if (now.isKnown && now.id !== '' && now.id !== answer.generation.id) {
+      this.forget(key);
     } else if (now.isKnown) {
       answer.generation = now;
-    }
-  }
-
-  #drop(key: string): void {
-    const tenant = this.peek(key);
-    this.#known.delete(key);
-    this.#unknown.delete(key);
-    this.#reads.delete(key);
-    if (tenant !== undefined) {
-      this.#dropped(tenant);
     }
   }
 }

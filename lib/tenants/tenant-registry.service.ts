@@ -2,10 +2,9 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { foreignText } from '../model/foreign-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { Generations } from '../store/generations.service.js';
+import { Generations, lookupsOf, tenantForgotten } from '../store/generations.service.js';
 import { Clock } from '../time/clock.js';
 import { requireIssDefaults } from './require-iss.js';
-import { ForgottenTenants } from './forgotten-tenants.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';
 
@@ -22,7 +21,7 @@ const MAX_KEY_BYTES = 256;
 export class TenantRegistry {
   readonly #fixed = new Map<string, Tenant>();
   readonly #found: RunTimeTenants | undefined;
-  readonly #forgotten: ForgottenTenants;
+  readonly #generations: Generations;
   readonly #forgetListeners: ((tenant: Tenant) => void)[] = [];
 
   /** @internal */
@@ -31,9 +30,9 @@ export class TenantRegistry {
     @Inject(Clock) clock: Clock,
     @Inject(Generations) generations: Generations,
   ) {
-    this.#forgotten = new ForgottenTenants(generations);
+    this.#generations = generations;
     if ('find' in tenants) {
-      this.#found = new RunTimeTenants(tenants, settings, clock, this.#forgotten, (tenant) =>
+      this.#found = new RunTimeTenants(tenants, settings, clock, generations, (tenant) =>
         this.#tellListeners(tenant),
       );
       return;
@@ -115,9 +114,11 @@ export class TenantRegistry {
     if (fixed !== undefined) {
       this.#fixed.set(key, fixed.withoutState());
       this.#tellListeners(fixed);
-      this.#forgotten.announce(key);
     }
     this.#found?.forget(key);
+    // The other processes. Its lookups in the store are dropped as well.
+    void this.#generations.replace(lookupsOf(key));
+    void this.#generations.replace(tenantForgotten(key));
   }
 
   /** Calls `listener` with each tenant that is forgotten, for state that tenants share. @internal */

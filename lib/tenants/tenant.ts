@@ -1,6 +1,5 @@
 import { inspect } from 'node:util';
 import type { ClientAuthSettings, SecretSource } from '../options/client-auth.js';
-import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
 
@@ -141,9 +140,3 @@ export function newStateKey(): StateKey {
   lastStateId += 1;
   return { id: lastStateId, hasAnswered: false };
 }
-
-/** Module settings that the registry needs. @internal */
-export type RegistrySettings = Pick<
-  ExhibitorSettings,
-  'http' | 'session' | 'allowedOrigins' | 'secrets' | 'cookies' | 'tenantCache'
->;

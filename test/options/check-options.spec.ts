@@ -126,6 +126,35 @@ describe('the options', () => {
     expect(problems(wrong)).toHaveLength(9);
   });
 
+  it('report missing secrets beside other problems', () => {
+    expect(
+      problems({
+        tenants: { acme: { ...tenant(), clientId: '', login: { ...login(), maxAge: -1 } } },
+        http: { attempts: 0 },
+      }),
+    ).toEqual([
+      'http.attempts: must be a whole number of requests from 1 to 10',
+      'tenants.acme.clientId: must not be empty',
+      'tenants.acme.login.maxAge: must be a whole number of seconds from 0 to 31536000',
+      'secrets: is required with a login: one or more strings of at least 32 characters',
+    ]);
+    expect(problems({ tenant: { ...tenant(), clientId: '' }, store: new Map() })).toEqual([
+      'tenant.clientId: must not be empty',
+      'secrets: is required with store',
+    ]);
+  });
+
+  it('check a tenant by the right module options where another one is wrong', () => {
+    const bearer = { issuer: 'https://login.example', keys: PEM, audience: { accessToken: 'api' } };
+    expect(
+      problems({
+        tenant: { ...tenant(), login: { ...bearer, authorizedParties: ['spa'] } },
+        session: 'bearer',
+        http: { attempts: 0 },
+      }),
+    ).toEqual(['http.attempts: must be a whole number of requests from 1 to 10']);
+  });
+
   it.each([
     ['nothing', undefined, ': must be an object of options'],
     ['no tenant', {}, 'tenants: exactly one of tenant and tenants must be given'],
