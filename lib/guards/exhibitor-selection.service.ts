@@ -5,7 +5,7 @@ import type { HttpContext } from '../http/http-context.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { requestPairOf, type RequestPair } from './execution-request.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
-import { resultsIn, resultsOf, type GuardResults } from './guard-results.js';
+import { resultsIn, resultsOf, type EventResults } from './guard-results.js';
 
 const NAME = 'ExhibitorSelection';
 
@@ -72,7 +72,7 @@ export class ExhibitorSelection<T = Exhibitor> {
 }
 
 /** The request, and what {@link ExhibitorGuard} has found for it. */
-interface Current extends Required<Pick<GuardResults, 'session' | 'eventId' | 'exhibitors'>> {
+interface Current extends EventResults {
   http: HttpContext;
 }
 

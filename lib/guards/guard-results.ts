@@ -3,11 +3,16 @@ import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-requ
 import type { SessionState } from '../session/identity-reader.service.js';
 import { requestPairOf } from './execution-request.js';
 
-/** What a guard has found for a request: for its decorators and for `ExhibitorSelection`. */
-export interface GuardResults {
+/** What {@link ExhibitorGuard} has found for a request. */
+export interface EventResults {
   session: SessionState;
-  eventId?: string;
-  exhibitors?: readonly unknown[];
+  eventId: string;
+  exhibitors: readonly unknown[];
+}
+
+/** What a guard has found for a request: for its decorators and for `ExhibitorSelection`. */
+export interface GuardResults extends Partial<EventResults> {
+  session: SessionState;
   /** The selected or the only exhibitor. */
   exhibitor?: unknown;
   /** What {@link ExhibitorGuard} has set as `request.exhibitorContext`. */

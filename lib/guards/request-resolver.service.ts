@@ -6,10 +6,9 @@ import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
 import type { HttpContext } from '../http/http-context.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
-import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import type { GuardResults } from './guard-results.js';
+import type { EventResults } from './guard-results.js';
 
 /** Both are missing where the user has several exhibitors and none was chosen. */
 interface ChosenExhibitor {
@@ -38,11 +37,12 @@ export class RequestResolver {
    * @throws {ExhibitorError} `unknown_tenant`; `configuration_invalid` where the host answers anything but a string
    */
   async tenantKey({ request }: HttpContext, context: ExecutionContext): Promise<string | undefined> {
-    const key = (await this.#ask('resolveTenant', request, context)) ?? this.tenants.onlyKey;
-    if (key !== undefined) {
-      await this.tenants.find(key);
+    const named = checkAnswer('resolveTenant', await this.#settings.resolveTenant?.(request, context));
+    if (named === undefined) {
+      return this.tenants.onlyKey;
     }
-    return key;
+    await this.tenants.find(named);
+    return named;
   }
 
   /** The event that `resolveEvent` answers, else the route parameter, else the query, else the event of the login. */
@@ -54,7 +54,7 @@ export class RequestResolver {
     const named =
       this.#settings.resolveEvent === undefined
         ? (textOf(request.params?.['eventId']) ?? textOf(request.query?.['eventId']))
-        : await this.#ask('resolveEvent', request, context);
+        : checkAnswer('resolveEvent', await this.#settings.resolveEvent(request, context));
     return named ?? loginEvent;
   }
 
@@ -75,12 +75,12 @@ export class RequestResolver {
   async choose(
     { request }: HttpContext,
     context: ExecutionContext,
-    { session, eventId, exhibitors }: Required<Pick<GuardResults, 'session' | 'eventId' | 'exhibitors'>>,
+    { session, eventId, exhibitors }: EventResults,
   ): Promise<ChosenExhibitor> {
     const named =
       this.#settings.resolveExhibitor === undefined
         ? textOf(request.params?.['exhibitorId'])
-        : await this.#ask('resolveExhibitor', request, context);
+        : checkAnswer('resolveExhibitor', await this.#settings.resolveExhibitor(request, context));
     if (named !== undefined) {
       return { exhibitorId: named, exhibitor: this.#own(exhibitors, named, session) };
     }
@@ -107,15 +107,6 @@ export class RequestResolver {
     throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
       tenant: tenant.key,
     });
-  }
-
-  /** The answer of a function of the host. */
-  async #ask(
-    option: 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor',
-    request: ExhibitorRequest,
-    context: ExecutionContext,
-  ): Promise<string | undefined> {
-    return checkAnswer(option, await this.#settings[option]?.(request, context));
   }
 }
 

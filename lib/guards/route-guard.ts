@@ -28,7 +28,11 @@ export abstract class RouteGuard implements CanActivate {
     this.#services = requireServices(services, new.target.name);
   }
 
-  async canActivate(context: ExecutionContext): Promise<boolean> {
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    return this.#decide(context);
+  }
+
+  async #decide(context: ExecutionContext): Promise<boolean> {
     const request = await this.getRequest(context);
     const response = this.getResponse(context);
     const http = this.#services.httpOf({

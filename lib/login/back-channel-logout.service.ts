@@ -45,13 +45,10 @@ export class BackChannelLogout {
   async receive(http: HttpContext, tenantKey: string | undefined): Promise<void> {
     const token = readLogoutToken(http);
     const tenant = await this.tenants.resolve(tenantKey ?? this.addresseeOf(token)?.key);
-    const deadline = this.deadlines.start(tenant.http.deadline);
-    try {
-      const { payload } = await this.validator.verify(tenant, { use: 'logout_token', token }, deadline);
-      await this.accept(tenant, logoutOf(payload));
-    } finally {
-      deadline.end();
-    }
+    const { payload } = await this.deadlines.within(tenant.http.deadline, (deadline) =>
+      this.validator.verify(tenant, { use: 'logout_token', token }, deadline),
+    );
+    await this.accept(tenant, logoutOf(payload));
   }
 
   /**

@@ -2,7 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
+import {
+  LoginFailedError,
+  type LoginFailureDetails,
+  type LoginFailureReason,
+} from '../errors/login-failed.error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { hashFits } from '../oidc/token-claims.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
@@ -10,17 +14,26 @@ import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import type { VerifiedToken } from '../oidc/verify-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import type { TokenDelivery } from '../problems/login-problems.js';
+import { callbackError, wrongCallbackIssuer, type TokenDelivery } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
+import { presentableError } from '../tokens/token-reply.js';
 import { browserLoginOf, isHybrid, type BrowserLogin } from './browser-login.js';
 import type { CallbackParameters } from './callback-parameters.js';
-import { checkResponse } from './check-response.js';
 import { CodeExchange } from './code-exchange.service.js';
-import { normalizeReturnTo, type PendingLogin } from './pending-login.js';
+import { startedLogin, type PendingLogin } from './pending-login.js';
+
+/** Reasons of their own: what a user did, or what `prompt=none` cannot do (OIDC Core §3.1.2.6). */
+const REASON_BY_ERROR: Readonly<Record<string, LoginFailureReason>> = {
+  access_denied: 'denied',
+  login_required: 'login_required',
+  interaction_required: 'interaction_required',
+  consent_required: 'consent_required',
+  account_selection_required: 'account_selection_required',
+};
 
 /** A login that was verified. */
 export interface VerifiedLogin {
@@ -65,37 +78,58 @@ export class CallbackService {
    * @throws {LoginFailedError} where the login is refused
    * @throws {ExhibitorError} `service_unavailable`, `rate_limited` or `deadline_exceeded` where the provider is down or slow
    */
-  async verify(
-    tenant: Tenant,
-    pending: PendingLogin,
-    parameters: CallbackParameters,
-  ): Promise<VerifiedLogin> {
+  verify(tenant: Tenant, pending: PendingLogin, parameters: CallbackParameters): Promise<VerifiedLogin> {
     const login = browserLoginOf(tenant);
-    const deadline = this.deadlines.start(tenant.http.deadline);
-    const callback = { tenant, login, pending, parameters, deadline };
-    try {
-      const requireIss = await this.#requiresIss(callback);
-      checkResponse(this.log, callback, requireIss);
-      const front = await this.#frontChannelToken(callback);
-      const tokens = await this.codes.redeem(tenant, pending, parameters.code ?? '', deadline);
-      const token = await this.#verifyIdToken(callback, tokens.idToken, 'provider');
-      const { at_hash: tokenHash } = token.payload;
-      if (tokenHash !== undefined && !hashFits(tokenHash, tokens.accessToken, token.header.alg)) {
-        throw refusal(tenant, 'token_hash');
-      }
-      checkSameUser(tenant, front, token);
-      const identity = await this.#identify(callback, token, tokens.accessToken);
-      await authorize(login, identity);
-      return { identity, idToken: tokens.idToken };
-    } finally {
-      deadline.end();
+    return this.deadlines.within(tenant.http.deadline, (deadline) =>
+      this.#verify({ tenant, login, pending, parameters, deadline }),
+    );
+  }
+
+  async #verify(callback: Callback): Promise<VerifiedLogin> {
+    const { tenant, pending, parameters, deadline } = callback;
+    await this.#checkIssuer(callback);
+    this.#checkError(callback);
+    const front = await this.#frontChannelToken(callback);
+    const tokens = await this.codes.redeem(tenant, pending, parameters.code ?? '', deadline);
+    const token = await this.#verifyIdToken(callback, tokens.idToken, 'provider');
+    const { at_hash: tokenHash } = token.payload;
+    if (tokenHash !== undefined && !hashFits(tokenHash, tokens.accessToken, token.header.alg)) {
+      throw refusal(tenant, 'token_hash');
+    }
+    checkSameUser(tenant, front, token);
+    const identity = await this.#identify(callback, token, tokens.accessToken);
+    await authorize(callback, identity);
+    return { identity, idToken: tokens.idToken };
+  }
+
+  /**
+   * RFC 9207 §2.4. A hybrid response without `iss` is bound to its issuer by the front-channel ID token. Reported as
+   * unverified, since anybody can send a browser here.
+   */
+  async #checkIssuer({ tenant, login, pending, parameters: { iss }, deadline }: Callback): Promise<void> {
+    const isAccepted =
+      iss === undefined
+        ? isHybrid(pending) || !(await this.provider.requiresIss(tenant, deadline))
+        : iss === login.issuer;
+    if (!isAccepted) {
+      this.log.report(tenant, wrongCallbackIssuer(login.issuer, iss));
+      throw refusal(tenant, 'issuer');
     }
   }
 
-  /** Discovery is asked only where the answer matters. */
-  async #requiresIss({ tenant, pending, parameters, deadline }: Callback): Promise<boolean> {
-    const isOpen = parameters.iss === undefined && !isHybrid(pending);
-    return isOpen && this.provider.requiresIss(tenant, deadline);
+  /** What a user did is not reported. Other errors are, as unverified. */
+  #checkError({ tenant, pending, parameters }: Callback): void {
+    const { error, errorDescription } = parameters;
+    if (error === undefined) {
+      return;
+    }
+    const { state, nonce, verifier } = pending;
+    const shown = presentableError(error, errorDescription, [state, nonce, verifier]);
+    const reason = (Object.hasOwn(REASON_BY_ERROR, error) ? REASON_BY_ERROR[error] : undefined) ?? 'provider';
+    if (reason === 'provider') {
+      this.log.report(tenant, callbackError(shown));
+    }
+    throw refusal(tenant, reason, shown);
   }
 
   /** Checks of the hybrid flow (OIDC Core §3.3.2.9 to §3.3.2.11). The front-channel access token is not used. */
@@ -131,17 +165,14 @@ export class CallbackService {
     accessToken: string,
   ): Promise<ExhibitorIdentity> {
     const user = await this.userInfo.userOf(tenant, token.payload, accessToken, deadline);
-    const returnTo = normalizeReturnTo(pending.returnTo ?? '');
     const { sid } = token.payload;
     return {
       id: randomUUID(),
       issuer: login.issuer,
       ...user,
-      tenant: tenant.key,
+      ...startedLogin(pending),
       tenantId: tenant.tenantId,
       clientId: login.clientId,
-      ...(pending.eventId === undefined ? {} : { eventId: pending.eventId }),
-      ...(returnTo === undefined ? {} : { returnTo }),
       ...(typeof sid === 'string' && sid !== '' ? { sid } : {}),
       loggedInAt: Number(token.payload.iat) * 1000,
       expiresAt: this.clock.epochMs() + this.#identityTtl,
@@ -160,11 +191,10 @@ function checkSameUser(tenant: Tenant, front: VerifiedToken | undefined, back: V
 }
 
 /** Asks the option `authorize` of the host. */
-async function authorize(login: BrowserLogin, identity: ExhibitorIdentity): Promise<void> {
+async function authorize({ tenant, login }: Callback, identity: ExhibitorIdentity): Promise<void> {
   if (login.authorize === undefined) {
     return;
   }
-  const { tenant } = identity;
   let isAuthorized: unknown;
   try {
     isAuthorized = await login.authorize(identity);
@@ -173,15 +203,19 @@ async function authorize(login: BrowserLogin, identity: ExhibitorIdentity): Prom
       throw cause;
     }
     throw new ExhibitorError('service_unavailable', "the host's authorize function failed", {
-      tenant,
+      tenant: tenant.key,
       cause,
     });
   }
   if (isAuthorized !== true) {
-    throw new LoginFailedError('not_authorized', 'the login is refused: not_authorized', { tenant });
+    throw refusal(tenant, 'not_authorized');
   }
 }
 
-function refusal(tenant: Tenant, reason: LoginFailureReason): LoginFailedError {
-  return new LoginFailedError(reason, `the login is refused: ${reason}`, { tenant: tenant.key });
+function refusal(
+  { key }: Tenant,
+  reason: LoginFailureReason,
+  details: LoginFailureDetails = {},
+): LoginFailedError {
+  return new LoginFailedError(reason, `the login is refused: ${reason}`, { tenant: key, ...details });
 }

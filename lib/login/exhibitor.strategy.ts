@@ -3,11 +3,12 @@
  * reads only the query and crashes on malformed replies.
  */
 import type Passport from 'passport';
-import type { Strategy, StrategyOptions } from 'passport-openidconnect';
+import type { StrategyOptions } from 'passport-openidconnect';
+import { digestOf } from '../model/digest.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { browserLoginOf, isHybrid, type BrowserLogin } from './browser-login.js';
 import type { LoginParameters } from './login-parameters.js';
-import { codeChallenge, type PendingLogin } from './pending-login.js';
+import type { PendingLogin } from './pending-login.js';
 
 /**
  * The address of the provider to which the browser is redirected.
@@ -20,13 +21,13 @@ export async function authorizationUrl(
   authorizeUrl: string,
   parameters: LoginParameters,
 ): Promise<string> {
-  const { passport, LoginStrategy } = await (loaded ??= loadStrategy());
+  const LoginStrategy = await (loaded ??= loadStrategy());
   const login = browserLoginOf(tenant);
   const strategy = new LoginStrategy(
     optionsOf(tenant, login, pending, authorizeUrl),
     parametersOf(login, pending, parameters),
   );
-  const url = new URL(await redirectOf(passport, strategy));
+  const url = new URL(await redirectOf(strategy));
   // passport-openidconnect always requests `code`.
   url.searchParams.set('response_type', pending.responseType);
   return url.href;
@@ -40,7 +41,7 @@ function parametersOf(
 ): Record<string, string> {
   const all: Record<string, string | undefined> = {
     nonce: pending.nonce,
-    code_challenge: codeChallenge(pending.verifier),
+    code_challenge: digestOf(pending.verifier),
     code_challenge_method: 'S256',
     response_mode: isHybrid(login) ? 'form_post' : undefined,
     prompt: parameters.prompt ?? login.prompt,
@@ -91,11 +92,14 @@ async function loadStrategy() {
   ]);
 
   class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
-    private readonly parameters: Record<string, string>;
+    declare redirect: (url: string) => void;
+    declare error: (error: unknown) => void;
 
-    constructor(options: StrategyOptions, parameters: Record<string, string>) {
+    constructor(
+      options: StrategyOptions,
+      private readonly parameters: Record<string, string>,
+    ) {
       super(options);
-      this.parameters = parameters;
     }
 
     override authorizationParams(): Record<string, string> {
@@ -113,28 +117,24 @@ async function loadStrategy() {
     }
   }
 
-  return { passport, LoginStrategy };
+  return LoginStrategy;
+}
+
+/** A strategy as Passport calls it to begin a login. */
+interface BeginningStrategy {
+  authenticate(request: object): void;
+  redirect: (url: string) => void;
+  error: (error: unknown) => void;
 }
 
 /**
  * The address that a strategy redirects to. The request has no query: the package would handle `code` or `error` in it as a
- * callback. The response only records the address: Fastify's reply does not have the methods that passport calls.
+ * callback. Passport's own middleware needs methods that Fastify's reply does not have.
  */
-function redirectOf(passport: Passport.Authenticator, strategy: Strategy): Promise<string> {
+function redirectOf(strategy: BeginningStrategy): Promise<string> {
   return new Promise((resolve, reject) => {
-    const request = { query: {}, headers: {} };
-    const response = {
-      setHeader: (name: string, value: string) => {
-        if (name === 'Location') {
-          resolve(value);
-        }
-      },
-      end: () => undefined,
-    };
-    const authenticate: Authenticate = passport.authenticate(strategy, { session: false });
-    authenticate(request, response, reject);
+    strategy.redirect = resolve;
+    strategy.error = reject;
+    strategy.authenticate({ query: {}, headers: {} });
   });
 }
-
-/** What passport returns: a middleware of Express. */
-type Authenticate = (request: object, response: object, next: (error: unknown) => void) => void;

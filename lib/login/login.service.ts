@@ -20,16 +20,18 @@ import { browserLoginOf } from './browser-login.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackService } from './callback.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
-import { clearPendingLogin, findPendingLogin, keepPendingLogin } from './login-cookies.js';
 import { checkLoginParameters } from './login-parameters.js';
 import {
+  clearPendingLogin,
   createPendingLogin,
+  findPendingLogin,
+  keepPendingLogin,
   providerDigest,
-  safeReturnTo,
   startedLogin,
   type PendingLogin,
   type StartedLogin,
 } from './pending-login.js';
+import { safeReturnTo } from './return-to.js';
 
 /** Shown to a user who reloads a callback, goes back to it, or returns to the oldest of many tabs. */
 const ADVICE =
@@ -98,7 +100,9 @@ export class LoginService {
       startedAt: this.clock.epochMs(),
       maxAge: smallerAge(maxAge, parameters.maxAge),
     });
-    const authorizeUrl = await this.#authorizeUrl(tenant);
+    const authorizeUrl = await this.deadlines.within(tenant.http.deadline, (deadline) =>
+      this.provider.urlOf(tenant, 'authorize', deadline),
+    );
     const url = await authorizationUrl(tenant, pending, authorizeUrl, parameters);
     await keepPendingLogin(http, this.sealer, pending, this.#loginTtl);
     publish('login', () => ({ tenant: tenant.key, outcome: 'started' }));
@@ -124,15 +128,6 @@ export class LoginService {
     } catch (error) {
       publish('login', () => failureMessage(error));
       throw error;
-    }
-  }
-
-  async #authorizeUrl(tenant: Tenant): Promise<string> {
-    const deadline = this.deadlines.start(tenant.http.deadline);
-    try {
-      return await this.provider.urlOf(tenant, 'authorize', deadline);
-    } finally {
-      deadline.end();
     }
   }
 

@@ -56,13 +56,10 @@ export class LogoutService {
       return undefined;
     }
     const { clientId, postLogoutRedirectUri } = browserLoginOf(tenant);
-    const deadline = this.deadlines.start(tenant.http.deadline);
-    try {
-      const endpoint = await this.provider.findUrl(tenant, 'endSession', deadline);
-      return endpoint && addressOf(endpoint, idToken, clientId, postLogoutRedirectUri);
-    } finally {
-      deadline.end();
-    }
+    const endpoint = await this.deadlines.within(tenant.http.deadline, (deadline) =>
+      this.provider.findUrl(tenant, 'endSession', deadline),
+    );
+    return endpoint && addressOf(endpoint, idToken, clientId, postLogoutRedirectUri);
   }
 }
 

@@ -1,6 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import * as v from 'valibot';
-import { digestOf, shortDigestOf } from '../model/digest.js';
+import {
+  clearCookie,
+  isSecure,
+  receivedCookies,
+  setCookie,
+  type CookieAttributes,
+  type ReceivedCookie,
+} from '../http/cookies.js';
+import type { HttpContext } from '../http/http-context.js';
+import { LOGIN_COOKIE, trimCookies } from '../http/trim-cookies.js';
+import { shortDigestOf } from '../model/digest.js';
+import type { Sealer } from '../store/sealer.service.js';
+import { isHybrid } from './browser-login.js';
+import { normalizeReturnTo } from './return-to.js';
 
 const pendingLogin = v.object({
   tenant: v.string(),
@@ -21,24 +34,12 @@ const pendingLogin = v.object({
 /** A login that was started. It is sealed in a cookie of the browser, and the callback is compared with it. */
 export type PendingLogin = v.InferOutput<typeof pendingLogin>;
 
-/** What the login route knows. */
-export type LoginStart = Pick<
-  PendingLogin,
-  'tenant' | 'provider' | 'redirectUri' | 'responseType' | 'eventId' | 'returnTo' | 'startedAt' | 'maxAge'
->;
-
 /** 256 random bits: neither state (RFC 9700 §4.7), nonce nor verifier (RFC 7636 §7.1) can be guessed. */
 const random = () => randomBytes(32).toString('base64url');
 
 /** A new login with its own state, nonce and PKCE verifier. */
-export function createPendingLogin(start: LoginStart): PendingLogin {
+export function createPendingLogin(start: Omit<PendingLogin, 'state' | 'nonce' | 'verifier'>): PendingLogin {
   return { ...start, state: random(), nonce: random(), verifier: random() };
-}
-
-/** The login in an opened cookie; `undefined` where it has another form. */
-export function parsePendingLogin(value: unknown): PendingLogin | undefined {
-  const parsed = v.safeParse(pendingLogin, value);
-  return parsed.success ? parsed.output : undefined;
 }
 
 /**
@@ -48,39 +49,54 @@ export function providerDigest(issuer: string, clientId: string): string {
   return shortDigestOf(JSON.stringify([issuer, clientId]));
 }
 
-/** PKCE challenge with S256 (RFC 7636 §4.2). */
-export function codeChallenge(verifier: string): string {
-  return digestOf(verifier);
+/**
+ * Stores a pending login in a sealed cookie of its own for `ttl` milliseconds, and removes the oldest ones beyond the limits. Its
+ * name contains the start time and a digest of the state: several tabs can log in at the same time, without a session.
+ */
+export async function keepPendingLogin(
+  http: HttpContext,
+  sealer: Sealer,
+  login: PendingLogin,
+  ttl: number,
+): Promise<void> {
+  const name = `${LOGIN_COOKIE}${login.startedAt.toString(36)}-${shortDigestOf(login.state)}`;
+  const sealed = await sealer.seal('login', login, ttl);
+  const attributes = attributesOf(login);
+  setCookie(http, name, sealed, attributes, ttl);
+  trimCookies(http, attributes.sameSite, name);
 }
 
-const MAX_RETURN_TO_BYTES = 512;
-const CONTROL_OR_BACKSLASH = /[\p{Cc}\\]/u;
-const ANY_ORIGIN = 'http://origin.invalid';
-
-/**
- * A `returnTo` that is a path of this origin, of at most 512 bytes, and leads to one. Anything else is dropped and does not
- * fail the login. Browsers read `//` and `/\` as the start of another host.
- */
-export function safeReturnTo(value: unknown): string | undefined {
-  if (typeof value !== 'string' || Buffer.byteLength(value) > MAX_RETURN_TO_BYTES) {
-    return undefined;
+/** The pending login with this state in this browser. */
+export async function findPendingLogin(
+  http: HttpContext,
+  sealer: Sealer,
+  state: string,
+): Promise<PendingLogin | undefined> {
+  for (const cookie of cookiesOf(http, state)) {
+    const { output: login, success } = v.safeParse(pendingLogin, await sealer.open('login', cookie.value));
+    // Without the check of the prefix, a sibling domain could set a login of its own (RFC 9700 §4.7).
+    if (success && login.state === state && cookie.secure === isSecure(login.redirectUri)) {
+      return login;
+    }
   }
-  if (!value.startsWith('/') || value.startsWith('//') || CONTROL_OR_BACKSLASH.test(value)) {
-    return undefined;
-  }
-  return normalizeReturnTo(value) === undefined ? undefined : value;
+  return undefined;
 }
 
-/**
- * The path that a browser would request: percent-encoded, since headers are ASCII, and without `.` and `..`. `undefined` where
- * that is no path of this origin: `/..//evil` becomes `//evil`.
- */
-export function normalizeReturnTo(returnTo: string): string | undefined {
-  if (!URL.canParse(returnTo, ANY_ORIGIN)) {
-    return undefined;
+/** Removes a pending login from the browser. */
+export function clearPendingLogin(http: HttpContext, login: PendingLogin): void {
+  for (const { name, secure } of cookiesOf(http, login.state)) {
+    clearCookie(http, name, attributesOf(login, secure));
   }
-  const { origin, pathname, search, hash } = new URL(returnTo, ANY_ORIGIN);
-  return origin === ANY_ORIGIN && !pathname.startsWith('//') ? `${pathname}${search}${hash}` : undefined;
+}
+
+function cookiesOf(http: HttpContext, state: string): ReceivedCookie[] {
+  const suffix = `-${shortDigestOf(state)}`;
+  return receivedCookies(http, LOGIN_COOKIE).filter(({ name }) => name.endsWith(suffix));
+}
+
+/** A form_post is a cross-site request: its cookie needs `SameSite=None`. Plain http is a loopback host, see the options. */
+function attributesOf(login: PendingLogin, secure = isSecure(login.redirectUri)): CookieAttributes {
+  return { secure, sameSite: isHybrid(login) ? 'none' : 'lax' };
 }
 
 /** The login that a callback belongs to. */

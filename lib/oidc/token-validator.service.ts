@@ -81,13 +81,11 @@ export class TokenValidator {
    */
   async validate(token: string, options: ValidateOptions): Promise<JWTPayload> {
     const tenant = await this.#tenants.resolve(options.tenant);
-    const deadline = this.#deadlines.start(tenant.http.deadline);
     const { use, nonce } = options;
-    try {
-      return (await this.verify(tenant, { use, token, nonce }, deadline)).payload;
-    } finally {
-      deadline.end();
-    }
+    const { payload } = await this.#deadlines.within(tenant.http.deadline, (deadline) =>
+      this.verify(tenant, { use, token, nonce }, deadline),
+    );
+    return payload;
   }
 
   /** As {@link validate}, for tokens of every use. @internal */

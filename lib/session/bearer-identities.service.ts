@@ -66,8 +66,7 @@ export class BearerIdentities {
   }
 
   async #verify(tenant: Tenant, token: string, digest: string): Promise<ExhibitorIdentity> {
-    const deadline = this.deadlines.start(tenant.http.deadline);
-    try {
+    return this.deadlines.within(tenant.http.deadline, async (deadline) => {
       const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, deadline);
       const { subject, email, claims } = await this.userInfo.userOf(tenant, payload, token, deadline);
       return Object.freeze({
@@ -81,9 +80,7 @@ export class BearerIdentities {
         clientId: String(payload['azp'] ?? payload['client_id'] ?? ''),
         expiresAt: Number(payload.exp) * 1000,
       });
-    } finally {
-      deadline.end();
-    }
+    });
   }
 }
 

@@ -26,6 +26,16 @@ export class Deadlines {
     return deadline;
   }
 
+  /** Does `work` under a deadline `ms` milliseconds from now. */
+  async within<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T> {
+    const deadline = this.start(ms);
+    try {
+      return await work(deadline);
+    } finally {
+      deadline.end();
+    }
+  }
+
   close(): void {
     this.#isClosed = true;
     for (const deadline of this.#running) {

@@ -106,8 +106,23 @@ class OwnRecordsGuard extends ExhibitorGuard {
   }
 }
 
+/** A host that lets some requests pass without a user. */
+@Injectable()
+class DoorGuard extends ExhibitorIdentityGuard {
+  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    const { query } = context.switchToHttp().getRequest<ExhibitorRequest>();
+    return query['open'] === 'yes' || super.canActivate(context);
+  }
+}
+
 @Controller()
 class PortalController {
+  @Get('door')
+  @UseGuards(DoorGuard)
+  door(): string {
+    return 'inside';
+  }
+
   @Get('records')
   @UseGuards(OwnRecordsGuard)
   records(@CurrentExhibitors() exhibitors: Exhibitor[]): Exhibitor[] {
@@ -248,6 +263,12 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
   it('work where the module is imported, not global', async () => {
     const visitor = await signIn(sandbox, host);
     expect((await visitor.visit(`${host.url}/events/world-2026/mine`)).status).toBe(200);
+  });
+
+  it('let a subclass decide without waiting', async () => {
+    const visitor = new Visitor();
+    expect((await visitor.visit(`${host.url}/door?open=yes`)).status).toBe(200);
+    expect((await visitor.visit(`${host.url}/door`)).status).toBe(401);
   });
 
   it('let a subclass choose the event, and admit people without an exhibitor', async () => {

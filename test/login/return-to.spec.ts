@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { normalizeReturnTo, safeReturnTo } from '../../lib/login/pending-login.js';
+import { normalizeReturnTo, safeReturnTo } from '../../lib/login/return-to.js';
 import { anyText } from '../support/any-text.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';

@@ -5,7 +5,7 @@ import { parseRecords } from '../../lib/exhibitors/parse-replies.js';
 import { receivedCookies } from '../../lib/http/cookies.js';
 import { isCrossSiteRequest } from '../../lib/http/cross-site-request.js';
 import { HttpContext } from '../../lib/http/http-context.js';
-import { safeReturnTo } from '../../lib/login/pending-login.js';
+import { safeReturnTo } from '../../lib/login/return-to.js';
 import { checkEventId } from '../../lib/model/event-id.js';
 import { foreignText } from '../../lib/model/foreign-text.js';
 import { halfHash, isAccessTokenType } from '../../lib/oidc/token-claims.js';
@@ -90,7 +90,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   ],
   [String.raw`login/login-parameters.ts /^[\x21-\x7e]+$/`]: [],
   [String.raw`login/login-parameters.ts /\p{Cc}/u`]: [],
-  [String.raw`login/pending-login.ts /[\p{Cc}\\]/u`]: [],
+  [String.raw`login/return-to.ts /[\p{Cc}\\]/u`]: [],
   [String.raw`model/event-id.ts /^[\w-]{1,128}$/`]: [],
   [String.raw`model/event-id.ts /%(?:25)*(?:2f|5c)/gi`]: [long('25', '%'), long('%25'), long('%2')],
   [String.raw`model/event-id.ts /%(?:25)*2e/gi`]: [long('25', '%'), long('%25'), long('%2')],
