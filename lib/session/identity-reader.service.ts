@@ -24,7 +24,7 @@ export interface SessionState {
   mode: SessionMode;
 }
 
-/** Finds the user of a request in the cookie, the host's session or the bearer token. @internal */
+/** Finds the user of a request in the cookie, the host's session or the bearer token. */
 @Injectable()
 export class IdentityReader {
   readonly #modes: readonly SessionMode[];

@@ -26,7 +26,7 @@ export interface DepartingUser {
   idToken: string | undefined;
 }
 
-/** Keeps the identity of a login in the cookie or the host's session, and ends it. @internal */
+/** Keeps the identity of a login in the cookie or the host's session, and ends it. */
 @Injectable()
 export class IdentitySession {
   readonly #modes: readonly SessionMode[];

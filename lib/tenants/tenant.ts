@@ -3,7 +3,7 @@ import type { ClientAuthSettings, SecretSource } from '../options/client-auth.js
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
 
-/** Name of an endpoint of the provider, as in the option `endpoints`. @internal */
+/** Name of an endpoint of the provider, as in the option `endpoints`. */
 export type EndpointName = keyof NonNullable<TenantSettings['endpoints']>;
 
 /** Identifies the state of a tenant in memory. */
