@@ -41,15 +41,14 @@ export class Transport implements OnModuleDestroy {
    */
   async send(tenant: Tenant, request: TransportRequest, deadline: Deadline): Promise<TransportReply> {
     const { origin } = splitUrl(request.url);
-    const tools = {
-      clock: this.clock,
-      client: this.#client,
-      dispatcher: this.#dispatchers.of(tenant),
-      origin,
-      limits: this.#limits.of(tenant, request.operation, origin),
-      log: this.log,
-    };
-    return new RequestAttempts(tenant, request, deadline, tools).run();
+    const dispatcher = this.#dispatchers.of(tenant);
+    const limits = this.#limits.acquire(tenant, request.operation, origin);
+    const tools = { clock: this.clock, client: this.#client, dispatcher, origin, limits, log: this.log };
+    try {
+      return await new RequestAttempts(tenant, request, deadline, tools).run();
+    } finally {
+      this.#limits.release(tenant, limits);
+    }
   }
 
   /** The dispatcher that the host configured for this tenant; `undefined` for our own connections. */

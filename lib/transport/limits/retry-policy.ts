@@ -82,6 +82,10 @@ export function retryReason(outcome: Outcome): RetryReason {
 export class RetryBudget {
   #left = FULL;
 
+  get isFull(): boolean {
+    return this.#left === FULL;
+  }
+
   /** Takes the price of one retry. Answers false, and takes nothing, where too little is left. */
   take(reason: RetryReason): boolean {
     const price = PRICES[reason];

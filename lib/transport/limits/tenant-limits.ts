@@ -30,6 +30,8 @@ type Group = (typeof GROUPS)[Operation];
 /** Limits of the requests of one tenant to one origin: concurrency, retries and circuit of one group of operations. */
 export class RequestLimits {
   readonly budget = new RetryBudget();
+  /** Calls that use these limits now. */
+  users = 0;
   readonly #slots = new Semaphore();
   /** Both are created at the first failure: most tenants need none. */
   #circuit: Circuit | undefined;
@@ -40,6 +42,11 @@ export class RequestLimits {
     readonly origin: string,
     private readonly clock: Clock,
   ) {}
+
+  /** True where new limits would do the same. */
+  get isUnused(): boolean {
+    return this.users === 0 && this.#circuit === undefined && this.budget.isFull;
+  }
 
   /**
    * Takes a slot for one request, waiting for it if necessary. Answers `over` where the call was over first, and how long to
@@ -89,22 +96,35 @@ function slotsOf({ http: { maxConcurrent } }: Tenant): SemaphoreLimits {
   return { slots: maxConcurrent, waiting: maxConcurrent * WAITING_PER_SLOT };
 }
 
-/** The limits of all tenants. */
+/** The limits of all tenants: those in use, and those that remember failures. Others would take 300 bytes of each tenant. */
 export class TenantLimits {
-  /** A tenant has few. A map, or an array with room to grow, would take 200 bytes of each tenant. */
   readonly #byTenant = new PerTenant<readonly RequestLimits[]>();
 
   constructor(private readonly clock: Clock) {}
 
-  of(tenant: Tenant, operation: Operation, origin: string): RequestLimits {
+  /** The limits for one call, which must {@link release} them. */
+  acquire(tenant: Tenant, operation: Operation, origin: string): RequestLimits {
     const all = this.#byTenant.get(tenant) ?? [];
     const group = GROUPS[operation];
     const known = all.find((limits) => limits.group === group && limits.origin === origin);
-    if (known !== undefined) {
-      return known;
+    const limits = known ?? new RequestLimits(group, origin, this.clock);
+    if (known === undefined) {
+      this.#byTenant.set(tenant, [...all, limits]);
     }
-    const limits = new RequestLimits(group, origin, this.clock);
-    this.#byTenant.set(tenant, [...all, limits]);
+    limits.users += 1;
     return limits;
+  }
+
+  release(tenant: Tenant, limits: RequestLimits): void {
+    limits.users -= 1;
+    if (!limits.isUnused) {
+      return;
+    }
+    const others = this.#byTenant.get(tenant)?.filter((other) => other !== limits) ?? [];
+    if (others.length > 0) {
+      this.#byTenant.set(tenant, others);
+    } else {
+      this.#byTenant.delete(tenant);
+    }
   }
 }
