@@ -25,20 +25,9 @@ export function isSecure(redirectUri: string | undefined): boolean {
 
 /** The cookie of this name, that with `__Host-` first: a page of a sibling domain cannot set it. */
 export function cookiesNamed(http: HttpContext, name: string): ReceivedCookie[] {
-  const header = http.header('cookie');
-  if (header === undefined) {
-    return [];
-  }
-  const cookies = parseCookie(header, AS_SENT);
-  const received: ReceivedCookie[] = [];
-  for (const secure of [true, false]) {
-    const sent = sentName(name, { secure });
-    const value = cookies[sent];
-    if (value !== undefined) {
-      received.push({ sent, name, secure, value });
-    }
-  }
-  return received;
+  return receivedCookies(http, name)
+    .filter((cookie) => cookie.name === name)
+    .toSorted((a, b) => Number(b.secure) - Number(a.secure));
 }
 
 /** The cookies of a request whose name, without `__Host-`, starts with `prefix`. */

@@ -1,7 +1,14 @@
 import type { KeyObject } from 'node:crypto';
 import { jwtVerify } from 'jose';
-import { API_SCOPE, apiAudience } from './identity-provider.js';
 import type { SeedTenant } from './seed.js';
+
+/** The scope of the REST API (service spec, endpoint 1). */
+export const API_SCOPE = 'idp_api';
+
+/** Audience of access tokens for the REST API. */
+export function apiAudience(issuer: string): string {
+  return `${issuer}/api/v1`;
+}
 
 /** The result of the access check: the tenant of the access token, or the error reply. */
 export type ApiAccess =

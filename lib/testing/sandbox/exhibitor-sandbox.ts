@@ -1,13 +1,11 @@
-import { ApiAccessCheck } from './api-access.js';
-import { FaultQueue, type FaultMatch } from './fault-queue.js';
+import type { FaultMatch } from './fault-queue.js';
 import type { Fault } from './faults.js';
 import { followLogin } from './follow-login.js';
 import { createIdentityProvider, loadProvider } from './identity-provider.js';
-import { BackChannelLogoutUris } from './provider-clients.js';
-import { RequestLog, type SandboxRequest } from './request-log.js';
+import type { SandboxRequest } from './request-log.js';
 import { createRequestListener } from './request-listener.js';
-import { ExhibitorRecords } from './rest-api.js';
 import { SandboxServer } from './sandbox-server.js';
+import { SandboxState } from './sandbox-state.js';
 import { defaultSeed, personOf, tenantOf } from './seed.js';
 import type { SandboxSeed, SeedEvent, SeedPerson, SeedTenant } from './seed.js';
 import type { SandboxExhibitor } from './generate-exhibitors.js';
@@ -32,30 +30,14 @@ import type { SandboxOptions, SandboxTenantOptions, TenantOptionsOverrides } fro
  * await sandbox.stop();
  */
 export class ExhibitorSandbox {
-  /** Origin of the REST API and of the identity provider, and the issuer. Example: `http://127.0.0.1:4711`. */
-  readonly url: string;
-  /** Delay of every reply of the REST API in milliseconds. It can be changed at any time. Default 0. */
-  latency = 0;
-  /** Lifetime in seconds of the access tokens for the REST API issued from now on. Default 3600. */
-  tokenLifetime = 3600;
-
-  #signedInAs: SeedPerson | undefined;
-  readonly #backChannelLogoutUris: BackChannelLogoutUris;
-  readonly #faults = new FaultQueue();
-  readonly #log: RequestLog;
-  readonly #records: ExhibitorRecords;
-  readonly #access: ApiAccessCheck;
+  readonly #state: SandboxState;
 
   private constructor(
     private readonly server: SandboxServer,
-    private readonly key: SigningKey,
-    private readonly seed: SandboxSeed,
+    seed: SandboxSeed,
+    key: SigningKey,
   ) {
-    this.url = server.url;
-    this.#log = new RequestLog(seed.tenants);
-    this.#records = new ExhibitorRecords(seed);
-    this.#backChannelLogoutUris = new BackChannelLogoutUris(seed);
-    this.#access = new ApiAccessCheck(this.url, key.publicKey, seed.tenants);
+    this.#state = new SandboxState(server.url, seed, key);
   }
 
   /**
@@ -68,28 +50,11 @@ export class ExhibitorSandbox {
   static async start(options: SandboxOptions = {}): Promise<ExhibitorSandbox> {
     const { port = 0, seed = defaultSeed(), signingKey } = options;
     const [oidc, key] = await Promise.all([loadProvider(), createSigningKey(signingKey)]);
-    const sandbox = new ExhibitorSandbox(await SandboxServer.listen(port), key, seed);
-    const provider = createIdentityProvider(oidc, {
-      issuer: sandbox.url,
-      seed,
-      key,
-      tokenLifetime: () => sandbox.tokenLifetime,
-      tokenClaims: () => sandbox.#access.nextTokenClaims(),
-      signedInAs: () => sandbox.#signedInAs,
-      backChannelLogoutUri: (clientId) => sandbox.#backChannelLogoutUris.ofClient(clientId),
-    });
-    sandbox.server.serve(
-      createRequestListener({
-        provider,
-        seed,
-        log: sandbox.#log,
-        faults: sandbox.#faults,
-        access: sandbox.#access,
-        records: sandbox.#records,
-        latency: () => sandbox.latency,
-        signedInAs: () => sandbox.#signedInAs,
-        connectionNumber: (socket) => sandbox.server.connectionNumber(socket),
-      }),
+    const server = await SandboxServer.listen(port);
+    const sandbox = new ExhibitorSandbox(server, seed, key);
+    const provider = createIdentityProvider(oidc, sandbox.#state);
+    server.serve(
+      createRequestListener(sandbox.#state, provider, (socket) => server.connectionNumber(socket)),
     );
     return sandbox;
   }
@@ -102,29 +67,52 @@ export class ExhibitorSandbox {
     return this.server.close();
   }
 
+  /** Origin of the REST API and of the identity provider, and the issuer. Example: `http://127.0.0.1:4711`. */
+  get url(): string {
+    return this.#state.url;
+  }
+
+  /** Delay of every reply of the REST API in milliseconds. It can be changed at any time. Default 0. */
+  get latency(): number {
+    return this.#state.latency;
+  }
+
+  set latency(milliseconds: number) {
+    this.#state.latency = milliseconds;
+  }
+
+  /** Lifetime in seconds of the access tokens for the REST API issued from now on. Default 3600. */
+  get tokenLifetime(): number {
+    return this.#state.tokenLifetime;
+  }
+
+  set tokenLifetime(seconds: number) {
+    this.#state.tokenLifetime = seconds;
+  }
+
   /** The tenants with their ids and credentials. */
   get tenants(): readonly SeedTenant[] {
-    return this.seed.tenants;
+    return this.#state.seed.tenants;
   }
 
   /** The people who can log in. */
   get people(): readonly SeedPerson[] {
-    return this.seed.people;
+    return this.#state.seed.people;
   }
 
   /** The events: seeded events first, then those added by {@link setExhibitors}. */
   get events(): readonly SeedEvent[] {
-    return this.#records.events;
+    return this.#state.records.events;
   }
 
   /** The public signing key of the identity provider as PEM (SPKI). */
   get publicKeyPem(): string {
-    return this.key.publicKeyPem;
+    return this.#state.key.publicKeyPem;
   }
 
   /** The public signing key as a JWKS, as served at `{url}/connect/jwks`. */
   get publicJwks(): { readonly keys: readonly PublicJwk[] } {
-    return this.key.publicJwks;
+    return this.#state.key.publicJwks;
   }
 
   /**
@@ -136,7 +124,7 @@ export class ExhibitorSandbox {
    * ExhibitorModule.forRoot({ tenants: { acme: sandbox.tenantOptions('acme') }, secrets });
    */
   tenantOptions(key: string, overrides?: TenantOptionsOverrides): SandboxTenantOptions {
-    return createTenantOptions(tenantOf(this.seed, key), this.url, this.key, overrides);
+    return createTenantOptions(tenantOf(this.#state.seed, key), this.#state.url, this.#state.key, overrides);
   }
 
   /**
@@ -149,7 +137,7 @@ export class ExhibitorSandbox {
    * sandbox.signInAs('olga.one@example.com');
    */
   signInAs(person: string | undefined): void {
-    this.#signedInAs = person === undefined ? undefined : personOf(this.seed, person);
+    this.#state.signedInAs = person === undefined ? undefined : personOf(this.#state.seed, person);
   }
 
   /**
@@ -162,7 +150,7 @@ export class ExhibitorSandbox {
    * const callback = new URL(await sandbox.followLogin(reply.headers.location));
    */
   followLogin(address: string): Promise<string> {
-    return followLogin(this.url, address);
+    return followLogin(this.#state.url, address);
   }
 
   /**
@@ -176,17 +164,17 @@ export class ExhibitorSandbox {
    * sandbox.setBackChannelLogoutUri('acme', 'http://127.0.0.1:3000/auth/backchannel-logout');
    */
   setBackChannelLogoutUri(tenant: string, uri: string | undefined): void {
-    this.#backChannelLogoutUris.set(tenant, uri);
+    this.#state.logoutUris.set(tenantOf(this.#state.seed, tenant).key, uri);
   }
 
   /** The last 10,000 requests, oldest first. Each access returns a new array; its records are still updated. */
   get requests(): readonly SandboxRequest[] {
-    return this.#log.requests;
+    return this.#state.log.requests;
   }
 
   /** Number of requests that have not ended: the reply is not complete and the connection is open. */
   get openRequests(): number {
-    return this.#log.open;
+    return this.#state.log.open;
   }
 
   /** Number of open TCP connections, idle connections included. */
@@ -196,7 +184,7 @@ export class ExhibitorSandbox {
 
   /** Removes all records from {@link requests}. */
   clearRequests(): void {
-    this.#log.clear();
+    this.#state.log.clear();
   }
 
   /**
@@ -209,12 +197,12 @@ export class ExhibitorSandbox {
    * sandbox.failNext({ operation: 'token', tenant: 'acme' }, { kind: 'reset', at: 'mid-body' }, 2);
    */
   failNext(match: FaultMatch, fault: Fault, times = 1): void {
-    this.#faults.add(match, fault, times);
+    this.#state.faults.add(match, fault, times);
   }
 
   /** Removes all faults that are still to be applied. */
   clearFaults(): void {
-    this.#faults.clear();
+    this.#state.faults.clear();
   }
 
   /**
@@ -223,7 +211,7 @@ export class ExhibitorSandbox {
    * @param tenant key of a tenant; default: all tenants.
    */
   revokeTokens(tenant?: string): void {
-    this.#access.revoke(tenant);
+    this.#state.access.revoke(tenant);
   }
 
   /**
@@ -232,7 +220,7 @@ export class ExhibitorSandbox {
    * @throws Error if the sandbox has no such tenant.
    */
   exhibitors(eventId: string, tenant: string): readonly SandboxExhibitor[] {
-    return this.#records.find(tenant, eventId) ?? [];
+    return this.#state.records.find(tenant, eventId) ?? [];
   }
 
   /**
@@ -244,6 +232,6 @@ export class ExhibitorSandbox {
    * sandbox.setExhibitors('world-2026', [{ id: 'x-1', name: 'X', contactEmails: ['olga.one@example.com'] }], 'acme');
    */
   setExhibitors(eventId: string, records: readonly SandboxExhibitor[], tenant?: string): void {
-    this.#records.replace(eventId, records, tenant);
+    this.#state.records.replace(eventId, records, tenant);
   }
 }

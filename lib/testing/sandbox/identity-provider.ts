@@ -1,46 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
+import { API_SCOPE, apiAudience } from './api-access.js';
 import { createProviderStorage } from './provider-storage.js';
 import { isLoopbackUrl, logoutFeatures, providerClients, watchLogouts } from './provider-clients.js';
 import { accountOf, findOrCreateGrant, createLoginPolicy, loginPageUrl } from './login-policy.js';
 import { PAGE_HEADERS, renderNotice } from './login-page.js';
-import type { SandboxSeed, SeedPerson } from './seed.js';
-import type { SigningKey } from './signing-key.js';
-
-/** The scope of the REST API (service spec, endpoint 1). */
-export const API_SCOPE = 'idp_api';
-/** Path of the JWKS. */
-export const JWKS_PATH = '/connect/jwks';
-/** Path of the logout (OpenID Connect RP-Initiated Logout 1.0). */
-export const END_SESSION_PATH = '/connect/endsession';
-/** Path of the login page, without the uid of the interaction. */
-export const LOGIN_PATH = '/connect/login';
-
-/** Options of {@link createIdentityProvider}. */
-export interface ProviderOptions {
-  readonly issuer: string;
-  readonly seed: SandboxSeed;
-  readonly key: SigningKey;
-  /** Lifetime in seconds of the next access token for the REST API. */
-  readonly tokenLifetime: () => number;
-  /** Additional claims of the next access token for the REST API. */
-  readonly tokenClaims: () => Record<string, unknown>;
-  /** The person to log in without the login page. */
-  readonly signedInAs: () => SeedPerson | undefined;
-  /** Address of a client that receives logout tokens. */
-  readonly backChannelLogoutUri: (clientId: string) => string | undefined;
-}
-
-/** Audience of access tokens for the REST API. */
-export function apiAudience(issuer: string): string {
-  return `${issuer}/api/v1`;
-}
+import { END_SESSION_PATH, JWKS_PATH } from './route.js';
+import type { SandboxState } from './sandbox-state.js';
 
 export type Provider = InstanceType<typeof OidcProvider.Provider>;
 
 /** Creates the identity provider of the service spec with the certified package `oidc-provider`. */
-export function createIdentityProvider(oidc: typeof OidcProvider, options: ProviderOptions): Provider {
-  const provider = new oidc.Provider(options.issuer, configuration(oidc, options));
+export function createIdentityProvider(oidc: typeof OidcProvider, state: SandboxState): Provider {
+  const provider = new oidc.Provider(state.url, configuration(oidc, state));
 
   // Accepts every loopback redirect URI in addition to the registered ones.
   const { prototype } = provider.Client;
@@ -49,7 +21,7 @@ export function createIdentityProvider(oidc: typeof OidcProvider, options: Provi
     return isLoopbackUrl(uri) || isRegistered.call(this, uri);
   };
 
-  watchLogouts(provider, options.backChannelLogoutUri);
+  watchLogouts(provider, state);
 
   // The service spec defines this `error_description`; `oidc-provider` sends a different one.
   provider.use(async (context, next) => {
@@ -61,8 +33,8 @@ export function createIdentityProvider(oidc: typeof OidcProvider, options: Provi
   return provider;
 }
 
-function configuration(oidc: typeof OidcProvider, options: ProviderOptions): OidcProvider.Configuration {
-  const { issuer, seed, key } = options;
+function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProvider.Configuration {
+  const { url, seed, key } = state;
   const people = new Map(seed.people.map((person) => [person.sub, person]));
   const apiClients = new Set(seed.tenants.map(({ clientId }) => clientId));
 
@@ -102,9 +74,9 @@ function configuration(oidc: typeof OidcProvider, options: ProviderOptions): Oid
     expiresWithSession: async () => false,
     findAccount: (_context, sub) => accountOf(people.get(sub)),
     loadExistingGrant: findOrCreateGrant,
-    interactions: { policy: createLoginPolicy(oidc, options.signedInAs), url: loginPageUrl(LOGIN_PATH) },
+    interactions: { policy: createLoginPolicy(oidc, state), url: loginPageUrl },
     extraTokenClaims: (_context, token) =>
-      token.kind === 'ClientCredentials' ? { ...options.tokenClaims() } : undefined,
+      token.kind === 'ClientCredentials' ? { ...state.access.nextTokenClaims() } : undefined,
     renderError: (context, out) => {
       context.set(PAGE_HEADERS);
       context.body = renderNotice('This sign-in cannot continue', out.error_description ?? out.error);
@@ -112,7 +84,7 @@ function configuration(oidc: typeof OidcProvider, options: ProviderOptions): Oid
     ttl: {
       AccessToken: 3600,
       AuthorizationCode: 60,
-      ClientCredentials: () => options.tokenLifetime(),
+      ClientCredentials: () => state.tokenLifetime,
       Grant: 86_400,
       IdToken: 3600,
       Interaction: 3600,
@@ -134,16 +106,16 @@ function configuration(oidc: typeof OidcProvider, options: ProviderOptions): Oid
           if (context.oidc.params) {
             context.oidc.params['scope'] ??= API_SCOPE;
           }
-          return apiAudience(issuer);
+          return apiAudience(url);
         },
         getResourceServerInfo: (_context, resource, client) => {
           // A login never grants API access (service spec, "What the service does", rule 1).
-          if (resource !== apiAudience(issuer) || !apiClients.has(client.clientId)) {
+          if (resource !== apiAudience(url) || !apiClients.has(client.clientId)) {
             throw new oidc.errors.InvalidTarget();
           }
           return {
             scope: API_SCOPE,
-            audience: apiAudience(issuer),
+            audience: apiAudience(url),
             accessTokenFormat: 'jwt',
             jwt: { sign: { alg: 'RS256' } },
           };

@@ -1,4 +1,6 @@
 import type * as OidcProvider from 'oidc-provider';
+import { LOGIN_PATH } from './route.js';
+import type { SandboxState } from './sandbox-state.js';
 import type { SeedPerson } from './seed.js';
 
 /** Converts a person of the seed to an account of `oidc-provider`. */
@@ -41,25 +43,26 @@ export async function findOrCreateGrant(
 }
 
 /**
- * Creates the function that returns the URL of the login page for an authorization request. It detaches the
+ * The URL of the login page for an authorization request. It detaches the
  * interaction from the browser session: otherwise `oidc-provider` rejects the interaction if another person has logged
  * in meanwhile in another tab.
  */
-export function loginPageUrl(path: string) {
-  return async (_context: unknown, interaction: OidcProvider.Interaction): Promise<string> => {
-    interaction.session = undefined;
-    await interaction.persist();
-    return `${path}/${interaction.uid}`;
-  };
+export async function loginPageUrl(
+  _context: unknown,
+  interaction: OidcProvider.Interaction,
+): Promise<string> {
+  interaction.session = undefined;
+  await interaction.persist();
+  return `${LOGIN_PATH}/${interaction.uid}`;
 }
 
 /** The default policy of `oidc-provider`, with a login prompt if `signInAs` selects another person than the session. */
-export function createLoginPolicy(oidc: typeof OidcProvider, signedInAs: () => SeedPerson | undefined) {
+export function createLoginPolicy(oidc: typeof OidcProvider, state: SandboxState) {
   const { Check, base } = oidc.interactionPolicy;
   const prompts = base();
   prompts.get('login')?.checks.add(
     new Check('signed_in_as', 'the sandbox logs in another person', ({ oidc: { session, result } }) => {
-      const person = signedInAs();
+      const person = state.signedInAs;
       return person !== undefined && session?.accountId !== person.sub && !result?.login
         ? Check.REQUEST_PROMPT
         : Check.NO_NEED_TO_PROMPT;

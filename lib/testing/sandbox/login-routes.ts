@@ -1,16 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ParsedUrlQuery } from 'node:querystring';
-import { LOGIN_PATH, type Provider } from './identity-provider.js';
+import type { Provider } from './identity-provider.js';
 import { PAGE_HEADERS, renderLoginPage, renderNotice } from './login-page.js';
+import { LOGIN_PATH } from './route.js';
+import type { SandboxState } from './sandbox-state.js';
 import type { SandboxSeed, SeedPerson } from './seed.js';
 import { sendReply } from './send-reply.js';
-
-/** Options of {@link handleLogin}. */
-export interface LoginOptions {
-  readonly seed: SandboxSeed;
-  /** The person to log in without the login page. */
-  readonly signedInAs: () => SeedPerson | undefined;
-}
 
 /** A request for the login page. */
 export interface LoginRequest {
@@ -22,7 +17,7 @@ export interface LoginRequest {
 /** Shows the login page (GET), or passes the choice of the person to the identity provider (POST). */
 export async function handleLogin(
   provider: Provider,
-  { seed, signedInAs }: LoginOptions,
+  { seed, signedInAs }: SandboxState,
   loginRequest: LoginRequest,
 ): Promise<void> {
   const { request, response, form } = loginRequest;
@@ -38,9 +33,8 @@ export async function handleLogin(
     return provider.interactionFinished(request, response, { consent: {} });
   }
   if (request.method === 'GET') {
-    const preset = signedInAs();
-    if (preset) {
-      return logIn(provider, loginRequest, preset);
+    if (signedInAs) {
+      return logIn(provider, loginRequest, signedInAs);
     }
     const { client_id: clientId, tenantId } = interaction.params;
     const tenant = tenantName(seed, tenantId, clientId);

@@ -1,6 +1,7 @@
 import type { ClientMetadata, KoaContextWithOIDC, Provider } from 'oidc-provider';
 import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';
-import { tenantOf, type SandboxSeed, type SeedTenant } from './seed.js';
+import type { SandboxState } from './sandbox-state.js';
+import type { SeedTenant } from './seed.js';
 
 // `oidc-provider` requires a redirect URI, with https for hybrid clients. Loopback URIs are accepted per request instead.
 const PLACEHOLDER_REDIRECT_URI = 'https://sandbox.invalid/callback';
@@ -70,10 +71,7 @@ export function logoutFeatures() {
 }
 
 /** Accepts every loopback page after a logout, and sends logout tokens to the addresses that are known at that time. */
-export function watchLogouts(
-  provider: Provider,
-  backChannelLogoutUri: (clientId: string) => string | undefined,
-): void {
+export function watchLogouts(provider: Provider, state: SandboxState): void {
   const { prototype } = provider.Client;
   const isRegistered = prototype.postLogoutRedirectUriAllowed;
   prototype.postLogoutRedirectUriAllowed = function postLogoutRedirectUriAllowed(uri) {
@@ -81,31 +79,7 @@ export function watchLogouts(
   };
   Object.defineProperty(prototype, 'backchannelLogoutUri', {
     get(this: { clientId: string }) {
-      return backChannelLogoutUri(this.clientId);
+      return state.logoutUriOf(this.clientId);
     },
   });
-}
-
-/** Addresses of hosts that receive logout tokens: those of the seed, until a test sets others. */
-export class BackChannelLogoutUris {
-  readonly #uris = new Map<string, string>();
-
-  constructor(private readonly seed: SandboxSeed) {}
-
-  /** @throws Error if the seed has no such tenant. */
-  set(tenant: string, uri: string | undefined): void {
-    const { key } = tenantOf(this.seed, tenant);
-    if (uri === undefined) {
-      this.#uris.delete(key);
-    } else {
-      this.#uris.set(key, uri);
-    }
-  }
-
-  ofClient(clientId: string): string | undefined {
-    const tenant = this.seed.tenants.find(({ loginClientId, publicLoginClientId }) =>
-      [loginClientId, publicLoginClientId].includes(clientId),
-    );
-    return tenant && (this.#uris.get(tenant.key) ?? tenant.backChannelLogoutUri);
-  }
 }

@@ -1,61 +1,49 @@
 import { IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { parse } from 'node:querystring';
-import type { ApiAccessCheck } from './api-access.js';
 import { applyFault } from './apply-fault.js';
-import type { FaultQueue } from './fault-queue.js';
 import type { Provider } from './identity-provider.js';
 import { handleLogin } from './login-routes.js';
 import type { OpenRequest, RequestLog } from './request-log.js';
-import { createRestReply, type ExhibitorRecords } from './rest-api.js';
-import type { SandboxSeed, SeedPerson } from './seed.js';
+import { createRestReply } from './rest-api.js';
+import type { SandboxState } from './sandbox-state.js';
 import { pause, sendJson } from './send-reply.js';
 
 const MAX_BODY_BYTES = 1024 * 1024;
 
-/** The parts of a sandbox that take part in a request. */
-export interface SandboxParts {
-  readonly provider: Provider;
-  readonly seed: SandboxSeed;
-  readonly log: RequestLog;
-  readonly faults: FaultQueue;
-  readonly access: ApiAccessCheck;
-  readonly records: ExhibitorRecords;
-  /** Delay of REST replies in milliseconds. */
-  readonly latency: () => number;
-  readonly signedInAs: () => SeedPerson | undefined;
-  readonly connectionNumber: (socket: Socket) => number;
-}
-
 /** Logs each request, applies its fault and passes it to the REST API, the login page or the identity provider. */
-export function createRequestListener(parts: SandboxParts): RequestListener {
-  const handleAsProvider = parts.provider.callback();
+export function createRequestListener(
+  state: SandboxState,
+  provider: Provider,
+  connectionNumber: (socket: Socket) => number,
+): RequestListener {
+  const handleAsProvider = provider.callback();
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const record = parts.log.begin(request, parts.connectionNumber(request.socket));
-    recordEnd(parts.log, record, response);
+    const record = state.log.begin(request, connectionNumber(request.socket));
+    recordEnd(state.log, record, response);
 
     const body = await readBody(request);
     if (!body) {
       response.destroy();
       return;
     }
-    parts.log.recordForm(record, isForm(request) ? { ...parse(body.toString()) } : {});
+    state.log.recordForm(record, isForm(request) ? { ...parse(body.toString()) } : {});
 
     const sendRegularReply = async () => {
       if (response.destroyed) {
         return;
       }
       if (record.operation === 'list' || record.operation === 'lookup') {
-        return handleRest(parts, record, response);
+        return handleRest(state, record, response);
       }
       if (record.operation === 'login') {
-        return handleLogin(parts.provider, parts, { request, response, form: record.body });
+        return handleLogin(provider, state, { request, response, form: record.body });
       }
       return handleAsProvider(body.length > 0 ? copyWithBody(request, body) : request, response);
     };
 
-    const fault = parts.faults.take(record);
+    const fault = state.faults.take(record);
     record.fault = fault;
     await (fault ? applyFault(fault, response, sendRegularReply) : sendRegularReply());
   }
@@ -74,10 +62,9 @@ function sendFailure(response: ServerResponse, error: unknown): void {
   sendJson(response, 500, { error: 'sandbox_failure', message: String(error) });
 }
 
-async function handleRest(parts: SandboxParts, record: OpenRequest, response: ServerResponse): Promise<void> {
-  const latency = parts.latency();
-  if (latency > 0) {
-    await pause(latency, response);
+async function handleRest(state: SandboxState, record: OpenRequest, response: ServerResponse): Promise<void> {
+  if (state.latency > 0) {
+    await pause(state.latency, response);
   }
   const { method, eventId, contactEmail, query } = record;
   if (eventId === undefined) {
@@ -86,8 +73,8 @@ async function handleRest(parts: SandboxParts, record: OpenRequest, response: Se
       message: 'The percent-encoding of the path is invalid',
     });
   }
-  const access = await parts.access.check(record.headers.authorization, record.tenantId);
-  const reply = createRestReply({ method, eventId, contactEmail, query }, access, parts.records);
+  const access = await state.access.check(record.headers.authorization, record.tenantId);
+  const reply = createRestReply({ method, eventId, contactEmail, query }, access, state.records);
   sendJson(response, reply.status, reply.body, reply.headers);
 }
 

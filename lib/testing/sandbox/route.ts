@@ -1,4 +1,9 @@
-import { END_SESSION_PATH, JWKS_PATH, LOGIN_PATH } from './identity-provider.js';
+/** Path of the JWKS. */
+export const JWKS_PATH = '/connect/jwks';
+/** Path of the logout (OpenID Connect RP-Initiated Logout 1.0). */
+export const END_SESSION_PATH = '/connect/endsession';
+/** Path of the login page, without the uid of the interaction. */
+export const LOGIN_PATH = '/connect/login';
 
 /**
  * The operation that a request calls. `login` is the login page, `resume` the redirect from the login page back into

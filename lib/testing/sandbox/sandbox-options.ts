@@ -1,4 +1,4 @@
-import { JWKS_PATH } from './identity-provider.js';
+import { JWKS_PATH } from './route.js';
 import type { SandboxSeed, SeedTenant } from './seed.js';
 import type { PublicJwk, SigningKey } from './signing-key.js';
 
