@@ -1,7 +1,7 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
-import { hostContextIn, resultsIn } from '../guards/guard-results.js';
+import { hostContextIn, resultsIn } from '../guards/execution-context.js';
 import { toHttpException } from '../guards/to-http-exception.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 

@@ -3,7 +3,7 @@ import { type ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { StartedLogin } from '../login/pending-login.js';
-import type { GuardResults } from './guard-results.js';
+import type { GuardResults } from './execution-context.js';
 import { answered, HEADERS, LOGIN_HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
 
 /** A callback: what `redirect` and `getStartedLogin` need. */

@@ -7,7 +7,7 @@ import { LogoutService } from '../login/logout.service.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { IdentityReader } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
-import type { RequestPair } from './execution-request.js';
+import type { RequestPair } from './execution-context.js';
 import { RequestResolver } from './request-resolver.service.js';
 
 /** The services behind the guards, the filter and the selection. */

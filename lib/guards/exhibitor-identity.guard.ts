@@ -4,7 +4,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { setUser } from '../session/host-session.js';
 import type { SessionState } from '../session/identity-reader.service.js';
-import type { GuardResults } from './guard-results.js';
+import type { GuardResults } from './execution-context.js';
 import { HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
 
 /**

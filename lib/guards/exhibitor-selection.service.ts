@@ -3,9 +3,14 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isCrossSiteRequest } from '../http/cross-site-request.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { requestPairOf, type RequestPair } from './execution-request.js';
+import {
+  requestPairOf,
+  resultsIn,
+  resultsOf,
+  type EventResults,
+  type RequestPair,
+} from './execution-context.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
-import { resultsIn, resultsOf, type EventResults } from './guard-results.js';
 
 const NAME = 'ExhibitorSelection';
 

@@ -4,7 +4,7 @@ import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
-import type { GuardResults } from './guard-results.js';
+import type { GuardResults } from './execution-context.js';
 import { RUN, SERVICES } from './route-guard.js';
 
 /**

@@ -8,7 +8,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import type { EventResults } from './guard-results.js';
+import type { EventResults } from './execution-context.js';
 
 /** Both are missing where the user has several exhibitors and none was chosen. */
 interface ChosenExhibitor {

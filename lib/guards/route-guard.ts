@@ -2,9 +2,8 @@ import { Inject, Injectable, Optional, type CanActivate, type ExecutionContext }
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { requestPairOf } from './execution-request.js';
+import { keepResults, requestPairOf, type GuardResults } from './execution-context.js';
 import { ExhibitorGuardServices, requireServices, type GuardServices } from './exhibitor-guard-services.js';
-import { keepResults, type GuardResults } from './guard-results.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
 // Symbols, so that a member of a host's subclass never replaces one of these by accident: without its run() a guard would

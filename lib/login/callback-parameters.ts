@@ -1,6 +1,6 @@
 import type { HttpContext } from '../http/http-context.js';
 import { isRecord } from '../model/json-values.js';
-import { isHybrid } from './browser-login.js';
+import { isHybrid } from '../tenants/tenant.js';
 import type { PendingLogin } from './pending-login.js';
 
 /** Parameters of an authorization response (RFC 6749 §4.1.2, RFC 9207 §2, OIDC Core §3.3.2.5). */

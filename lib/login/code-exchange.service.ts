@@ -7,13 +7,12 @@ import { refusedCode } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { uselessLoginReply } from '../problems/provider-problems.js';
 import { refusedClient } from '../problems/token-problems.js';
-import type { Tenant } from '../tenants/tenant.js';
+import { browserLoginOf, type BrowserLogin, type Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import type { OAuthClient } from '../tokens/client-authentication.js';
 import { withSecret } from '../tokens/client-secret.js';
 import { TokenEndpoint, type EndpointReply, type TokenGrant } from '../tokens/token-endpoint.service.js';
 import { HEADER_SAFE } from '../tokens/token-reply.js';
-import { browserLoginOf, type BrowserLogin } from './browser-login.js';
 import type { PendingLogin } from './pending-login.js';
 
 /** Tokens of a login. */

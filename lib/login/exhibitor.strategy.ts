@@ -5,8 +5,7 @@
 import type Passport from 'passport';
 import type { StrategyOptions } from 'passport-openidconnect';
 import { digestOf } from '../model/digest.js';
-import type { Tenant } from '../tenants/tenant.js';
-import { browserLoginOf, isHybrid, type BrowserLogin } from './browser-login.js';
+import { browserLoginOf, isHybrid, type BrowserLogin, type Tenant } from '../tenants/tenant.js';
 import type { LoginParameters } from './login-parameters.js';
 import type { PendingLogin } from './pending-login.js';
 

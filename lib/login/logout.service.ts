@@ -10,7 +10,7 @@ import { belongsTo } from '../session/stored-identity.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import { browserLoginOf } from './browser-login.js';
+import { browserLoginOf } from '../tenants/tenant.js';
 
 /** Ends logins in the browser: at this host, then at the provider (OpenID Connect RP-Initiated Logout 1.0). */
 @Injectable()

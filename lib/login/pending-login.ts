@@ -12,7 +12,7 @@ import type { HttpContext } from '../http/http-context.js';
 import { LOGIN_COOKIE, trimCookies } from '../http/trim-cookies.js';
 import { shortDigestOf } from '../model/digest.js';
 import type { Sealer } from '../store/sealer.service.js';
-import { isHybrid } from './browser-login.js';
+import { isHybrid } from '../tenants/tenant.js';
 import { normalizeReturnTo } from './return-to.js';
 
 const pendingLogin = v.object({

@@ -7,7 +7,7 @@ import { refusedToken, type TokenDelivery, type TokenUse } from '../problems/log
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { uselessKeys } from '../problems/provider-problems.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import type { Tenant } from '../tenants/tenant.js';
+import { loginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
@@ -194,16 +194,6 @@ const REFUSAL_BY_USE: Readonly<
 
 function isSignatureFailure(error: unknown): boolean {
   return error instanceof LoginFailedError && error.reason === 'signature';
-}
-
-function loginOf(tenant: Tenant): LoginSettings {
-  if (tenant.login !== undefined) {
-    return tenant.login;
-  }
-  throw new ConfigurationError(
-    [{ path: 'login', expected: 'is required: this tenant has no login' }],
-    tenant.key,
-  );
 }
 
 function missingOption(tenantKey: string, option: string): ConfigurationError {

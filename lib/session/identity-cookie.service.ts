@@ -70,13 +70,6 @@ export class IdentityCookie {
     return opened.flatMap((content) => (content === undefined ? [] : [content.identity]));
   }
 
-  /** Forgets what was remembered of the cookies of a request: the identity was logged out. */
-  forget(http: HttpContext): void {
-    for (const { value } of cookiesNamed(http, IDENTITY_COOKIE)) {
-      this.#opened.forget(value);
-    }
-  }
-
   async write(
     http: HttpContext,
     tenant: Tenant,
@@ -196,9 +189,5 @@ export class OpenedCookies {
       const size = ENTRY_WEIGHT + weighJson(opened);
       this.#cookies.set(digestOf(sealed), opened, { ttl, size });
     }
-  }
-
-  forget(sealed: string): void {
-    this.#cookies.delete(digestOf(sealed));
   }
 }

@@ -83,7 +83,6 @@ export class IdentityReader {
       return undefined;
     }
     if (await this.denied.has(accepted.identity)) {
-      this.cookie.forget(http);
       return undefined;
     }
     return { ...accepted, selections: content.selections, mode: 'cookie' };

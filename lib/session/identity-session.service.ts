@@ -51,7 +51,12 @@ export class IdentitySession {
     identity: ExhibitorIdentity,
     idToken: string,
   ): Promise<SessionState> {
-    const mode = this.#requireBrowserMode();
+    const mode = this.#browserMode();
+    if (mode === undefined) {
+      throw new ConfigurationError([
+        { path: 'session', expected: "'bearer' has no login: add 'cookie' or 'host'" },
+      ]);
+    }
     if (mode === 'host') {
       await logInToHost(http, identity);
     }
@@ -85,11 +90,10 @@ export class IdentitySession {
   async forget(http: HttpContext): Promise<void> {
     this.cookie.clear(http);
     this.#idTokens.clear(http);
-    const hosted = this.#modes.includes('host') ? readHostUser(http) : undefined;
-    const identities = [...(await this.cookie.identities(http)), hosted];
-    this.cookie.forget(http);
+    const usesHost = this.#modes.includes('host');
+    const identities = [...(await this.cookie.identities(http)), usesHost ? readHostUser(http) : undefined];
     await Promise.all(identities.map((identity) => identity && this.#deny(identity)));
-    if (this.#modes.includes('host')) {
+    if (usesHost) {
       await logOutOfHost(http);
     }
     http.request.user = undefined;
@@ -126,15 +130,5 @@ export class IdentitySession {
 
   #browserMode(): BrowserMode | undefined {
     return this.#modes.find((name) => name !== 'bearer');
-  }
-
-  #requireBrowserMode(): BrowserMode {
-    const mode = this.#browserMode();
-    if (mode !== undefined) {
-      return mode;
-    }
-    throw new ConfigurationError([
-      { path: 'session', expected: "'bearer' has no login: add 'cookie' or 'host'" },
-    ]);
   }
 }

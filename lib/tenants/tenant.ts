@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { ConfigurationError } from '../errors/configuration.error.js';
 import type { ClientAuthSettings, SecretSource } from '../options/client-auth.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
@@ -133,6 +134,43 @@ export class Tenant {
     const { key, tenantId, baseUrl, authUrl } = this;
     return { key, tenantId, baseUrl, authUrl };
   }
+}
+
+/** Settings of a tenant with a login in the browser. */
+export type BrowserLogin = LoginSettings & { clientId: string; redirectUri: string };
+
+/**
+ * The login settings of a tenant.
+ *
+ * @throws {ExhibitorError} `configuration_invalid` where it has none
+ */
+export function loginOf({ key, login }: Tenant): LoginSettings {
+  return login ?? missingLogin(key);
+}
+
+/**
+ * The settings of a tenant for logins in the browser.
+ *
+ * @throws {ExhibitorError} `configuration_invalid` where it has no login in the browser
+ */
+export function browserLoginOf({ key, login }: Tenant): BrowserLogin {
+  return login !== undefined && isBrowserLogin(login) ? login : missingLogin(key);
+}
+
+function isBrowserLogin(login: LoginSettings): login is BrowserLogin {
+  return login.clientId !== undefined && login.redirectUri !== undefined;
+}
+
+function missingLogin(tenantKey: string): never {
+  throw new ConfigurationError(
+    [{ path: 'login', expected: 'is required: this tenant has no login' }],
+    tenantKey,
+  );
+}
+
+/** True for the hybrid flow, whose response is a form POST. The response of the code flow is a query. */
+export function isHybrid({ responseType }: Pick<LoginSettings, 'responseType'>): boolean {
+  return responseType !== 'code';
 }
 
 /** A state that no tenant has yet. */
