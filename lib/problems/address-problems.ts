@@ -1,4 +1,4 @@
-import type { Problem } from './problem.interface.js';
+import type { EndpointPaths, Problem } from './problem.interface.js';
 
 /** A request that failed for the last time. */
 export interface FailedRequest {
@@ -15,16 +15,11 @@ export interface FailedRequest {
   isTooLarge: boolean;
 }
 
-/** Knows which option sets the address of an endpoint. */
-interface EndpointOptions {
-  endpointOption(name: 'token' | 'userinfo'): string;
-}
-
 /**
  * What an operator may have to mend after a request failed for the last time: a host that cannot be reached, or an address
  * where something else answers. `undefined` for failures of a service that was reached.
  */
-export function addressProblem(tenant: EndpointOptions, failed: FailedRequest): Problem | undefined {
+export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Problem | undefined {
   const { operation, origin, why, message, reason, status, isTooLarge } = failed;
   const option = addressOption(tenant, operation);
   if (isUnreached(failed)) {
@@ -48,7 +43,7 @@ export function addressProblem(tenant: EndpointOptions, failed: FailedRequest): 
 }
 
 /** Option with the address of a request. */
-function addressOption(tenant: EndpointOptions, operation: string): string {
+function addressOption(tenant: EndpointPaths, operation: string): string {
   switch (operation) {
     case 'list':
     case 'lookup':

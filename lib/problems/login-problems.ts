@@ -1,5 +1,6 @@
 import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
+import { foreignText } from '../model/foreign-text.js';
 import type { KeySource } from '../options/key-source.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Problem } from './problem.interface.js';
@@ -22,6 +23,9 @@ export interface RefusedToken {
   /** Claims, where the signature is valid. */
   payload?: JWTPayload | undefined;
 }
+
+/** Values of a list that are shown: audiences, names of claims. */
+const MOST_SHOWN = 10;
 
 const NAMES: Readonly<Record<TokenUse, string>> = {
   id_token: 'ID token',
@@ -135,7 +139,7 @@ function text(value: unknown): string {
     return 'none';
   }
   if (Array.isArray(value)) {
-    return value.slice(0, 10).map(text).join(' or ');
+    return value.slice(0, MOST_SHOWN).map(text).join(' or ');
   }
   return typeof value === 'string' || typeof value === 'number' ? String(value) : typeof value;
 }
@@ -170,4 +174,14 @@ export function refusedCode(failure: OAuthFailure): Problem {
     message: `the token endpoint refused a code: ${describeFailure(failure)}`,
     isUnverified: true,
   };
+}
+
+/** The identity of a user did not fit its cookie. The provider chooses the names of claims. */
+export function claimsRemoved(tenantKey: string, claims: readonly string[]): string {
+  const names = claims.slice(0, MOST_SHOWN).map((name) => foreignText(name));
+  const rest = claims.length - names.length;
+  return (
+    `tenant ${tenantKey}: the identity is too large for its cookie; these claims were removed: ` +
+    `${names.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}. List the claims you need in login.keepClaims.`
+  );
 }

@@ -1,3 +1,8 @@
+/** Tells the operator which option sets the address of an endpoint: a tenant. */
+export interface EndpointPaths {
+  endpointOption(name: 'token' | 'userinfo'): string;
+}
+
 /** A failure that only an operator can mend. */
 export interface Problem {
   /**

@@ -1,9 +1,4 @@
-import type { Problem } from './problem.interface.js';
-
-/** Knows which option sets the address of an endpoint. */
-interface EndpointOptions {
-  endpointOption(name: 'token' | 'userinfo'): string;
-}
+import type { EndpointPaths, Problem } from './problem.interface.js';
 
 /** Options that decide where the metadata of the provider is read. */
 const METADATA_OPTIONS = ['login.issuer', 'login.discovery'];
@@ -59,21 +54,11 @@ export function uselessKeys(message: string): Problem {
 }
 
 /** The userinfo endpoint answers something else. */
-export function uselessUserInfo(tenant: EndpointOptions, status: number): Problem {
+export function uselessUserInfo(tenant: EndpointPaths, status: number): Problem {
   return {
     cause: 'userinfo',
     options: [tenant.endpointOption('userinfo')],
     message: 'userinfo answered without claims',
-    received: `status ${status}`,
-  };
-}
-
-/** The token endpoint answers the login client something else. */
-export function uselessLoginReply(tenant: EndpointOptions, status: number): Problem {
-  return {
-    cause: 'login client: reply',
-    options: [tenant.endpointOption('token')],
-    message: 'the token endpoint answered the login client without tokens and without an OAuth error',
     received: `status ${status}`,
   };
 }

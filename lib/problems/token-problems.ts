@@ -1,4 +1,4 @@
-import type { Problem } from './problem.interface.js';
+import type { EndpointPaths, Problem } from './problem.interface.js';
 
 /** An OAuth error (RFC 6749 §5.2) of the provider, without secrets. */
 export interface OAuthFailure {
@@ -10,11 +10,10 @@ export interface OAuthFailure {
 type ClientPath = '' | 'login.';
 
 /** What is known of the options of a tenant's clients. */
-interface ClientOptions {
+interface ClientOptions extends EndpointPaths {
   readonly clientAuth: unknown;
   readonly login: { readonly clientAuth?: unknown } | undefined;
   readonly tokenUrlOption: string;
-  endpointOption(name: 'token'): string;
 }
 
 /** Options to look at, by OAuth error (RFC 6749 §5.2), as paths below the client: `clientSecret`, `login.clientSecret`. */
@@ -55,9 +54,19 @@ export function describeFailure({ oauthError, oauthErrorDescription }: OAuthFail
 }
 
 /** The token endpoint answered the API client with something else than a token. */
-export function uselessTokenReply(tenant: ClientOptions, message: string): Problem {
+export function uselessTokenReply(tenant: EndpointPaths, message: string): Problem {
   const option = tenant.endpointOption('token');
   return { cause: `${option} reply`, options: [option], message };
+}
+
+/** The token endpoint answers the login client something else. */
+export function uselessLoginReply(tenant: EndpointPaths, status: number): Problem {
+  return {
+    cause: 'login client: reply',
+    options: [tenant.endpointOption('token')],
+    message: 'the token endpoint answered the login client without tokens and without an OAuth error',
+    received: `status ${status}`,
+  };
 }
 
 /** The host's function for a secret failed. `failure`: `returned no secret`. */

@@ -7,7 +7,7 @@ import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { freezeJson, isRecord, weighJson } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { claimsRemoved } from '../problems/tenant-problems.js';
+import { claimsRemoved } from '../problems/login-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';

@@ -91,7 +91,6 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`login/login-parameters.ts /^[\x21-\x7e]+$/`]: [],
   [String.raw`login/login-parameters.ts /\p{Cc}/u`]: [],
   [String.raw`login/return-to.ts /[\p{Cc}\\]/u`]: [],
-  [String.raw`model/event-id.ts /^[\w-]{1,128}$/`]: [],
   [String.raw`model/event-id.ts /%(?:25)*(?:2f|5c)/gi`]: [long('25', '%'), long('%25'), long('%2')],
   [String.raw`model/event-id.ts /%(?:25)*2e/gi`]: [long('25', '%'), long('%25'), long('%2')],
   [String.raw`model/event-id.ts /[/\\]/`]: [],

@@ -24,16 +24,13 @@ export interface BalancedCacheLimits {
  * for all tenants, since one for each takes 230 bytes even where it has one entry.
  */
 export class BalancedCache<V extends Weighed> {
-  readonly #limits: BalancedCacheLimits;
   /** The least recently used entry first. */
   readonly #entries = new Map<string, V>();
   /** By tenant, the one that added an entry last at the end. */
   readonly #used = new Map<string, Usage>();
   readonly #all: Usage = { entries: 0, weight: 0 };
 
-  constructor(limits: BalancedCacheLimits) {
-    this.#limits = limits;
-  }
+  constructor(private readonly limits: BalancedCacheLimits) {}
 
   get(key: string): V | undefined {
     const found = this.#entries.get(key);
@@ -53,10 +50,10 @@ export class BalancedCache<V extends Weighed> {
     this.#used.delete(tenant);
     this.#used.set(tenant, used);
     this.#count(used, 1, weight);
-    while (this.#all.entries > this.#limits.max) {
+    while (this.#all.entries > this.limits.max) {
       this.#evict('entries');
     }
-    while (this.#all.weight > this.#limits.maxWeight) {
+    while (this.#all.weight > this.limits.maxWeight) {
       this.#evict('weight');
     }
   }

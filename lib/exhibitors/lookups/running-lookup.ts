@@ -15,19 +15,17 @@ export interface FoundLookup {
  * a caller that aborts or times out does not affect the others. When no caller is left, the request is aborted.
  */
 export class RunningLookup {
-  readonly name: LookupName;
   readonly #answer: Promise<FoundLookup>;
   readonly #deadline: Deadline;
   #callers = 0;
   #isDone = false;
 
   constructor(
-    name: LookupName,
+    readonly name: LookupName,
     clock: Clock,
     ms: number,
     work: (deadline: Deadline) => Promise<FoundLookup>,
   ) {
-    this.name = name;
     this.#deadline = new Deadline(clock, ms);
     this.#answer = work(this.#deadline).finally(() => {
       this.#isDone = true;

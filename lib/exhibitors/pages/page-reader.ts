@@ -21,7 +21,10 @@ export interface ReadPlan<T> extends Pick<
   fetch(page: number, itemsPerPage: number, signal: AbortSignal): Promise<FetchedPage<T>>;
 }
 
-/** Reads the pages of an event in order. Pages are fetched ahead, and each is compared with the first one. */
+/**
+ * Reads the pages of an event in order. Pages are fetched ahead, and each is compared with the first one. To close it aborts
+ * the pages that were fetched ahead.
+ */
 export class PageReader<T> {
   readonly #window: PageWindow<FetchedPage<T>>;
   #itemsPerPage: number;
@@ -43,13 +46,8 @@ export class PageReader<T> {
    * @throws {PaginationDriftError} where the page contradicts the first one and `onDrift` is `error`
    */
   async next(): Promise<ExhibitorPage<T> | undefined> {
-    try {
-      const fetched = await this.#window.next();
-      return fetched && this.#check(fetched);
-    } catch (error) {
-      this.close();
-      throw error;
-    }
+    const fetched = await this.#window.next();
+    return fetched && this.#check(fetched);
   }
 
   /** Fetches ahead while the last page is being consumed. */
@@ -75,7 +73,6 @@ export class PageReader<T> {
       this.#start(first);
     }
     if (isBeyondEnd(seen, first, before)) {
-      this.close();
       return undefined;
     }
     this.#before = seen;
