@@ -5,7 +5,7 @@ import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import type { TimedToken } from '../tokens/timed-token.js';
+import type { TimedToken } from '../tokens/token-lifetime.js';
 import { TokenService } from '../tokens/token.service.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
@@ -67,7 +67,7 @@ export class RestClient {
       return reply;
     }
     this.log.report(tenant, statusProblem(reply.status, request, tenant.stateKey.hasAnswered));
-    throw refusal(reply.status, tenant, attempts);
+    throw errorOf(reply.status, tenant, attempts);
   }
 
   #send(
@@ -83,7 +83,7 @@ export class RestClient {
   }
 }
 
-function refusal(status: number, tenant: Tenant, attempts: number): ExhibitorError {
+function errorOf(status: number, tenant: Tenant, attempts: number): ExhibitorError {
   const details: ExhibitorErrorDetails = { tenant: tenant.key, status, attempts };
   if (status === 404) {
     return new ExhibitorError('not_found', 'the service knows no such resource', details);

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
-import { usableReply } from '../oidc/provider-request.js';
+import { usableReply } from '../oidc/provider-reply.js';
 import { refusedCode } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { refusedClient, uselessLoginReply } from '../problems/token-problems.js';

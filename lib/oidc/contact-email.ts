@@ -24,16 +24,16 @@ export function hasContactEmail(claims: Claims, rules: EmailRules): boolean {
 export function contactEmail(
   sources: readonly Claims[],
   rules: EmailRules,
-): { email: string } | { refusal: LoginFailureReason } {
+): { email: string } | { reason: LoginFailureReason } {
   const email = sources.map((claims) => emailOf(claims, rules)).find((value) => value !== undefined);
   if (email === undefined) {
-    return { refusal: 'email_missing' };
+    return { reason: 'email_missing' };
   }
   if (sources.some(isDenied)) {
-    return { refusal: 'email_unverified' };
+    return { reason: 'email_unverified' };
   }
   if (rules.requireVerifiedEmail && !sources.some((claims) => isVerified(claims, email))) {
-    return { refusal: 'email_unverified' };
+    return { reason: 'email_unverified' };
   }
   return { email };
 }

@@ -1,7 +1,7 @@
 import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
-import { isLogoutTokenType, isText, logoutEventOf, timeRefusal } from './token-claims.js';
+import { isLogoutTokenType, isText, logoutEventOf, timeFailure } from './token-claims.js';
 
 /** Expected claims of a logout token. Times in seconds. */
 export interface LogoutTokenExpectation {
@@ -31,7 +31,7 @@ export interface ProviderLogout {
  * @param typ of the header; a provider may send `logout+jwt`, `JWT` or none
  * @param now seconds since 1970
  */
-export function logoutTokenRefusal(
+export function logoutTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,
   expected: LogoutTokenExpectation,
@@ -54,7 +54,7 @@ export function logoutTokenRefusal(
     return 'subject';
   }
   return (
-    timeRefusal(claims, expected.clockTolerance, now) ?? (claims.iat === undefined ? 'issued' : undefined)
+    timeFailure(claims, expected.clockTolerance, now) ?? (claims.iat === undefined ? 'issued' : undefined)
   );
 }
 

@@ -9,7 +9,7 @@ import type { Deadline } from '../time/deadline.js';
 import type { Deadlines } from '../time/deadlines.service.js';
 import { ExpiringCache } from '../time/expiring-cache.js';
 import type { Transport } from '../transport/transport.service.js';
-import { requestProvider, unusableReply } from './provider-request.js';
+import { unusableReply, usableReply } from './provider-reply.js';
 import { RemoteDocument, type DocumentReader } from './remote-document.js';
 
 /** A kind of documents that providers publish. */
@@ -122,7 +122,7 @@ export class ProviderDocuments<T> {
     const request = { operation, method: 'GET', url: urlOf(id), template: operation } as const;
     const deadline = deadlines.start(Math.max(http.deadline, tenant.http.deadline) / 2);
     try {
-      const { status, body } = await requestProvider(transport, asker, request, deadline, name);
+      const { status, body } = await usableReply(transport.send(asker, request, deadline), name);
       if (status === 200) {
         return await parse(body, tenant);
       }

@@ -29,7 +29,7 @@ export interface AccessTokenExpectation {
  *
  * @param now seconds since 1970
  */
-export function idTokenRefusal(
+export function idTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,
   expected: IdTokenExpectation,
@@ -47,7 +47,7 @@ export function idTokenRefusal(
   if (!fitsAudience(claims, expected)) {
     return 'audience';
   }
-  const time = timeRefusal(claims, expected.clockTolerance, now);
+  const time = timeFailure(claims, expected.clockTolerance, now);
   if (time !== undefined) {
     return time;
   }
@@ -70,7 +70,7 @@ export function idTokenRefusal(
  *
  * @param now seconds since 1970
  */
-export function accessTokenRefusal(
+export function accessTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,
   expected: AccessTokenExpectation,
@@ -94,7 +94,7 @@ export function accessTokenRefusal(
   if (!isText(claims.sub)) {
     return 'subject';
   }
-  return timeRefusal(claims, expected.clockTolerance, now);
+  return timeFailure(claims, expected.clockTolerance, now);
 }
 
 /** Expected claims of a signed userinfo reply. Times in seconds. */
@@ -111,7 +111,7 @@ export interface UserInfoExpectation {
  *
  * @param now seconds since 1970
  */
-export function userInfoRefusal(
+export function userInfoFailure(
   claims: JWTPayload,
   typ: string | undefined,
   { issuer, clients, clockTolerance }: UserInfoExpectation,
@@ -127,7 +127,7 @@ export function userInfoRefusal(
     return 'token_type';
   }
   // A reply without `exp` is as old as its request.
-  return timeRefusal({ ...claims, exp: claims.exp ?? Number.MAX_SAFE_INTEGER }, clockTolerance, now);
+  return timeFailure({ ...claims, exp: claims.exp ?? Number.MAX_SAFE_INTEGER }, clockTolerance, now);
 }
 
 /** True for `at+jwt`, which is no ID token (RFC 9068 §2.1). */
@@ -161,7 +161,7 @@ function audiencesOf({ aud }: JWTPayload): readonly string[] | undefined {
 }
 
 /** The reason to refuse a token by its times. `iat` and `nbf` may be absent. In seconds. */
-export function timeRefusal(
+export function timeFailure(
   claims: JWTPayload,
   tolerance: number,
   now: number,

@@ -11,13 +11,13 @@ import { loginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import { logoutTokenRefusal } from './logout-token.js';
+import { logoutTokenFailure } from './logout-token.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 import {
-  accessTokenRefusal,
-  idTokenRefusal,
+  accessTokenFailure,
+  idTokenFailure,
   smallerAge,
-  userInfoRefusal,
+  userInfoFailure,
   type LoginBinding,
 } from './token-claims.js';
 import { checkHeader, unverified, verifyToken, type VerifiedToken } from './verify-token.js';
@@ -41,7 +41,7 @@ export interface GivenToken extends LoginBinding {
 }
 
 /** The reason to refuse a token with a valid signature; `undefined` where it is valid. `now` in seconds since 1970. */
-type Refusal = (verified: VerifiedToken, now: number) => LoginFailureReason | undefined;
+type ClaimsCheck = (verified: VerifiedToken, now: number) => LoginFailureReason | undefined;
 
 /**
  * Validates tokens of the identity provider with the values of onboarding: public key, issuer and audience.
@@ -93,14 +93,14 @@ export class TokenValidator {
     const settings = loginOf(tenant);
     const maxAge = smallerAge(settings.maxAge, given.maxAge);
     const login = { ...settings, maxAge, nonce: given.nonce };
-    const refusalOf = REFUSAL_BY_USE[given.use](login, tenant.key);
+    const check = CHECK_BY_USE[given.use](login, tenant.key);
     const verified = await this.#verifySignature(tenant, login, given, deadline);
-    const reason = refusalOf(verified, this.#clock.epochMs() / 1000);
+    const reason = check(verified, this.#clock.epochMs() / 1000);
     if (reason === undefined) {
       return verified;
     }
     const { payload } = verified;
-    throw this.#refusal(tenant, login, { ...given, payload }, reason, `the token is refused: ${reason}`);
+    throw this.#error(tenant, login, { ...given, payload }, reason, `the token is refused: ${reason}`);
   }
 
   async #verifySignature(
@@ -115,7 +115,7 @@ export class TokenValidator {
       if (!(error instanceof LoginFailedError)) {
         throw error;
       }
-      throw this.#refusal(tenant, login, given, error.reason, error.message);
+      throw this.#error(tenant, login, given, error.reason, error.message);
     }
   }
 
@@ -143,7 +143,7 @@ export class TokenValidator {
   }
 
   /** The error of a refusal, reported to the operator where an option may be the cause. */
-  #refusal(
+  #error(
     tenant: Tenant,
     login: LoginSettings,
     { use, token, delivery = 'client', payload }: GivenToken & { payload?: JWTPayload },
@@ -161,8 +161,8 @@ export class TokenValidator {
 }
 
 /** The rules for the claims of a token, by its use. They throw `configuration_invalid` where an option is missing. */
-const REFUSAL_BY_USE: Readonly<
-  Record<TokenUse, (login: LoginSettings & LoginBinding, tenantKey: string) => Refusal>
+const CHECK_BY_USE: Readonly<
+  Record<TokenUse, (login: LoginSettings & LoginBinding, tenantKey: string) => ClaimsCheck>
 > = {
   id_token: (login, tenantKey) => {
     const { audience: option, clientId } = login;
@@ -171,7 +171,7 @@ const REFUSAL_BY_USE: Readonly<
       throw missingOption(tenantKey, 'audience.idToken');
     }
     const expected = { ...login, audience, clientId };
-    return ({ header, payload }, now) => idTokenRefusal(payload, header.typ, expected, now);
+    return ({ header, payload }, now) => idTokenFailure(payload, header.typ, expected, now);
   },
   access_token: (login, tenantKey) => {
     const audience = typeof login.audience === 'object' ? login.audience.accessToken : undefined;
@@ -179,16 +179,16 @@ const REFUSAL_BY_USE: Readonly<
       throw missingOption(tenantKey, 'audience.accessToken');
     }
     const expected = { ...login, audience };
-    return ({ header, payload }, now) => accessTokenRefusal(payload, header.typ, expected, now);
+    return ({ header, payload }, now) => accessTokenFailure(payload, header.typ, expected, now);
   },
   logout_token: (login) => {
     const expected = { ...login, clientId: login.clientId };
-    return ({ header, payload }, now) => logoutTokenRefusal(payload, header.typ, expected, now);
+    return ({ header, payload }, now) => logoutTokenFailure(payload, header.typ, expected, now);
   },
   userinfo: (login) => {
     const own = login.clientId === undefined ? [] : [login.clientId];
     const expected = { ...login, clients: [...own, ...(login.authorizedParties ?? [])] };
-    return ({ header, payload }, now) => userInfoRefusal(payload, header.typ, expected, now);
+    return ({ header, payload }, now) => userInfoFailure(payload, header.typ, expected, now);
   },
 };
 

@@ -11,7 +11,7 @@ import { Transport } from '../transport/transport.service.js';
 import { isJwtType } from '../transport/wire/reply-body.js';
 import { contactEmail, hasContactEmail, userClaims, type Claims } from './contact-email.js';
 import { OpenIdProvider } from './openid-provider.service.js';
-import { requestProvider, templateOf, unusableReply } from './provider-request.js';
+import { unusableReply, usableReply } from './provider-reply.js';
 import { TokenValidator } from './token-validator.service.js';
 
 /** What a verified token and userinfo say about the user. */
@@ -48,8 +48,8 @@ export class UserInfo {
       ? undefined
       : await this.read(tenant, accessToken, subject, deadline);
     const contact = contactEmail(userinfo === undefined ? [token] : [token, userinfo], rules);
-    if ('refusal' in contact) {
-      throw new LoginFailedError(contact.refusal, `the token is refused: ${contact.refusal}`, {
+    if ('reason' in contact) {
+      throw new LoginFailedError(contact.reason, `the token is refused: ${contact.reason}`, {
         tenant: tenant.key,
       });
     }
@@ -75,11 +75,11 @@ export class UserInfo {
       operation: 'userinfo',
       method: 'GET',
       url,
-      template: templateOf(url),
+      template: new URL(url).pathname,
       headers: { authorization: `Bearer ${accessToken}` },
       acceptsJwt: true,
     } as const;
-    const reply = await requestProvider(this.transport, tenant, request, deadline, 'userinfo');
+    const reply = await usableReply(this.transport.send(tenant, request, deadline), 'userinfo');
     const { status } = reply;
     const body = isJwt(reply) ? await this.#signedClaims(tenant, reply.body, deadline) : reply.body;
     if (status !== 200 || !isRecord(body)) {

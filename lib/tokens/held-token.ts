@@ -1,6 +1,6 @@
 import type { Deadline } from '../time/deadline.js';
-import type { Refusal } from './refusal.js';
-import type { TimedToken } from './timed-token.js';
+import type { RememberedRejection } from './remembered-rejection.js';
+import type { TimedToken } from './token-lifetime.js';
 
 /** How long a token that expired still names the lease for the next one, in ms: longer than a lease lives. */
 const NAMES_LEASE = 4_000;
@@ -22,7 +22,7 @@ export interface Replaced {
   readonly refusedAt?: number;
   /** It came in place of a refused token, and was refused as well: none is taken. */
   readonly isAlone?: boolean;
-  /** When the host invalidated it: no earlier refusal is taken. */
+  /** When the host invalidated it: no earlier rejection is taken. */
   readonly forgivenAt?: number;
 }
 
@@ -33,7 +33,7 @@ export interface Replaced {
 export class HeldToken {
   timed: TimedToken | undefined = undefined;
   renewal: Renewal | undefined = undefined;
-  refusal: Refusal | undefined = undefined;
+  rejection: RememberedRejection | undefined = undefined;
   /** No early renewal before this time, because one failed. In ms of {@link Clock.now}. */
   pausedUntil = 0;
   /** What was refused or invalidated, until there is a new token. */
@@ -47,13 +47,13 @@ export class HeldToken {
   /** Stores a new token. */
   keep(timed: TimedToken): void {
     this.timed = timed;
-    this.refusal = undefined;
+    this.rejection = undefined;
     this.#dropped = undefined;
   }
 
-  /** The host invalidated the token, and forgives a refusal. */
+  /** The host invalidated the token, and forgives a rejection. */
   invalidate(now: number): void {
-    this.refusal = undefined;
+    this.rejection = undefined;
     this.#drop({ refusedAt: now, forgivenAt: now });
   }
 

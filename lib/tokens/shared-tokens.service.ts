@@ -9,8 +9,8 @@ import type { Deadline } from '../time/deadline.js';
 import { secretTextOf, type OAuthClient } from './client-authentication.js';
 import { readApiClient } from './client-secret.js';
 import type { Replaced } from './held-token.js';
-import { remember } from './refusal.js';
-import { StoredTokens, TOKEN_KIND, type TokenAnswer } from './stored-tokens.js';
+import { remember } from './remembered-rejection.js';
+import { TokenRecords, TOKEN_KIND, type TokenAnswer } from './token-records.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import { lookAgainAfter, TokenLease } from './token-lease.js';
 
@@ -26,11 +26,11 @@ interface Need {
 
 /**
  * Tokens that the processes of a host share through its `store`: one process takes a {@link TokenLease} and asks the token
- * endpoint, and the others take its token or its refusal. Without a store, each process asks.
+ * endpoint, and the others take its token or its rejection. Without a store, each process asks.
  */
 @Injectable()
 export class SharedTokens {
-  private readonly stored: StoredTokens;
+  private readonly records: TokenRecords;
 
   constructor(
     @Inject(SharedValues) private readonly values: SharedValues,
@@ -38,18 +38,18 @@ export class SharedTokens {
     @Inject(Clock) private readonly clock: Clock,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
-    this.stored = new StoredTokens(values, clock);
+    this.records = new TokenRecords(values, clock);
   }
 
   /**
-   * The token of another process, else a new one; or a refusal. On `invalid_client` a secret function is called again once.
+   * The token of another process, else a new one; or a rejection. On `invalid_client` a secret function is called again once.
    *
    * @throws {ExhibitorError} `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
   async fetch(tenant: Tenant, replaced: Replaced, deadline: Deadline): Promise<TokenAnswer> {
     const client = await readApiClient(tenant, deadline, this.log);
     const answer = await this.fetchAs(client, tenant, replaced, deadline);
-    const mayBeOld = answer.kind === 'refused' && answer.refusal.error.oauthError === 'invalid_client';
+    const mayBeOld = answer.kind === 'refused' && answer.rejection.error.oauthError === 'invalid_client';
     if (!mayBeOld || !tenant.hasSecretFunction) {
       return answer;
     }
@@ -75,7 +75,7 @@ export class SharedTokens {
   }
 
   private find({ name, tenant, replaced }: Need): Promise<TokenAnswer | undefined> {
-    return this.stored.find(name, tenant.key, replaced);
+    return this.records.find(name, tenant.key, replaced);
   }
 
   /** Takes the lease and asks, or looks for the token of its holder. After half of the deadline each process asks. */
@@ -127,18 +127,18 @@ export class SharedTokens {
     if (deadline.isOver) {
       throw deadline.failure({ tenant: tenant.key, attempts: deadline.sent });
     }
-    await this.stored.dropRefused(name, replaced);
+    await this.records.dropRefused(name, replaced);
     try {
       const timed = await this.endpoint.request(client, tenant, deadline);
-      await this.stored.keepToken(name, timed, replaced);
+      await this.records.keepToken(name, timed, replaced);
       return { kind: 'token', timed };
     } catch (error) {
       if (!(error instanceof TokenRejectedError)) {
         throw error;
       }
-      const refusal = remember(error, this.clock.now(), this.clock.random());
-      await this.stored.keepRefusal(name, refusal);
-      return { kind: 'refused', refusal, isShared: false };
+      const rejection = remember(error, this.clock.now(), this.clock.random());
+      await this.records.keepRejection(name, rejection);
+      return { kind: 'refused', rejection, isShared: false };
     }
   }
 }

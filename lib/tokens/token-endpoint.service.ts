@@ -9,8 +9,8 @@ import type { Deadline } from '../time/deadline.js';
 import type { TransportReply, TransportRequest } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { authenticated, hiddenForms, type OAuthClient } from './client-authentication.js';
-import { isPermanent, unexplained } from './refusal.js';
-import { TimedToken } from './timed-token.js';
+import { isPermanent, unexplained } from './remembered-rejection.js';
+import { TimedToken } from './token-lifetime.js';
 import { parseOAuthError, parseTokenReply } from './token-reply.js';
 
 /** What a client asks the token endpoint for. */

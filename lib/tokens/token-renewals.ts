@@ -8,9 +8,9 @@ import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Deadlines } from '../time/deadlines.service.js';
 import type { HeldToken, Renewal } from './held-token.js';
-import { repeated } from './refusal.js';
+import { repeated } from './remembered-rejection.js';
 import type { SharedTokens } from './shared-tokens.service.js';
-import type { TimedToken } from './timed-token.js';
+import type { TimedToken } from './token-lifetime.js';
 
 /** Pause in ms after a failed early renewal. The old token is still good. */
 const PAUSE_AFTER_FAILURE = 5_000;
@@ -44,7 +44,7 @@ export class TokenRenewals {
 
   /** Renews a token that is still good, unless a renewal is under way, failed in the last 5 s or was refused. */
   renewEarly(tenant: Tenant, held: HeldToken, now: number): void {
-    const isRefused = held.refusal !== undefined && now < held.refusal.until;
+    const isRefused = held.rejection !== undefined && now < held.rejection.until;
     if (held.renewal === undefined && now >= held.pausedUntil && !isRefused) {
       void this.#reportEarly(tenant, held, this.#renew(tenant, held));
     }
@@ -52,8 +52,8 @@ export class TokenRenewals {
 
   async #join(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
     for (;;) {
-      if (held.refusal !== undefined && this.#clock.now() < held.refusal.until) {
-        throw repeated(held.refusal);
+      if (held.rejection !== undefined && this.#clock.now() < held.rejection.until) {
+        throw repeated(held.rejection);
       }
       const isJoined = held.renewal !== undefined;
       const renewal = held.renewal ?? this.#renew(tenant, held);
@@ -98,8 +98,8 @@ export class TokenRenewals {
     try {
       const answer = await this.#tokens.fetch(tenant, held.replaced(this.#clock.now()), deadline);
       if (answer.kind === 'refused') {
-        held.refusal = answer.refusal;
-        throw answer.isShared ? repeated(answer.refusal) : answer.refusal.error;
+        held.rejection = answer.rejection;
+        throw answer.isShared ? repeated(answer.rejection) : answer.rejection.error;
       }
       if (answer.timed.isShared && held.renewal !== undefined) {
         held.renewal.outcome = 'shared';

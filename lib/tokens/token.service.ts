@@ -8,11 +8,26 @@ import type { Tenant } from '../tenants/tenant.js';
 import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import type { AccessToken, GetTokenOptions, InvalidateOptions } from './access-token.interface.js';
 import { HeldToken } from './held-token.js';
 import { SharedTokens } from './shared-tokens.service.js';
-import type { TimedToken } from './timed-token.js';
+import type { AccessToken, TimedToken } from './token-lifetime.js';
 import { TokenRenewals } from './token-renewals.js';
+
+/** Options of {@link TokenService.getToken}. */
+export interface GetTokenOptions {
+  /** Key of the tenant. Default: the only one. */
+  tenant?: string | undefined;
+  /** Ends the waiting of this caller, not the token request that others wait for. */
+  signal?: AbortSignal | undefined;
+}
+
+/** Options of {@link TokenService.invalidate}. */
+export interface InvalidateOptions {
+  /** Key of the tenant. Default: the only one. */
+  tenant?: string | undefined;
+  /** Invalidates only this token. A newer one is kept. */
+  rejected?: string | undefined;
+}
 
 /**
  * Client-credentials access tokens of the tenants: cached, renewed in the background before they expire, and requested once

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import { hkdfSync } from 'node:crypto';
-import { SealingKey } from '../../lib/store/sealing-key.js';
+import { SealingKey } from '../../lib/store/sealer.service.js';
 
 const SECRET = 'a secret of the tests, 32 characters or more';
 const TEXT = JSON.stringify({ name: 'Zoë 🎪', values: ['x'.repeat(900), 1, null] });

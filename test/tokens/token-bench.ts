@@ -10,7 +10,7 @@ import type { TenantRegistry } from '../../lib/tenants/tenant-registry.service.j
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Deadlines } from '../../lib/time/deadlines.service.js';
-import type { TimedToken } from '../../lib/tokens/timed-token.js';
+import type { TimedToken } from '../../lib/tokens/token-lifetime.js';
 import { SharedTokens } from '../../lib/tokens/shared-tokens.service.js';
 import { TokenEndpoint } from '../../lib/tokens/token-endpoint.service.js';
 import { TokenService } from '../../lib/tokens/token.service.js';

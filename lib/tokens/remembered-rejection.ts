@@ -1,6 +1,6 @@
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 
-/** How long a permanent refusal is remembered, in ms, ± 10 % at random. */
+/** How long a permanent rejection is remembered, in ms, ± 10 % at random. */
 const REMEMBERED = 30_000;
 
 /** Errors that pass without a change of the request. RFC 6749 §4.1.2.1 has them; token endpoints use them as well. */
@@ -19,29 +19,29 @@ export function unexplained(status: number): string {
 /** Statuses of an OAuth error: those of RFC 6749 §5.2, and two that some providers send instead. */
 const EXPLAINED: ReadonlySet<number | undefined> = new Set([400, 401, 403, 200]);
 
-/** True for a refusal that the provider explained. Only these are remembered. */
+/** True for a rejection that the provider explained. Only these are remembered. */
 function isRemembered({ oauthError, status }: TokenRejectedError): boolean {
   return EXPLAINED.has(status) && oauthError !== unexplained(status ?? 0);
 }
 
-/** A permanent refusal, answered from memory until `until`. */
-export interface Refusal {
+/** A permanent rejection, answered from memory until `until`. */
+export interface RememberedRejection {
   /** In ms of {@link Clock.now}. */
   readonly until: number;
   readonly error: TokenRejectedError;
 }
 
 /**
- * A refusal with the time for which it is remembered: none where the provider did not explain it.
+ * A rejection with the time for which it is remembered: none where the provider did not explain it.
  *
  * @param random from 0 to 1
  */
-export function remember(error: TokenRejectedError, now: number, random: number): Refusal {
+export function remember(error: TokenRejectedError, now: number, random: number): RememberedRejection {
   return { until: isRemembered(error) ? now + REMEMBERED * (0.9 + 0.2 * random) : now, error };
 }
 
-/** The remembered refusal as an error of a call that sent nothing. */
-export function repeated({ error }: Refusal): TokenRejectedError {
+/** The remembered rejection as an error of a call that sent nothing. */
+export function repeated({ error }: RememberedRejection): TokenRejectedError {
   const { oauthError, oauthErrorDescription, tenant, status } = error;
   return new TokenRejectedError(oauthError, oauthErrorDescription, { tenant, status, attempts: 0 });
 }

@@ -4,9 +4,8 @@ import { isRecord } from '../model/json-values.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import type { Clock } from '../time/clock.js';
 import type { Replaced } from './held-token.js';
-import type { Refusal } from './refusal.js';
-import { TimedToken } from './timed-token.js';
-import { earlyWindow } from './token-lifetime.js';
+import type { RememberedRejection } from './remembered-rejection.js';
+import { earlyWindow, TimedToken } from './token-lifetime.js';
 import { HEADER_SAFE } from './token-reply.js';
 
 /** Kind of the records in the store, and on `nestjs-exhibitor:store`. */
@@ -15,7 +14,7 @@ export const TOKEN_KIND = 'token';
 /** What the processes share of a client. Times are in ms since 1970, the only clock that they share. */
 interface TokenRecord {
   readonly token?: RecordedToken;
-  readonly refusal?: RecordedRefusal;
+  readonly rejection?: RecordedRejection;
 }
 
 interface RecordedToken {
@@ -23,11 +22,11 @@ interface RecordedToken {
   scope?: string;
   lifetime: number;
   requestedAt: number;
-  /** Fingerprint of the refused token that it replaces: it is newer than that refusal, whatever the clocks say. */
+  /** Fingerprint of the refused token that it replaces: it is issued after that refusal, whatever the clocks say. */
   refused?: string;
 }
 
-interface RecordedRefusal {
+interface RecordedRejection {
   oauthError: string;
   description?: string;
   status?: number;
@@ -35,13 +34,13 @@ interface RecordedRefusal {
   until: number;
 }
 
-/** A token or a permanent refusal: of another process, or of the token endpoint. */
+/** A token or a permanent rejection: of another process, or of the token endpoint. */
 export type TokenAnswer =
   | { readonly kind: 'token'; readonly timed: TimedToken }
-  | { readonly kind: 'refused'; readonly refusal: Refusal; readonly isShared: boolean };
+  | { readonly kind: 'refused'; readonly rejection: RememberedRejection; readonly isShared: boolean };
 
-/** Tokens and permanent refusals in the shared store: one record for each client, see `clientName`. */
-export class StoredTokens {
+/** Tokens and permanent rejections in the shared store: one record for each client, see `clientName`. */
+export class TokenRecords {
   readonly #values: SharedValues;
   readonly #clock: Clock;
 
@@ -51,12 +50,12 @@ export class StoredTokens {
   }
 
   /**
-   * The token, where it can be used in place of the replaced one; else the refusal, unless it is forgiven.
+   * The token, where it can be used in place of the replaced one; else the rejection, unless it is forgiven.
    *
-   * @param tenant key of the tenant, for the error of a refusal
+   * @param tenant key of the tenant, for the error of a rejection
    */
   async find(name: string, tenant: string, replaced: Replaced): Promise<TokenAnswer | undefined> {
-    const { token, refusal } = await this.#read(name);
+    const { token, rejection } = await this.#read(name);
     if (token !== undefined) {
       const timed = this.#timedOf(token);
       if (this.#isUsable(timed, token.refused, replaced)) {
@@ -64,12 +63,12 @@ export class StoredTokens {
       }
     }
     const { forgivenAt = Number.NEGATIVE_INFINITY } = replaced;
-    if (refusal === undefined || this.#fromEpoch(refusal.at) <= forgivenAt) {
+    if (rejection === undefined || this.#fromEpoch(rejection.at) <= forgivenAt) {
       return undefined;
     }
-    const { oauthError, description, status } = refusal;
+    const { oauthError, description, status } = rejection;
     const error = new TokenRejectedError(oauthError, description, { tenant, status, attempts: 0 });
-    return { kind: 'refused', refusal: { error, until: this.#fromEpoch(refusal.until) }, isShared: true };
+    return { kind: 'refused', rejection: { error, until: this.#fromEpoch(rejection.until) }, isShared: true };
   }
 
   /** Shares a token, in place of the former record. */
@@ -84,23 +83,23 @@ export class StoredTokens {
     await this.#set(name, { token: { accessToken, scope, lifetime, requestedAt, refused } }, left);
   }
 
-  /** Shares a permanent refusal for as long as this process remembers it. A token that is still good stays beside it. */
-  async keepRefusal(name: string, { error, until }: Refusal): Promise<void> {
+  /** Shares a permanent rejection for as long as this process remembers it. A token that is still good stays beside it. */
+  async keepRejection(name: string, { error, until }: RememberedRejection): Promise<void> {
     const now = this.#clock.now();
     if (until <= now) {
       return;
     }
     const { oauthError, oauthErrorDescription: description, status } = error;
     const at = this.#toEpoch(now);
-    const refusal: RecordedRefusal = { oauthError, description, status, at, until: this.#toEpoch(until) };
+    const rejection: RecordedRejection = { oauthError, description, status, at, until: this.#toEpoch(until) };
     const { token } = await this.#read(name);
     const tokenEnd = token === undefined ? now : this.#timedOf(token).expiresAt;
     if (token !== undefined && tokenEnd > now) {
-      await this.#set(name, { token, refusal }, Math.max(tokenEnd, until) - now);
+      await this.#set(name, { token, rejection }, Math.max(tokenEnd, until) - now);
       return;
     }
     // A token that another process has shared meanwhile is not replaced.
-    await this.#values.set(TOKEN_KIND, name, { refusal }, until - now, { ifAbsent: true });
+    await this.#values.set(TOKEN_KIND, name, { rejection }, until - now, { ifAbsent: true });
   }
 
   /** Removes the refused token, so that no other process takes it. */
@@ -113,7 +112,7 @@ export class StoredTokens {
   async #read(name: string): Promise<TokenRecord> {
     const value = (await this.#values.read(TOKEN_KIND, name))?.value;
     return isRecord(value)
-      ? { token: parseToken(value['token']), refusal: parseRefusal(value['refusal']) }
+      ? { token: parseToken(value['token']), rejection: parseRejection(value['rejection']) }
       : {};
   }
 
@@ -162,7 +161,7 @@ function parseToken(value: unknown): RecordedToken | undefined {
   return { accessToken, scope: textOf(scope), lifetime, requestedAt, refused: textOf(refused) };
 }
 
-function parseRefusal(value: unknown): RecordedRefusal | undefined {
+function parseRejection(value: unknown): RecordedRejection | undefined {
   if (!isRecord(value)) {
     return undefined;
   }
