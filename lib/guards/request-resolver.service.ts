@@ -82,7 +82,13 @@ export class RequestResolver {
         ? textOf(request.params?.['exhibitorId'])
         : checkAnswer('resolveExhibitor', await this.#settings.resolveExhibitor(request, context));
     if (named !== undefined) {
-      return { exhibitorId: named, exhibitor: this.#own(exhibitors, named, session) };
+      const own = this.find(exhibitors, named);
+      if (own === undefined) {
+        throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
+          tenant: session.tenant.key,
+        });
+      }
+      return { exhibitorId: named, exhibitor: own };
     }
     const selected = session.selections.find(([event]) => event === eventId)?.[1];
     const exhibitor = selected === undefined ? undefined : this.find(exhibitors, selected);
@@ -97,16 +103,6 @@ export class RequestResolver {
   /** The record with this id. */
   find(exhibitors: readonly unknown[], exhibitorId: string): unknown {
     return exhibitors.find((exhibitor) => this.#idOf(exhibitor) === exhibitorId);
-  }
-
-  #own(exhibitors: readonly unknown[], exhibitorId: string, { tenant }: SessionState): unknown {
-    const exhibitor = this.find(exhibitors, exhibitorId);
-    if (exhibitor !== undefined) {
-      return exhibitor;
-    }
-    throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
-      tenant: tenant.key,
-    });
   }
 }
 

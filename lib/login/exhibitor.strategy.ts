@@ -5,7 +5,7 @@
 import type Passport from 'passport';
 import type { StrategyOptions } from 'passport-openidconnect';
 import { digestOf } from '../model/digest.js';
-import { browserLoginOf, isHybrid, type BrowserLogin, type Tenant } from '../tenants/tenant.js';
+import { isHybrid, type BrowserLogin } from '../tenants/tenant.js';
 import type { LoginParameters } from './login-parameters.js';
 import type { PendingLogin } from './pending-login.js';
 
@@ -15,15 +15,14 @@ import type { PendingLogin } from './pending-login.js';
  * @param authorizeUrl authorization endpoint of the provider
  */
 export async function authorizationUrl(
-  tenant: Tenant,
+  login: BrowserLogin,
   pending: PendingLogin,
   authorizeUrl: string,
   parameters: LoginParameters,
 ): Promise<string> {
   const LoginStrategy = await (loaded ??= loadStrategy());
-  const login = browserLoginOf(tenant);
   const strategy = new LoginStrategy(
-    optionsOf(tenant, login, pending, authorizeUrl),
+    optionsOf(login, pending, authorizeUrl),
     parametersOf(login, pending, parameters),
   );
   const url = new URL(await redirectOf(strategy));
@@ -55,20 +54,15 @@ function parametersOf(
   );
 }
 
-function optionsOf(
-  tenant: Tenant,
-  login: BrowserLogin,
-  pending: PendingLogin,
-  authorizeUrl: string,
-): StrategyOptions {
+function optionsOf(login: BrowserLogin, pending: PendingLogin, authorizeUrl: string): StrategyOptions {
   // passport-openidconnect adds `openid` itself.
   const scopes = login.scope.split(' ').filter((name) => name !== 'openid');
   return {
     issuer: login.issuer,
     authorizationURL: authorizeUrl,
     // Required by the package, and never requested: `CodeExchange` and `UserInfo` do that.
-    tokenURL: tenant.authUrl,
-    userInfoURL: tenant.authUrl,
+    tokenURL: authorizeUrl,
+    userInfoURL: authorizeUrl,
     clientID: login.clientId,
     clientSecret: '',
     callbackURL: login.redirectUri,

@@ -85,24 +85,24 @@ export class LoginService {
     getTarget: () => Promise<LoginTarget>,
   ): Promise<string> {
     const tenant = await this.tenants.resolve(tenantKey);
-    const { redirectUri, responseType, issuer, clientId, maxAge } = browserLoginOf(tenant);
+    const login = browserLoginOf(tenant);
     const target = await getTarget();
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
     const parameters = checkLoginParameters(target.parameters, tenant.key);
     const pending = createPendingLogin({
       tenant: tenant.key,
-      provider: providerDigest(issuer, clientId),
-      redirectUri,
-      responseType,
+      provider: providerDigest(login),
+      redirectUri: login.redirectUri,
+      responseType: login.responseType,
       eventId,
       returnTo: safeReturnTo(target.returnTo),
       startedAt: this.clock.epochMs(),
-      maxAge: smallerAge(maxAge, parameters.maxAge),
+      maxAge: smallerAge(login.maxAge, parameters.maxAge),
     });
     const authorizeUrl = await this.deadlines.within(tenant.http.deadline, (deadline) =>
       this.provider.urlOf(tenant, 'authorize', deadline),
     );
-    const url = await authorizationUrl(tenant, pending, authorizeUrl, parameters);
+    const url = await authorizationUrl(login, pending, authorizeUrl, parameters);
     await keepPendingLogin(http, this.sealer, pending, this.#loginTtl);
     publish('login', () => ({ tenant: tenant.key, outcome: 'started' }));
     return url;
@@ -167,8 +167,7 @@ export function requireNavigation(http: HttpContext): void {
 
 /** If a key is given to another provider or client, the pending logins of the former one must not be finished there. */
 function checkSameProvider(tenant: Tenant, pending: PendingLogin): void {
-  const { issuer, clientId } = browserLoginOf(tenant);
-  if (pending.provider !== providerDigest(issuer, clientId)) {
+  if (pending.provider !== providerDigest(browserLoginOf(tenant))) {
     throw new LoginFailedError('state', 'this login was started with another provider or client', {
       tenant: tenant.key,
     });

@@ -12,7 +12,7 @@ import type { HttpContext } from '../http/http-context.js';
 import { LOGIN_COOKIE, trimCookies } from '../http/trim-cookies.js';
 import { shortDigestOf } from '../model/digest.js';
 import type { Sealer } from '../store/sealer.service.js';
-import { isHybrid } from '../tenants/tenant.js';
+import { isHybrid, type BrowserLogin } from '../tenants/tenant.js';
 import { normalizeReturnTo } from './return-to.js';
 
 const pendingLogin = v.object({
@@ -45,7 +45,7 @@ export function createPendingLogin(start: Omit<PendingLogin, 'state' | 'nonce' |
 /**
  * Names the issuer and the client of a login. A digest, since all pending logins of a browser share few bytes of cookies.
  */
-export function providerDigest(issuer: string, clientId: string): string {
+export function providerDigest({ issuer, clientId }: BrowserLogin): string {
   return shortDigestOf(JSON.stringify([issuer, clientId]));
 }
 
