@@ -16,39 +16,37 @@ const RUBBISH = 3;
  * while the others look for its token. It is never deleted, it lapses: so the processes that wait never all ask at once.
  */
 export class TokenLease {
-  readonly #values: SharedValues;
-  readonly #name: string;
   /** How often in a row the value did not open. */
-  #unreadable = 0;
+  private unreadable = 0;
 
   /** @param name of what is asked for **and what it replaces**: a lease outlives its work, and must not delay the next one */
-  constructor(values: SharedValues, name: string) {
-    this.#values = values;
-    this.#name = name;
-  }
+  constructor(
+    private readonly values: SharedValues,
+    private readonly name: string,
+  ) {}
 
   /** Takes the lease. Answers false where another process has it, and `undefined` where the store is down. */
   async take(): Promise<boolean | undefined> {
-    const isTaken = await this.#values.set(KIND, this.#name, true, TTL, { ifAbsent: true });
+    const isTaken = await this.values.set(KIND, this.name, true, TTL, { ifAbsent: true });
     if (isTaken !== false) {
       return isTaken;
     }
-    const held = await this.#values.read(KIND, this.#name);
+    const held = await this.values.read(KIND, this.name);
     if (held === undefined) {
       return undefined;
     }
-    this.#unreadable = held.value === undefined ? this.#unreadable + 1 : 0;
-    if (this.#unreadable < RUBBISH) {
+    this.unreadable = held.value === undefined ? this.unreadable + 1 : 0;
+    if (this.unreadable < RUBBISH) {
       // It may just have lapsed.
       return false;
     }
     // A lease that does not open is none: it may live for ever.
-    return this.#values.set(KIND, this.#name, true, TTL);
+    return this.values.set(KIND, this.name, true, TTL);
   }
 
   /** The holder is done. */
   async release(): Promise<void> {
-    await this.#values.set(KIND, this.#name, true, TTL_AFTER);
+    await this.values.set(KIND, this.name, true, TTL_AFTER);
   }
 }
 

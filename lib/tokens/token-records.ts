@@ -41,13 +41,10 @@ export type TokenAnswer =
 
 /** Tokens and permanent rejections in the shared store: one record for each client, see `clientName`. */
 export class TokenRecords {
-  readonly #values: SharedValues;
-  readonly #clock: Clock;
-
-  constructor(values: SharedValues, clock: Clock) {
-    this.#values = values;
-    this.#clock = clock;
-  }
+  constructor(
+    private readonly values: SharedValues,
+    private readonly clock: Clock,
+  ) {}
 
   /**
    * The token, where it can be used in place of the replaced one; else the rejection, unless it is forgiven.
@@ -55,79 +52,79 @@ export class TokenRecords {
    * @param tenant key of the tenant, for the error of a rejection
    */
   async find(name: string, tenant: string, replaced: Replaced): Promise<TokenAnswer | undefined> {
-    const { token, rejection } = await this.#read(name);
+    const { token, rejection } = await this.read(name);
     if (token !== undefined) {
-      const timed = this.#timedOf(token);
-      if (this.#isUsable(timed, token.refused, replaced)) {
+      const timed = this.timedOf(token);
+      if (this.isUsable(timed, token.refused, replaced)) {
         return { kind: 'token', timed };
       }
     }
     const { forgivenAt = Number.NEGATIVE_INFINITY } = replaced;
-    if (rejection === undefined || this.#fromEpoch(rejection.at) <= forgivenAt) {
+    if (rejection === undefined || this.fromEpoch(rejection.at) <= forgivenAt) {
       return undefined;
     }
     const { oauthError, description, status } = rejection;
     const error = new TokenRejectedError(oauthError, description, { tenant, status, attempts: 0 });
-    return { kind: 'refused', rejection: { error, until: this.#fromEpoch(rejection.until) }, isShared: true };
+    return { kind: 'refused', rejection: { error, until: this.fromEpoch(rejection.until) }, isShared: true };
   }
 
   /** Shares a token, in place of the former record. */
   async keepToken(name: string, timed: TimedToken, { text, refusedAt }: Replaced): Promise<void> {
-    const left = timed.expiresAt - this.#clock.now();
+    const left = timed.expiresAt - this.clock.now();
     if (left <= 0) {
       return;
     }
     const { accessToken, scope, lifetime } = timed;
     const refused = refusedAt === undefined || text === undefined ? undefined : digestOf(text);
-    const requestedAt = this.#toEpoch(timed.requestedAt);
-    await this.#set(name, { token: { accessToken, scope, lifetime, requestedAt, refused } }, left);
+    const requestedAt = this.toEpoch(timed.requestedAt);
+    await this.set(name, { token: { accessToken, scope, lifetime, requestedAt, refused } }, left);
   }
 
   /** Shares a permanent rejection for as long as this process remembers it. A token that is still good stays beside it. */
   async keepRejection(name: string, { error, until }: RememberedRejection): Promise<void> {
-    const now = this.#clock.now();
+    const now = this.clock.now();
     if (until <= now) {
       return;
     }
     const { oauthError, oauthErrorDescription: description, status } = error;
-    const at = this.#toEpoch(now);
-    const rejection: RecordedRejection = { oauthError, description, status, at, until: this.#toEpoch(until) };
-    const { token } = await this.#read(name);
-    const tokenEnd = token === undefined ? now : this.#timedOf(token).expiresAt;
+    const at = this.toEpoch(now);
+    const rejection: RecordedRejection = { oauthError, description, status, at, until: this.toEpoch(until) };
+    const { token } = await this.read(name);
+    const tokenEnd = token === undefined ? now : this.timedOf(token).expiresAt;
     if (token !== undefined && tokenEnd > now) {
-      await this.#set(name, { token, rejection }, Math.max(tokenEnd, until) - now);
+      await this.set(name, { token, rejection }, Math.max(tokenEnd, until) - now);
       return;
     }
     // A token that another process has shared meanwhile is not replaced.
-    await this.#values.set(TOKEN_KIND, name, { rejection }, until - now, { ifAbsent: true });
+    await this.values.set(TOKEN_KIND, name, { rejection }, until - now, { ifAbsent: true });
   }
 
   /** Removes the refused token, so that no other process takes it. */
   async dropRefused(name: string, { text, refusedAt }: Replaced): Promise<void> {
-    if (refusedAt !== undefined && (await this.#read(name)).token?.accessToken === text) {
-      await this.#values.delete(TOKEN_KIND, name);
+    if (refusedAt !== undefined && (await this.read(name)).token?.accessToken === text) {
+      await this.values.delete(TOKEN_KIND, name);
     }
   }
 
-  async #read(name: string): Promise<TokenRecord> {
-    const value = (await this.#values.read(TOKEN_KIND, name))?.value;
+  private async read(name: string): Promise<TokenRecord> {
+    const value = (await this.values.read(TOKEN_KIND, name))?.value;
     return isRecord(value)
       ? { token: parseToken(value['token']), rejection: parseRejection(value['rejection']) }
       : {};
   }
 
-  async #set(name: string, record: TokenRecord, ttl: number): Promise<void> {
-    await this.#values.set(TOKEN_KIND, name, record, ttl);
+  private async set(name: string, record: TokenRecord, ttl: number): Promise<void> {
+    await this.values.set(TOKEN_KIND, name, record, ttl);
   }
 
-  #timedOf(token: RecordedToken): TimedToken {
-    const requestedAt = this.#fromEpoch(token.requestedAt);
-    return new TimedToken({ ...token, requestedAt, isShared: true }, this.#clock);
+  private timedOf(token: RecordedToken): TimedToken {
+    const requestedAt = this.fromEpoch(token.requestedAt);
+    return new TimedToken({ ...token, requestedAt, isShared: true }, this.clock);
   }
 
-  #isUsable(timed: TimedToken, refused: string | undefined, { text, refusedAt }: Replaced): boolean {
+  private isUsable(timed: TimedToken, refused: string | undefined, { text, refusedAt }: Replaced): boolean {
     const isSame = timed.accessToken === text;
-    const isEnding = this.#clock.now() >= timed.expiresAt - earlyWindow(timed.lifetime, 1);
+    const isEnding = this.clock.now() >= timed.expiresAt - earlyWindow(timed.lifetime, 1);
     if (isSame || isEnding) {
       return false;
     }
@@ -138,12 +135,12 @@ export class TokenRecords {
     return replacesSame || timed.requestedAt > refusedAt;
   }
 
-  #fromEpoch(ms: number): number {
-    return this.#clock.now() + ms - this.#clock.epochMs();
+  private fromEpoch(ms: number): number {
+    return this.clock.now() + ms - this.clock.epochMs();
   }
 
-  #toEpoch(ms: number): number {
-    return this.#clock.epochMs() + ms - this.#clock.now();
+  private toEpoch(ms: number): number {
+    return this.clock.epochMs() + ms - this.clock.now();
   }
 }
 

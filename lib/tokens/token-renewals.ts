@@ -17,17 +17,12 @@ const PAUSE_AFTER_FAILURE = 5_000;
 
 /** Renews tokens: one renewal of a tenant at a time, for all callers of this process, early or late. */
 export class TokenRenewals {
-  readonly #clock: Clock;
-  readonly #deadlines: Deadlines;
-  readonly #tokens: SharedTokens;
-  readonly #log: ProblemLog;
-
-  constructor(clock: Clock, deadlines: Deadlines, tokens: SharedTokens, log: ProblemLog) {
-    this.#clock = clock;
-    this.#deadlines = deadlines;
-    this.#tokens = tokens;
-    this.#log = log;
-  }
+  constructor(
+    private readonly clock: Clock,
+    private readonly deadlines: Deadlines,
+    private readonly tokens: SharedTokens,
+    private readonly log: ProblemLog,
+  ) {}
 
   /** Waits for the next token within the deadline of a call: that of the renewal under way, else of a new one. */
   async wait(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
@@ -35,7 +30,7 @@ export class TokenRenewals {
       if (deadline.isOver) {
         throw deadline.failure({ tenant: tenant.key });
       }
-      return await this.#join(tenant, held, deadline);
+      return await this.join(tenant, held, deadline);
     } catch (error) {
       publishFailure(tenant, error);
       throw error;
@@ -46,17 +41,17 @@ export class TokenRenewals {
   renewEarly(tenant: Tenant, held: HeldToken, now: number): void {
     const isRefused = held.rejection !== undefined && now < held.rejection.until;
     if (held.renewal === undefined && now >= held.pausedUntil && !isRefused) {
-      void this.#reportEarly(tenant, held, this.#renew(tenant, held));
+      void this.reportEarly(tenant, held, this.renew(tenant, held));
     }
   }
 
-  async #join(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
+  private async join(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
     for (;;) {
-      if (held.rejection !== undefined && this.#clock.now() < held.rejection.until) {
+      if (held.rejection !== undefined && this.clock.now() < held.rejection.until) {
         throw repeated(held.rejection);
       }
       const isJoined = held.renewal !== undefined;
-      const renewal = held.renewal ?? this.#renew(tenant, held);
+      const renewal = held.renewal ?? this.renew(tenant, held);
       try {
         const timed = await deadline.race(renewal.result, renewal.deadline);
         publish('token', () => ({ tenant: tenant.key, outcome: isJoined ? 'shared' : renewal.outcome }));
@@ -71,22 +66,22 @@ export class TokenRenewals {
     }
   }
 
-  async #reportEarly(tenant: Tenant, held: HeldToken, renewal: Renewal): Promise<void> {
+  private async reportEarly(tenant: Tenant, held: HeldToken, renewal: Renewal): Promise<void> {
     try {
       await renewal.result;
       const outcome = renewal.outcome === 'shared' ? 'shared' : 'renewed-early';
       publish('token', () => ({ tenant: tenant.key, outcome }));
     } catch (error) {
-      held.pausedUntil = this.#clock.now() + PAUSE_AFTER_FAILURE;
+      held.pausedUntil = this.clock.now() + PAUSE_AFTER_FAILURE;
       publishFailure(tenant, error);
     }
   }
 
   /** Starts a renewal with a deadline of its own. No caller's abort cancels it. */
-  #renew(tenant: Tenant, held: HeldToken): Renewal {
-    const deadline = this.#deadlines.start(tenant.http.deadline);
+  private renew(tenant: Tenant, held: HeldToken): Renewal {
+    const deadline = this.deadlines.start(tenant.http.deadline);
     deadline.tenant = tenant.key;
-    const result = this.#fetch(tenant, held, deadline);
+    const result = this.fetch(tenant, held, deadline);
     const renewal: Renewal = { result, deadline, outcome: held.isForced ? 'forced' : 'fetched' };
     held.renewal = renewal;
     // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
@@ -94,9 +89,9 @@ export class TokenRenewals {
     return renewal;
   }
 
-  async #fetch(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
+  private async fetch(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
     try {
-      const answer = await this.#tokens.fetch(tenant, held.replaced(this.#clock.now()), deadline);
+      const answer = await this.tokens.fetch(tenant, held.replaced(this.clock.now()), deadline);
       if (answer.kind === 'refused') {
         held.rejection = answer.rejection;
         throw answer.isShared ? repeated(answer.rejection) : answer.rejection.error;
@@ -107,7 +102,7 @@ export class TokenRenewals {
       held.keep(answer.timed);
       return answer.timed;
     } catch (error) {
-      this.#report(tenant, error);
+      this.report(tenant, error);
       throw error;
     } finally {
       deadline.end();
@@ -115,13 +110,13 @@ export class TokenRenewals {
     }
   }
 
-  #report(tenant: Tenant, error: unknown): void {
+  private report(tenant: Tenant, error: unknown): void {
     if (error instanceof TokenRejectedError) {
-      this.#log.report(tenant, refusedClient(tenant, '', error));
+      this.log.report(tenant, refusedClient(tenant, '', error));
       return;
     }
     if (isExhibitorError(error) && error.code === 'malformed_response') {
-      this.#log.report(tenant, uselessTokenReply(tenant, error.message));
+      this.log.report(tenant, uselessTokenReply(tenant, error.message));
     }
   }
 }
