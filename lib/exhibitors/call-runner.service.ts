@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import type { Subscription } from 'rxjs';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -6,6 +7,9 @@ import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import type { CallOptions } from './call-options.interface.js';
+
+/** A call, and the subscription of its consumer, whose end aborts it. */
+export type RunningCall<Options extends CallOptions = CallOptions> = Options & { consumer?: Subscription };
 
 /** Finds the tenant of a call and gives the call its deadline. */
 @Injectable()
@@ -31,31 +35,31 @@ export class CallRunner {
    *
    * @throws {ExhibitorError} `tenant_required`, `unknown_tenant`, `deadline_exceeded`, `aborted`, and errors of `work`
    */
-  async run<R>(call: CallOptions, work: (tenant: Tenant, deadline: Deadline) => Promise<R>): Promise<R> {
+  async run<R>(call: RunningCall, work: (tenant: Tenant, deadline: Deadline) => Promise<R>): Promise<R> {
     const startedAt = this.clock.now();
     const tenant = await this.tenant(call);
     const left = (call.deadline ?? tenant.http.deadline) - (this.clock.now() - startedAt);
-    const limits = { deadline: Math.max(1, Math.ceil(left)), signal: call.signal };
+    const limits = { ...call, deadline: Math.max(1, Math.ceil(left)) };
     return this.within(tenant, limits, (deadline) => work(tenant, deadline));
   }
 
   /** The tenant of a call, found within the deadline of the call. */
-  tenant({ tenant, deadline, signal }: CallOptions): Tenant | Promise<Tenant> {
-    const found = this.tenants.resolve(tenant);
+  tenant(call: RunningCall): Tenant | Promise<Tenant> {
+    const found = this.tenants.resolve(call.tenant);
     if (!(found instanceof Promise)) {
       return found;
     }
-    const wait = this.deadlines.start(deadline ?? this.#defaultDeadline, signal);
+    const wait = this.#start(call, this.#defaultDeadline);
     return wait.race(found).finally(() => wait.end());
   }
 
   /** Runs a request of a known tenant within the deadline of the call. */
   async within<R>(
     tenant: Tenant,
-    call: Pick<CallOptions, 'deadline' | 'signal'>,
+    call: Omit<RunningCall, 'tenant'>,
     work: (deadline: Deadline) => Promise<R>,
   ): Promise<R> {
-    const deadline = this.deadlines.start(call.deadline ?? tenant.http.deadline, call.signal);
+    const deadline = this.#start(call, tenant.http.deadline);
     try {
       if (deadline.isOver) {
         throw deadline.failure({ tenant: tenant.key });
@@ -64,5 +68,12 @@ export class CallRunner {
     } finally {
       deadline.end();
     }
+  }
+
+  #start({ deadline: ms, signal, consumer }: RunningCall, defaultMs: number): Deadline {
+    const deadline = this.deadlines.start(ms ?? defaultMs, signal);
+    // No AbortController: to create one and to listen to it takes a tenth of the time of a page.
+    consumer?.add(() => deadline.abort());
+    return deadline;
   }
 }

@@ -1,4 +1,4 @@
-import { Observable } from 'rxjs';
+import { Observable, type Subscription } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { onAbort } from '../time/on-abort.js';
 import type { CallOptions } from './call-options.interface.js';
@@ -30,22 +30,18 @@ export function abortedCall(): ExhibitorError {
 
 /**
  * A cold Observable of one answer. Options are checked on subscription, so that a wrong one is an error notification.
- * Unsubscribing aborts the call.
  *
- * @param run the call. Its signal aborts when the caller's own signal does, and when the consumer unsubscribes
+ * @param run the call. It ends when the caller's own signal aborts, and when the consumer unsubscribes
  */
-export function fromCall<Options extends CallOptions, R>(
+export function fromCall<Options, R>(
   check: () => Options,
-  run: (options: Options, signal: AbortSignal) => Promise<R>,
+  run: (options: Options, consumer: Subscription) => Promise<R>,
 ): Observable<R> {
   return new Observable((subscriber) => {
-    const options = check();
-    const { signal, close } = openScope(options.signal);
-    subscriber.add(close);
     const answer = (value: R): void => {
       subscriber.next(value);
       subscriber.complete();
     };
-    run(options, signal).then(answer, (error: unknown) => subscriber.error(error));
+    run(check(), subscriber).then(answer, (error: unknown) => subscriber.error(error));
   });
 }

@@ -13,7 +13,7 @@ import type {
   StreamOptions,
 } from './call-options.interface.js';
 import { CallRunner } from './call-runner.service.js';
-import { fromCall } from './call-scope.js';
+import { fromCall, openScope } from './call-scope.js';
 import {
   checkContactEmail,
   checkListOptions,
@@ -81,7 +81,7 @@ export class ExhibitorsService<T = Exhibitor> {
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return fromCall(
       () => checkListOptions(this.#bound(options)),
-      (call, signal) => this.#pages.page<T>(checkEventId(eventId), call, signal),
+      (call, consumer) => this.#pages.page<T>(checkEventId(eventId), { ...call, consumer }),
     );
   }
 
@@ -139,7 +139,9 @@ export class ExhibitorsService<T = Exhibitor> {
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return fromCall(
       () => ({ ...checkSnapshotOptions(this.#bound(options)), eventId: checkEventId(eventId) }),
-      (call, signal) => {
+      (call, consumer) => {
+        const { signal, close } = openScope(call.signal);
+        consumer.add(close);
         const whole = { ...call, signal, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
         return takeSnapshot(() => this.#pages.reader<T>(call.eventId, whole), whole, this.#clock);
       },
@@ -162,8 +164,8 @@ export class ExhibitorsService<T = Exhibitor> {
         eventId: checkEventId(eventId),
         contactEmail: checkContactEmail(contactEmail),
       }),
-      async ({ fresh, eventId: event, contactEmail: contact, ...limits }, signal) => {
-        const records = await this.#calls.run({ ...limits, signal }, (tenant, deadline) => {
+      async ({ fresh, eventId: event, contactEmail: contact, ...limits }, consumer) => {
+        const records = await this.#calls.run({ ...limits, consumer }, (tenant, deadline) => {
           const subject = { tenant, eventId: event, contactEmail: contact };
           return fresh ? this.#lookups.findFresh(subject, deadline) : this.#lookups.find(subject, deadline);
         });

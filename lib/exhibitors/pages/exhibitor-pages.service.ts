@@ -3,7 +3,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-option
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { Deadline } from '../../time/deadline.js';
-import { CallRunner } from '../call-runner.service.js';
+import { CallRunner, type RunningCall } from '../call-runner.service.js';
 import type { Call } from '../call-scope.js';
 import type { ListCall, StreamCall } from '../check-arguments.js';
 import { parsePage, parseRecords } from '../parse-replies.js';
@@ -27,11 +27,9 @@ export class ExhibitorPages {
   }
 
   /** One page. */
-  async page<T>(eventId: string, call: ListCall, signal: AbortSignal): Promise<ExhibitorPage<T>> {
+  async page<T>(eventId: string, call: RunningCall<ListCall>): Promise<ExhibitorPage<T>> {
     const path = pathOf(eventId, call.page, call.itemsPerPage);
-    const { page } = await this.calls.run({ ...call, signal }, (tenant, deadline) =>
-      this.#fetch<T>(tenant, path, deadline),
-    );
+    const { page } = await this.calls.run(call, (tenant, deadline) => this.#fetch<T>(tenant, path, deadline));
     return page;
   }
 
