@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
 import type { Operation } from '../transport-request.interface.js';
-import { beyondJsonLimits } from './json-limits.js';
+import { hasTooManyValues, isNestedTooDeep } from './json-limits.js';
 
 /** Largest token, userinfo, metadata or key reply in bytes. */
 const LARGEST_SMALL_REPLY = 256 * 1024;
@@ -82,13 +82,13 @@ export function parseJson(data: Buffer, limit: number): unknown {
   if (!isUtf8(data)) {
     return new UnreadableBody('it is not UTF-8');
   }
-  const problem = beyondJsonLimits(data, Math.max(MOST_VALUES, limit / BYTES_PER_VALUE));
-  if (problem !== undefined) {
-    return new UnreadableBody(problem);
+  if (hasTooManyValues(data, Math.max(MOST_VALUES, limit / BYTES_PER_VALUE))) {
+    return new UnreadableBody('it has too many values');
   }
   const hasMark = data[0] === 0xef && data[1] === 0xbb && data[2] === 0xbf;
   try {
-    return JSON.parse(data.toString('utf8', hasMark ? 3 : 0));
+    const body: unknown = JSON.parse(data.toString('utf8', hasMark ? 3 : 0));
+    return isNestedTooDeep(body) ? new UnreadableBody('it is nested too deeply') : body;
   } catch {
     return new UnreadableBody('it is not JSON');
   }
