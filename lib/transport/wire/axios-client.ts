@@ -49,13 +49,13 @@ export class AxiosClient {
    * @throws {ConfigurationError} where it throws
    */
   constructor(configure: ((instance: AxiosInstance) => unknown) | undefined) {
-    const instance = createInstance();
+    this.#isSeen = configure !== undefined;
+    const instance = createInstance(this.#isSeen);
     try {
       configure?.(instance);
     } catch (cause) {
       throw new ConfigurationError([{ path: 'axios', expected: 'threw an error' }], undefined, cause);
     }
-    this.#isSeen = configure !== undefined;
     this.#http = new HttpService(instance);
   }
 
@@ -66,7 +66,11 @@ export class AxiosClient {
     );
     return new Promise((resolve) => {
       const forget = deadline.onOver(() => resolve(passage.stop()));
-      void passage.run().then(resolve).finally(forget);
+      const answer = (outcome: Outcome): void => {
+        forget();
+        resolve(outcome);
+      };
+      void passage.run().then(answer);
     });
   }
 
@@ -203,15 +207,20 @@ class Passage {
   }
 }
 
-/** An instance without the defaults of axios. The host may have set its own there, such as the token of another service. */
-function createInstance(): AxiosInstance {
+/**
+ * An instance without the defaults of axios. The host may have set its own there, such as the token of another service.
+ *
+ * @param isSeen interceptors may read the empty default headers, which axios copies for each request
+ */
+function createInstance(isSeen: boolean): AxiosInstance {
   const instance = axios.create();
   for (const name of Object.keys(instance.defaults)) {
     Reflect.deleteProperty(instance.defaults, name);
   }
-  Object.assign(instance.defaults, {
-    headers: { common: {}, delete: {}, get: {}, head: {}, post: {}, put: {}, patch: {} },
-  });
+  if (isSeen) {
+    const headers = { common: {}, delete: {}, get: {}, head: {}, post: {}, put: {}, patch: {} };
+    Object.assign(instance.defaults, { headers });
+  }
   return instance;
 }
 
