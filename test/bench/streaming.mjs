@@ -51,9 +51,9 @@ async function latencyBound() {
       ...PREFETCH.map((prefetch) => row('`stream`', `stream ${prefetch}`, prefetch)),
     ],
   );
-  const toLimit = wall('stream 8').median / limit(8);
+  const toLimit = wall('stream 16').median / limit(16);
   const toExpand = sequential / wall('stream 8').median;
-  check('stream at prefetch 8 ≤ 1.25 × limit', toLimit.toFixed(2), toLimit <= 1.25);
+  check('stream at prefetch 16 ≤ 1.12 × limit', toLimit.toFixed(2), toLimit <= 1.12);
   check('stream at prefetch 8 ≥ 6 × faster than expand', toExpand.toFixed(1), toExpand >= 6);
   console.log();
 }
