@@ -1,7 +1,7 @@
 /** Parsers of the two REST replies and of their records. None shows a value of the reply in an error. */
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { foreignText } from '../model/foreign-text.js';
+import { untrustedText } from '../model/untrusted-text.js';
 import { isRecord } from '../model/json-values.js';
 import type { ExhibitorIdOf } from './exhibitor-id.js';
 import type { ExhibitorPage, PaginationMetadata } from './pages/exhibitor-page.interface.js';
@@ -185,7 +185,7 @@ function refusal(
 ): ExhibitorError {
   const [index, ...inner] = path;
   const shown = [origin.path, String(index), ...inner.map(segment)].filter(Boolean).join('.');
-  return new ExhibitorError('malformed_response', `${foreignText(shown)} ${problem}`, {
+  return new ExhibitorError('malformed_response', `${untrustedText(shown)} ${problem}`, {
     tenant: origin.tenant,
     cause,
   });

@@ -5,7 +5,7 @@ import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { usableReply } from '../oidc/provider-reply.js';
 import { refusedCode } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { refusedClient, uselessLoginReply } from '../problems/token-problems.js';
+import { refusedClient, uselessLoginReply } from '../problems/token-endpoint-problems.js';
 import { browserLoginOf, type BrowserLogin, type Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import type { OAuthClient } from '../tokens/client-authentication.js';

@@ -1,7 +1,7 @@
-import { foreignText, REMOVED, shownPart } from './foreign-text.js';
+import { untrustedText, REMOVED, shownPart } from './untrusted-text.js';
 
 /**
- * {@link foreignText} that may repeat a secret of the request that it answers. Where any form of one occurs (raw, URL-encoded,
+ * {@link untrustedText} that may repeat a secret of the request that it answers. Where any form of one occurs (raw, URL-encoded,
  * base64 or hexadecimal), nothing of the text is shown.
  *
  * @param longest most characters that are shown
@@ -12,7 +12,7 @@ export function hideSecrets(text: string, secrets: readonly string[], longest = 
   // A form that begins where text is shown is found as a whole. Upper case, since `%2f` equals `%2F`.
   const read = text.slice(0, shownPart(longest) + longestForm).toUpperCase();
   const hasSecret = forms.some((form) => read.includes(form.toUpperCase()));
-  return hasSecret ? REMOVED : foreignText(text, longest);
+  return hasSecret ? REMOVED : untrustedText(text, longest);
 }
 
 function formsOf(secret: string): string[] {

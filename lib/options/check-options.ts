@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { foreignText } from '../model/foreign-text.js';
+import { untrustedText } from '../model/untrusted-text.js';
 import { isRecord } from '../model/json-values.js';
 import { moduleNeeds, tenantUnder, type TenantRules } from './check-tenant.js';
 import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
@@ -35,7 +35,7 @@ export function checkOptions(input: unknown): CheckedOptions {
   const { tenant, tenants, ...settings } = parsed.output;
   if (tenants !== undefined) {
     // Keys of a source may come from requests.
-    return { settings, tenants, pathOf: (key) => `tenants.${foreignText(key)}` };
+    return { settings, tenants, pathOf: (key) => `tenants.${untrustedText(key)}` };
   }
   const fixed = new Map(tenant === undefined ? [] : [[SINGLE_TENANT, tenant]]);
   return { settings, tenants: fixed, pathOf: () => 'tenant' };

@@ -1,6 +1,6 @@
 /** Schema of {@link TenantOptions}, with defaults applied and keys parsed. */
 import * as v from 'valibot';
-import { clientAuth, clientSecret } from './client-auth.js';
+import { clientAuth, clientSecret } from './client-auth-option.js';
 import { keySource } from './key-source.js';
 import {
   base,

@@ -1,10 +1,10 @@
 import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
-import { foreignText } from '../model/foreign-text.js';
+import { untrustedText } from '../model/untrusted-text.js';
 import type { KeySource } from '../options/key-source.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Problem } from './problem.interface.js';
-import { describeFailure, type OAuthFailure } from './token-problems.js';
+import { describeFailure, type OAuthFailure } from './token-endpoint-problems.js';
 
 /**
  * Who delivered a token: the provider, by a request of ours; or a browser or another client, which may have made it up.
@@ -178,7 +178,7 @@ export function refusedCode(failure: OAuthFailure): Problem {
 
 /** The identity of a user did not fit its cookie. The provider chooses the names of claims. */
 export function claimsRemoved(tenantKey: string, claims: readonly string[]): string {
-  const names = claims.slice(0, MOST_SHOWN).map((name) => foreignText(name));
+  const names = claims.slice(0, MOST_SHOWN).map((name) => untrustedText(name));
   const rest = claims.length - names.length;
   return (
     `tenant ${tenantKey}: the identity is too large for its cookie; these claims were removed: ` +

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
-import { foreignText } from '../model/foreign-text.js';
+import { HTTP_STATUS_BY_CODE } from '../errors/http-status-by-code.js';
+import { untrustedText } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
 import type { Problem } from './problem.interface.js';
@@ -92,9 +92,9 @@ function textOf({ message, expected, received }: Problem): string {
     ...(expected === undefined ? [] : [`expected ${shown(expected)}`]),
     ...(received === undefined ? [] : [`received ${shown(received)}`]),
   ];
-  return [foreignText(message, LONGEST_MESSAGE), values.join(', ')].filter(Boolean).join('; ');
+  return [untrustedText(message, LONGEST_MESSAGE), values.join(', ')].filter(Boolean).join('; ');
 }
 
 function shown(value: string): string {
-  return `'${foreignText(value, LONGEST_VALUE)}'`;
+  return `'${untrustedText(value, LONGEST_VALUE)}'`;
 }

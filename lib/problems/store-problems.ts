@@ -1,9 +1,9 @@
-import { foreignText } from '../model/foreign-text.js';
+import { untrustedText } from '../model/untrusted-text.js';
 
 /** The `store` failed or was too slow. The message of its error is not shown: it may contain the address and the password. */
 export function storeDown(error: unknown): string {
   const name: unknown = error instanceof Error ? error.name : undefined;
-  const reason = typeof name === 'string' ? foreignText(name) : 'unknown error';
+  const reason = typeof name === 'string' ? untrustedText(name) : 'unknown error';
   return `the shared store does not answer (${reason}); continuing without it`;
 }
 

@@ -4,13 +4,8 @@ import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
-import {
-  ownerOf,
-  parseIdentity,
-  parseSelections,
-  type IdentityData,
-  type Selections,
-} from './stored-identity.js';
+import { ownerOf, parseIdentity, type IdentityData } from './stored-identity.js';
+import { parseSelections, type Selections } from './stored-selections.js';
 
 /** Member of `request.session` with the selections. */
 const SELECTIONS = 'exhibitorSelections';

@@ -13,7 +13,8 @@ import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { ExpiringCache } from '../time/expiring-cache.js';
-import { parseIdentity, parseSelections, type IdentityData, type Selections } from './stored-identity.js';
+import { parseIdentity, type IdentityData } from './stored-identity.js';
+import { parseSelections, type Selections } from './stored-selections.js';
 
 /** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
 const MAX_SEALED = 3_850;

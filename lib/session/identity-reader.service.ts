@@ -12,7 +12,8 @@ import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js'
 import { DeniedIdentities } from './denied-identities.service.js';
 import { readHostUser, readSelections } from './host-session.js';
 import { IdentityCookie } from './identity-cookie.service.js';
-import { identityFor, type IdentityData, type Selections } from './stored-identity.js';
+import { identityFor, type IdentityData } from './stored-identity.js';
+import type { Selections } from './stored-selections.js';
 
 /** The user of a request. */
 export interface SessionState {

@@ -14,7 +14,8 @@ import { logInToHost, logOutOfHost, readHostUser, setUser, writeSelections } fro
 import { IdTokenHints, type BrowserMode } from './id-token-hints.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import type { SessionState } from './identity-reader.service.js';
-import { withSelection, type IdentityData } from './stored-identity.js';
+import type { IdentityData } from './stored-identity.js';
+import { withSelection } from './stored-selections.js';
 
 /** The user whom a logout ends. */
 export interface DepartingUser {

@@ -1,16 +1,7 @@
-import * as v from 'valibot';
 import { isSecure } from '../http/cookies.js';
 import { isRecord } from '../model/json-values.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
-
-/** Selected exhibitor by event, the newest last. */
-export type Selections = readonly (readonly [eventId: string, exhibitorId: string])[];
-
-/** Number of selections that are kept. */
-const MAX_SELECTIONS = 20;
-
-const selectionsSchema = v.array(v.tuple([v.string(), v.string()]));
 
 /** Members that may be missing: hosts store an identity as they like. */
 const OPTIONAL_STRINGS = ['tenantId', 'clientId', 'eventId', 'returnTo', 'sid'] as const;
@@ -65,11 +56,6 @@ function isNumber(value: unknown): value is number {
   return typeof value === 'number' && !Number.isNaN(value);
 }
 
-export function parseSelections(value: unknown): Selections {
-  const parsed = v.safeParse(selectionsSchema, value);
-  return parsed.success ? parsed.output : [];
-}
-
 /**
  * The identity, where it belongs to this tenant and has not expired. Issuer, client and tenant id are compared with the
  * current options: if a key is given to another customer, the logins of the former customer must not be valid.
@@ -113,15 +99,4 @@ export function ownerOf({
   subject,
 }: Pick<IdentityData, 'tenant' | 'issuer' | 'subject'>): string {
   return JSON.stringify([tenant, issuer, subject]);
-}
-
-/** The selections with that of one event replaced, or removed where `exhibitorId` is `undefined`. */
-export function withSelection(
-  before: Selections,
-  eventId: string,
-  exhibitorId: string | undefined,
-): Selections {
-  const others = before.filter(([event]) => event !== eventId);
-  const after = exhibitorId === undefined ? others : [...others, [eventId, exhibitorId] as const];
-  return after.slice(-MAX_SELECTIONS);
 }

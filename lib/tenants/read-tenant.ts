@@ -3,7 +3,7 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import type { ExhibitorErrorCode } from '../errors/error-codes.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { foreignText } from '../model/foreign-text.js';
+import { untrustedText } from '../model/untrusted-text.js';
 import { checkTenant } from '../options/check-tenant.js';
 import type { TenantSettings } from '../options/tenant-settings.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
@@ -37,9 +37,9 @@ export async function readTenant(
   if (options === undefined || options === null) {
     return undefined;
   }
-  const { settings, problems } = checkTenant(options, `tenants.${foreignText(key)}`, rules);
+  const { settings, problems } = checkTenant(options, `tenants.${untrustedText(key)}`, rules);
   if (settings === undefined || problems.length > 0) {
-    throw new ConfigurationError(problems, foreignText(key));
+    throw new ConfigurationError(problems, untrustedText(key));
   }
   const complete = withRequireIss(settings, true);
   const isUnchanged = before !== undefined && isSame(before.settings, complete);
@@ -56,11 +56,11 @@ async function findInSource(source: TenantSource, key: string, deadline: number)
     }
     if (error instanceof TimeoutError) {
       throw new ExhibitorError('deadline_exceeded', 'the tenant source did not answer in time', {
-        tenant: foreignText(key),
+        tenant: untrustedText(key),
       });
     }
     throw new ExhibitorError('service_unavailable', 'the tenant source failed', {
-      tenant: foreignText(key),
+      tenant: untrustedText(key),
       cause: error,
     });
   }

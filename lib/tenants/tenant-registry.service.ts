@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { foreignText } from '../model/foreign-text.js';
+import { untrustedText } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Generations, lookupsOf, tenantForgotten } from '../store/generations.service.js';
 import { Clock } from '../time/clock.js';
@@ -76,7 +76,7 @@ export class TenantRegistry {
     const found = isShort ? await this.#found?.find(key) : undefined;
     if (found === undefined) {
       throw new ExhibitorError('unknown_tenant', 'there is no such tenant', {
-        tenant: isShort ? foreignText(String(key)) : undefined,
+        tenant: isShort ? untrustedText(String(key)) : undefined,
       });
     }
     return found;

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import type { ClientAuthSettings, SecretSource } from '../options/client-auth.js';
+import type { ClientAuthSettings, SecretSource } from '../options/client-auth-option.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
 

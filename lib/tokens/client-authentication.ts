@@ -3,7 +3,7 @@
  * with a private key (`private_key_jwt`, RFC 7523 §2.2 and §3).
  */
 import { randomUUID } from 'node:crypto';
-import type { AssertionKey, ClientAuthSettings } from '../options/client-auth.js';
+import type { AssertionKey, ClientAuthSettings } from '../options/client-auth-option.js';
 import type { Clock } from '../time/clock.js';
 import type { TransportRequest } from '../transport/transport-request.interface.js';
 

@@ -1,8 +1,8 @@
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { foreignText } from '../model/foreign-text.js';
-import type { SecretSource } from '../options/client-auth.js';
+import { untrustedText } from '../model/untrusted-text.js';
+import type { SecretSource } from '../options/client-auth-option.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
-import { failedSecretFunction } from '../problems/token-problems.js';
+import { failedSecretFunction } from '../problems/token-endpoint-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import type { OAuthClient } from './client-authentication.js';
@@ -85,5 +85,5 @@ async function readSecret(
 
 /** The message of the host's error is not logged: it may contain a secret. */
 function nameOf(error: unknown): string {
-  return error instanceof Error ? foreignText(error.name) : 'not an Error';
+  return error instanceof Error ? untrustedText(error.name) : 'not an Error';
 }

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
-import type { OAuthFailure } from '../problems/token-problems.js';
+import type { OAuthFailure } from '../problems/token-endpoint-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';

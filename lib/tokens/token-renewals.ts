@@ -2,7 +2,7 @@ import { publish } from '../diagnostics/channels.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
-import { refusedClient, uselessTokenReply } from '../problems/token-problems.js';
+import { refusedClient, uselessTokenReply } from '../problems/token-endpoint-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';

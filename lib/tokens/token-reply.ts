@@ -1,6 +1,6 @@
 import { hideSecrets } from '../model/hide-secrets.js';
 import { isRecord } from '../model/json-values.js';
-import type { OAuthFailure } from '../problems/token-problems.js';
+import type { OAuthFailure } from '../problems/token-endpoint-problems.js';
 import { lifetimeOf } from './token-lifetime.js';
 
 /** A reply of the token endpoint that is no OAuth error. */

@@ -7,7 +7,7 @@ import { isCrossSiteRequest } from '../../lib/http/cross-site-request.js';
 import { HttpContext } from '../../lib/http/http-context.js';
 import { safeReturnTo } from '../../lib/login/return-to.js';
 import { checkEventId } from '../../lib/model/event-id.js';
-import { foreignText } from '../../lib/model/foreign-text.js';
+import { untrustedText } from '../../lib/model/untrusted-text.js';
 import { halfHash, isAccessTokenType } from '../../lib/oidc/token-claims.js';
 import { unverified } from '../../lib/oidc/verify-token.js';
 import { bearerTokenOf } from '../../lib/session/bearer-identities.service.js';
@@ -97,14 +97,14 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`model/event-id.ts /\p{Cc}/u`]: [],
   [String.raw`model/event-id.ts /\p{Surrogate}/u`]: [],
   [String.raw`model/json-values.ts /[\u0100-\uffff]/`]: [],
-  [String.raw`model/foreign-text.ts /[^\s<>"'()]+/g`]: [long('a ')],
-  [String.raw`model/foreign-text.ts /@|%(?:25)*40|eyJ/`]: [
+  [String.raw`model/untrusted-text.ts /[^\s<>"'()]+/g`]: [long('a ')],
+  [String.raw`model/untrusted-text.ts /@|%(?:25)*40|eyJ/`]: [
     long('25', '%'),
     long('%25'),
     long('eyJ', '', '"'),
   ],
-  [String.raw`model/foreign-text.ts /\b(?:Bearer|Basic)$/i`]: [long('Bearer'), long('Basic\t\t')],
-  [String.raw`model/foreign-text.ts /[\p{C}\p{Zl}\p{Zp}]/gu`]: [long('\u202e')],
+  [String.raw`model/untrusted-text.ts /\b(?:Bearer|Basic)$/i`]: [long('Bearer'), long('Basic\t\t')],
+  [String.raw`model/untrusted-text.ts /[\p{C}\p{Zl}\p{Zp}]/gu`]: [long('\u202e')],
   [String.raw`oidc/token-claims.ts /^(application\/)?logout\+jwt$/i`]: [long('application/')],
   [String.raw`oidc/openid-provider.service.ts /\/$/`]: [],
   [String.raw`oidc/token-claims.ts /^(application\/)?at\+jwt$/i`]: [long('application/')],
@@ -143,7 +143,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
 
 /** Functions that meet text from outside, with their own worst inputs. */
 const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...worst: string[]]>> = {
-  foreignText: [(text) => foreignText(text), long('a@b '), long('a@b.example(')],
+  untrustedText: [(text) => untrustedText(text), long('a@b '), long('a@b.example(')],
   hideSecrets: [
     (text) => hideSecrets(text, ['the secret', 'a'.repeat(256), `id:${'ab'.repeat(300)}`, '"<>%']),
     long('the secret'),

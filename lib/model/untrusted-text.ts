@@ -25,7 +25,7 @@ export function shownPart(longest: number): number {
  *
  * @param longest most characters that are shown
  */
-export function foreignText(text: string, longest = 100): string {
+export function untrustedText(text: string, longest = 100): string {
   const end = shownPart(longest);
   let isCredential = false;
   const shown = text.slice(0, end + LONGEST_ADDRESS).replace(WORD, (word, at: number) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { foreignText } from '../../lib/model/foreign-text.js';
+import { untrustedText } from '../../lib/model/untrusted-text.js';
 import { anyText } from '../support/any-text.js';
 
 describe('text from outside', () => {
@@ -12,14 +12,14 @@ describe('text from outside', () => {
       '売り場 7',
       'a'.repeat(100),
     ]) {
-      expect(foreignText(text)).toBe(text);
+      expect(untrustedText(text)).toBe(text);
     }
   });
 
   it('is cut to 100 characters, or to another length', () => {
-    expect(foreignText('a'.repeat(101))).toBe(`${'a'.repeat(100)}…`);
-    expect(foreignText('a'.repeat(1_000_000))).toBe(`${'a'.repeat(100)}…`);
-    expect(foreignText('abcdef', 3)).toBe('abc…');
+    expect(untrustedText('a'.repeat(101))).toBe(`${'a'.repeat(100)}…`);
+    expect(untrustedText('a'.repeat(1_000_000))).toBe(`${'a'.repeat(100)}…`);
+    expect(untrustedText('abcdef', 3)).toBe('abc…');
   });
 
   it.each([
@@ -34,8 +34,8 @@ describe('text from outside', () => {
     'a\ufeffb',
     'a\ud800b',
   ])('loses control and format characters: %j', (text) => {
-    expect(foreignText(text)).toMatch(/^a[ -~]*b$/);
-    expect(foreignText(text)).toContain(' ');
+    expect(untrustedText(text)).toMatch(/^a[ -~]*b$/);
+    expect(untrustedText(text)).toContain(' ');
   });
 
   it.each([
@@ -48,14 +48,14 @@ describe('text from outside', () => {
     'zoe@localhost',
     'z\u0000oe@example.com',
   ])('loses e-mail addresses: %j', (address) => {
-    expect(foreignText(`claim of ${address} is too long`)).toBe('claim of [removed] is too long');
-    expect(foreignText(`<${address}>`)).toBe('<[removed]>');
+    expect(untrustedText(`claim of ${address} is too long`)).toBe('claim of [removed] is too long');
+    expect(untrustedText(`<${address}>`)).toBe('<[removed]>');
   });
 
   it('shows no part of an address that the cut splits', () => {
     for (let before = 0; before < 700; before += 1) {
-      expect(foreignText(`${'.'.repeat(before)} victim@example.com`)).not.toContain('vict');
-      expect(foreignText(`${'a'.repeat(250)}@b.c ${'.'.repeat(before)} victim@example.com`)).not.toContain(
+      expect(untrustedText(`${'.'.repeat(before)} victim@example.com`)).not.toContain('vict');
+      expect(untrustedText(`${'a'.repeat(250)}@b.c ${'.'.repeat(before)} victim@example.com`)).not.toContain(
         'vict',
       );
     }
@@ -64,7 +64,7 @@ describe('text from outside', () => {
   it('is one printable line of no more than 101 characters, whatever it is', () => {
     fc.assert(
       fc.property(anyText({ maxLength: 1_000 }), (text) => {
-        const shown = foreignText(text);
+        const shown = untrustedText(text);
         expect(shown.length).toBeLessThanOrEqual(101);
         expect(shown).toMatch(/^[^\p{C}\p{Zl}\p{Zp}@]*$/u);
       }),
