@@ -5,7 +5,7 @@ import { digestOfAll } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import { isAddressedTo, logoutOf, type ProviderLogout } from '../oidc/logout-token.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
-import { unverified } from '../oidc/verify-token.js';
+import { unverified } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { DeniedIdentities } from '../session/denied-identities.service.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';

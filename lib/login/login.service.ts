@@ -7,7 +7,7 @@ import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { smallerAge } from '../oidc/token-claims.js';
+import { smallerAge } from '../oidc/check-claims.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';

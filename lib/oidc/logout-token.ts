@@ -1,7 +1,7 @@
 import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
-import { isLogoutTokenType, isText, logoutEventOf, timeFailure } from './token-claims.js';
+import { isLogoutTokenType, isText, logoutEventOf, timeFailure } from './check-claims.js';
 
 /** Expected claims of a logout token. Times in seconds. */
 export interface LogoutTokenExpectation {

@@ -19,8 +19,8 @@ import {
   smallerAge,
   userInfoFailure,
   type LoginBinding,
-} from './token-claims.js';
-import { checkHeader, unverified, verifyToken, type VerifiedToken } from './verify-token.js';
+} from './check-claims.js';
+import { checkHeader, unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
 export interface ValidateOptions {

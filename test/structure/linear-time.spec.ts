@@ -8,8 +8,8 @@ import { HttpContext } from '../../lib/http/http-context.js';
 import { safeReturnTo } from '../../lib/login/return-to.js';
 import { checkEventId } from '../../lib/model/event-id.js';
 import { untrustedText } from '../../lib/model/untrusted-text.js';
-import { halfHash, isAccessTokenType } from '../../lib/oidc/token-claims.js';
-import { unverified } from '../../lib/oidc/verify-token.js';
+import { halfHash, isAccessTokenType } from '../../lib/oidc/check-claims.js';
+import { unverified } from '../../lib/oidc/verify-signature.js';
 import { bearerTokenOf } from '../../lib/session/bearer-identities.service.js';
 import { parseRoute } from '../../lib/testing/sandbox/route.js';
 import { hideSecrets } from '../../lib/model/hide-secrets.js';
@@ -105,10 +105,10 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   ],
   [String.raw`model/untrusted-text.ts /\b(?:Bearer|Basic)$/i`]: [long('Bearer'), long('Basic\t\t')],
   [String.raw`model/untrusted-text.ts /[\p{C}\p{Zl}\p{Zp}]/gu`]: [long('\u202e')],
-  [String.raw`oidc/token-claims.ts /^(application\/)?logout\+jwt$/i`]: [long('application/')],
+  [String.raw`oidc/check-claims.ts /^(application\/)?logout\+jwt$/i`]: [long('application/')],
   [String.raw`oidc/openid-provider.service.ts /\/$/`]: [],
-  [String.raw`oidc/token-claims.ts /^(application\/)?at\+jwt$/i`]: [long('application/')],
-  [String.raw`oidc/token-claims.ts /(256|384|512)$/`]: [long('256', '', 'a')],
+  [String.raw`oidc/check-claims.ts /^(application\/)?at\+jwt$/i`]: [long('application/')],
+  [String.raw`oidc/check-claims.ts /(256|384|512)$/`]: [long('256', '', 'a')],
   [String.raw`options/exhibitor-settings.ts /\/$/`]: [],
   [String.raw`options/option-schemas.ts /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/`]: [
     long(' ', 'a'),
