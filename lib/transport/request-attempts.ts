@@ -19,7 +19,7 @@ import {
 } from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient, OutgoingRequest } from './wire/axios-client.js';
-import { replyLimit, TOO_LARGE } from './wire/reply-body.js';
+import { replyLimit, TOO_LARGE } from './wire/reply-limits.js';
 import { requestHeaders } from './wire/request-headers.js';
 
 /** What a request needs to be sent. */

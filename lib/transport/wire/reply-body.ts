@@ -1,21 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
-import type { Operation } from '../transport-request.interface.js';
-import { hasTooManyValues, isNestedTooDeep } from './json-limits.js';
-
-/** Largest token, userinfo, metadata or key reply in bytes. */
-const LARGEST_SMALL_REPLY = 256 * 1024;
-
-const BULK: ReadonlySet<Operation> = new Set<Operation>(['list', 'lookup']);
-
-/** Largest accepted reply in bytes, compressed and decompressed. */
-export function replyLimit(operation: Operation, maxResponseBytes: number): number {
-  return BULK.has(operation) ? maxResponseBytes : Math.min(LARGEST_SMALL_REPLY, maxResponseBytes);
-}
-
-/** Bytes of a 4xx or 5xx body that are read; the rest is not needed to explain the refusal. */
-export const LARGEST_REFUSAL = 64 * 1024;
+import { hasTooManyValues, isNestedTooDeep, mostValues, TOO_LARGE } from './reply-limits.js';
 
 const unpackers = {
   gzip: promisify(gunzip),
@@ -50,8 +36,6 @@ export async function unpack(
   }
 }
 
-export const TOO_LARGE = 'it is too large';
-
 function isKnownEncoding(name: string): name is keyof typeof unpackers {
   return Object.hasOwn(unpackers, name);
 }
@@ -66,10 +50,6 @@ export function isJwtType(contentType: string | undefined): boolean {
   return contentType?.split(';')[0]?.trim().toLowerCase() === 'application/jwt';
 }
 
-/** Values of a reply that are always accepted, and bytes of the largest accepted reply for each further one. */
-const MOST_VALUES = 100_000;
-const BYTES_PER_VALUE = 64;
-
 /**
  * Parsed JSON in UTF-8 (RFC 8259 §8.1). A byte order mark is ignored.
  *
@@ -82,7 +62,7 @@ export function parseJson(data: Buffer, limit: number): unknown {
   if (!isUtf8(data)) {
     return new UnreadableBody('it is not UTF-8');
   }
-  if (hasTooManyValues(data, Math.max(MOST_VALUES, limit / BYTES_PER_VALUE))) {
+  if (hasTooManyValues(data, mostValues(limit))) {
     return new UnreadableBody('it has too many values');
   }
   const hasMark = data[0] === 0xef && data[1] === 0xbb && data[2] === 0xbf;

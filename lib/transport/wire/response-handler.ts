@@ -1,16 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { Failed, Outcome } from '../outcome.js';
-import { errorCode, isStaleConnection, type ResponseReceiver } from './connections.js';
-import {
-  isJsonType,
-  isJwtType,
-  LARGEST_REFUSAL,
-  parseJson,
-  TOO_LARGE,
-  unpack,
-  UnreadableBody,
-} from './reply-body.js';
+import type { ResponseReceiver } from './connections.js';
+import { isJsonType, isJwtType, parseJson, unpack, UnreadableBody } from './reply-body.js';
+import { LARGEST_REFUSAL, TOO_LARGE } from './reply-limits.js';
+import { errorCode, isStaleConnection } from './stale-connection.js';
 
 /**
  * Bytes of one reply that are read in one turn of the event loop. Without this, a socket delivers 2 MiB in a row and delays

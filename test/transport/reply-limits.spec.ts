@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { hasTooManyValues, isNestedTooDeep } from '../../lib/transport/wire/json-limits.js';
+import { hasTooManyValues, isNestedTooDeep } from '../../lib/transport/wire/reply-limits.js';
 
 /** Counts what separates values, without the texts. */
 const structureOf = (text: string) => text.replace(/"(?:[^"\\]|\\.)*"/g, '').match(/[,:[{]/g)?.length ?? 0;

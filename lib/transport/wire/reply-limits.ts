@@ -1,3 +1,29 @@
+import type { Operation } from '../transport-request.interface.js';
+
+export const TOO_LARGE = 'it is too large';
+
+/** Largest token, userinfo, metadata or key reply in bytes. */
+const LARGEST_SMALL_REPLY = 256 * 1024;
+
+const BULK: ReadonlySet<Operation> = new Set<Operation>(['list', 'lookup']);
+
+/** Largest accepted reply in bytes, compressed and decompressed. */
+export function replyLimit(operation: Operation, maxResponseBytes: number): number {
+  return BULK.has(operation) ? maxResponseBytes : Math.min(LARGEST_SMALL_REPLY, maxResponseBytes);
+}
+
+/** Bytes of a 4xx or 5xx body that are read; the rest is not needed to explain the refusal. */
+export const LARGEST_REFUSAL = 64 * 1024;
+
+/** Values of a reply that are always accepted, and bytes of the largest accepted reply for each further one. */
+const MOST_VALUES = 100_000;
+const BYTES_PER_VALUE = 64;
+
+/** Values and names that are accepted where a reply may have `limit` bytes. */
+export function mostValues(limit: number): number {
+  return Math.max(MOST_VALUES, limit / BYTES_PER_VALUE);
+}
+
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const COLON = 0x3a;
