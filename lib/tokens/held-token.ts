@@ -51,9 +51,10 @@ export class HeldToken {
     this.#dropped = undefined;
   }
 
-  /** The host invalidated the token, and forgives a rejection. */
+  /** The host invalidated the token, and forgives a rejection. What a renewal under way brings was requested before. */
   invalidate(now: number): void {
     this.rejection = undefined;
+    this.renewal = undefined;
     this.#drop({ refusedAt: now, forgivenAt: now });
   }
 

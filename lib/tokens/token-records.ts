@@ -122,7 +122,8 @@ export class TokenRecords {
     return new TimedToken({ ...token, requestedAt, isShared: true }, this.clock);
   }
 
-  private isUsable(timed: TimedToken, refused: string | undefined, { text, refusedAt }: Replaced): boolean {
+  private isUsable(timed: TimedToken, refused: string | undefined, replaced: Replaced): boolean {
+    const { text, refusedAt, forgivenAt } = replaced;
     const isSame = timed.accessToken === text;
     const isEnding = this.clock.now() >= timed.expiresAt - earlyWindow(timed.lifetime, 1);
     if (isSame || isEnding) {
@@ -131,7 +132,8 @@ export class TokenRecords {
     if (refusedAt === undefined) {
       return true;
     }
-    const replacesSame = text !== undefined && refused === digestOf(text);
+    // After an invalidation, only a later token will do: others may have replaced the same one before.
+    const replacesSame = forgivenAt === undefined && text !== undefined && refused === digestOf(text);
     return replacesSame || timed.requestedAt > refusedAt;
   }
 

@@ -92,21 +92,27 @@ export class TokenRenewals {
   private async fetch(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
     try {
       const answer = await this.tokens.fetch(tenant, held.replaced(this.clock.now()), deadline);
+      // The host may have invalidated the token since: then this answer is for those who wait for it, and is not kept.
+      const isCurrent = held.renewal?.deadline === deadline;
       if (answer.kind === 'refused') {
-        held.rejection = answer.rejection;
+        held.rejection = isCurrent ? answer.rejection : held.rejection;
         throw answer.isShared ? repeated(answer.rejection) : answer.rejection.error;
       }
       if (answer.timed.isShared && held.renewal !== undefined) {
         held.renewal.outcome = 'shared';
       }
-      held.keep(answer.timed);
+      if (isCurrent) {
+        held.keep(answer.timed);
+      }
       return answer.timed;
     } catch (error) {
       this.report(tenant, error);
       throw error;
     } finally {
       deadline.end();
-      held.renewal = undefined;
+      if (held.renewal?.deadline === deadline) {
+        held.renewal = undefined;
+      }
     }
   }
 

@@ -88,7 +88,8 @@ export class TokenService {
     const tenant = await this.#tenants.resolve(options?.tenant);
     const now = this.#clock.now();
     if (options?.rejected === undefined) {
-      this.#held.get(tenant)?.invalidate(now);
+      // Also where this process holds none: it must not take an older one from the store.
+      this.#heldOf(tenant).invalidate(now);
     } else {
       this.#heldAs(tenant, options.rejected)?.refuse(now, false);
     }
@@ -166,7 +167,10 @@ export class TokenService {
   }
 
   #wait(tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
-    const held = this.#held.getOrCreate(tenant, () => new HeldToken());
-    return this.#renewals.wait(tenant, held, deadline);
+    return this.#renewals.wait(tenant, this.#heldOf(tenant), deadline);
+  }
+
+  #heldOf(tenant: Tenant): HeldToken {
+    return this.#held.getOrCreate(tenant, () => new HeldToken());
   }
 }

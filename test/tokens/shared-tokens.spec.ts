@@ -235,6 +235,27 @@ describe('a token that the service refused', () => {
   });
 });
 
+describe('an invalidated token', () => {
+  it('is not taken from the store by a process that holds none', async () => {
+    const [one, two] = await fleet(2);
+    await textOf(one);
+    await two?.tokens.invalidate();
+    expect(await two?.tokens.getToken()).toMatchObject({ accessToken: 'token-2' });
+    expect(one.posts).toHaveLength(2);
+  });
+
+  it('is not replaced by one that was requested before, though in place of the same refused one', async () => {
+    const [one] = await fleet(1);
+    await one.refuse(await textOf(one));
+    one.answer = slowly(granted());
+    const before = textOf(one);
+    await eventually(() => one.posts.length === 2);
+    await one.tokens.invalidate();
+    expect(await Promise.all([before, textOf(one)])).toEqual(['token-2', 'token-3']);
+    expect(await textOf(one)).toBe('token-3');
+  });
+});
+
 describe('a permanent refusal', () => {
   const refusedSlowly = slowly(refused('invalid_client', 401, 'wrong'));
   const failuresOf = async (all: readonly TokenBench[]): Promise<unknown[]> =>

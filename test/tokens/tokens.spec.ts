@@ -338,6 +338,46 @@ describe('a token the service refused', () => {
   });
 });
 
+describe('invalidate during a renewal', () => {
+  it.each([
+    ['first', [0, 1]],
+    ['last', [1, 0]],
+  ])('drops the token that was requested before, where it arrives %s', async (_when, order) => {
+    const release: (() => void)[] = [];
+    bench = await TokenBench.start(async (...request) => {
+      await new Promise<void>((resolve) => release.push(resolve));
+      return granted()(...request);
+    });
+    const before = textOf();
+    await eventually(() => bench.posts.length === 1);
+    await bench.tokens.invalidate();
+    const after = textOf();
+    await eventually(() => bench.posts.length === 2);
+    const texts = [before, after];
+    for (const index of order) {
+      release[index]?.();
+      expect(await texts[index]).toBe(`token-${index + 1}`);
+    }
+    expect(await textOf()).toBe('token-2');
+    expect(bench.posts).toHaveLength(2);
+  });
+
+  it('forgives the refusal that was asked for before', async () => {
+    let refuse = (): void => undefined;
+    bench = await TokenBench.start(async (...request) => {
+      await new Promise<void>((resolve) => (refuse = resolve));
+      return refused('invalid_client', 401)(...request);
+    });
+    const before = get();
+    await eventually(() => bench.posts.length === 1);
+    await bench.tokens.invalidate();
+    refuse();
+    await expect(before).rejects.toMatchObject({ code: 'token_rejected' });
+    bench.answer = granted();
+    expect(await textOf()).toBe('token-2');
+  });
+});
+
 describe('a permanent refusal', () => {
   it.each([
     ['invalid_client', 401],
