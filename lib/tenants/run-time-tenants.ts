@@ -24,17 +24,28 @@ const RETRY_AFTER = 5_000;
 /** Shortest time between two warnings, in ms. */
 const WARN_EVERY = 60_000;
 
-/** An answer of the source, with the generation of its tenant before the source was asked. */
-interface SourceAnswer {
-  generation: Generation;
-}
-
-interface KnownTenant extends SourceAnswer {
+interface KnownTenant {
   tenant: Tenant;
+  /** As it was before the source was asked. */
+  generation: Generation;
   /** {@link Clock.now} until which the source is not asked again. */
   freshUntil: number;
-  /** Where the source failed last time: {@link Clock.now} until which it is not asked again. */
+  /** {@link Clock.now} until which these options are used where the source fails. */
+  lastGoodUntil: number;
+  /** Where the source failed or was slow last time: {@link Clock.now} until which it is not asked again. */
   retryAt?: number;
+}
+
+/** `paused`: the source failed a moment ago and is not asked. `gone`: not even the last good options may be used. */
+function stateOf(known: KnownTenant, now: number): 'fresh' | 'paused' | 'due' | 'gone' {
+  const { freshUntil, lastGoodUntil, retryAt } = known;
+  if (now < freshUntil) {
+    return 'fresh';
+  }
+  if (now >= lastGoodUntil) {
+    return 'gone';
+  }
+  return retryAt !== undefined && now < retryAt ? 'paused' : 'due';
 }
 
 /**
@@ -49,7 +60,7 @@ export class RunTimeTenants {
   readonly #dropped: (tenant: Tenant) => void;
   readonly #log: ThrottledLog;
   readonly #known: ExpiringCache<KnownTenant>;
-  readonly #unknown: ExpiringCache<SourceAnswer>;
+  readonly #unknown: ExpiringCache<Pick<KnownTenant, 'generation'>>;
   /** Calls of the source under way. */
   readonly #reads = new Map<string, Promise<Tenant | undefined>>();
 
@@ -74,7 +85,7 @@ export class RunTimeTenants {
   /** The tenant of this key, where its options need not be read again. */
   fresh(key: string): Tenant | undefined {
     const known = this.#known.get(key);
-    if (known === undefined || this.#clock.now() >= known.freshUntil) {
+    if (known === undefined || stateOf(known, this.#clock.now()) !== 'fresh') {
       return undefined;
     }
     const now = this.#generations.current([tenantForgotten(key)]);
@@ -89,23 +100,18 @@ export class RunTimeTenants {
   /** The tenant of this key; `undefined` where the source knows none. */
   async find(key: string): Promise<Tenant | undefined> {
     const names = [tenantForgotten(key)];
+    // Without an await where it is in memory: the source is then asked in the turn of the call.
     const generation = this.#generations.current(names) ?? (await this.#generations.read(names));
     this.#dropIfForgotten(key, generation);
     if (this.#unknown.has(key)) {
       return undefined;
     }
     const known = this.#known.get(key);
-    const now = this.#clock.now();
-    if (known === undefined || now >= known.freshUntil + this.#settings.tenantCache.staleIfError) {
+    const state = known && stateOf(known, this.#clock.now());
+    if (known === undefined || state === 'gone') {
       return this.#read(key, generation);
     }
-    const isPaused = known.retryAt !== undefined && now < known.retryAt;
-    if (now < known.freshUntil || isPaused) {
-      return known.tenant;
-    }
-    const read = this.#read(key, generation);
-    // Where the source failed last time, no call waits for it to fail again.
-    return known.retryAt === undefined ? this.#newOrLastGood(read, known) : known.tenant;
+    return state === 'due' ? this.#newOrLastGood(this.#read(key, generation), known) : known.tenant;
   }
 
   /** Drops a tenant in this process. */
@@ -121,6 +127,10 @@ export class RunTimeTenants {
 
   /** The answer to a read, or the last good options where the source fails or is slow. */
   async #newOrLastGood(read: Promise<Tenant | undefined>, known: KnownTenant): Promise<Tenant | undefined> {
+    // Where the source failed last time, no call waits for it to fail again.
+    if (known.retryAt !== undefined) {
+      return known.tenant;
+    }
     try {
       return await withTimeout(Math.min(PATIENCE, this.#settings.http.deadline / 2), () => read);
     } catch (error) {
@@ -160,8 +170,9 @@ export class RunTimeTenants {
       this.#unknown.set(key, { generation });
       return;
     }
-    const freshUntil = this.#clock.now() + this.#settings.tenantCache.ttl;
-    this.#known.set(key, { tenant, generation, freshUntil });
+    const { ttl, staleIfError } = this.#settings.tenantCache;
+    const freshUntil = this.#clock.now() + ttl;
+    this.#known.set(key, { tenant, generation, freshUntil, lastGoodUntil: freshUntil + staleIfError });
   }
 
   #noteFailure(key: string, error: unknown): void {
@@ -169,25 +180,23 @@ export class RunTimeTenants {
     if (known === undefined) {
       return;
     }
-    if (!isSourceFailure(error)) {
-      known.retryAt = undefined;
-      return;
+    known.retryAt = isSourceFailure(error) ? this.#clock.now() + RETRY_AFTER : undefined;
+    if (known.retryAt !== undefined) {
+      this.#log.warn(tenantSourceFails(key, this.#settings.tenantCache.staleIfError));
     }
-    known.retryAt = this.#clock.now() + RETRY_AFTER;
-    this.#log.warn(tenantSourceFails(key, this.#settings.tenantCache.staleIfError));
   }
 
   /** Drops what was read of a tenant before another process forgot it. */
   #dropIfForgotten(key: string, now: Generation): void {
     const answer = this.#known.peek(key) ?? this.#unknown.peek(key);
-    if (answer === undefined) {
+    if (answer === undefined || !now.isKnown) {
       return;
     }
     // Without an id, it was not forgotten or that is long past.
-    if (now.isKnown && now.id !== '' && now.id !== answer.generation.id) {
-      this.forget(key);
-    } else if (now.isKnown) {
+    if (now.id === '' || now.id === answer.generation.id) {
       answer.generation = now;
+    } else {
+      this.forget(key);
     }
   }
 }
