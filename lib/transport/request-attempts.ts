@@ -1,25 +1,14 @@
-import { publish, type RequestMessage } from '../diagnostics/channels.js';
-import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
-import { addressProblem } from '../problems/address-problems.js';
-import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
+import type { AttemptReport } from './attempt-report.js';
 import type { Admission } from './limits/circuit.js';
 import { parseRetryAfter, retryReason, waitBeforeRetry, type RetryReason } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
-import {
-  codeOf,
-  describeOutcome,
-  healthOf,
-  isFinal,
-  type Answered,
-  type Health,
-  type Outcome,
-} from './outcome.js';
+import { healthOf, isFinal, type Health, type Outcome } from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient, OutgoingRequest } from './wire/axios-client.js';
-import { replyLimit, TOO_LARGE } from './wire/reply-limits.js';
+import { replyLimit } from './wire/reply-limits.js';
 import { requestHeaders } from './wire/request-headers.js';
 
 /** What a request needs to be sent. */
@@ -27,124 +16,125 @@ export interface RequestTools {
   clock: Clock;
   client: AxiosClient;
   dispatcher: OutgoingRequest['dispatcher'];
-  /** Of the URL of the request. */
-  origin: string;
   limits: RequestLimits;
-  log: ProblemLog;
+  report: AttemptReport;
+}
+
+/** What one attempt found. */
+interface Attempt {
+  outcome: Outcome;
+  sentAt: number;
+  /** Number of requests sent, with this one. */
+  sent: number;
+  /** A further failure of a contact is not counted, and its retry not charged. */
+  isCounted: boolean;
 }
 
 /** The attempts of one request: the first, a replay on a new connection, and retries. */
 export class RequestAttempts {
-  readonly #tenant: Tenant;
-  readonly #request: TransportRequest;
-  readonly #deadline: Deadline;
-  readonly #tools: RequestTools;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #isOnce: boolean;
-  /** The last failure counts; further ones of a contact do not, and their retries are not charged. */
-  #isCounted = true;
-  #isReplayed = false;
-  #sent = 0;
-  #sentAt = 0;
 
-  constructor(tenant: Tenant, request: TransportRequest, deadline: Deadline, tools: RequestTools) {
-    this.#tenant = tenant;
-    this.#request = request;
-    this.#deadline = deadline;
-    this.#tools = tools;
+  constructor(
+    private readonly tenant: Tenant,
+    private readonly request: TransportRequest,
+    private readonly deadline: Deadline,
+    private readonly tools: RequestTools,
+  ) {
     this.#headers = requestHeaders(request);
     this.#isOnce = request.repeat === 'never';
     deadline.tenant = tenant.key;
-  }
-
-  async run(): Promise<TransportReply> {
-    const { budget } = this.#tools.limits;
-    let paid: RetryReason | undefined;
-    for (let attempt = 1; ; attempt++) {
-      const outcome = await this.#attemptWithReplay();
-      if (isFinal(outcome)) {
-        budget.giveBack(paid);
-        return this.#reply(outcome);
-      }
-      const wait = this.#waitAfter(outcome, attempt);
-      const price = this.#isCounted ? retryReason(outcome) : undefined;
-      if (wait === undefined || (price !== undefined && !budget.take(price))) {
-        throw this.#failure(outcome);
-      }
-      paid = price ?? paid;
-      await this.#deadline.sleep(wait);
-    }
   }
 
   /**
    * The service may close a kept-alive connection while a request is being written to it. That request was not read: it is sent
    * again at once on a new connection, attempts left or not, but once only.
    */
-  async #attemptWithReplay(): Promise<Outcome> {
-    const outcome = await this.#attempt(this.#isOnce);
-    if (!this.#mayReplay(outcome)) {
-      return outcome;
+  async run(): Promise<TransportReply> {
+    const { budget } = this.tools.limits;
+    let mayReplay = !this.#isOnce;
+    let paid: RetryReason | undefined;
+    let sentBefore = 0;
+    for (let attempt = 1; ; attempt++) {
+      let found = await this.#attempt(sentBefore, this.#isOnce, mayReplay);
+      if (mayReplay && isStale(found.outcome)) {
+        mayReplay = false;
+        found = await this.#attempt(found.sent, true, mayReplay);
+      }
+      const { outcome, sentAt, sent, isCounted } = found;
+      if (isFinal(outcome)) {
+        budget.giveBack(paid);
+        const { status, headers, body } = outcome;
+        return { status, headers, body, sentAt, attempts: sent };
+      }
+      const retryAfterMs = this.#retryAfter(outcome);
+      const wait = this.#waitAfter(outcome, attempt, retryAfterMs);
+      const price = isCounted ? retryReason(outcome) : undefined;
+      if (wait === undefined || (price !== undefined && !budget.take(price))) {
+        throw this.tools.report.failed(outcome, sent, retryAfterMs);
+      }
+      paid = price ?? paid;
+      sentBefore = sent;
+      await this.deadline.sleep(wait);
     }
-    this.#isReplayed = true;
-    return this.#attempt(true);
   }
 
-  #mayReplay(outcome: Outcome): boolean {
-    return outcome.kind === 'failed' && outcome.stale === true && !this.#isOnce && !this.#isReplayed;
-  }
-
-  /** One request in a slot of its tenant. */
-  async #attempt(onNewConnection: boolean): Promise<Outcome> {
-    const { limits } = this.#tools;
-    this.#requireTime();
-    const admission = this.#admitted(await limits.enter(this.#tenant, this.#deadline));
+  /**
+   * One request in a slot of its tenant.
+   *
+   * @param mayReplay a stale connection says nothing about the service: the request is sent again
+   */
+  async #attempt(sentBefore: number, onNewConnection: boolean, mayReplay: boolean): Promise<Attempt> {
+    const { limits } = this.tools;
+    const admission = await this.#enter(sentBefore);
     let health: Health;
     try {
-      const body = await this.#body();
+      // The body is created in its slot, so that it is not old when it is sent.
+      const { body } = this.request;
+      const text = typeof body === 'function' ? await body() : body;
       // The call may have ended in the turn in which the slot was granted.
-      this.#requireTime();
-      const outcome = await this.#send(body, onNewConnection);
-      health = this.#healthOf(outcome, admission);
+      this.#requireTime(sentBefore);
+      const found = await this.#send(text, sentBefore, onNewConnection);
+      const { outcome } = found;
+      const seen = mayReplay && isStale(outcome) ? undefined : healthOf(outcome, this.deadline.isTimeUp);
+      health = limits.counted(seen, outcome, this.request.contact, admission);
       if (outcome.kind === 'failed' && outcome.why === 'over') {
-        throw this.#deadline.failure(this.#details(outcome));
+        throw this.tools.report.over(found.sent, outcome.status);
       }
-      return outcome;
+      return { ...found, isCounted: health === seen };
     } finally {
-      limits.leave(this.#tenant, health, admission);
+      limits.leave(this.tenant, health, admission);
     }
   }
 
-  /** @throws {ExhibitorError} where there is no slot */
-  #admitted(admission: Admission | 'over'): Admission {
+  /** @throws {ExhibitorError} where there is no slot, or the call is over */
+  async #enter(sentBefore: number): Promise<Admission> {
+    this.#requireTime(sentBefore);
+    const admission = await this.tools.limits.enter(this.tenant, this.deadline);
     if (admission === 'over') {
-      throw this.#deadline.failure(this.#details());
+      throw this.tools.report.over(sentBefore);
     }
     if (typeof admission === 'object') {
-      throw new ExhibitorError('service_unavailable', 'not sent: the service fails or is too busy', {
-        ...this.#details(),
-        retryAfterMs: Math.ceil(admission.retryAfterMs),
-      });
+      throw this.tools.report.refused(sentBefore, admission.retryAfterMs);
     }
     return admission;
   }
 
-  /** The body of this attempt. It is created in its slot, so that it is not old when it is sent. */
-  async #body(): Promise<string | undefined> {
-    const { body } = this.#request;
-    return typeof body === 'function' ? body() : body;
-  }
-
   /** @throws {ExhibitorError} where the call is over */
-  #requireTime(): void {
-    if (this.#deadline.isOver) {
-      throw this.#deadline.failure(this.#details());
+  #requireTime(sentBefore: number): void {
+    if (this.deadline.isOver) {
+      throw this.tools.report.over(sentBefore);
     }
   }
 
-  async #send(body: string | undefined, onNewConnection: boolean): Promise<Outcome> {
-    const { clock, client, dispatcher } = this.#tools;
-    const { attemptTimeout, maxResponseBytes } = this.#tenant.http;
-    const { method, url, operation, acceptsJwt } = this.#request;
+  async #send(
+    body: string | undefined,
+    sentBefore: number,
+    onNewConnection: boolean,
+  ): Promise<Omit<Attempt, 'isCounted'>> {
+    const { clock, client, dispatcher } = this.tools;
+    const { attemptTimeout, maxResponseBytes } = this.tenant.http;
+    const { method, url, operation, acceptsJwt } = this.request;
     const request = {
       method,
       url,
@@ -157,43 +147,30 @@ export class RequestAttempts {
       onNewConnection,
       dispatcher,
     };
-    this.#sentAt = clock.now();
-    this.#count(1);
-    const outcome = await client.send(request, this.#deadline);
-    const durationMs = clock.now() - this.#sentAt;
-    publish('request', () => this.#message(outcome, durationMs));
+    const sent = sentBefore + 1;
+    const sentAt = clock.now();
+    // Others that wait for this call read the number of its deadline.
+    this.deadline.sent += 1;
+    const outcome = await client.send(request, this.deadline);
+    this.tools.report.publish(outcome, sent, clock.now() - sentAt);
     if (wasNotSent(outcome)) {
-      this.#count(-1);
+      this.deadline.sent -= 1;
+      return { outcome, sentAt, sent: sentBefore };
     }
-    return outcome;
+    return { outcome, sentAt, sent };
   }
 
-  /** Counts requests for `attempts` of an error. Others that wait for this call read the number of its deadline. */
-  #count(requests: 1 | -1): void {
-    this.#sent += requests;
-    this.#deadline.sent += requests;
-  }
-
-  /** What the outcome says about the service. A stale connection says nothing, since its request is sent again. */
-  #healthOf(outcome: Outcome, admission: Admission): Health {
-    const { limits } = this.#tools;
-    const seen = this.#mayReplay(outcome) ? undefined : healthOf(outcome, this.#deadline.isTimeUp);
-    const health = limits.counted(seen, outcome, this.#request.contact, admission);
-    this.#isCounted = health === seen;
-    return health;
-  }
-
-  #waitAfter(outcome: Outcome, attempt: number): number | undefined {
+  #waitAfter(outcome: Outcome, attempt: number, retryAfterMs: number | undefined): number | undefined {
     if (this.#isOnce) {
       return undefined;
     }
     return waitBeforeRetry({
       outcome,
       attempt,
-      attempts: this.#tenant.http.attempts,
-      retryAfterMs: this.#retryAfter(outcome),
-      remaining: this.#deadline.remaining(),
-      random: this.#tools.clock.random(),
+      attempts: this.tenant.http.attempts,
+      retryAfterMs,
+      remaining: this.deadline.remaining(),
+      random: this.tools.clock.random(),
     });
   }
 
@@ -201,43 +178,12 @@ export class RequestAttempts {
     if (outcome.kind === 'failed') {
       return undefined;
     }
-    return parseRetryAfter(outcome.headers['retry-after'], this.#tools.clock.epochMs());
+    return parseRetryAfter(outcome.headers['retry-after'], this.tools.clock.epochMs());
   }
+}
 
-  #reply({ status, headers, body }: Answered): TransportReply {
-    return { status, headers, body, sentAt: this.#sentAt, attempts: this.#sent };
-  }
-
-  #failure(outcome: Outcome): ExhibitorError {
-    if (outcome.kind === 'failed') {
-      const { origin, log } = this.#tools;
-      const isTooLarge = outcome.message.endsWith(TOO_LARGE);
-      const failed = { ...outcome, operation: this.#request.operation, origin, isTooLarge };
-      log.report(this.#tenant, addressProblem(this.#tenant, failed));
-    }
-    const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
-    const details = { ...this.#details(outcome), retryAfterMs: this.#retryAfter(outcome), cause };
-    return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), details);
-  }
-
-  #details(outcome?: Outcome): ExhibitorErrorDetails {
-    return { tenant: this.#tenant.key, attempts: this.#sent, status: outcome?.status };
-  }
-
-  #message(outcome: Outcome, durationMs: number): RequestMessage {
-    const { operation, template } = this.#request;
-    const isOver = outcome.kind === 'failed' && outcome.why === 'over';
-    const code = isOver ? this.#deadline.failure().code : codeOf(outcome);
-    return {
-      tenant: this.#tenant.key,
-      operation,
-      template,
-      status: outcome.status,
-      durationMs,
-      attempt: this.#sent,
-      code,
-    };
-  }
+function isStale(outcome: Outcome): boolean {
+  return outcome.kind === 'failed' && outcome.stale === true;
 }
 
 /** True where the call ended before there was a connection, or an interceptor of the host failed before. */

@@ -6,6 +6,7 @@ import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
+import { AttemptReport } from './attempt-report.js';
 import { TenantLimits } from './limits/tenant-limits.js';
 import { RequestAttempts } from './request-attempts.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
@@ -43,7 +44,8 @@ export class Transport implements OnModuleDestroy {
     const { origin } = splitUrl(request.url);
     const dispatcher = this.#dispatchers.of(tenant);
     const limits = this.#limits.acquire(tenant, request.operation, origin);
-    const tools = { clock: this.clock, client: this.#client, dispatcher, origin, limits, log: this.log };
+    const report = new AttemptReport(tenant, request, deadline, origin, this.log);
+    const tools = { clock: this.clock, client: this.#client, dispatcher, limits, report };
     try {
       return await new RequestAttempts(tenant, request, deadline, tools).run();
     } finally {
