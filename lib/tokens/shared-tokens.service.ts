@@ -81,7 +81,7 @@ export class SharedTokens {
   /** Takes the lease and asks, or looks for the token of its holder. After half of the deadline each process asks. */
   private async askOrWait(need: Need): Promise<TokenAnswer> {
     const { deadline, name, replaced } = need;
-    const lease = new TokenLease(this.values, leaseName(name, replaced));
+    const lease = new TokenLease(this.values, leaseName(name, replaced), this.clock);
     const half = deadline.remaining() / 2;
     for (let turn = 0; ; turn++) {
       const isTaken = await lease.take();

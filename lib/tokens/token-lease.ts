@@ -1,4 +1,5 @@
 import type { SharedValues } from '../store/shared-values.service.js';
+import type { Clock } from '../time/clock.js';
 
 const KIND = 'token-lease';
 
@@ -18,16 +19,19 @@ const RUBBISH = 3;
 export class TokenLease {
   /** How often in a row the value did not open. */
   private unreadable = 0;
+  /** Until then it is surely of this process. In ms of {@link Clock.now}. */
+  private oursUntil = Number.NEGATIVE_INFINITY;
 
   /** @param name of what is asked for **and what it replaces**: a lease outlives its work, and must not delay the next one */
   constructor(
     private readonly values: SharedValues,
     private readonly name: string,
+    private readonly clock: Clock,
   ) {}
 
   /** Takes the lease. Answers false where another process has it, and `undefined` where the store is down. */
   async take(): Promise<boolean | undefined> {
-    const isTaken = await this.values.set(KIND, this.name, true, TTL, { ifAbsent: true });
+    const isTaken = await this.set({ ifAbsent: true });
     if (isTaken !== false) {
       return isTaken;
     }
@@ -41,12 +45,23 @@ export class TokenLease {
       return false;
     }
     // A lease that does not open is none: it may live for ever.
-    return this.values.set(KIND, this.name, true, TTL);
+    return this.set();
   }
 
-  /** The holder is done. */
+  /** The holder is done. A lease that was not taken, or that another process may have taken over, stays as it is. */
   async release(): Promise<void> {
-    await this.values.set(KIND, this.name, true, TTL_AFTER);
+    if (this.clock.now() < this.oursUntil) {
+      await this.values.set(KIND, this.name, true, TTL_AFTER);
+    }
+  }
+
+  private async set(options?: { ifAbsent: true }): Promise<boolean | undefined> {
+    const oursUntil = this.clock.now() + TTL;
+    const isTaken = await this.values.set(KIND, this.name, true, TTL, options);
+    if (isTaken === true) {
+      this.oursUntil = oursUntil;
+    }
+    return isTaken;
   }
 }
 

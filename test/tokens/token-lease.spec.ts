@@ -93,6 +93,28 @@ describe('the lease on a token request', () => {
     expect(one.posts).toHaveLength(2);
   });
 
+  it('stays as it is where its former holder is done late', async () => {
+    const all = await startProcesses(2, granted());
+    const [one, other = one] = all;
+    let finish = (): void => undefined;
+    one.answer = async (...request) => {
+      await new Promise<void>((resolve) => (finish = resolve));
+      return granted()(...request);
+    };
+    const late = textOf(one);
+    await eventually(() => one.posts.length === 1);
+    const finishLate = finish;
+    one.clock.ahead = 3_000;
+    store.skip(3_000);
+    const next = textOf(other);
+    await eventually(() => one.posts.length === 2);
+    finishLate();
+    expect(await late).toBe('token-1');
+    expect((lease()?.until ?? 0) - Date.now()).toBeGreaterThan(1_000);
+    finish();
+    expect(await next).toBe('token-2');
+  });
+
   it('is waited for until half of the deadline: then each process asks', async () => {
     const all = await startProcesses(4, granted(), { deadline: 1_000 });
     await startHolder(all);
