@@ -7,6 +7,7 @@ import {
   TenantRegistry,
   type ExhibitorModuleOptions,
   type LookupFilter,
+  type LookupOptions,
   type TenantOptions,
 } from '../../lib/index.js';
 import type { OtherOptions } from '../support/module-options.js';
@@ -71,7 +72,12 @@ async function serve(answer: Parameters<typeof startService>[0]): Promise<HandMa
   return service;
 }
 
-const find = (host: RestHost, { tenant = 'acme', event = EVENT, email = SAM, ...options } = {}) =>
+interface Lookup extends LookupOptions {
+  event?: string;
+  email?: string;
+}
+
+const find = (host: RestHost, { tenant = 'acme', event = EVENT, email = SAM, ...options }: Lookup = {}) =>
   firstValueFrom(host.exhibitors.lookup(event, email, { tenant, ...options }));
 const own = (host: RestHost, options = {}) => firstValueFrom(host.exhibitors.lookup('e', SAM, options));
 const asked = () => sandbox.requests.filter(({ operation }) => operation === 'lookup');
@@ -274,6 +280,58 @@ describe('an answer in the memory of a process', () => {
     },
   );
 });
+
+describe('a store that answers after 900 ms', () => {
+  it.each([{ fresh: false }, { fresh: true }])('is a miss for lookups of 500 ms with %j', async (options) => {
+    const host = await start();
+    const records = await find(host);
+    await host.exhibitors.invalidateLookups();
+    skip(1_000);
+    slowDown(900);
+    const startedAt = performance.now();
+    expect(await find(host, { ...options, deadline: 500 })).toEqual(records);
+    expect(performance.now() - startedAt).toBeLessThan(500);
+    expect(asked()).toHaveLength(2);
+  });
+
+  it('does not fail a lookup where it becomes slow while the service is asked', async () => {
+    const host = await start();
+    await find(host, { email: OLGA });
+    sandbox.failNext('lookup', { kind: 'delay', ms: 100 });
+    const answer = find(host, { deadline: 500 });
+    await eventually(() => asked().length === 2);
+    slowDown(900);
+    expect(await answer).not.toEqual([]);
+  });
+
+  it('does not keep an answer in memory whose generation it told too late', async () => {
+    const host = await start();
+    await find(host, { email: OLGA });
+    skip(1_000);
+    const slow = slowDown(900);
+    await find(host, { deadline: 500 });
+    slow.forEach((spy) => spy.mockRestore());
+    await pause(1_000);
+    await find(host);
+    await find(host);
+    expect(asked()).toHaveLength(3);
+  });
+});
+
+/** Lets every operation of the store take this long, in ms. */
+function slowDown(ms: number) {
+  const [get, set] = [store.get.bind(store), store.set.bind(store)];
+  return [
+    jest.spyOn(store, 'get').mockImplementation(async (key) => {
+      await pause(ms);
+      return get(key);
+    }),
+    jest.spyOn(store, 'set').mockImplementation(async (key, value, options) => {
+      await pause(ms);
+      return set(key, value, options);
+    }),
+  ];
+}
 
 describe('invalidateLookups', () => {
   const LOOKUPS = {

@@ -19,7 +19,7 @@ import {
 } from './lookup-cache.js';
 import { LookupEndpoint } from './lookup-endpoint.js';
 import { RunningLookup, type FoundLookup } from './running-lookup.js';
-import { SharedLookups } from './shared-lookups.js';
+import { inTime, SharedLookups } from './shared-lookups.js';
 
 /** Failures for which `staleIfError` applies. */
 const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
@@ -29,14 +29,16 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
   'token_unavailable',
 ]);
 
+/** The generation of an answer that was asked for before the store had told its generation. It equals no other. */
+const UNKNOWN: Generation = { id: 'unknown', isKnown: false, recheckAt: Number.NEGATIVE_INFINITY };
+
 /** A lookup that memory does not answer. */
 interface Search {
   readonly subject: LookupSubject;
+  readonly lookup: RunningLookup;
+  readonly deadline: Deadline;
   /** What the answer will belong to: read before the store or the service is asked. */
   readonly generation: Generation;
-  readonly deadline: Deadline;
-  /** Caches an answer that is fresh for `freshFor` ms, unless the lookup was superseded or invalidated meanwhile. */
-  keep(answer: LookupAnswer, freshFor: number): void;
 }
 
 /**
@@ -67,19 +69,11 @@ export class ExhibitorLookups {
 
   /** The records in memory, where they are fresh and known to be of the current generation. Synchronous. */
   remembered(subject: LookupSubject): readonly unknown[] | undefined {
-    const cached = this.#cache.fresh(subject);
-    if (cached === undefined) {
-      return undefined;
+    const records = this.fromMemory(subject);
+    if (records !== undefined) {
+      report(subject, 'hit');
     }
-    if (this.clock.now() >= cached.recheckAt) {
-      const generation = this.generations.current(namesOf(subject));
-      if (generation?.id !== cached.generation) {
-        return undefined;
-      }
-      cached.recheckAt = generation.recheckAt;
-    }
-    report(subject, 'hit');
-    return cached.records;
+    return records;
   }
 
   /** The records, from memory or the store where they are fresh there. While the service fails, an older answer may do. */
@@ -140,45 +134,73 @@ export class ExhibitorLookups {
     work: (search: Search) => Promise<FoundLookup>,
   ): RunningLookup {
     const key = lookupKey(subject);
-    const isLatest = (): boolean => this.#running.get(key) === lookup;
-    const run = async (limit: Deadline): Promise<FoundLookup> => {
+    const run = async (limit: Deadline, lookup: RunningLookup): Promise<FoundLookup> => {
+      // First, so that an invalidation finds it from here on.
+      this.#running.set(key, lookup);
       try {
-        // Not before the lookup is among those that an invalidation finds.
-        const generation = await limit.race(this.generations.read(namesOf(subject)));
-        const keep: Search['keep'] = (answer, freshFor) => {
-          if (isLatest()) {
-            this.#cache.keep(subject, answer, freshFor, generation);
-          }
-        };
-        return await work({ subject, generation, deadline: limit, keep });
+        const generation = await this.generationOf(subject, limit);
+        return await work({ subject, lookup, deadline: limit, generation });
       } finally {
-        if (isLatest()) {
+        if (this.isLatest(subject, lookup)) {
           this.#running.delete(key);
         }
       }
     };
-    const lookup = new RunningLookup(nameOfLookup(subject), this.clock, deadline.remaining(), run);
-    this.#running.set(key, lookup);
-    return lookup;
+    return new RunningLookup(nameOfLookup(subject), this.clock, deadline.remaining(), run);
+  }
+
+  private async generationOf(subject: LookupSubject, deadline: Deadline): Promise<Generation> {
+    const names = namesOf(subject);
+    return (
+      this.generations.current(names) ?? (await inTime(this.generations.read(names), deadline)) ?? UNKNOWN
+    );
+  }
+
+  /** False once the lookup was superseded or invalidated. */
+  private isLatest(subject: LookupSubject, lookup: RunningLookup): boolean {
+    return this.#running.get(lookupKey(subject)) === lookup;
+  }
+
+  /** Caches an answer that is fresh for `freshFor` ms. */
+  private keep({ subject, lookup, generation }: Search, answer: LookupAnswer, freshFor: number): void {
+    if (this.isLatest(subject, lookup)) {
+      this.#cache.keep(subject, answer, freshFor, generation);
+    }
   }
 
   private async fromAnywhere(search: Search): Promise<FoundLookup> {
-    return this.fromMemory(search) ?? (await this.fromStore(search)) ?? this.fromService(search);
+    const { subject, generation } = search;
+    const records = this.fromMemory(subject, generation);
+    if (records !== undefined) {
+      return { records, isCached: true };
+    }
+    return (await this.fromStore(search)) ?? this.fromService(search);
   }
 
-  /** The answer in memory, where its generation is the current one after all: that is compared about once a second. */
-  private fromMemory({ subject, generation }: Search): FoundLookup | undefined {
+  /**
+   * The answer in memory, where its generation is the current one: that is compared about once a second.
+   *
+   * @param read the current generation, where the caller has read it
+   */
+  private fromMemory(subject: LookupSubject, read?: Generation): readonly unknown[] | undefined {
     const cached = this.#cache.fresh(subject);
-    if (cached?.generation !== generation.id) {
+    if (cached === undefined) {
       return undefined;
     }
-    cached.recheckAt = generation.recheckAt;
-    return { records: cached.records, isCached: true };
+    if (this.clock.now() >= cached.recheckAt) {
+      const generation = read ?? this.generations.current(namesOf(subject));
+      if (generation?.id !== cached.generation) {
+        return undefined;
+      }
+      cached.recheckAt = generation.recheckAt;
+    }
+    return cached.records;
   }
 
   /** The answer of another process, where it is fresh. One that is not is kept for the case that the service fails. */
-  private async fromStore({ subject, generation, deadline, keep }: Search): Promise<FoundLookup | undefined> {
-    const shared = this.shared && (await deadline.race(this.shared.find(subject, generation)));
+  private async fromStore(search: Search): Promise<FoundLookup | undefined> {
+    const { subject, generation, deadline } = search;
+    const shared = this.shared && (await inTime(this.shared.find(subject, generation), deadline));
     if (shared === undefined) {
       return undefined;
     }
@@ -187,15 +209,19 @@ export class ExhibitorLookups {
     if (answer === undefined) {
       return undefined;
     }
-    keep(answer, shared.freshFor);
+    this.keep(search, answer, shared.freshFor);
     return shared.freshFor > 0 ? { records: answer.records, isCached: true } : undefined;
   }
 
-  private async fromService({ subject, generation, deadline, keep }: Search): Promise<FoundLookup> {
+  private async fromService(search: Search): Promise<FoundLookup> {
+    const { subject, generation, deadline } = search;
     const rows = await this.endpoint.request(subject, deadline);
     const answer = await this.endpoint.answerOf(rows, subject, deadline);
-    await this.shared?.set(subject, generation, rows, answer.weight);
-    keep(answer, Number.POSITIVE_INFINITY);
+    this.keep(search, answer, Number.POSITIVE_INFINITY);
+    if (this.shared !== undefined) {
+      // Before the caller has its answer, where the store is fast: then a next call in another process finds it.
+      await inTime(this.shared.set(subject, generation, rows, answer.weight), deadline);
+    }
     return { records: answer.records, isCached: false };
   }
 

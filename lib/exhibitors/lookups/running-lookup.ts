@@ -24,10 +24,10 @@ export class RunningLookup {
     readonly name: LookupName,
     clock: Clock,
     ms: number,
-    work: (deadline: Deadline) => Promise<FoundLookup>,
+    work: (deadline: Deadline, lookup: RunningLookup) => Promise<FoundLookup>,
   ) {
     this.#deadline = new Deadline(clock, ms);
-    this.#answer = work(this.#deadline).finally(() => {
+    this.#answer = work(this.#deadline, this).finally(() => {
       this.#isDone = true;
       this.#deadline.end();
     });

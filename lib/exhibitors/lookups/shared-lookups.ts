@@ -4,12 +4,20 @@ import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Generation } from '../../store/generations.service.js';
 import type { SharedValues } from '../../store/shared-values.service.js';
 import type { Clock } from '../../time/clock.js';
+import type { Deadline } from '../../time/deadline.js';
+import { withTimeout } from '../../time/with-timeout.js';
 import type { LookupSubject } from './lookup-cache.js';
 
 const KIND = 'lookup';
 
 /** Largest answer that is shared, in estimated bytes of heap. A larger one would hold up the event loop and the store. */
 const LARGEST_SHARED = 256 * 1024;
+
+/**
+ * What a lookup may wait for each operation of the store, as a share of the time it has left: two of them leave more than half
+ * to the service.
+ */
+const STORE_SHARE = 1 / 4;
 
 type LookupCacheSettings = Exclude<ExhibitorSettings['lookupCache'], false>;
 
@@ -91,6 +99,12 @@ export class SharedLookups {
     const stored: StoredLookup = { generation: generation.id, freshUntil, rows };
     await this.#values.set(KIND, name, stored, ttl + staleIfError);
   }
+}
+
+/** The result of work at the store. `undefined`, which is a miss, where the work fails or takes too much of the call's time. */
+export function inTime<T>(work: Promise<T>, deadline: Deadline): Promise<T | undefined> {
+  const result = withTimeout(deadline.remaining() * STORE_SHARE, () => work);
+  return deadline.race(result.catch(() => undefined));
 }
 
 function hmacKeyOf(secret: string): KeyObject {
