@@ -49,13 +49,25 @@ export interface Generation {
 /** The generation of everything where there is no store: it never changes. */
 const ONLY: Generation = { id: '', isKnown: true, recheckAt: Number.POSITIVE_INFINITY };
 
+/** In place of a value that could not be read. No value of the store is equal to it. */
+const UNREAD = '?';
+
 /** A value as it was read last. */
-interface Known {
-  /** `undefined` where it could not be read. */
-  value: string | undefined;
+class Known {
+  value = UNREAD;
   /** {@link Clock.now} when the last read of it began. */
-  readAt: number;
-  reading?: Promise<void>;
+  readAt = Number.NEGATIVE_INFINITY;
+  private pending: Promise<void> | undefined;
+
+  constructor(readonly name: string) {}
+
+  /** Reads or writes the value. Who needs it meanwhile waits for the read or write that is under way. */
+  once(work: () => Promise<void>): Promise<void> {
+    this.pending ??= work().finally(() => {
+      this.pending = undefined;
+    });
+    return this.pending;
+  }
 }
 
 /**
@@ -98,7 +110,7 @@ export class Generations {
         return undefined;
       }
       if (now - known.readAt >= RENEW) {
-        void this.renew(name, known);
+        void this.get(known);
       }
       found.push(known);
     }
@@ -112,17 +124,9 @@ export class Generations {
       return current;
     }
     const now = this.clock.now();
-    return generationOf(
-      await Promise.all(
-        names.map(async (name) => {
-          const known = this.knownOf(name);
-          if (now - known.readAt >= CURRENT) {
-            await this.renew(name, known);
-          }
-          return known;
-        }),
-      ),
-    );
+    const found = names.map((name) => this.known.get(name) ?? this.add(name));
+    await Promise.all(found.filter(({ readAt }) => now - readAt >= CURRENT).map((known) => this.get(known)));
+    return generationOf(found);
   }
 
   /**
@@ -130,65 +134,51 @@ export class Generations {
    * value.
    */
   async replace(name: string): Promise<void> {
-    if (!this.values.enabled) {
-      return;
+    if (this.values.enabled) {
+      // In place of the former object: a read under way may answer the former value.
+      await this.put(this.add(name));
     }
-    const known: Known = { value: undefined, readAt: Number.NEGATIVE_INFINITY };
-    // In place of the former object: a read under way may answer the former value.
-    this.known.set(name, known);
-    await this.once(known, () => this.write(name, known));
   }
 
-  private knownOf(name: string): Known {
-    const known = this.known.get(name) ?? { value: undefined, readAt: Number.NEGATIVE_INFINITY };
+  private add(name: string): Known {
+    const known = new Known(name);
     this.known.set(name, known);
     return known;
   }
 
-  private renew(name: string, known: Known): Promise<void> {
-    return this.once(known, () => this.readAgain(name, known));
-  }
-
-  /** Who needs the value meanwhile waits for the read or write that is under way. */
-  private once(known: Known, work: () => Promise<void>): Promise<void> {
-    known.reading ??= work().finally(() => {
-      known.reading = undefined;
+  private get(known: Known): Promise<void> {
+    return known.once(async () => {
+      const startedAt = this.clock.now();
+      // A value that waits in the outbox may replace a newer one of another process. Until then, the generation is unknown.
+      const isWaiting = this.outbox.has(KIND, known.name, EVERY_TENANT);
+      const found = isWaiting ? undefined : await this.values.read(KIND, known.name);
+      if (found === undefined) {
+        // The store is asked once a second.
+        known.readAt = this.clock.now();
+        return;
+      }
+      known.value = typeof found.value === 'string' ? found.value : '';
+      known.readAt = startedAt;
     });
-    return known.reading;
   }
 
-  private async readAgain(name: string, known: Known): Promise<void> {
-    const startedAt = this.clock.now();
-    // A value that waits in the outbox may replace a newer one of another process. Until then, the generation is unknown.
-    const found = this.outbox.has(KIND, name, EVERY_TENANT) ? undefined : await this.values.read(KIND, name);
-    if (found === undefined) {
-      // The store is asked once a second.
-      known.readAt = this.clock.now();
-      return;
-    }
-    known.value = typeof found.value === 'string' ? found.value : '';
-    known.readAt = startedAt;
-  }
-
-  private async write(name: string, known: Known): Promise<void> {
-    const startedAt = this.clock.now();
-    const value = randomBytes(9).toString('base64url');
-    await this.outbox.write({
-      kind: KIND,
-      name,
-      tenant: EVERY_TENANT,
-      value,
-      until: startedAt + this.lifetime,
+  private put(known: Known): Promise<void> {
+    return known.once(async () => {
+      const { name } = known;
+      const startedAt = this.clock.now();
+      const value = randomBytes(9).toString('base64url');
+      const until = startedAt + this.lifetime;
+      await this.outbox.write({ kind: KIND, name, tenant: EVERY_TENANT, value, until });
+      known.value = this.outbox.has(KIND, name, EVERY_TENANT) ? UNREAD : value;
+      known.readAt = startedAt;
     });
-    known.value = this.outbox.has(KIND, name, EVERY_TENANT) ? undefined : value;
-    known.readAt = startedAt;
   }
 }
 
 function generationOf(found: readonly Known[]): Generation {
   return {
-    id: found.map(({ value = '?' }) => value).join(' '),
-    isKnown: found.every(({ value }) => value !== undefined),
+    id: found.map(({ value }) => value).join(' '),
+    isKnown: found.every(({ value }) => value !== UNREAD),
     recheckAt: Math.min(...found.map(({ readAt }) => readAt)) + RENEW,
   };
 }
