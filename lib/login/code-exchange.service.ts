@@ -9,7 +9,7 @@ import { refusedClient, uselessLoginReply } from '../problems/token-endpoint-pro
 import { browserLoginOf, type BrowserLogin, type Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import type { OAuthClient } from '../tokens/client-authentication.js';
-import { withSecret } from '../tokens/client-secret.js';
+import { newerClient, withSecret } from '../tokens/client-secret.js';
 import { TokenEndpoint, type EndpointReply, type TokenGrant } from '../tokens/token-endpoint.service.js';
 import { HEADER_SAFE } from '../tokens/token-reply.js';
 import type { PendingLogin } from './pending-login.js';
@@ -58,13 +58,12 @@ export class CodeExchange {
       secrets: [code, pending.verifier],
       repeat: 'never',
     };
-    const client = await this.clientOf(tenant, login, tokenUrl, deadline);
+    const read = (): Promise<OAuthClient> => this.clientOf(tenant, login, tokenUrl, deadline);
+    const client = await read();
     const first = await this.send(tenant, client, grant, deadline);
     // The provider did not look at the code: the client was refused before (RFC 6749 §5.2).
-    const newest =
-      first.error?.oauthError === 'invalid_client'
-        ? await this.newerClient(client, tenant, login, deadline)
-        : undefined;
+    const isRefused = first.error?.oauthError === 'invalid_client';
+    const newest = isRefused ? await newerClient(client, login.clientSecret, read) : undefined;
     const reply = newest === undefined ? first : await this.send(tenant, newest, grant, deadline);
     return parseTokens(reply) ?? this.refuse(tenant, reply);
   }
@@ -87,23 +86,6 @@ export class CodeExchange {
   ): Promise<OAuthClient> {
     const client = { id, auth, audience, tokenUrl };
     return withSecret(client, clientSecret, SECRET, tenant, deadline, this.log);
-  }
-
-  /**
-   * The client with a newer secret, if the host's function has one. The same secret would be refused again, and some providers
-   * lock a client out after several failures.
-   */
-  private async newerClient(
-    client: OAuthClient,
-    tenant: Tenant,
-    login: BrowserLogin,
-    deadline: Deadline,
-  ): Promise<OAuthClient | undefined> {
-    if (typeof login.clientSecret !== 'function') {
-      return undefined;
-    }
-    const newest = await this.clientOf(tenant, login, client.tokenUrl, deadline);
-    return newest.secret === client.secret ? undefined : newest;
   }
 
   /** Fails with a reply that is not the tokens of a code, which is reported to the operator. */

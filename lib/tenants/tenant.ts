@@ -106,11 +106,6 @@ export class Tenant {
     return this.#settings.clientAuth;
   }
 
-  /** True where the secret is a function, which may answer a newer one. @internal */
-  get hasSecretFunction(): boolean {
-    return typeof this.#settings.clientSecret === 'function';
-  }
-
   /** The same tenant with a new {@link stateKey}. @internal */
   withoutState(): Tenant {
     return new Tenant(this.key, this.#settings, this.#http);

@@ -43,6 +43,22 @@ export async function withSecret(
 }
 
 /**
+ * After `invalid_client`: the client with a newer secret, where the host's function has one. The same secret would be refused
+ * again, and some providers lock a client out after several failures.
+ */
+export async function newerClient(
+  client: OAuthClient,
+  source: SecretSource | undefined,
+  read: () => Promise<OAuthClient>,
+): Promise<OAuthClient | undefined> {
+  if (typeof source !== 'function') {
+    return undefined;
+  }
+  const newest = await read();
+  return newest.secret === client.secret ? undefined : newest;
+}
+
+/**
  * The secret of a client; a function of the host is called each time, within the deadline. A function that fails is reported
  * to the operator.
  *

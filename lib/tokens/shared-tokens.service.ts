@@ -7,7 +7,7 @@ import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { secretTextOf, type OAuthClient } from './client-authentication.js';
-import { readApiClient } from './client-secret.js';
+import { newerClient, readApiClient } from './client-secret.js';
 import type { Replaced } from './held-token.js';
 import { remember } from './remembered-rejection.js';
 import { TokenRecords, TOKEN_KIND, type TokenAnswer } from './token-records.js';
@@ -47,16 +47,14 @@ export class SharedTokens {
    * @throws {ExhibitorError} `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
   async fetch(tenant: Tenant, replaced: Replaced, deadline: Deadline): Promise<TokenAnswer> {
-    const client = await readApiClient(tenant, deadline, this.log);
+    const read = (): Promise<OAuthClient> => readApiClient(tenant, deadline, this.log);
+    const client = await read();
     const answer = await this.fetchAs(client, tenant, replaced, deadline);
-    const mayBeOld = answer.kind === 'refused' && answer.rejection.error.oauthError === 'invalid_client';
-    if (!mayBeOld || !tenant.hasSecretFunction) {
+    if (answer.kind !== 'refused' || answer.rejection.error.oauthError !== 'invalid_client') {
       return answer;
     }
-    const newest = await readApiClient(tenant, deadline, this.log);
-    // The same secret would be refused again, and some providers lock a client out after several failures.
-    const isSame = secretTextOf(newest) === secretTextOf(client);
-    return isSame ? answer : this.fetchAs(newest, tenant, replaced, deadline);
+    const newest = await newerClient(client, tenant.clientSecret, read);
+    return newest === undefined ? answer : this.fetchAs(newest, tenant, replaced, deadline);
   }
 
   private async fetchAs(
@@ -69,54 +67,39 @@ export class SharedTokens {
     if (!this.values.enabled || replaced.isAlone === true) {
       return this.ask(need);
     }
-    const found = await this.find(need);
+    const found = await this.look(need);
     this.values.tell(TOKEN_KIND, found === undefined ? 'miss' : 'hit');
-    return found ?? this.askOrWait(need);
+    return found ?? this.askUnderLease(need);
   }
 
-  private find({ name, tenant, replaced }: Need): Promise<TokenAnswer | undefined> {
+  /** What another process shared. */
+  private look({ name, tenant, replaced }: Need): Promise<TokenAnswer | undefined> {
     return this.records.find(name, tenant.key, replaced);
   }
 
   /** Takes the lease and asks, or looks for the token of its holder. After half of the deadline each process asks. */
-  private async askOrWait(need: Need): Promise<TokenAnswer> {
+  private async askUnderLease(need: Need): Promise<TokenAnswer> {
     const { deadline, name, replaced } = need;
     const lease = new TokenLease(this.values, leaseName(name, replaced), this.clock);
     const half = deadline.remaining() / 2;
-    for (let turn = 0; ; turn++) {
-      const isTaken = await lease.take();
-      if (isTaken === true) {
-        return this.askWith(lease, need);
-      }
-      const found = await this.lookAgain(need);
-      if (found !== undefined) {
-        return found;
-      }
-      const patience = deadline.remaining() - half;
-      if (isTaken === undefined || patience <= 0) {
-        return this.ask(need);
-      }
-      await deadline.sleep(Math.min(patience, lookAgainAfter(turn, this.clock.random())));
-    }
-  }
-
-  private async lookAgain(need: Need): Promise<TokenAnswer | undefined> {
-    const found = await this.find(need);
-    if (found !== undefined) {
-      this.values.tell(TOKEN_KIND, 'waited');
-    }
-    return found;
-  }
-
-  private async askWith(lease: TokenLease, need: Need): Promise<TokenAnswer> {
     try {
-      // The last holder of the lease may have finished since the last look.
-      const found = await this.lookAgain(need);
-      if (found !== undefined) {
-        return found;
+      for (let turn = 0; ; turn++) {
+        const isTaken = await lease.take();
+        // Also with the lease: its last holder may have finished since the last look.
+        const found = await this.look(need);
+        if (found !== undefined) {
+          this.values.tell(TOKEN_KIND, 'waited');
+          return found;
+        }
+        const patience = deadline.remaining() - half;
+        if (isTaken === true) {
+          this.values.tell(TOKEN_KIND, 'leased');
+        }
+        if (isTaken !== false || patience <= 0) {
+          return await this.ask(need);
+        }
+        await deadline.sleep(Math.min(patience, lookAgainAfter(turn, this.clock.random())));
       }
-      this.values.tell(TOKEN_KIND, 'leased');
-      return await this.ask(need);
     } finally {
       await lease.release();
     }
