@@ -139,8 +139,8 @@ export type BrowserLogin = LoginSettings & { clientId: string; redirectUri: stri
  *
  * @throws {ExhibitorError} `configuration_invalid` where it has none
  */
-export function loginOf({ key, login }: Tenant): LoginSettings {
-  return login ?? missingLogin(key);
+export function loginOf(tenant: Tenant): LoginSettings {
+  return tenant.login ?? missingLogin(tenant.key);
 }
 
 /**
@@ -148,8 +148,9 @@ export function loginOf({ key, login }: Tenant): LoginSettings {
  *
  * @throws {ExhibitorError} `configuration_invalid` where it has no login in the browser
  */
-export function browserLoginOf({ key, login }: Tenant): BrowserLogin {
-  return login !== undefined && isBrowserLogin(login) ? login : missingLogin(key);
+export function browserLoginOf(tenant: Tenant): BrowserLogin {
+  const { login } = tenant;
+  return login !== undefined && isBrowserLogin(login) ? login : missingLogin(tenant.key);
 }
 
 function isBrowserLogin(login: LoginSettings): login is BrowserLogin {

@@ -168,7 +168,7 @@ describe('email_verified', () => {
         [bad, good],
       ]) {
         expect(contactEmail(sources, { ...rules, requireVerifiedEmail })).toEqual({
-          refusal: 'email_unverified',
+          reason: 'email_unverified',
         });
       }
     }
