@@ -61,9 +61,7 @@ export class AxiosClient {
 
   /** Sends a request and answers its outcome; never rejects. The end of the deadline stops it, also in an interceptor. */
   send(request: OutgoingRequest, deadline: Deadline): Promise<Outcome> {
-    const passage = new Passage(request, this.#http, this.#isSeen, (wire, handler) =>
-      this.#dispatch(request, wire, handler),
-    );
+    const passage = new Passage(request, this.#http, this.#isSeen, this.#connections);
     return new Promise((resolve) => {
       const forget = deadline.onOver(() => resolve(passage.stop()));
       const answer = (outcome: Outcome): void => {
@@ -77,22 +75,6 @@ export class AxiosClient {
   /** Aborts all requests and closes our connections; the dispatchers of hosts stay open. */
   close(): Promise<void> {
     return this.#connections.close();
-  }
-
-  #dispatch(
-    { dispatcher, onNewConnection }: OutgoingRequest,
-    wire: WireRequest,
-    handler: ResponseHandler,
-  ): void {
-    if (dispatcher !== undefined) {
-      // Which connection it uses is not known.
-      handler.isOnNewConnection = true;
-      dispatcher.dispatch({ ...wire, reset: onNewConnection }, handler);
-    } else if (onNewConnection) {
-      this.#connections.sendOnNewConnection(wire, handler);
-    } else {
-      this.#connections.send(wire, handler);
-    }
   }
 }
 
@@ -109,7 +91,7 @@ class Passage {
     private readonly http: HttpService,
     /** Without interceptors, axios is given no headers: it takes 10 µs to copy and check them. */
     private readonly isSeen: boolean,
-    private readonly dispatch: (wire: WireRequest, handler: ResponseHandler) => void,
+    private readonly connections: Connections,
   ) {
     this.#handler = new ResponseHandler(request.replyLimit, request.acceptsJwt);
   }
@@ -178,7 +160,8 @@ class Passage {
     try {
       // The deadline limits headers and body; undici's own timers are not needed.
       const { origin, path } = splitUrl(url);
-      this.dispatch({ origin, path, method, headers, body, headersTimeout: 0, bodyTimeout: 0 }, handler);
+      const wire = { origin, path, method, headers, body, headersTimeout: 0, bodyTimeout: 0 };
+      this.connections.send(wire, handler, this.request);
       return await handler.outcome;
     } catch {
       // undici, or a dispatcher of the host, is closed.

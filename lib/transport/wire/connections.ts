@@ -16,6 +16,14 @@ export interface WireRequest extends Dispatcher.DispatchOptions {
   origin: string;
 }
 
+/** Where a request is sent. */
+interface Route {
+  /** Dispatcher of the host; our own connections if none. */
+  dispatcher: Dispatcher | undefined;
+  /** Sends on a new connection, which is closed afterwards. */
+  onNewConnection: boolean;
+}
+
 /** Limit in ms for a connection that no deadline stops. */
 const CONNECT_TIMEOUT = 10_000;
 
@@ -32,13 +40,19 @@ export class Connections {
   #dispatched: ResponseReceiver | undefined;
   readonly #connecting = new Set<Socket>();
 
-  /** Sends on a connection of the pool. */
-  send(request: WireRequest, receiver: ResponseReceiver): void {
-    this.#dispatch(this.#agent, request, receiver);
+  send(request: WireRequest, receiver: ResponseReceiver, { dispatcher, onNewConnection }: Route): void {
+    if (dispatcher !== undefined) {
+      // Which connection it uses is not known.
+      receiver.isOnNewConnection = true;
+      dispatcher.dispatch({ ...request, reset: onNewConnection }, receiver);
+    } else if (onNewConnection) {
+      this.#sendOnNewConnection(request, receiver);
+    } else {
+      this.#dispatch(this.#agent, request, receiver);
+    }
   }
 
-  /** Sends on a new connection, which is closed afterwards. */
-  sendOnNewConnection(request: WireRequest, receiver: ResponseReceiver): void {
+  #sendOnNewConnection(request: WireRequest, receiver: ResponseReceiver): void {
     const client = new Client(request.origin, {
       pipelining: 1,
       connect: (...args) => this.#connect(...args),

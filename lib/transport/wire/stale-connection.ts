@@ -5,7 +5,7 @@ const RESET: ReadonlySet<string> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPI
 
 /**
  * True where a kept-alive connection was closed while a request was written to it. The service most likely did not read the
- * request. It is sent again immediately, once, on a new connection: see `Connections.sendOnNewConnection`.
+ * request. It is sent again immediately, once, on a new connection: see `RequestAttempts.run`.
  *
  * @param hasReply the status and headers of a reply had arrived
  */
