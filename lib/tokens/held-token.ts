@@ -7,11 +7,15 @@ const NAMES_LEASE = 4_000;
 
 /** A token request that is under way. */
 export interface Renewal {
-  readonly result: Promise<TimedToken>;
+  readonly result: Promise<RenewedToken>;
   /** Deadline of the renewal itself, independent of its callers. */
   readonly deadline: Deadline;
-  /** `shared`: the token came from another process. */
-  outcome: 'fetched' | 'forced' | 'shared';
+}
+
+/** A new token, and how it was got. `shared`: it came from another process. */
+export interface RenewedToken {
+  readonly timed: TimedToken;
+  readonly outcome: 'fetched' | 'forced' | 'shared';
 }
 
 /** The token that the next one replaces. It decides what this process takes from the store. Times of {@link Clock.now}. */

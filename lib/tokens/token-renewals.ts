@@ -7,7 +7,7 @@ import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Deadlines } from '../time/deadlines.service.js';
-import type { HeldToken, Renewal } from './held-token.js';
+import type { HeldToken, Renewal, RenewedToken } from './held-token.js';
 import { repeated } from './remembered-rejection.js';
 import type { SharedTokens } from './shared-tokens.service.js';
 import type { TimedToken } from './token-lifetime.js';
@@ -53,8 +53,8 @@ export class TokenRenewals {
       const isJoined = held.renewal !== undefined;
       const renewal = held.renewal ?? this.renew(tenant, held);
       try {
-        const timed = await deadline.race(renewal.result, renewal.deadline);
-        publish('token', () => ({ tenant: tenant.key, outcome: isJoined ? 'shared' : renewal.outcome }));
+        const { timed, outcome } = await deadline.race(renewal.result, renewal.deadline);
+        publish('token', () => ({ tenant: tenant.key, outcome: isJoined ? 'shared' : outcome }));
         return timed;
       } catch (error) {
         // A renewal that ran out of time does not fail a caller that joined later and has time left.
@@ -68,9 +68,11 @@ export class TokenRenewals {
 
   private async reportEarly(tenant: Tenant, held: HeldToken, renewal: Renewal): Promise<void> {
     try {
-      await renewal.result;
-      const outcome = renewal.outcome === 'shared' ? 'shared' : 'renewed-early';
-      publish('token', () => ({ tenant: tenant.key, outcome }));
+      const { outcome } = await renewal.result;
+      publish('token', () => ({
+        tenant: tenant.key,
+        outcome: outcome === 'shared' ? 'shared' : 'renewed-early',
+      }));
     } catch (error) {
       held.pausedUntil = this.clock.now() + PAUSE_AFTER_FAILURE;
       publishFailure(tenant, error);
@@ -82,14 +84,15 @@ export class TokenRenewals {
     const deadline = this.deadlines.start(tenant.http.deadline);
     deadline.tenant = tenant.key;
     const result = this.fetch(tenant, held, deadline);
-    const renewal: Renewal = { result, deadline, outcome: held.isForced ? 'forced' : 'fetched' };
+    const renewal: Renewal = { result, deadline };
     held.renewal = renewal;
     // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
     result.catch(() => undefined);
     return renewal;
   }
 
-  private async fetch(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
+  private async fetch(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<RenewedToken> {
+    const outcome = held.isForced ? 'forced' : 'fetched';
     try {
       const answer = await this.tokens.fetch(tenant, held.replaced(this.clock.now()), deadline);
       // The host may have invalidated the token since: then this answer is for those who wait for it, and is not kept.
@@ -98,13 +101,10 @@ export class TokenRenewals {
         held.rejection = isCurrent ? answer.rejection : held.rejection;
         throw answer.isShared ? repeated(answer.rejection) : answer.rejection.error;
       }
-      if (answer.timed.isShared && held.renewal !== undefined) {
-        held.renewal.outcome = 'shared';
-      }
       if (isCurrent) {
         held.keep(answer.timed);
       }
-      return answer.timed;
+      return { timed: answer.timed, outcome: answer.timed.isShared ? 'shared' : outcome };
     } catch (error) {
       this.report(tenant, error);
       throw error;
