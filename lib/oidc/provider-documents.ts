@@ -34,7 +34,7 @@ export interface DocumentTools {
   /** Documents of each kind in memory: one for each tenant, so that no tenant removes the last good ones of another. */
   max: number;
   transport: Pick<Transport, 'send' | 'dispatcherOf'>;
-  deadlines: Pick<Deadlines, 'start'>;
+  deadlines: Pick<Deadlines, 'within'>;
   clock: Clock;
   log: Pick<ProblemLog, 'report'>;
 }
@@ -120,16 +120,14 @@ export class ProviderDocuments<T> {
       stateKey,
     );
     const request = { operation, method: 'GET', url: urlOf(id), template: operation } as const;
-    const deadline = deadlines.start(Math.max(http.deadline, tenant.http.deadline) / 2);
-    try {
-      const { status, body } = await usableReply(transport.send(asker, request, deadline), name);
-      if (status === 200) {
-        return await parse(body, tenant);
-      }
-      log.report(tenant, notFound(tenant, status));
-    } finally {
-      deadline.end();
+    const limit = Math.max(http.deadline, tenant.http.deadline) / 2;
+    const { status, body } = await deadlines.within(limit, (deadline) =>
+      usableReply(transport.send(asker, request, deadline), name),
+    );
+    if (status === 200) {
+      return parse(body, tenant);
     }
+    log.report(tenant, notFound(tenant, status));
     throw unusableReply(name);
   }
 }

@@ -67,7 +67,12 @@ describe('the keys behind a URL', () => {
       ...tools,
       http: tenantWith(10 * SECOND).http,
       transport: { send, dispatcherOf: () => undefined },
-      deadlines: { start: (ms) => new Deadline(clock, ms) },
+      deadlines: {
+        within: (ms, work) => {
+          const deadline = new Deadline(clock, ms);
+          return work(deadline).finally(() => deadline.end());
+        },
+      },
     });
     tenant = tenantWith(10 * SECOND);
     published = { keys: [key('a')] };

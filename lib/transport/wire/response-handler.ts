@@ -16,8 +16,8 @@ const READ_PER_TURN = 64 * 1024;
 const LARGE_BODY = 128 * 1024;
 
 const EMPTY = Buffer.alloc(0);
-/** Bytes that are reserved for a body that arrives in parts. */
-const FIRST_PART = 4 * 1024;
+/** Least bytes of a block of a body that arrives in parts. */
+const SMALLEST_BLOCK = 4 * 1024;
 
 /**
  * Receives the response to one request from undici, up to the end of its body. Settles once, with an {@link Outcome}; later
@@ -33,7 +33,10 @@ export class ResponseHandler implements ResponseReceiver {
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
   #headers: Record<string, string | undefined> = {};
-  #body: Buffer = EMPTY;
+  /** The body so far, each block but the last one full. */
+  #blocks: Buffer[] = [];
+  /** What is free of the last block. */
+  #free: Buffer = EMPTY;
   #contentLength = Number.NaN;
   #size = 0;
   #sizeThisTurn = 0;
@@ -126,7 +129,8 @@ export class ResponseHandler implements ResponseReceiver {
     if (this.isSettled) {
       return;
     }
-    const data = this.#body.subarray(0, this.#size);
+    const [first] = this.#blocks;
+    const data = first?.length === this.#size ? first : Buffer.concat(this.#blocks, this.#size);
     const encoding = this.#headers['content-encoding'];
     if (encoding === undefined || encoding === 'identity' || data.length === 0) {
       this.#read(data);
@@ -148,20 +152,31 @@ export class ResponseHandler implements ResponseReceiver {
   }
 
   /**
-   * Copies a part of the body. Chunks are not kept: the Buffer of a chunk of one byte takes about a hundred bytes of heap, and
-   * may keep the 64 KiB that were read from the socket. A body that arrives at once is read in the same turn, and not copied.
+   * Keeps a part of the body. A small chunk is copied: its Buffer takes about a hundred bytes of heap, and may keep the 64 KiB
+   * that were read from the socket. One that fills its memory is not, since V8 collects garbage by what is allocated outside
+   * its heap as well. Blocks are not enlarged: to copy megabytes in one turn delays the small replies of every other tenant.
    */
   #keep(chunk: Buffer): void {
-    if (chunk.length === this.#contentLength) {
-      this.#body = chunk;
+    const isWhole = chunk.length === this.#contentLength;
+    if (isWhole || chunk.length >= chunk.buffer.byteLength / 2) {
+      const last = this.#blocks.pop();
+      if (last !== undefined) {
+        this.#blocks.push(last.subarray(0, last.length - this.#free.length));
+      }
+      this.#free = EMPTY;
+      this.#blocks.push(chunk);
       return;
     }
-    if (this.#size > this.#body.length) {
-      const grown = Buffer.allocUnsafeSlow(Math.max(FIRST_PART, this.#size, 2 * this.#body.length));
-      this.#body.copy(grown);
-      this.#body = grown;
+    let rest = chunk;
+    while (rest.length > 0) {
+      if (this.#free.length === 0) {
+        this.#free = Buffer.allocUnsafeSlow(Math.max(SMALLEST_BLOCK, rest.length));
+        this.#blocks.push(this.#free);
+      }
+      const copied = rest.copy(this.#free);
+      this.#free = this.#free.subarray(copied);
+      rest = rest.subarray(copied);
     }
-    chunk.copy(this.#body, this.#size - chunk.length);
   }
 
   #read(data: Buffer | UnreadableBody): void {
@@ -222,7 +237,7 @@ export class ResponseHandler implements ResponseReceiver {
   }
 
   #done(outcome: Outcome): void {
-    this.#body = EMPTY;
+    this.#blocks = [];
     this.#settle?.(outcome);
     this.#settle = undefined;
   }
