@@ -4,6 +4,8 @@ import { check, describeMachine, interleave, printTable, show, spread, start } f
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
 const [PAGES, LATENCY] = [200, 20];
 const PREFETCH = [1, 4, 8, 16];
+/** Events read before anything is measured, by each variant. */
+const WARM_UP = 20;
 
 const here = (name) => new URL(name, import.meta.url);
 const stub = await start(here('streaming-stub.mjs'));
@@ -13,11 +15,18 @@ const [exhibitor, expand, pMap, heap] = await Promise.all(
 );
 
 console.log(`## Whole events — ${describeMachine()}\n`);
+await warmUp();
 await latencyBound();
 await processorBound();
 await memory();
 await perItem();
 await Promise.all([exhibitor, expand, pMap, heap, stub].map((process) => process.stop()));
+
+/** V8 compiles code that runs often: in the first events of a process, each page takes twice the CPU time. */
+async function warmUp() {
+  const question = { pages: PAGES, latency: 0, prefetch: 8 };
+  await interleave({ expand, pMap, exhibitor }, question, WARM_UP);
+}
 
 /** After page 1, a window of C pages can do no better than this. */
 function limit(prefetch) {
