@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { CompactVerifyGetKey } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { KeySource } from '../options/key-source.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { metadataNotFound, refusedAddress, uselessMetadata } from '../problems/provider-problems.js';
@@ -133,7 +134,7 @@ export class OpenIdProvider {
     });
   }
 
-  #parse(body: unknown, tenant: Tenant, allowedOrigins: readonly string[] | undefined): Metadata {
+  #parse(body: unknown, tenant: Tenant, allowedOrigins: ExhibitorSettings['allowedOrigins']): Metadata {
     const issuer = tenant.login?.issuer ?? '';
     const metadata = parseMetadata(body, issuer, allowedOrigins);
     if (!('reason' in metadata)) {

@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import { endpointUrl, parseUrl } from '../options/option-schemas.js';
+import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import { endpointUrl, isAllowedUrl } from '../options/option-schemas.js';
 import type { EndpointName } from '../tenants/tenant.js';
 
 /** Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). */
@@ -42,7 +43,7 @@ export interface RefusedMetadata {
 export function parseMetadata(
   body: unknown,
   issuer: string,
-  allowedOrigins: readonly string[] | undefined,
+  allowedOrigins: ExhibitorSettings['allowedOrigins'],
 ): Metadata | RefusedMetadata {
   if (!isRecord(body)) {
     return { reason: 'provider', received: 'no object' };
@@ -64,14 +65,14 @@ export function parseMetadata(
 function checkUrl(
   value: unknown,
   member: string,
-  allowedOrigins: readonly string[] | undefined,
+  allowedOrigins: ExhibitorSettings['allowedOrigins'],
 ): string | RefusedUrl {
   const parsed = v.safeParse(endpointUrl, value);
   if (!parsed.success) {
     return { expected: `${member} ${parsed.issues[0].message}`, received: shown(value) };
   }
   const { output: url } = parsed;
-  if (allowedOrigins !== undefined && !allowedOrigins.includes(parseUrl(url)?.origin ?? '')) {
+  if (!isAllowedUrl(url, allowedOrigins)) {
     return { expected: `${member} on one of allowedOrigins`, received: shown(url) };
   }
   return url;

@@ -68,9 +68,17 @@ function optionsUnder(rules: TenantRules) {
   );
 }
 
-function problemsBetween({ tenant, tenants }: Record<string, unknown>, rules: TenantRules) {
+const ORIGINS_REQUIRED =
+  'is required with a TenantSource: a tenant that copies the issuer of another and has a token endpoint of its own can receive ' +
+  "the codes of the other's users and log in as them. List the origins of all services and providers, or set 'any' if every " +
+  'tenant is trusted with the users of every other';
+
+function problemsBetween({ tenant, tenants, allowedOrigins }: Record<string, unknown>, rules: TenantRules) {
   if ((tenant === undefined) === (tenants === undefined)) {
     return [{ path: 'tenants', expected: 'exactly one of tenant and tenants must be given' }];
+  }
+  if (isSource(tenants) && allowedOrigins === undefined) {
+    return [{ path: 'allowedOrigins', expected: ORIGINS_REQUIRED }, ...moduleNeeds([], rules)];
   }
   return moduleNeeds(tenants instanceof Map ? [...tenants.values()] : [tenant], rules);
 }

@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import { isRecord } from '../model/json-values.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
-import { parseUrl, problemsOf, refine } from './option-schemas.js';
+import { isAllowedUrl, problemsOf, refine } from './option-schemas.js';
 import { tenantSchema, type LoginSettings, type TenantSettings } from './tenant-settings.js';
 
 /** The module settings that the options of a tenant depend on. */
@@ -65,9 +65,6 @@ function isBrowser({ session }: TenantRules): boolean {
 
 /** Options whose URL is on none of the `allowedOrigins`. */
 function foreignUrls(tenant: TenantSettings, { allowedOrigins }: TenantRules): ConfigurationProblem[] {
-  if (allowedOrigins === undefined) {
-    return [];
-  }
   const { keys, discovery, issuer } = tenant.login ?? {};
   const urls: [string, string | undefined][] = [
     ['baseUrl', tenant.baseUrl],
@@ -81,7 +78,7 @@ function foreignUrls(tenant: TenantSettings, { allowedOrigins }: TenantRules): C
     ['login.issuer', discovery === true ? issuer : undefined],
   ];
   return urls
-    .filter(([, url]) => url !== undefined && !allowedOrigins.includes(parseUrl(url)?.origin ?? ''))
+    .filter(([, url]) => url !== undefined && !isAllowedUrl(url, allowedOrigins))
     .map(([path]) => ({ path, expected: 'must be on one of allowedOrigins' }));
 }
 

@@ -86,8 +86,15 @@ interface CommonOptions<T> {
    *   }),
    */
   axios?: ((instance: AxiosInstance) => unknown) | undefined;
-  /** If given, every `baseUrl`, `authUrl`, endpoint and keys URL must be on one of these origins. */
-  allowedOrigins?: string[] | undefined;
+  /**
+   * Origins on one of which every `baseUrl`, `authUrl`, endpoint and keys URL must be, or `'any'`. Required with a
+   * {@link TenantSource}: a tenant that copies the issuer of another and has a token endpoint of its own can receive the codes of
+   * the other's users and log in as them. `'any'` trusts every tenant with the users of every other. Default: any.
+   *
+   * @example
+   * allowedOrigins: ['https://api.example.com', 'https://login.example.com']
+   */
+  allowedOrigins?: string[] | 'any' | undefined;
   /**
    * Cache of lookups, or `false`: `ttl` in ms (default 60 000), `max` entries (default 10 000). While the service fails, an answer
    * is used for another `staleIfError` ms (default 0). The answers of a process take `maxBytes` bytes at most (default 64 MiB,

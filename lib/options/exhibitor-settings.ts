@@ -33,6 +33,8 @@ const origin = v.pipe(
   v.transform((value) => value.replace(/\/$/, '')),
 );
 
+const origins = v.array(origin, "must be a list of origins or 'any'");
+
 const store = v.custom<SharedStore>(
   (value) => isRecord(value) && ['get', 'set', 'delete'].every((name) => typeof value[name] === 'function'),
   'must have the methods get, set and delete',
@@ -118,7 +120,7 @@ export const moduleSchema = v.object({
     {},
   ),
   axios: v.optional(callable<NonNullable<ExhibitorModuleOptions['axios']>>()),
-  allowedOrigins: v.optional(v.array(origin, 'must be a list of origins')),
+  allowedOrigins: v.optional(v.lazy((value) => (value === 'any' ? v.literal('any') : origins))),
   lookupCache: v.optional(
     v.lazy((value) => (value === false ? v.literal(false) : lookupCache)),
     {},

@@ -44,6 +44,11 @@ export function parseUrl(value: string): URL | undefined {
   return URL.canParse(value) ? new URL(value) : undefined;
 }
 
+/** Whether the option `allowedOrigins` allows a URL. */
+export function isAllowedUrl(url: string, allowedOrigins: readonly string[] | 'any' = 'any'): boolean {
+  return allowedOrigins === 'any' || allowedOrigins.includes(parseUrl(url)?.origin ?? '');
+}
+
 function isSecureOrLoopback(value: string): boolean {
   const url = parseUrl(value);
   return (

@@ -45,6 +45,7 @@ const works = {
   async heap({ tenants }) {
     const app = await appWith({
       tenants: { find: (key) => tenant(key) },
+      allowedOrigins: 'any',
       tenantCache: { max: tenants + 1_000 },
     });
     const service = app.get(TokenService);

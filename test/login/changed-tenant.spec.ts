@@ -22,6 +22,7 @@ async function logInAcross(change: LoginOverrides): Promise<{ host: Host; visito
   const started = await startHost({
     options: (callback) => ({
       tenants: { find: () => provider.tenantOptions(callback, { requireIss: false, ...overrides }) },
+      allowedOrigins: 'any',
       resolveTenant: () => 'acme',
       secrets: [COOKIE_SECRET],
     }),

@@ -129,6 +129,7 @@ describe.each(KINDS)('tenants of two providers on %s', (kind) => {
   it('of a source require it, since its other tenants are unknown', async () => {
     const host = await start(kind, (callback) => ({
       tenants: { find: (key) => (key === 'honest' ? honest.tenantOptions(callback) : undefined) },
+      allowedOrigins: 'any',
     }));
     honest.script = withoutIss;
     expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');

@@ -45,7 +45,7 @@ async function boot(
   http: ExhibitorModuleOptions['http'] = { attempts: 1 },
 ): Promise<INestApplicationContext> {
   app = await NestFactory.createApplicationContext(
-    ExhibitorModule.forRoot({ tenants, http, secrets: [COOKIE_SECRET] }),
+    ExhibitorModule.forRoot({ tenants, allowedOrigins: 'any', http, secrets: [COOKIE_SECRET] }),
     { logger: false, abortOnError: false },
   );
   return app;

@@ -244,6 +244,7 @@ describe('a mistake that shows at each request', () => {
   it('is logged once a minute and tenant: wrong options of a source', async () => {
     const { url } = await startWith({
       tenants: { find: () => broken },
+      allowedOrigins: 'any',
       resolveTenant: ({ query }) => String(Object(query)['portal']),
       secrets: [COOKIE_SECRET],
     });

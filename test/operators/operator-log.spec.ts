@@ -53,7 +53,7 @@ describe('the operator log', () => {
   it.each([
     ['tenant', { tenant: tenantAt('https://a.example') }],
     ['tenants.default', { tenants: { default: tenantAt('https://a.example') } }],
-    ['tenants.default', { tenants: { find: () => tenantAt('https://a.example') } }],
+    ['tenants.default', { tenants: { find: () => tenantAt('https://a.example') }, allowedOrigins: 'any' }],
   ])('calls the tenant %s', async (path, options) => {
     const { log, registry } = start(options);
     log.report(await registry.get('default'), PROBLEM);

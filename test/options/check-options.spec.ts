@@ -311,6 +311,23 @@ describe('the options', () => {
     ]);
     allowedOrigins.push('https://login.example', 'https://keys.example/', 'https://tokens.example');
     expect(problems({ ...options, allowedOrigins })).toEqual([]);
+    expect(problems({ ...options, allowedOrigins: 'any' })).toEqual([]);
+  });
+
+  it('require allowedOrigins with a source, also beside another mistake, and say what is at stake', () => {
+    const source = { tenants: { find: () => tenant() } };
+    const required = expect.stringMatching(
+      /^allowedOrigins: is required with a TenantSource: [^.]+ log in as them\. [^.]+$/,
+    );
+    expect(problems(source)).toEqual([required]);
+    expect(problems({ ...source, store: 7 })).toEqual([expect.stringMatching(/^store/), required]);
+    for (const allowedOrigins of ['https://api.example', 'all', 7]) {
+      expect(problems({ ...source, allowedOrigins })).toEqual([
+        "allowedOrigins: must be a list of origins or 'any'",
+      ]);
+    }
+    expect(problems({ ...source, allowedOrigins: [] })).toEqual([]);
+    expect(problems({ ...source, allowedOrigins: 'any' })).toEqual([]);
   });
 
   it('never show a value, which may be a secret', () => {

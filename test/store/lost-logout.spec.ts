@@ -120,6 +120,7 @@ describe('a logout while the tenant cannot be found', () => {
   async function startWithSource(options: OtherOptions = {}): Promise<Host> {
     return start((callback) => ({
       tenants: { find: () => source(provider.tenantOptions(callback)) },
+      allowedOrigins: 'any',
       resolveTenant: ({ url }) => (url.includes('/auth/login') ? 'acme' : undefined),
       tenantCache: { ttl: 1 },
       http: { deadline: 200 },

@@ -53,7 +53,7 @@ async function boot(
     },
   };
   app = await NestFactory.createApplicationContext(
-    ExhibitorModule.forRoot({ tenants: source, secrets: [COOKIE_SECRET], ...options }),
+    ExhibitorModule.forRoot({ tenants: source, allowedOrigins: 'any', secrets: [COOKIE_SECRET], ...options }),
     { logger: false, abortOnError: false },
   );
   return {

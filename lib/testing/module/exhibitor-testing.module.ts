@@ -116,6 +116,7 @@ function testingOptions(records: TestingRecords<Exhibitor>): ExhibitorModuleOpti
         },
       }),
     },
+    allowedOrigins: 'any',
     resolveTenant: ({ params }) => params?.['tenant'],
     secrets: ['seals the cookies of tests, which hold nothing'],
     http: { dispatcher: answerNotFound },
