@@ -1,11 +1,9 @@
-import { createPublicKey } from 'node:crypto';
-import type { CompactVerifyGetKey, JWK } from 'jose';
-import { LoginFailedError } from '../errors/login-failed.error.js';
-import { isRecord } from '../model/json-values.js';
+import type { CompactVerifyGetKey } from 'jose';
 import type { KeySource } from '../options/key-source.js';
-import { keysNotFound } from '../problems/provider-problems.js';
+import { keysNotFound, uselessKeySet } from '../problems/provider-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
+import { keySetOf, type KeySet } from './key-set.js';
 import { ProviderDocuments, type DocumentTools } from './provider-documents.js';
 
 /**
@@ -13,13 +11,6 @@ import { ProviderDocuments, type DocumentTools } from './provider-documents.js';
  * cause such a fetch, so that forged tokens must not cause a flood of them.
  */
 const PAUSE_BEFORE_REFETCH = 30_000;
-
-/** The keys of a JWKS. */
-interface KeySet {
-  kids: ReadonlySet<string | undefined>;
-  /** jose imports each key once per set, when it is first needed. */
-  getKey: CompactVerifyGetKey;
-}
 
 /** Public keys to verify the tokens of a tenant's provider. */
 export class ProviderKeys {
@@ -33,8 +24,13 @@ export class ProviderKeys {
         name: 'the keys of the provider',
         pause: PAUSE_BEFORE_REFETCH,
         urlOf: (url) => url,
-        parse: keySetOf,
-        notFound: ({ login }, status) => keysNotFound(login?.keys === undefined, status),
+        parse: (body, tenant) => {
+          const keys = keySetOf(body);
+          // Also where the last good keys are used meanwhile.
+          keys.catch(() => tools.log.report(tenant, uselessKeySet(isDiscovered(tenant))));
+          return keys;
+        },
+        notFound: (tenant, status) => keysNotFound(isDiscovered(tenant), status),
       },
       tools,
     );
@@ -91,31 +87,6 @@ export class ProviderKeys {
   }
 }
 
-/**
- * The public signature keys of a JWKS. Unknown, unreadable, symmetric and private keys are removed, so that one bad key does
- * not make every login fail.
- *
- * @throws {LoginFailedError} `provider` where it is no JWKS, or has no usable key
- */
-async function keySetOf(jwks: unknown): Promise<KeySet> {
-  const published: unknown[] = isRecord(jwks) && Array.isArray(jwks['keys']) ? jwks['keys'] : [];
-  const keys = published.filter(isUsable);
-  if (keys.length === 0) {
-    throw new LoginFailedError('provider', 'the provider publishes no usable signing key');
-  }
-  const { createLocalJWKSet } = await import('jose');
-  return { kids: new Set(keys.map(({ kid }) => kid)), getKey: createLocalJWKSet({ keys }) };
-}
-
-/** RSA keys need 2048 bits (RFC 7518 §3.3). Node reads an unreadable modulus as one of length 0. */
-function isUsable(key: unknown): key is JWK {
-  if (!isRecord(key) || typeof key['kty'] !== 'string' || key['kty'] === 'oct' || key['d'] !== undefined) {
-    return false;
-  }
-  try {
-    const { asymmetricKeyDetails } = createPublicKey({ key, format: 'jwk' });
-    return (asymmetricKeyDetails?.modulusLength ?? 2048) >= 2048;
-  } catch {
-    return false;
-  }
+function isDiscovered({ login }: Tenant): boolean {
+  return login?.keys === undefined;
 }

@@ -8,6 +8,9 @@ import { parseUrl, secureUrl } from './option-schemas.js';
 export type KeySource =
   { kind: 'pem'; key: KeyObject } | { kind: 'jwks'; jwks: JSONWebKeySet } | { kind: 'url'; url: string };
 
+/** Keys of one set. Providers publish two or three. */
+export const MOST_KEYS = 100;
+
 const EXPECTED = 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS';
 
 /** Schema of the option `keys`. Private keys are refused. */
@@ -75,6 +78,9 @@ function parseJwks(value: unknown): KeySource | string {
   const keys: unknown = 'keys' in value ? value['keys'] : [value];
   if (!Array.isArray(keys) || keys.length === 0 || !keys.every(isJwk)) {
     return EXPECTED;
+  }
+  if (keys.length > MOST_KEYS) {
+    return `must hold at most ${MOST_KEYS} keys`;
   }
   if (keys.some((key) => 'd' in key || key.kty === 'oct')) {
     return 'must hold public keys only';

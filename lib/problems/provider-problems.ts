@@ -1,3 +1,4 @@
+import { MOST_KEYS } from '../options/key-source.js';
 import type { EndpointPaths, Problem } from './problem.interface.js';
 
 /** Options that decide where the metadata of the provider is read. */
@@ -48,7 +49,17 @@ export function keysNotFound(isDiscovered: boolean, status: number): Problem {
   };
 }
 
-/** The keys were fetched, and none can be used. */
+/** The address of the keys answers a set that cannot be used. */
+export function uselessKeySet(isDiscovered: boolean): Problem {
+  return {
+    cause: 'keys',
+    options: [isDiscovered ? 'login.discovery' : 'login.keys'],
+    message: 'the keys of the provider cannot be used',
+    expected: `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`,
+  };
+}
+
+/** There are no keys, or none that can be used. */
 export function uselessKeys(message: string): Problem {
   return { cause: 'keys', options: ['login.keys'], message };
 }

@@ -1,14 +1,15 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { CompactVerifyGetKey, JWK, LocalJWKSet } from 'jose';
+import type { CompactVerifyGetKey, JWK } from 'jose';
 import { ProviderKeys } from '../../lib/oidc/provider-keys.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import type { KeySource } from '../../lib/options/key-source.js';
+import type { Problem } from '../../lib/problems/problem.interface.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
 import { Deadline } from '../../lib/time/deadline.js';
 import type { TransportReply } from '../../lib/transport/transport-request.interface.js';
 import { StoppedClock } from '../support/clock.js';
 import { tenantAt } from '../transport/transport-bench.js';
-import { KEYS } from '../support/provider-keys.js';
+import { KEYS, signingKey } from '../support/provider-keys.js';
 import { registryOf } from '../support/registry.js';
 
 const SECOND = 1_000;
@@ -29,10 +30,14 @@ function tenantWith(deadline: number): Tenant {
   return tenant;
 }
 
-/** What jose's key sets show. */
-function kidsOf(getKey: CompactVerifyGetKey): (string | undefined)[] {
-  const { jwks } = getKey as LocalJWKSet;
-  return jwks().keys.map(({ kid }) => kid);
+/** Those of the kids `a` and `b` for which there is a key. */
+async function kidsOf(getKey: CompactVerifyGetKey): Promise<string[]> {
+  const found = await Promise.allSettled(['a', 'b'].map(async (kid) => (await keyOf(getKey, kid)) && kid));
+  return found.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+}
+
+function keyOf(getKey: CompactVerifyGetKey, kid?: string, alg = 'RS256'): ReturnType<CompactVerifyGetKey> {
+  return getKey({ alg, kid }, { payload: '', signature: '' });
 }
 
 const key = (kid: string): JWK => ({ ...KEYS.rs256.jwk, kid });
@@ -43,6 +48,7 @@ describe('the keys behind a URL', () => {
   let tenant: Tenant;
   let published: unknown;
   let fetches: number;
+  let problems: Problem[];
   let reply: () => Promise<unknown>;
   const send = async (): Promise<TransportReply> => {
     fetches++;
@@ -58,11 +64,16 @@ describe('the keys behind a URL', () => {
     const deadline = new Deadline(clock, tenant.http.deadline);
     return keys.newerKeys(tenant, SOURCE, used, deadline).finally(() => deadline.end());
   };
-  const kids = async (kid?: string): Promise<(string | undefined)[]> => kidsOf(await keysFor(kid));
+  const kids = async (kid?: string): Promise<string[]> => kidsOf(await keysFor(kid));
 
   beforeEach(() => {
     clock = new StoppedClock();
-    const tools = { max: MAX, clock, log: { report: () => undefined } };
+    problems = [];
+    const tools = {
+      max: MAX,
+      clock,
+      log: { report: (_: Tenant, problem: Problem) => void problems.push(problem) },
+    };
     keys = new ProviderKeys({
       ...tools,
       http: tenantWith(10 * SECOND).http,
@@ -155,7 +166,7 @@ describe('the keys behind a URL', () => {
     const used = await keysFor();
     published = { keys: [key('b')] };
     const [newer, same] = await Promise.all([newerThan(used), newerThan(used)]);
-    expect(newer && kidsOf(newer)).toEqual(['b']);
+    expect(newer && (await kidsOf(newer))).toEqual(['b']);
     expect(same).toBe(newer);
     expect(fetches).toBe(2);
     expect(await newerThan(used)).toBe(newer);
@@ -181,10 +192,10 @@ describe('the keys behind a URL', () => {
     let finish = (): void => undefined;
     reply = () => new Promise((resolve) => (finish = () => resolve(published)));
     const patient = keysFor('b');
-    expect(kidsOf(await keysFor('a', tenantWith(40)))).toEqual(['a']);
+    expect(await kidsOf(await keysFor('a', tenantWith(40)))).toEqual(['a']);
     published = { keys: [key('b')] };
     finish();
-    expect(kidsOf(await patient)).toEqual(['b']);
+    expect(await kidsOf(await patient)).toEqual(['b']);
     expect(fetches).toBe(2);
   });
 
@@ -270,24 +281,64 @@ describe('the keys behind a URL', () => {
     expect(fetches).toBe(MAX + 2);
   });
 
-  it('ignore unusable, private and symmetric keys', async () => {
+  it('ignore unusable, private and symmetric keys, also those of the kid or the type of a usable one', async () => {
     const privateKey = KEYS.attacker.privateKey.export({ format: 'jwk' });
-    published = {
-      keys: [
-        null,
-        7,
-        'key',
-        {},
-        { kty: 7 },
-        { kty: 'LMS', kid: 'unheard-of' },
-        { kty: 'RSA', kid: 'broken', n: '!', e: '!' },
-        { kty: 'EC', kid: 'no-curve', crv: 'P-0', x: 'AA', y: 'AA' },
-        { kty: 'oct', kid: 'symmetric', k: 'AAAA' },
-        { ...privateKey, kid: 'private' },
-        key('a'),
-        { ...KEYS.es256.jwk, kid: 'b', alg: undefined },
-      ],
-    };
+    const bad: Record<string, unknown>[] = [
+      {},
+      { kty: 7 },
+      { kty: 'LMS' },
+      { kty: 'RSA', n: '!', e: '!' },
+      { kty: 'RSA', n: 'sXch', e: 'AQAB' },
+      { kty: 'EC', crv: 'P-0', x: 'AA', y: 'AA' },
+      { kty: 'EC', crv: 'P-256', x: KEYS.es256.jwk.y, y: KEYS.es256.jwk.x },
+      { kty: 'oct', k: 'AAAA' },
+      privateKey,
+    ];
+    const good = [key('a'), { ...KEYS.es256.jwk, kid: 'b', alg: undefined }];
+    for (const kid of [undefined, 'other', 'a', 'b']) {
+      published = { keys: [null, 7, 'key', ...bad.map((jwk) => ({ ...jwk, kid })), ...good] };
+      clock.time += 10 * MINUTE;
+      const getKey = await keysFor('a');
+      for (const asked of [undefined, 'a']) {
+        expect(await keyOf(getKey, asked)).toMatchObject({ algorithm: { modulusLength: 2048 } });
+      }
+      for (const asked of [undefined, 'b']) {
+        expect(await keyOf(getKey, asked, 'ES256')).toMatchObject({ algorithm: { namedCurve: 'P-256' } });
+      }
+    }
+  });
+
+  it('are none where a token has no kid and several of its type are usable', async () => {
+    published = { keys: [key('a'), { ...key('b'), alg: undefined }] };
+    await expect(keyOf(await keysFor())).rejects.toMatchObject({ code: 'ERR_JWKS_MULTIPLE_MATCHING_KEYS' });
     expect(await kids('a')).toEqual(['a', 'b']);
+  });
+
+  it('are at most 100: the operator hears of a larger set, and the last good one is used', async () => {
+    published = { keys: Array.from({ length: 100 }, (_, index) => key(index === 99 ? 'a' : `key-${index}`)) };
+    expect(await kids('a')).toEqual(['a']);
+    expect(problems).toEqual([]);
+    published = { keys: Array.from({ length: 101 }, (_, index) => key(index === 50 ? 'b' : `key-${index}`)) };
+    clock.time += 10 * MINUTE;
+    expect(await kids('a')).toEqual(['a']);
+    expect(problems).toMatchObject([
+      { cause: 'keys', expected: expect.stringContaining('at most 100 keys') },
+    ]);
+    clock.time += 24 * HOUR;
+    await expect(kids('a')).rejects.toMatchObject({ reason: 'provider' });
+  });
+
+  it('are imported when a token asks for them: a set of slow keys takes no time of other requests', async () => {
+    const slow = signingKey('ES512').jwk;
+    published = {
+      keys: [key('a'), ...Array.from({ length: 99 }, (_, index) => ({ ...slow, kid: `key-${index}` }))],
+    };
+    const began = process.cpuUsage();
+    const getKey = await keysFor('a');
+    await keyOf(getKey, 'a');
+    await keyOf(getKey, 'key-7', 'ES512');
+    await expect(keyOf(getKey, undefined, 'ES512')).rejects.toThrow();
+    // To import all takes 120 ms.
+    expect(process.cpuUsage(began).user / 1_000).toBeLessThan(60);
   });
 });

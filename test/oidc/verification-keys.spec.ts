@@ -51,6 +51,10 @@ function rotateTo(key: SigningKey): void {
   provider.jwks = { keys: [{ ...key.jwk, kid: key.kid }] };
 }
 
+/** Keys that no token names. */
+const manyKeys = (count: number): object[] =>
+  Array.from({ length: count }, (_, index) => ({ ...es384.jwk, kid: `key-${index}` }));
+
 const withoutKid = (key: SigningKey): SigningKey => ({ ...key, kid: undefined });
 
 describe('a public key as', () => {
@@ -193,10 +197,17 @@ describe('keys behind a URL', () => {
     expect(provider.count('/connect/jwks')).toBe(fetched + 1);
   });
 
+  it('may be a hundred', async () => {
+    const host = await hostWith({ keys: `${provider.url}/connect/jwks` });
+    provider.jwks = { keys: [...PUBLISHED.keys, ...manyKeys(97)] };
+    await expectAccepted(host);
+  });
+
   it.each([
     ['no JSON', 'oops'],
     ['no set', '[]'],
     ['a set without keys', '{"keys": []}'],
+    ['a set of 101 keys', JSON.stringify({ keys: [...PUBLISHED.keys, ...manyKeys(98)] })],
     ['a set of symmetric keys', '{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}'],
   ])('refuse the login with the reason provider where there is %s', async (_what, body) => {
     const host = await hostWith({ keys: `${provider.url}/connect/jwks` });

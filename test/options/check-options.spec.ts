@@ -433,6 +433,7 @@ describe('keys', () => {
       'http://login.example/jwks',
       'must be https (http only for localhost, 127.0.0.1 and [::1])',
     ],
+    ['a JWKS of 101 keys', { keys: Array.from({ length: 101 }, () => jwk) }, 'must hold at most 100 keys'],
     ['an empty JWKS', { keys: [] }, 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS'],
     ['anything else', 'secret', 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS'],
   ])('are refused as %s', (_, keys, expected) => {

@@ -21,9 +21,11 @@ export interface SigningKey {
   pem: string;
 }
 
+const CURVES = { ES256: 'P-256', ES384: 'P-384', ES512: 'P-521' } as const;
+
 /** A new elliptic curve key for an algorithm of RFC 7518. */
-export function signingKey(alg: 'ES256' | 'ES384'): SigningKey {
-  const { privateKey } = generateKeyPairSync('ec', { namedCurve: alg === 'ES384' ? 'P-384' : 'P-256' });
+export function signingKey(alg: keyof typeof CURVES): SigningKey {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: CURVES[alg] });
   return withPublicHalf(alg, privateKey);
 }
 
