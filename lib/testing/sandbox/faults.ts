@@ -1,3 +1,9 @@
+import type { ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+import { pause, sendReply } from './send-reply.js';
+
 /**
  * A fault in the reply to a request. `delay`, `drip`, `truncate`, `closeIdle` and faults at `mid-body` process the
  * request and change how the regular reply is sent. The others replace the reply: the request is not processed, so that
@@ -42,3 +48,141 @@ export type Fault =
   | { readonly kind: 'largeBody'; readonly bytes: number }
   | { readonly kind: 'redirect'; readonly location: string; readonly status?: number }
   | { readonly kind: 'closeIdle' };
+
+const CHUNK_BYTES = 64 * 1024;
+// An RST discards data that the client has not read yet. The client gets this time to read it.
+const PAUSE_BEFORE_RESET_MS = 10;
+const JSON_CONTENT_TYPE = 'application/json; charset=utf-8';
+
+/** Sends the regular reply. */
+type SendRegularReply = () => Promise<void>;
+
+/** Sends a reply with a fault. Resolves when nothing more will be sent. */
+export async function applyFault(
+  fault: Fault,
+  response: ServerResponse,
+  sendRegularReply: SendRegularReply,
+): Promise<void> {
+  switch (fault.kind) {
+    case 'status': {
+      const headers = { 'content-type': JSON_CONTENT_TYPE, ...fault.headers };
+      return sendReply(response, fault.status, headers, fault.body ?? errorBody(fault.status));
+    }
+    case 'body': {
+      const headers = { 'content-type': fault.contentType ?? JSON_CONTENT_TYPE };
+      return sendReply(response, fault.status ?? 200, headers, fault.body);
+    }
+    case 'redirect': {
+      const headers = { 'content-type': JSON_CONTENT_TYPE, location: fault.location };
+      return sendReply(response, fault.status ?? 302, headers, '');
+    }
+    case 'gzipBomb':
+      return sendLargeJson(response, fault.bytes, 'gzip');
+    case 'largeBody':
+      return sendLargeJson(response, fault.bytes, 'identity');
+    case 'delay':
+      await pause(fault.ms, response);
+      return sendRegularReply();
+    case 'closeIdle':
+      response.once('finish', () => response.req.socket.destroySoon());
+      return sendRegularReply();
+    case 'stall':
+      if (fault.at === 'before-headers') {
+        return;
+      }
+      sendHalfOfBody(response, async () => undefined);
+      return sendRegularReply();
+    case 'truncate':
+      sendHalfOfBody(response, async () => response.req.socket.end());
+      return sendRegularReply();
+    case 'drip':
+      dripBody(response, fault.msPerByte);
+      return sendRegularReply();
+    case 'reset':
+      return resetConnection(fault.at, response, sendRegularReply);
+  }
+}
+
+async function resetConnection(
+  at: 'before-headers' | 'mid-headers' | 'mid-body',
+  response: ServerResponse,
+  sendRegularReply: SendRegularReply,
+): Promise<void> {
+  const { socket } = response.req;
+  if (at === 'mid-body') {
+    sendHalfOfBody(response, async () => {
+      await pause(PAUSE_BEFORE_RESET_MS, response);
+      socket.resetAndDestroy();
+    });
+    return sendRegularReply();
+  }
+  if (at === 'mid-headers') {
+    socket.write('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConte');
+    await pause(PAUSE_BEFORE_RESET_MS, response);
+  }
+  socket.resetAndDestroy();
+}
+
+// `content-length` announces the whole body, but only half of it is sent. Then `afterHalf` is called.
+function sendHalfOfBody(response: ServerResponse, afterHalf: () => Promise<unknown>): void {
+  replaceEnd(response, async (body) => {
+    response.setHeader('content-length', Math.max(body.length, 2));
+    const half = body.length < 2 ? Buffer.from('{') : body.subarray(0, Math.floor(body.length / 2));
+    response.write(half, () => void afterHalf());
+  });
+}
+
+function dripBody(response: ServerResponse, msPerByte: number): void {
+  replaceEnd(response, async (body, end) => {
+    response.setHeader('content-length', body.length);
+    response.flushHeaders();
+    for (let sent = 0; sent < body.length; sent += 1) {
+      await pause(msPerByte, response);
+      if (response.destroyed) {
+        return;
+      }
+      response.write(body.subarray(sent, sent + 1));
+    }
+    end();
+  });
+}
+
+// Replies of the REST API and of `oidc-provider` both send their body in a single `end(body)` call.
+function replaceEnd(response: ServerResponse, send: (body: Buffer, end: () => void) => Promise<void>): void {
+  const end = response.end.bind(response);
+  response.end = (body?: unknown) => {
+    const bytes =
+      typeof body === 'string' || body instanceof Uint8Array ? Buffer.from(body) : Buffer.alloc(0);
+    void send(bytes, () => end());
+    return response;
+  };
+}
+
+async function sendLargeJson(
+  response: ServerResponse,
+  bytes: number,
+  encoding: 'gzip' | 'identity',
+): Promise<void> {
+  response.setHeader('content-type', 'application/json');
+  if (encoding === 'gzip') {
+    response.setHeader('content-encoding', 'gzip');
+  }
+  const text = Readable.from(jsonText(bytes));
+  const sent = encoding === 'gzip' ? pipeline(text, createGzip(), response) : pipeline(text, response);
+  // The pipeline rejects if the client disconnects, which is expected with these faults.
+  await sent.catch(() => undefined);
+}
+
+/** A JSON string of `bytes` bytes, quotes included. */
+function* jsonText(bytes: number): Generator<Buffer> {
+  const filler = Buffer.alloc(CHUNK_BYTES, 'x');
+  yield Buffer.from('"');
+  for (let left = bytes - 2; left > 0; left -= CHUNK_BYTES) {
+    yield filler.subarray(0, Math.min(left, CHUNK_BYTES));
+  }
+  yield Buffer.from('"');
+}
+
+function errorBody(status: number): string {
+  return JSON.stringify({ error: 'sandbox_fault', message: `Status ${status} by a fault of the sandbox` });
+}

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type * as OidcProvider from 'oidc-provider';
-import { API_SCOPE, apiAudience } from './api-access.js';
+import { API_SCOPE, apiAudience } from './rest-api.js';
 import { isLoopbackUrl, logoutFeatures, providerClients, watchLogouts } from './provider-clients.js';
-import { accountOf, findOrCreateGrant, createLoginPolicy, loginPageUrl } from './login-policy.js';
+import { accountOf, findOrCreateGrant, createLoginPolicy, loginPageUrl } from './login.js';
 import { PAGE_HEADERS, renderNotice } from './login-page.js';
 import { END_SESSION_PATH, JWKS_PATH } from './route.js';
 import type { SandboxState } from './sandbox-state.js';

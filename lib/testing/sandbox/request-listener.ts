@@ -1,9 +1,9 @@
 import { IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { parse } from 'node:querystring';
-import { applyFault } from './apply-fault.js';
+import { applyFault } from './faults.js';
 import type { Provider } from './identity-provider.js';
-import { handleLogin } from './login-routes.js';
+import { handleLogin } from './login.js';
 import type { OpenRequest, RequestLog } from './request-log.js';
 import { createRestReply } from './rest-api.js';
 import type { SandboxState } from './sandbox-state.js';

@@ -1,7 +1,6 @@
-import { ApiAccessCheck } from './api-access.js';
 import { FaultQueue } from './fault-queue.js';
 import { RequestLog } from './request-log.js';
-import { ExhibitorRecords } from './rest-api.js';
+import { ApiAccessCheck, ExhibitorRecords } from './rest-api.js';
 import type { SandboxSeed, SeedPerson } from './seed.js';
 import type { SigningKey } from './signing-key.js';
 
