@@ -27,8 +27,7 @@ export type {
 
 export { ExhibitorError, type ExhibitorErrorDetails } from './errors/exhibitor.error.js';
 export { isExhibitorError, type AnyExhibitorError } from './errors/is-exhibitor-error.js';
-export type { ExhibitorErrorCode } from './errors/error-codes.js';
-export { HTTP_STATUS_BY_CODE } from './errors/http-status-by-code.js';
+export { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from './errors/error-codes.js';
 export { ConfigurationError, type ConfigurationProblem } from './errors/configuration.error.js';
 export {
   LoginFailedError,

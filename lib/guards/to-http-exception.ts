@@ -1,8 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { HttpException } from '@nestjs/common';
-import type { ExhibitorErrorCode } from '../errors/error-codes.js';
+import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../errors/error-codes.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
-import { HTTP_STATUS_BY_CODE } from '../errors/http-status-by-code.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 
 /** What a client may be told of an error. */

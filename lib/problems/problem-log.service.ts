@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
-import { HTTP_STATUS_BY_CODE } from '../errors/http-status-by-code.js';
+import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
