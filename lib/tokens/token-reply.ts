@@ -1,4 +1,4 @@
-import { hideSecrets } from '../model/hide-secrets.js';
+import { hideSecrets } from '../model/untrusted-text.js';
 import { isRecord } from '../model/json-values.js';
 import type { OAuthFailure } from '../problems/token-endpoint-problems.js';
 import { lifetimeOf } from './token-lifetime.js';

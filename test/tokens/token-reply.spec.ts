@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { earlyWindow, lifetimeOf } from '../../lib/tokens/token-lifetime.js';
 import { parseTokenReply } from '../../lib/tokens/token-reply.js';
-import { hideSecrets } from '../../lib/model/hide-secrets.js';
+import { hideSecrets } from '../../lib/model/untrusted-text.js';
 import { anyText } from '../support/any-text.js';
 
 const HOUR = 3_600_000;
