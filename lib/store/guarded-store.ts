@@ -1,5 +1,5 @@
 import type { SharedStore } from '../model/shared-store.interface.js';
-import { storeDown } from '../problems/store-problems.js';
+import { storeDown } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import type { Clock } from '../time/clock.js';
 import { TimeoutError, withTimeout } from '../time/with-timeout.js';

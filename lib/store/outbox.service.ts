@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
-import { lostLogouts, unwrittenLogouts } from '../problems/store-problems.js';
+import { lostLogouts, unwrittenLogouts } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock } from '../time/clock.js';
 import { withTimeout } from '../time/with-timeout.js';

@@ -1,6 +1,6 @@
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
-import { tenantSourceFails } from '../problems/tenant-problems.js';
+import { tenantSourceFails } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { tenantForgotten, type Generation, type Generations } from '../store/generations.service.js';
 import type { Clock } from '../time/clock.js';

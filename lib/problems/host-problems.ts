@@ -1,3 +1,4 @@
+/** What the functions of a host do wrong: its `store` and its `TenantSource`. */
 import { untrustedText } from '../model/untrusted-text.js';
 
 /** The `store` failed or was too slow. The message of its error is not shown: it may contain the address and the password. */
@@ -15,4 +16,12 @@ export function unwrittenLogouts(count: number): string {
 /** The application was closed while logouts waited for the `store`. */
 export function lostLogouts(count: number): string {
   return `${count} logout(s) were not written to the shared store before the close`;
+}
+
+/** The {@link TenantSource} of the host fails. */
+export function tenantSourceFails(key: string, staleIfError: number): string {
+  return (
+    `the tenant source fails, first noticed for the tenant ${untrustedText(key)}; ` +
+    `the last good options of each tenant are used for ${staleIfError} ms at most`
+  );
 }
