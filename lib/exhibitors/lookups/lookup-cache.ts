@@ -2,8 +2,8 @@ import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Generation } from '../../store/generations.service.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { Clock } from '../../time/clock.js';
+import { FairCache } from '../../time/fair-cache.js';
 import type { LookupFilter } from '../call-options.interface.js';
-import { BalancedCache } from './balanced-cache.js';
 
 /** Arguments of a lookup. */
 export interface LookupSubject {
@@ -41,9 +41,6 @@ const ENTRY_WEIGHT = 512;
 /** Answers of more than this share of `maxBytes` are not kept: one of them would push out many others. */
 const LARGEST_SHARE = 1 / 16;
 
-/** Cached answers are searched for expired ones at most this often, in ms. */
-const PURGE_EVERY = 10_000;
-
 /** Limits of a cache that keeps nothing, for `lookupCache: false`. */
 const NOTHING = { ttl: 0, max: 0, staleIfError: 0, maxBytes: 0 };
 
@@ -74,16 +71,15 @@ export function isLookupOf(name: LookupName, filter: LookupFilter): boolean {
  * answers are not kept.
  */
 export class LookupCache {
-  private readonly entries: BalancedCache<CachedLookup>;
+  private readonly entries: FairCache<CachedLookup>;
   private readonly limits: typeof NOTHING;
-  private purgedAt = Number.NEGATIVE_INFINITY;
 
   constructor(
     settings: ExhibitorSettings['lookupCache'],
     private readonly clock: Clock,
   ) {
     this.limits = settings === false ? NOTHING : settings;
-    this.entries = new BalancedCache({ max: this.limits.max, maxWeight: this.limits.maxBytes });
+    this.entries = new FairCache(clock, this.limits.max * this.limits.maxBytes);
   }
 
   /** The answer, while it is fresh. */
@@ -94,47 +90,38 @@ export class LookupCache {
 
   /** The answer, while it may be used because the service fails (`staleIfError`). */
   stale(subject: LookupSubject): CachedLookup | undefined {
-    const entry = this.entries.get(lookupKey(subject));
-    return entry !== undefined && !this.isExpired(entry) ? entry : undefined;
+    return this.entries.get(lookupKey(subject));
   }
 
   /** @param freshFor milliseconds for which the answer is fresh, at most `ttl`; 0 or less for one that is not */
   keep(subject: LookupSubject, answer: LookupAnswer, freshFor: number, generation: Generation): void {
-    this.purge();
+    const { max, maxBytes, staleIfError } = this.limits;
     const key = lookupKey(subject);
-    const weight = ENTRY_WEIGHT + 4 * key.length + answer.weight;
-    if (weight > this.limits.maxBytes * LARGEST_SHARE) {
+    const bytes = ENTRY_WEIGHT + 4 * key.length + answer.weight;
+    if (bytes > maxBytes * LARGEST_SHARE) {
       this.entries.delete(key);
       return;
     }
     const { tenant, eventId, contactEmail } = subject;
     const emailAt = key.length - contactEmail.length;
-    this.entries.set(key, {
+    const ttl = Math.min(freshFor, this.limits.ttl);
+    const entry = {
       tenant: tenant.key,
       // As parts of the key: an event id that is a part of a long URL would keep all of it in memory.
       eventId: key.slice(emailAt - eventId.length, emailAt),
       contactEmail: key.slice(emailAt),
       records: answer.records,
-      weight,
-      freshUntil: this.clock.now() + Math.min(freshFor, this.limits.ttl),
+      weight: bytes,
+      freshUntil: this.clock.now() + ttl,
       generation: generation.id,
       recheckAt: generation.recheckAt,
-    });
+    };
+    // Both limits are one: an entry takes its bytes of `maxBytes`, and at least one part in `max` of it.
+    const weight = Math.max(bytes * max, maxBytes);
+    this.entries.set(key, entry, { tenant: tenant.key, weight, ttl: ttl + staleIfError });
   }
 
   forget(filter: LookupFilter): void {
     this.entries.deleteWhere((entry) => isLookupOf(entry, filter));
-  }
-
-  private purge(): void {
-    const now = this.clock.now();
-    if (now - this.purgedAt >= PURGE_EVERY) {
-      this.purgedAt = now;
-      this.entries.deleteWhere((entry) => this.isExpired(entry));
-    }
-  }
-
-  private isExpired({ freshUntil }: CachedLookup): boolean {
-    return this.clock.now() >= freshUntil + this.limits.staleIfError;
   }
 }

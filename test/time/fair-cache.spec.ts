@@ -1,0 +1,133 @@
+import { describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import { FairCache } from '../../lib/time/fair-cache.js';
+import { StoppedClock } from '../support/clock.js';
+
+interface Written {
+  tenant: string;
+  key: string;
+  weight: number;
+}
+
+const TENANTS = ['a', 'b', 'c', 'd'];
+const MAX = 100;
+const steps = fc.array(
+  fc.record({
+    action: fc.constantFrom('set', 'set', 'set', 'get', 'delete'),
+    tenant: fc.constantFrom(...TENANTS),
+    key: fc.constantFrom('1', '2', '3', '4', '5', '6'),
+    weight: fc.integer({ min: 1, max: 25 }),
+  }),
+  { maxLength: 200 },
+);
+
+const sumOf = (entries: readonly Written[]) => entries.reduce((sum, { weight }) => sum + weight, 0);
+
+/** What the cache should hold, the least recently used first, found without any index. */
+class Model {
+  held: Written[] = [];
+  #writers: string[] = [];
+
+  use({ tenant, key }: Written): Written | undefined {
+    const found = this.held.find((one) => one.tenant === tenant && one.key === key);
+    this.delete(found);
+    this.held.push(...(found === undefined ? [] : [found]));
+    return found;
+  }
+
+  set(entry: Written): void {
+    this.delete(this.use(entry));
+    this.held.push(entry);
+    this.#writers = [...this.#writers.filter((one) => one !== entry.tenant), entry.tenant];
+    while (sumOf(this.held) > MAX) {
+      const [largest] = this.#writers.toSorted((a, b) => sumOf(this.of(b)) - sumOf(this.of(a)));
+      this.delete(this.of(largest)[0]);
+    }
+  }
+
+  of(tenant: string | undefined): Written[] {
+    return this.held.filter((one) => one.tenant === tenant);
+  }
+
+  delete(entry: Written | undefined): void {
+    this.held = this.held.filter((one) => one !== entry);
+  }
+}
+
+describe('a cache that tenants share', () => {
+  it('removes the least recently used entry of the tenant that holds most, the one idle for longest among equals', () => {
+    fc.assert(
+      fc.property(steps, (all) => {
+        const cache = new FairCache<Written>(new StoppedClock(), MAX);
+        const model = new Model();
+        for (const { action, ...entry } of all) {
+          const name = entry.tenant + entry.key;
+          if (action === 'set') {
+            cache.set(name, entry, entry);
+            model.set(entry);
+          } else if (action === 'get') {
+            expect(cache.get(name)).toBe(model.use(entry));
+          } else {
+            cache.delete(name);
+            model.delete(model.use(entry));
+          }
+        }
+        // `deleteWhere` shows all entries and, for `false`, removes none.
+        const held: Written[] = [];
+        cache.deleteWhere((one) => held.push(one) < 0);
+        expect(new Set(held)).toEqual(new Set(model.held));
+      }),
+    );
+  });
+
+  it('takes nothing from a tenant below an equal share', () => {
+    fc.assert(
+      fc.property(steps, (all) => {
+        const cache = new FairCache<Written>(new StoppedClock(), MAX);
+        const victim = ['1', '2', '3', '4', '5'].map((key) => ({ tenant: 'victim', key, weight: 4 }));
+        for (const entry of victim) {
+          cache.set(entry.tenant + entry.key, entry, entry);
+        }
+        for (const entry of all) {
+          cache.set(entry.tenant + entry.key, entry, entry);
+        }
+        for (const entry of victim) {
+          expect(cache.get(entry.tenant + entry.key)).toBe(entry);
+        }
+      }),
+    );
+  });
+
+  it('keeps an entry for its ttl, also where another tenant wrote it again', () => {
+    const clock = new StoppedClock();
+    const cache = new FairCache<string>(clock, MAX);
+    cache.set('key', 'first', { tenant: 'a', weight: MAX });
+    cache.set('key', 'second', { tenant: 'b', weight: MAX, ttl: 100 });
+    clock.time = 99;
+    expect(cache.get('key')).toBe('second');
+    clock.time = 100;
+    expect(cache.get('key')).toBeUndefined();
+  });
+
+  it('holds nothing that is larger than all of its room', () => {
+    const cache = new FairCache<string>(new StoppedClock(), MAX);
+    cache.set('key', 'large', { tenant: 'a', weight: MAX + 1 });
+    cache.set('other', 'fits', { tenant: 'b', weight: MAX });
+    expect([cache.get('key'), cache.get('other')]).toEqual([undefined, 'fits']);
+  });
+
+  it('finds what to remove among 50,000 tenants within a moment', () => {
+    const cache = new FairCache<number>(new StoppedClock(), 50_000);
+    const fill = (from: number, to: number) => {
+      for (let i = from; i < to; i += 1) {
+        cache.set(`${i}`, i, { tenant: `${i}` });
+      }
+    };
+    fill(0, 50_000);
+    const started = performance.now();
+    fill(50_000, 60_000);
+    expect(performance.now() - started).toBeLessThan(400);
+    // Equals lose in the order in which they wrote.
+    expect([9_999, 10_000].map((i) => cache.get(`${i}`))).toEqual([undefined, 10_000]);
+  });
+});
