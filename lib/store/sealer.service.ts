@@ -73,6 +73,12 @@ function isUnsealed(value: unknown): value is Unsealed {
   return isRecord(value) && typeof value['until'] === 'number';
 }
 
+/** Longest value that is opened, in characters: 1 MiB. Whoever can write to the store can leave a value of any length there. */
+const LONGEST = 1_048_576;
+
+/** Parts of a JWE in compact form. */
+const PARTS = 5;
+
 /** A key for JWE in compact form with `dir` and A256GCM (RFC 7516 §3.1). Loads jose when it is first used. */
 export class SealingKey {
   readonly #secret: Uint8Array;
@@ -100,7 +106,10 @@ export class SealingKey {
    * what is remembered of it is found by its digest.
    */
   async open(sealed: string): Promise<string | undefined> {
-    if (!sealed.startsWith(`${this.#header}..`) || !sealed.split('.').every(isCanonical)) {
+    if (sealed.length > LONGEST || !sealed.startsWith(`${this.#header}..`)) {
+      return undefined;
+    }
+    if (!sealed.split('.', PARTS + 1).every(isCanonical)) {
       return undefined;
     }
     const { compactDecrypt } = await import('jose');

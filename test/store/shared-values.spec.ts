@@ -139,6 +139,25 @@ describe('values in a shared store', () => {
     },
   );
 
+  it('are ignored where they are longer than 1 MiB', async () => {
+    const { values } = startProcess(store);
+    await values.set('token', 'acme', 'x'.repeat(700_000), 60_000);
+    expect(typeof (await valueOf(values, 'token', 'acme'))).toBe('string');
+    await values.set('token', 'acme', 'x'.repeat(800_000), 60_000);
+    expect(typeof (await valueOf(values, 'token', 'acme'))).toBe('undefined');
+  });
+
+  it.each(['.', 'A.'])('are not split where they are giants of many parts: %j', async (part) => {
+    const { values } = startProcess(store);
+    await values.set('token', 'acme', 1, 60_000);
+    for (const entry of store.raw.values()) {
+      entry.value = `${entry.value.split('.', 1)[0]}..${part.repeat(10_000_000)}`;
+    }
+    const began = process.cpuUsage();
+    expect(await valueOf(values, 'token', 'acme')).toBeUndefined();
+    expect(process.cpuUsage(began).user / 1_000).toBeLessThan(100);
+  });
+
   it('are not accepted for another purpose: neither login nor identity opens', async () => {
     const { sealer, values } = startProcess(store);
     await values.set('token', 'acme', { tenant: 'acme' }, 60_000);

@@ -47,7 +47,7 @@ export function isJsonType(contentType: string | undefined): boolean {
 
 /** True for `application/jwt`, RFC 7519 §10.3.1. */
 export function isJwtType(contentType: string | undefined): boolean {
-  return contentType?.split(';')[0]?.trim().toLowerCase() === 'application/jwt';
+  return contentType?.split(';', 1)[0]?.trim().toLowerCase() === 'application/jwt';
 }
 
 /**
