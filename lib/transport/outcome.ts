@@ -17,9 +17,10 @@ export interface Failed {
   kind: 'failed';
   /**
    * `network`: refused, reset or cut short; `timeout`: the attempt took too long; `malformed`: complete, but not the
-   * documented form; `over`: the call ended (deadline, caller or closing module); `interceptor`: one of the host threw.
+   * documented form; `memory`: given up for the memory of other replies; `over`: the call ended (deadline, caller or closing
+   * module); `interceptor`: one of the host threw.
    */
-  why: 'network' | 'timeout' | 'malformed' | 'over' | 'interceptor';
+  why: 'network' | 'timeout' | 'malformed' | 'memory' | 'over' | 'interceptor';
   /** Without any value of the request. */
   message: string;
   /** Code of the error where no connection was made: `ENOTFOUND`, `ERR_TLS_CERT_ALTNAME_INVALID`. */
@@ -65,7 +66,7 @@ export function healthOf(outcome: Outcome, isTimeUp: boolean): Health {
   if (outcome.why === 'malformed') {
     return 'good';
   }
-  if (outcome.why === 'interceptor' || outcome.isInInterceptor === true) {
+  if (outcome.why === 'memory' || outcome.why === 'interceptor' || outcome.isInInterceptor === true) {
     return undefined;
   }
   return outcome.why === 'over' && !isTimeUp ? undefined : 'bad';

@@ -136,6 +136,7 @@ export class RequestAttempts {
     const { attemptTimeout, maxResponseBytes } = this.tenant.http;
     const { method, url, operation, acceptsJwt } = this.request;
     const request = {
+      tenant: this.tenant.key,
       method,
       url,
       headers: this.#headers,

@@ -157,7 +157,7 @@ const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...wo
   ],
   isJsonType: [isJsonType, long('a', 'application/')],
   parseJson: [(text) => parseJson(Buffer.from(text), 5_000_000), long('['), long('{"a":'), long('9')],
-  unpack: [(text) => unpack(Buffer.from('x'), text, 1)],
+  unpack: [(text) => unpack(Buffer.from('x'), text, 1, () => true)],
   bearerTokenOf: [(text) => bearerTokenOf(contextOf('authorization', text)), long('a', 'Bearer ', '\u0001')],
   receivedCookies: [
     (text) => receivedCookies(contextOf('cookie', text), 'exhibitor-'),

@@ -2,9 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import { ResponseHandler } from '../../lib/transport/wire/response-handler.js';
+import { UnfinishedReplies } from '../../lib/transport/wire/unfinished-replies.js';
 import { collectGarbage } from '../support/garbage.js';
 
 const CHUNK = 32 * 1024;
+
+function handlerOf(replyLimit: number): ResponseHandler {
+  return new ResponseHandler({ tenant: 'acme', replyLimit }, new UnfinishedReplies());
+}
 
 /** Passes chunks until it is paused, as undici does; returns the number of chunks in each turn. */
 async function handOver(body: Buffer, handler: ResponseHandler): Promise<number[]> {
@@ -31,7 +36,7 @@ async function handOver(body: Buffer, handler: ResponseHandler): Promise<number[
 describe('a response handler', () => {
   it('reads a large reply in portions, so that small replies are handled between', async () => {
     const text = 'x'.repeat(7 * CHUNK - 2);
-    const handler = new ResponseHandler(8 * CHUNK);
+    const handler = handlerOf(8 * CHUNK);
     expect(await handOver(Buffer.from(JSON.stringify(text)), handler)).toEqual([2, 2, 2, 1]);
     await expect(handler.outcome).resolves.toMatchObject({ kind: 'answered', body: text });
   });
@@ -54,7 +59,7 @@ describe('the memory of a body', () => {
     ['32 KiB', CHUNK],
   ])('is at most twice its size where it arrives in chunks of %s', async (_name, size) => {
     const text = 'x'.repeat(1024 * 1024);
-    const handler = new ResponseHandler(2 * text.length);
+    const handler = handlerOf(2 * text.length);
     handler.onRequestStart(controller);
     handler.onResponseStart(controller, 200, { 'content-type': 'application/json' });
     const before = memoryInUse();
@@ -71,7 +76,7 @@ describe('the memory of a body', () => {
 
   it('keeps every byte in its order', async () => {
     const text = JSON.stringify(Array.from({ length: 20_000 }, (_, index) => index));
-    const handler = new ResponseHandler(text.length);
+    const handler = handlerOf(text.length);
     handler.onRequestStart(controller);
     handler.onResponseStart(controller, 200, { 'content-type': 'application/json' });
     for (let at = 0, size = 1; at < text.length; at += size, size = (size * 7) % 9_973) {

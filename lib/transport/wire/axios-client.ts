@@ -9,10 +9,11 @@ import type { Deadline } from '../../time/deadline.js';
 import { codeOf, type Failed, type Outcome } from '../outcome.js';
 import { Connections, type WireRequest } from './connections.js';
 import { withHeadersOfHost } from './request-headers.js';
-import { ResponseHandler } from './response-handler.js';
+import { ResponseHandler, type ExpectedReply } from './response-handler.js';
+import { UnfinishedReplies } from './unfinished-replies.js';
 
 /** One request, without retries. */
-export interface OutgoingRequest {
+export interface OutgoingRequest extends ExpectedReply {
   method: 'GET' | 'POST';
   /** Absolute, with an encoded path and query. */
   url: string;
@@ -20,10 +21,6 @@ export interface OutgoingRequest {
   body: string | undefined;
   /** Time limit in ms from sending to the end of the reply; without one, the deadline of the call is the limit. */
   timeout: number | undefined;
-  /** Largest accepted reply in bytes. */
-  replyLimit: number;
-  /** Accepts a JWT as well, whose text is then the body. */
-  acceptsJwt: boolean | undefined;
   /** Sends on a new connection instead of one of the pool. */
   onNewConnection: boolean;
   /** Dispatcher of the host; our own connections if none. */
@@ -41,6 +38,7 @@ const NO_HEADERS = new axios.AxiosHeaders();
  */
 export class AxiosClient {
   readonly #connections = new Connections();
+  readonly #replies = new UnfinishedReplies();
   readonly #http: HttpService;
   readonly #isSeen: boolean;
 
@@ -61,7 +59,8 @@ export class AxiosClient {
 
   /** Sends a request and answers its outcome; never rejects. The end of the deadline stops it, also in an interceptor. */
   send(request: OutgoingRequest, deadline: Deadline): Promise<Outcome> {
-    const passage = new Passage(request, this.#http, this.#isSeen, this.#connections);
+    const handler = new ResponseHandler(request, this.#replies);
+    const passage = new Passage(request, handler, this.#http, this.#isSeen, this.#connections);
     return new Promise((resolve) => {
       const forget = deadline.onOver(() => resolve(passage.stop()));
       const answer = (outcome: Outcome): void => {
@@ -80,7 +79,6 @@ export class AxiosClient {
 
 /** One request on its way through axios: interceptors of the host, the adapter, interceptors again. */
 class Passage {
-  readonly #handler: ResponseHandler;
   /** True while the request is with the service, and not with an interceptor. */
   #isOnWire = false;
   /** What the adapter rejected with. Interceptors may pass it on. */
@@ -88,13 +86,12 @@ class Passage {
 
   constructor(
     private readonly request: OutgoingRequest,
+    private readonly handler: ResponseHandler,
     private readonly http: HttpService,
     /** Without interceptors, axios is given no headers: it takes 10 µs to copy and check them. */
     private readonly isSeen: boolean,
     private readonly connections: Connections,
-  ) {
-    this.#handler = new ResponseHandler(request.replyLimit, request.acceptsJwt);
-  }
+  ) {}
 
   /** Never rejects. */
   async run(): Promise<Outcome> {
@@ -113,8 +110,8 @@ class Passage {
         return this.#failedInInterceptor(error);
       }
     }
-    if (this.#handler.isSettled) {
-      return this.#handler.outcome;
+    if (this.handler.isSettled) {
+      return this.handler.outcome;
     }
     return this.#failedInInterceptor(
       new TypeError('an axios interceptor replaced the adapter of the request'),
@@ -124,7 +121,7 @@ class Passage {
   /** The call is over. */
   stop(): Failed {
     const isInInterceptor = !this.#isOnWire;
-    return { ...this.#handler.stop('over'), isInInterceptor };
+    return { ...this.handler.stop('over'), isInInterceptor };
   }
 
   /**
@@ -150,7 +147,7 @@ class Passage {
 
   async #send(headers: WireRequest['headers']): Promise<Outcome> {
     const { method, url, body, timeout } = this.request;
-    const handler = this.#handler;
+    const handler = this.handler;
     // The call may have ended in an interceptor.
     if (handler.isSettled) {
       return handler.outcome;
@@ -173,7 +170,7 @@ class Passage {
   }
 
   async #failedInInterceptor(error: unknown): Promise<Outcome> {
-    const reply = this.#handler.isSettled ? await this.#handler.outcome : undefined;
+    const reply = this.handler.isSettled ? await this.handler.outcome : undefined;
     return {
       kind: 'failed',
       why: 'interceptor',

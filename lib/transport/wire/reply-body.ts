@@ -1,13 +1,13 @@
 import { isUtf8 } from 'node:buffer';
-import { promisify } from 'node:util';
-import { brotliDecompress, gunzip, inflate } from 'node:zlib';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import { BodyBlocks } from './body-blocks.js';
 import { hasTooManyValues, isNestedTooDeep, mostValues, TOO_LARGE } from './reply-limits.js';
 
 const unpackers = {
-  gzip: promisify(gunzip),
-  'x-gzip': promisify(gunzip),
-  br: promisify(brotliDecompress),
-  deflate: promisify(inflate),
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  br: createBrotliDecompress,
+  deflate: createInflate,
 };
 
 /** Value of `Accept-Encoding`. */
@@ -18,21 +18,34 @@ export class UnreadableBody {
   constructor(readonly why: string) {}
 }
 
-/** The decompressed body. Decompression stops beyond `limit` bytes. */
+/**
+ * The decompressed body. Decompression stops beyond `limit` bytes.
+ *
+ * @param hold is told of the bytes of each part, and answers false where the body is not needed any more
+ */
 export async function unpack(
   data: Buffer,
   encoding: string,
   limit: number,
+  hold: (bytes: number) => boolean,
 ): Promise<Buffer | UnreadableBody> {
   const name = encoding.trim().toLowerCase();
   if (!isKnownEncoding(name)) {
     return new UnreadableBody('its content encoding is unknown');
   }
+  const unpacker = unpackers[name]();
+  unpacker.end(data);
+  const body = new BodyBlocks();
   try {
-    return await unpackers[name](data, { maxOutputLength: limit });
-  } catch (error) {
-    const tooLarge = error instanceof RangeError;
-    return new UnreadableBody(tooLarge ? TOO_LARGE : 'its compressed body is broken');
+    for await (const part of unpacker) {
+      if (body.size + part.length > limit || !hold(part.length)) {
+        return new UnreadableBody(TOO_LARGE);
+      }
+      body.add(part, false);
+    }
+    return body.join();
+  } catch {
+    return new UnreadableBody('its compressed body is broken');
   }
 }
 

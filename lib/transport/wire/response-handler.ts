@@ -1,10 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { Failed, Outcome } from '../outcome.js';
+import { BodyBlocks } from './body-blocks.js';
 import type { ResponseReceiver } from './connections.js';
 import { isJsonType, isJwtType, parseJson, unpack, UnreadableBody } from './reply-body.js';
 import { LARGEST_REFUSAL, TOO_LARGE } from './reply-limits.js';
 import { errorCode, isStaleConnection } from './stale-connection.js';
+import type { UnfinishedReplies, UnfinishedReply } from './unfinished-replies.js';
 
 /**
  * Bytes of one reply that are read in one turn of the event loop. Without this, a socket delivers 2 MiB in a row and delays
@@ -15,39 +17,43 @@ const READ_PER_TURN = 64 * 1024;
 /** Bytes from which a body counts as large: it takes about a millisecond to parse. */
 const LARGE_BODY = 128 * 1024;
 
-const EMPTY = Buffer.alloc(0);
-/** Least bytes of a block of a body that arrives in parts. */
-const SMALLEST_BLOCK = 4 * 1024;
+/** What is accepted as the reply to a request. */
+export interface ExpectedReply {
+  /** Key of the tenant that sends the request. */
+  tenant: string;
+  /** Largest accepted reply in bytes, compressed and decompressed. */
+  replyLimit: number;
+  /** Accepts a JWT as well, whose text is then the body. */
+  acceptsJwt?: boolean | undefined;
+}
 
 /**
  * Receives the response to one request from undici, up to the end of its body. Settles once, with an {@link Outcome}; later
  * events are ignored.
  */
-export class ResponseHandler implements ResponseReceiver {
+export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   isOnNewConnection = false;
   readonly outcome: Promise<Outcome>;
+  readonly tenant: string;
+  readonly limit: number;
+  /** Bytes of the body, and of its decompressed form. */
+  held = 0;
 
-  readonly #limit: number;
   readonly #acceptsJwt: boolean;
+  readonly #replies: UnfinishedReplies;
   #settle: ((outcome: Outcome) => void) | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
   #headers: Record<string, string | undefined> = {};
-  /** The body so far, each block but the last one full. */
-  #blocks: Buffer[] = [];
-  /** What is free of the last block. */
-  #free: Buffer = EMPTY;
+  readonly #body = new BodyBlocks();
   #contentLength = Number.NaN;
-  #size = 0;
   #sizeThisTurn = 0;
 
-  /**
-   * @param limit largest body in bytes, compressed and decompressed
-   * @param acceptsJwt accepts a JWT as well, whose text is then the body
-   */
-  constructor(limit: number, acceptsJwt = false) {
-    this.#limit = limit;
+  constructor({ tenant, replyLimit, acceptsJwt = false }: ExpectedReply, replies: UnfinishedReplies) {
+    this.tenant = tenant;
+    this.limit = replyLimit;
     this.#acceptsJwt = acceptsJwt;
+    this.#replies = replies;
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve;
     });
@@ -72,6 +78,10 @@ export class ResponseHandler implements ResponseReceiver {
     const failed: Failed = { kind: 'failed', why: 'network', message };
     this.#done(failed);
     return failed;
+  }
+
+  giveUp(message: string): void {
+    this.#abort({ kind: 'failed', why: 'memory', message, status: this.#status });
   }
 
   get isSent(): boolean {
@@ -101,22 +111,25 @@ export class ResponseHandler implements ResponseReceiver {
     this.#contentLength = Number(this.#headers['content-length']);
     if (status >= 300 && status < 400) {
       this.#malformed('the service redirects, which is never followed', controller);
-    } else if (status < 300 && this.#contentLength > this.#limit) {
+    } else if (status < 300 && this.#contentLength > this.limit) {
       this.#malformed(TOO_LARGE, controller);
     }
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#size += chunk.length;
-    if (this.#status >= 400 && this.#size > LARGEST_REFUSAL) {
+    const size = this.#body.size + chunk.length;
+    if (this.#status >= 400 && size > LARGEST_REFUSAL) {
       this.#abort(this.#answered(undefined), controller);
       return;
     }
-    if (this.#size > this.#limit) {
+    if (size > this.limit) {
       this.#malformed(TOO_LARGE, controller);
       return;
     }
-    this.#keep(chunk);
+    if (!this.#hold(chunk.length)) {
+      return;
+    }
+    this.#body.add(chunk, chunk.length === this.#contentLength);
     this.#sizeThisTurn += chunk.length;
     if (this.#sizeThisTurn >= READ_PER_TURN) {
       this.#sizeThisTurn = 0;
@@ -129,13 +142,13 @@ export class ResponseHandler implements ResponseReceiver {
     if (this.isSettled) {
       return;
     }
-    const [first] = this.#blocks;
-    const data = first?.length === this.#size ? first : Buffer.concat(this.#blocks, this.#size);
+    const data = this.#body.join();
     const encoding = this.#headers['content-encoding'];
     if (encoding === undefined || encoding === 'identity' || data.length === 0) {
       this.#read(data);
     } else {
-      void unpack(data, encoding, this.#limit).then((unpacked) => this.#read(unpacked));
+      const hold = (bytes: number): boolean => this.#hold(bytes);
+      void unpack(data, encoding, this.limit, hold).then((unpacked) => this.#read(unpacked));
     }
   }
 
@@ -151,32 +164,13 @@ export class ResponseHandler implements ResponseReceiver {
     });
   }
 
-  /**
-   * Keeps a part of the body. A small chunk is copied: its Buffer takes about a hundred bytes of heap, and may keep the 64 KiB
-   * that were read from the socket. One that fills its memory is not, since V8 collects garbage by what is allocated outside
-   * its heap as well. Blocks are not enlarged: to copy megabytes in one turn delays the small replies of every other tenant.
-   */
-  #keep(chunk: Buffer): void {
-    const isWhole = chunk.length === this.#contentLength;
-    if (isWhole || chunk.length >= chunk.buffer.byteLength / 2) {
-      const last = this.#blocks.pop();
-      if (last !== undefined) {
-        this.#blocks.push(last.subarray(0, last.length - this.#free.length));
-      }
-      this.#free = EMPTY;
-      this.#blocks.push(chunk);
-      return;
+  /** Counts further bytes. Answers false where the reply has ended, which they may cause. */
+  #hold(bytes: number): boolean {
+    if (!this.isSettled) {
+      this.held += bytes;
+      this.#replies.hold(this, bytes);
     }
-    let rest = chunk;
-    while (rest.length > 0) {
-      if (this.#free.length === 0) {
-        this.#free = Buffer.allocUnsafeSlow(Math.max(SMALLEST_BLOCK, rest.length));
-        this.#blocks.push(this.#free);
-      }
-      const copied = rest.copy(this.#free);
-      this.#free = this.#free.subarray(copied);
-      rest = rest.subarray(copied);
-    }
+    return !this.isSettled;
   }
 
   #read(data: Buffer | UnreadableBody): void {
@@ -197,7 +191,7 @@ export class ResponseHandler implements ResponseReceiver {
       this.#malformed('its content type is not JSON');
       return;
     }
-    const body = data instanceof UnreadableBody ? data : parseJson(data, this.#limit);
+    const body = data instanceof UnreadableBody ? data : parseJson(data, this.limit);
     if (!(body instanceof UnreadableBody)) {
       const done = (): void => this.#done(this.#answered(body));
       // What follows a large body takes as long as its parsing and gets a turn of the event loop of its own.
@@ -237,7 +231,8 @@ export class ResponseHandler implements ResponseReceiver {
   }
 
   #done(outcome: Outcome): void {
-    this.#blocks = [];
+    this.#body.clear();
+    this.#replies.release(this);
     this.#settle?.(outcome);
     this.#settle = undefined;
   }

@@ -1,0 +1,148 @@
+import { gzipSync } from 'node:zlib';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { Dispatcher } from 'undici';
+import type { Outcome } from '../../lib/transport/outcome.js';
+import { ResponseHandler } from '../../lib/transport/wire/response-handler.js';
+import { UnfinishedReplies } from '../../lib/transport/wire/unfinished-replies.js';
+import { Sender, tenantAt } from './transport-bench.js';
+import { type TestServer, sendJson, startServer } from '../support/server.js';
+import { eventually } from '../support/wait.js';
+
+const MIB = 1024 * 1024;
+
+let server: TestServer;
+let sender: Sender | undefined;
+
+afterEach(async () => {
+  await sender?.close();
+  await server?.stop();
+});
+
+describe('replies that a service begins and does not end', () => {
+  it('hold 64 MiB of its tenant; more fail, without retries and without a failure in the circuit', async () => {
+    const part = Buffer.alloc(3 * MIB, ' ');
+    let stalls = true;
+    server = await startServer((request, response) => {
+      if (stalls && request.url?.startsWith('/hostile') === true) {
+        response.writeHead(200, { 'content-type': 'application/json', 'content-length': 4 * MIB });
+        response.write(part);
+      } else {
+        sendJson(response);
+      }
+    });
+    const limits = { deadline: 60_000, attemptTimeout: 60_000 };
+    sender = Sender.withTenants({
+      hostile: tenantAt(`${server.url}/hostile`, limits),
+      other: tenantAt(`${server.url}/other`),
+    });
+    const errors: unknown[] = [];
+    const leaving = new AbortController();
+    const calls = Array.from({ length: 64 }, () =>
+      sender?.send({}, { tenant: 'hostile', signal: leaving.signal }).catch((error) => errors.push(error)),
+    );
+    const kept = Math.floor(64 / 3);
+    await eventually(() => errors.length === 64 - kept, 20_000);
+    expect(server.requests).toHaveLength(64);
+    for (const error of errors) {
+      expect(error).toMatchObject({ code: 'service_unavailable', tenant: 'hostile', attempts: 1 });
+      expect(error).toHaveProperty('message', expect.stringContaining('more than 64 MiB'));
+    }
+    await expect(sender.send({}, { tenant: 'other' })).resolves.toMatchObject({ status: 200 });
+    stalls = false;
+    // 43 failures in a row would have opened the circuit.
+    await expect(sender.send({}, { tenant: 'hostile' })).resolves.toMatchObject({ status: 200 });
+    leaving.abort();
+    await Promise.all(calls);
+  });
+});
+
+const line = { pause: () => undefined, resume: () => undefined, abort: () => undefined };
+const controller = line as unknown as Dispatcher.DispatchController;
+/** Blocks keep a chunk that fills its memory as it is, so that many replies of this one take no memory. */
+const CHUNK = Buffer.alloc(MIB, ' ');
+
+function begin(replies: UnfinishedReplies, tenant: string, mib: number, headers = {}): ResponseHandler {
+  const handler = new ResponseHandler({ tenant, replyLimit: 100 * MIB }, replies);
+  handler.onRequestStart(controller);
+  handler.onResponseStart(controller, 200, { 'content-type': 'application/json', ...headers });
+  for (let sent = 0; sent < mib; sent += 1) {
+    handler.onResponseData(controller, CHUNK);
+  }
+  return handler;
+}
+
+async function whyOf({ isSettled, outcome }: ResponseHandler): Promise<string> {
+  const end: Outcome | undefined = isSettled ? await outcome : undefined;
+  return end?.kind === 'failed' ? end.why : (end?.kind ?? 'unfinished');
+}
+
+describe('unfinished replies', () => {
+  it('hold 512 MiB of all tenants: the one that holds most loses its largest', async () => {
+    const replies = new UnfinishedReplies();
+    const small = [begin(replies, 'small', 1)];
+    const large = [begin(replies, 'large', 30), begin(replies, 'large', 34)];
+    for (let tenant = 0; tenant < 7; tenant += 1) {
+      small.push(begin(replies, `tenant ${tenant}`, 30), begin(replies, `tenant ${tenant}`, 33));
+    }
+    for (const handler of [...small, ...large]) {
+      expect(await whyOf(handler)).toBe('unfinished');
+    }
+    small.push(begin(replies, 'last', 7));
+    expect(await Promise.all(large.map(whyOf))).toEqual(['unfinished', 'memory']);
+    for (const handler of small) {
+      expect(await whyOf(handler)).toBe('unfinished');
+    }
+    await expect(large[1]?.outcome).resolves.toMatchObject({
+      message: expect.stringContaining('512 MiB'),
+    });
+  });
+
+  it('may be one that is larger than 64 MiB, where its limit is', async () => {
+    const replies = new UnfinishedReplies();
+    const sole = begin(replies, 'acme', 90);
+    const second = begin(replies, 'acme', 10);
+    expect(await whyOf(sole)).toBe('unfinished');
+    second.onResponseData(controller, CHUNK);
+    expect(await Promise.all([whyOf(sole), whyOf(second)])).toEqual(['memory', 'unfinished']);
+  });
+
+  it('are counted no more once they have ended, however they did', async () => {
+    const replies = new UnfinishedReplies();
+    for (let reply = 0; reply < 8; reply += 1) {
+      const handler = begin(replies, 'acme', 30);
+      switch (reply % 4) {
+        case 0:
+          handler.onResponseData(controller, Buffer.from('{}'));
+          handler.onResponseEnd();
+          break;
+        case 1:
+          handler.onResponseError(controller, new Error('reset'));
+          break;
+        case 2:
+          handler.stop('over');
+          break;
+        default:
+          handler.giveUp('not needed');
+      }
+      await handler.outcome;
+      // What a dispatcher delivers later is not counted.
+      handler.onResponseData(controller, CHUNK);
+    }
+    const whole = begin(replies, 'acme', 64);
+    expect(await whyOf(whole)).toBe('unfinished');
+  });
+
+  it('are weighed while they are decompressed', async () => {
+    const replies = new UnfinishedReplies();
+    const zip = gzipSync(JSON.stringify('x'.repeat(5 * MIB)));
+    const outcomes = Array.from({ length: 40 }, () => {
+      const handler = begin(replies, 'acme', 0, { 'content-encoding': 'gzip' });
+      handler.onResponseData(controller, zip);
+      handler.onResponseEnd();
+      return handler.outcome;
+    });
+    const kinds = (await Promise.all(outcomes)).map((end) => (end.kind === 'failed' ? end.why : end.kind));
+    expect(new Set(kinds)).toEqual(new Set(['memory', 'answered']));
+    expect(await whyOf(begin(replies, 'acme', 64))).toBe('unfinished');
+  });
+});
