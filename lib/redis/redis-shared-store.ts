@@ -1,6 +1,6 @@
 import type { SharedStore } from '../index.js';
 
-/** A client, cluster, sentinel or pool of `redis` 5, as far as the store uses it. */
+/** A client, cluster, sentinel or pool of `redis` 5 or 6, as far as the store uses it. */
 export interface NodeRedisClient {
   get(key: string): Promise<unknown>;
   set(
@@ -11,7 +11,7 @@ export interface NodeRedisClient {
   del(key: string): Promise<unknown>;
 }
 
-/** A client or cluster of `ioredis` 5, as far as the store uses it. */
+/** A client or cluster of `ioredis` 5 or 6, as far as the store uses it. */
 export interface IoredisClient {
   /** State of the connection. `redis` has no such field, which tells the two apart. */
   readonly status: string;
@@ -28,9 +28,9 @@ export interface RedisSharedStoreOptions {
 }
 
 /**
- * A {@link SharedStore} on Redis or Valkey, for the option `store`. It takes a client of `redis` 5 (`createClient`,
- * `createCluster`, `createSentinel`, `createClientPool`) or of `ioredis` 5 (`Redis`, also with `sentinels`, and `Cluster`).
- * Every command touches one key, so a cluster needs no hash tags.
+ * A {@link SharedStore} on Redis or Valkey, for the option `store`. It takes a client of `redis` 5 or 6 (`createClient`,
+ * `createCluster`, `createSentinel`, `createClientPool`) or of `ioredis` 5 or 6 (`Redis`, also with `sentinels`, and
+ * `Cluster`). Every command touches one key, so a cluster needs no hash tags.
  *
  * The host connects and closes the client. Configure it so that commands fail at once during an outage (no offline queue);
  * a failure is then a cache miss and a warning, not a failed call. Redis needs `maxmemory-policy noeviction`, and reads
@@ -51,7 +51,7 @@ export class RedisSharedStore implements SharedStore {
   constructor(client: NodeRedisClient | IoredisClient, { prefix = '' }: RedisSharedStoreOptions = {}) {
     for (const command of ['get', 'set', 'del'] as const) {
       if (typeof client?.[command] !== 'function') {
-        throw new TypeError('RedisSharedStore needs a client of `redis` 5 or `ioredis` 5');
+        throw new TypeError('RedisSharedStore needs a client of `redis` or `ioredis`, from version 5');
       }
     }
     this.#client = client;

@@ -2,13 +2,16 @@ import type { SharedStore } from '../model/shared-store.interface.js';
 import { storeDown } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import type { Clock } from '../time/clock.js';
-import { TimeoutError, withTimeout } from '../time/with-timeout.js';
+import { withTimeout } from '../time/with-timeout.js';
 
 /** Time limit of one operation of the store, in ms. A slower store counts as down. */
 const MAX_WAIT = 1_000;
 
-/** After a timeout the store is not asked for this long, in ms, so that not every call waits for it. */
-const PAUSE_AFTER_TIMEOUT = 5_000;
+/** A failure that took so long, in ms, is silence: our time limit, or a shorter one of the client. */
+const SILENCE = 100;
+
+/** After silence the store is not asked for this long, in ms, so that not every call waits for it. */
+const PAUSE_AFTER_SILENCE = 5_000;
 
 /** Shortest time between two warnings, in ms. */
 const WARN_EVERY = 10_000;
@@ -20,8 +23,8 @@ export interface StoreAnswer<R> {
 
 /**
  * The `store` of the host, with a time limit. A store that fails or does not answer within a second is down: no answer and
- * a warning, never a failure of the call. After a timeout it rests for 5 s; then one operation probes it, while the others
- * still do without.
+ * a warning, never a failure of the call. Where that took time, it rests for 5 s; then one operation probes it, while the
+ * others still do without.
  */
 export class GuardedStore {
   readonly #store: SharedStore;
@@ -37,7 +40,7 @@ export class GuardedStore {
   }
 
   /**
-   * Runs an operation, unless the store rests after a timeout.
+   * Runs an operation, unless the store rests.
    *
    * @param options `evenAtRest`: also while it rests
    */
@@ -48,13 +51,14 @@ export class GuardedStore {
     if (!evenAtRest && !this.#mayAsk()) {
       return undefined;
     }
+    const began = this.#clock.now();
     try {
       const answer = await withTimeout(MAX_WAIT, () => operation(this.#store));
       this.#restsUntil = undefined;
       return { answer };
     } catch (error) {
-      const isSilent = error instanceof TimeoutError;
-      this.#restsUntil = isSilent ? this.#clock.now() + PAUSE_AFTER_TIMEOUT : undefined;
+      const now = this.#clock.now();
+      this.#restsUntil = now - began < SILENCE ? undefined : now + PAUSE_AFTER_SILENCE;
       this.#log.warn(storeDown(error));
       return undefined;
     }

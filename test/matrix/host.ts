@@ -42,7 +42,7 @@ export async function prepareHost(nest: string, manager: string): Promise<Outsid
 
 /** What the README tells to install, and what a Nest application has already. */
 function packagesFor(nest: string): string[] {
-  const readme = [...readmeInstall().slice(2), ...readmeSandboxInstall().slice(3)];
+  const readme = [...readmeInstall(nest === '11' ? 11 : 12).slice(2), ...readmeSandboxInstall().slice(3)];
   return [
     ...readme.map((name) => (name === 'nestjs-exhibitor' ? given('MATRIX_TARBALL') : name)),
     ...['common', 'core', 'platform-express', 'platform-fastify', 'testing'].map(

@@ -7,14 +7,15 @@ import { Outside, pack } from './tarball.js';
 
 const PNPM = ['npx', '--yes', 'pnpm@10'];
 
-/** Installs the packages of the README's commands, and adds the tests of the README. */
+/** Installs the packages of the README's commands and a health check, and adds the tests of the README. */
 async function complete(
   project: Outside,
   nest: 11 | 12,
   manager: 'npm' | 'pnpm',
   tarball: string,
 ): Promise<void> {
-  for (const command of [readmeInstall(), readmeSandboxInstall()]) {
+  const health = ['npm', 'install', `@nestjs/terminus@${nest}`];
+  for (const command of [readmeInstall(nest), readmeSandboxInstall(), health]) {
     const [npm = '', install = '', ...rest] = command.map((word) =>
       word === 'nestjs-exhibitor' ? tarball : word,
     );

@@ -1,15 +1,66 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { EventEmitter } from 'node:events';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Cluster, Redis } from 'ioredis';
-import { createClientPool, createCluster, createSentinel } from 'redis';
-import { RedisSharedStore } from '../../lib/redis/index.js';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import * as ioredis6 from 'ioredis';
+import * as ioredis5 from 'ioredis5';
+import * as redis6 from 'redis';
+import * as redis5 from 'redis5';
+import { RedisSharedStore, type IoredisClient, type NodeRedisClient } from '../../lib/redis/index.js';
+import { GuardedStore } from '../../lib/store/guarded-store.js';
+import { Clock } from '../../lib/time/clock.js';
 import { readmeStores, ROOT } from '../structure/readme.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { eventually } from '../support/wait.js';
 
-type AnyClient = ConstructorParameters<typeof RedisSharedStore>[0];
+type AnyClient = NodeRedisClient | IoredisClient;
+
+/** What the tests use of `redis`, of both majors. */
+interface NodeRedis {
+  createClientPool(settings: NodeSettings): NodeClient & { close(): unknown };
+  createCluster(settings: { rootNodes: NodeSettings[]; defaults: NodeSettings }): NodeClient & {
+    destroy(): unknown;
+  };
+  createSentinel(settings: {
+    name: string;
+    sentinelRootNodes: Address[];
+    nodeClientOptions: NodeSettings;
+  }): NodeClient & { destroy(): unknown };
+}
+
+interface NodeSettings {
+  url?: string;
+  disableOfflineQueue?: boolean;
+  socket?: { connectTimeout: number; reconnectStrategy: number };
+}
+
+type NodeClient = NodeRedisClient & EventEmitter & { connect(): Promise<unknown> };
+
+/** What the tests use of `ioredis`, of both majors. */
+interface Ioredis {
+  Redis: new (settings: IoredisSettings) => IoredisClient & EventEmitter & { disconnect(): void };
+  Cluster: new (
+    nodes: string[],
+    settings: { enableOfflineQueue: boolean; redisOptions: IoredisSettings },
+  ) => IoredisClient & EventEmitter & { disconnect(): void };
+}
+
+interface IoredisSettings {
+  port?: number;
+  name?: string;
+  sentinels?: Address[];
+  commandTimeout?: number;
+  disconnectTimeout?: number;
+  enableOfflineQueue?: boolean;
+  maxRetriesPerRequest?: number;
+  retryStrategy?: () => number;
+}
+
+interface Address {
+  host: string;
+  port: number;
+}
 
 /** A client under test. */
 interface Connected {
@@ -18,10 +69,10 @@ interface Connected {
   close(): unknown;
 }
 
-/** `createStore` of the two snippets of the README. */
-async function readmeStore(index: number, folder: string, url: string): Promise<Connected> {
-  const file = join(folder, `store-${index}.ts`);
-  writeFileSync(file, readmeStores()[index] ?? '');
+/** `createStore` of the two snippets of the README. Without a major they import the newest. */
+async function readmeStore(index: number, major: '5' | '', folder: string, url: string): Promise<Connected> {
+  const file = join(folder, `store-${index}${major}.ts`);
+  writeFileSync(file, readmeStores(major)[index] ?? '');
   const { createStore } = (await import(file)) as {
     createStore(url: string): {
       client: AnyClient & { destroy?(): void; disconnect(): void };
@@ -57,7 +108,7 @@ describeWithRedis('RedisSharedStore', (path) => {
   async function startCluster(): Promise<RedisServer> {
     const announced = ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'];
     const server = await RedisServer.start(path, announced);
-    const redis = new Redis(server.url);
+    const redis = new ioredis6.Redis(server.url);
     await redis.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
     await eventually(async () => String(await redis.cluster('INFO')).includes('cluster_state:ok'));
     redis.disconnect();
@@ -66,37 +117,60 @@ describeWithRedis('RedisSharedStore', (path) => {
 
   // Settings that the README recommends.
   const socket = { connectTimeout: 1_000, reconnectStrategy: 100 };
-  const ioredis = { enableOfflineQueue: false, maxRetriesPerRequest: 1, retryStrategy: () => 100 };
+  const settings = { enableOfflineQueue: false, maxRetriesPerRequest: 1, retryStrategy: () => 100 };
 
   const CLIENTS: Record<string, () => Promise<Connected>> = {
-    'a client of redis': () => readmeStore(0, folder, single.url),
-    'a client of ioredis': () => readmeStore(1, folder, single.url),
-    'a pool of redis': () => {
-      const client = createClientPool({ url: single.url, disableOfflineQueue: true, socket });
-      return connected(client, () => client.close());
-    },
-    'a cluster of redis': () => {
-      const defaults = { disableOfflineQueue: true, socket };
-      const client = createCluster({ rootNodes: [{ url: node.url }], defaults });
-      return connected(client, () => client.destroy());
-    },
-    'a cluster of ioredis': () => {
-      // Without disconnectTimeout a timer outlives the test by 2 s.
-      const redisOptions = { maxRetriesPerRequest: 1, disconnectTimeout: 10 };
-      const client = new Cluster([node.url], { enableOfflineQueue: false, redisOptions });
-      return connected(client, () => client.disconnect());
-    },
-    'a sentinel of redis': () => {
-      const sentinelRootNodes = [{ host: '127.0.0.1', port: sentinel.port }];
-      const client = createSentinel({ name: 'main', sentinelRootNodes, nodeClientOptions: { socket } });
-      return connected(client, () => client.destroy());
-    },
-    'a sentinel of ioredis': () => {
-      const sentinels = [{ host: '127.0.0.1', port: sentinel.port }];
-      const client = new Redis({ name: 'main', sentinels, ...ioredis });
-      return connected(client, () => client.disconnect());
-    },
+    ...clientsOf('redis 5', () => readmeStore(0, '5', folder, single.url), redis5),
+    ...clientsOf('redis 6', () => readmeStore(0, '', folder, single.url), redis6),
+    ...ioredisClientsOf('ioredis 5', () => readmeStore(1, '5', folder, single.url), ioredis5),
+    ...ioredisClientsOf('ioredis 6', () => readmeStore(1, '', folder, single.url), ioredis6),
   };
+
+  function clientsOf(
+    name: string,
+    readme: () => Promise<Connected>,
+    redis: NodeRedis,
+  ): Record<string, () => Promise<Connected>> {
+    return {
+      [`a client of ${name}`]: readme,
+      [`a pool of ${name}`]: () => {
+        const client = redis.createClientPool({ url: single.url, disableOfflineQueue: true, socket });
+        return connected(client, () => client.close());
+      },
+      [`a cluster of ${name}`]: () => {
+        const defaults = { disableOfflineQueue: true, socket };
+        const client = redis.createCluster({ rootNodes: [{ url: node.url }], defaults });
+        return connected(client, () => client.destroy());
+      },
+      [`a sentinel of ${name}`]: () => {
+        const sentinelRootNodes = [{ host: '127.0.0.1', port: sentinel.port }];
+        const nodeClientOptions = { socket };
+        const client = redis.createSentinel({ name: 'main', sentinelRootNodes, nodeClientOptions });
+        return connected(client, () => client.destroy());
+      },
+    };
+  }
+
+  function ioredisClientsOf(
+    name: string,
+    readme: () => Promise<Connected>,
+    { Cluster, Redis }: Ioredis,
+  ): Record<string, () => Promise<Connected>> {
+    return {
+      [`a client of ${name}`]: readme,
+      [`a cluster of ${name}`]: () => {
+        // Without disconnectTimeout a timer outlives the test by 2 s.
+        const redisOptions = { maxRetriesPerRequest: 1, disconnectTimeout: 10 };
+        const client = new Cluster([node.url], { enableOfflineQueue: false, redisOptions });
+        return connected(client, () => client.disconnect());
+      },
+      [`a sentinel of ${name}`]: () => {
+        const sentinels = [{ host: '127.0.0.1', port: sentinel.port }];
+        const client = new Redis({ name: 'main', sentinels, ...settings });
+        return connected(client, () => client.disconnect());
+      },
+    };
+  }
 
   async function connect(name: string): Promise<Connected> {
     const client = await CLIENTS[name]?.();
@@ -140,6 +214,32 @@ describeWithRedis('RedisSharedStore', (path) => {
     });
   });
 
+  it.each([
+    ['ioredis 5', ioredis5],
+    ['ioredis 6', ioredis6],
+  ])('is down, and nothing else, where a command of %s times out', async (_name, { Redis }: Ioredis) => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const client = new Redis({ port: single.port, ...settings, commandTimeout: 200 });
+    open.push(await connected(client, () => client.disconnect()));
+    const store = new RedisSharedStore(client);
+    await eventually(() => store.set('slow', 'kept', { ttl: 60_000 }).catch(() => false));
+    const guarded = new GuardedStore(store, new Clock());
+    single.freeze();
+    const began = performance.now();
+    const answers: unknown[] = [];
+    for (let call = 0; call < 10; call++) {
+      answers.push(await guarded.attempt((one) => one.get('slow')));
+    }
+    single.thaw();
+    expect(answers).toEqual(answers.map(() => undefined));
+    // The first call waits for the timeout; then the store rests, so that not every call waits.
+    expect(performance.now() - began).toBeLessThan(600);
+    expect(warn.mock.calls).toEqual([[expect.stringContaining('the shared store does not answer')]]);
+    warn.mockRestore();
+    // Replies that come after their timeout belong to no later command.
+    expect(await store.get('slow')).toBe('kept');
+  });
+
   it('refuses what is not a client', () => {
     for (const wrong of [undefined, null, {}, 'redis://127.0.0.1']) {
       expect(() => new RedisSharedStore(wrong as never)).toThrow(TypeError);
@@ -153,14 +253,14 @@ describeWithRedis('RedisSharedStore', (path) => {
     }
     await Promise.all([single.kill(), node.kill()]);
     // A sentinel of `redis` keeps commands until there is a primary.
-    const failing = clients.filter(({ name }) => name !== 'a sentinel of redis');
+    const failing = clients.filter(({ name }) => !name.startsWith('a sentinel of redis'));
     const kept = clients.filter((one) => !failing.includes(one)).map(({ store }) => store.get('a'));
     await eventually(async () => !(await Promise.all(failing.map(isUp))).includes(true));
     // Each command is refused, not kept for later.
     const many = failing.flatMap(({ store }) => Array.from({ length: 50 }, () => store.get('a')));
     expect((await Promise.allSettled(many)).filter(({ status }) => status !== 'rejected')).toEqual([]);
     await single.restart();
-    expect(await Promise.all(kept)).toEqual([undefined]);
+    expect(await Promise.all(kept)).toEqual([undefined, undefined]);
     // A cluster needs two seconds to accept its nodes again.
     const others = clients.filter(({ name }) => !name.includes('cluster'));
     await eventually(async () => !(await Promise.all(others.map(isUp))).includes(false));
@@ -169,12 +269,12 @@ describeWithRedis('RedisSharedStore', (path) => {
 
 /** Connects a client of `redis`; one of `ioredis` connects by itself. */
 async function connected(
-  client: AnyClient & EventEmitter & { connect(): Promise<unknown> },
+  client: AnyClient & EventEmitter & { connect?(): Promise<unknown> },
   close: () => unknown,
 ): Promise<Connected> {
   client.on('error', () => {});
   if (!('status' in client)) {
-    await client.connect();
+    await client.connect?.();
   }
   return { client, store: new RedisSharedStore(client), close };
 }

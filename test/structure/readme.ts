@@ -29,9 +29,15 @@ export function readmeTest(name: 'unit test' | 'end-to-end test'): string {
   return code;
 }
 
-/** The snippets of the README that create a store, for `redis` and for `ioredis`. */
-export function readmeStores(): string[] {
-  return [...README.matchAll(/<!-- redis -->\s*```ts\n([\s\S]*?)```/g)].map(([, code = '']) => code);
+/**
+ * The snippets of the README that create a store, for `redis` and for `ioredis`.
+ *
+ * @param major of the clients; the newest where it is empty
+ */
+export function readmeStores(major: '5' | '' = ''): string[] {
+  return [...README.matchAll(/<!-- redis -->\s*```ts\n([\s\S]*?)```/g)].map(([, code = '']) =>
+    code.replace(/from '((?:io)?redis)'/, `from '$1${major}'`),
+  );
 }
 
 /** The Jest settings the README gives to CommonJS hosts. */
@@ -40,10 +46,11 @@ export function readmeJest(): { preset: string } {
   return JSON.parse(json) as { preset: string };
 }
 
-/** The command of the README that installs the package, with the peers that a Nest application does not have. */
-export function readmeInstall(): string[] {
-  const command = /## Install\s*```sh\n(.*)\n```/.exec(README)?.[1] ?? '';
-  return command.split(' ');
+/** The command of the README that installs the package, with the peers that an application on a major of Nest does not have. */
+export function readmeInstall(nest: 11 | 12): string[] {
+  const [, install = ''] = README.split('\n## Install\n');
+  const commands = [...install.matchAll(/```sh\n(.*)\n```/g)].map(([, command = '']) => command.split(' '));
+  return commands[nest === 11 ? 1 : 0] ?? [];
 }
 
 /** The command that installs what the sandbox needs. */
