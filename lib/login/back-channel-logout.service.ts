@@ -48,7 +48,7 @@ export class BackChannelLogout {
     const { payload } = await this.deadlines.within(tenant.http.deadline, (deadline) =>
       this.validator.verify(tenant, { use: 'logout_token', token }, deadline),
     );
-    await this.accept(tenant, logoutOf(payload));
+    await this.accept(tenant, logoutOf(payload, tenant.registration, this.clock.epochMs()));
   }
 
   /**
@@ -56,7 +56,8 @@ export class BackChannelLogout {
    * that is sent twice at the same time writes the same logouts.
    */
   private async accept(tenant: Tenant, logout: ProviderLogout): Promise<void> {
-    const spent = { kind: 'spent-logout-token', name: digestOfAll([logout.issuer, logout.tokenId]) } as const;
+    const name = digestOfAll([logout.registration, logout.tokenId]);
+    const spent = { kind: 'spent-logout-token', name } as const;
     if ((await this.replays.find(spent)).value !== undefined) {
       throw alreadyUsed(tenant);
     }

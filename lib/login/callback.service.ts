@@ -165,6 +165,7 @@ export class CallbackService {
   ): Promise<ExhibitorIdentity> {
     const user = await this.userInfo.userOf(tenant, token.payload, accessToken, deadline);
     const { sid } = token.payload;
+    const now = this.clock.epochMs();
     return {
       id: randomUUID(),
       issuer: login.issuer,
@@ -172,9 +173,11 @@ export class CallbackService {
       ...startedLogin(pending),
       tenantId: tenant.tenantId,
       clientId: login.clientId,
+      registration: tenant.registration,
       ...(typeof sid === 'string' && sid !== '' ? { sid } : {}),
-      loggedInAt: Number(token.payload.iat) * 1000,
-      expiresAt: this.clock.epochMs() + this.#identityTtl,
+      // Where the clock of the provider is ahead, the login must not be later than a logout that follows.
+      loggedInAt: Math.min(Number(token.payload.iat) * 1000, now),
+      expiresAt: now + this.#identityTtl,
     };
   }
 }

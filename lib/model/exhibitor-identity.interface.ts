@@ -16,6 +16,11 @@ export interface ExhibitorIdentity {
   tenantId: string;
   /** `client_id` of the login. */
   clientId: string;
+  /**
+   * Digest of the issuer, the client and the source of the keys that verified the login. A logout at the provider ends only
+   * identities of the same ones. Bearer tokens have none.
+   */
+  registration?: string;
   /** Event of the login. */
   eventId?: string;
   /** Where to go after the login: a checked path of this host. */
@@ -23,8 +28,8 @@ export interface ExhibitorIdentity {
   /** Session at the provider: `sid` of the ID token, if it has one. A back-channel logout may name it. */
   sid?: string;
   /**
-   * Time of the login by the clock of the provider, in ms since 1970: `iat` of the ID token. A back-channel logout ends the
-   * logins before it. Bearer tokens have none.
+   * Time of the login by the clock of the provider, in ms since 1970: `iat` of the ID token, or its arrival where that is
+   * earlier. A back-channel logout ends the logins before it. Bearer tokens have none.
    */
   loggedInAt?: number;
   /** End of the identity, in ms since 1970. */

@@ -12,12 +12,13 @@ export interface LogoutTokenExpectation {
 
 /** A logout at the provider. */
 export interface ProviderLogout {
-  issuer: string;
+  /** The one that verified the token, see `registrationOf`. */
+  registration: string;
   /** The user; every login of this user where no session is named. */
   subject?: string;
   /** The session at the provider. */
   sid?: string;
-  /** Time of the logout by the clock of the provider, in ms since 1970. */
+  /** Time of the logout by the clock of the provider, in ms since 1970; no later than now. */
   at: number;
   /** Id of the token. */
   tokenId: string;
@@ -58,13 +59,21 @@ export function logoutTokenFailure(
   );
 }
 
-/** What a valid logout token says. */
-export function logoutOf({ iss, sub, sid, iat, exp, jti }: JWTPayload): ProviderLogout {
+/**
+ * What a valid logout token says.
+ *
+ * @param now ms since 1970. A logout in the future would end logins that begin after it
+ */
+export function logoutOf(
+  { sub, sid, iat, exp, jti }: JWTPayload,
+  registration: string,
+  now: number,
+): ProviderLogout {
   return {
-    issuer: String(iss),
+    registration,
     ...(sub === undefined ? {} : { subject: sub }),
     ...(typeof sid === 'string' ? { sid } : {}),
-    at: Number(iat) * 1000,
+    at: Math.min(Number(iat) * 1000, now),
     tokenId: String(jti),
     expiresAt: Number(exp) * 1000,
   };

@@ -3,6 +3,7 @@ import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ProviderLogout } from '../oidc/logout-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { ExpiringCache } from '../time/expiring-cache.js';
 import {
@@ -13,7 +14,7 @@ import {
 } from '../store/replay-cache.service.js';
 
 /** Members of an identity by which a logout finds it. */
-type Login = Pick<ExhibitorIdentity, 'id' | 'issuer' | 'subject' | 'sid' | 'loggedInAt'>;
+type Login = Pick<ExhibitorIdentity, 'id' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
 
 /** Logins that are remembered as not denied. */
 const MAX_ACCEPTED = 20_000;
@@ -23,7 +24,8 @@ const LONGEST_NAME = 256;
 
 /**
  * Identities that a logout ended. A logout at this host ends one identity, by its id. A logout at the provider ends the logins
- * of a session or of a user that began no later than it, so that a login after it is not refused.
+ * of a session or of a user that began no later than it, so that a login after it is not refused. It is looked for under the
+ * registration that verified the login, and under the present one of the tenant: keys that are set as they are get replaced.
  */
 @Injectable()
 export class DeniedIdentities {
@@ -42,13 +44,18 @@ export class DeniedIdentities {
     this.accepted = new ExpiringCache(clock, { max: MAX_ACCEPTED });
   }
 
-  /** True for an identity that a logout ended, here or in another process. */
-  has(identity: Login): boolean | Promise<boolean> {
+  /**
+   * True for an identity that a logout ended, here or in another process.
+   *
+   * @param tenant that of the identity, where it is known. Identities of earlier versions name no registration: for them it is
+   * the tenant's.
+   */
+  has(identity: Login, tenant: Pick<Tenant, 'registration'> | undefined): boolean | Promise<boolean> {
     const { isShared } = this.replays;
     if (!isShared && !this.replays.hasAny('logged-out')) {
       return this.replays.recordedHere({ kind: 'denied-identity', name: identity.id }) === true;
     }
-    const names = namesOf(identity);
+    const names = namesOf(identity, tenant);
     if (names.some((name) => endsLogin(this.replays.recordedHere(name), identity))) {
       return true;
     }
@@ -62,12 +69,12 @@ export class DeniedIdentities {
    *
    * @param tenant key of the tenant whose provider it is
    */
-  async deny(tenant: string, { issuer, subject, sid, at }: ProviderLogout): Promise<void> {
+  async deny(tenant: string, { registration, subject, sid, at }: ProviderLogout): Promise<void> {
     const names = [
-      ...(sid === undefined ? [] : [logoutName('session', issuer, sid)]),
+      ...(sid === undefined ? [] : [logoutName('session', registration, sid)]),
       ...(subject === undefined
         ? []
-        : [logoutName(sid === undefined ? 'user' : 'sessionless', issuer, subject)]),
+        : [logoutName(sid === undefined ? 'user' : 'sessionless', registration, subject)]),
     ];
     // No identity that began before the logout lives longer.
     const ttl = this.identityTtl + CLOCK_MARGIN;
@@ -88,17 +95,25 @@ export class DeniedIdentities {
 }
 
 /** Names of the records that deny this identity. Identities of hosts may have no id. */
-function namesOf({ id, issuer, subject, sid }: Login): ReplayName[] {
-  return [
-    ...(id === '' ? [] : [{ kind: 'denied-identity', name: id } as const]),
-    logoutName('user', issuer, subject),
-    sid === undefined ? logoutName('sessionless', issuer, subject) : logoutName('session', issuer, sid),
-  ];
+function namesOf(
+  { id, registration, subject, sid }: Login,
+  tenant?: Pick<Tenant, 'registration'>,
+): ReplayName[] {
+  const names: ReplayName[] = id === '' ? [] : [{ kind: 'denied-identity', name: id }];
+  for (const one of new Set([registration, tenant?.registration])) {
+    if (one !== undefined) {
+      names.push(
+        logoutName('user', one, subject),
+        sid === undefined ? logoutName('sessionless', one, subject) : logoutName('session', one, sid),
+      );
+    }
+  }
+  return names;
 }
 
 /** The provider chooses the length of `sub` and `sid`: a long name is replaced by its digest. */
-function logoutName(of: 'user' | 'session' | 'sessionless', issuer: string, name: string): ReplayName {
-  const json = JSON.stringify([of, issuer, name]);
+function logoutName(of: 'user' | 'session' | 'sessionless', registration: string, name: string): ReplayName {
+  const json = JSON.stringify([of, registration, name]);
   return { kind: 'logged-out', name: json.length > LONGEST_NAME ? digestOf(json) : json };
 }
 

@@ -83,7 +83,7 @@ export class IdentityReader {
     if (accepted === undefined || isSecure(accepted.tenant.login?.redirectUri) !== content.secure) {
       return undefined;
     }
-    if (await this.denied.has(accepted.identity)) {
+    if (await this.denied.has(accepted.identity, accepted.tenant)) {
       return undefined;
     }
     return { ...accepted, selections: content.selections, mode: 'cookie' };
@@ -92,7 +92,7 @@ export class IdentityReader {
   async #readHost(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
     const data = readHostUser(http);
     const accepted = data && (await this.#accept(data, tenantKey));
-    if (accepted === undefined || (await this.denied.has(accepted.identity))) {
+    if (accepted === undefined || (await this.denied.has(accepted.identity, accepted.tenant))) {
       return undefined;
     }
     return { ...accepted, selections: readSelections(http, accepted.identity), mode: 'host' };

@@ -7,6 +7,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { Sealer } from '../store/sealer.service.js';
+import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { DeniedIdentities } from './denied-identities.service.js';
@@ -35,6 +36,7 @@ export class IdentitySession {
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
     @Inject(Sealer) sealer: Sealer,
     @Inject(DeniedIdentities) private readonly denied: DeniedIdentities,
@@ -77,7 +79,7 @@ export class IdentitySession {
     }
     const content = mode === 'cookie' ? await this.cookie.read(http) : undefined;
     const identity = mode === 'cookie' ? content?.identity : readHostUser(http);
-    if (identity === undefined || (await this.denied.has(identity))) {
+    if (identity === undefined || (await this.denied.has(identity, this.tenants.peek(identity.tenant)))) {
       return undefined;
     }
     const secure = content?.secure;

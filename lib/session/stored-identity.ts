@@ -4,7 +4,7 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import type { Tenant } from '../tenants/tenant.js';
 
 /** Members that may be missing: hosts store an identity as they like. */
-const OPTIONAL_STRINGS = ['tenantId', 'clientId', 'eventId', 'returnTo', 'sid'] as const;
+const OPTIONAL_STRINGS = ['tenantId', 'clientId', 'registration', 'eventId', 'returnTo', 'sid'] as const;
 
 /** Data of a cookie or of the host's session that has the form of an identity. */
 export type IdentityData = Omit<ExhibitorIdentity, 'tenantId' | 'clientId'> &

@@ -3,6 +3,7 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import type { ClientAuthSettings, SecretSource } from '../options/client-auth-option.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
+import { registrationOf } from './registration.js';
 
 /** Name of an endpoint of the provider, as in the option `endpoints`. */
 export type EndpointName = keyof NonNullable<TenantSettings['endpoints']>;
@@ -30,6 +31,7 @@ export class Tenant {
   readonly #settings: TenantSettings;
   readonly #http: HttpSettings;
   readonly #stateKey: StateKey;
+  #registration: string | undefined;
 
   /** @internal */
   constructor(key: string, settings: TenantSettings, http: HttpSettings, stateKey: StateKey = newStateKey()) {
@@ -94,6 +96,12 @@ export class Tenant {
   /** @internal */
   get login(): LoginSettings | undefined {
     return this.#settings.login;
+  }
+
+  /** See {@link registrationOf}; empty without a login. @internal */
+  get registration(): string {
+    this.#registration ??= this.login === undefined ? '' : registrationOf(this.login);
+    return this.#registration;
   }
 
   /** Read for each token request: a function of the host may read a vault. @internal */

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
+import type { JSONWebKeySet } from 'jose';
 import { TokenValidator, type ExhibitorModuleOptions } from '../../lib/index.js';
+import { Sealer } from '../../lib/store/sealer.service.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
 import { CLIENT_ID, ScriptedProvider, type LoginOverrides } from '../support/provider.js';
@@ -328,6 +330,97 @@ describe('the tenant of a back-channel logout', () => {
   });
 });
 
+describe.each(['express', 'fastify'] as const)(
+  'a tenant with the issuer and client of another on %s',
+  (kind) => {
+    let host: Host;
+    beforeAll(async () => {
+      host = await start(
+        (callback) => ({
+          tenants: {
+            victim: provider.tenantOptions(callback),
+            sibling: provider.tenantOptions(callback),
+            copy: provider.tenantOptions(callback, {
+              keys: { keys: [KEYS.attacker.jwk] },
+              clockTolerance: 600,
+            }),
+          },
+          resolveTenant: ({ headers, query }) =>
+            (headers['x-tenant'] ?? query['tenant']) as string | undefined,
+        }),
+        kind,
+      );
+    });
+
+    const key = KEYS.attacker;
+    const enter = async (tenant: string, claims: Claims, change: TokenChange = {}): Promise<Visitor> => {
+      const visitor = new Visitor();
+      provider.script = { backToken: { ...set(claims), ...change } };
+      expect((await logIn(visitor, host, `?tenant=${tenant}`)).status).toBe(303);
+      provider.script = {};
+      return visitor;
+    };
+    const logOutAt = async (tenant: string, claims: Claims, change: TokenChange = {}): Promise<number> => {
+      const token = await logoutToken({ ...set(claims), ...change });
+      return (await send(host, token, { headers: { 'x-tenant': tenant } })).status;
+    };
+
+    it('and keys of its own ends only its own logins', async () => {
+      const [sub, sid] = [randomUUID(), randomUUID()];
+      const victims = [
+        await enter('victim', { sub, sid }),
+        await enter('victim', { sub }),
+        await enter('sibling', { sub }),
+      ];
+      const own = await enter('copy', { sub }, { key });
+      for (const claims of [{ sub }, { sub, sid }, { sub: undefined, sid }]) {
+        expect(await logOutAt('copy', claims, { key })).toBe(200);
+        expect(await logOutAt('victim', claims, { key })).toBe(400);
+      }
+      expect(await Promise.all(victims.map((visitor) => isLoggedIn(visitor, host)))).toEqual([
+        true,
+        true,
+        true,
+      ]);
+      expect(await isLoggedIn(own, host)).toBe(false);
+    });
+
+    it('and keys of its own spends no token of the other and locks nobody out', async () => {
+      const [sub, jti] = [randomUUID(), randomUUID()];
+      const visitor = await enter('victim', { sub });
+      const ahead = { sub, jti, iat: now() + 500, exp: now() + 900 };
+      expect(await logOutAt('copy', ahead, { key })).toBe(200);
+      expect(await logOutAt('victim', { sub, jti })).toBe(200);
+      expect(await logOutAt('victim', { sub, jti })).toBe(400);
+      expect(await isLoggedIn(visitor, host)).toBe(false);
+      const later = [
+        await enter('victim', { sub, iat: now() + 1 }),
+        await enter('copy', { sub, iat: now() + 1 }, { key }),
+      ];
+      expect(await Promise.all(later.map((each) => isLoggedIn(each, host)))).toEqual([true, true]);
+    });
+
+    it('and the same keys has its single logout: one ends the logins of both', async () => {
+      const [sub, sid] = [randomUUID(), randomUUID()];
+      const visitors = [await enter('victim', { sub }), await enter('sibling', { sub, sid })];
+      expect(await logOutAt('sibling', { sub })).toBe(200);
+      expect(await Promise.all(visitors.map((visitor) => isLoggedIn(visitor, host)))).toEqual([false, false]);
+    });
+
+    it('whose clock is ahead makes no login immune', async () => {
+      const sub = randomUUID();
+      const [visitor, own] = [
+        await enter('victim', { sub, iat: now() + 25 }),
+        await enter('copy', { sub, iat: now() + 500 }, { key }),
+      ];
+      expect((await identityOf(visitor, host))?.loggedInAt).toBeLessThanOrEqual(Date.now());
+      expect(await logOutAt('victim', { sub, iat: now() + 1 })).toBe(200);
+      expect(await logOutAt('copy', { sub, iat: now() + 1 }, { key })).toBe(200);
+      expect([await isLoggedIn(visitor, host), await isLoggedIn(own, host)]).toEqual([false, false]);
+    });
+  },
+);
+
 describe('a back-channel logout with several processes', () => {
   async function startBoth(): Promise<{ one: Host; two: Host; store: MemoryStore }> {
     const store = new MemoryStore();
@@ -373,6 +466,44 @@ describe('a back-channel logout with several processes', () => {
     expectAnswered(await send(one, await logoutToken(set({ sub: 'w' }))), 200);
     const kinds = written.mock.calls.map(([key]) => key.split(':')[1]);
     expect(kinds).toEqual(['logged-out', 'spent-logout-token']);
+  });
+});
+
+describe('an identity of keys that were rotated', () => {
+  const shared = new MemoryStore();
+  const startWith = (jwks: JSONWebKeySet): Promise<Host> =>
+    start((callback) => ({
+      tenant: provider.tenantOptions(callback, { keys: jwks }),
+      store: shared,
+      logoutCheck: { ttl: 0 },
+    }));
+
+  it('ends by a logout under the former keys and under the present ones', async () => {
+    const former = await startWith(provider.jwks);
+    const present = await startWith({ keys: [...provider.jwks.keys, KEYS.next.jwk] });
+    for (const at of [former, present]) {
+      const sub = randomUUID();
+      const [before, after] = [await loggedIn(former, { sub }), await loggedIn(present, { sub })];
+      expect([await isLoggedIn(before, present), await isLoggedIn(after, present)]).toEqual([true, true]);
+      expectAnswered(await send(at, await logoutToken(set({ sub }))), 200);
+      // A logout that arrives before the rotation does not end a login after it.
+      expect([await isLoggedIn(before, present), await isLoggedIn(after, present)]).toEqual([
+        false,
+        at === former,
+      ]);
+    }
+  });
+
+  it('ends also where it was sealed before identities named a registration', async () => {
+    const host = await startPlain();
+    const visitor = await loggedIn(host);
+    const { registration, ...identity } = (await identityOf(visitor, host)) ?? {};
+    expect(registration).toEqual(expect.any(String));
+    const sealed = await host.app.get(Sealer, { strict: false }).seal('identity', { identity }, 60_000);
+    visitor.cookies('127.0.0.1').set('exhibitor-identity', sealed);
+    expect(await isLoggedIn(visitor, host)).toBe(true);
+    expectAnswered(await send(host, await logoutToken()), 200);
+    expect(await isLoggedIn(visitor, host)).toBe(false);
   });
 });
 

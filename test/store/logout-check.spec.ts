@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import type { SharedStore } from '../../lib/index.js';
+import type { LoginOptions, SharedStore } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { DeniedIdentities } from '../../lib/session/denied-identities.service.js';
 import { Outbox } from '../../lib/store/outbox.service.js';
@@ -8,6 +8,8 @@ import { ReplayCache } from '../../lib/store/replay-cache.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { StoppedClock } from '../support/clock.js';
+import { KEYS } from '../support/provider-keys.js';
+import { registryOf } from '../support/registry.js';
 import { claim, MemoryStore } from './memory-store.js';
 
 const HOUR = 3_600_000;
@@ -18,6 +20,7 @@ const ISSUER = 'https://login.example';
 interface Process {
   replays: ReplayCache;
   denied: DeniedIdentities;
+  isDenied(login: Parameters<DeniedIdentities['has']>[0]): boolean | Promise<boolean>;
   clock: StoppedClock;
 }
 
@@ -39,10 +42,11 @@ function startProcess(store: SharedStore, logoutCheck?: { ttl: number }): Proces
   });
   const values = new SharedValues(options, new Sealer(options, clock), clock);
   const replays = new ReplayCache(values, new Outbox(values, clock), clock);
-  return { replays, clock, denied: new DeniedIdentities(options, replays, clock) };
+  const denied = new DeniedIdentities(options, replays, clock);
+  return { replays, clock, denied, isDenied: (login) => denied.has(login, undefined) };
 }
 
-const login = (id: string, subject = 'sam') => ({ id, issuer: ISSUER, subject, loggedInAt: 1 });
+const login = (id: string, subject = 'sam') => ({ id, registration: 'r', subject, loggedInAt: 1 });
 const logOut = ({ replays }: Process, id: string): Promise<boolean> =>
   claim(replays, 'denied-identity', id, HOUR);
 
@@ -55,9 +59,9 @@ describe('the logout check of requests at the same time', () => {
   it('shares no read with one that began before', async () => {
     const store = new MemoryStore();
     const [one, other] = [startProcess(store, { ttl: 0 }), startProcess(store)];
-    const before = one.denied.has(login('a'));
+    const before = one.isDenied(login('a'));
     await new Promise(setImmediate);
-    const after = logOut(other, 'a').then(() => one.denied.has(login('a')));
+    const after = logOut(other, 'a').then(() => one.isDenied(login('a')));
     expect([await before, await after]).toEqual([false, true]);
   });
 });
@@ -66,39 +70,39 @@ describe('logoutCheck.ttl', () => {
   it('remembers for a second by default that nobody logged out, and answers no promise meanwhile', async () => {
     const store = new MemoryStore();
     const [one, other] = [startProcess(store), startProcess(store)];
-    expect(await one.denied.has(login('a'))).toBe(false);
+    expect(await one.isDenied(login('a'))).toBe(false);
     await logOut(other, 'a');
     const { calls } = store;
     one.clock.time = START + 999;
-    expect(one.denied.has(login('a'))).toBe(false);
+    expect(one.isDenied(login('a'))).toBe(false);
     expect(store.calls).toBe(calls);
     one.clock.time = START + 1_001;
-    expect(await one.denied.has(login('a'))).toBe(true);
+    expect(await one.isDenied(login('a'))).toBe(true);
   });
 
   it.each([5_000, 0])('may be %i', async (ttl) => {
     const store = new MemoryStore();
     const [one, other] = [startProcess(store, { ttl }), startProcess(store)];
-    expect(await one.denied.has(login('a'))).toBe(false);
+    expect(await one.isDenied(login('a'))).toBe(false);
     await logOut(other, 'a');
     one.clock.time = START + Math.max(0, ttl - 1);
-    expect(await one.denied.has(login('a'))).toBe(ttl === 0);
+    expect(await one.isDenied(login('a'))).toBe(ttl === 0);
     one.clock.time = START + ttl + 1;
-    expect(await one.denied.has(login('a'))).toBe(true);
+    expect(await one.isDenied(login('a'))).toBe(true);
   });
 
   it('holds for one login: another of the same user, or with the same id, is asked for', async () => {
     const store = new MemoryStore();
-    const { denied } = startProcess(store);
-    expect(await denied.has(login('a'))).toBe(false);
-    expect(denied.has(login('a'))).toBe(false);
+    const { isDenied } = startProcess(store);
+    expect(await isDenied(login('a'))).toBe(false);
+    expect(isDenied(login('a'))).toBe(false);
     for (const another of [
       login('b'),
       login('a', 'olga'),
       { ...login('a'), sid: 's' },
       { ...login('a'), loggedInAt: 0 },
     ]) {
-      const answer = denied.has(another);
+      const answer = isDenied(another);
       expect(answer).toBeInstanceOf(Promise);
       expect(await answer).toBe(false);
     }
@@ -107,21 +111,21 @@ describe('logoutCheck.ttl', () => {
   it('does not delay a logout at the process itself, by user or by provider', async () => {
     const process = startProcess(new MemoryStore());
     const [byUser, byProvider] = [Object.freeze(login('a')), Object.freeze(login('b', 'olga'))];
-    expect(await Promise.all([byUser, byProvider].map((one) => process.denied.has(one)))).toEqual([
+    expect(await Promise.all([byUser, byProvider].map((one) => process.isDenied(one)))).toEqual([
       false,
       false,
     ]);
     await logOut(process, 'a');
-    expect(process.denied.has(byUser)).toBe(true);
-    expect(process.denied.has(byProvider)).toBe(false);
+    expect(process.isDenied(byUser)).toBe(true);
+    expect(process.isDenied(byProvider)).toBe(false);
     await process.denied.deny('acme', {
-      issuer: ISSUER,
+      registration: 'r',
       subject: 'olga',
       at: 2,
       tokenId: 't',
       expiresAt: HOUR,
     });
-    expect(process.denied.has(byProvider)).toBe(true);
+    expect(process.isDenied(byProvider)).toBe(true);
   });
 
   it.each(['throws', 'rejects'] as const)(
@@ -131,9 +135,52 @@ describe('logoutCheck.ttl', () => {
       const [one, other] = [startProcess(store), startProcess(store)];
       await logOut(other, 'a');
       store.failure = failure;
-      expect(await one.denied.has(login('a'))).toBe(false);
+      expect(await one.isDenied(login('a'))).toBe(false);
       store.failure = 'none';
-      expect(await one.denied.has(login('a'))).toBe(true);
+      expect(await one.isDenied(login('a'))).toBe(true);
     },
   );
+});
+
+describe('the registration that a logout names', () => {
+  const registration = (changed: Partial<LoginOptions>): string => {
+    const checked = checkOptions({
+      tenant: {
+        tenantId: 'acme',
+        baseUrl: 'https://api.example',
+        authUrl: ISSUER,
+        clientId: 'acme-api',
+        clientSecret: 'secret',
+        login: { issuer: ISSUER, clientId: 'web', redirectUri: 'https://host.example/callback', ...changed },
+      },
+      secrets: ['the secret of the tests of logouts, long'],
+    });
+    return registryOf(checked, new StoppedClock()).peek('default')?.registration ?? '';
+  };
+  const { pem, jwk } = KEYS.rs256;
+
+  it.each<[what: string, one: Partial<LoginOptions>, other: Partial<LoginOptions>]>([
+    ['PEM in two spellings', { keys: pem }, { keys: pem.replaceAll('\n', '\\n') }],
+    ['a JWK and its JSON', { keys: jwk }, { keys: JSON.stringify(jwk) }],
+    ['a URL', { keys: 'https://login.example/jwks' }, { keys: 'https://login.example/jwks' }],
+    ['the metadata', { discovery: true }, { discovery: true, clockTolerance: 7 }],
+  ])('is the same for the same keys: %s', (_what, one, other) => {
+    expect(registration(one)).toMatch(/^[\w-]{22}$/);
+    expect(registration(one)).toBe(registration(other));
+  });
+
+  it('differs by issuer, client and source of the keys', () => {
+    const all: Partial<LoginOptions>[] = [
+      { keys: pem },
+      { keys: pem, clientId: 'other' },
+      { keys: pem, issuer: 'https://other.example' },
+      { keys: jwk },
+      { keys: KEYS.attacker.jwk },
+      { keys: KEYS.attacker.pem },
+      { keys: 'https://login.example/jwks' },
+      { keys: 'https://other.example/jwks' },
+      { discovery: true },
+    ];
+    expect(new Set(all.map(registration)).size).toBe(all.length);
+  });
 });
