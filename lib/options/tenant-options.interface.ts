@@ -103,6 +103,11 @@ export interface ProviderOptions {
   clockTolerance?: number | undefined;
   /** Claim with the contact e-mail address. Default `email`. */
   emailClaim?: string | undefined;
+  /**
+   * Names of the claims that an identity keeps, beside `auth_time` and `acr`. Default: all. Where they do not fit in the identity
+   * cookie, or take more than 16 KiB as JSON with a bearer token, none of them is kept.
+   */
+  keepClaims?: string[] | undefined;
 }
 
 /** User login in the browser with OpenID Connect. */
@@ -152,8 +157,6 @@ export interface LoginOptions extends ProviderOptions {
   endSession?: boolean | undefined;
   /** Page to show after the logout at the provider, registered there. It must not change anything: any site can link to it. */
   postLogoutRedirectUri?: string | undefined;
-  /** Names of the claims that the identity cookie keeps. Default: all, if they fit. */
-  keepClaims?: string[] | undefined;
   /** `client_id`/`azp` values allowed in bearer tokens. Required with `session: 'bearer'`. */
   authorizedParties?: string[] | undefined;
 }

@@ -176,12 +176,12 @@ export function refusedCode(failure: OAuthFailure): Problem {
   };
 }
 
-/** The identity of a user did not fit its cookie. The provider chooses the names of claims. */
+/** The identity of a user is too large for its cookie, or for the memory of bearer tokens. The provider chooses the names of claims. */
 export function claimsRemoved(tenantKey: string, claims: readonly string[]): string {
   const names = claims.slice(0, MOST_SHOWN).map((name) => untrustedText(name));
   const rest = claims.length - names.length;
   return (
-    `tenant ${tenantKey}: the identity is too large for its cookie; these claims were removed: ` +
+    `tenant ${tenantKey}: the identity is too large to be kept; these claims were removed: ` +
     `${names.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}. List the claims you need in login.keepClaims.`
   );
 }

@@ -2,21 +2,30 @@ import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { weighJson } from '../model/json-values.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import { ExpiringCache } from '../time/expiring-cache.js';
+import { FairCache } from '../time/fair-cache.js';
+import { KeptClaims } from './kept-claims.js';
 
-/** Identities in the cache, for all tenants together. */
-export const MAX_BEARER_IDENTITIES = 50_000;
+/** Estimated bytes of heap of all identities in the cache: those of about 30,000 people. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** Bytes of an entry without the texts and claims of its user. */
+const ENTRY_WEIGHT = 512;
+
+/** Largest claims of an identity, in bytes of JSON. Userinfo may have 256 KiB. */
+const MAX_CLAIMS = 16 * 1024;
 
 /** Tokens whose concurrent requests share one verification. */
 const MAX_PENDING = 1_000;
 
 /** Nest never provides it, so the default applies. Tests call the constructor with a lower limit. */
-const BEARER_IDENTITIES_LIMIT = Symbol('nestjs-exhibitor:bearer-identities-limit');
+const BEARER_IDENTITIES_BYTES = Symbol('nestjs-exhibitor:bearer-identities-bytes');
 
 /**
  * Identities of requests that carry the user's access token. A token is verified, and userinfo read, once; the identity is
@@ -24,19 +33,21 @@ const BEARER_IDENTITIES_LIMIT = Symbol('nestjs-exhibitor:bearer-identities-limit
  */
 @Injectable()
 export class BearerIdentities {
-  readonly #verified: ExpiringCache<ExhibitorIdentity>;
+  readonly #verified: FairCache<ExhibitorIdentity>;
   /** Apart from the verified ones, so that forged tokens push out no identity. */
   readonly #pending: ExpiringCache<Promise<ExhibitorIdentity>>;
+  readonly #claims: KeptClaims;
 
   constructor(
     @Inject(TokenValidator) private readonly validator: TokenValidator,
     @Inject(UserInfo) private readonly userInfo: UserInfo,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
-    @Optional() @Inject(BEARER_IDENTITIES_LIMIT) max = MAX_BEARER_IDENTITIES,
+    @Optional() @Inject(BEARER_IDENTITIES_BYTES) maxBytes = MAX_BYTES,
   ) {
-    this.#verified = new ExpiringCache(clock, { max });
+    this.#verified = new FairCache(clock, maxBytes);
     this.#pending = new ExpiringCache(clock, { max: MAX_PENDING });
+    this.#claims = new KeptClaims(clock);
   }
 
   /** @throws {LoginFailedError} where the token is refused */
@@ -57,7 +68,13 @@ export class BearerIdentities {
   async #keep(key: string, pending: Promise<ExhibitorIdentity>): Promise<void> {
     try {
       const identity = await pending;
-      this.#verified.set(key, identity, { ttl: Math.max(1, identity.expiresAt - this.clock.epochMs()) });
+      const { tenant, subject, email, claims, expiresAt } = identity;
+      const weight = ENTRY_WEIGHT + weighJson([subject, email, claims]);
+      this.#verified.set(key, identity, {
+        tenant,
+        weight,
+        ttl: Math.max(1, expiresAt - this.clock.epochMs()),
+      });
     } catch {
       // The caller receives the refusal.
     } finally {
@@ -69,12 +86,14 @@ export class BearerIdentities {
     return this.deadlines.within(tenant.http.deadline, async (deadline) => {
       const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, deadline);
       const { subject, email, claims } = await this.userInfo.userOf(tenant, payload, token, deadline);
+      const chosen = this.#claims.chosen(tenant, claims);
+      const isTooLarge = Buffer.byteLength(JSON.stringify(chosen)) > MAX_CLAIMS;
       return Object.freeze({
         id: digest,
         issuer: String(payload.iss),
         subject,
         email,
-        claims: Object.freeze(claims),
+        claims: Object.freeze(isTooLarge ? this.#claims.fewest(tenant, chosen) : chosen),
         tenant: tenant.key,
         tenantId: tenant.tenantId,
         clientId: String(payload['azp'] ?? payload['client_id'] ?? ''),

@@ -7,20 +7,16 @@ import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { freezeJson, isRecord, weighJson } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { claimsRemoved } from '../problems/login-problems.js';
-import { ThrottledLog } from '../problems/throttled-log.js';
 import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { ExpiringCache } from '../time/expiring-cache.js';
+import { FairCache } from '../time/fair-cache.js';
+import { KeptClaims } from './kept-claims.js';
 import { parseIdentity, type IdentityData } from './stored-identity.js';
 import { parseSelections, type Selections } from './stored-selections.js';
 
 /** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
 const MAX_SEALED = 3_850;
-
-/** About the authentication, not the person: hosts check them, so they are always kept. */
-const ALWAYS_KEPT = ['auth_time', 'acr'];
 
 /** Content of a cookie that opened. Deeply frozen, since the requests of a user share it. */
 export interface OpenedCookie {
@@ -40,8 +36,7 @@ export interface CookieContent extends Pick<OpenedCookie, 'identity' | 'selectio
 @Injectable()
 export class IdentityCookie {
   readonly #sameSite: CookieAttributes['sameSite'];
-  /** One line for each tenant. */
-  readonly #log: ThrottledLog;
+  readonly #claims: KeptClaims;
   readonly #opened: OpenedCookies;
 
   constructor(
@@ -51,7 +46,7 @@ export class IdentityCookie {
   ) {
     this.#sameSite = settings.cookies.sameSite;
     this.#opened = new OpenedCookies(clock);
-    this.#log = new ThrottledLog(clock, Infinity);
+    this.#claims = new KeptClaims(clock);
   }
 
   async read(http: HttpContext): Promise<CookieContent | undefined> {
@@ -109,17 +104,12 @@ export class IdentityCookie {
     selections: Selections,
     ttl: number,
   ): Promise<string> {
-    const keep = tenant.login?.keepClaims;
-    const chosen = keep === undefined ? identity.claims : only(identity.claims, [...ALWAYS_KEPT, ...keep]);
+    const chosen = this.#claims.chosen(tenant, identity.claims);
     const whole = await this.#seal({ ...identity, claims: chosen }, selections, ttl);
     if (whole.length <= MAX_SEALED) {
       return whole;
     }
-    const claims = only(identity.claims, ALWAYS_KEPT);
-    const removed = Object.keys(chosen).filter((name) => !Object.hasOwn(claims, name));
-    if (removed.length > 0) {
-      this.#log.warn(claimsRemoved(tenant.key, removed), tenant.key);
-    }
+    const claims = this.#claims.fewest(tenant, chosen);
     // The oldest selections go next.
     for (let oldest = 0; oldest <= selections.length; oldest += 1) {
       const sealed = await this.#seal({ ...identity, claims }, selections.slice(oldest), ttl);
@@ -138,10 +128,6 @@ export class IdentityCookie {
   #attributes(secure: boolean): CookieAttributes {
     return { secure, sameSite: this.#sameSite };
   }
-}
-
-function only(claims: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(claims).filter(([name]) => names.includes(name)));
 }
 
 function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined {
@@ -169,13 +155,13 @@ const ENTRY_WEIGHT = 512;
  * Only opening is remembered. Whoever reads an entry checks expiry, tenant and logout as if the cookie had just been opened.
  */
 export class OpenedCookies {
-  readonly #cookies: ExpiringCache<OpenedCookie>;
+  readonly #cookies: FairCache<OpenedCookie>;
 
   constructor(
     private readonly clock: Clock,
     maxBytes = MAX_REMEMBERED_BYTES,
   ) {
-    this.#cookies = new ExpiringCache(clock, { max: maxBytes });
+    this.#cookies = new FairCache(clock, maxBytes);
   }
 
   get(sealed: string): OpenedCookie | undefined {
@@ -187,8 +173,8 @@ export class OpenedCookies {
     freezeJson(opened);
     const ttl = Math.min(LONGEST_REMEMBERED, opened.until - this.clock.epochMs());
     if (ttl > 0) {
-      const size = ENTRY_WEIGHT + weighJson(opened);
-      this.#cookies.set(digestOf(sealed), opened, { ttl, size });
+      const weight = ENTRY_WEIGHT + weighJson(opened);
+      this.#cookies.set(digestOf(sealed), opened, { tenant: opened.identity.tenant, ttl, weight });
     }
   }
 }

@@ -74,6 +74,7 @@ export class FairCache<V> {
     return entry.value;
   }
 
+  /** Stores nothing where the value is heavier than all of the room. */
   set(key: string, value: V, { tenant, weight = 1, ttl = Infinity }: FairCacheEntry): void {
     const now = this.clock.now();
     if (now - this.#purgedAt >= PURGE_EVERY) {
@@ -81,6 +82,9 @@ export class FairCache<V> {
       this.#deleteEntries(({ until }) => now >= until);
     }
     this.delete(key);
+    if (weight > this.max) {
+      return;
+    }
     const share = this.#shareOf(tenant);
     const entry = { key, value, weight, until: now + ttl, share, older: undefined, newer: undefined };
     this.#entries.set(key, entry);

@@ -1,9 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Type } from '@nestjs/common';
-import { TenantRegistry, TokenValidator, type TenantOptions } from '../../lib/index.js';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger, type Type } from '@nestjs/common';
+import {
+  TenantRegistry,
+  TokenValidator,
+  type ExhibitorIdentity,
+  type TenantOptions,
+} from '../../lib/index.js';
 import { UserInfo } from '../../lib/oidc/user-info.service.js';
-import { BearerIdentities, MAX_BEARER_IDENTITIES } from '../../lib/session/bearer-identities.service.js';
+import { BearerIdentities } from '../../lib/session/bearer-identities.service.js';
+import type { Tenant } from '../../lib/tenants/tenant.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadlines } from '../../lib/time/deadlines.service.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
@@ -189,6 +195,41 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     expect((await visit(host, '/me', token)).status).toBe(200);
   });
 
+  it('keeps the claims of a person up to 16 KiB, and warns of larger ones', async () => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    try {
+      const claimsBeside = async (groups: string) => {
+        const token = await door.mint({ ...MAILLESS, acr: 'mfa', jti: randomUUID() });
+        door.userinfo.set(token, { sub: 'sam.several', email: 'sam.several@example.com', groups });
+        return bodyOf<{ identity: ExhibitorIdentity }>(await visit(host, '/me', token)).identity.claims;
+      };
+      expect(await claimsBeside('é'.repeat(8_000))).toMatchObject({ acr: 'mfa', groups: 'é'.repeat(8_000) });
+      expect(warn).not.toHaveBeenCalled();
+      expect(await claimsBeside('é'.repeat(8_200))).toEqual({ acr: 'mfa' });
+      expect(await claimsBeside('x'.repeat(200_000))).toEqual({ acr: 'mfa' });
+      expect(warn.mock.calls.map(String)).toEqual([
+        expect.stringMatching(/default.*too large.*sub, email, groups.*login\.keepClaims/),
+      ]);
+    } finally {
+      warn.mockRestore();
+    }
+  });
+
+  it('keeps the claims of the option keepClaims, however large the others are', async () => {
+    const tenant = door.tenantOptions('acme');
+    const login = { ...tenant.login, keepClaims: ['name'] } as typeof tenant.login;
+    const choosy = await start({ tenant: { ...tenant, login } });
+    try {
+      const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
+      const userinfo = { sub: 'sam.several', email: 'sam.several@example.com', name: 'Sam' };
+      door.userinfo.set(token, { ...userinfo, groups: 'x'.repeat(200_000) });
+      const { identity } = bodyOf<{ identity: ExhibitorIdentity }>(await visit(choosy, '/me', token));
+      expect([identity.email, identity.claims]).toEqual([userinfo.email, { name: 'Sam' }]);
+    } finally {
+      await choosy.close();
+    }
+  });
+
   it('does not remember a token after it expired', async () => {
     const tenant = door.tenantOptions('acme');
     const strict = await start({
@@ -287,69 +328,91 @@ describe.each(['express', 'fastify'] as const)("session: ['cookie', 'bearer'] on
 });
 
 describe('verified tokens', () => {
-  it('are remembered by their digest, up to a limit for all tenants', async () => {
+  const sam = { sub: 'sam.several', email: 'sam.several@example.com' };
+
+  /** Two tenants of a host, and identities that have room for `maxBytes`. */
+  async function withRoom(maxBytes: number) {
     const host = await startHost({
-      options: () => ({ tenant: door.tenantOptions('acme'), session: 'bearer' }),
+      options: () => ({
+        tenants: { acme: door.tenantOptions('acme'), globex: door.tenantOptions('globex') },
+        session: 'bearer',
+        resolveTenant: () => 'acme',
+      }),
     });
-    try {
-      const tenant = await host.app.get(TenantRegistry).get('default');
-      const get = <T>(type: Type<T>): T => host.app.get(type, { strict: false });
-      const identities = new BearerIdentities(
-        get(TokenValidator),
-        get(UserInfo),
-        get(Clock),
-        get(Deadlines),
-        50,
+    const get = <T>(type: Type<T>): T => host.app.get(type, { strict: false });
+    const tenants = get(TenantRegistry);
+    const [acme, globex] = [await tenants.get('acme'), await tenants.get('globex')];
+    const identities = new BearerIdentities(
+      get(TokenValidator),
+      get(UserInfo),
+      get(Clock),
+      get(Deadlines),
+      maxBytes,
+    );
+    /** Tokens of people of whom userinfo says this. */
+    const mint = (count: number, userinfo: object = sam) =>
+      Promise.all(
+        Array.from({ length: count }, async () => {
+          const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
+          door.userinfo.set(token, { ...userinfo });
+          return token;
+        }),
       );
-      expect(MAX_BEARER_IDENTITIES).toBe(50_000);
-      const first = await door.mint({ ...MAILLESS, jti: 'first' });
-      door.userinfo.set(first, { sub: 'sam.several', email: 'sam.several@example.com' });
-      const identity = await identities.identify(tenant, first);
-      expect(await identities.identify(tenant, first)).toBe(identity);
-      expect(door.userinfoCalls).toEqual([first]);
-      expect(JSON.stringify(identity)).not.toContain(first);
-      const identifyOthers = async (count: number): Promise<void> => {
-        const others = Array.from({ length: count }, () => door.mint({ jti: randomUUID() }));
-        await Promise.all(others.map(async (other) => identities.identify(tenant, await other)));
-      };
-      await identifyOthers(49);
-      expect(await identities.identify(tenant, first)).toBe(identity);
-      await identifyOthers(50);
-      expect(await identities.identify(tenant, first)).not.toBe(identity);
-      expect(door.userinfoCalls).toEqual([first, first]);
+    const identify = (tenant: Tenant, tokens: readonly string[]) =>
+      Promise.all(tokens.map((token) => identities.identify(tenant, token)));
+    return { host, acme, globex, mint, identify };
+  }
+
+  it('are remembered by their digest', async () => {
+    const { host, acme, mint, identify } = await withRoom(1_000_000);
+    try {
+      const tokens = await mint(50);
+      const first = await identify(acme, tokens);
+      expect(await identify(acme, tokens)).toEqual(first);
+      expect(door.userinfoCalls).toHaveLength(50);
+      expect(tokens.filter((token) => JSON.stringify(first).includes(token))).toEqual([]);
+    } finally {
+      await host.close();
+    }
+  });
+
+  it('are weighed, and lose nothing to another tenant with many or large ones', async () => {
+    const { host, acme, globex, mint, identify } = await withRoom(1_000_000);
+    try {
+      const quiet = await mint(50);
+      const first = await identify(acme, quiet);
+      const hostile = await mint(100, { ...sam, groups: 'x'.repeat(15_000) });
+      for (const tenant of [globex, globex]) {
+        await identify(tenant, hostile);
+      }
+      // About 60 of them have room.
+      expect(door.userinfoCalls.length).toBeGreaterThan(50 + 100 + 30);
+      door.userinfoCalls.length = 0;
+      expect(await identify(acme, quiet)).toEqual(first);
+      await identify(globex, await mint(1_000));
+      await identify(acme, quiet);
+      expect(door.userinfoCalls).toHaveLength(1_000);
     } finally {
       await host.close();
     }
   });
 
   it('are not pushed out by forged tokens, one after the other or all at once', async () => {
-    const host = await startHost({
-      options: () => ({ tenant: door.tenantOptions('acme'), session: 'bearer' }),
-    });
+    const { host, acme, mint, identify } = await withRoom(10_000);
     try {
-      const tenant = await host.app.get(TenantRegistry).get('default');
-      const get = <T>(type: Type<T>): T => host.app.get(type, { strict: false });
-      const identities = new BearerIdentities(
-        get(TokenValidator),
-        get(UserInfo),
-        get(Clock),
-        get(Deadlines),
-        10,
+      const good = await mint(1);
+      await identify(acme, good);
+      const forged = await Promise.all(
+        Array.from({ length: 60 }, () => door.mint({}, { kid: randomUUID() })),
       );
-      const good = await door.mint({ ...MAILLESS, jti: randomUUID() });
-      door.userinfo.set(good, { sub: 'sam.several', email: 'sam.several@example.com' });
-      const identity = await identities.identify(tenant, good);
-      const forge = (count: number): Promise<string[]> =>
-        Promise.all(Array.from({ length: count }, () => door.mint({}, { kid: randomUUID() })));
       const refused = (token: string): Promise<void> =>
-        expect(identities.identify(tenant, token)).rejects.toMatchObject({ reason: 'signature' });
-      await Promise.all((await forge(30)).map(refused));
-      expect(await identities.identify(tenant, good)).toBe(identity);
-      for (const token of await forge(30)) {
+        expect(identify(acme, [token])).rejects.toMatchObject({ reason: 'signature' });
+      await Promise.all(forged.slice(30).map(refused));
+      for (const token of forged.slice(0, 30)) {
         await refused(token);
       }
-      expect(await identities.identify(tenant, good)).toBe(identity);
-      expect(door.userinfoCalls).toEqual([good]);
+      await identify(acme, good);
+      expect(door.userinfoCalls).toEqual(good);
     } finally {
       await host.close();
     }

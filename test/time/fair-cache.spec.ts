@@ -109,11 +109,13 @@ describe('a cache that tenants share', () => {
     expect(cache.get('key')).toBeUndefined();
   });
 
-  it('holds nothing that is larger than all of its room', () => {
+  it('removes nothing for an entry that is heavier than all of the room', () => {
     const cache = new FairCache<string>(new StoppedClock(), MAX);
-    cache.set('key', 'large', { tenant: 'a', weight: MAX + 1 });
-    cache.set('other', 'fits', { tenant: 'b', weight: MAX });
-    expect([cache.get('key'), cache.get('other')]).toEqual([undefined, 'fits']);
+    cache.set('key', 'fits', { tenant: 'a', weight: MAX });
+    cache.set('other', 'heavy', { tenant: 'a', weight: MAX + 1 });
+    expect([cache.get('key'), cache.get('other')]).toEqual(['fits', undefined]);
+    cache.set('key', 'heavy', { tenant: 'a', weight: MAX + 1 });
+    expect(cache.get('key')).toBeUndefined();
   });
 
   it('finds what to remove among 50,000 tenants within a moment', () => {
