@@ -25,8 +25,8 @@ const FLOORS: readonly (readonly string[])[] = [
 /** Folders beside the floors. They use the public surface. */
 const ASIDE = ['testing', 'redis'];
 
-/** The service in memory checks arguments as the service itself. */
-const CHECKS_OF_TESTING = '^lib/(exhibitors/check-arguments|model/event-id)\\.ts$';
+/** The service in memory checks arguments, and reads ids, as the service itself. */
+const CHECKS_OF_TESTING = '^lib/(exhibitors/(check-arguments|exhibitor-id)|model/event-id)\\.ts$';
 
 const room = (names: readonly string[]): string => `^lib/(${names.join('|')})/`;
 const TOP = '^lib/[^/]+\\.ts$';

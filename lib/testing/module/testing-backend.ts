@@ -97,13 +97,15 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     return this.#world.tenant ?? 'default';
   }
 
-  /** Records a call; answers its failure, where one is due. @internal */
-  call(call: ExhibitorTestingCall): ExhibitorError | undefined {
+  /** Records a call, and throws its failure, where one is due. @internal */
+  call(call: ExhibitorTestingCall): void {
     this.#calls.push(call);
     const method = call.method === 'iterate' ? 'stream' : call.method;
     const index = this.#failures.findIndex((failure) => failure.method === method);
     const [due] = index === -1 ? [] : this.#failures.splice(index, 1);
-    return due && createFailure(due.code, { tenant: call.tenant, ...due.details });
+    if (due !== undefined) {
+      throw createFailure(due.code, { tenant: call.tenant, ...due.details });
+    }
   }
 
   /** Key of the tenant of a request that names `tenant`, or none. @internal */
@@ -141,6 +143,13 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   select(eventId: string, exhibitorId: string | undefined): void {
     const others = this.#selections.filter(([event]) => event !== eventId);
     this.#selections = exhibitorId === undefined ? others : [...others, [eventId, exhibitorId]];
+  }
+}
+
+/** @throws {ExhibitorError} `aborted` */
+export function throwIfAborted(signal: AbortSignal | undefined, tenant: string): void {
+  if (signal?.aborted === true) {
+    throw new ExhibitorError('aborted', 'the caller aborted the call', { tenant });
   }
 }
 

@@ -24,7 +24,7 @@ import {
 } from '../../index.js';
 import { checkEventId } from '../../model/event-id.js';
 import { pageOf } from '../page-of.js';
-import { ExhibitorTestingBackend } from './testing-backend.js';
+import { ExhibitorTestingBackend, throwIfAborted } from './testing-backend.js';
 
 /** The methods of `ExhibitorsService`; a class with private members is never the type of another one. */
 type ExhibitorsMethods<T> = Omit<Pick<ExhibitorsService<T>, keyof ExhibitorsService<T>>, 'forTenant'>;
@@ -120,10 +120,7 @@ export class TestingExhibitors<T = Exhibitor> implements ExhibitorsMethods<T> {
     options: CallOptions | undefined,
   ): string {
     const tenant = options?.tenant ?? this.#tenant ?? this.backend.tenant;
-    const failure = this.backend.call({ method, tenant, ...about });
-    if (failure !== undefined) {
-      throw failure;
-    }
+    this.backend.call({ method, tenant, ...about });
     if (this.#tenant !== undefined && tenant !== this.#tenant) {
       throw new ExhibitorError('invalid_argument', 'tenant must not be another than that of forTenant');
     }
@@ -141,11 +138,5 @@ export class TestingExhibitors<T = Exhibitor> implements ExhibitorsMethods<T> {
 
   #contactsExhibitors(eventId: string, contactEmail: string): readonly T[] {
     return this.backend.records.ofContact(checkEventId(eventId), checkContactEmail(contactEmail));
-  }
-}
-
-function throwIfAborted(signal: AbortSignal | undefined, tenant: string): void {
-  if (signal?.aborted === true) {
-    throw new ExhibitorError('aborted', 'the caller aborted the call', { tenant });
   }
 }

@@ -1,11 +1,5 @@
 import { Inject } from '@nestjs/common';
-import {
-  ExhibitorGuardServices,
-  LoginFailedError,
-  TenantRegistry,
-  type HttpContext,
-  type SessionState,
-} from '../../index.js';
+import { ExhibitorGuardServices, LoginFailedError, TenantRegistry, type SessionState } from '../../index.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
 
 type GuardServices = ExhibitorGuardServices['all'];
@@ -27,7 +21,7 @@ export class TestingGuardServices extends ExhibitorGuardServices {
   }
 
   get #reader(): GuardServices['reader'] {
-    return { acceptsBearer: false, read: async (http, tenantKey) => this.#state(http, tenantKey) };
+    return { acceptsBearer: false, read: async (_http, tenantKey) => this.#state(tenantKey) };
   }
 
   get #session(): GuardServices['session'] {
@@ -41,7 +35,7 @@ export class TestingGuardServices extends ExhibitorGuardServices {
     return {
       start: (http, tenantKey, target) => login.start(http, this.backend.tenantOf(tenantKey), target),
       finish: async (http) => {
-        const state = await this.#state(http, undefined);
+        const state = await this.#state(undefined);
         if (state === undefined) {
           throw new LoginFailedError('denied', 'nobody is logged in at this ExhibitorTestingModule');
         }
@@ -60,7 +54,7 @@ export class TestingGuardServices extends ExhibitorGuardServices {
     };
   }
 
-  async #state(_http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
+  async #state(tenantKey: string | undefined): Promise<SessionState | undefined> {
     const tenant = await this.tenants.get(this.backend.tenantOf(tenantKey));
     const identity = this.backend.identityAt(tenant);
     return identity && { identity, tenant, selections: this.backend.selections, mode: 'cookie' };

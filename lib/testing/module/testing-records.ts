@@ -1,3 +1,4 @@
+import { defaultExhibitorId } from '../../exhibitors/exhibitor-id.js';
 import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
 /** The exhibitors of a test, by event and by contact. */
@@ -9,7 +10,7 @@ export class TestingRecords<T> {
   readonly #knownIds = new Map<string, Set<string>>();
 
   constructor({ events = {}, contacts = {}, exhibitorId }: ExhibitorTestingWorld<T>) {
-    this.#idOf = exhibitorId ?? defaultId;
+    this.#idOf = exhibitorId ?? defaultExhibitorId;
     this.#events = new Map();
     for (const [eventId, records] of Object.entries(events)) {
       this.setExhibitors(eventId, records);
@@ -66,15 +67,6 @@ export class TestingRecords<T> {
     }
     return (this.#events.get(eventId) ?? []).filter((record) => this.#idOf(record) === one);
   }
-}
-
-function defaultId(record: unknown): string | undefined {
-  if (typeof record !== 'object' || record === null) {
-    return undefined;
-  }
-  const id =
-    ('id' in record ? record.id : undefined) ?? ('exhibitorId' in record ? record.exhibitorId : undefined);
-  return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined;
 }
 
 /** Copies plain objects and arrays. Anything else, such as a `Date` or an instance of a class, is kept. */

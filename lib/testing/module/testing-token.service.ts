@@ -1,12 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import {
-  ExhibitorError,
   type AccessToken,
   type GetTokenOptions,
   type InvalidateOptions,
   type TokenService,
 } from '../../index.js';
-import { ExhibitorTestingBackend } from './testing-backend.js';
+import { ExhibitorTestingBackend, throwIfAborted } from './testing-backend.js';
 
 /** In place of `TokenService`: a token that nothing accepts. Records its calls, and fails where the test says so. */
 @Injectable()
@@ -15,13 +14,8 @@ export class TestingTokens implements Pick<TokenService, 'getToken' | 'invalidat
 
   async getToken(options?: GetTokenOptions): Promise<AccessToken> {
     const tenant = options?.tenant ?? this.backend.tenant;
-    const failure = this.backend.call({ method: 'token', tenant });
-    if (failure !== undefined) {
-      throw failure;
-    }
-    if (options?.signal?.aborted === true) {
-      throw new ExhibitorError('aborted', 'the caller aborted the call', { tenant });
-    }
+    this.backend.call({ method: 'token', tenant });
+    throwIfAborted(options?.signal, tenant);
     const expiresAt = new Date(Date.now() + 3_600_000);
     return { accessToken: 'test-token', tokenType: 'Bearer', scope: 'idp_api', expiresAt };
   }
