@@ -1,4 +1,4 @@
-import { Observable, type Subscription } from 'rxjs';
+import { Observable, type Subscriber } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { onAbort } from '../time/on-abort.js';
 import type { CallOptions } from './call-options.interface.js';
@@ -29,19 +29,19 @@ export function abortedCall(): ExhibitorError {
 }
 
 /**
- * A cold Observable of one answer. Options are checked on subscription, so that a wrong one is an error notification.
+ * A cold Observable of a call. Options are checked on subscription, so that a wrong one is an error notification.
  *
- * @param run the call. It ends when the caller's own signal aborts, and when the consumer unsubscribes
+ * @param run the call, which passes what it finds to its consumer. It ends when the caller's own signal aborts, and when the
+ * consumer unsubscribes
  */
 export function fromCall<Options, R>(
   check: () => Options,
-  run: (options: Options, consumer: Subscription) => Promise<R>,
+  run: (options: Options, consumer: Subscriber<R>) => Promise<void>,
 ): Observable<R> {
-  return new Observable((subscriber) => {
-    const answer = (value: R): void => {
-      subscriber.next(value);
-      subscriber.complete();
-    };
-    run(check(), subscriber).then(answer, (error: unknown) => subscriber.error(error));
+  return new Observable((consumer) => {
+    run(check(), consumer).then(
+      () => consumer.complete(),
+      (error: unknown) => consumer.error(error),
+    );
   });
 }

@@ -80,8 +80,8 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return fromCall(
-      () => checkListOptions(this.#bound(options)),
-      (call, consumer) => this.#pages.page<T>(checkEventId(eventId), { ...call, consumer }),
+      () => ({ ...checkListOptions(this.#bound(options)), eventId: checkEventId(eventId) }),
+      async (call, consumer) => consumer.next(await this.#pages.page<T>(call.eventId, { ...call, consumer })),
     );
   }
 
@@ -139,11 +139,12 @@ export class ExhibitorsService<T = Exhibitor> {
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return fromCall(
       () => ({ ...checkSnapshotOptions(this.#bound(options)), eventId: checkEventId(eventId) }),
-      (call, consumer) => {
+      async (call, consumer) => {
         const { signal, close } = openScope(call.signal);
         consumer.add(close);
         const whole = { ...call, signal, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
-        return takeSnapshot(() => this.#pages.reader<T>(call.eventId, whole), whole, this.#clock);
+        const open = () => this.#pages.reader<T>(call.eventId, whole);
+        consumer.next(await takeSnapshot(open, whole, this.#clock));
       },
     );
   }
@@ -169,7 +170,7 @@ export class ExhibitorsService<T = Exhibitor> {
           const subject = { tenant, eventId: event, contactEmail: contact };
           return fresh ? this.#lookups.findFresh(subject, deadline) : this.#lookups.find(subject, deadline);
         });
-        return parsedRecords<T>(records);
+        consumer.next(parsedRecords<T>(records));
       },
     );
   }

@@ -1,7 +1,7 @@
-import { Observable, type Subscriber } from 'rxjs';
+import type { Observable, Subscriber } from 'rxjs';
 import { onAbort } from '../../time/on-abort.js';
 import type { CallOptions } from '../call-options.interface.js';
-import { abortedCall, openScope, type Call } from '../call-scope.js';
+import { abortedCall, fromCall, openScope, type Call } from '../call-scope.js';
 import type { ExhibitorPage } from './exhibitor-page.interface.js';
 import type { PageReader } from './page-reader.js';
 
@@ -45,19 +45,12 @@ export function fromPages<Options extends CallOptions, T, R>(
   open: OpenReader<Options, T>,
   emit: (page: ExhibitorPage<T>, subscriber: Subscriber<R>) => void,
 ): Observable<R> {
-  return new Observable<R>((subscriber) => {
-    const options = check();
+  return fromCall(check, async (options, subscriber: Subscriber<R>) => {
     const { signal, close } = openScope(options.signal);
     subscriber.add(close);
-    const emitAll = async (): Promise<void> => {
-      for await (const page of pagesOf(await open({ ...options, signal }), signal)) {
-        emit(page, subscriber);
-      }
-    };
-    emitAll().then(
-      () => subscriber.complete(),
-      (error: unknown) => subscriber.error(error),
-    );
+    for await (const page of pagesOf(await open({ ...options, signal }), signal)) {
+      emit(page, subscriber);
+    }
   });
 }
 
