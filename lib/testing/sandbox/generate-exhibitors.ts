@@ -37,7 +37,6 @@ const CONTACTS: readonly (readonly [email: string, positions: readonly number[]]
 /** Generates the exhibitors of an event. The result depends on the arguments only; up to 1,600 names are distinct. */
 export function generateExhibitors(tenantKey: string, eventId: string, count: number): SandboxExhibitor[] {
   const start = checksum(`${tenantKey}/${eventId}`);
-  const contacts = contactsByIndex(count);
   return Array.from({ length: count }, (_, index) => {
     // 1,063 and 1,600 are coprime, so that every pair of stem and trade occurs once before one repeats.
     const pair = (start + index * 1063) % (STEMS.length * TRADES.length);
@@ -52,21 +51,12 @@ export function generateExhibitors(tenantKey: string, eventId: string, count: nu
       country: COUNTRIES[(start + index * 7) % COUNTRIES.length],
       contactEmails: [
         `contact@${name.toLowerCase().replace(' ', '-')}.example`,
-        ...(contacts.get(index) ?? []),
+        ...CONTACTS.filter(([, positions]) =>
+          positions.some((position) => Math.floor(position * count) === index),
+        ).map(([email]) => email),
       ],
     };
   });
-}
-
-/** The seeded people who are contacts of an event of `count` exhibitors, by the index of the exhibitor. */
-function contactsByIndex(count: number): Map<number, string[]> {
-  const contacts = new Map<number, string[]>();
-  for (const [email, positions] of CONTACTS) {
-    for (const index of new Set(positions.map((position) => Math.floor(position * count)))) {
-      contacts.set(index, [...(contacts.get(index) ?? []), email]);
-    }
-  }
-  return contacts;
 }
 
 function checksum(text: string): number {

@@ -4,7 +4,7 @@ import type * as OidcProvider from 'oidc-provider';
 import { PAGE_HEADERS, renderLoginPage, renderNotice } from './login-page.js';
 import { LOGIN_PATH } from './route.js';
 import type { SandboxState } from './sandbox-state.js';
-import type { SandboxSeed, SeedPerson } from './seed.js';
+import { tenantOfLogin, type SandboxSeed, type SeedPerson } from './seed.js';
 import { sendReply } from './send-reply.js';
 
 /** A request for the login page. */
@@ -77,12 +77,9 @@ async function endOtherSession(
 }
 
 /** Name of the tenant that `tenantId` selects (branding), or that the client belongs to. */
-function tenantName({ tenants }: SandboxSeed, tenantId: unknown, clientId: unknown): string {
-  const tenant =
-    tenants.find((candidate) => candidate.tenantId === tenantId) ??
-    tenants.find(({ loginClientId, publicLoginClientId }) =>
-      [loginClientId, publicLoginClientId].includes(String(clientId)),
-    );
+function tenantName(seed: SandboxSeed, tenantId: unknown, clientId: unknown): string {
+  const branded = seed.tenants.find((candidate) => candidate.tenantId === tenantId);
+  const tenant = branded ?? tenantOfLogin(seed, String(clientId));
   return tenant?.name ?? 'Exhibitor Sandbox';
 }
 

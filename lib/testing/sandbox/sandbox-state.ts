@@ -1,7 +1,7 @@
 import { FaultQueue } from './fault-queue.js';
 import { RequestLog } from './request-log.js';
 import { ApiAccessCheck, ExhibitorRecords } from './rest-api.js';
-import type { SandboxSeed, SeedPerson } from './seed.js';
+import { tenantOfLogin, type SandboxSeed, type SeedPerson } from './seed.js';
 import type { SigningKey } from './signing-key.js';
 
 /** What the servers of a sandbox read, and what its test changes meanwhile. */
@@ -32,9 +32,7 @@ export class SandboxState {
 
   /** Address that receives the logout tokens of a login client: that of the seed, until a test sets another. */
   logoutUriOf(clientId: string): string | undefined {
-    const tenant = this.seed.tenants.find(({ loginClientId, publicLoginClientId }) =>
-      [loginClientId, publicLoginClientId].includes(clientId),
-    );
+    const tenant = tenantOfLogin(this.seed, clientId);
     return tenant && (this.logoutUris.get(tenant.key) ?? tenant.backChannelLogoutUri);
   }
 }

@@ -133,6 +133,13 @@ export function tenantOf({ tenants }: SandboxSeed, key: string): SeedTenant {
   throw new Error(`ExhibitorSandbox has no tenant "${key}"; it has ${known}`);
 }
 
+/** The tenant of a login client. */
+export function tenantOfLogin({ tenants }: SandboxSeed, clientId: string): SeedTenant | undefined {
+  return tenants.find(({ loginClientId, publicLoginClientId }) =>
+    [loginClientId, publicLoginClientId].includes(clientId),
+  );
+}
+
 /**
  * @param person `sub` or e-mail address.
  * @throws Error if the seed has no such person.
