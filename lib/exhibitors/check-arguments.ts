@@ -3,13 +3,7 @@ import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { checkEventId } from '../model/event-id.js';
 import { LONGEST_TIMER } from '../time/clock.js';
-import type {
-  ListOptions,
-  LookupFilter,
-  LookupOptions,
-  SnapshotOptions,
-  StreamOptions,
-} from './call-options.interface.js';
+import type { LookupFilter } from './call-options.interface.js';
 
 const tenantKey = v.optional(
   v.custom<string>((value) => typeof value === 'string' && value !== '', 'must be the key of a tenant'),
@@ -25,16 +19,16 @@ const callOptions = {
   deadline: v.optional(whole(LONGEST_TIMER)),
   signal: v.optional(v.custom<AbortSignal>(isAbortSignal, 'must be an AbortSignal')),
 };
-const listOptions = options({ page: v.optional(whole(), 1), itemsPerPage });
-const streamOptions = options({
+export const listOptions = options({ page: v.optional(whole(), 1), itemsPerPage });
+export const streamOptions = options({
   itemsPerPage,
   startPage: v.optional(whole(), 1),
   maxPages: v.optional(whole()),
   prefetch,
   onDrift: v.nullish(v.picklist(['error', 'ignore'], "must be 'error' or 'ignore'"), 'error'),
 });
-const snapshotOptions = options({ itemsPerPage, prefetch, attempts: v.optional(whole(100), 3) });
-const lookupOptions = options({ fresh: v.nullish(v.boolean('must be true or false'), false) });
+export const snapshotOptions = options({ itemsPerPage, prefetch, attempts: v.optional(whole(100), 3) });
+export const lookupOptions = options({ fresh: v.nullish(v.boolean('must be true or false'), false) });
 const lookupFilter = v.object(
   {
     tenant: tenantKey,
@@ -47,8 +41,6 @@ const lookupFilter = v.object(
 /** Checked options, with their defaults. */
 export type ListCall = v.InferOutput<typeof listOptions>;
 export type StreamCall = v.InferOutput<typeof streamOptions>;
-export type SnapshotCall = v.InferOutput<typeof snapshotOptions>;
-export type LookupCall = v.InferOutput<typeof lookupOptions>;
 
 /**
  * Checks that a value can be an e-mail address, including international ones (RFC 6531). It is no full validation: the
@@ -60,24 +52,13 @@ export function checkContactEmail(value: unknown): string {
   return check(contactEmail, value, 'contactEmail');
 }
 
-/** @throws {ExhibitorError} `invalid_argument` */
-export function checkListOptions(given: ListOptions | undefined): ListCall {
-  return check(listOptions, given ?? {}, 'options');
-}
-
-/** @throws {ExhibitorError} `invalid_argument` */
-export function checkStreamOptions(given: StreamOptions | undefined): StreamCall {
-  return check(streamOptions, given ?? {}, 'options');
-}
-
-/** @throws {ExhibitorError} `invalid_argument` */
-export function checkSnapshotOptions(given: SnapshotOptions | undefined): SnapshotCall {
-  return check(snapshotOptions, given ?? {}, 'options');
-}
-
-/** @throws {ExhibitorError} `invalid_argument` */
-export function checkLookupOptions(given: LookupOptions | undefined): LookupCall {
-  return check(lookupOptions, given ?? {}, 'options');
+/**
+ * The options of a call, with their defaults.
+ *
+ * @throws {ExhibitorError} `invalid_argument`
+ */
+export function checkCall<Call>(schema: v.GenericSchema<unknown, Call>, given: unknown): Call {
+  return check(schema, given ?? {}, 'options');
 }
 
 /** @throws {ExhibitorError} `invalid_argument` */

@@ -15,12 +15,13 @@ import type {
 import { CallRunner } from './call-runner.service.js';
 import { fromCall, openScope } from './call-scope.js';
 import {
+  checkCall,
   checkContactEmail,
-  checkListOptions,
   checkLookupFilter,
-  checkLookupOptions,
-  checkSnapshotOptions,
-  checkStreamOptions,
+  listOptions,
+  lookupOptions,
+  snapshotOptions,
+  streamOptions,
   type StreamCall,
 } from './check-arguments.js';
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
@@ -80,7 +81,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return fromCall(
-      () => ({ ...checkListOptions(this.#bound(options)), eventId: checkEventId(eventId) }),
+      () => ({ ...checkCall(listOptions, this.#bound(options)), eventId: checkEventId(eventId) }),
       async (call, consumer) => consumer.next(await this.#pages.page<T>(call.eventId, { ...call, consumer })),
     );
   }
@@ -138,7 +139,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return fromCall(
-      () => ({ ...checkSnapshotOptions(this.#bound(options)), eventId: checkEventId(eventId) }),
+      () => ({ ...checkCall(snapshotOptions, this.#bound(options)), eventId: checkEventId(eventId) }),
       async (call, consumer) => {
         const { signal, close } = openScope(call.signal);
         consumer.add(close);
@@ -161,7 +162,7 @@ export class ExhibitorsService<T = Exhibitor> {
   lookup(eventId: string, contactEmail: string, options?: LookupOptions): Observable<readonly T[]> {
     return fromCall(
       () => ({
-        ...checkLookupOptions(this.#bound(options)),
+        ...checkCall(lookupOptions, this.#bound(options)),
         eventId: checkEventId(eventId),
         contactEmail: checkContactEmail(contactEmail),
       }),
@@ -214,7 +215,7 @@ export class ExhibitorsService<T = Exhibitor> {
     options: StreamOptions | undefined,
   ): [check: () => StreamCall & { eventId: string }, open: OpenReader<StreamCall & { eventId: string }, T>] {
     return [
-      () => ({ ...checkStreamOptions(this.#bound(options)), eventId: checkEventId(eventId) }),
+      () => ({ ...checkCall(streamOptions, this.#bound(options)), eventId: checkEventId(eventId) }),
       (call) => this.#pages.reader<T>(call.eventId, call),
     ];
   }

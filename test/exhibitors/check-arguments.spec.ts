@@ -2,12 +2,13 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
 import {
+  checkCall,
   checkContactEmail,
-  checkListOptions,
   checkLookupFilter,
-  checkLookupOptions,
-  checkSnapshotOptions,
-  checkStreamOptions,
+  listOptions,
+  lookupOptions,
+  snapshotOptions,
+  streamOptions,
 } from '../../lib/exhibitors/check-arguments.js';
 import { checkEventId } from '../../lib/model/event-id.js';
 import { anyText } from '../support/any-text.js';
@@ -135,83 +136,95 @@ describe('a contact e-mail address', () => {
 
 describe('the options of a call', () => {
   it('have the defaults of the service and of the manual', () => {
-    expect(checkListOptions(undefined)).toEqual({ page: 1, itemsPerPage: 50 });
-    expect(checkStreamOptions({})).toEqual({
+    expect(checkCall(listOptions, undefined)).toEqual({ page: 1, itemsPerPage: 50 });
+    expect(checkCall(streamOptions, {})).toEqual({
       itemsPerPage: 50,
       startPage: 1,
       maxPages: undefined,
       prefetch: 4,
       onDrift: 'error',
     });
-    expect(checkSnapshotOptions({})).toEqual({ itemsPerPage: 50, prefetch: 4, attempts: 3 });
-    expect(checkLookupOptions({})).toEqual({ fresh: false });
+    expect(checkCall(snapshotOptions, {})).toEqual({ itemsPerPage: 50, prefetch: 4, attempts: 3 });
+    expect(checkCall(lookupOptions, {})).toEqual({ fresh: false });
   });
 
   it('accept both limits of every range', () => {
-    expect(checkListOptions({ page: 1, itemsPerPage: 1 })).toMatchObject({ page: 1, itemsPerPage: 1 });
-    expect(checkListOptions({ page: 99_999, itemsPerPage: 50 })).toMatchObject({ itemsPerPage: 50 });
-    expect(checkStreamOptions({ prefetch: 16, maxPages: 1, deadline: 2_147_483_647 })).toMatchObject({
+    expect(checkCall(listOptions, { page: 1, itemsPerPage: 1 })).toMatchObject({ page: 1, itemsPerPage: 1 });
+    expect(checkCall(listOptions, { page: 99_999, itemsPerPage: 50 })).toMatchObject({ itemsPerPage: 50 });
+    expect(checkCall(streamOptions, { prefetch: 16, maxPages: 1, deadline: 2_147_483_647 })).toMatchObject({
       prefetch: 16,
       maxPages: 1,
     });
   });
 
   it.each<[string, () => unknown, string]>([
-    ['page 0', () => checkListOptions({ page: 0 }), 'page must be a whole number of 1 or more'],
-    ['page 1.5', () => checkListOptions({ page: 1.5 }), 'page must be a whole number of 1 or more'],
-    ['page NaN', () => checkListOptions({ page: NaN }), 'page must be a whole number of 1 or more'],
-    ['page "2"', () => checkListOptions({ page: untyped('2') }), 'page must be a whole number of 1 or more'],
+    ['page 0', () => checkCall(listOptions, { page: 0 }), 'page must be a whole number of 1 or more'],
+    ['page 1.5', () => checkCall(listOptions, { page: 1.5 }), 'page must be a whole number of 1 or more'],
+    ['page NaN', () => checkCall(listOptions, { page: NaN }), 'page must be a whole number of 1 or more'],
+    [
+      'page "2"',
+      () => checkCall(listOptions, { page: untyped('2') }),
+      'page must be a whole number of 1 or more',
+    ],
     [
       'page null',
-      () => checkListOptions({ page: untyped(null) }),
+      () => checkCall(listOptions, { page: untyped(null) }),
       'page must be a whole number of 1 or more',
     ],
     [
       'itemsPerPage 0',
-      () => checkListOptions({ itemsPerPage: 0 }),
+      () => checkCall(listOptions, { itemsPerPage: 0 }),
       'itemsPerPage must be a whole number from 1 to 50',
     ],
     [
       'itemsPerPage 51',
-      () => checkStreamOptions({ itemsPerPage: 51 }),
+      () => checkCall(streamOptions, { itemsPerPage: 51 }),
       'itemsPerPage must be a whole number from 1 to 50',
     ],
-    ['prefetch 0', () => checkStreamOptions({ prefetch: 0 }), 'prefetch must be a whole number from 1 to 16'],
     [
-      'prefetch 17',
-      () => checkStreamOptions({ prefetch: 17 }),
+      'prefetch 0',
+      () => checkCall(streamOptions, { prefetch: 0 }),
       'prefetch must be a whole number from 1 to 16',
     ],
-    ['maxPages 0', () => checkStreamOptions({ maxPages: 0 }), 'maxPages must be a whole number of 1 or more'],
+    [
+      'prefetch 17',
+      () => checkCall(streamOptions, { prefetch: 17 }),
+      'prefetch must be a whole number from 1 to 16',
+    ],
+    [
+      'maxPages 0',
+      () => checkCall(streamOptions, { maxPages: 0 }),
+      'maxPages must be a whole number of 1 or more',
+    ],
     [
       'startPage 0',
-      () => checkStreamOptions({ startPage: 0 }),
+      () => checkCall(streamOptions, { startPage: 0 }),
       'startPage must be a whole number of 1 or more',
     ],
     [
       'onDrift',
-      () => checkStreamOptions({ onDrift: untyped('warn') }),
+      () => checkCall(streamOptions, { onDrift: untyped('warn') }),
       "onDrift must be 'error' or 'ignore'",
     ],
     [
       'attempts 0',
-      () => checkSnapshotOptions({ attempts: 0 }),
+      () => checkCall(snapshotOptions, { attempts: 0 }),
       'attempts must be a whole number from 1 to 100',
     ],
     [
       'deadline 0',
-      () => checkListOptions({ deadline: 0 }),
+      () => checkCall(listOptions, { deadline: 0 }),
       'deadline must be a whole number from 1 to 2147483647',
     ],
     [
       'deadline 2^31',
-      () => checkLookupOptions({ deadline: 2 ** 31 }),
+      () => checkCall(lookupOptions, { deadline: 2 ** 31 }),
       'deadline must be a whole number from 1 to 2147483647',
     ],
-    ['fresh', () => checkLookupOptions({ fresh: untyped(1) }), 'fresh must be true or false'],
-    ['signal', () => checkListOptions({ signal: untyped({}) }), 'signal must be an AbortSignal'],
-    ['tenant', () => checkListOptions({ tenant: '' }), 'tenant must be the key of a tenant'],
-    ['options', () => checkListOptions(untyped('page=2')), 'options must be an object'],
+    ['fresh', () => checkCall(lookupOptions, { fresh: untyped(1) }), 'fresh must be true or false'],
+    ['signal', () => checkCall(listOptions, { signal: untyped({}) }), 'signal must be an AbortSignal'],
+    ['tenant', () => checkCall(listOptions, { tenant: '' }), 'tenant must be the key of a tenant'],
+    ['options', () => checkCall(listOptions, untyped('page=2')), 'options must be an object'],
     ['filter', () => checkLookupFilter({ tenant: untyped(7) }), 'tenant must be the key of a tenant'],
   ])('refuse a wrong %s by its name, with the expected values', (_name, check, message) => {
     expect(refusal(check)).toMatchObject({ code: 'invalid_argument', message });

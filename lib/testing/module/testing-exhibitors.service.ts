@@ -1,12 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { concatMap, defer, from, type Observable } from 'rxjs';
 import {
+  checkCall,
   checkContactEmail,
-  checkListOptions,
   checkLookupFilter,
-  checkLookupOptions,
-  checkSnapshotOptions,
-  checkStreamOptions,
+  listOptions,
+  lookupOptions,
+  snapshotOptions,
+  streamOptions,
 } from '../../exhibitors/check-arguments.js';
 import {
   ExhibitorError,
@@ -48,7 +49,7 @@ export class TestingExhibitors<T = Exhibitor> implements ExhibitorsMethods<T> {
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return defer(async () => {
       const tenant = this.#begin('list', { eventId }, options);
-      const { page, itemsPerPage } = checkListOptions(options);
+      const { page, itemsPerPage } = checkCall(listOptions, options);
       return pageOf(this.#exhibitorsOf(eventId, tenant), page, itemsPerPage);
     });
   }
@@ -70,7 +71,7 @@ export class TestingExhibitors<T = Exhibitor> implements ExhibitorsMethods<T> {
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return defer(async () => {
       const tenant = this.#begin('snapshot', { eventId }, options);
-      checkSnapshotOptions(options);
+      checkCall(snapshotOptions, options);
       const exhibitors = this.#exhibitorsOf(eventId, tenant);
       return { exhibitors, totalCount: exhibitors.length, takenAt: new Date(), restarts: 0 };
     });
@@ -79,7 +80,7 @@ export class TestingExhibitors<T = Exhibitor> implements ExhibitorsMethods<T> {
   lookup(eventId: string, contactEmail: string, options?: LookupOptions): Observable<readonly T[]> {
     return defer(async () => {
       this.#begin('lookup', { eventId, contactEmail }, options);
-      checkLookupOptions(options);
+      checkCall(lookupOptions, options);
       return this.#contactsExhibitors(eventId, contactEmail);
     });
   }
@@ -101,7 +102,7 @@ export class TestingExhibitors<T = Exhibitor> implements ExhibitorsMethods<T> {
     options: StreamOptions | undefined,
   ): AsyncGenerator<ExhibitorPage<T>> {
     const tenant = this.#begin(method, { eventId }, options);
-    const { startPage, maxPages = Infinity, itemsPerPage, signal } = checkStreamOptions(options);
+    const { startPage, maxPages = Infinity, itemsPerPage, signal } = checkCall(streamOptions, options);
     const exhibitors = this.#exhibitorsOf(eventId, tenant);
     for (let number = startPage; number < startPage + maxPages; number += 1) {
       throwIfAborted(signal, tenant);
