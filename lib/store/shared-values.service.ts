@@ -13,6 +13,8 @@ const PREFIX = 'nestjs-exhibitor';
 /** An answer of the store; `value` is `undefined` where there is none or it does not open. */
 export interface StoredValue {
   readonly value: unknown;
+  /** The store has a value, which may not open. */
+  readonly exists: boolean;
 }
 
 /**
@@ -77,7 +79,7 @@ export class SharedValues {
     const content = typeof sealed === 'string' ? await this.sealer.open('store', sealed) : undefined;
     // The key is sealed with the value: a value that was copied to another key of the store does not count.
     const isOwn = isRecord(content) && content['key'] === key;
-    return { value: isOwn ? content['value'] : undefined };
+    return { value: isOwn ? content['value'] : undefined, exists: typeof sealed === 'string' };
   }
 
   private async attempt<R>(

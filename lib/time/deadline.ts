@@ -21,6 +21,7 @@ export class Deadline {
   readonly #onEnd: ((ended: Deadline) => void) | undefined;
   readonly #listeners = new Set<() => void>();
   #stopListening: (() => void) | undefined;
+  readonly #halfAt: number;
   #endsAt: number;
   #timer: NodeJS.Timeout | undefined;
   #ending: Ending | undefined;
@@ -33,6 +34,7 @@ export class Deadline {
   constructor(clock: Clock, ms: number, signal?: AbortSignal, onEnd?: (ended: Deadline) => void) {
     this.#clock = clock;
     this.#onEnd = onEnd;
+    this.#halfAt = clock.now() + ms / 2;
     this.#endsAt = clock.now() + ms;
     this.#stopListening = onAbort(signal, () => this.#over('caller'));
     if (!this.isOver) {
@@ -53,6 +55,11 @@ export class Deadline {
   /** Milliseconds left, 0 or more. */
   remaining(): number {
     return this.isOver ? 0 : Math.max(0, this.#endsAt - this.#clock.now());
+  }
+
+  /** Milliseconds until half of the time that it started with has passed, 0 or more. */
+  untilHalf(): number {
+    return Math.max(0, this.#halfAt - this.#clock.now());
   }
 
   /** The error of a call that is over: `aborted`, `deadline_exceeded`, or `service_unavailable` when closed. */
@@ -118,13 +125,16 @@ export class Deadline {
 
   /** Extends the deadline to at least `ms` milliseconds from now: shared work lasts as long as its last caller waits. */
   extend(ms: number): void {
-    const endsAt = this.#clock.now() + ms;
-    if (this.#timer === undefined || endsAt <= this.#endsAt) {
-      return;
+    if (ms > this.#endsAt - this.#clock.now()) {
+      this.#endIn(ms);
     }
-    this.#endsAt = endsAt;
-    clearTimeout(this.#timer);
-    this.#setTimer(ms);
+  }
+
+  /** Shortens the deadline to at most `ms` milliseconds from now. */
+  shorten(ms: number): void {
+    if (ms < this.#endsAt - this.#clock.now()) {
+      this.#endIn(ms);
+    }
   }
 
   /** Ends the call because its caller left. */
@@ -144,6 +154,14 @@ export class Deadline {
     this.#stopListening?.();
     this.#listeners.clear();
     this.#onEnd?.(this);
+  }
+
+  #endIn(ms: number): void {
+    if (this.#timer !== undefined) {
+      this.#endsAt = this.#clock.now() + ms;
+      clearTimeout(this.#timer);
+      this.#setTimer(ms);
+    }
   }
 
   #setTimer(ms: number): void {

@@ -5,11 +5,17 @@ import type { TimedToken } from './token-lifetime.js';
 /** How long a token that expired still names the lease for the next one, in ms: longer than a lease lives. */
 const NAMES_LEASE = 4_000;
 
-/** A token request that is under way. */
-export interface Renewal {
-  readonly result: Promise<RenewedToken>;
-  /** Deadline of the renewal itself, independent of its callers. */
+/** How long a renewal may take. */
+export interface RenewalLimits {
+  /** Of the renewal itself, independent of its callers. */
   readonly deadline: Deadline;
+  /** Of its wait for another process: half of its own deadline, and of that of each caller. */
+  readonly patience: Deadline;
+}
+
+/** A token request that is under way. */
+export interface Renewal extends RenewalLimits {
+  readonly result: Promise<RenewedToken>;
 }
 
 /** A new token, and how it was got. `shared`: it came from another process. */

@@ -8,7 +8,7 @@ import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { secretTextOf, type OAuthClient } from './client-authentication.js';
 import { newerClient, readApiClient } from './client-secret.js';
-import type { Replaced } from './held-token.js';
+import type { RenewalLimits, Replaced } from './held-token.js';
 import { remember } from './remembered-rejection.js';
 import { TokenRecords, TOKEN_KIND, type TokenAnswer } from './token-records.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
@@ -46,22 +46,22 @@ export class SharedTokens {
    *
    * @throws {ExhibitorError} `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
-  async fetch(tenant: Tenant, replaced: Replaced, deadline: Deadline): Promise<TokenAnswer> {
-    const read = (): Promise<OAuthClient> => readApiClient(tenant, deadline, this.log);
+  async fetch(tenant: Tenant, replaced: Replaced, limits: RenewalLimits): Promise<TokenAnswer> {
+    const read = (): Promise<OAuthClient> => readApiClient(tenant, limits.deadline, this.log);
     const client = await read();
-    const answer = await this.fetchAs(client, tenant, replaced, deadline);
+    const answer = await this.fetchAs(client, tenant, replaced, limits);
     if (answer.kind !== 'refused' || answer.rejection.error.oauthError !== 'invalid_client') {
       return answer;
     }
     const newest = await newerClient(client, tenant.clientSecret, read);
-    return newest === undefined ? answer : this.fetchAs(newest, tenant, replaced, deadline);
+    return newest === undefined ? answer : this.fetchAs(newest, tenant, replaced, limits);
   }
 
   private async fetchAs(
     client: OAuthClient,
     tenant: Tenant,
     replaced: Replaced,
-    deadline: Deadline,
+    { deadline, patience }: RenewalLimits,
   ): Promise<TokenAnswer> {
     const need: Need = { tenant, client, name: clientName(tenant, client), replaced, deadline };
     if (!this.values.enabled || replaced.isAlone === true) {
@@ -69,7 +69,7 @@ export class SharedTokens {
     }
     const found = await this.look(need);
     this.values.tell(TOKEN_KIND, found === undefined ? 'miss' : 'hit');
-    return found ?? this.askUnderLease(need);
+    return found ?? this.askUnderLease(need, patience);
   }
 
   /** What another process shared. */
@@ -77,32 +77,41 @@ export class SharedTokens {
     return this.records.find(name, tenant.key, replaced);
   }
 
-  /** Takes the lease and asks, or looks for the token of its holder. After half of the deadline each process asks. */
-  private async askUnderLease(need: Need): Promise<TokenAnswer> {
-    const { deadline, name, replaced } = need;
-    const lease = new TokenLease(this.values, leaseName(name, replaced), this.clock);
-    const half = deadline.remaining() / 2;
+  /** Takes the lease and asks, or waits for what its holder shares. When the patience is over, each process asks. */
+  private async askUnderLease(need: Need, patience: Deadline): Promise<TokenAnswer> {
+    const lease = new TokenLease(this.values, leaseName(need.name, need.replaced), this.clock);
     try {
-      for (let turn = 0; ; turn++) {
-        const isTaken = await lease.take();
-        // Also with the lease: its last holder may have finished since the last look.
-        const found = await this.look(need);
-        if (found !== undefined) {
-          this.values.tell(TOKEN_KIND, 'waited');
-          return found;
-        }
-        const patience = deadline.remaining() - half;
-        if (isTaken === true) {
-          this.values.tell(TOKEN_KIND, 'leased');
-        }
-        if (isTaken !== false || patience <= 0) {
-          return await this.ask(need);
-        }
-        await deadline.sleep(Math.min(patience, lookAgainAfter(turn, this.clock.random())));
-      }
+      // The store may be slow as well: the wait ends in the middle of an operation.
+      const found = await patience.race(this.waitForOthers(need, lease, patience)).catch(() => undefined);
+      return found ?? (await this.ask(need));
     } finally {
       await lease.release();
     }
+  }
+
+  /** What the holder of the lease shares; `undefined` as soon as this process must ask itself. */
+  private async waitForOthers(
+    need: Need,
+    lease: TokenLease,
+    patience: Deadline,
+  ): Promise<TokenAnswer | undefined> {
+    for (let turn = 0; !patience.isOver; turn++) {
+      const isTaken = await lease.take();
+      // Also with the lease: its last holder may have finished since the last look.
+      const found = await this.look(need);
+      if (found !== undefined) {
+        this.values.tell(TOKEN_KIND, 'waited');
+        return found;
+      }
+      if (isTaken === true) {
+        this.values.tell(TOKEN_KIND, 'leased');
+      }
+      if (isTaken !== false) {
+        return undefined;
+      }
+      await patience.sleep(lookAgainAfter(turn, this.clock.random()));
+    }
+    return undefined;
   }
 
   /** Asks the endpoint, and shares what it answers. */

@@ -9,16 +9,11 @@ const TTL = 2_600;
 /** What is left of its lifetime when the holder is done, in ms: without a token in the store the next process asks at once. */
 const TTL_AFTER = 20;
 
-/** A value that did not open this often in a row is no lease. */
-const RUBBISH = 3;
-
 /**
  * The lease on a token request: a value in the shared store, set where absent. The process that set it asks the token endpoint,
  * while the others look for its token. It is never deleted, it lapses: so the processes that wait never all ask at once.
  */
 export class TokenLease {
-  /** How often in a row the value did not open. */
-  private unreadable = 0;
   /** Until then it is surely of this process. In ms of {@link Clock.now}. */
   private oursUntil = Number.NEGATIVE_INFINITY;
 
@@ -39,13 +34,9 @@ export class TokenLease {
     if (held === undefined) {
       return undefined;
     }
-    this.unreadable = held.value === undefined ? this.unreadable + 1 : 0;
-    if (this.unreadable < RUBBISH) {
-      // It may just have lapsed.
-      return false;
-    }
-    // A lease that does not open is none: it may live for ever.
-    return this.set();
+    // What does not open is no lease, and may live for ever. Where nothing is there, a lease has just lapsed.
+    const isRubbish = held.exists && held.value === undefined;
+    return isRubbish ? this.set() : false;
   }
 
   /** The holder is done. A lease that was not taken, or that another process may have taken over, stays as it is. */

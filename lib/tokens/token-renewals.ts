@@ -7,7 +7,7 @@ import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Deadlines } from '../time/deadlines.service.js';
-import type { HeldToken, Renewal, RenewedToken } from './held-token.js';
+import type { HeldToken, Renewal, RenewalLimits, RenewedToken } from './held-token.js';
 import { repeated } from './remembered-rejection.js';
 import type { SharedTokens } from './shared-tokens.service.js';
 import type { TimedToken } from './token-lifetime.js';
@@ -52,6 +52,7 @@ export class TokenRenewals {
       }
       const isJoined = held.renewal !== undefined;
       const renewal = held.renewal ?? this.renew(tenant, held);
+      renewal.patience.shorten(deadline.untilHalf());
       try {
         const { timed, outcome } = await deadline.race(renewal.result, renewal.deadline);
         publish('token', () => ({ tenant: tenant.key, outcome: isJoined ? 'shared' : outcome }));
@@ -83,18 +84,19 @@ export class TokenRenewals {
   private renew(tenant: Tenant, held: HeldToken): Renewal {
     const deadline = this.deadlines.start(tenant.http.deadline);
     deadline.tenant = tenant.key;
-    const result = this.fetch(tenant, held, deadline);
-    const renewal: Renewal = { result, deadline };
+    const limits = { deadline, patience: this.deadlines.start(deadline.untilHalf()) };
+    const renewal: Renewal = { ...limits, result: this.fetch(tenant, held, limits) };
     held.renewal = renewal;
     // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
-    result.catch(() => undefined);
+    renewal.result.catch(() => undefined);
     return renewal;
   }
 
-  private async fetch(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<RenewedToken> {
+  private async fetch(tenant: Tenant, held: HeldToken, limits: RenewalLimits): Promise<RenewedToken> {
+    const { deadline, patience } = limits;
     const outcome = held.isForced ? 'forced' : 'fetched';
     try {
-      const answer = await this.tokens.fetch(tenant, held.replaced(this.clock.now()), deadline);
+      const answer = await this.tokens.fetch(tenant, held.replaced(this.clock.now()), limits);
       // The host may have invalidated the token since: then this answer is for those who wait for it, and is not kept.
       const isCurrent = held.renewal?.deadline === deadline;
       if (answer.kind === 'refused') {
@@ -110,6 +112,7 @@ export class TokenRenewals {
       throw error;
     } finally {
       deadline.end();
+      patience.end();
       if (held.renewal?.deadline === deadline) {
         held.renewal = undefined;
       }

@@ -110,9 +110,9 @@ export class TokenBench {
   }
 
   /** A call of the REST API; answers its status or the code of its error. */
-  async call(): Promise<number | string> {
+  async call(ms = 10_000): Promise<number | string> {
     const tenant = await this.registry.get('acme');
-    const deadline = this.deadlines.start(10_000);
+    const deadline = this.deadlines.start(ms);
     try {
       const request = { operation: 'list', path: '/list', template: '/list' } as const;
       return (await this.#rest.get(tenant, request, deadline)).status;

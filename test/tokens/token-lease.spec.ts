@@ -126,6 +126,43 @@ describe('the lease on a token request', () => {
     expect(one.posts.length).toBeGreaterThan(1);
   });
 
+  it('is waited for until half of the deadline of a call, also of one that joins a longer wait', async () => {
+    const all = await startProcesses(4, granted());
+    await startHolder(all);
+    const [, , waiting, joined] = all;
+    const began = performance.now();
+    const early = joined && textOf(joined);
+    const statuses = await Promise.all([waiting?.call(1_000), joined?.call(600), joined?.call(1_000)]);
+    expect(statuses).toEqual([200, 200, 200]);
+    expect(performance.now() - began).toBeGreaterThan(250);
+    expect(performance.now() - began).toBeLessThan(900);
+    expect(await early).toMatch(/^token-/);
+  });
+
+  it('is waited for until half of the deadline, however long the secret and the store take', async () => {
+    const [one] = await startProcesses(1, granted());
+    const clientSecret = async (): Promise<string> => {
+      await pause(300);
+      return 'acme secret/+&';
+    };
+    const slow = await TokenBench.start(
+      granted(),
+      { acme: { authUrl: one.url, clientSecret } },
+      { deadline: 1_000 },
+      store,
+    );
+    benches.push(slow);
+    await startHolder([one]);
+    const get = store.get.bind(store);
+    store.get = async (key) => {
+      await pause(300);
+      return get(key);
+    };
+    const began = performance.now();
+    expect(await textOf(slow)).toBe('token-2');
+    expect(performance.now() - began).toBeLessThan(900);
+  });
+
   it.each(['rubbish', ''])('is none where it does not open, however long it lives: %j', async (rubbish) => {
     const [one, other, ...more] = await startProcesses(4, slowly);
     await textOf(one);
