@@ -36,6 +36,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
       const session = await this[SERVICES].login.finish(http, {
         getPath: () => this.getCallbackPath(http),
         onMatched: (started) => void (callback.started = started),
+        checkTenant: (tenant) => this[SERVICES].resolver.checkCallback(http, context, tenant),
       });
       return { session, eventId: session.identity.eventId };
     } catch (error) {

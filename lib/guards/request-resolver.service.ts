@@ -1,13 +1,17 @@
 import { Inject, Injectable, type ExecutionContext } from '@nestjs/common';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitors/exhibitor-id.js';
 import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
 import type { HttpContext } from '../http/http-context.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import { foreignCallback } from '../problems/login-problems.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import type { Tenant } from '../tenants/tenant.js';
 import type { EventResults } from './execution-context.js';
 
 /** Both are missing where the user has several exhibitors and none was chosen. */
@@ -26,6 +30,7 @@ export class RequestResolver {
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#settings = settings;
     this.#idOf = exhibitorIdOf(settings);
@@ -43,6 +48,25 @@ export class RequestResolver {
     }
     await this.tenants.find(named);
     return named;
+  }
+
+  /**
+   * With `callbackTenant: 'resolved'`: a tenant with the issuer of another passes the check of `iss`, and its token endpoint
+   * would get the codes of the other's users. Their provider sends them to the callback of the other, though.
+   *
+   * @param tenant of the login
+   * @throws {LoginFailedError} `state` where the request has another tenant or none, or `resolveTenant` throws
+   */
+  async checkCallback(http: HttpContext, context: ExecutionContext, tenant: Tenant): Promise<void> {
+    if (this.#settings.callbackTenant === undefined) {
+      return;
+    }
+    const found = await this.tenantKey(http, context).catch((cause: unknown) => ({ cause }));
+    if (found !== tenant.key) {
+      this.log.report(tenant, foreignCallback(typeof found === 'string' ? found : 'none'));
+      const details = { tenant: tenant.key, ...(typeof found === 'object' ? found : {}) };
+      throw new LoginFailedError('state', 'this is not the callback of the tenant of the login', details);
+    }
   }
 
   /** The event that `resolveEvent` answers, else the route parameter, else the query, else the event of the login. */

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { ConfigurationError } from '../errors/configuration.error.js';
+import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { isRecord } from '../model/json-values.js';
 import { moduleNeeds, tenantUnder, type TenantRules } from './check-tenant.js';
@@ -70,17 +70,22 @@ function optionsUnder(rules: TenantRules) {
 
 const ORIGINS_REQUIRED =
   'is required with a TenantSource: a tenant that copies the issuer of another and has a token endpoint of its own can receive ' +
-  "the codes of the other's users and log in as them. List the origins of all services and providers, or set 'any' if every " +
-  'tenant is trusted with the users of every other';
+  "the codes of the other's users and log in as them. List the origins of all services and providers, or set 'any', which " +
+  "trusts every tenant with the users of every other unless callbackTenant is 'resolved'";
 
-function problemsBetween({ tenant, tenants, allowedOrigins }: Record<string, unknown>, rules: TenantRules) {
+function problemsBetween(options: Record<string, unknown>, rules: TenantRules): ConfigurationProblem[] {
+  const { tenant, tenants, allowedOrigins, callbackTenant, resolveTenant } = options;
   if ((tenant === undefined) === (tenants === undefined)) {
     return [{ path: 'tenants', expected: 'exactly one of tenant and tenants must be given' }];
   }
+  const problems = moduleNeeds(tenants instanceof Map ? [...tenants.values()] : [tenant], rules);
   if (isSource(tenants) && allowedOrigins === undefined) {
-    return [{ path: 'allowedOrigins', expected: ORIGINS_REQUIRED }, ...moduleNeeds([], rules)];
+    problems.push({ path: 'allowedOrigins', expected: ORIGINS_REQUIRED });
   }
-  return moduleNeeds(tenants instanceof Map ? [...tenants.values()] : [tenant], rules);
+  if (callbackTenant !== undefined && resolveTenant === undefined) {
+    problems.push({ path: 'resolveTenant', expected: 'is required with callbackTenant' });
+  }
+  return problems;
 }
 
 const EXPECTED = 'must be an object of one or more tenants by key, or have a find method';

@@ -40,6 +40,16 @@ interface CommonOptions<T> {
   /** Key of the tenant of a request. Default: the only tenant, else that of the identity. Required for login routes with several tenants. */
   resolveTenant?:
     ((request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>) | undefined;
+  /**
+   * `'resolved'`: `resolveTenant` must answer the tenant of the pending login for the request of a callback, else the login is
+   * refused (`state`) before a token request. Set it beside `allowedOrigins: 'any'`, give each tenant a callback with a path or a
+   * host name of its own, and let `resolveTenant` read nothing else there. Default: not compared, since a callback may serve all.
+   *
+   * @example
+   * callbackTenant: 'resolved',
+   * resolveTenant: ({ params }) => params?.['tenant'], // GET /:tenant/auth/callback
+   */
+  callbackTenant?: 'resolved' | undefined;
   /** Event of a request. Default: route parameter `eventId`, else query `eventId`, else the event of the login. */
   resolveEvent?:
     ((request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>) | undefined;
@@ -89,10 +99,8 @@ interface CommonOptions<T> {
   /**
    * Origins on one of which every `baseUrl`, `authUrl`, endpoint and keys URL must be, or `'any'`. Required with a
    * {@link TenantSource}: a tenant that copies the issuer of another and has a token endpoint of its own can receive the codes of
-   * the other's users and log in as them. `'any'` trusts every tenant with the users of every other. Default: any.
-   *
-   * @example
-   * allowedOrigins: ['https://api.example.com', 'https://login.example.com']
+   * the other's users and log in as them. `'any'` trusts every tenant with the users of every other, except with
+   * `callbackTenant: 'resolved'`. Default: any.
    */
   allowedOrigins?: string[] | 'any' | undefined;
   /**

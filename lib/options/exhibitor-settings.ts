@@ -81,6 +81,7 @@ export const moduleSchema = v.object({
     {},
   ),
   resolveTenant: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveTenant']>>()),
+  callbackTenant: v.optional(v.literal('resolved', "must be 'resolved'")),
   resolveEvent: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveEvent']>>()),
   resolveExhibitor: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveExhibitor']>>()),
   secrets: v.optional(

@@ -24,7 +24,7 @@ export interface TenantOptions {
   scope?: string | null | undefined;
   /** Endpoints of a provider with other paths than those of the service. */
   endpoints?: EndpointOptions | undefined;
-  /** Overrides the module's `http`. */
+  /** Overrides the module's `http`. With a {@link TenantSource} no limit is larger than that of the module. */
   http?: HttpOptions | undefined;
   /** Without it, this tenant has no user login. */
   login?: LoginOptions | BearerLoginOptions | undefined;

@@ -25,3 +25,8 @@ export function tenantSourceFails(key: string, staleIfError: number): string {
     `the last good options of each tenant are used for ${staleIfError} ms at most`
   );
 }
+
+/** A tenant of a {@link TenantSource} has larger limits than the module. */
+export function httpCapped(key: string, names: readonly string[]): string {
+  return `tenants.${untrustedText(key)}.http: ${names.join(', ')} above the http of the module, whose values are used`;
+}

@@ -156,6 +156,12 @@ export function wrongCallbackIssuer(issuer: string, received: string | undefined
   };
 }
 
+/** With `callbackTenant: 'resolved'`: the callback is that of another tenant than the login. */
+export function foreignCallback(received: string): Problem {
+  const message = 'the callback is refused (state): resolveTenant does not answer this tenant for it';
+  return { cause: 'callback tenant', options: [], message, received, isUnverified: true };
+}
+
 /** The authorization response is an error. */
 export function callbackError(failure: OAuthFailure): Problem {
   return {

@@ -8,12 +8,17 @@ import { checkTenant } from '../options/check-tenant.js';
 import type { TenantSettings } from '../options/tenant-settings.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
+import { httpCapped } from '../problems/host-problems.js';
+import type { ThrottledLog } from '../problems/throttled-log.js';
 import { TimeoutError, withTimeout } from '../time/with-timeout.js';
 import { withRequireIss } from './require-iss.js';
 import { Tenant } from './tenant.js';
 
 /** What the source says of a tenant, rather than that it fails. A host may throw these errors itself. */
 const ANSWERS: ReadonlySet<ExhibitorErrorCode> = new Set(['unknown_tenant', 'configuration_invalid']);
+
+/** Limits that are no larger than those of the module: all tenants share its process. */
+const LIMITS = ['deadline', 'attemptTimeout', 'attempts', 'maxResponseBytes', 'maxConcurrent'] as const;
 
 /** True where the source failed: it threw, rejected or did not answer. Wrong options are an answer. */
 export function isSourceFailure(error: unknown): boolean {
@@ -31,6 +36,7 @@ export async function readTenant(
   key: string,
   rules: ExhibitorSettings,
   before: Tenant | undefined,
+  log: ThrottledLog,
 ): Promise<Tenant | undefined> {
   const options = await findInSource(source, key, rules.http.deadline);
   // Many databases answer null for a missing row.
@@ -41,8 +47,15 @@ export async function readTenant(
   if (settings === undefined || problems.length > 0) {
     throw new ConfigurationError(problems, untrustedText(key));
   }
+  const raised = LIMITS.filter((name) => (settings.http?.[name] ?? 0) > rules.http[name]);
+  for (const name of raised) {
+    settings.http = { ...settings.http, [name]: rules.http[name] };
+  }
   const complete = withRequireIss(settings, true);
   const isUnchanged = before !== undefined && isSame(before.settings, complete);
+  if (raised.length > 0 && !isUnchanged) {
+    log.warn(httpCapped(key, raised), `http ${key}`);
+  }
   return new Tenant(key, complete, rules.http, isUnchanged ? before.stateKey : undefined);
 }
 

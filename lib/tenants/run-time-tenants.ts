@@ -148,7 +148,7 @@ export class RunTimeTenants {
     if (running !== undefined) {
       return running;
     }
-    const read = readTenant(this.#source, key, this.#settings, this.peek(key));
+    const read = readTenant(this.#source, key, this.#settings, this.peek(key), this.#log);
     this.#reads.set(key, read);
     const end = (note: () => void): void => {
       // Not where the tenant was forgotten meanwhile: the answer may be outdated.

@@ -1,15 +1,18 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { Controller, Get, Redirect, UseGuards } from '@nestjs/common';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Controller, Get, Logger, Post, Redirect, UseGuards } from '@nestjs/common';
 import {
   CurrentIdentity,
   ExhibitorCallbackGuard,
   type ExhibitorIdentity,
+  ExhibitorLoginGuard,
   type ExhibitorModuleOptions,
+  type TenantOptions,
 } from '../../lib/index.js';
 import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
+import type { OtherOptions } from '../support/module-options.js';
 import {
   copyOf,
   expectAccepted,
@@ -19,6 +22,7 @@ import {
   pendingLogins,
   toHost,
   toProvider,
+  type Arrival,
 } from './journey.js';
 import { clockOf } from '../support/clock.js';
 
@@ -31,6 +35,24 @@ class OtherCallback {
   callback(@CurrentIdentity() { returnTo }: ExhibitorIdentity): { url: string } {
     return { url: returnTo ?? '/' };
   }
+}
+
+/** A login and a callback for each tenant, by its path. */
+@Controller('portals/:tenant/auth')
+class PortalController {
+  @Get('login')
+  @UseGuards(ExhibitorLoginGuard)
+  login(): void {}
+
+  @Get('callback')
+  @UseGuards(ExhibitorCallbackGuard)
+  @Redirect('/', 303)
+  callback(): void {}
+
+  @Post('callback')
+  @UseGuards(ExhibitorCallbackGuard)
+  @Redirect('/', 303)
+  formCallback(): void {}
 }
 
 let honest: ScriptedProvider;
@@ -56,7 +78,7 @@ async function start(
 ): Promise<Host> {
   const host = await startHost({
     kind,
-    controllers: [BoothController, OtherCallback],
+    controllers: [BoothController, OtherCallback, PortalController],
     options: (callback, url) => ({
       secrets: [COOKIE_SECRET],
       resolveTenant: ({ query }) => (typeof query['tenant'] === 'string' ? query['tenant'] : undefined),
@@ -167,6 +189,138 @@ describe.each(KINDS)('tenants of two providers on %s', (kind) => {
     expect((await visitor.visit(`${host.url}/me?tenant=attacker`)).status).toBe(401);
     expect((await visitor.visit(`${host.url}/me?tenant=nobody`)).status).toBe(404);
   });
+});
+
+const PORTALS = KINDS.flatMap((kind) =>
+  (['code', 'code id_token'] as const).map((responseType) => ({ kind, responseType })),
+);
+
+describe.each(PORTALS)('a tenant with the issuer of another, $responseType on $kind', (given) => {
+  const { kind, responseType } = given;
+  const tenantOfPath: NonNullable<ExhibitorModuleOptions['resolveTenant']> = ({ params }) =>
+    params?.['tenant'];
+  let resolveTenant = tenantOfPath;
+  let warnings: string[] = [];
+  beforeEach(() => {
+    resolveTenant = tenantOfPath;
+    warnings = [];
+    jest.spyOn(Logger.prototype, 'warn').mockImplementation((line) => void warnings.push(String(line)));
+  });
+  afterEach(() => void jest.restoreAllMocks());
+
+  /** The attacker copies everything but the endpoints of the honest tenant: a tenant of a source chooses its options itself. */
+  const portals = (options: OtherOptions) =>
+    start(kind, (_callback, url) => {
+      const callback = `${url}/portals/honest/auth/callback`;
+      const tenants: Record<string, TenantOptions> = {
+        honest: honest.tenantOptions(callback, { responseType }),
+        attacker: attacker.tenantOptions(callback, { responseType, issuer: honest.url, keys: honest.jwks }),
+      };
+      return {
+        tenants: { find: (key) => tenants[key] },
+        resolveTenant: (request, context) => resolveTenant(request, context),
+        ...options,
+      };
+    });
+
+  const portal = ({ url }: Host, tenant: string): { url: string } => ({ url: `${url}/portals/${tenant}` });
+
+  /**
+   * A login of the victim at the attacker's tenant, whose authorize endpoint sends the browser on to the honest provider with
+   * the challenge of a login that the attacker has started at the honest tenant.
+   */
+  async function mixUp(
+    host: Host,
+    victim: Visitor,
+    thief: Visitor,
+  ): Promise<{ own: Arrival; mixed: Arrival }> {
+    const own = await toProvider(thief, portal(host, 'honest'));
+    const { query: wanted } = honest.last('/connect/authorize');
+    await toProvider(victim, portal(host, 'attacker'));
+    const query = new URLSearchParams(attacker.last('/connect/authorize').query);
+    // The nonce of a front-channel ID token is compared before the code is redeemed.
+    for (const name of responseType === 'code' ? ['code_challenge', 'nonce'] : ['code_challenge']) {
+      query.set(name, wanted.get(name) ?? '');
+    }
+    return { own, mixed: { ...own, parameters: await honest.authorize(query) } };
+  }
+
+  const codeOf = ({ parameters }: Arrival): string | null => parameters.get('code');
+
+  it("receives the codes of the other's users where the host trusts it: 'any' alone", async () => {
+    const host = await portals({ allowedOrigins: 'any' });
+    const [victim, thief] = [new Visitor(), new Visitor()];
+    const { own, mixed } = await mixUp(host, victim, thief);
+    expectRefusal(await toHost(victim, mixed), 'provider');
+    expect(attacker.last('/connect/token').form.get('code')).toBe(codeOf(mixed));
+    if (responseType === 'code') {
+      own.parameters.set('code', codeOf(mixed) ?? '');
+      expect((await toHost(thief, own)).status).toBe(303);
+    }
+  });
+
+  it('is refused where allowedOrigins does not list its endpoints', async () => {
+    jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+    const host = await portals({ allowedOrigins: [honest.url] });
+    const asked = attacker.seen.length;
+    expect((await new Visitor().visit(`${host.url}/portals/attacker/auth/login`)).status).toBe(500);
+    expect(attacker.seen).toHaveLength(asked);
+    expect((await logIn(new Visitor(), portal(host, 'honest'))).status).toBe(303);
+  });
+
+  it("receives no code with callbackTenant: 'resolved'", async () => {
+    const host = await portals({ allowedOrigins: 'any', callbackTenant: 'resolved' });
+    const [victim, thief] = [new Visitor(), new Visitor()];
+    const asked = attacker.count('/connect/token');
+    const { own, mixed } = await mixUp(host, victim, thief);
+    expectRefusal(await toHost(victim, mixed), 'state');
+    expect(warnings).toEqual([
+      expect.stringMatching(/^tenants\.attacker: the callback is refused \(state\).*received 'honest'/),
+    ]);
+    expect(pendingLogins(victim, host)).toEqual([]);
+    // Nor an error of the provider, nor the same response once more.
+    const again = await mixUp(host, victim, thief);
+    again.mixed.parameters = new URLSearchParams({
+      state: again.mixed.parameters.get('state') ?? '',
+      error: 'access_denied',
+    });
+    expectRefusal(await toHost(victim, again.mixed), 'state');
+    expectRefusal(await toHost(victim, mixed), 'state');
+    expect([attacker.count('/connect/token'), honest.redeemed.has(codeOf(mixed) ?? '')]).toEqual([
+      asked,
+      false,
+    ]);
+    expect((await toHost(thief, own)).status).toBe(303);
+  });
+
+  it.each<[string, () => string | undefined | Promise<string>]>([
+    ['nothing', () => undefined],
+    ['a tenant that does not exist', () => 'nobody'],
+    ['no text', () => 7 as unknown as string],
+    [
+      'an exception',
+      () => {
+        throw new Error('the directory is down');
+      },
+    ],
+    ['a rejection with the key of the tenant', () => Promise.reject('honest')],
+  ])(
+    'is not the tenant of a callback for which resolveTenant answers %s: the login is refused',
+    async (_what, answer) => {
+      const host = await portals({ allowedOrigins: 'any', callbackTenant: 'resolved' });
+      const visitor = new Visitor();
+      const arrival = await toProvider(visitor, portal(host, 'honest'));
+      const asked = honest.count('/connect/token');
+      resolveTenant = answer;
+      const reply = await toHost(visitor, arrival);
+      expectRefusal(reply, 'state');
+      expect(reply.text).not.toContain('directory');
+      expect(honest.count('/connect/token')).toBe(asked);
+      expect(warnings).toEqual([expect.stringContaining("received 'none'")]);
+      resolveTenant = tenantOfPath;
+      expect((await logIn(visitor, portal(host, 'honest'))).status).toBe(303);
+    },
+  );
 });
 
 describe.each(KINDS)('an identity on %s', (kind) => {

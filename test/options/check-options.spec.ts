@@ -265,6 +265,16 @@ describe('the options', () => {
       "session: must not name both 'cookie' and 'host': one of them keeps the identity",
     ],
     [
+      'another callbackTenant',
+      { tenant: tenant(), callbackTenant: 'any', resolveTenant: () => 'default' },
+      "callbackTenant: must be 'resolved'",
+    ],
+    [
+      'callbackTenant without resolveTenant',
+      { tenant: tenant(), callbackTenant: 'resolved' },
+      'resolveTenant: is required with callbackTenant',
+    ],
+    [
       'an origin with a path',
       { tenant: tenant(), allowedOrigins: ['https://api.example/v1'] },
       'allowedOrigins.0: must be an origin, https://host[:port]',

@@ -216,6 +216,47 @@ describe('tenants of a source', () => {
     );
   });
 
+  it('have no larger http limits than the module, and a cap is logged once', async () => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    const http = {
+      deadline: 5_000,
+      attemptTimeout: 500,
+      attempts: 1,
+      maxResponseBytes: 4_096,
+      maxConcurrent: 2,
+    };
+    const dispatcher = (): Agent => new Agent();
+    let tenant: TenantOptions['http'] = {
+      deadline: 2 ** 31 - 1,
+      attemptTimeout: 499,
+      attempts: 10,
+      maxResponseBytes: 2 ** 30,
+      maxConcurrent: 10_000,
+      dispatcher,
+    };
+    const { registry, tokens, asked } = await boot((key) => ({ ...apiOnly(key), http: tenant }), {
+      http,
+      ...EXPIRED,
+    });
+    const found = await registry.get('acme');
+    expect(found.http).toEqual({ ...http, attemptTimeout: 499, dispatcher });
+    sandbox.failNext('token', { kind: 'status', status: 503 });
+    expect(await failureOf(tokens.getToken({ tenant: 'acme' }))).toMatchObject({ status: 503, attempts: 1 });
+    tenant = { ...tenant, attempts: 9 };
+    await untilExpired();
+    expect((await registry.get('acme')).stateKey).toBe(found.stateKey);
+    expect(asked.length).toBeGreaterThan(1);
+    expect(warn.mock.calls).toEqual([
+      [
+        'tenants.acme.http: deadline, attempts, maxResponseBytes, maxConcurrent above the http of the module, whose values are used',
+      ],
+    ]);
+    tenant = { ...http, deadline: 100 };
+    await registry.get('globex');
+    expect(warn).toHaveBeenCalledTimes(1);
+    warn.mockRestore();
+  });
+
   it('are requested once for concurrent callers', async () => {
     const { asked, registry, tokens } = await boot(async (key) => {
       await pause(20);
