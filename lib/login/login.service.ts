@@ -100,6 +100,7 @@ export class LoginService {
       returnTo: safeReturnTo(target.returnTo),
       startedAt: this.clock.epochMs(),
       maxAge: smallerAge(login.maxAge, parameters.maxAge),
+      former: await this.session.former(http),
     });
     const authorizeUrl = await this.deadlines.within(tenant.http.deadline, (deadline) =>
       this.provider.urlOf(tenant, 'authorize', deadline),
@@ -123,8 +124,8 @@ export class LoginService {
       const tenant = await this.tenants.get(pending.tenant);
       checkSameProvider(tenant, pending);
       await checkTenant(tenant);
-      const { identity, idToken } = await this.callback.verify(tenant, pending, parameters);
-      const state = await this.session.establish(http, tenant, identity, idToken);
+      const verified = await this.callback.verify(tenant, pending, parameters);
+      const state = await this.session.establish(http, tenant, { ...verified, former: pending.former });
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
     } catch (error) {

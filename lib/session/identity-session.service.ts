@@ -18,6 +18,17 @@ import type { SessionState } from './identity-reader.service.js';
 import type { IdentityData } from './stored-identity.js';
 import { withSelection } from './stored-selections.js';
 
+/** What denies an identity. */
+export type FormerIdentity = Pick<IdentityData, 'id' | 'tenant' | 'expiresAt'>;
+
+/** A login that was verified. */
+export interface NewLogin {
+  identity: ExhibitorIdentity;
+  idToken: string;
+  /** The identities that the browser had when the login was started: the callback of another site's form brings no cookie. */
+  former: readonly FormerIdentity[];
+}
+
 /** The user whom a logout ends. */
 export interface DepartingUser {
   /** Not compared with its tenant yet. */
@@ -47,12 +58,17 @@ export class IdentitySession {
     this.#idTokens = new IdTokenHints(sealer, clock, settings.cookies.sameSite);
   }
 
-  /** Starts the session of a new login. It replaces the former identity. */
+  /** The identities of the browser, for a {@link NewLogin}. With `'host'` none: the host's session changes its id at a login. */
+  async former(http: HttpContext): Promise<FormerIdentity[]> {
+    const identities = this.#browserMode() === 'cookie' ? await this.cookie.identities(http) : [];
+    return identities.map(({ id, tenant, expiresAt }) => ({ id, tenant, expiresAt }));
+  }
+
+  /** Starts the session of a new login. It replaces the former identity, and denies copies of it. */
   async establish(
     http: HttpContext,
     tenant: Tenant,
-    identity: ExhibitorIdentity,
-    idToken: string,
+    { identity, idToken, former }: NewLogin,
   ): Promise<SessionState> {
     const mode = this.#browserMode();
     if (mode === undefined) {
@@ -67,6 +83,7 @@ export class IdentitySession {
     if (mode === 'cookie') {
       await this.cookie.write(http, tenant, identity, []);
     }
+    await this.#deny([...former, ...(await this.former(http))]);
     setUser(http, { identity, mode });
     return { identity, tenant, selections: [], mode };
   }
@@ -94,8 +111,8 @@ export class IdentitySession {
     this.cookie.clear(http);
     this.#idTokens.clear(http);
     const usesHost = this.#modes.includes('host');
-    const identities = [...(await this.cookie.identities(http)), usesHost ? readHostUser(http) : undefined];
-    await Promise.all(identities.map((identity) => identity && this.#deny(identity)));
+    const user = usesHost ? readHostUser(http) : undefined;
+    await this.#deny([...(await this.cookie.identities(http)), ...(user === undefined ? [] : [user])]);
     if (usesHost) {
       await logOutOfHost(http);
     }
@@ -123,12 +140,15 @@ export class IdentitySession {
     }
   }
 
-  /** Denies an identity until it has expired, by any date that the host may be set back to. */
-  async #deny({ id, tenant, expiresAt }: IdentityData): Promise<void> {
-    const ttl = expiresAt - this.clock.epochMs() + CLOCK_MARGIN;
-    if (id !== '' && ttl > 0) {
-      await this.replays.claim({ kind: 'denied-identity', name: id }, tenant, ttl);
-    }
+  /** Denies identities until they have expired, by any date that the host may be set back to. */
+  async #deny(identities: readonly FormerIdentity[]): Promise<void> {
+    const deny = async ({ id, tenant, expiresAt }: FormerIdentity): Promise<void> => {
+      const ttl = expiresAt - this.clock.epochMs() + CLOCK_MARGIN;
+      if (id !== '' && ttl > 0) {
+        await this.replays.claim({ kind: 'denied-identity', name: id }, tenant, ttl);
+      }
+    };
+    await Promise.all(identities.map(deny));
   }
 
   #browserMode(): BrowserMode | undefined {

@@ -362,11 +362,34 @@ describe.each(KINDS)('an identity on %s', (kind) => {
     const visitor = new Visitor();
     await logIn(visitor, host);
     const first = await identityOf(visitor, host);
+    const copy = copyOf(visitor, host);
     honest.script = { backToken: { claims: (claims) => void (claims['sub'] = 'quinn') } };
     await logIn(visitor, host);
     const second = await identityOf(visitor, host);
     expect(second).toMatchObject({ subject: 'quinn' });
     expect(second?.id).not.toBe(first?.id);
+    expect(await identityOf(copy, host)).toBeUndefined();
+  });
+
+  it('is replaced by a new login whose callback brings no cookie of it, as a form of another site', async () => {
+    const host = await start(kind, (callback) => ({
+      tenant: honest.tenantOptions(callback, { responseType: 'code id_token' }),
+    }));
+    const visitor = await expectAccepted(host);
+    const copy = copyOf(visitor, host);
+    const arrival = await toProvider(visitor, host);
+    visitor.cookies('127.0.0.1').delete('exhibitor-identity');
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
+    expect(await identityOf(copy, host)).toBeUndefined();
+  });
+
+  it('stays where the new login is refused', async () => {
+    const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const visitor = await expectAccepted(host);
+    honest.script = { backToken: { claims: (claims) => void (claims['nonce'] = 'another') } };
+    expectRefusal(await logIn(visitor, host), 'nonce');
+    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
   });
 });
 
@@ -464,6 +487,10 @@ describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
       expect(during).not.toBe(before);
       expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
       expect(await identityOf(planted, host)).toBeUndefined();
+      const former = copyOf(visitor, host);
+      await logIn(visitor, host);
+      expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
+      expect(await identityOf(former, host)).toBeUndefined();
       expect([...visitor.cookies('127.0.0.1').keys()]).not.toContain('exhibitor-identity');
       await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
       expect(visitor.cookies('127.0.0.1').get(name)).not.toBe(during);
