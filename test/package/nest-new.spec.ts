@@ -7,15 +7,16 @@ import { Outside, pack } from './tarball.js';
 
 const PNPM = ['npx', '--yes', 'pnpm@10'];
 
-/** Installs the packages of the README's commands and a health check, and adds the tests of the README. */
+/** Installs the packages of the README's commands, and adds the tests of the README. */
 async function complete(
   project: Outside,
   nest: 11 | 12,
   manager: 'npm' | 'pnpm',
   tarball: string,
 ): Promise<void> {
-  const health = ['npm', 'install', `@nestjs/terminus@${nest}`];
-  for (const command of [readmeInstall(nest), readmeSandboxInstall(), health]) {
+  // npm refuses a later package where the peers of an earlier one are too new for it; pnpm does not.
+  const later = manager === 'npm' ? [['npm', 'install', `@nestjs/terminus@${nest}`]] : [];
+  for (const command of [readmeInstall(nest), readmeSandboxInstall(), ...later]) {
     const [npm = '', install = '', ...rest] = command.map((word) =>
       word === 'nestjs-exhibitor' ? tarball : word,
     );

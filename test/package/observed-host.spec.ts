@@ -1,0 +1,60 @@
+import type { ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, it } from '@jest/globals';
+import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { freePort } from '../support/server.js';
+import { environment, useHost } from './host-process.js';
+import { Outside, pack, ROOT, versions } from './tarball.js';
+
+/** `@nestjs/observe` puts a proxy in front of every provider. Private fields cannot be read through a proxy. */
+describe('a host that @nestjs/observe instruments', () => {
+  const hosts = { 11: new Outside(), 12: new Outside() };
+  let sandbox: ExhibitorSandbox;
+  let child: ChildProcess | undefined;
+  beforeAll(async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
+    const { tarball } = await pack(folder);
+    await Promise.all([install(11, tarball), install(12, tarball)]);
+    rmSync(folder, { recursive: true });
+    sandbox = await ExhibitorSandbox.start();
+  });
+  afterEach(() => void child?.kill('SIGKILL'));
+  afterAll(async () => {
+    Object.values(hosts).forEach((host) => host.remove());
+    await sandbox?.stop();
+  });
+
+  /** The newest version of a major of Nest, with the newest peers, whatever their major. */
+  async function install(nest: 11 | 12, tarball: string): Promise<void> {
+    const host = hosts[nest];
+    host.copy(join(ROOT, 'test/package/hosts/app'));
+    host.copy(join(ROOT, 'test/package/hosts/observed'));
+    rmSync(join(host.folder, 'app.spec.ts'));
+    if (nest === 12) {
+      host.edit('package.json', (manifest) => ({ ...manifest, type: 'module' }));
+    }
+    await host.install(
+      tarball,
+      ...['common', 'core', 'platform-express', 'platform-fastify'].map((name) => `@nestjs/${name}@${nest}`),
+      '@nestjs/observe@0.3',
+      ...versions('@nestjs/axios', '@nestjs/passport', 'axios', 'passport', 'rxjs', 'reflect-metadata'),
+      ...versions('@types/node', '@types/express', '@types/jest', 'typescript'),
+    );
+    await host.run('node', ['node_modules/typescript/bin/tsc', '-p', '.']);
+  }
+
+  it.each([
+    [11, 'express'],
+    [11, 'fastify'],
+    [12, 'express'],
+    [12, 'fastify'],
+  ] as const)('on Nest %i and %s boots, logs in and serves guarded requests', async (nest, adapter) => {
+    const port = await freePort();
+    const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
+    const env = environment(sandbox, 'acme', { redirectUri }, port);
+    child = hosts[nest].start('built/main.js', { ...env, ADAPTER: adapter });
+    await useHost(sandbox, `http://127.0.0.1:${port}`, child);
+  });
+});
