@@ -1,6 +1,6 @@
+import * as v from 'valibot';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { digestOf } from '../model/digest.js';
-import { isRecord } from '../model/json-values.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import type { Clock } from '../time/clock.js';
 import type { Replaced } from './held-token.js';
@@ -11,28 +11,35 @@ import { HEADER_SAFE } from './token-reply.js';
 /** Kind of the records in the store, and on `nestjs-exhibitor:store`. */
 export const TOKEN_KIND = 'token';
 
-/** What the processes share of a client. Times are in ms since 1970, the only clock that they share. */
-interface TokenRecord {
-  readonly token?: RecordedToken;
-  readonly rejection?: RecordedRejection;
-}
+const text = v.fallback(v.optional(v.string()), undefined);
 
-interface RecordedToken {
-  accessToken: string;
-  scope?: string;
-  lifetime: number;
-  requestedAt: number;
+const recordedToken = v.object({
+  accessToken: v.pipe(v.string(), v.regex(HEADER_SAFE)),
+  scope: text,
+  lifetime: v.number(),
+  requestedAt: v.number(),
   /** Fingerprint of the refused token that it replaces: it is issued after that refusal, whatever the clocks say. */
-  refused?: string;
-}
+  refused: text,
+});
 
-interface RecordedRejection {
-  oauthError: string;
-  description?: string;
-  status?: number;
-  at: number;
-  until: number;
-}
+const recordedRejection = v.object({
+  oauthError: v.string(),
+  description: text,
+  status: v.fallback(v.optional(v.number()), undefined),
+  at: v.number(),
+  until: v.number(),
+});
+
+/** What the processes share of a client. Times are in ms since 1970, the only clock that they share. */
+const tokenRecord = v.fallback(
+  v.object({
+    token: v.fallback(v.optional(recordedToken), undefined),
+    rejection: v.fallback(v.optional(recordedRejection), undefined),
+  }),
+  {},
+);
+
+type TokenRecord = v.InferOutput<typeof tokenRecord>;
 
 /** A token or a permanent rejection: of another process, or of the token endpoint. */
 export type TokenAnswer =
@@ -88,7 +95,7 @@ export class TokenRecords {
     }
     const { oauthError, oauthErrorDescription: description, status } = error;
     const at = this.toEpoch(now);
-    const rejection: RecordedRejection = { oauthError, description, status, at, until: this.toEpoch(until) };
+    const rejection = { oauthError, description, status, at, until: this.toEpoch(until) };
     const { token } = await this.read(name);
     const tokenEnd = token === undefined ? now : this.timedOf(token).expiresAt;
     if (token !== undefined && tokenEnd > now) {
@@ -107,17 +114,14 @@ export class TokenRecords {
   }
 
   private async read(name: string): Promise<TokenRecord> {
-    const value = (await this.values.read(TOKEN_KIND, name))?.value;
-    return isRecord(value)
-      ? { token: parseToken(value['token']), rejection: parseRejection(value['rejection']) }
-      : {};
+    return v.parse(tokenRecord, (await this.values.read(TOKEN_KIND, name))?.value);
   }
 
   private async set(name: string, record: TokenRecord, ttl: number): Promise<void> {
     await this.values.set(TOKEN_KIND, name, record, ttl);
   }
 
-  private timedOf(token: RecordedToken): TimedToken {
+  private timedOf(token: v.InferOutput<typeof recordedToken>): TimedToken {
     const requestedAt = this.fromEpoch(token.requestedAt);
     return new TimedToken({ ...token, requestedAt, isShared: true }, this.clock);
   }
@@ -144,34 +148,4 @@ export class TokenRecords {
   private toEpoch(ms: number): number {
     return this.clock.epochMs() + ms - this.clock.now();
   }
-}
-
-function parseToken(value: unknown): RecordedToken | undefined {
-  if (!isRecord(value)) {
-    return undefined;
-  }
-  const { accessToken, scope, lifetime, requestedAt, refused } = value;
-  if (typeof accessToken !== 'string' || !HEADER_SAFE.test(accessToken)) {
-    return undefined;
-  }
-  if (typeof lifetime !== 'number' || typeof requestedAt !== 'number') {
-    return undefined;
-  }
-  return { accessToken, scope: textOf(scope), lifetime, requestedAt, refused: textOf(refused) };
-}
-
-function parseRejection(value: unknown): RecordedRejection | undefined {
-  if (!isRecord(value)) {
-    return undefined;
-  }
-  const { oauthError, description, status, at, until } = value;
-  if (typeof oauthError !== 'string' || typeof at !== 'number' || typeof until !== 'number') {
-    return undefined;
-  }
-  const known = typeof status === 'number' ? status : undefined;
-  return { oauthError, description: textOf(description), status: known, at, until };
-}
-
-function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
 }

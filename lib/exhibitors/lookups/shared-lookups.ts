@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto';
-import { isRecord } from '../../model/json-values.js';
+import * as v from 'valibot';
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Generation } from '../../store/generations.service.js';
 import type { SharedValues } from '../../store/shared-values.service.js';
@@ -30,13 +30,13 @@ export interface SharedLookup {
 }
 
 /** What is stored. */
-interface StoredLookup {
+const storedLookup = v.object({
   /** Generation that the answer belongs to. */
-  generation: string;
+  generation: v.string(),
   /** Milliseconds since 1970, the only clock that processes share. */
-  freshUntil: number;
-  rows: readonly unknown[];
-}
+  freshUntil: v.number(),
+  rows: v.array(v.unknown()),
+});
 
 /**
  * Answers to lookups that the processes of a host share through its `store`, as the service sent them. They are sealed, and
@@ -65,8 +65,8 @@ export class SharedLookups {
     const answers = await Promise.all(this.#keys.map((key) => this.#values.read(KIND, nameOf(key, subject))));
     const { ttl, staleIfError, maxRecords } = this.#limits;
     const [newest] = answers
-      .map((answer) => parseStored(answer?.value))
-      .filter((stored) => stored !== undefined)
+      .map((answer) => v.safeParse(storedLookup, answer?.value))
+      .flatMap(({ success, output }) => (success ? [output] : []))
       .filter((stored) => stored.generation === generation.id && stored.rows.length <= maxRecords)
       .toSorted((one, other) => other.freshUntil - one.freshUntil);
     if (answers.some((answer) => answer !== undefined)) {
@@ -96,8 +96,7 @@ export class SharedLookups {
     }
     const { ttl, staleIfError } = this.#limits;
     const freshUntil = this.#clock.epochMs() + ttl;
-    const stored: StoredLookup = { generation: generation.id, freshUntil, rows };
-    await this.#values.set(KIND, name, stored, ttl + staleIfError);
+    await this.#values.set(KIND, name, { generation: generation.id, freshUntil, rows }, ttl + staleIfError);
   }
 }
 
@@ -116,13 +115,4 @@ function nameOf(key: KeyObject, { tenant, eventId, contactEmail }: LookupSubject
   const { baseUrl, tenantId, clientId } = tenant;
   const name = JSON.stringify([baseUrl, tenant.key, tenantId, clientId, eventId, contactEmail]);
   return createHmac('sha256', key).update(name).digest('base64url');
-}
-
-function parseStored(value: unknown): StoredLookup | undefined {
-  if (!isRecord(value)) {
-    return undefined;
-  }
-  const { generation, freshUntil, rows } = value;
-  const isComplete = typeof generation === 'string' && typeof freshUntil === 'number' && Array.isArray(rows);
-  return isComplete ? { generation, freshUntil, rows } : undefined;
 }
