@@ -1,6 +1,6 @@
 import type { FaultMatch } from './fault-queue.js';
 import type { Fault } from './faults.js';
-import { followLogin } from './follow-login.js';
+import { followLogin } from './login.js';
 import { createIdentityProvider, loadProvider } from './identity-provider.js';
 import type { SandboxRequest } from './request-log.js';
 import { createRequestListener } from './request-listener.js';
