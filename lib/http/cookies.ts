@@ -25,19 +25,17 @@ export function isSecure(redirectUri: string | undefined): boolean {
 
 /** The cookie of this name, that with `__Host-` first: a page of a sibling domain cannot set it. */
 export function cookiesNamed(http: HttpContext, name: string): ReceivedCookie[] {
-  return receivedCookies(http, name)
-    .filter((cookie) => cookie.name === name)
-    .toSorted((a, b) => Number(b.secure) - Number(a.secure));
+  const cookies = parse(http);
+  return [`${HOST_PREFIX}${name}`, name].flatMap((sent) => toCookies(sent, cookies[sent], name));
 }
 
 /** The cookies of a request whose name, without `__Host-`, starts with `prefix`. */
 export function receivedCookies(http: HttpContext, prefix: string): ReceivedCookie[] {
-  const header = http.header('cookie');
-  if (header === undefined) {
-    return [];
-  }
-  const cookies = parseCookie(header, AS_SENT);
-  return Object.entries(cookies).flatMap(([sent, value]) => toCookies(sent, value, prefix));
+  return Object.entries(parse(http)).flatMap(([sent, value]) => toCookies(sent, value, prefix));
+}
+
+function parse(http: HttpContext): Record<string, string | undefined> {
+  return parseCookie(http.header('cookie') ?? '', AS_SENT);
 }
 
 /** The cookies that the browser has after this reply. */
