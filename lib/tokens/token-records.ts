@@ -11,20 +11,20 @@ import { HEADER_SAFE } from './token-reply.js';
 /** Kind of the records in the store, and on `nestjs-exhibitor:store`. */
 export const TOKEN_KIND = 'token';
 
-const text = v.fallback(v.optional(v.string()), undefined);
+const optionalText = v.fallback(v.optional(v.string()), undefined);
 
 const recordedToken = v.object({
   accessToken: v.pipe(v.string(), v.regex(HEADER_SAFE)),
-  scope: text,
+  scope: optionalText,
   lifetime: v.number(),
   requestedAt: v.number(),
   /** Fingerprint of the refused token that it replaces: it is issued after that refusal, whatever the clocks say. */
-  refused: text,
+  refused: optionalText,
 });
 
 const recordedRejection = v.object({
   oauthError: v.string(),
-  description: text,
+  description: optionalText,
   status: v.fallback(v.optional(v.number()), undefined),
   at: v.number(),
   until: v.number(),
