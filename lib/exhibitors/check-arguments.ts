@@ -2,13 +2,20 @@
 import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { checkEventId } from '../model/event-id.js';
+import { hasUnsafeSegment } from '../model/path-segments.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 import type { LookupFilter } from './call-options.interface.js';
 
 const tenantKey = v.optional(
   v.custom<string>((value) => typeof value === 'string' && value !== '', 'must be the key of a tenant'),
 );
-const contactEmail = v.custom<string>(isEmailAddress, 'must be an e-mail address');
+const contactEmail = v.pipe(
+  v.custom<string>(isEmailAddress, 'must be an e-mail address'),
+  v.check(
+    (value) => !hasUnsafeSegment(value),
+    "must be an e-mail address without empty, '.' and '..' segments between slashes",
+  ),
+);
 
 /** Default and maximum of `ItemsPerPage` (service specification, Limits). */
 const itemsPerPage = v.optional(whole(50), 50);
@@ -43,8 +50,8 @@ export type ListCall = v.InferOutput<typeof listOptions>;
 export type StreamCall = v.InferOutput<typeof streamOptions>;
 
 /**
- * Checks that a value can be an e-mail address, including international ones (RFC 6531). It is no full validation: the
- * address is used byte for byte.
+ * Checks that a value can be an e-mail address, including international ones (RFC 6531), and has no segment that changes a
+ * path. It is no full validation: the address is used byte for byte.
  *
  * @throws {ExhibitorError} `invalid_argument`
  */

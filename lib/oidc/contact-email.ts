@@ -1,4 +1,5 @@
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
+import { hasUnsafeSegment } from '../model/path-segments.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 
 /** Claims of a user. */
@@ -47,9 +48,11 @@ function isDenied({ email_verified: flag }: Claims): boolean {
   return String(flag) === 'false';
 }
 
+/** The address as it is. One that could name another contact in the path of a lookup counts as none. */
 function emailOf(claims: Claims, { emailClaim }: EmailRules): string | undefined {
   const value = Object.hasOwn(claims, emailClaim) ? claims[emailClaim] : undefined;
-  return typeof value === 'string' && value.includes('@') ? value : undefined;
+  const isAddress = typeof value === 'string' && value.includes('@') && !hasUnsafeSegment(value);
+  return isAddress ? value : undefined;
 }
 
 /** Claims that describe the token, not the user (RFC 7519 §4.1, OIDC Core §2). */

@@ -82,6 +82,7 @@ describe('list', () => {
     ['eventId', '..', {}],
     ['eventId', '..%2Fadmin', {}],
     ['eventId', 'a/../b', {}],
+    ['eventId', 'world/', {}],
     ['eventId', '', {}],
     ['page', 'regional-2026', { page: 0 }],
     ['itemsPerPage', 'regional-2026', { itemsPerPage: 51 }],

@@ -20,7 +20,6 @@ const ADDRESSES = ['http', 'https'] as const;
 /** The largest values of a login: what JSON escapes, what UTF-8 makes longer, and both. */
 const WORST: readonly [what: string, eventId: string, returnTo: string][] = [
   ['quotation marks', '"'.repeat(128), `/${'"'.repeat(511)}`],
-  ['backslashes', '\\'.repeat(128), `/${'"'.repeat(511)}`],
   ['characters of 4 bytes', '😀'.repeat(32), `/${'😀'.repeat(127)}`],
   ['characters of 3 bytes', `${'展'.repeat(42)}x`, `/?${'展'.repeat(170)}`],
 ];
@@ -172,6 +171,8 @@ describe('the event of a login', () => {
     ['a DEL', 'a\u007f'],
     ['a C1 control character', 'a\u0085'],
     ['..', '..'],
+    ['an empty segment', 'world//2026'],
+    ['a segment that ends at a semicolon', '..%3B/world'],
   ])('is no event id with %s: 400, and nothing is sent or kept', async (_, eventId) => {
     const seen = provider.seen.length;
     const reply = await new Visitor().visit(`${host.url}/auth/login${queryOf({ eventId })}`);
@@ -183,7 +184,7 @@ describe('the event of a login', () => {
     expect(provider.seen.length).toBe(seen);
   });
 
-  it.each(['x'.repeat(128), '😀'.repeat(32), ' ', '"<>\\'])('may be %j', async (eventId) => {
+  it.each(['x'.repeat(128), '😀'.repeat(32), ' ', '"<>\\"'])('may be %j', async (eventId) => {
     const visitor = new Visitor();
     expect((await logIn(visitor, host, queryOf({ eventId }))).status).toBe(303);
     expect(await identityOf(visitor, host)).toMatchObject({ eventId });

@@ -109,8 +109,9 @@ afterEach(async () => {
 });
 afterAll(() => provider?.stop());
 
-async function hostWith(login: LoginOverrides): Promise<Host> {
+async function hostWith(login: LoginOverrides, kind: 'express' | 'fastify' = 'express'): Promise<Host> {
   const host = await startHost({
+    kind,
     options: (callback) => ({ tenant: provider.tenantOptions(callback, login), secrets: [COOKIE_SECRET] }),
   });
   hosts.push(host);
@@ -153,6 +154,28 @@ describe('requireVerifiedEmail', () => {
     const host = await hostWith({});
     expect((await logIn(visitor, host)).status).toBe(303);
     expect((await identityOf(visitor, host))?.email).toBe(VICTIM);
+  });
+});
+
+describe('an address that could name another contact in a path', () => {
+  it.each(['express', 'fastify'] as const)('counts as none, on %s', async (kind) => {
+    const host = await hostWith({}, kind);
+    for (const email of [
+      `./${VICTIM}`,
+      `/${VICTIM}`,
+      `x/../${VICTIM}`,
+      `..%252f${VICTIM}`,
+      `..;/${VICTIM}`,
+    ]) {
+      says({ what: '', token: { email }, userinfo: { email } });
+      const mallory = new Visitor();
+      expectRefusal(await logIn(mallory, host), 'email_missing');
+      expect(await identityOf(mallory, host)).toBeUndefined();
+    }
+    says({ what: '', token: { email: `./${VICTIM}` }, userinfo: { email: MALLORY } });
+    const visitor = new Visitor();
+    expect((await logIn(visitor, host)).status).toBe(303);
+    expect((await identityOf(visitor, host))?.email).toBe(MALLORY);
   });
 });
 

@@ -1,0 +1,31 @@
+/**
+ * True for a text that may lead to another path: one with an empty, `.` or `..` segment between slashes, as it is or
+ * percent-encoded any number of times. It is sent encoded, but some proxies decode a path before they normalize it, and some
+ * leave out what follows a `;` in a segment.
+ */
+export function hasUnsafeSegment(text: string): boolean {
+  return decodeFully(text)
+    .split(/[/\\]/)
+    .map((segment) => segment.split(';', 1)[0])
+    .some((name) => name === '' || name === '.' || name === '..');
+}
+
+/**
+ * Decodes until no `%` with two hexadecimal digits is left. In one pass: a decoded character may be a digit of the one before
+ * it, or the `%` of the next one.
+ */
+function decodeFully(text: string): string {
+  const decoded: string[] = [];
+  for (const char of text) {
+    decoded.push(char);
+    while (decoded.at(-3) === '%') {
+      const digits = `${decoded.at(-2)}${decoded.at(-1)}`;
+      if (!/^[\da-f]{2}$/i.test(digits)) {
+        break;
+      }
+      decoded.length -= 2;
+      decoded[decoded.length - 1] = String.fromCharCode(Number.parseInt(digits, 16));
+    }
+  }
+  return decoded.join('');
+}
