@@ -150,7 +150,7 @@ export class Generations {
     return known.once(async () => {
       const startedAt = this.clock.now();
       // A value that waits in the outbox may replace a newer one of another process. Until then, the generation is unknown.
-      const isWaiting = this.outbox.has(KIND, known.name, EVERY_TENANT);
+      const isWaiting = this.outbox.has(KIND, known.name);
       const found = isWaiting ? undefined : await this.values.read(KIND, known.name);
       if (found === undefined) {
         // The store is asked once a second.
@@ -169,7 +169,7 @@ export class Generations {
       const value = randomBytes(9).toString('base64url');
       const until = startedAt + this.lifetime;
       await this.outbox.write({ kind: KIND, name, tenant: EVERY_TENANT, value, until });
-      known.value = this.outbox.has(KIND, name, EVERY_TENANT) ? UNREAD : value;
+      known.value = this.outbox.has(KIND, name) ? UNREAD : value;
       known.readAt = startedAt;
     });
   }

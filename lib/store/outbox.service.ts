@@ -3,8 +3,8 @@ import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { lostLogouts, unwrittenLogouts } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock } from '../time/clock.js';
+import { FairCache } from '../time/fair-cache.js';
 import { withTimeout } from '../time/with-timeout.js';
-import { OutboxRoom } from './outbox-room.js';
 import { SharedValues } from './shared-values.service.js';
 
 /** What must reach the store, even if it is down now. */
@@ -46,14 +46,8 @@ const WARN_EVERY = 60_000;
  */
 @Injectable()
 export class Outbox implements OnModuleDestroy {
-  /** The most important kind is written first. */
-  private readonly rooms: Readonly<Record<OutboxKind, OutboxRoom<OutboxEntry>>> = {
-    'denied-identity': new OutboxRoom(MAX_ENTRIES),
-    'logged-out': new OutboxRoom(MAX_ENTRIES),
-    generation: new OutboxRoom(MAX_ENTRIES),
-    'spent-logout-token': new OutboxRoom(MAX_ENTRIES),
-    'spent-state': new OutboxRoom(MAX_ENTRIES),
-  };
+  /** By kind, the most important one first, and by name. */
+  private readonly rooms: Readonly<Record<OutboxKind, FairCache<OutboxEntry>>>;
   /** Entries of {@link rooms} whose first attempt is under way. */
   private readonly firstAttempts = new Set<OutboxEntry>();
   private readonly log: ThrottledLog;
@@ -65,6 +59,13 @@ export class Outbox implements OnModuleDestroy {
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.log = new ThrottledLog(clock, WARN_EVERY);
+    this.rooms = {
+      'denied-identity': new FairCache(clock, MAX_ENTRIES),
+      'logged-out': new FairCache(clock, MAX_ENTRIES),
+      generation: new FairCache(clock, MAX_ENTRIES),
+      'spent-logout-token': new FairCache(clock, MAX_ENTRIES),
+      'spent-state': new FairCache(clock, MAX_ENTRIES),
+    };
   }
 
   /**
@@ -75,15 +76,15 @@ export class Outbox implements OnModuleDestroy {
     if (!this.values.enabled) {
       return true;
     }
-    const { kind, name, value, until } = entry;
+    const { kind, name, tenant, value, until } = entry;
     // Before the first attempt, so that a close in between does not lose it.
-    this.rooms[kind].add(entry);
+    this.rooms[kind].set(name, entry, { tenant });
     this.firstAttempts.add(entry);
     const isSet = await this.values.set(kind, name, value, until - this.clock.now(), { ifAbsent });
     this.firstAttempts.delete(entry);
     const isTaken = ifAbsent && isSet === false;
     if (isSet === true || isTaken) {
-      this.rooms[kind].remove(entry);
+      this.remove(entry);
     } else {
       this.warn();
       void this.retry();
@@ -92,8 +93,8 @@ export class Outbox implements OnModuleDestroy {
   }
 
   /** True while a value is not in the store. */
-  has(kind: OutboxKind, name: string, tenant: string): boolean {
-    return this.rooms[kind].has(tenant, name);
+  has(kind: OutboxKind, name: string): boolean {
+    return this.rooms[kind].get(name) !== undefined;
   }
 
   /** The last attempts, for a second at most. */
@@ -159,22 +160,30 @@ export class Outbox implements OnModuleDestroy {
     const left = Math.max(1, until - this.clock.now());
     const isSet = await this.values.set(kind, name, value, left, { evenAtRest: true });
     if (isSet === true) {
-      this.rooms[kind].remove(entry);
+      this.remove(entry);
     }
     return isSet === true;
   }
 
-  /** The most important entries. Those that are no longer needed leave. */
+  /** Removes this entry, but not a newer one of the same name. */
+  private remove(entry: OutboxEntry): void {
+    const room = this.rooms[entry.kind];
+    if (room.get(entry.name) === entry) {
+      room.delete(entry.name);
+    }
+  }
+
+  /** The most important entries, of each tenant in turn. Those that are no longer needed leave. */
   private nextBatch(): OutboxEntry[] {
     const now = this.clock.now();
     const batch: OutboxEntry[] = [];
     for (const room of Object.values(this.rooms)) {
-      for (const entry of room.entries()) {
+      for (const entry of room.inTurns()) {
         if (batch.length === BATCH) {
           return batch;
         }
         if (entry.until <= now) {
-          room.remove(entry);
+          room.delete(entry.name);
         } else if (this.isClosed || !this.firstAttempts.has(entry)) {
           batch.push(entry);
         }

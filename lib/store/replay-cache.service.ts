@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Clock } from '../time/clock.js';
-import { ExpiringCache } from '../time/expiring-cache.js';
+import { FairCache } from '../time/fair-cache.js';
 import { Outbox, type OutboxEntry } from './outbox.service.js';
 import { SharedValues } from './shared-values.service.js';
 
@@ -26,7 +26,7 @@ export interface ReplayAnswer {
   readonly isCertain: boolean;
 }
 
-/** Entries of each kind in one process. */
+/** Entries of each kind in one process. Tenants share them fairly: a flood of logouts of one pushes out none of another. */
 const MAX = 100_000;
 
 /**
@@ -41,7 +41,7 @@ export const CLOCK_MARGIN = 7_200_000;
  */
 @Injectable()
 export class ReplayCache {
-  private readonly caches: Readonly<Record<ReplayKind, ExpiringCache<{ value: ReplayValue }>>>;
+  private readonly caches: Readonly<Record<ReplayKind, FairCache<ReplayValue>>>;
 
   constructor(
     @Inject(SharedValues) private readonly shared: SharedValues,
@@ -49,10 +49,10 @@ export class ReplayCache {
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.caches = {
-      'denied-identity': new ExpiringCache(clock, { max: MAX }),
-      'logged-out': new ExpiringCache(clock, { max: MAX }),
-      'spent-state': new ExpiringCache(clock, { max: MAX }),
-      'spent-logout-token': new ExpiringCache(clock, { max: MAX }),
+      'denied-identity': new FairCache(clock, MAX),
+      'logged-out': new FairCache(clock, MAX),
+      'spent-state': new FairCache(clock, MAX),
+      'spent-logout-token': new FairCache(clock, MAX),
     };
   }
 
@@ -68,11 +68,11 @@ export class ReplayCache {
    */
   async claim({ kind, name }: ReplayName, tenant: string, ttl: number): Promise<boolean> {
     const cache = this.caches[kind];
-    if (cache.has(name)) {
+    if (cache.get(name) !== undefined) {
       return false;
     }
     const lifetime = Math.max(1, ttl);
-    cache.set(name, { value: true }, { ttl: lifetime });
+    cache.set(name, true, { tenant, ttl: lifetime });
     // Only what is used once must be absent. A logout replaces whatever the store has under its key.
     const ifAbsent = kind === 'spent-state' || kind === 'spent-logout-token';
     const entry: OutboxEntry = { kind, name, tenant, value: true, until: this.clock.now() + lifetime };
@@ -83,15 +83,15 @@ export class ReplayCache {
   async recordLogout(name: string, tenant: string, at: number, ttl: number): Promise<void> {
     const logout = { kind: 'logged-out', name } as const;
     // Valid here before the store is asked, which may be slow.
-    this.caches[logout.kind].set(name, { value: latest(at, this.recordedHere(logout)) }, { ttl });
+    this.caches[logout.kind].set(name, latest(at, this.recordedHere(logout)), { tenant, ttl });
     const value = latest(at, (await this.find(logout)).value);
-    this.caches[logout.kind].set(name, { value }, { ttl });
+    this.caches[logout.kind].set(name, value, { tenant, ttl });
     await this.outbox.write({ ...logout, tenant, value, until: this.clock.now() + ttl });
   }
 
   /** What is recorded in this process. */
   recordedHere({ kind, name }: ReplayName): ReplayValue | undefined {
-    return this.caches[kind].get(name)?.value;
+    return this.caches[kind].get(name);
   }
 
   /** True where anything of this kind is recorded in this process. */

@@ -64,6 +64,11 @@ export class FairCache<V> {
     this.#purgedAt = clock.now();
   }
 
+  /** Number of entries, expired ones included. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
   get(key: string): V | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined || this.clock.now() >= entry.until) {
@@ -106,6 +111,21 @@ export class FairCache<V> {
 
   deleteWhere(matches: (value: V) => boolean): void {
     this.#deleteEntries(({ value }) => matches(value));
+  }
+
+  /** The least recently used value of each tenant, then the second of each, and so on. The last one may be deleted. */
+  *inTurns(): Generator<V> {
+    let turn = [...this.#shares.values()].map(({ oldest }) => oldest);
+    while (turn.length > 0) {
+      const next: typeof turn = [];
+      for (const entry of turn) {
+        if (entry !== undefined) {
+          yield entry.value;
+          next.push(entry.newer);
+        }
+      }
+      turn = next;
+    }
   }
 
   #deleteEntries(matches: (entry: Entry<V>) => boolean): void {

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jes
 import { Logger } from '@nestjs/common';
 import type { JSONWebKeySet } from 'jose';
 import { TokenValidator, type ExhibitorModuleOptions } from '../../lib/index.js';
+import { DeniedIdentities } from '../../lib/session/denied-identities.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
@@ -398,6 +399,18 @@ describe.each(['express', 'fastify'] as const)(
         await enter('copy', { sub, iat: now() + 1 }, { key }),
       ];
       expect(await Promise.all(later.map((each) => isLoggedIn(each, host)))).toEqual([true, true]);
+    });
+
+    it('that floods the memory with logouts pushes out none of the other', async () => {
+      const [sub, sid] = [randomUUID(), randomUUID()];
+      const visitors = [await enter('victim', { sub, sid }), await enter('victim', { sub })];
+      expect(await logOutAt('victim', { sub, sid })).toBe(200);
+      const denied = host.app.get(DeniedIdentities, { strict: false });
+      const flood = { registration: 'copy', at: Date.now(), tokenId: 't', expiresAt: Date.now() };
+      for (let at = 0; at <= 50_000; at += 1) {
+        await denied.deny('copy', { ...flood, subject: `${at}`, sid: `${at}` });
+      }
+      expect(await Promise.all(visitors.map((visitor) => isLoggedIn(visitor, host)))).toEqual([false, false]);
     });
 
     it('and the same keys has its single logout: one ends the logins of both', async () => {

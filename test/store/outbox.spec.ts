@@ -3,7 +3,6 @@ import { Logger } from '@nestjs/common';
 import type { SharedStore } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { MAX_ENTRIES, Outbox, retryDelay } from '../../lib/store/outbox.service.js';
-import { OutboxRoom } from '../../lib/store/outbox-room.js';
 import { ReplayCache } from '../../lib/store/replay-cache.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
@@ -55,6 +54,9 @@ function startProcess(shared: SharedStore = store): Process {
   processes.push(started);
   return started;
 }
+
+const recordedHere = ({ replays }: Process, name: string) =>
+  replays.recordedHere({ kind: 'denied-identity', name });
 
 /** Lets the back-off pass. */
 function skipDelay({ clock }: Process): void {
@@ -140,6 +142,28 @@ describe('records that the store has not taken', () => {
     expect(await isRecorded(other.replays, 'spent-state', 's0')).toBe(false);
   });
 
+  it('are shared by tenants: a flood of one pushes out its own, and delays those of another by no batch', async () => {
+    const one = startProcess();
+    store.failure = 'hangs';
+    const logOut = (tenant: string, name: string) =>
+      one.replays.claim({ kind: 'denied-identity', name }, tenant, TTL);
+    await logOut('flood', 'oldest');
+    await logOut('acme', 'x');
+    for (let index = 0; index < MAX_ENTRIES; index++) {
+      await logOut('flood', `f${index}`);
+    }
+    await logOut('globex', 'y');
+    store.failure = 'none';
+    const written = jest.spyOn(store, 'set');
+    skipDelay(one);
+    await eventually(() => store.raw.size >= 2);
+    expect(written.mock.calls.length).toBeLessThanOrEqual(200);
+    const other = startProcess();
+    const found = ['x', 'y', 'oldest'].map((name) => isRecorded(other.replays, 'denied-identity', name));
+    expect(await Promise.all(found)).toEqual([true, true, false]);
+    expect(['x', 'y', 'oldest'].map((name) => recordedHere(one, name))).toEqual([true, true, undefined]);
+  });
+
   it('are written beside a login that ends meanwhile, which is not refused', async () => {
     const one = startProcess();
     store.failure = 'rejects';
@@ -185,33 +209,6 @@ describe('records that the store has not taken', () => {
     await one.outbox.onModuleDestroy();
     expect(store.calls).toBe(calls);
     expect(logouts).toEqual([]);
-  });
-});
-
-describe('the room for a kind', () => {
-  it('is shared by tenants: a flood of one pushes out its own oldest entries', () => {
-    const room = new OutboxRoom<{ tenant: string; name: string }>(4);
-    room.add({ tenant: 'globex', name: 'first' });
-    for (const name of ['a', 'b', 'c', 'd', 'c', 'e']) {
-      room.add({ tenant: 'acme', name });
-    }
-    room.add({ tenant: 'initech', name: 'last' });
-    expect([...room.entries()].map(({ name }) => name)).toEqual(['first', 'c', 'e', 'last']);
-    expect(room.size).toBe(4);
-  });
-
-  it('keeps a newer entry where the former of its name is removed', () => {
-    const room = new OutboxRoom<{ tenant: string; name: string }>(4);
-    const [former, newer] = [
-      { tenant: 'acme', name: 'x' },
-      { tenant: 'acme', name: 'x' },
-    ];
-    room.add(former);
-    room.add(newer);
-    room.remove(former);
-    expect([...room.entries()]).toEqual([newer]);
-    room.remove(newer);
-    expect(room.size).toBe(0);
   });
 });
 

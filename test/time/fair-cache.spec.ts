@@ -98,6 +98,19 @@ describe('a cache that tenants share', () => {
     );
   });
 
+  it('tells its values of each tenant in turn, and the one that was told last may be deleted', () => {
+    const cache = new FairCache<string>(new StoppedClock(), MAX);
+    for (const key of ['a1', 'a2', 'a3', 'b1', 'c1', 'c2']) {
+      cache.set(key, key, { tenant: key.charAt(0) });
+    }
+    const told: string[] = [];
+    for (const value of cache.inTurns()) {
+      told.push(value);
+      cache.delete(value);
+    }
+    expect([told, cache.size]).toEqual([['a1', 'b1', 'c1', 'a2', 'c2', 'a3'], 0]);
+  });
+
   it('keeps an entry for its ttl, also where another tenant wrote it again', () => {
     const clock = new StoppedClock();
     const cache = new FairCache<string>(clock, MAX);
