@@ -53,7 +53,7 @@ export class RestClient {
       }
       // This process got it from the token endpoint after the first refusal: another one would be refused as well.
       const isNewest = refusedAt !== undefined && !token.isShared && token.requestedAt >= refusedAt;
-      this.tokens.refused(tenant, token, reply.sentAt, { isAlone: turn === 2 && !isNewest });
+      this.tokens.refused(tenant, token, reply.sentAt, { isAgain: turn === 2 && !isNewest });
       if (isNewest || turn === MOST_TOKENS) {
         return this.#accept(reply, tenant, request, attempts);
       }

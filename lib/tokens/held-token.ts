@@ -5,16 +5,29 @@ import type { TimedToken } from './token-lifetime.js';
 /** How long a token that expired still names the lease for the next one, in ms: longer than a lease lives. */
 const NAMES_LEASE = 4_000;
 
-/** How long a renewal may take. */
-export interface RenewalLimits {
-  /** Of the renewal itself, independent of its callers. */
-  readonly deadline: Deadline;
-  /** Of its wait for another process: half of its own deadline, and of that of each caller. */
-  readonly patience: Deadline;
+/** What the work of a renewal must know of those who wait for it. */
+export class RenewalTask {
+  /** The host invalidated the token meanwhile. What comes was requested before: it serves those who wait, and is not kept. */
+  isDropped = false;
+
+  /**
+   * @param deadline of the renewal itself, independent of its callers
+   * @param patience for other processes: half of that deadline, and half of the deadline of each caller
+   */
+  constructor(
+    readonly deadline: Deadline,
+    readonly patience: Deadline,
+  ) {}
+
+  end(): void {
+    this.deadline.end();
+    this.patience.end();
+  }
 }
 
-/** A token request that is under way. */
-export interface Renewal extends RenewalLimits {
+/** A renewal that is under way. */
+export interface Renewal {
+  readonly task: RenewalTask;
   readonly result: Promise<RenewedToken>;
 }
 
@@ -24,17 +37,21 @@ export interface RenewedToken {
   readonly outcome: 'fetched' | 'forced' | 'shared';
 }
 
-/** The token that the next one replaces. It decides what this process takes from the store. Times of {@link Clock.now}. */
-export interface Replaced {
-  /** Its text; none where there was no token. */
-  readonly text?: string;
-  /** When it was sent in a request that the service refused: only a token that was requested later is taken. */
-  readonly refusedAt?: number;
-  /** It came in place of a refused token, and was refused as well: none is taken. */
-  readonly isAlone?: boolean;
-  /** When the host invalidated it: no earlier rejection is taken. */
-  readonly forgivenAt?: number;
-}
+/**
+ * The token that the next one replaces, and why. It decides which token of another process is taken in its place. `text` is the
+ * access token, times are of {@link Clock.now}.
+ */
+export type ReplacedToken =
+  /** There was none, or it expired long ago: any is taken. */
+  | { readonly kind: 'none'; readonly text?: undefined }
+  /** It expires soon, or has just expired: any other one is taken. */
+  | { readonly kind: 'expiring'; readonly text: string }
+  /** The service refused it: one is taken that was requested after `at`, or because the same token was refused elsewhere. */
+  | { readonly kind: 'refused'; readonly text: string; readonly at: number }
+  /** It came in place of a refused one, and was refused as well: none is taken. */
+  | { readonly kind: 'refused-again'; readonly text: string }
+  /** The host invalidated it at `at`, or whatever there might be: a token or a rejection is taken that is later than that. */
+  | { readonly kind: 'invalidated'; readonly text: string | undefined; readonly at: number };
 
 /**
  * State of one tenant's token. It belongs to the tenant's `stateKey`, which changes with token URL, client, scope and secret.
@@ -46,8 +63,8 @@ export class HeldToken {
   rejection: RememberedRejection | undefined = undefined;
   /** No early renewal before this time, because one failed. In ms of {@link Clock.now}. */
   pausedUntil = 0;
-  /** What was refused or invalidated, until there is a new token. */
-  #dropped: Replaced | undefined = undefined;
+  /** The token that was refused or invalidated, until there is a new one. */
+  #dropped: ReplacedToken | undefined = undefined;
 
   /** The next token replaces one that was refused or invalidated. */
   get isForced(): boolean {
@@ -64,35 +81,46 @@ export class HeldToken {
   /** The host invalidated the token, and forgives a rejection. What a renewal under way brings was requested before. */
   invalidate(now: number): void {
     this.rejection = undefined;
-    this.renewal = undefined;
-    this.#drop({ refusedAt: now, forgivenAt: now });
+    if (this.renewal !== undefined) {
+      this.renewal.task.isDropped = true;
+      this.renewal = undefined;
+    }
+    // Then this process asks the token endpoint anyway.
+    if (this.#dropped?.kind !== 'refused-again') {
+      const text = this.timed?.accessToken ?? this.#dropped?.text;
+      this.#drop({ kind: 'invalidated', text, at: now });
+    }
   }
 
   /**
-   * The service refused the token in a request that was sent at `sentAt`. A token that was about to end was probably refused for
-   * its age: any one that was requested after it is good.
+   * The service refused this token in a request that was sent at `sentAt`. Without effect where it is not held any more.
    *
-   * @param isAlone this process asks the token endpoint itself
+   * @param isAgain it came in place of a refused one
    */
-  refuse(sentAt: number, isAlone: boolean): void {
+  refuse(text: string, sentAt: number, isAgain: boolean): void {
     const { timed } = this;
-    const refusedAt = timed !== undefined && sentAt >= timed.endingAt ? timed.requestedAt : sentAt;
-    this.#drop(isAlone ? { refusedAt, isAlone } : { refusedAt });
-  }
-
-  #drop(why: Omit<Replaced, 'text'>): void {
-    const text = this.timed?.accessToken ?? this.#dropped?.text;
-    this.timed = undefined;
-    this.#dropped = { ...this.#dropped, ...why, text };
+    if (timed?.accessToken !== text) {
+      return;
+    }
+    // One that was about to end was probably refused for its age: any that was requested after it is good.
+    const at = sentAt >= timed.endingAt ? timed.requestedAt : sentAt;
+    this.#drop(isAgain ? { kind: 'refused-again', text } : { kind: 'refused', text, at });
   }
 
   /** What the next token replaces. */
-  replaced(now: number): Replaced {
+  replaced(now: number): ReplacedToken {
     if (this.#dropped !== undefined) {
       return this.#dropped;
     }
     // Idle processes hold different tokens that expired long ago. Their next token replaces none of them.
-    const isRecent = this.timed !== undefined && now < this.timed.expiresAt + NAMES_LEASE;
-    return isRecent ? { text: this.timed?.accessToken } : {};
+    const { timed } = this;
+    return timed !== undefined && now < timed.expiresAt + NAMES_LEASE
+      ? { kind: 'expiring', text: timed.accessToken }
+      : { kind: 'none' };
+  }
+
+  #drop(dropped: ReplacedToken): void {
+    this.timed = undefined;
+    this.#dropped = dropped;
   }
 }

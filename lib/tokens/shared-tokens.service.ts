@@ -5,10 +5,9 @@ import { ProblemLog } from '../problems/problem-log.service.js';
 import { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import type { Deadline } from '../time/deadline.js';
 import { secretTextOf, type OAuthClient } from './client-authentication.js';
 import { newerClient, readApiClient } from './client-secret.js';
-import type { RenewalLimits, Replaced } from './held-token.js';
+import type { RenewalTask, ReplacedToken } from './held-token.js';
 import { remember } from './remembered-rejection.js';
 import { TokenRecords, TOKEN_KIND, type TokenAnswer } from './token-records.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
@@ -20,8 +19,8 @@ interface Need {
   readonly client: OAuthClient;
   /** Name of what the processes share of this client. */
   readonly name: string;
-  readonly replaced: Replaced;
-  readonly deadline: Deadline;
+  readonly replaced: ReplacedToken;
+  readonly task: RenewalTask;
 }
 
 /**
@@ -46,30 +45,30 @@ export class SharedTokens {
    *
    * @throws {ExhibitorError} `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
-  async fetch(tenant: Tenant, replaced: Replaced, limits: RenewalLimits): Promise<TokenAnswer> {
-    const read = (): Promise<OAuthClient> => readApiClient(tenant, limits.deadline, this.log);
+  async fetch(tenant: Tenant, replaced: ReplacedToken, task: RenewalTask): Promise<TokenAnswer> {
+    const read = (): Promise<OAuthClient> => readApiClient(tenant, task.deadline, this.log);
     const client = await read();
-    const answer = await this.fetchAs(client, tenant, replaced, limits);
+    const answer = await this.fetchAs(client, tenant, replaced, task);
     if (answer.kind !== 'refused' || answer.rejection.error.oauthError !== 'invalid_client') {
       return answer;
     }
     const newest = await newerClient(client, tenant.clientSecret, read);
-    return newest === undefined ? answer : this.fetchAs(newest, tenant, replaced, limits);
+    return newest === undefined ? answer : this.fetchAs(newest, tenant, replaced, task);
   }
 
   private async fetchAs(
     client: OAuthClient,
     tenant: Tenant,
-    replaced: Replaced,
-    { deadline, patience }: RenewalLimits,
+    replaced: ReplacedToken,
+    task: RenewalTask,
   ): Promise<TokenAnswer> {
-    const need: Need = { tenant, client, name: clientName(tenant, client), replaced, deadline };
-    if (!this.values.enabled || replaced.isAlone === true) {
+    const need: Need = { tenant, client, name: clientName(tenant, client), replaced, task };
+    if (!this.values.enabled || replaced.kind === 'refused-again') {
       return this.ask(need);
     }
     const found = await this.look(need);
     this.values.tell(TOKEN_KIND, found === undefined ? 'miss' : 'hit');
-    return found ?? this.askUnderLease(need, patience);
+    return found ?? this.askUnderLease(need);
   }
 
   /** What another process shared. */
@@ -78,11 +77,11 @@ export class SharedTokens {
   }
 
   /** Takes the lease and asks, or waits for what its holder shares. When the patience is over, each process asks. */
-  private async askUnderLease(need: Need, patience: Deadline): Promise<TokenAnswer> {
+  private async askUnderLease(need: Need): Promise<TokenAnswer> {
     const lease = new TokenLease(this.values, leaseName(need.name, need.replaced), this.clock);
     try {
       // The store may be slow as well: the wait ends in the middle of an operation.
-      const found = await patience.race(this.waitForOthers(need, lease, patience)).catch(() => undefined);
+      const found = await need.task.patience.race(this.waitForOthers(need, lease)).catch(() => undefined);
       return found ?? (await this.ask(need));
     } finally {
       await lease.release();
@@ -90,11 +89,8 @@ export class SharedTokens {
   }
 
   /** What the holder of the lease shares; `undefined` as soon as this process must ask itself. */
-  private async waitForOthers(
-    need: Need,
-    lease: TokenLease,
-    patience: Deadline,
-  ): Promise<TokenAnswer | undefined> {
+  private async waitForOthers(need: Need, lease: TokenLease): Promise<TokenAnswer | undefined> {
+    const { patience } = need.task;
     for (let turn = 0; !patience.isOver; turn++) {
       const isTaken = await lease.take();
       // Also with the lease: its last holder may have finished since the last look.
@@ -114,22 +110,27 @@ export class SharedTokens {
     return undefined;
   }
 
-  /** Asks the endpoint, and shares what it answers. */
-  private async ask({ client, tenant, name, replaced, deadline }: Need): Promise<TokenAnswer> {
+  /** Asks the endpoint, and shares what it answers, unless the host has invalidated that meanwhile. */
+  private async ask({ client, tenant, name, replaced, task }: Need): Promise<TokenAnswer> {
+    const { deadline } = task;
     if (deadline.isOver) {
       throw deadline.failure({ tenant: tenant.key, attempts: deadline.sent });
     }
-    await this.records.dropRefused(name, replaced);
+    await this.records.drop(name, replaced);
     try {
       const timed = await this.endpoint.request(client, tenant, deadline);
-      await this.records.keepToken(name, timed, replaced);
+      if (!task.isDropped) {
+        await this.records.keepToken(name, timed, replaced);
+      }
       return { kind: 'token', timed };
     } catch (error) {
       if (!(error instanceof TokenRejectedError)) {
         throw error;
       }
       const rejection = remember(error, this.clock.now(), this.clock.random());
-      await this.records.keepRejection(name, rejection);
+      if (!task.isDropped) {
+        await this.records.keepRejection(name, rejection);
+      }
       return { kind: 'refused', rejection, isShared: false };
     }
   }
@@ -140,6 +141,6 @@ function clientName({ tokenUrl, clientId, scope }: Tenant, client: OAuthClient):
   return JSON.stringify([tokenUrl, clientId, scope, digestOf(secretTextOf(client))]);
 }
 
-function leaseName(name: string, { text }: Replaced): string {
+function leaseName(name: string, { text }: ReplacedToken): string {
   return text === undefined ? name : `${name}:${digestOf(text)}`;
 }

@@ -3,7 +3,7 @@ import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { digestOf } from '../model/digest.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import type { Clock } from '../time/clock.js';
-import type { Replaced } from './held-token.js';
+import type { ReplacedToken } from './held-token.js';
 import type { RememberedRejection } from './remembered-rejection.js';
 import { earlyWindow, TimedToken } from './token-lifetime.js';
 import { HEADER_SAFE } from './token-reply.js';
@@ -18,7 +18,7 @@ const recordedToken = v.object({
   scope: optionalText,
   lifetime: v.number(),
   requestedAt: v.number(),
-  /** Fingerprint of the refused token that it replaces: it is issued after that refusal, whatever the clocks say. */
+  /** Fingerprint of the refused or invalidated token that it replaces: it is newer than that, whatever the clocks say. */
   refused: optionalText,
 });
 
@@ -58,16 +58,15 @@ export class TokenRecords {
    *
    * @param tenant key of the tenant, for the error of a rejection
    */
-  async find(name: string, tenant: string, replaced: Replaced): Promise<TokenAnswer | undefined> {
+  async find(name: string, tenant: string, replaced: ReplacedToken): Promise<TokenAnswer | undefined> {
     const { token, rejection } = await this.read(name);
     if (token !== undefined) {
       const timed = this.timedOf(token);
-      if (this.isUsable(timed, token.refused, replaced)) {
+      if (!this.isEnding(timed) && mayReplace(timed, token.refused, replaced)) {
         return { kind: 'token', timed };
       }
     }
-    const { forgivenAt = Number.NEGATIVE_INFINITY } = replaced;
-    if (rejection === undefined || this.fromEpoch(rejection.at) <= forgivenAt) {
+    if (rejection === undefined || this.isForgiven(rejection, replaced)) {
       return undefined;
     }
     const { oauthError, description, status } = rejection;
@@ -76,13 +75,14 @@ export class TokenRecords {
   }
 
   /** Shares a token, in place of the former record. */
-  async keepToken(name: string, timed: TimedToken, { text, refusedAt }: Replaced): Promise<void> {
+  async keepToken(name: string, timed: TimedToken, replaced: ReplacedToken): Promise<void> {
     const left = timed.expiresAt - this.clock.now();
     if (left <= 0) {
       return;
     }
     const { accessToken, scope, lifetime } = timed;
-    const refused = refusedAt === undefined || text === undefined ? undefined : digestOf(text);
+    const isNewer = isDropped(replaced) && replaced.text !== undefined;
+    const refused = isNewer ? digestOf(replaced.text) : undefined;
     const requestedAt = this.toEpoch(timed.requestedAt);
     await this.set(name, { token: { accessToken, scope, lifetime, requestedAt, refused } }, left);
   }
@@ -106,9 +106,9 @@ export class TokenRecords {
     await this.values.set(TOKEN_KIND, name, { rejection }, until - now, { ifAbsent: true });
   }
 
-  /** Removes the refused token, so that no other process takes it. */
-  async dropRefused(name: string, { text, refusedAt }: Replaced): Promise<void> {
-    if (refusedAt !== undefined && (await this.read(name)).token?.accessToken === text) {
+  /** Removes the refused or invalidated token, or the forgiven rejection, so that no other process takes it. */
+  async drop(name: string, replaced: ReplacedToken): Promise<void> {
+    if (isDropped(replaced) && (await this.read(name)).token?.accessToken === replaced.text) {
       await this.values.delete(TOKEN_KIND, name);
     }
   }
@@ -126,19 +126,13 @@ export class TokenRecords {
     return new TimedToken({ ...token, requestedAt, isShared: true }, this.clock);
   }
 
-  private isUsable(timed: TimedToken, refused: string | undefined, replaced: Replaced): boolean {
-    const { text, refusedAt, forgivenAt } = replaced;
-    const isSame = timed.accessToken === text;
-    const isEnding = this.clock.now() >= timed.expiresAt - earlyWindow(timed.lifetime, 1);
-    if (isSame || isEnding) {
-      return false;
-    }
-    if (refusedAt === undefined) {
-      return true;
-    }
-    // After an invalidation, only a later token will do: others may have replaced the same one before.
-    const replacesSame = forgivenAt === undefined && text !== undefined && refused === digestOf(text);
-    return replacesSame || timed.requestedAt > refusedAt;
+  /** True where every process would renew it at once: in the shortest early window. */
+  private isEnding(timed: TimedToken): boolean {
+    return this.clock.now() >= timed.expiresAt - earlyWindow(timed.lifetime, 1);
+  }
+
+  private isForgiven({ at }: { at: number }, replaced: ReplacedToken): boolean {
+    return replaced.kind === 'invalidated' && this.fromEpoch(at) <= replaced.at;
   }
 
   private fromEpoch(ms: number): number {
@@ -147,5 +141,29 @@ export class TokenRecords {
 
   private toEpoch(ms: number): number {
     return this.clock.epochMs() + ms - this.clock.now();
+  }
+}
+
+/** True for a token that is no longer good, whatever its lifetime. */
+function isDropped({ kind }: ReplacedToken): boolean {
+  return kind === 'refused' || kind === 'refused-again' || kind === 'invalidated';
+}
+
+/** @param refused fingerprint of what the stored token replaced */
+function mayReplace(stored: TimedToken, refused: string | undefined, replaced: ReplacedToken): boolean {
+  if (stored.accessToken === replaced.text) {
+    return false;
+  }
+  switch (replaced.kind) {
+    case 'none':
+    case 'expiring':
+      return true;
+    case 'refused':
+      return refused === digestOf(replaced.text) || stored.requestedAt > replaced.at;
+    case 'refused-again':
+      return false;
+    case 'invalidated':
+      // Not one that replaced the same token: the host may have invalidated that one.
+      return stored.requestedAt > replaced.at;
   }
 }

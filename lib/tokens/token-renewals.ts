@@ -7,7 +7,7 @@ import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Deadlines } from '../time/deadlines.service.js';
-import type { HeldToken, Renewal, RenewalLimits, RenewedToken } from './held-token.js';
+import { RenewalTask, type HeldToken, type Renewal, type RenewedToken } from './held-token.js';
 import { repeated } from './remembered-rejection.js';
 import type { SharedTokens } from './shared-tokens.service.js';
 import type { TimedToken } from './token-lifetime.js';
@@ -52,9 +52,9 @@ export class TokenRenewals {
       }
       const isJoined = held.renewal !== undefined;
       const renewal = held.renewal ?? this.renew(tenant, held);
-      renewal.patience.shorten(deadline.untilHalf());
+      renewal.task.patience.shorten(deadline.untilHalf());
       try {
-        const { timed, outcome } = await deadline.race(renewal.result, renewal.deadline);
+        const { timed, outcome } = await deadline.race(renewal.result, renewal.task.deadline);
         publish('token', () => ({ tenant: tenant.key, outcome: isJoined ? 'shared' : outcome }));
         return timed;
       } catch (error) {
@@ -84,26 +84,23 @@ export class TokenRenewals {
   private renew(tenant: Tenant, held: HeldToken): Renewal {
     const deadline = this.deadlines.start(tenant.http.deadline);
     deadline.tenant = tenant.key;
-    const limits = { deadline, patience: this.deadlines.start(deadline.untilHalf()) };
-    const renewal: Renewal = { ...limits, result: this.fetch(tenant, held, limits) };
+    const task = new RenewalTask(deadline, this.deadlines.start(deadline.untilHalf()));
+    const renewal = { task, result: this.fetch(tenant, held, task) };
     held.renewal = renewal;
     // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
     renewal.result.catch(() => undefined);
     return renewal;
   }
 
-  private async fetch(tenant: Tenant, held: HeldToken, limits: RenewalLimits): Promise<RenewedToken> {
-    const { deadline, patience } = limits;
+  private async fetch(tenant: Tenant, held: HeldToken, task: RenewalTask): Promise<RenewedToken> {
     const outcome = held.isForced ? 'forced' : 'fetched';
     try {
-      const answer = await this.tokens.fetch(tenant, held.replaced(this.clock.now()), limits);
-      // The host may have invalidated the token since: then this answer is for those who wait for it, and is not kept.
-      const isCurrent = held.renewal?.deadline === deadline;
+      const answer = await this.tokens.fetch(tenant, held.replaced(this.clock.now()), task);
       if (answer.kind === 'refused') {
-        held.rejection = isCurrent ? answer.rejection : held.rejection;
+        held.rejection = task.isDropped ? held.rejection : answer.rejection;
         throw answer.isShared ? repeated(answer.rejection) : answer.rejection.error;
       }
-      if (isCurrent) {
+      if (!task.isDropped) {
         held.keep(answer.timed);
       }
       return { timed: answer.timed, outcome: answer.timed.isShared ? 'shared' : outcome };
@@ -111,9 +108,8 @@ export class TokenRenewals {
       this.report(tenant, error);
       throw error;
     } finally {
-      deadline.end();
-      patience.end();
-      if (held.renewal?.deadline === deadline) {
+      task.end();
+      if (!task.isDropped) {
         held.renewal = undefined;
       }
     }

@@ -91,7 +91,7 @@ export class TokenService {
       // Also where this process holds none: it must not take an older one from the store.
       this.#heldOf(tenant).invalidate(now);
     } else {
-      this.#heldAs(tenant, options.rejected)?.refuse(now, false);
+      this.#held.get(tenant)?.refuse(options.rejected, now, false);
     }
   }
 
@@ -105,10 +105,10 @@ export class TokenService {
    * unless it was renewed meanwhile. A token of another process replaces it only if that was requested later than `sentAt`, or
    * where this one was about to end, later than this one.
    *
-   * @param options `isAlone`: no token of another process replaces it. @internal
+   * @param options `isAgain`: it came in place of a refused one, and no token of another process replaces it. @internal
    */
-  refused(tenant: Tenant, { accessToken }: TimedToken, sentAt: number, { isAlone = false } = {}): void {
-    this.#heldAs(tenant, accessToken)?.refuse(sentAt, isAlone);
+  refused(tenant: Tenant, { accessToken }: TimedToken, sentAt: number, { isAgain = false } = {}): void {
+    this.#held.get(tenant)?.refuse(accessToken, sentAt, isAgain);
   }
 
   /** The registry limits the time of the search, so this deadline ends only by signal or closing. */
@@ -142,11 +142,6 @@ export class TokenService {
       this.#last = { timed, answer: Promise.resolve(timed.toAccessToken()) };
     }
     return this.#last.answer;
-  }
-
-  #heldAs(tenant: Tenant, accessToken: string): HeldToken | undefined {
-    const held = this.#held.get(tenant);
-    return held?.timed?.accessToken === accessToken ? held : undefined;
   }
 
   #fresh(tenant: Tenant): TimedToken | undefined {

@@ -256,6 +256,31 @@ describe('an invalidated token', () => {
   });
 });
 
+describe('a renewal under way when the host invalidates', () => {
+  it.each<[string, Answer, string]>([
+    ['token', granted(), 'token-1'],
+    ['refusal', refused('invalid_client', 401), 'token_rejected'],
+  ])('serves who waits for it, and does not share its %s', async (_what, late, served) => {
+    const [one] = await fleet(1);
+    let finish = (): void => undefined;
+    one.answer = async (...request) => {
+      await new Promise<void>((resolve) => (finish = resolve));
+      return late(...request);
+    };
+    const waiting = textOf(one).catch(({ code }) => code);
+    await eventually(() => one.posts.length === 1);
+    one.answer = granted();
+    await one.tokens.invalidate();
+    store.raw.clear();
+    expect(await textOf(one)).toBe('token-2');
+    finish();
+    expect(await waiting).toBe(served);
+    const [other] = await fleet(1, { tenants: [{ authUrl: one.url }] });
+    other.clock.ahead = 1_000;
+    expect(await textOf(other)).toBe('token-2');
+  });
+});
+
 describe('a permanent refusal', () => {
   const refusedSlowly = slowly(refused('invalid_client', 401, 'wrong'));
   const failuresOf = async (all: readonly TokenBench[]): Promise<unknown[]> =>
