@@ -29,7 +29,7 @@ export class Transport implements OnModuleDestroy {
     @Inject(ProblemLog) private readonly log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
-    this.#client = new AxiosClient(settings.axios);
+    this.#client = new AxiosClient(clock, settings.axios);
     this.#limits = new TenantLimits(clock);
   }
 

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ExhibitorModuleOptions } from '../../lib/index.js';
 import { ScriptedProvider } from '../support/provider.js';
+import { NameServers } from '../support/name-servers.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { FLOWS } from './flows.js';
@@ -56,6 +57,41 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
     expect((await toHost(visitor, first)).location).toBe(`${host.url}/first`);
     expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-1' });
     expect(pendingLogins(visitor, host)).toEqual([]);
+  });
+
+  it('at a tenant whose name servers are silent: they delay no login of another tenant', async () => {
+    const names = await NameServers.start();
+    try {
+      const byName = provider.url.replace('127.0.0.1', 'localhost');
+      const at = (callback: string, token: string) => ({
+        ...provider.tenantOptions(callback),
+        endpoints: { token, userinfo: `${byName}/connect/userinfo` },
+      });
+      const host = await start(kind, (callback) => ({
+        tenants: {
+          silent: at(callback, 'https://silent.test/token'),
+          other: at(callback, `${byName}/connect/token`),
+        },
+        resolveTenant: ({ query }) => String(query['tenant']),
+      }));
+      const arrivals = Array.from({ length: 20 }, async () => {
+        const visitor = new Visitor();
+        return { visitor, arrival: await toProvider(visitor, host, '?tenant=silent') };
+      });
+      const callbacks = (await Promise.all(arrivals)).map(({ visitor, arrival }) => toHost(visitor, arrival));
+      await sleep(100);
+      const began = performance.now();
+      const reply = await logIn(new Visitor(), host, '?tenant=other');
+      expect(reply.status).toBe(303);
+      expect(performance.now() - began).toBeLessThan(2_000);
+      expect(names.mostBlocked).toBe(1);
+      names.stop();
+      for (const refused of await Promise.all(callbacks)) {
+        expect(refused.status).toBe(503);
+      }
+    } finally {
+      names.stop();
+    }
   });
 
   it('at two tenants in one browser: each is finished at its own tenant', async () => {

@@ -33,8 +33,12 @@ export class Sender {
     return new Sender({ tenant: tenantAt(url), http }, clock);
   }
 
-  static withTenants(tenants: Record<string, TenantOptions>, http: HttpOptions = {}): Sender {
-    return new Sender({ tenants, http }, new Clock());
+  static withTenants(
+    tenants: Record<string, TenantOptions>,
+    http: HttpOptions = {},
+    clock = new Clock(),
+  ): Sender {
+    return new Sender({ tenants, http }, clock);
   }
 
   tenant(key = 'default'): Promise<Tenant> {

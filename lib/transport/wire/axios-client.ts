@@ -5,6 +5,7 @@ import { firstValueFrom } from 'rxjs';
 import type { Dispatcher } from 'undici';
 import { ConfigurationError } from '../../errors/configuration.error.js';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
+import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import { codeOf, type Failed, type Outcome } from '../outcome.js';
 import { Connections, type WireRequest } from './connections.js';
@@ -37,7 +38,7 @@ const NO_HEADERS = new axios.AxiosHeaders();
  * the reply. From the interceptors come headers and nothing else.
  */
 export class AxiosClient {
-  readonly #connections = new Connections();
+  readonly #connections: Connections;
   readonly #replies = new UnfinishedReplies();
   readonly #http: HttpService;
   readonly #isSeen: boolean;
@@ -46,7 +47,8 @@ export class AxiosClient {
    * @param configure the option `axios`: adds the interceptors of the host
    * @throws {ConfigurationError} where it throws
    */
-  constructor(configure: ((instance: AxiosInstance) => unknown) | undefined) {
+  constructor(clock: Clock, configure: ((instance: AxiosInstance) => unknown) | undefined) {
+    this.#connections = new Connections(clock);
     this.#isSeen = configure !== undefined;
     const instance = createInstance(this.#isSeen);
     try {

@@ -1,12 +1,16 @@
 import { Socket } from 'node:net';
-import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
+import { Agent, buildConnector, Client, Pool, type Dispatcher } from 'undici';
+import type { Clock } from '../../time/clock.js';
+import { NameLookups } from './name-lookups.js';
 
 /** Receives the response to a request. */
 export interface ResponseReceiver extends Dispatcher.DispatchHandler {
   /** Settles when the request has ended, however it did. */
   readonly outcome: Promise<unknown>;
-  /** True once the request is being written to a connection. */
-  readonly isSent: boolean;
+  /** Key of the tenant that sends the request. */
+  readonly tenant: string;
+  /** True until the request is written to a connection, or ends before. */
+  readonly isWaiting: boolean;
   /** A connection that served another request before may be closing already. */
   isOnNewConnection: boolean;
 }
@@ -29,16 +33,54 @@ const CONNECT_TIMEOUT = 10_000;
 
 const UNWANTED = 'no request waits for this connection';
 
+/** The pools of undici wrap the handler, but not the request. */
+interface OwnRequest extends Dispatcher.DispatchOptions {
+  receiver?: ResponseReceiver;
+}
+
+type Connect = (request: ResponseReceiver | undefined, ...args: Parameters<buildConnector.connector>) => void;
+
+/** A client of undici has one connection. This one knows which of its requests waits for it. */
+class OwnClient extends Client {
+  /** Those that have not ended. */
+  readonly #requests = new Set<ResponseReceiver>();
+
+  constructor(origin: string | URL, connect: Connect) {
+    super(origin, { pipelining: 1, connect: (...args) => connect(this.#waiting, ...args) });
+  }
+
+  override dispatch(request: OwnRequest, handler: Dispatcher.DispatchHandler): boolean {
+    const { receiver } = request;
+    if (receiver !== undefined) {
+      this.#requests.add(receiver);
+      void receiver.outcome.then(() => this.#requests.delete(receiver));
+    }
+    return super.dispatch(request, handler);
+  }
+
+  get #waiting(): ResponseReceiver | undefined {
+    return [...this.#requests].find(({ isWaiting }) => isWaiting);
+  }
+}
+
 /** Our keep-alive connections: one pool per origin, shared by all tenants that have no dispatcher of their own. */
 export class Connections {
-  readonly #connector = buildConnector({ timeout: CONNECT_TIMEOUT });
-  readonly #agent = new Agent({ pipelining: 1, connect: (...args) => this.#connect(...args) });
+  readonly #names: NameLookups;
+  readonly #connector = buildConnector({
+    timeout: CONNECT_TIMEOUT,
+    lookup: (...args) => this.#names.lookup(this.#connectingTenant, ...args),
+  });
+  readonly #agent = new Agent({
+    factory: (origin, options) => new Pool(origin, { ...options, factory: (url) => this.#client(url) }),
+  });
   readonly #newClients = new Set<Client>();
-  /** Requests that have not ended. */
-  readonly #requests = new Set<ResponseReceiver>();
-  /** undici opens a connection for the request that it is given, before it returns. */
-  #dispatched: ResponseReceiver | undefined;
   readonly #connecting = new Set<Socket>();
+  /** A socket looks up its name before `connect` returns. */
+  #connectingTenant = '';
+
+  constructor(clock: Clock) {
+    this.#names = new NameLookups(clock);
+  }
 
   send(request: WireRequest, receiver: ResponseReceiver, { dispatcher, onNewConnection }: Route): void {
     if (dispatcher !== undefined) {
@@ -46,24 +88,19 @@ export class Connections {
       receiver.isOnNewConnection = true;
       dispatcher.dispatch({ ...request, reset: onNewConnection }, receiver);
     } else if (onNewConnection) {
-      this.#sendOnNewConnection(request, receiver);
+      const client = this.#client(request.origin);
+      this.#newClients.add(client);
+      void this.#destroyAfter(receiver, client);
+      client.dispatch({ ...request, receiver, reset: true }, receiver);
     } else {
-      this.#dispatch(this.#agent, request, receiver);
+      const own: OwnRequest = { ...request, receiver };
+      this.#agent.dispatch(own, receiver);
     }
-  }
-
-  #sendOnNewConnection(request: WireRequest, receiver: ResponseReceiver): void {
-    const client = new Client(request.origin, {
-      pipelining: 1,
-      connect: (...args) => this.#connect(...args),
-    });
-    this.#newClients.add(client);
-    void this.#destroyAfter(receiver, client);
-    this.#dispatch(client, { ...request, reset: true }, receiver);
   }
 
   /** Aborts all requests and closes all connections. */
   async close(): Promise<void> {
+    this.#names.close();
     const all = [this.#agent, ...this.#newClients];
     const closed = Promise.all(all.map((dispatcher) => dispatcher.destroy()));
     for (const socket of this.#connecting) {
@@ -78,51 +115,31 @@ export class Connections {
     this.#newClients.delete(client);
   }
 
-  #dispatch(dispatcher: Dispatcher, request: WireRequest, receiver: ResponseReceiver): void {
-    this.#requests.add(receiver);
-    void receiver.outcome.then(() => this.#requests.delete(receiver));
-    this.#dispatched = receiver;
-    try {
-      dispatcher.dispatch(request, receiver);
-    } finally {
-      this.#dispatched = undefined;
-    }
+  #client(origin: string | URL): OwnClient {
+    return new OwnClient(origin, (...args) => this.#connect(...args));
   }
 
-  /** Connects for a request. A host that does not answer keeps no socket open once the request has ended. */
-  #connect(options: buildConnector.Options, callback: buildConnector.Callback): void {
-    if (!this.#isWanted()) {
+  /**
+   * Connects for the request that waits. undici also connects where only a request that was stopped is left in its queue: a
+   * needless connection to a service that may already be slow. No socket stays open once its request has ended.
+   */
+  #connect(...[request, options, callback]: Parameters<Connect>): void {
+    if (request === undefined) {
       queueMicrotask(() => callback(new Error(UNWANTED), null));
       return;
     }
-    const request = this.#dispatched;
+    request.isOnNewConnection = true;
+    this.#connectingTenant = request.tenant;
     const connecting: unknown = this.#connector(options, (...result) => {
       if (connecting instanceof Socket) {
         this.#connecting.delete(connecting);
       }
       callback(...result);
     });
-    if (!(connecting instanceof Socket)) {
-      return;
+    if (connecting instanceof Socket) {
+      this.#connecting.add(connecting);
+      void this.#abandonAfter(request, connecting);
     }
-    this.#connecting.add(connecting);
-    if (request === undefined) {
-      return;
-    }
-    request.isOnNewConnection = true;
-    void this.#abandonAfter(request, connecting);
-  }
-
-  /**
-   * undici connects of itself where a connection is closed with a request in its queue. It also does after a request is
-   * stopped: a needless connection to a service that may already be slow.
-   */
-  #isWanted(): boolean {
-    if (this.#dispatched !== undefined) {
-      return true;
-    }
-    const waiting = [...this.#requests].filter(({ isSent }) => !isSent);
-    return waiting.length > this.#connecting.size;
   }
 
   async #abandonAfter({ outcome }: ResponseReceiver, connecting: Socket): Promise<void> {

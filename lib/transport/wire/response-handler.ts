@@ -88,6 +88,10 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     return this.#controller !== undefined;
   }
 
+  get isWaiting(): boolean {
+    return !this.isSent && !this.isSettled;
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     if (this.isSettled) {

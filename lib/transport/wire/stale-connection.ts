@@ -1,5 +1,3 @@
-import type { ResponseReceiver } from './connections.js';
-
 /** Codes of Node and undici for a connection that the other side closed or reset. */
 const RESET: ReadonlySet<string> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
@@ -11,7 +9,7 @@ const RESET: ReadonlySet<string> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPI
  */
 export function isStaleConnection(
   error: Error,
-  { isOnNewConnection }: ResponseReceiver,
+  { isOnNewConnection }: { isOnNewConnection: boolean },
   hasReply: boolean,
 ): boolean {
   return !isOnNewConnection && !hasReply && RESET.has(errorCode(error));

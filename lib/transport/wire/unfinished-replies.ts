@@ -16,63 +16,49 @@ export interface UnfinishedReply {
   giveUp(why: string): void;
 }
 
-/** The unfinished replies of one tenant. */
-class RepliesOfTenant {
-  readonly replies = new Set<UnfinishedReply>();
-  held = 0;
-
-  get isTooLarge(): boolean {
-    return this.held > MOST_OF_TENANT && this.replies.size > 1 && this.held > (this.largest?.limit ?? 0);
-  }
-
-  get largest(): UnfinishedReply | undefined {
-    return mostOf(this.replies);
-  }
-}
-
 /**
  * Limits the memory of replies under way, which a slow service keeps until the deadline. Beyond a limit, the tenant that holds
  * most loses its largest reply.
  */
 export class UnfinishedReplies {
-  readonly #ofTenants = new Map<string, RepliesOfTenant>();
+  readonly #replies = new Set<UnfinishedReply>();
+  readonly #heldBy = new Map<string, number>();
   #held = 0;
 
   /** Counts further bytes of a reply. It may be the one that is given up for them. */
   hold(reply: UnfinishedReply, bytes: number): void {
-    const own = this.#ofTenants.get(reply.tenant) ?? new RepliesOfTenant();
-    this.#ofTenants.set(reply.tenant, own);
-    own.replies.add(reply);
-    own.held += bytes;
-    this.#held += bytes;
-    if (own.isTooLarge) {
-      own.largest?.giveUp(`the unfinished replies of this tenant hold more than ${MOST_OF_TENANT / MIB} MiB`);
-    } else if (this.#held > MOST_OF_ALL) {
-      const largest = mostOf(this.#ofTenants.values())?.largest;
+    this.#replies.add(reply);
+    this.#count(reply.tenant, bytes);
+    const ofTenant = this.#heldBy.get(reply.tenant) ?? 0;
+    if (ofTenant > MOST_OF_TENANT) {
+      const [largest, second] = this.#largestOf(reply.tenant);
+      if (second !== undefined && ofTenant > (largest?.limit ?? 0)) {
+        largest?.giveUp(`the unfinished replies of this tenant hold more than ${MOST_OF_TENANT / MIB} MiB`);
+      }
+    }
+    if (this.#held > MOST_OF_ALL) {
+      const [most] = [...this.#heldBy].toSorted(([, a], [, b]) => b - a);
+      const [largest] = this.#largestOf(most?.[0]);
       largest?.giveUp(`the unfinished replies of all tenants hold more than ${MOST_OF_ALL / MIB} MiB`);
     }
   }
 
   /** The reply has ended. */
   release(reply: UnfinishedReply): void {
-    const own = this.#ofTenants.get(reply.tenant);
-    if (own?.replies.delete(reply) !== true) {
-      return;
-    }
-    own.held -= reply.held;
-    this.#held -= reply.held;
-    if (own.replies.size === 0) {
-      this.#ofTenants.delete(reply.tenant);
+    if (this.#replies.delete(reply)) {
+      this.#count(reply.tenant, -reply.held);
     }
   }
-}
 
-function mostOf<T extends { readonly held: number }>(all: Iterable<T>): T | undefined {
-  let most: T | undefined;
-  for (const one of all) {
-    if (most === undefined || one.held > most.held) {
-      most = one;
+  #count(tenant: string, bytes: number): void {
+    this.#held += bytes;
+    this.#heldBy.set(tenant, (this.#heldBy.get(tenant) ?? 0) + bytes);
+    if (this.#heldBy.get(tenant) === 0) {
+      this.#heldBy.delete(tenant);
     }
   }
-  return most;
+
+  #largestOf(tenant: string | undefined): UnfinishedReply[] {
+    return [...this.#replies].filter((reply) => reply.tenant === tenant).toSorted((a, b) => b.held - a.held);
+  }
 }
