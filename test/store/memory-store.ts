@@ -6,8 +6,8 @@ import type { SharedValues } from '../../lib/store/shared-values.service.js';
 /** A store in memory that several hosts share, like a Redis. */
 export class MemoryStore implements SharedStore {
   readonly raw = new Map<string, { value: string; until: number }>();
-  /** Makes every call throw, reject or hang. */
-  failure: 'none' | 'throws' | 'rejects' | 'hangs' = 'none';
+  /** Makes every call throw, reject, hang, or time out in its client. */
+  failure: 'none' | 'throws' | 'rejects' | 'hangs' | 'times out' = 'none';
   /** Time before a value is set where it must be absent, in ms. */
   delay = 0;
   calls = 0;
@@ -61,6 +61,8 @@ export class MemoryStore implements SharedStore {
         return Promise.reject(new TypeError('the store is down'));
       case 'hangs':
         return new Promise(() => undefined);
+      case 'times out':
+        return pause(200).then(() => Promise.reject(new Error('Command timed out')));
       case 'none':
         return Promise.resolve();
     }
