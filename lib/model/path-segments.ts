@@ -1,7 +1,7 @@
 /**
  * True for a text that may lead to another path: one with an empty, `.` or `..` segment between slashes, as it is or
- * percent-encoded any number of times. It is sent encoded, but some proxies decode a path before they normalize it, and some
- * leave out what follows a `;` in a segment.
+ * percent-encoded any number of times. It is sent encoded, but some proxies decode a path before they normalize it, some read
+ * a backslash as a slash, and some leave out what follows a `;` in a segment.
  */
 export function hasUnsafeSegment(text: string): boolean {
   return decodeFully(text)
