@@ -50,7 +50,7 @@ export class DeniedIdentities {
    * @param tenant that of the identity, where it is known. Identities of earlier versions name no registration: for them it is
    * the tenant's.
    */
-  has(identity: Login, tenant: Pick<Tenant, 'registration'> | undefined): boolean | Promise<boolean> {
+  has(identity: Login, tenant: Tenant | undefined): boolean | Promise<boolean> {
     const { isShared } = this.replays;
     if (!isShared && !this.replays.hasAny('logged-out')) {
       return this.replays.recordedHere({ kind: 'denied-identity', name: identity.id }) === true;
@@ -95,10 +95,7 @@ export class DeniedIdentities {
 }
 
 /** Names of the records that deny this identity. Identities of hosts may have no id. */
-function namesOf(
-  { id, registration, subject, sid }: Login,
-  tenant?: Pick<Tenant, 'registration'>,
-): ReplayName[] {
+function namesOf({ id, registration, subject, sid }: Login, tenant?: Tenant): ReplayName[] {
   const names: ReplayName[] = id === '' ? [] : [{ kind: 'denied-identity', name: id }];
   for (const one of new Set([registration, tenant?.registration])) {
     if (one !== undefined) {
