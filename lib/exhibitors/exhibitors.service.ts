@@ -27,7 +27,7 @@ import {
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './pages/exhibitor-page.interface.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
-import { fromPages, iteratePages, type OpenReader } from './pages/read-pages.js';
+import { ExhibitorIterator, fromPages, type OpenReader } from './pages/read-pages.js';
 import { takeSnapshot } from './pages/take-snapshot.js';
 import { parsedRecords } from './parse-replies.js';
 
@@ -130,7 +130,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * for await (const exhibitor of exhibitors.iterate('world-2026', { prefetch: 2 })) await store(exhibitor);
    */
   iterate(eventId: string, options?: StreamOptions): AsyncIterableIterator<T> {
-    return iteratePages(...this.#reading(eventId, options));
+    return new ExhibitorIterator(...this.#reading(eventId, options));
   }
 
   /**
@@ -145,7 +145,7 @@ export class ExhibitorsService<T = Exhibitor> {
         consumer.add(close);
         const whole = { ...call, signal, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
         const open = () => this.#pages.reader<T>(call.eventId, whole);
-        consumer.next(await takeSnapshot(open, whole, this.#clock));
+        consumer.next(await takeSnapshot(open, call.attempts, this.#clock));
       },
     );
   }

@@ -8,7 +8,7 @@ import { type Observable, take, toArray, lastValueFrom } from 'rxjs';
 import { PaginationDriftError } from '../../lib/errors/pagination-drift.error.js';
 import type { ExhibitorPage } from '../../lib/exhibitors/pages/exhibitor-page.interface.js';
 import { PageReader } from '../../lib/exhibitors/pages/page-reader.js';
-import { fromPages, iteratePages } from '../../lib/exhibitors/pages/read-pages.js';
+import { ExhibitorIterator, fromPages } from '../../lib/exhibitors/pages/read-pages.js';
 import { ModelService, type Answer, type ModelPlan, type Row } from './model-service.js';
 
 const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 400);
@@ -50,14 +50,19 @@ const reading: fc.Arbitrary<Reading> = fc.record({
   maxPages: fc.option(fc.integer({ min: 1, max: 12 }), { nil: undefined }),
 });
 
-function openReader(service: ModelService, how: Reading, onDrift: 'error' | 'ignore' = 'error') {
-  return new PageReader<Row>({ ...how, tenant: 'acme', onDrift, fetch: service.fetch });
+function openReader(
+  service: ModelService,
+  how: Reading,
+  signal: AbortSignal,
+  onDrift: 'error' | 'ignore' = 'error',
+) {
+  return new PageReader<Row>({ ...how, tenant: 'acme', signal, onDrift, fetch: service.fetch });
 }
 
 function pagesOf(service: ModelService, how: Reading, onDrift?: 'ignore'): Observable<ExhibitorPage<Row>> {
   return fromPages(
     () => ({}),
-    async () => openReader(service, how, onDrift),
+    async ({ signal }) => openReader(service, how, signal, onDrift),
     (page: ExhibitorPage<Row>, subscriber) => subscriber.next(page),
   );
 }
@@ -126,9 +131,9 @@ describe('an event that does not change', () => {
           const service = new ModelService(plan);
           const size = Math.min(how.itemsPerPage, plan.clampTo);
           const seen: Row[] = [];
-          const items = iteratePages<object, Row>(
+          const items = new ExhibitorIterator<object, Row>(
             () => ({}),
-            async () => openReader(service, how),
+            async ({ signal }) => openReader(service, how, signal),
           );
           for await (const row of items) {
             seen.push(row);

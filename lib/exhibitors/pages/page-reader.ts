@@ -1,5 +1,7 @@
 import { publish } from '../../diagnostics/channels.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
+import { onAbort } from '../../time/on-abort.js';
+import { abortedCall } from '../call-scope.js';
 import type { StreamCall } from '../check-arguments.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
 import { breachesOf, isBeyondEnd, type SeenPage } from './page-drift.js';
@@ -18,15 +20,18 @@ export interface ReadPlan<T> extends Pick<
 > {
   /** Key of the tenant, for errors and diagnostics. */
   tenant: string;
+  /** Ends the reading with `aborted`. */
+  signal?: AbortSignal;
   fetch(page: number, itemsPerPage: number, signal: AbortSignal): Promise<FetchedPage<T>>;
 }
 
 /**
- * Reads the pages of an event in order. Pages are fetched ahead, and each is compared with the first one. To close it aborts
- * the pages that were fetched ahead.
+ * Reads the pages of an event in order. Pages are fetched ahead, and each is compared with the first one. It closes itself when
+ * its signal aborts. Whoever leaves it before the last page must close it.
  */
 export class PageReader<T> {
   readonly #window: PageWindow<FetchedPage<T>>;
+  readonly #forgetSignal: () => void;
   #itemsPerPage: number;
   #first: PaginationMetadata | undefined;
   #before: SeenPage | undefined;
@@ -38,16 +43,24 @@ export class PageReader<T> {
       plan.prefetch,
       plan.startPage,
     );
+    this.#forgetSignal = onAbort(plan.signal, () => this.#window.close());
   }
 
   /**
    * The next page; `undefined` after the last one.
    *
    * @throws {PaginationDriftError} where the page contradicts the first one and `onDrift` is `error`
+   * @throws {ExhibitorError} `aborted`, whatever the requests that the signal aborted end with
    */
   async next(): Promise<ExhibitorPage<T> | undefined> {
-    const fetched = await this.#window.next();
-    return fetched && this.#check(fetched);
+    const { signal } = this.plan;
+    try {
+      const fetched = await this.#window.next();
+      signal?.throwIfAborted();
+      return fetched && this.#check(fetched);
+    } catch (error) {
+      throw signal?.aborted === true ? abortedCall() : error;
+    }
   }
 
   /** Fetches ahead while the last page is being consumed. */
@@ -57,6 +70,7 @@ export class PageReader<T> {
 
   /** Aborts all requests. */
   close(): void {
+    this.#forgetSignal();
     this.#window.close();
   }
 

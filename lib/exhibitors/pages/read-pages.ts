@@ -1,42 +1,22 @@
 import type { Observable, Subscriber } from 'rxjs';
-import { onAbort } from '../../time/on-abort.js';
 import type { CallOptions } from '../call-options.interface.js';
-import { abortedCall, fromCall, openScope, type Call } from '../call-scope.js';
+import { fromCall, openScope, type Call, type CallScope } from '../call-scope.js';
 import type { ExhibitorPage } from './exhibitor-page.interface.js';
 import type { PageReader } from './page-reader.js';
 
 /** Opens a reader for a checked call. */
 export type OpenReader<Options extends CallOptions, T> = (call: Call<Options>) => Promise<PageReader<T>>;
 
-/** The pages of a reader. The signal ends the reading with `aborted`; to leave the loop aborts the requests under way. */
-export async function* pagesOf<T>(
-  reader: PageReader<T>,
-  signal: AbortSignal,
-): AsyncGenerator<ExhibitorPage<T>, undefined> {
-  const forget = onAbort(signal, () => reader.close());
+/** The pages of a reader, which is closed after the last one and when the loop is left. */
+export async function* pagesOf<T>(reader: PageReader<T>): AsyncGenerator<ExhibitorPage<T>, undefined> {
   try {
-    for (let page = await nextOf(reader, signal); page !== undefined; page = await nextOf(reader, signal)) {
+    for (let page = await reader.next(); page !== undefined; page = await reader.next()) {
       yield page;
     }
   } finally {
-    forget();
     reader.close();
   }
   return undefined;
-}
-
-async function nextOf<T>(reader: PageReader<T>, signal: AbortSignal): Promise<ExhibitorPage<T> | undefined> {
-  const page = await reader.next().catch((error: unknown) => {
-    // A request that fails because the signal aborted it is ignored.
-    if (!signal.aborted) {
-      throw error;
-    }
-    return undefined;
-  });
-  if (signal.aborted) {
-    throw abortedCall();
-  }
-  return page;
 }
 
 /** A cold Observable of the pages of a reader. `emit` passes a page to the subscriber; then the next pages are requested. */
@@ -48,54 +28,56 @@ export function fromPages<Options extends CallOptions, T, R>(
   return fromCall(check, async (options, subscriber: Subscriber<R>) => {
     const { signal, close } = openScope(options.signal);
     subscriber.add(close);
-    for await (const page of pagesOf(await open({ ...options, signal }), signal)) {
+    for await (const page of pagesOf(await open({ ...options, signal }))) {
       emit(page, subscriber);
     }
   });
 }
 
 /** An iterator over the exhibitors of a reader. While a page is consumed, at most `prefetch` further pages are fetched. */
-export function iteratePages<Options extends CallOptions, T>(
-  check: () => Options,
-  open: OpenReader<Options, T>,
-): AsyncIterableIterator<T> {
-  const consumer = new AbortController();
-  const items = itemsOf(check, open, consumer.signal);
-  return {
-    next: () => items.next(),
-    // A generator finishes its current step before it returns; aborting first cancels that step.
-    return: () => {
-      consumer.abort();
-      return items.return(undefined);
-    },
-    [Symbol.asyncIterator]() {
-      return this;
-    },
-  };
-}
+export class ExhibitorIterator<Options extends CallOptions, T> implements AsyncIterableIterator<T> {
+  readonly #items: AsyncGenerator<T, undefined>;
+  #scope: CallScope | undefined;
+  #hasLeft = false;
 
-async function* itemsOf<Options extends CallOptions, T>(
-  check: () => Options,
-  open: OpenReader<Options, T>,
-  left: AbortSignal,
-): AsyncGenerator<T, undefined> {
-  const options = check();
-  const { signal, close } = openScope(options.signal);
-  const forget = onAbort(left, close);
-  try {
-    const reader = await open({ ...options, signal });
-    for await (const page of pagesOf(reader, signal)) {
-      reader.fetchAhead();
-      yield* page.data;
-    }
-  } catch (error) {
-    // A consumer that has left is not told that its requests were aborted.
-    if (!left.aborted) {
-      throw error;
-    }
-  } finally {
-    forget();
-    close();
+  /** Options are checked by the first step, whose promise a wrong one rejects. */
+  constructor(check: () => Options, open: OpenReader<Options, T>) {
+    this.#items = this.#read(check, open);
   }
-  return undefined;
+
+  next(): Promise<IteratorResult<T, undefined>> {
+    return this.#items.next();
+  }
+
+  /** The consumer leaves. A generator finishes its current step before it returns: to close the scope ends that step. */
+  return(): Promise<IteratorResult<T, undefined>> {
+    this.#hasLeft = true;
+    this.#scope?.close();
+    return this.#items.return(undefined);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async *#read(check: () => Options, open: OpenReader<Options, T>): AsyncGenerator<T, undefined> {
+    const options = check();
+    const scope = openScope(options.signal);
+    this.#scope = scope;
+    try {
+      const reader = await open({ ...options, signal: scope.signal });
+      for await (const page of pagesOf(reader)) {
+        reader.fetchAhead();
+        yield* page.data;
+      }
+    } catch (error) {
+      // A consumer that has left is not told that its requests were aborted.
+      if (!this.#hasLeft) {
+        throw error;
+      }
+    } finally {
+      scope.close();
+    }
+    return undefined;
+  }
 }

@@ -7,12 +7,12 @@ import { pagesOf } from './read-pages.js';
 /**
  * Reads an event until it does not change during a reading, at most `attempts` times.
  *
- * @param open opens a reader that fails on drift
+ * @param open opens a reader that fails on drift, for each reading
  * @throws {PaginationDriftError} the last one, where the event changed every time
  */
 export async function takeSnapshot<T>(
   open: () => Promise<PageReader<T>>,
-  { attempts, signal }: { attempts: number; signal: AbortSignal },
+  attempts: number,
   clock: Clock,
 ): Promise<ExhibitorSnapshot<T>> {
   for (let restarts = 0; ; restarts += 1) {
@@ -20,7 +20,7 @@ export async function takeSnapshot<T>(
       const takenAt = new Date(clock.epochMs());
       const exhibitors: T[] = [];
       let totalCount = 0;
-      for await (const { paginationMetadata, data } of pagesOf(await open(), signal)) {
+      for await (const { paginationMetadata, data } of pagesOf(await open())) {
         totalCount = paginationMetadata.totalCount;
         for (const exhibitor of data) {
           exhibitors.push(exhibitor);
