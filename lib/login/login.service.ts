@@ -3,11 +3,15 @@ import { publish, type LoginMessage } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
+import { receivedCookies } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
+import { LOGIN_COOKIE } from '../http/trim-cookies.js';
 import { checkEventId } from '../model/event-id.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { smallerAge } from '../oidc/check-claims.js';
+import { callbackWithoutCookie, loginOnOtherHost } from '../problems/login-problems.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
 import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
@@ -35,6 +39,10 @@ import { safeReturnTo } from './return-to.js';
 /** Shown to a user who reloads a callback, goes back to it, or returns to the oldest of many tabs. */
 const ADVICE =
   'this login was finished before, has expired or was replaced by newer ones: start the login again';
+
+const NO_COOKIE =
+  'the browser sent no login cookie: this login was finished before, has expired, or started on another host or in another ' +
+  'browser: start the login again';
 
 /** What a login is started for. */
 export interface LoginTarget {
@@ -70,6 +78,7 @@ export class LoginService {
     @Inject(IdentitySession) private readonly session: IdentitySession,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#loginTtl = settings.cookies.loginTtl;
   }
@@ -107,6 +116,7 @@ export class LoginService {
     );
     const url = await authorizationUrl(login, pending, authorizeUrl, parameters);
     await keepPendingLogin(http, this.sealer, pending, this.#loginTtl);
+    this.log.report(tenant, loginOnOtherHost(http, login.redirectUri));
     publish('login', () => ({ tenant: tenant.key, outcome: 'started' }));
     return url;
   }
@@ -144,7 +154,11 @@ export class LoginService {
     if (pending && fitsLogin(parameters, pending, http.request.method, await getPath())) {
       return { pending, parameters };
     }
-    throw new LoginFailedError('state', `this response belongs to no pending login: ${ADVICE}`);
+    if (receivedCookies(http, LOGIN_COOKIE).length > 0) {
+      throw new LoginFailedError('state', `this response belongs to no pending login: ${ADVICE}`);
+    }
+    this.log.report(this.tenants.peek(this.tenants.onlyKey ?? ''), callbackWithoutCookie());
+    throw new LoginFailedError('state', NO_COOKIE);
   }
 
   /** A state is used once: in this browser, in this process, and with a `store` in all processes. */

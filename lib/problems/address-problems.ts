@@ -63,8 +63,8 @@ function isUnreached({ why, reason, unsent }: FailedRequest): boolean {
 }
 
 /**
- * The service answered 401 to a new token, 403, or 404. A 404 has two suspects: the base URL and the event. For a lookup it is
- * also the regular answer for a person without exhibitor, so that it is reported only until the base URL has answered a request.
+ * The service answered 401 to a new token, 403, or 404. A 404 has two suspects: the base URL and the event, which a visitor can
+ * choose. It is reported only until the base URL has answered a request.
  */
 export function statusProblem(
   status: number,
@@ -80,7 +80,7 @@ export function statusProblem(
         'or the scope is not enough',
     };
   }
-  if (status !== 404 || (request.operation === 'lookup' && hasAnswered)) {
+  if (status !== 404 || hasAnswered) {
     return undefined;
   }
   return {

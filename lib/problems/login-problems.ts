@@ -1,5 +1,7 @@
 import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
+import { claimedOtherOrigin } from '../http/claimed-origin.js';
+import type { HttpContext } from '../http/http-context.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { KeySource } from '../options/key-source.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
@@ -142,6 +144,28 @@ function text(value: unknown): string {
     return value.slice(0, MOST_SHOWN).map(text).join(' or ');
   }
   return typeof value === 'string' || typeof value === 'number' ? String(value) : typeof value;
+}
+
+/** A login starts on `localhost`, and its callback is on `127.0.0.1`: cookies are sent only to the host that set them. */
+export function loginOnOtherHost(http: HttpContext, redirectUri: string): Problem | undefined {
+  const callback = new URL(redirectUri);
+  const startedOn = claimedOtherOrigin(http, callback);
+  const message = `this login started on ${startedOn}, but its callback is on ${callback.origin}: the browser will not send its cookie`;
+  return startedOn === undefined
+    ? undefined
+    : { cause: 'login origin', options: ['login.redirectUri'], message, isWarning: true };
+}
+
+/** A callback without the cookie of any pending login. */
+export function callbackWithoutCookie(): Problem {
+  return {
+    cause: 'callback cookie',
+    options: ['login.redirectUri'],
+    message:
+      'the callback is refused (state): it brought no login cookie; the login started on another host or in another browser, ' +
+      'has expired or was finished before',
+    isUnverified: true,
+  };
 }
 
 /** The parameter `iss` of an authorization response (RFC 9207) is missing or another one. */

@@ -37,7 +37,7 @@ interface ReportedTenant {
 @Injectable()
 export class ProblemLog {
   readonly #logs = new WeakMap<object, ThrottledLog>();
-  readonly #mistakes: ThrottledLog;
+  readonly #general: ThrottledLog;
   readonly #pathOf: CheckedOptions['pathOf'];
   readonly #clock: Clock;
 
@@ -47,19 +47,19 @@ export class ProblemLog {
   ) {
     this.#pathOf = pathOf;
     this.#clock = clock;
-    this.#mistakes = new ThrottledLog(clock, REPORT_EVERY);
+    this.#general = new ThrottledLog(clock, REPORT_EVERY);
   }
 
-  /** Logs the problem, unless this cause of this tenant was logged within the last minute. */
-  report(tenant: ReportedTenant, problem: Problem | undefined): void {
+  /** Logs the problem, unless this cause of this tenant was logged within the last minute. Without tenant: of any of several. */
+  report(tenant: ReportedTenant | undefined, problem: Problem | undefined): void {
     if (problem === undefined) {
       return;
     }
     const { cause, options, isUnverified, isWarning } = problem;
-    const path = this.#pathOf(tenant.key);
+    const path = tenant === undefined ? 'tenants.*' : this.#pathOf(tenant.key);
     const paths = options.map((option) => `${path}.${option}`);
     const line = `${paths.length === 0 ? path : paths.join(', ')}: ${textOf(problem)}`;
-    const log = this.#logOf(tenant);
+    const log = tenant === undefined ? this.#general : this.#logOf(tenant);
     if (isUnverified === true) {
       log.warn(`${line} (unverified: the browser or the client delivered it)`, `unverified ${cause}`);
     } else if (isWarning === true) {
@@ -76,7 +76,7 @@ export class ProblemLog {
   reportMistake(error: ExhibitorError): void {
     const { code, tenant = '', message } = error;
     if (HTTP_STATUS_BY_CODE[code] === 500) {
-      this.#mistakes.error(error, `${code} ${tenant} ${message}`);
+      this.#general.error(error, `${code} ${tenant} ${message}`);
     }
   }
 

@@ -73,7 +73,7 @@ export class TenantRegistry {
       return tenant;
     }
     const isShort = Buffer.byteLength(String(key)) <= MAX_KEY_BYTES;
-    const found = isShort ? await this.#found?.find(key) : undefined;
+    const found = isShort && key !== '' ? await this.#found?.find(key) : undefined;
     if (found === undefined) {
       throw new ExhibitorError('unknown_tenant', 'there is no such tenant', {
         tenant: isShort ? untrustedText(String(key)) : undefined,

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { HttpException } from '@nestjs/common';
-import type { ExhibitorModuleOptions } from '../../lib/index.js';
+import { firstValueFrom } from 'rxjs';
+import { ExhibitorsService, TenantRegistry, type ExhibitorModuleOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import type { Visitor } from '../support/visitor.js';
@@ -84,6 +85,42 @@ describe.each(['express', 'fastify'] as const)(
         expect(reply.status).toBe(500);
         expect(await reply.json()).toMatchObject({ statusCode: 500, code: 'tenant_required' });
       });
+
+      it.each(['cookie', 'host', 'bearer'] as const)(
+        'is unknown where the host answers an empty text, without asking its source (session: %s)',
+        async (session) => {
+          const asked: string[] = [];
+          const find = (key: string) => {
+            asked.push(key);
+            return sandbox.tenantOptions('acme');
+          };
+          host = await startHost({
+            kind,
+            options: () => ({
+              tenants: { find },
+              allowedOrigins: 'any',
+              resolveTenant: () => '',
+              session,
+              secrets: [COOKIE_SECRET],
+            }),
+          });
+          for (const path of ['me', 'mine?eventId=world-2026', 'events/world-2026/booth', 'auth/login']) {
+            const reply = await fetch(`${host.url}/${path}`, { headers: { authorization: 'Bearer e.e.e' } });
+            expect([reply.status, await reply.json()]).toEqual([
+              404,
+              expect.objectContaining({ code: 'unknown_tenant' }),
+            ]);
+          }
+          const calls = host.app.get(ExhibitorsService).forTenant('').list('world-2026');
+          await expect(firstValueFrom(calls)).rejects.toMatchObject({
+            code: expect.stringMatching(/unknown_tenant|invalid_argument/),
+          });
+          await expect(host.app.get(TenantRegistry).get('')).rejects.toMatchObject({
+            code: 'unknown_tenant',
+          });
+          expect(asked).toEqual([]);
+        },
+      );
 
       it('is not resolved where the host throws, and its exception is the reply', async () => {
         const resolveTenant = (): string => {

@@ -12,7 +12,7 @@ import {
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
-import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { KEYS, unsigned } from '../support/provider-keys.js';
@@ -174,6 +174,18 @@ describe('a mistake that shows when the service or the provider is used', () => 
     expect((await visitor.visit(`${host?.url}${MINE}`)).status).toBe(200);
     sandbox.failNext('lookup', { kind: 'status', status: 404 });
     expect((await visitor.visit(`${host?.url}/events/national-2026/mine`)).status).toBe(403);
+    expect(lines.all).toEqual([]);
+  });
+
+  it.each(HOST_KINDS)('4, and an event that a visitor makes up is none either, on %s', async (kind) => {
+    await start({}, kind);
+    const visitor = new Visitor();
+    await logIn(visitor);
+    const statusOf = async (event: string, path: string) =>
+      (await visitor.visit(`${host?.url}/events/${event}/${path}`)).status;
+    expect(await statusOf('world-2026', 'mine')).toBe(200);
+    expect(await statusOf('made-up', 'exhibitors?page=1')).toBe(404);
+    expect(await statusOf('made-up', 'mine')).toBe(403);
     expect(lines.all).toEqual([]);
   });
 
@@ -341,6 +353,135 @@ describe('a value of onboarding that is most likely wrong', () => {
     await start({ login: { keys: pem.replaceAll('\n', '\\n') } });
     expect((await logIn(new Visitor())).status).toBe(200);
     expect(lines.all).toEqual([]);
+  });
+});
+
+describe.each(HOST_KINDS)('a login that starts on another host than its callback, on %s', (kind) => {
+  /** Starts a login at another address of the host, as a browser or a proxy names it. */
+  async function startAt(named: string, headers: Record<string, string> = {}): Promise<Reply> {
+    const reply = await new Visitor().visit(`${host?.url}/auth/login`, {
+      headers: { host: named, ...headers },
+    });
+    expect(reply.status).toBe(302);
+    return reply;
+  }
+
+  const lineOf = (login: string, callback: string): string =>
+    `tenant.login.redirectUri: this login started on ${login}, but its callback is on ${callback}: ` +
+    'the browser will not send its cookie';
+
+  it('is named by the login route, once a minute, and by the callback', async () => {
+    const { app, url } = await start({}, kind);
+    const other = `localhost:${new URL(url).port}`;
+    const { location = '' } = await startAt(other);
+    await startAt(other);
+    expect(lines.all).toEqual([lineOf(`http://${other}`, url)]);
+    lines.clear();
+    const reply = await new Visitor().follow(location);
+    expectLine(
+      reply,
+      401,
+      { ...refused('state'), message: expect.stringContaining('sent no login cookie') },
+      /^tenant\.login\.redirectUri: the callback is refused \(state\): it brought no login cookie; .* \(unverified: /,
+    );
+    clockOf(app).skip(60_000, ['now']);
+    lines.clear();
+    await startAt(other);
+    expect(lines.all).toHaveLength(1);
+  });
+
+  it('is not suspected where the browser sent the cookie of another login', async () => {
+    const { callback, url } = await start({}, kind);
+    const visitor = new Visitor();
+    await visitor.visit(`${url}/auth/login`);
+    const reply = await visitor.visit(`${callback}?state=of-another&code=any`);
+    expect([reply.status, reply.text]).toEqual([401, expect.stringContaining('belongs to no pending login')]);
+    expect(lines.all).toEqual([]);
+  });
+
+  it.each<[callback: string, rows: (readonly [string, string | undefined, Record<string, string>?])[]]>([
+    [
+      'http://localhost:3000',
+      [
+        ['127.0.0.1:3000', 'http://127.0.0.1:3000'],
+        ['127.9.8.7', 'http://127.9.8.7'],
+        ['[::1]:3000', 'http://[::1]:3000'],
+        ['portal.example', 'https://portal.example', { 'x-forwarded-proto': 'https' }],
+        // Browsers send cookies to all ports of a host.
+        ['localhost:5173', undefined],
+        ['LOCALHOST', undefined],
+        // From outside: nothing long, nothing that is no host.
+        [`${'a'.repeat(260)}.example`, undefined],
+        ['forged: line', undefined],
+      ],
+    ],
+    ['http://[::1]:3000', [['localhost:3000', 'http://localhost:3000']]],
+    [
+      'https://portal.example',
+      [
+        ['localhost:3000', 'http://localhost:3000'],
+        ['pat:secret@localhost/path?query#hash', 'http://localhost'],
+        ['www.portal.example', undefined],
+        ['127.portal.example', undefined],
+        // Proxies that replace `Host`.
+        ['127.0.0.1:3000', undefined, { 'x-forwarded-host': 'portal.example' }],
+        ['127.0.0.1:3000', undefined, { 'x-forwarded-host': 'a.example, portal.example' }],
+        ['127.0.0.1:3000', undefined, { 'x-forwarded-for': '192.0.2.1' }],
+        // A proxy that checks `Host`, and a visitor who adds another one.
+        ['portal.example', undefined, { 'x-forwarded-host': 'localhost' }],
+      ],
+    ],
+  ])('is found by the hosts alone: callback on %s', async (callback, rows) => {
+    const { app } = await start({ login: { redirectUri: `${callback}/auth/callback` } }, kind);
+    for (const [named, login, headers] of rows) {
+      lines.clear();
+      await startAt(named, headers);
+      expect([named, lines.all]).toEqual([named, login === undefined ? [] : [lineOf(login, callback)]]);
+      clockOf(app).skip(60_000, ['now']);
+    }
+  });
+});
+
+describe('a login behind a proxy that the host trusts', () => {
+  it('starts where the proxy says', async () => {
+    const { app, url } = await start();
+    const startBehind = (forwarded: string) =>
+      new Visitor().visit(`${url}/auth/login`, { headers: { 'x-forwarded-host': forwarded } });
+    await startBehind('localhost:8080');
+    expect(lines.all).toEqual([]);
+    app.getHttpAdapter().getInstance().set('trust proxy', true);
+    await startBehind('localhost:8080');
+    expect(lines.all).toEqual([expect.stringContaining(' started on http://localhost:8080, ')]);
+  });
+});
+
+describe('several tenants', () => {
+  it('are each told of a login on another host; a callback without cookie belongs to none', async () => {
+    host = await startHost({
+      configure: (app) => app.useLogger(lines),
+      options: (redirectUri) => ({
+        tenants: {
+          acme: sandbox.tenantOptions('acme', { redirectUri }),
+          globex: sandbox.tenantOptions('globex', { redirectUri }),
+        },
+        resolveTenant: ({ query }) => String(Object(query)['portal']),
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+    lines.clear();
+    for (const portal of ['acme', 'globex', 'acme']) {
+      const address = `${host.url}/auth/login?portal=${portal}`;
+      await new Visitor().visit(address, { headers: { host: 'localhost:3000' } });
+    }
+    await new Visitor().visit(`${host.callback}?state=any&code=any`);
+    await new Visitor().visit(host.callback, { form: { state: 'any', code: 'any' } });
+    expect(lines.all).toEqual([
+      expect.stringMatching(
+        /^tenants\.acme\.login\.redirectUri: this login started on http:\/\/localhost:3000, /,
+      ),
+      expect.stringMatching(/^tenants\.globex\.login\.redirectUri: this login started on /),
+      expect.stringMatching(/^tenants\.\*\.login\.redirectUri: .* it brought no login cookie/),
+    ]);
   });
 });
 
