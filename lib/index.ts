@@ -81,6 +81,7 @@ export { ExhibitorBackChannelLogoutGuard } from './guards/exhibitor-back-channel
 export { ExhibitorSelection, type RequestPairLike } from './guards/exhibitor-selection.service.js';
 export { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
 
+export { AllowAnonymous } from './decorators/allow-anonymous.decorator.js';
 export {
   CurrentEvent,
   CurrentExhibitor,

@@ -5,14 +5,16 @@ import { hostContextIn, resultsIn } from '../guards/execution-context.js';
 import { toHttpException } from '../guards/to-http-exception.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 
-/** Results of the guard of a route. */
-interface Results extends Partial<ExhibitorContext> {
-  /** Result of our own guard: the selected or the only exhibitor. */
+/** Results of the guard of a route: of a guard of the host, or of our own. */
+interface Results extends Partial<Omit<ExhibitorContext, 'eventId'>> {
+  eventId?: string | undefined;
+  /** The selected or the only exhibitor. */
   exhibitor?: unknown;
+  allowsAnonymous?: boolean;
 }
 
 /**
- * The exhibitors of the user at the event of the request. Needs {@link ExhibitorGuard}, or a guard of the host that sets
+ * The exhibitors of the user at the event of the request; `[]` for nobody ({@link AllowAnonymous}). Needs {@link ExhibitorGuard}, or a guard of the host that sets
  * `request.exhibitorContext`.
  *
  * @example
@@ -24,17 +26,18 @@ export const CurrentExhibitors = createParamDecorator((_: unknown, context: Exec
 
 /**
  * The selected exhibitor of the user at this event, or the only one. 409 `exhibitor_not_selected` where there are several and
- * none is selected. Needs {@link ExhibitorGuard}, or a guard of the host that sets `request.exhibitorContext`; then
+ * none is selected; `undefined` where the route has {@link AllowAnonymous}. Needs {@link ExhibitorGuard}, or a guard of the host that sets `request.exhibitorContext`; then
  * `exhibitorId` selects the record with this `id`, else `exhibitorId`.
  *
  * @example
  * booth(@CurrentExhibitor() exhibitor: Exhibitor) { return exhibitor; }
  */
 export const CurrentExhibitor = createParamDecorator((_: unknown, context: ExecutionContext) => {
-  const exhibitors = resultOf('exhibitors', context, 'CurrentExhibitor', 'ExhibitorGuard');
-  const { exhibitor, exhibitorId, tenant } = guardResults(context, 'CurrentExhibitor', 'ExhibitorGuard');
-  const current = exhibitor ?? exhibitorIn(exhibitors, exhibitorId);
-  if (current !== undefined) {
+  const results = guardResults(context, 'CurrentExhibitor', 'ExhibitorGuard');
+  const { exhibitorId, tenant, allowsAnonymous } = results;
+  const exhibitors = results.exhibitors ?? missingGuard('CurrentExhibitor', 'ExhibitorGuard');
+  const current = 'exhibitor' in results ? results.exhibitor : exhibitorIn(exhibitors, exhibitorId);
+  if (current !== undefined || allowsAnonymous === true) {
     return current;
   }
   throw toHttpException(
@@ -43,7 +46,7 @@ export const CurrentExhibitor = createParamDecorator((_: unknown, context: Execu
 });
 
 /**
- * The user who is logged in, an {@link ExhibitorIdentity}. Needs {@link ExhibitorIdentityGuard}, {@link ExhibitorGuard} or, at
+ * The user who is logged in, an {@link ExhibitorIdentity}; `undefined` for nobody ({@link AllowAnonymous}). Needs {@link ExhibitorIdentityGuard}, {@link ExhibitorGuard} or, at
  * the callback, {@link ExhibitorCallbackGuard}; or a guard of the host that sets `request.exhibitorContext`.
  *
  * @example
@@ -54,7 +57,8 @@ export const CurrentIdentity = createParamDecorator((_: unknown, context: Execut
 );
 
 /**
- * Id of the event of the request; at the callback, of the login, where it may be `undefined`. Needs {@link ExhibitorGuard} or
+ * Id of the event of the request; at the callback, of the login. `undefined` where there is none: at the callback, and with
+ * {@link AllowAnonymous}. Needs {@link ExhibitorGuard} or
  * {@link ExhibitorCallbackGuard}, or a guard of the host that sets `request.exhibitorContext`.
  *
  * @example
@@ -69,7 +73,7 @@ export const CurrentEvent = createParamDecorator(
 );
 
 /**
- * Key of the tenant of the user. Needs {@link ExhibitorIdentityGuard} or another guard of this package, or a guard of the host
+ * Key of the tenant of the user; for nobody ({@link AllowAnonymous}) that which the request names, or `undefined`. Needs {@link ExhibitorIdentityGuard} or another guard of this package, or a guard of the host
  * that sets `request.exhibitorContext`.
  *
  * @example
@@ -84,8 +88,10 @@ function resultOf<K extends keyof ExhibitorContext>(
   context: ExecutionContext,
   decorator: string,
   guard: string,
-): NonNullable<Results[K]> {
-  return guardResults(context, decorator, guard)[name] ?? missingGuard(decorator, guard);
+): Results[K] {
+  const results = guardResults(context, decorator, guard);
+  const mayLack = results.allowsAnonymous === true && name in results;
+  return results[name] ?? (mayLack ? undefined : missingGuard(decorator, guard));
 }
 
 function guardResults(context: ExecutionContext, decorator: string, guard: string): Results {
@@ -99,7 +105,9 @@ function guardResults(context: ExecutionContext, decorator: string, guard: strin
     return missingGuard(decorator, guard);
   }
   const { session, ...found } = results;
-  return { ...found, identity: session.identity, tenant: session.tenant.key };
+  return session === undefined
+    ? { exhibitors: [], ...found, identity: undefined }
+    : { ...found, identity: session.identity };
 }
 
 /** The exhibitor with the id that a guard of the host has set, or the only one. */

@@ -21,15 +21,16 @@ interface GraphqlContext {
  * they hold instead of a request (a message, a socket) would be read as one.
  *
  * @param user name of the guard, decorator or service, for the error message
+ * @param advice how to do without it, for the error message
  */
-export function requestPairOf(context: ExecutionContext, user: string): RequestPair {
+export function requestPairOf(context: ExecutionContext, user: string, advice = ''): RequestPair {
   const type = context.getType<string>();
   if (type === 'http') {
     const http = context.switchToHttp();
     return { request: http.getRequest<ExhibitorRequest>(), response: http.getResponse<unknown>() };
   }
   if (type !== 'graphql') {
-    throw new Error(`${user} serves HTTP and GraphQL, not '${type}'`);
+    throw new Error(`${user} serves HTTP and GraphQL, not '${type}'${advice}`);
   }
   const shared = context.getArgByIndex<GraphqlContext>(2);
   const request = shared.req ?? shared.request ?? shared.reply?.request;
@@ -40,7 +41,7 @@ export function requestPairOf(context: ExecutionContext, user: string): RequestP
   return { request, response: shared.res ?? shared.reply ?? shared.response ?? request.res };
 }
 
-/** What {@link ExhibitorGuard} has found for a request. */
+/** What {@link ExhibitorGuard} has found for a user and an event. */
 export interface EventResults {
   session: SessionState;
   eventId: string;
@@ -48,8 +49,16 @@ export interface EventResults {
 }
 
 /** What a guard has found for a request: for its decorators and for `ExhibitorSelection`. */
-export interface GuardResults extends Partial<EventResults> {
-  session: SessionState;
+export interface GuardResults {
+  /** `undefined` where nobody is logged in. */
+  session: SessionState | undefined;
+  /** Key of the tenant: that of the user, else the one that the request names. */
+  tenant: string | undefined;
+  /** True where the route allows requests without a user: nothing is required of a user either. */
+  allowsAnonymous?: boolean;
+  /** `undefined` where the request names none; absent after a guard that asks for none. */
+  eventId?: string | undefined;
+  exhibitors?: readonly unknown[];
   /** The selected or the only exhibitor. */
   exhibitor?: unknown;
   /** What {@link ExhibitorGuard} has set as `request.exhibitorContext`. */

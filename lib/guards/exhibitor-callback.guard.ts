@@ -38,7 +38,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
         onMatched: (started) => void (callback.started = started),
         checkTenant: (tenant) => this[SERVICES].resolver.checkCallback(http, context, tenant),
       });
-      return { session, eventId: session.identity.eventId };
+      return { session, tenant: session.tenant.key, eventId: session.identity.eventId };
     } catch (error) {
       if (!isExhibitorError(error)) {
         throw error;

@@ -2,10 +2,16 @@ import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
+import { isNavigation } from '../login/login.service.js';
+import { safeReturnTo } from '../login/return-to.js';
 import { setUser } from '../session/host-session.js';
 import type { SessionState } from '../session/identity-reader.service.js';
+import { declaredOn, guardsOn, standsOn } from './anonymous-access.js';
 import type { GuardResults } from './execution-context.js';
-import { HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
+import { answered, HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
+
+/** Of requests without a user, for `redirectToLogin`. */
+const contexts = new WeakMap<HttpContext, ExecutionContext>();
 
 /**
  * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
@@ -20,12 +26,41 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   /** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. @internal */
   protected override readonly [HEADERS] = { 'Cache-Control': 'private, no-store' };
 
+  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    if (this.#isExempt(context)) {
+      return true;
+    }
+    const type = context.getType<string>();
+    return type === 'http' || type === 'graphql' ? super.canActivate(context) : this.#decideMessage(context);
+  }
+
   /** @internal */
   protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<GuardResults> {
+    contexts.set(http, context);
+    const allowsAnonymous = await this.allowsAnonymous(context);
     const tenantKey = await this.getTenant(http, context);
-    const session = (await this.getIdentity(http, tenantKey)) ?? (await this.onNoIdentity(http));
-    setUser(http, session);
-    return { session };
+    const session = allowsAnonymous
+      ? await this.#userOrNobody(http, tenantKey)
+      : ((await this.getIdentity(http, tenantKey)) ?? (await this.onNoIdentity(http)));
+    if (session !== undefined) {
+      setUser(http, session);
+    }
+    return { session, tenant: session?.tenant.key ?? tenantKey, allowsAnonymous };
+  }
+
+  /**
+   * True where requests without a user pass. By default that is what {@link AllowAnonymous} says on the handler, else on the
+   * controller; there it does not count for a guard in `@UseGuards` of the handler. Override it for controllers that cannot be
+   * decorated.
+   *
+   * @example
+   * protected override allowsAnonymous(context: ExecutionContext): boolean | Promise<boolean> {
+   *   return context.getClass() === MetricsController || super.allowsAnonymous(context);
+   * }
+   */
+  protected allowsAnonymous(context: ExecutionContext): boolean | Promise<boolean> {
+    const handler = context.getHandler();
+    return declaredOn(handler) ?? (!standsOn(handler, this) && declaredOn(context.getClass()) === true);
   }
 
   /** Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the identity. */
@@ -45,20 +80,89 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /**
-   * No user is logged in. By default throws 401 `unauthenticated`. To redirect to the login instead, answer a promise that
-   * never settles, since the request is answered.
+   * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: that of `resolveEvent`, else the parameter `eventId`, else the event of the login.
+   *
+   * @param session `undefined` where nobody is logged in
+   */
+  protected getEvent(
+    http: HttpContext,
+    context: ExecutionContext,
+    session: SessionState | undefined,
+  ): string | undefined | Promise<string | undefined> {
+    return this[SERVICES].resolver.eventId(http, context, session?.identity.eventId);
+  }
+
+  /**
+   * No user is logged in. By default throws 401 `unauthenticated`.
    *
    * @example
    * protected override onNoIdentity(http: HttpContext): Promise<never> {
-   *   http.redirect('/auth/login');
-   *   return new Promise(() => undefined);
+   *   return this.redirectToLogin(http, '/auth/login');
    * }
    */
   protected onNoIdentity(http: HttpContext): SessionState | Promise<SessionState> {
+    return this.#refuse(http);
+  }
+
+  /**
+   * Leads a navigation of a browser to the login route, which then leads back: with `returnTo`, the address of this request, and
+   * its event. Any other request is refused with 401 `unauthenticated`: a script, a form, GraphQL. Only for `onNoIdentity`.
+   *
+   * @param path of the login route, `/auth/login`. It may have a query
+   */
+  protected async redirectToLogin(http: HttpContext, path: string): Promise<never> {
+    const context = contexts.get(http);
+    if (context?.getType<string>() !== 'http' || !isNavigation(http)) {
+      return this.#refuse(http);
+    }
+    const eventId = await this.getEvent(http, context, undefined);
+    const { pathname, search } = http.target;
+    const returnTo = safeReturnTo(`${pathname}${search}`);
+    const query = new URLSearchParams({
+      ...(eventId === undefined ? {} : { eventId }),
+      ...(returnTo === undefined ? {} : { returnTo }),
+    });
+    http.redirect(`${path}${path.includes('?') ? '&' : '?'}${query}`);
+    return answered();
+  }
+
+  #refuse(http: HttpContext): never {
     if (this[SERVICES].reader.acceptsBearer) {
       http.setHeader('WWW-Authenticate', 'Bearer');
     }
     throw new ExhibitorError('unauthenticated', 'nobody is logged in');
+  }
+
+  /** A refused token counts as nobody, as a cookie that does not open. */
+  async #userOrNobody(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
+    try {
+      return await this.getIdentity(http, tenantKey);
+    } catch (error) {
+      if (isExhibitorError(error) && error.code === 'login_failed') {
+        return undefined;
+      }
+      throw error;
+    }
+  }
+
+  /**
+   * As a global guard, this one has nothing to say about the routes of the login: a guard of theirs decides, for users and for
+   * nobody.
+   */
+  #isExempt(context: ExecutionContext): boolean {
+    const handler = context.getHandler();
+    const controller = context.getClass();
+    return (
+      [...guardsOn(handler), ...guardsOn(controller)].some(decidesAlone) &&
+      declaredOn(handler) !== false &&
+      !standsOn(handler, this) &&
+      !standsOn(controller, this)
+    );
+  }
+
+  /** A gateway or a message handler. */
+  async #decideMessage(context: ExecutionContext): Promise<boolean> {
+    return (await this.allowsAnonymous(context)) || super.canActivate(context);
   }
 
   protected override onFailure(error: unknown, http: HttpContext): never | Promise<never> {
@@ -68,4 +172,10 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     }
     return super.onFailure(error, http);
   }
+}
+
+/** True for our guards of login, callback and logouts, as class or instance. */
+function decidesAlone(guard: unknown): boolean {
+  const prototype: unknown = typeof guard === 'function' ? guard.prototype : guard;
+  return prototype instanceof RouteGuard && !(prototype instanceof ExhibitorIdentityGuard);
 }

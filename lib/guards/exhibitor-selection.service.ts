@@ -59,7 +59,7 @@ export class ExhibitorSelection<T = Exhibitor> {
   #current(context: ExecutionContext | RequestPairLike): Current {
     const pair: RequestPair = isExecutionContext(context) ? requestPairOf(context, NAME) : toPair(context);
     const found = isExecutionContext(context) ? resultsIn(context, NAME) : resultsOf(pair.request);
-    if (found?.eventId === undefined || found.exhibitors === undefined) {
+    if (found?.exhibitors === undefined) {
       throw new Error('ExhibitorSelection needs ExhibitorGuard on the route');
     }
     if (pair.response === undefined) {
@@ -68,6 +68,14 @@ export class ExhibitorSelection<T = Exhibitor> {
       );
     }
     const { session, eventId, exhibitors } = found;
+    if (session === undefined) {
+      throw new ExhibitorError('unauthenticated', 'nobody is logged in');
+    }
+    if (eventId === undefined) {
+      throw new ExhibitorError('event_required', 'the request names no event', {
+        tenant: session.tenant.key,
+      });
+    }
     const http = this.#services.httpOf(pair);
     if (isCrossSiteRequest(http, session.tenant.login?.redirectUri)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');

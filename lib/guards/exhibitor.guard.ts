@@ -20,15 +20,26 @@ import { RUN, SERVICES } from './route-guard.js';
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
   /** @internal */
   protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<GuardResults> {
-    const { session } = await super[RUN](http, context);
+    const results = await super[RUN](http, context);
+    const { session, allowsAnonymous } = results;
     const named = await this.getEvent(http, context, session);
+    if (session === undefined || (named === undefined && allowsAnonymous === true)) {
+      http.request.exhibitors = [];
+      return { ...results, eventId: named === undefined ? named : checkEventId(named), exhibitors: [] };
+    }
     const eventId = checkEventId(named ?? (await this.onNoEvent(session)));
     const exhibitors = await this.getExhibitors(session, eventId, http);
-    if (exhibitors.length === 0) {
+    if (exhibitors.length === 0 && allowsAnonymous !== true) {
       await this.onNoExhibitor(session, eventId);
     }
     const found = { session, eventId, exhibitors };
-    const { exhibitorId, exhibitor } = await this[SERVICES].resolver.choose(http, context, found);
+    const chosen = await this[SERVICES].resolver.choose(http, context, found);
+    if (chosen === undefined && allowsAnonymous !== true) {
+      throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
+        tenant: session.tenant.key,
+      });
+    }
+    const { exhibitorId, exhibitor } = chosen ?? {};
     const exhibitorContext = {
       identity: session.identity,
       tenant: session.tenant.key,
@@ -38,16 +49,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     };
     http.request.exhibitors = exhibitors;
     http.request.exhibitorContext = exhibitorContext;
-    return { ...found, exhibitor, context: exhibitorContext };
-  }
-
-  /** The event of the request: that of `resolveEvent`, else the parameter `eventId`, else the event of the login. */
-  protected getEvent(
-    http: HttpContext,
-    context: ExecutionContext,
-    session: SessionState,
-  ): string | undefined | Promise<string | undefined> {
-    return this[SERVICES].resolver.eventId(http, context, session.identity.eventId);
+    return { ...results, ...found, exhibitor, context: exhibitorContext };
   }
 
   /** The exhibitors of the user at the event: a cached lookup. An override may read the request, `http`. */

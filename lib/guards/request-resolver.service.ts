@@ -1,6 +1,5 @@
 import { Inject, Injectable, type ExecutionContext } from '@nestjs/common';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitors/exhibitor-id.js';
 import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
@@ -92,27 +91,20 @@ export class RequestResolver {
 
   /**
    * The exhibitor of the request: the one that it names, by `resolveExhibitor` or the route parameter; else the selected one,
-   * else the only one.
-   *
-   * @throws {ExhibitorError} `no_exhibitor` where the request names one that is not the user's own
+   * else the only one. `undefined` where the request names one that is not the user's own.
    */
   async choose(
     { request }: HttpContext,
     context: ExecutionContext,
     { session, eventId, exhibitors }: EventResults,
-  ): Promise<ChosenExhibitor> {
+  ): Promise<ChosenExhibitor | undefined> {
     const named =
       this.#settings.resolveExhibitor === undefined
         ? textOf(request.params?.['exhibitorId'])
         : checkAnswer('resolveExhibitor', await this.#settings.resolveExhibitor(request, context));
     if (named !== undefined) {
       const own = this.find(exhibitors, named);
-      if (own === undefined) {
-        throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
-          tenant: session.tenant.key,
-        });
-      }
-      return { exhibitorId: named, exhibitor: own };
+      return own === undefined ? undefined : { exhibitorId: named, exhibitor: own };
     }
     const selected = session.selections.find(([event]) => event === eventId)?.[1];
     const exhibitor = selected === undefined ? undefined : this.find(exhibitors, selected);

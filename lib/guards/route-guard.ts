@@ -55,7 +55,8 @@ export abstract class RouteGuard implements CanActivate {
 
   /** The request of Nest's context, HTTP or GraphQL. */
   protected getRequest(context: ExecutionContext): ExhibitorRequest | Promise<ExhibitorRequest> {
-    return requestPairOf(context, this.constructor.name).request;
+    const advice = '. A handler with @AllowAnonymous() passes a global guard';
+    return requestPairOf(context, this.constructor.name, advice).request;
   }
 
   /** The response of Nest's context. On Fastify it must not be returned from an async function: a reply is thenable. */

@@ -177,10 +177,22 @@ export class LoginService {
  * @throws {ExhibitorError} `invalid_argument`
  */
 export function requireNavigation(http: HttpContext): void {
-  const destination = http.header('sec-fetch-dest');
-  if (destination !== undefined && destination !== 'document' && destination !== 'iframe') {
+  if (!mayShowPage(http)) {
     throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
   }
+}
+
+/** True for a GET by which a browser goes to a page. Browsers without Fetch Metadata are known by asking for HTML. */
+export function isNavigation(http: HttpContext): boolean {
+  const mode = http.header('sec-fetch-mode');
+  const isNavigating =
+    mode === undefined ? http.header('accept')?.includes('text/html') === true : mode === 'navigate';
+  return isNavigating && http.request.method === 'GET' && mayShowPage(http);
+}
+
+function mayShowPage(http: HttpContext): boolean {
+  const destination = http.header('sec-fetch-dest');
+  return destination === undefined || destination === 'document' || destination === 'iframe';
 }
 
 /** If a key is given to another provider or client, the pending logins of the former one must not be finished there. */

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** Root of the repository. */
@@ -6,9 +6,13 @@ export const ROOT = join(import.meta.dirname, '../..');
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 
-/** The TypeScript snippets of the README. */
+/** The TypeScript snippets of the README and of the pages in `docs/`. */
 export function readmeSnippets(): string[] {
-  return [...README.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = '']) => code);
+  const docs = join(ROOT, 'docs');
+  const pages = readdirSync(docs).map((name) => readFileSync(join(docs, name), 'utf8'));
+  return [README, ...pages].flatMap((page) =>
+    [...page.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = '']) => code),
+  );
 }
 
 /** The complete host of the README. */

@@ -10,7 +10,6 @@ import {
 import { ExhibitorTestingBackend, TESTING_CLIENT, TESTING_ISSUER } from './testing-backend.js';
 import { TestingGuardServices } from './testing-guard-services.js';
 import { TestingExhibitors } from './testing-exhibitors.service.js';
-import type { TestingRecords } from './testing-records.js';
 import { TestingTokens } from './testing-token.service.js';
 import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
@@ -95,11 +94,11 @@ function backendOf<T>(world: ExhibitorTestingWorld<T>): Provider {
 
 const OPTIONS = {
   inject: [ExhibitorTestingBackend],
-  useFactory: ({ records }: ExhibitorTestingBackend): ExhibitorModuleOptions => testingOptions(records),
+  useFactory: testingOptions,
 };
 
 /** Options of a module in which every key is a tenant. */
-function testingOptions(records: TestingRecords<Exhibitor>): ExhibitorModuleOptions {
+function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOptions {
   return {
     tenants: {
       find: (key) => ({
@@ -117,10 +116,10 @@ function testingOptions(records: TestingRecords<Exhibitor>): ExhibitorModuleOpti
       }),
     },
     allowedOrigins: 'any',
-    resolveTenant: ({ params }) => params?.['tenant'],
+    resolveTenant: ({ params }) => backend.tenantOf(params?.['tenant']),
     secrets: ['seals the cookies of tests, which hold nothing'],
     http: { dispatcher: answerNotFound },
-    exhibitorId: (exhibitor) => records.idOf(exhibitor) ?? '',
+    exhibitorId: (exhibitor) => backend.records.idOf(exhibitor) ?? '',
   };
 }
 
