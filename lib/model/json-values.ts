@@ -22,7 +22,7 @@ export function freezeJson(value: unknown): void {
 }
 
 /**
- * Bytes of heap that parsed JSON takes, estimated from its values and names, and the length of its texts. Small objects take
+ * Bytes of heap that parsed JSON takes, estimated from the number and the length of its values and names. Small objects take
  * far more than their text: `{}` has 2 bytes of text and takes 64 of heap. Records of one shape share their names and take
  * about half of the estimate.
  */
@@ -34,12 +34,13 @@ export function weighJson(value: unknown): number {
   if (typeof value !== 'object' || value === null) {
     return VALUE_WEIGHT;
   }
-  const members = Object.values(value);
-  let weight = VALUE_WEIGHT * (Array.isArray(value) ? 1 : 1 + members.length);
-  for (const member of members) {
+  let weight = VALUE_WEIGHT;
+  for (const member of Object.values(value)) {
     weight += weighJson(member);
   }
-  return weight;
+  // A name of 16 KiB is kept as a text of 16 KiB is.
+  const names = Array.isArray(value) ? [] : Object.keys(value);
+  return names.reduce((sum, name) => sum + weighJson(name), weight);
 }
 
 function isPlain(value: unknown): value is object {

@@ -38,6 +38,8 @@ describe('the estimated weight of JSON', () => {
     ['objects of unlike shapes', list(50_000, (index) => `{"k${index}":1}`)],
     ['objects with numbers as names', list(50_000, (index) => `{"${1_000 + index * 7}":1}`)],
     ['one object with many names', `{${list(50_000, (index) => `"k${index}":1`).slice(1, -1)}}`],
+    ['long names', list(200, (index) => `{"${'n'.repeat(16_000)}${index}":1}`)],
+    ['wide names', list(200, (index) => `{"${'ü€'.repeat(8_000)}${index}":1}`)],
     ['fractions', list(100_000, (index) => `${index}.5`)],
     ['short texts', list(100_000, (index) => `"${index}"`)],
     ['wide text', JSON.stringify(`${'x'.repeat(2_000_000)}€`)],
