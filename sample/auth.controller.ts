@@ -1,9 +1,14 @@
 import { Controller, Get, Post, Query, Redirect, Req, Res, UseGuards } from '@nestjs/common';
 import type { Response } from 'express';
-import { CurrentIdentity, ExhibitorLogoutGuard, type ExhibitorIdentity } from 'nestjs-exhibitor';
+import {
+  AllowAnonymous,
+  CurrentIdentity,
+  ExhibitorIdentityGuard,
+  ExhibitorLogoutGuard,
+  type ExhibitorIdentity,
+} from 'nestjs-exhibitor';
 import { CallbackGuard } from './callback.guard.js';
 import { LoginGuard } from './login.guard.js';
-import { OptionalIdentityGuard } from './pages/optional-identity.guard.js';
 import { personOf, type RequestWithIdentity } from './pages/person.interceptor.js';
 import { describeLoginProblem } from './pages/problem.js';
 
@@ -32,7 +37,8 @@ export class AuthController {
 
   /** Where {@link CallbackGuard} leads. A person who goes back to a finished login is still logged in. */
   @Get('problem')
-  @UseGuards(OptionalIdentityGuard)
+  @AllowAnonymous()
+  @UseGuards(ExhibitorIdentityGuard)
   problem(
     @Req() request: RequestWithIdentity,
     @Res() response: Response,

@@ -80,7 +80,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /**
-   * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: that of `resolveEvent`, else the parameter `eventId`, else the event of the login.
+   * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: that of `resolveEvent`, else the parameter
+   * `eventId`, else the event of the login.
    *
    * @param session `undefined` where nobody is logged in
    */
@@ -136,7 +137,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   /** A refused token counts as nobody, as a cookie that does not open. */
   async #userOrNobody(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
     try {
-      return await this.getIdentity(http, tenantKey);
+      return (await this.getIdentity(http, tenantKey)) ?? undefined;
     } catch (error) {
       if (isExhibitorError(error) && error.code === 'login_failed') {
         return undefined;
@@ -146,8 +147,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /**
-   * As a global guard, this one has nothing to say about the routes of the login: a guard of theirs decides, for users and for
-   * nobody.
+   * A global guard leaves the routes of login and logout to their own guards: it would close the way in, and a failing lookup
+   * the way out.
    */
   #isExempt(context: ExecutionContext): boolean {
     const handler = context.getHandler();

@@ -92,10 +92,14 @@ export class IdentityReader {
   async #readHost(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
     const data = readHostUser(http);
     const accepted = data && (await this.#accept(data, tenantKey));
-    if (accepted === undefined || (await this.denied.has(accepted.identity, accepted.tenant))) {
-      return undefined;
+    if (accepted !== undefined && !(await this.denied.has(accepted.identity, accepted.tenant))) {
+      return { ...accepted, selections: readSelections(http, accepted.identity), mode: 'host' };
     }
-    return { ...accepted, selections: readSelections(http, accepted.identity), mode: 'host' };
+    if (data !== undefined && (tenantKey ?? data.tenant) === data.tenant) {
+      // The handler of a public page must not take this one for a user.
+      http.request.user = undefined;
+    }
+    return undefined;
   }
 
   async #readBearer(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {

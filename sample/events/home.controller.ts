@@ -1,11 +1,12 @@
 import { Controller, Get, Inject, Render, Req, UseGuards, UseInterceptors } from '@nestjs/common';
-import { OptionalIdentityGuard } from '../pages/optional-identity.guard.js';
+import { AllowAnonymous, ExhibitorIdentityGuard } from 'nestjs-exhibitor';
 import { PersonInterceptor, type RequestWithIdentity } from '../pages/person.interceptor.js';
 import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
 import { EventSizes } from './event-sizes.service.js';
 
 @Controller()
-@UseGuards(OptionalIdentityGuard)
+@AllowAnonymous()
+@UseGuards(ExhibitorIdentityGuard)
 @UseInterceptors(PersonInterceptor)
 export class HomeController {
   constructor(

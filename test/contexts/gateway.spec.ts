@@ -1,11 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Module, UseFilters, UseGuards, type INestApplication } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
+import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { WsAdapter } from '@nestjs/platform-ws';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import type { Observable } from 'rxjs';
 import { WebSocket } from 'undici';
-import { ExhibitorExceptionFilter, ExhibitorGuard, ExhibitorModule } from '../../lib/index.js';
+import {
+  AllowAnonymous,
+  ExhibitorExceptionFilter,
+  ExhibitorGuard,
+  ExhibitorIdentityGuard,
+  ExhibitorModule,
+} from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
@@ -14,6 +20,7 @@ import { ErrorLog, failingWith, failureNamed, TOLD } from './failing.js';
 
 @WebSocketGateway()
 @UseFilters(ExhibitorExceptionFilter)
+@AllowAnonymous()
 class FailingGateway {
   @SubscribeMessage('throws')
   throws(@MessageBody() name: string): never {
@@ -35,6 +42,12 @@ class FailingGateway {
   guarded(): object {
     return { event: 'guarded', data: 'the guard let it pass' };
   }
+
+  @SubscribeMessage('closed')
+  @AllowAnonymous(false)
+  closed(): object {
+    return { event: 'closed', data: 'the global guard let it pass' };
+  }
 }
 
 let sandbox: ExhibitorSandbox;
@@ -47,7 +60,7 @@ beforeAll(async () => {
 
   @Module({
     imports: [ExhibitorModule.forRoot({ tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET] })],
-    providers: [FailingGateway],
+    providers: [FailingGateway, { provide: APP_GUARD, useClass: ExhibitorIdentityGuard }],
   })
   class AppModule {}
 
@@ -91,12 +104,17 @@ describe('a gateway', () => {
     });
   });
 
-  it('cannot be guarded: the error names the guard and what it serves', async () => {
+  it.each([
+    ['guarded', 'ExhibitorGuard'],
+    ['closed', 'ExhibitorIdentityGuard'],
+  ])('that is %s is refused: the error names %s and the decorator', async (event, guard) => {
     logger.messages.length = 0;
-    expect(await ask('guarded')).toMatchObject({
+    expect(await ask(event)).toMatchObject({
       event: 'exception',
       data: { status: 'error', message: 'Internal server error' },
     });
-    expect(logger.messages.join('\n')).toContain("ExhibitorGuard serves HTTP and GraphQL, not 'ws'");
+    expect(logger.messages.join('\n')).toContain(
+      `${guard} serves HTTP and GraphQL, not 'ws'. A handler with @AllowAnonymous() passes a global guard`,
+    );
   });
 });

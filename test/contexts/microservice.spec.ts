@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Controller, Module, UseFilters, UseGuards, type INestMicroservice } from '@nestjs/common';
-import { APP_FILTER, NestFactory } from '@nestjs/core';
+import { APP_FILTER, APP_GUARD, NestFactory } from '@nestjs/core';
 import {
   ClientProxyFactory,
   MessagePattern,
@@ -11,6 +11,7 @@ import {
 } from '@nestjs/microservices';
 import { firstValueFrom, type Observable } from 'rxjs';
 import {
+  AllowAnonymous,
   CurrentIdentity,
   ExhibitorExceptionFilter,
   ExhibitorGuard,
@@ -24,6 +25,7 @@ import { freePort } from '../support/server.js';
 import { ErrorLog, failingWith, failureNamed, TOLD } from './failing.js';
 
 @Controller()
+@AllowAnonymous()
 class FailingController {
   @MessagePattern('throws')
   throws(@Payload() name: string): never {
@@ -52,6 +54,12 @@ class FailingController {
     return 'the guard let it pass';
   }
 
+  @MessagePattern('closed')
+  @AllowAnonymous(false)
+  closed(): string {
+    return 'the global guard let it pass';
+  }
+
   @MessagePattern('decorated')
   decorated(@CurrentIdentity() identity: unknown): unknown {
     return identity;
@@ -61,6 +69,7 @@ class FailingController {
 @Controller()
 @UseFilters(ExhibitorExceptionFilter)
 class BoundController {
+  @AllowAnonymous()
   @MessagePattern('bound')
   bound(@Payload() name: string): never {
     throw failureNamed(name);
@@ -78,7 +87,10 @@ beforeAll(async () => {
   @Module({
     imports: [ExhibitorModule.forRoot({ tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET] })],
     controllers: [FailingController, BoundController],
-    providers: [{ provide: APP_FILTER, useClass: ExhibitorExceptionFilter }],
+    providers: [
+      { provide: APP_FILTER, useClass: ExhibitorExceptionFilter },
+      { provide: APP_GUARD, useClass: ExhibitorIdentityGuard },
+    ],
   })
   class AppModule {}
 
@@ -120,6 +132,7 @@ describe('a message handler over TCP', () => {
   it.each([
     ['guarded', 'ExhibitorGuard'],
     ['guarded by identity', 'ExhibitorIdentityGuard'],
+    ['closed', 'ExhibitorIdentityGuard'],
     ['decorated', '@CurrentIdentity()'],
   ])('cannot be %s: the error names %s and what it serves', async (pattern, name) => {
     logger.messages.length = 0;

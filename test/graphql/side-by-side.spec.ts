@@ -1,10 +1,23 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
 import { Module, UseGuards, type INestApplication } from '@nestjs/common';
-import { Args, GqlExecutionContext, GraphQLModule, Query, Resolver } from '@nestjs/graphql';
+import { APP_GUARD } from '@nestjs/core';
 import {
+  Args,
+  Field,
+  GqlExecutionContext,
+  GraphQLModule,
+  Mutation,
+  ObjectType,
+  Query,
+  ResolveField,
+  Resolver,
+} from '@nestjs/graphql';
+import {
+  AllowAnonymous,
   CurrentEvent,
   CurrentExhibitors,
+  CurrentIdentity,
   CurrentTenant,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
@@ -37,6 +50,44 @@ class EventResolver {
   }
 }
 
+@ObjectType()
+class Page {
+  @Field(() => String)
+  title = 'Welcome';
+}
+
+@Resolver(() => Page)
+class PageResolver {
+  @Query(() => Page)
+  @AllowAnonymous()
+  page(): Page {
+    return new Page();
+  }
+
+  @Mutation(() => String)
+  @AllowAnonymous()
+  subscribe(@CurrentIdentity() identity: { subject: string } | undefined): string {
+    return identity?.subject ?? 'nobody';
+  }
+
+  @Query(() => String)
+  closed(): string {
+    return 'members only';
+  }
+
+  @ResolveField(() => String)
+  @AllowAnonymous()
+  reader(@CurrentIdentity() identity: { subject: string } | undefined): string {
+    return identity?.subject ?? 'nobody';
+  }
+
+  @ResolveField(() => String, { nullable: true })
+  secret(): string {
+    return 'members only';
+  }
+}
+
+let user: object | undefined;
 let sandbox: ExhibitorSandbox;
 let app: INestApplication;
 let url: string;
@@ -54,6 +105,7 @@ beforeAll(async () => {
         driver: ApolloDriver,
         autoSchemaFile: true,
         graphiql: false,
+        fieldResolverEnhancers: ['guards'],
       }),
       ExhibitorModule.forRoot({
         tenant: sandbox.tenantOptions('acme'),
@@ -63,17 +115,18 @@ beforeAll(async () => {
           GqlExecutionContext.create(context).getArgs<{ eventId?: string }>().eventId,
       }),
     ],
-    providers: [EventResolver],
+    providers: [EventResolver, PageResolver, { provide: APP_GUARD, useClass: ExhibitorIdentityGuard }],
   })
   class AppModule {}
 
   app = await createApp('express', AppModule);
-  setUser(app, 'express', () => ({
+  user = {
     issuer: sandbox.url,
     subject: 'sam.several',
     email: 'sam.several@example.com',
     tenant: 'default',
-  }));
+  };
+  setUser(app, 'express', () => user);
   await app.listen(port, '127.0.0.1');
 });
 afterAll(async () => {
@@ -102,5 +155,30 @@ describe('the fields of one request, each for another event', () => {
       }
       expect(data).toMatchObject({ before: 'default', after: 'default' });
     }
+  });
+});
+
+describe('queries, mutations and fields behind a global guard', () => {
+  const ask = async (query: string): Promise<unknown> => {
+    const reply = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'text/html, application/json' },
+      body: JSON.stringify({ query }),
+    });
+    const { data, errors = [] } = (await reply.json()) as { data: unknown; errors?: { path: string[] }[] };
+    return [data, errors.map(({ path }) => path.join('.'))];
+  };
+
+  it('pass without a user where they have @AllowAnonymous()', async () => {
+    const query = '{ page { title reader secret } }';
+    const member = { title: 'Welcome', reader: 'sam.several', secret: 'members only' };
+    expect(await ask(query)).toEqual([{ page: member }, []]);
+    expect(await ask('mutation { subscribe }')).toEqual([{ subscribe: 'sam.several' }, []]);
+    user = undefined;
+    const reader = { title: 'Welcome', reader: 'nobody', secret: null };
+    expect(await ask(query)).toEqual([{ page: reader }, ['page.secret']]);
+    expect(await ask('mutation { subscribe }')).toEqual([{ subscribe: 'nobody' }, []]);
+    expect(await ask('{ closed }')).toEqual([null, ['closed']]);
+    expect(await ask('{ mine(eventId: "world-2026") }')).toEqual([null, ['mine']]);
   });
 });

@@ -8,11 +8,13 @@ import {
   type INestApplication,
   type Type,
 } from '@nestjs/common';
+import { APP_GUARD } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom, toArray } from 'rxjs';
 import {
+  AllowAnonymous,
   CurrentEvent,
   CurrentExhibitor,
   CurrentExhibitors,
@@ -165,6 +167,53 @@ describe('ExhibitorTestingModule', () => {
     await app.close();
     await create({ identity: null });
     expect(await (await serve())('/me')).toMatchObject({ status: 401 });
+  });
+
+  it.each(['express', 'fastify'] as const)('allows nobody where a host does, on %s', async (kind) => {
+    @Controller('open')
+    @AllowAnonymous()
+    @UseGuards(ExhibitorGuard)
+    class OpenController {
+      @Get()
+      open(
+        @CurrentIdentity() identity: ExhibitorIdentity | undefined,
+        @CurrentExhibitor() exhibitor: Exhibitor | undefined,
+        @CurrentExhibitors() exhibitors: Exhibitor[],
+        @CurrentTenant() tenant: string,
+        @CurrentEvent() event: string | undefined,
+      ): object {
+        return { email: identity?.email, id: exhibitor?.['id'], count: exhibitors.length, tenant, event };
+      }
+
+      @Get('closed')
+      @AllowAnonymous(false)
+      closed(): void {}
+
+      @Get('guarded')
+      @UseGuards(ExhibitorIdentityGuard)
+      guarded(): void {}
+    }
+    module = await Test.createTestingModule({
+      imports: [ExhibitorTestingModule.forRoot({ ...WORLD, identity: null })],
+      controllers: [BoothController, OpenController],
+      providers: [{ provide: APP_GUARD, useClass: ExhibitorIdentityGuard }],
+    }).compile();
+    const get = await serve(kind);
+    const backend = module.get(ExhibitorTestingBackend);
+    const body = async (path: string): Promise<unknown> => (await get(path)).body;
+    expect(await body('/open')).toEqual({ count: 0, tenant: 'default' });
+    expect(await body('/open?eventId=fair')).toEqual({ count: 0, tenant: 'default', event: 'fair' });
+    expect(backend.calls).toEqual([]);
+    for (const path of ['/open/closed', '/open/guarded', '/me']) {
+      expect(await get(path)).toMatchObject({ status: 401, body: { code: 'unauthenticated' } });
+    }
+    expect((await get('/auth/login')).location).toMatch(/^https:\/\/login\.test\/connect\/authorize\?/);
+    expect(await get('/auth/logout', { method: 'POST' })).toMatchObject({ status: 303 });
+    backend.signIn({ email: 'bob@example.com' });
+    const bob = { email: 'bob@example.com', count: 0, tenant: 'default' };
+    expect(await body('/open')).toEqual(bob);
+    backend.setContact('fair', 'bob@example.com', ['x-3']);
+    expect(await body('/open?eventId=fair')).toEqual({ ...bob, event: 'fair', count: 1, id: 'x-3' });
   });
 
   it('uses tenant and event of the world where a request names none', async () => {
