@@ -4,6 +4,9 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { MOST_KEYS } from '../options/key-source.js';
 
+/** Characters of a modulus or exponent of 16,384 bits, in base64url. OpenSSL verifies with none that is longer. */
+const LONGEST_MEMBER = 2_731;
+
 /** The keys of a JWKS. */
 export interface KeySet {
   readonly kids: ReadonlySet<string | undefined>;
@@ -12,7 +15,7 @@ export interface KeySet {
 }
 
 /**
- * The public signature keys of a JWKS. Unknown, unreadable, short, symmetric and private keys are passed over, so that one bad
+ * The public signature keys of a JWKS. Unknown, unreadable, short, giant, symmetric and private keys are passed over, so that one bad
  * key does not make every login fail.
  *
  * @throws {LoginFailedError} `provider` where it is no JWKS, has more than {@link MOST_KEYS} keys, or has no usable key
@@ -64,7 +67,19 @@ async function onlyUsable(several: Error & AsyncIterable<CryptoKey>): Promise<Cr
 }
 
 function isPublic(key: unknown): key is JWK {
-  return isRecord(key) && typeof key['kty'] === 'string' && key['kty'] !== 'oct' && key['d'] === undefined;
+  return (
+    isRecord(key) &&
+    typeof key['kty'] === 'string' &&
+    key['kty'] !== 'oct' &&
+    key['d'] === undefined &&
+    isShort(key['n']) &&
+    isShort(key['e'])
+  );
+}
+
+/** The time to import an exponent grows with the square of its length: one of 95 KB takes a second. */
+function isShort(member: unknown): boolean {
+  return typeof member !== 'string' || member.length <= LONGEST_MEMBER;
 }
 
 function isUsable(key: JWK): boolean {

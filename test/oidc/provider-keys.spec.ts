@@ -341,4 +341,15 @@ describe('the keys behind a URL', () => {
     // To import all takes 120 ms.
     expect(process.cpuUsage(began).user / 1_000).toBeLessThan(60);
   });
+
+  it('are never those with a giant exponent or modulus, whose import takes a second', async () => {
+    const giant = Buffer.alloc(90_000, 0xf1).toString('base64url');
+    published = { keys: [{ ...key('a'), e: giant }, { ...key('a'), n: giant }, key('b')] };
+    const began = process.cpuUsage();
+    expect(await kids()).toEqual(['b']);
+    expect(process.cpuUsage(began).user / 1_000).toBeLessThan(200);
+    published = { keys: [{ ...key('a'), e: giant }] };
+    clock.time += 24 * HOUR;
+    await expect(kids('a')).rejects.toMatchObject({ reason: 'provider' });
+  });
 });
