@@ -153,7 +153,8 @@ describe('segments of a path', () => {
     const worst = `a${'%25'.repeat(40_000)}${'%2525'.repeat(20_000)}%${'25'.repeat(40_000)}2e${'/a'.repeat(10)}@b`;
     const start = performance.now();
     expect(checkContactEmail(worst)).toBe(worst);
-    expect(performance.now() - start).toBeLessThan(150);
+    // In quadratic time it takes minutes.
+    expect(performance.now() - start).toBeLessThan(2_000);
   });
 });
 
