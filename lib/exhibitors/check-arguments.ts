@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { checkEventId } from '../model/event-id.js';
-import { hasUnsafeSegment } from '../model/path-segments.js';
+import { mayNameAnother } from '../model/path-segments.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 import type { LookupFilter } from './call-options.interface.js';
 
@@ -12,8 +12,8 @@ const tenantKey = v.optional(
 const contactEmail = v.pipe(
   v.custom<string>(isEmailAddress, 'must be an e-mail address'),
   v.check(
-    (value) => !hasUnsafeSegment(value),
-    "must be an e-mail address without empty, '.' and '..' segments between slashes",
+    (value) => !mayNameAnother(value),
+    "must be an e-mail address without empty, '.' and '..' segments between slashes, and without ';', '?' and '#' after '@'",
   ),
 );
 

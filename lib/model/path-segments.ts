@@ -1,13 +1,23 @@
 /**
  * True for a text that may lead to another path: one with an empty, `.` or `..` segment between slashes, as it is or
  * percent-encoded any number of times. It is sent encoded, but some proxies decode a path before they normalize it, some read
- * a backslash as a slash, and some leave out what follows a `;` in a segment.
+ * a backslash as a slash, and some leave out what follows a `;` in a segment, or tabs and line breaks, as URL parsers do.
  */
 export function hasUnsafeSegment(text: string): boolean {
   return decodeFully(text)
+    .replaceAll(/[\t\n\r]/g, '')
     .split(/[/\\]/)
     .map((segment) => segment.split(';', 1)[0])
     .some((name) => name === '' || name === '.' || name === '..');
+}
+
+/**
+ * True for an e-mail address that may lead to the path of another one: by its segments, or since `;`, `?`, `#` or a control
+ * character ends it after its `@`, as in `victim@example.com;@example.org`.
+ */
+export function mayNameAnother(address: string): boolean {
+  const decoded = decodeFully(address);
+  return hasUnsafeSegment(address) || /[;?#\p{Cc}]/u.test(decoded.slice(decoded.indexOf('@')));
 }
 
 /**

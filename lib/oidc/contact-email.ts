@@ -1,5 +1,5 @@
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
-import { hasUnsafeSegment } from '../model/path-segments.js';
+import { mayNameAnother } from '../model/path-segments.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 
 /** Claims of a user. */
@@ -51,7 +51,7 @@ function isDenied({ email_verified: flag }: Claims): boolean {
 /** The address as it is. One that could name another contact in the path of a lookup counts as none. */
 function emailOf(claims: Claims, { emailClaim }: EmailRules): string | undefined {
   const value = Object.hasOwn(claims, emailClaim) ? claims[emailClaim] : undefined;
-  const isAddress = typeof value === 'string' && value.includes('@') && !hasUnsafeSegment(value);
+  const isAddress = typeof value === 'string' && value.includes('@') && !mayNameAnother(value);
   return isAddress ? value : undefined;
 }
 

@@ -94,6 +94,8 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`model/event-id.ts /\p{Surrogate}/u`]: [],
   [String.raw`model/json-values.ts /[\u0100-\uffff]/`]: [],
   [String.raw`model/path-segments.ts /[/\\]/`]: [],
+  [String.raw`model/path-segments.ts /[\t\n\r]/g`]: [],
+  [String.raw`model/path-segments.ts /[;?#\p{Cc}]/u`]: [],
   [String.raw`model/path-segments.ts /^[\da-f]{2}$/i`]: [],
   [String.raw`model/untrusted-text.ts /[^\s<>"'()]+/g`]: [long('a ')],
   [String.raw`model/untrusted-text.ts /@|%(?:25)*40|eyJ/`]: [
