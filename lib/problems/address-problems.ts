@@ -5,12 +5,11 @@ export interface FailedRequest {
   operation: string;
   origin: string;
   why: string;
+  phase?: string | undefined;
   message: string;
   /** Code of the error where no connection was made: `ENOTFOUND`. */
   reason?: string | undefined;
   status?: number | undefined;
-  /** Stopped before there was a connection. */
-  unsent?: boolean | undefined;
   /** The reply is larger than `http.maxResponseBytes`. */
   isTooLarge: boolean;
 }
@@ -20,9 +19,10 @@ export interface FailedRequest {
  * where something else answers. `undefined` for failures of a service that was reached.
  */
 export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Problem | undefined {
-  const { operation, origin, why, message, reason, status, isTooLarge } = failed;
+  const { operation, origin, why, phase, message, reason, status, isTooLarge } = failed;
   const option = addressOption(tenant, operation);
-  if (isUnreached(failed)) {
+  // There never was a connection: a wrong host, a port without a server, a certificate of another host.
+  if (phase === 'connecting') {
     return {
       cause: `${option} unreached`,
       options: [option],
@@ -55,11 +55,6 @@ function addressOption(tenant: EndpointPaths, operation: string): string {
     default:
       return tenant.endpointOption('token');
   }
-}
-
-/** True where there never was a connection: a wrong host, a port without a server, a certificate of another host. */
-function isUnreached({ why, reason, unsent }: FailedRequest): boolean {
-  return reason !== undefined || (why === 'timeout' && unsent === true);
 }
 
 /**

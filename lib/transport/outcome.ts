@@ -30,10 +30,17 @@ export interface Failed {
   cause?: unknown;
   /** A reused connection was reset before there was a reply: most likely the request was not read. */
   stale?: boolean;
-  /** Stopped before there was a connection. */
-  unsent?: boolean;
-  /** An interceptor of the host was running when the call ended. */
-  isInInterceptor?: boolean;
+  /** Where the request was, if that matters. From `sent` on, it had a connection. */
+  phase?: 'request interceptor' | 'connecting' | 'sent' | 'response interceptor';
+}
+
+/** True where the call ended before there was a connection, or an interceptor of the host failed before. */
+export function wasNotSent(outcome: Outcome): boolean {
+  return (
+    outcome.kind === 'failed' &&
+    (outcome.why === 'over' || outcome.why === 'interceptor') &&
+    (outcome.phase === 'request interceptor' || outcome.phase === 'connecting')
+  );
 }
 
 /** True where sending the request again may help (RFC 9110 §15). */
@@ -66,10 +73,10 @@ export function healthOf(outcome: Outcome, isTimeUp: boolean): Health {
   if (outcome.why === 'malformed') {
     return 'good';
   }
-  if (outcome.why === 'memory' || outcome.why === 'interceptor' || outcome.isInInterceptor === true) {
-    return undefined;
-  }
-  return outcome.why === 'over' && !isTimeUp ? undefined : 'bad';
+  const { why, phase } = outcome;
+  const isOfHost =
+    why === 'interceptor' || phase === 'request interceptor' || phase === 'response interceptor';
+  return isOfHost || why === 'memory' || (why === 'over' && !isTimeUp) ? undefined : 'bad';
 }
 
 /** Error code of the outcome when there is no further attempt; `undefined` where it is final. */

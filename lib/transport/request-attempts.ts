@@ -5,7 +5,7 @@ import type { AttemptReport } from './attempt-report.js';
 import type { Admission } from './limits/circuit.js';
 import { parseRetryAfter, retryReason, waitBeforeRetry, type RetryReason } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
-import { healthOf, isFinal, type Health, type Outcome } from './outcome.js';
+import { healthOf, isFinal, wasNotSent, type Outcome } from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient, OutgoingRequest } from './wire/axios-client.js';
 import { replyLimit } from './wire/reply-limits.js';
@@ -24,16 +24,17 @@ export interface RequestTools {
 interface Attempt {
   outcome: Outcome;
   sentAt: number;
-  /** Number of requests sent, with this one. */
-  sent: number;
-  /** A further failure of a contact is not counted, and its retry not charged. */
-  isCounted: boolean;
+  /** False for a further failure of a contact: its retry costs nothing. */
+  isCharged: boolean;
 }
 
 /** The attempts of one request: the first, a replay on a new connection, and retries. */
 export class RequestAttempts {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #isOnce: boolean;
+  /** Requests sent so far. */
+  #sent = 0;
+  #mayReplay: boolean;
 
   constructor(
     private readonly tenant: Tenant,
@@ -43,6 +44,7 @@ export class RequestAttempts {
   ) {
     this.#headers = requestHeaders(request);
     this.#isOnce = request.repeat === 'never';
+    this.#mayReplay = !this.#isOnce;
     deadline.tenant = tenant.key;
   }
 
@@ -52,89 +54,85 @@ export class RequestAttempts {
    */
   async run(): Promise<TransportReply> {
     const { budget } = this.tools.limits;
-    let mayReplay = !this.#isOnce;
     let paid: RetryReason | undefined;
-    let sentBefore = 0;
     for (let attempt = 1; ; attempt++) {
-      let found = await this.#attempt(sentBefore, this.#isOnce, mayReplay);
-      if (mayReplay && isStale(found.outcome)) {
-        mayReplay = false;
-        found = await this.#attempt(found.sent, true, mayReplay);
+      let found = await this.#attempt({ onNewConnection: this.#isOnce });
+      if (this.#isReplayed(found.outcome)) {
+        this.#mayReplay = false;
+        found = await this.#attempt({ onNewConnection: true });
       }
-      const { outcome, sentAt, sent, isCounted } = found;
+      const { outcome, sentAt, isCharged } = found;
       if (isFinal(outcome)) {
         budget.giveBack(paid);
         const { status, headers, body } = outcome;
-        return { status, headers, body, sentAt, attempts: sent };
+        return { status, headers, body, sentAt, attempts: this.#sent };
       }
       const retryAfterMs = this.#retryAfter(outcome);
       const wait = this.#waitAfter(outcome, attempt, retryAfterMs);
-      const price = isCounted ? retryReason(outcome) : undefined;
+      const price = isCharged ? retryReason(outcome) : undefined;
       if (wait === undefined || (price !== undefined && !budget.take(price))) {
-        throw this.tools.report.failed(outcome, sent, retryAfterMs);
+        throw this.tools.report.failed(outcome, this.#sent, retryAfterMs);
       }
       paid = price ?? paid;
-      sentBefore = sent;
       await this.deadline.sleep(wait);
     }
   }
 
-  /**
-   * One request in a slot of its tenant.
-   *
-   * @param mayReplay a stale connection says nothing about the service: the request is sent again
-   */
-  async #attempt(sentBefore: number, onNewConnection: boolean, mayReplay: boolean): Promise<Attempt> {
-    const { limits } = this.tools;
-    const admission = await this.#enter(sentBefore);
-    let health: Health;
+  #isReplayed(outcome: Outcome): boolean {
+    return this.#mayReplay && outcome.kind === 'failed' && outcome.stale === true;
+  }
+
+  /** One request in a slot of its tenant. */
+  async #attempt(route: { onNewConnection: boolean }): Promise<Attempt> {
+    const { limits, report } = this.tools;
+    const admission = await this.#enter();
+    let found: Omit<Attempt, 'isCharged'>;
     try {
-      // The body is created in its slot, so that it is not old when it is sent.
-      const { body } = this.request;
-      const text = typeof body === 'function' ? await body() : body;
-      // The call may have ended in the turn in which the slot was granted.
-      this.#requireTime(sentBefore);
-      const found = await this.#send(text, sentBefore, onNewConnection);
-      const { outcome } = found;
-      const seen = mayReplay && isStale(outcome) ? undefined : healthOf(outcome, this.deadline.isTimeUp);
-      health = limits.counted(seen, outcome, this.request.contact, admission);
-      if (outcome.kind === 'failed' && outcome.why === 'over') {
-        throw this.tools.report.over(found.sent, outcome.status);
-      }
-      return { ...found, isCounted: health === seen };
-    } finally {
-      limits.leave(this.tenant, health, admission);
+      found = await this.#send(route);
+    } catch (error) {
+      limits.leave(this.tenant, undefined, admission);
+      throw error;
     }
+    const { outcome } = found;
+    // A stale connection says nothing about the service.
+    const health = this.#isReplayed(outcome) ? undefined : healthOf(outcome, this.deadline.isTimeUp);
+    const counted = limits.counted(health, outcome, this.request.contact, admission);
+    limits.leave(this.tenant, counted, admission);
+    if (outcome.kind === 'failed' && outcome.why === 'over') {
+      throw report.over(this.#sent, outcome.status);
+    }
+    return { ...found, isCharged: counted === health };
   }
 
   /** @throws {ExhibitorError} where there is no slot, or the call is over */
-  async #enter(sentBefore: number): Promise<Admission> {
-    this.#requireTime(sentBefore);
+  async #enter(): Promise<Admission> {
+    this.#requireTime();
     const admission = await this.tools.limits.enter(this.tenant, this.deadline);
     if (admission === 'over') {
-      throw this.tools.report.over(sentBefore);
+      throw this.tools.report.over(this.#sent);
     }
     if (typeof admission === 'object') {
-      throw this.tools.report.refused(sentBefore, admission.retryAfterMs);
+      throw this.tools.report.refused(this.#sent, admission.retryAfterMs);
     }
     return admission;
   }
 
   /** @throws {ExhibitorError} where the call is over */
-  #requireTime(sentBefore: number): void {
+  #requireTime(): void {
     if (this.deadline.isOver) {
-      throw this.tools.report.over(sentBefore);
+      throw this.tools.report.over(this.#sent);
     }
   }
 
-  async #send(
-    body: string | undefined,
-    sentBefore: number,
-    onNewConnection: boolean,
-  ): Promise<Omit<Attempt, 'isCounted'>> {
-    const { clock, client, dispatcher } = this.tools;
+  /** @throws {ExhibitorError} where the call is over, and whatever the body throws */
+  async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Omit<Attempt, 'isCharged'>> {
+    const { clock, client, dispatcher, report } = this.tools;
     const { attemptTimeout, maxResponseBytes } = this.tenant.http;
     const { method, url, operation, acceptsJwt } = this.request;
+    // The body is created in its slot, so that it is not old when it is sent.
+    const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
+    // The call may have ended in the turn in which the slot was granted.
+    this.#requireTime();
     const request = {
       tenant: this.tenant.key,
       method,
@@ -148,17 +146,20 @@ export class RequestAttempts {
       onNewConnection,
       dispatcher,
     };
-    const sent = sentBefore + 1;
     const sentAt = clock.now();
-    // Others that wait for this call read the number of its deadline.
-    this.deadline.sent += 1;
+    this.#countSent(1);
     const outcome = await client.send(request, this.deadline);
-    this.tools.report.publish(outcome, sent, clock.now() - sentAt);
+    report.publish(outcome, this.#sent, clock.now() - sentAt);
     if (wasNotSent(outcome)) {
-      this.deadline.sent -= 1;
-      return { outcome, sentAt, sent: sentBefore };
+      this.#countSent(-1);
     }
-    return { outcome, sentAt, sent };
+    return { outcome, sentAt };
+  }
+
+  /** Others that wait for this call read the number of its deadline, also while a request runs. */
+  #countSent(change: 1 | -1): void {
+    this.#sent += change;
+    this.deadline.sent += change;
   }
 
   #waitAfter(outcome: Outcome, attempt: number, retryAfterMs: number | undefined): number | undefined {
@@ -181,17 +182,4 @@ export class RequestAttempts {
     }
     return parseRetryAfter(outcome.headers['retry-after'], this.tools.clock.epochMs());
   }
-}
-
-function isStale(outcome: Outcome): boolean {
-  return outcome.kind === 'failed' && outcome.stale === true;
-}
-
-/** True where the call ended before there was a connection, or an interceptor of the host failed before. */
-function wasNotSent(outcome: Outcome): boolean {
-  return (
-    outcome.kind === 'failed' &&
-    outcome.unsent === true &&
-    (outcome.why === 'over' || outcome.why === 'interceptor')
-  );
 }

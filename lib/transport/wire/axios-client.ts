@@ -122,8 +122,11 @@ class Passage {
 
   /** The call is over. */
   stop(): Failed {
-    const isInInterceptor = !this.#isOnWire;
-    return { ...this.handler.stop('over'), isInInterceptor };
+    const failed = this.handler.stop('over');
+    if (this.#isOnWire) {
+      return failed;
+    }
+    return { ...failed, phase: this.handler.isSent ? 'response interceptor' : 'request interceptor' };
   }
 
   /**
@@ -179,7 +182,7 @@ class Passage {
       message: 'an axios interceptor of the host failed',
       cause: this.#isOwnAxiosError(error) ? undefined : error,
       status: reply?.status,
-      unsent: reply === undefined,
+      phase: reply === undefined ? 'request interceptor' : 'response interceptor',
     };
   }
 

@@ -68,7 +68,8 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   stop(why: 'timeout' | 'over'): Failed {
     const message = why === 'timeout' ? 'the service did not answer in time' : 'the call is over';
     const status = this.#status || undefined;
-    const failed: Failed = { kind: 'failed', why, message, status, unsent: !this.isSent };
+    const phase = this.isSent ? 'sent' : 'connecting';
+    const failed: Failed = { kind: 'failed', why, message, status, phase };
     this.#abort(failed);
     return failed;
   }
@@ -162,6 +163,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
       kind: 'failed',
       why: 'network',
       message: hasReply ? 'the reply was cut short' : 'the service could not be reached',
+      phase: this.isSent ? 'sent' : 'connecting',
       reason: this.isSent ? undefined : errorCode(error),
       status: this.#status || undefined,
       stale: this.isSent && isStaleConnection(error, this, hasReply),
