@@ -137,7 +137,7 @@ describe('a request interceptor', () => {
     const { list, failure, service } = await hostWith(
       (instance) => instance.interceptors.request.use((config) => (isSlow ? new Promise(() => {}) : config)),
       undefined,
-      { deadline: 50, attemptTimeout: 10 },
+      { deadline: 1_500, attemptTimeout: 1_000 },
     );
     await list();
     isSlow = true;
@@ -234,7 +234,7 @@ describe('a response interceptor', () => {
       (instance) =>
         instance.interceptors.response.use((response) => (isSlow ? new Promise(() => {}) : response)),
       undefined,
-      { deadline: 50 },
+      { deadline: 1_500 },
     );
     await list();
     isSlow = true;
