@@ -84,6 +84,31 @@ describe('a name whose servers do not answer', () => {
     expect(names.lookups).toHaveLength(1);
   });
 
+  it.each(['before', 'to c-ares'])(
+    'blocks one thread with others of its tenant, also where they were answered %s',
+    async (when) => {
+      const all = Array.from({ length: 20 }, (_, index) => `name-${index}.test`);
+      if (when === 'before') {
+        await Promise.all(all.map((name) => ask(name, 'hostile')));
+        clock.ahead += HALF_MINUTE;
+      }
+      for (const name of all) {
+        names.system.set(name, 'silent');
+        ask(name, 'hostile').catch(() => undefined);
+      }
+      await pause(200);
+      expect(await millisecondsOf(ask('other.test'))).toBeLessThan(SOON);
+      expect(names.mostBlocked).toBe(1);
+    },
+  );
+
+  it('holds up no name that another tenant asks for as well', async () => {
+    await askSilentNames(1);
+    ask('api.test', 'hostile').catch(() => undefined);
+    await pause(100);
+    expect(await millisecondsOf(ask('api.test'))).toBeLessThan(SOON);
+  });
+
   it('waits there too where it was answered before, but slowly', async () => {
     await ask('name.test');
     names.unanswered.add('name.test');

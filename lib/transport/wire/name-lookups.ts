@@ -78,8 +78,8 @@ export class NameLookups {
     options: LookupOptions,
     known: Known | undefined,
   ): Promise<LookupAddress[]> {
-    const mayBlock = name !== 'localhost' && (known === undefined || known.isSlow);
-    const leave = mayBlock ? await this.#lane.enter(name, tenant) : undefined;
+    const isFast = known !== undefined && !known.isSlow;
+    const leave = name === 'localhost' ? undefined : await this.#lane.enter(name, tenant, isFast);
     const began = this.clock.now();
     const isSlow = (): boolean => this.clock.now() - began > SLOW;
     try {
