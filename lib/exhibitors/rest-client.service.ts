@@ -43,7 +43,7 @@ export class RestClient {
    */
   async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
     let attempts = 0;
-    let refusedAt: number | undefined;
+    let firstRefusedAt = Number.POSITIVE_INFINITY;
     for (let turn = 1; ; turn++) {
       const token = await this.tokens.tokenFor(tenant, deadline);
       const reply = await this.#send(tenant, request, token, deadline);
@@ -51,13 +51,16 @@ export class RestClient {
       if (reply.status !== 401) {
         return this.#accept(reply, tenant, request, attempts);
       }
-      // This process got it from the token endpoint after the first refusal: another one would be refused as well.
-      const isNewest = refusedAt !== undefined && !token.isShared && token.requestedAt >= refusedAt;
-      this.tokens.refused(tenant, token, reply.sentAt, { isAgain: turn === 2 && !isNewest });
-      if (isNewest || turn === MOST_TOKENS) {
+      // Turn 1: the next token is a newer one, of any process.
+      // Turn 2: where this process requested it after turn 1, none is newer. Else the next comes from the token endpoint.
+      // Turn 3: the last one that is tried.
+      const isLast = turn === MOST_TOKENS || (!token.isShared && token.requestedAt >= firstRefusedAt);
+      const kind = turn === 1 || isLast ? 'refused' : 'refused-again';
+      this.tokens.removeRefused(tenant, token, reply.sentAt, kind);
+      if (isLast) {
         return this.#accept(reply, tenant, request, attempts);
       }
-      refusedAt ??= this.clock.now();
+      firstRefusedAt = Math.min(firstRefusedAt, this.clock.now());
     }
   }
 

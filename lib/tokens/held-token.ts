@@ -8,7 +8,7 @@ const NAMES_LEASE = 4_000;
 /** What the work of a renewal must know of those who wait for it. */
 export class RenewalTask {
   /** The host invalidated the token meanwhile. What comes was requested before: it serves those who wait, and is not kept. */
-  isDropped = false;
+  wasInvalidated = false;
 
   /**
    * @param deadline of the renewal itself, independent of its callers
@@ -64,53 +64,49 @@ export class HeldToken {
   /** No early renewal before this time, because one failed. In ms of {@link Clock.now}. */
   pausedUntil = 0;
   /** The token that was refused or invalidated, until there is a new one. */
-  #dropped: ReplacedToken | undefined = undefined;
+  #bad: ReplacedToken | undefined = undefined;
 
   /** The next token replaces one that was refused or invalidated. */
   get isForced(): boolean {
-    return this.#dropped !== undefined;
+    return this.#bad !== undefined;
   }
 
   /** Stores a new token. */
   keep(timed: TimedToken): void {
     this.timed = timed;
     this.rejection = undefined;
-    this.#dropped = undefined;
+    this.#bad = undefined;
   }
 
   /** The host invalidated the token, and forgives a rejection. What a renewal under way brings was requested before. */
   invalidate(now: number): void {
     this.rejection = undefined;
     if (this.renewal !== undefined) {
-      this.renewal.task.isDropped = true;
+      this.renewal.task.wasInvalidated = true;
       this.renewal = undefined;
     }
     // Then this process asks the token endpoint anyway.
-    if (this.#dropped?.kind !== 'refused-again') {
-      const text = this.timed?.accessToken ?? this.#dropped?.text;
-      this.#drop({ kind: 'invalidated', text, at: now });
+    if (this.#bad?.kind !== 'refused-again') {
+      const text = this.timed?.accessToken ?? this.#bad?.text;
+      this.#remove({ kind: 'invalidated', text, at: now });
     }
   }
 
-  /**
-   * The service refused this token in a request that was sent at `sentAt`. Without effect where it is not held any more.
-   *
-   * @param isAgain it came in place of a refused one
-   */
-  refuse(text: string, sentAt: number, isAgain: boolean): void {
+  /** The service refused this token in a request that was sent at `sentAt`. Without effect where it is not held any more. */
+  removeRefused(text: string, sentAt: number, kind: 'refused' | 'refused-again'): void {
     const { timed } = this;
     if (timed?.accessToken !== text) {
       return;
     }
     // One that was about to end was probably refused for its age: any that was requested after it is good.
     const at = sentAt >= timed.endingAt ? timed.requestedAt : sentAt;
-    this.#drop(isAgain ? { kind: 'refused-again', text } : { kind: 'refused', text, at });
+    this.#remove({ kind, text, at });
   }
 
   /** What the next token replaces. */
   replaced(now: number): ReplacedToken {
-    if (this.#dropped !== undefined) {
-      return this.#dropped;
+    if (this.#bad !== undefined) {
+      return this.#bad;
     }
     // Idle processes hold different tokens that expired long ago. Their next token replaces none of them.
     const { timed } = this;
@@ -119,8 +115,8 @@ export class HeldToken {
       : { kind: 'none' };
   }
 
-  #drop(dropped: ReplacedToken): void {
+  #remove(bad: ReplacedToken): void {
     this.timed = undefined;
-    this.#dropped = dropped;
+    this.#bad = bad;
   }
 }

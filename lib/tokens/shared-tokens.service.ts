@@ -49,7 +49,7 @@ export class SharedTokens {
     const read = (): Promise<OAuthClient> => readApiClient(tenant, task.deadline, this.log);
     const client = await read();
     const answer = await this.fetchAs(client, tenant, replaced, task);
-    if (answer.kind !== 'refused' || answer.rejection.error.oauthError !== 'invalid_client') {
+    if (answer.kind !== 'rejected' || answer.rejection.error.oauthError !== 'invalid_client') {
       return answer;
     }
     const newest = await newerClient(client, tenant.clientSecret, read);
@@ -116,10 +116,10 @@ export class SharedTokens {
     if (deadline.isOver) {
       throw deadline.failure({ tenant: tenant.key, attempts: deadline.sent });
     }
-    await this.records.drop(name, replaced);
+    await this.records.removeBad(name, replaced);
     try {
       const timed = await this.endpoint.request(client, tenant, deadline);
-      if (!task.isDropped) {
+      if (!task.wasInvalidated) {
         await this.records.keepToken(name, timed, replaced);
       }
       return { kind: 'token', timed };
@@ -128,10 +128,10 @@ export class SharedTokens {
         throw error;
       }
       const rejection = remember(error, this.clock.now(), this.clock.random());
-      if (!task.isDropped) {
+      if (!task.wasInvalidated) {
         await this.records.keepRejection(name, rejection);
       }
-      return { kind: 'refused', rejection, isShared: false };
+      return { kind: 'rejected', rejection, isShared: false };
     }
   }
 }

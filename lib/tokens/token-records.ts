@@ -18,7 +18,7 @@ const recordedToken = v.object({
   scope: optionalText,
   lifetime: v.number(),
   requestedAt: v.number(),
-  /** Fingerprint of the refused or invalidated token that it replaces: it is newer than that, whatever the clocks say. */
+  /** Fingerprint of the refused or invalidated token that it replaced: it is newer than that, whatever the clocks say. */
   refused: optionalText,
 });
 
@@ -44,7 +44,7 @@ type TokenRecord = v.InferOutput<typeof tokenRecord>;
 /** A token or a permanent rejection: of another process, or of the token endpoint. */
 export type TokenAnswer =
   | { readonly kind: 'token'; readonly timed: TimedToken }
-  | { readonly kind: 'refused'; readonly rejection: RememberedRejection; readonly isShared: boolean };
+  | { readonly kind: 'rejected'; readonly rejection: RememberedRejection; readonly isShared: boolean };
 
 /** Tokens and permanent rejections in the shared store: one record for each client, see `clientName`. */
 export class TokenRecords {
@@ -71,7 +71,7 @@ export class TokenRecords {
     }
     const { oauthError, description, status } = rejection;
     const error = new TokenRejectedError(oauthError, description, { tenant, status, attempts: 0 });
-    return { kind: 'refused', rejection: { error, until: this.fromEpoch(rejection.until) }, isShared: true };
+    return { kind: 'rejected', rejection: { error, until: this.fromEpoch(rejection.until) }, isShared: true };
   }
 
   /** Shares a token, in place of the former record. */
@@ -81,8 +81,8 @@ export class TokenRecords {
       return;
     }
     const { accessToken, scope, lifetime } = timed;
-    const isNewer = isDropped(replaced) && replaced.text !== undefined;
-    const refused = isNewer ? digestOf(replaced.text) : undefined;
+    const replacesBad = isBad(replaced) && replaced.text !== undefined;
+    const refused = replacesBad ? digestOf(replaced.text) : undefined;
     const requestedAt = this.toEpoch(timed.requestedAt);
     await this.set(name, { token: { accessToken, scope, lifetime, requestedAt, refused } }, left);
   }
@@ -107,8 +107,14 @@ export class TokenRecords {
   }
 
   /** Removes the refused or invalidated token, or the forgiven rejection, so that no other process takes it. */
-  async drop(name: string, replaced: ReplacedToken): Promise<void> {
-    if (isDropped(replaced) && (await this.read(name)).token?.accessToken === replaced.text) {
+  async removeBad(name: string, replaced: ReplacedToken): Promise<void> {
+    if (!isBad(replaced)) {
+      return;
+    }
+    const { token } = await this.read(name);
+    // A record without a token holds a rejection: the host forgives it where there was no token to invalidate.
+    const { text } = replaced;
+    if (token === undefined ? text === undefined : token.accessToken === text) {
       await this.values.delete(TOKEN_KIND, name);
     }
   }
@@ -145,12 +151,12 @@ export class TokenRecords {
 }
 
 /** True for a token that is no longer good, whatever its lifetime. */
-function isDropped({ kind }: ReplacedToken): boolean {
+function isBad({ kind }: ReplacedToken): boolean {
   return kind === 'refused' || kind === 'refused-again' || kind === 'invalidated';
 }
 
-/** @param refused fingerprint of what the stored token replaced */
-function mayReplace(stored: TimedToken, refused: string | undefined, replaced: ReplacedToken): boolean {
+/** @param former fingerprint of what the stored token replaced */
+function mayReplace(stored: TimedToken, former: string | undefined, replaced: ReplacedToken): boolean {
   if (stored.accessToken === replaced.text) {
     return false;
   }
@@ -159,7 +165,7 @@ function mayReplace(stored: TimedToken, refused: string | undefined, replaced: R
     case 'expiring':
       return true;
     case 'refused':
-      return refused === digestOf(replaced.text) || stored.requestedAt > replaced.at;
+      return former === digestOf(replaced.text) || stored.requestedAt > replaced.at;
     case 'refused-again':
       return false;
     case 'invalidated':

@@ -37,10 +37,10 @@ export class TokenRenewals {
     }
   }
 
-  /** Renews a token that is still good, unless a renewal is under way, failed in the last 5 s or was refused. */
+  /** Renews a token that is still good, unless a renewal is under way, failed in the last 5 s or was rejected. */
   renewEarly(tenant: Tenant, held: HeldToken, now: number): void {
-    const isRefused = held.rejection !== undefined && now < held.rejection.until;
-    if (held.renewal === undefined && now >= held.pausedUntil && !isRefused) {
+    const isRejected = held.rejection !== undefined && now < held.rejection.until;
+    if (held.renewal === undefined && now >= held.pausedUntil && !isRejected) {
       void this.reportEarly(tenant, held, this.renew(tenant, held));
     }
   }
@@ -96,11 +96,11 @@ export class TokenRenewals {
     const outcome = held.isForced ? 'forced' : 'fetched';
     try {
       const answer = await this.tokens.fetch(tenant, held.replaced(this.clock.now()), task);
-      if (answer.kind === 'refused') {
-        held.rejection = task.isDropped ? held.rejection : answer.rejection;
+      if (answer.kind === 'rejected') {
+        held.rejection = task.wasInvalidated ? held.rejection : answer.rejection;
         throw answer.isShared ? repeated(answer.rejection) : answer.rejection.error;
       }
-      if (!task.isDropped) {
+      if (!task.wasInvalidated) {
         held.keep(answer.timed);
       }
       return { timed: answer.timed, outcome: answer.timed.isShared ? 'shared' : outcome };
@@ -109,7 +109,7 @@ export class TokenRenewals {
       throw error;
     } finally {
       task.end();
-      if (!task.isDropped) {
+      if (!task.wasInvalidated) {
         held.renewal = undefined;
       }
     }

@@ -79,7 +79,7 @@ export class TokenService {
   }
 
   /**
-   * Removes the token of a tenant, so that the next call requests a new one, and a remembered refusal. With `rejected`,
+   * Removes the token of a tenant, so that the next call requests a new one, and a remembered rejection. With `rejected`,
    * only where that is the current token.
    *
    * @throws {ExhibitorError} `unknown_tenant`, `tenant_required`
@@ -91,7 +91,7 @@ export class TokenService {
       // Also where this process holds none: it must not take an older one from the store.
       this.#heldOf(tenant).invalidate(now);
     } else {
-      this.#held.get(tenant)?.refuse(options.rejected, now, false);
+      this.#held.get(tenant)?.removeRefused(options.rejected, now, 'refused');
     }
   }
 
@@ -105,10 +105,10 @@ export class TokenService {
    * unless it was renewed meanwhile. A token of another process replaces it only if that was requested later than `sentAt`, or
    * where this one was about to end, later than this one.
    *
-   * @param options `isAgain`: it came in place of a refused one, and no token of another process replaces it. @internal
+   * @param kind `refused-again`: it came in place of a refused one, and no token of another process replaces it. @internal
    */
-  refused(tenant: Tenant, { accessToken }: TimedToken, sentAt: number, { isAgain = false } = {}): void {
-    this.#held.get(tenant)?.refuse(accessToken, sentAt, isAgain);
+  removeRefused(tenant: Tenant, token: TimedToken, sentAt: number, kind: 'refused' | 'refused-again'): void {
+    this.#held.get(tenant)?.removeRefused(token.accessToken, sentAt, kind);
   }
 
   /** The registry limits the time of the search, so this deadline ends only by signal or closing. */

@@ -106,7 +106,7 @@ export class TokenBench {
   async refuse(accessToken: string, again = false): Promise<void> {
     const timed = { accessToken } as TimedToken;
     const tenant = await this.registry.get('acme');
-    this.tokens.refused(tenant, timed, this.clock.now(), { isAgain: again });
+    this.tokens.removeRefused(tenant, timed, this.clock.now(), again ? 'refused-again' : 'refused');
   }
 
   /** A call of the REST API; answers its status or the code of its error. */
