@@ -38,8 +38,10 @@ export function tenantForgotten(tenant: string): string {
 
 /** What something belongs to that may be invalidated in another process. */
 export interface Generation {
-  /** Changes with each invalidation. Empty where there was none that matters any more. */
+  /** Changes with each invalidation. Only to be compared with another id of the same names. */
   readonly id: string;
+  /** There was no invalidation that matters any more. */
+  readonly isUnset: boolean;
   /** False where the store was never reached: the id is of this process only. */
   readonly isKnown: boolean;
   /** {@link Clock.now} from which {@link Generations.current} must be asked again. */
@@ -47,7 +49,7 @@ export interface Generation {
 }
 
 /** The generation of everything where there is no store: it never changes. */
-const ONLY: Generation = { id: '', isKnown: true, recheckAt: Number.POSITIVE_INFINITY };
+const ONLY: Generation = { id: '', isUnset: true, isKnown: true, recheckAt: Number.POSITIVE_INFINITY };
 
 /** In place of a value that could not be read. No value of the store is equal to it. */
 const UNREAD = '?';
@@ -178,6 +180,7 @@ export class Generations {
 function generationOf(found: readonly Known[]): Generation {
   return {
     id: found.map(({ value }) => value).join(' '),
+    isUnset: found.every(({ value }) => value === ''),
     isKnown: found.every(({ value }) => value !== UNREAD),
     recheckAt: Math.min(...found.map(({ readAt }) => readAt)) + RENEW,
   };

@@ -192,8 +192,7 @@ export class RunTimeTenants {
     if (answer === undefined || !now.isKnown) {
       return;
     }
-    // Without an id, it was not forgotten or that is long past.
-    if (now.id === '' || now.id === answer.generation.id) {
+    if (now.isUnset || now.id === answer.generation.id) {
       answer.generation = now;
     } else {
       this.forget(key);

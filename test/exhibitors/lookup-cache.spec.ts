@@ -32,7 +32,7 @@ const subjectOf = (eventId: string, contactEmail = 'sam@example.com') => ({
   eventId,
   contactEmail,
 });
-const GENERATION = { id: '', isKnown: true, recheckAt: Infinity };
+const GENERATION = { id: '', isUnset: true, isKnown: true, recheckAt: Infinity };
 
 function cacheOf(limits: { ttl: number; staleIfError: number }) {
   const clock = new StoppedClock();
