@@ -32,20 +32,20 @@ interface KnownTenant {
   freshUntil: number;
   /** {@link Clock.now} until which these options are used where the source fails. */
   lastGoodUntil: number;
-  /** Where the source failed or was slow last time: {@link Clock.now} until which it is not asked again. */
-  retryAt?: number;
+  /** {@link Clock.now} when the source failed or was slow; `undefined` where its last answer came in time. */
+  failedAt?: number;
 }
 
 /** `paused`: the source failed a moment ago and is not asked. `gone`: not even the last good options may be used. */
 function stateOf(known: KnownTenant, now: number): 'fresh' | 'paused' | 'due' | 'gone' {
-  const { freshUntil, lastGoodUntil, retryAt } = known;
+  const { freshUntil, lastGoodUntil, failedAt } = known;
   if (now < freshUntil) {
     return 'fresh';
   }
   if (now >= lastGoodUntil) {
     return 'gone';
   }
-  return retryAt !== undefined && now < retryAt ? 'paused' : 'due';
+  return failedAt !== undefined && now < failedAt + RETRY_AFTER ? 'paused' : 'due';
 }
 
 /**
@@ -111,7 +111,12 @@ export class RunTimeTenants {
     if (known === undefined || state === 'gone') {
       return this.#read(key, generation);
     }
-    return state === 'due' ? this.#newOrLastGood(this.#read(key, generation), known) : known.tenant;
+    if (state !== 'due') {
+      return known.tenant;
+    }
+    const read = this.#read(key, generation);
+    // Where the source failed last time, no call waits for it to fail again.
+    return known.failedAt === undefined ? this.#newOrLastGood(read, known) : known.tenant;
   }
 
   /** Drops a tenant in this process. */
@@ -127,17 +132,13 @@ export class RunTimeTenants {
 
   /** The answer to a read, or the last good options where the source fails or is slow. */
   async #newOrLastGood(read: Promise<Tenant | undefined>, known: KnownTenant): Promise<Tenant | undefined> {
-    // Where the source failed last time, no call waits for it to fail again.
-    if (known.retryAt !== undefined) {
-      return known.tenant;
-    }
     try {
       return await withTimeout(Math.min(PATIENCE, this.#settings.http.deadline / 2), () => read);
     } catch (error) {
       if (!isSourceFailure(error)) {
         throw error;
       }
-      known.retryAt ??= this.#clock.now() + RETRY_AFTER;
+      known.failedAt ??= this.#clock.now();
       return known.tenant;
     }
   }
@@ -180,8 +181,8 @@ export class RunTimeTenants {
     if (known === undefined) {
       return;
     }
-    known.retryAt = isSourceFailure(error) ? this.#clock.now() + RETRY_AFTER : undefined;
-    if (known.retryAt !== undefined) {
+    known.failedAt = isSourceFailure(error) ? this.#clock.now() : undefined;
+    if (known.failedAt !== undefined) {
       this.#log.warn(tenantSourceFails(key, this.#settings.tenantCache.staleIfError));
     }
   }
