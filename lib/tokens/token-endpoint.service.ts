@@ -93,7 +93,7 @@ function rejection(
 
 /**
  * `service_unavailable` of the token endpoint is `token_unavailable`. Other errors stay as they are, and so does that of an axios
- * interceptor of the host, which is known by its cause.
+ * interceptor of the host: a `cause` is always what a function of the host threw, and the transport calls no other one here.
  */
 function asTokenFailure(error: unknown, attempts: number): unknown {
   if (!isExhibitorError(error) || error.code !== 'service_unavailable' || error.cause !== undefined) {
