@@ -30,12 +30,7 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
 ]);
 
 /** The generation of an answer that was asked for before the store had told its generation. It equals no other. */
-const UNKNOWN: Generation = {
-  id: 'unknown',
-  isUnset: false,
-  isKnown: false,
-  recheckAt: Number.NEGATIVE_INFINITY,
-};
+const UNKNOWN: Generation = { id: 'unknown', isUnset: false, isKnown: false, recheckAt: -Infinity };
 
 /** A lookup that memory does not answer. */
 interface Search {
