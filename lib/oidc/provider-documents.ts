@@ -7,7 +7,7 @@ import { newStateKey, type StateKey, type Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Deadlines } from '../time/deadlines.service.js';
-import { ExpiringCache } from '../time/expiring-cache.js';
+import { FairCache } from '../time/fair-cache.js';
 import type { Transport } from '../transport/transport.service.js';
 import { unusableReply, usableReply } from './provider-reply.js';
 import { RemoteDocument, type DocumentReader } from './remote-document.js';
@@ -52,7 +52,7 @@ interface KeptDocument<T> {
 export class ProviderDocuments<T> {
   readonly #kind: DocumentKind<T>;
   readonly #tools: DocumentTools;
-  readonly #kept: ExpiringCache<KeptDocument<T>>;
+  readonly #kept: FairCache<KeptDocument<T>>;
   /** The document that a tenant used last. */
   readonly #lastUsed = new WeakMap<StateKey, KeptDocument<T>>();
   readonly #dispatcherIds = new WeakMap<object, number>();
@@ -61,7 +61,7 @@ export class ProviderDocuments<T> {
   constructor(kind: DocumentKind<T>, tools: DocumentTools) {
     this.#kind = kind;
     this.#tools = tools;
-    this.#kept = new ExpiringCache(tools.clock, { max: tools.max });
+    this.#kept = new FairCache(tools.clock, tools.max);
   }
 
   /** The document, see {@link RemoteDocument.read}. */

@@ -8,7 +8,6 @@ import { UserInfo } from '../oidc/user-info.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import { ExpiringCache } from '../time/expiring-cache.js';
 import { FairCache } from '../time/fair-cache.js';
 import { KeptClaims } from './kept-claims.js';
 
@@ -35,7 +34,7 @@ const BEARER_IDENTITIES_BYTES = Symbol('nestjs-exhibitor:bearer-identities-bytes
 export class BearerIdentities {
   readonly #verified: FairCache<ExhibitorIdentity>;
   /** Apart from the verified ones, so that forged tokens push out no identity. */
-  readonly #pending: ExpiringCache<Promise<ExhibitorIdentity>>;
+  readonly #pending: FairCache<Promise<ExhibitorIdentity>>;
   readonly #claims: KeptClaims;
 
   constructor(
@@ -46,7 +45,7 @@ export class BearerIdentities {
     @Optional() @Inject(BEARER_IDENTITIES_BYTES) maxBytes = MAX_BYTES,
   ) {
     this.#verified = new FairCache(clock, maxBytes);
-    this.#pending = new ExpiringCache(clock, { max: MAX_PENDING });
+    this.#pending = new FairCache(clock, MAX_PENDING);
     this.#claims = new KeptClaims(clock);
   }
 
@@ -59,7 +58,7 @@ export class BearerIdentities {
       return known;
     }
     const identity = this.#verify(tenant, token, digest);
-    this.#pending.set(key, identity);
+    this.#pending.set(key, identity, { tenant: tenant.key });
     void this.#keep(key, identity);
     return identity;
   }

@@ -5,7 +5,7 @@ import type { ProviderLogout } from '../oidc/logout-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { ExpiringCache } from '../time/expiring-cache.js';
+import { FairCache } from '../time/fair-cache.js';
 import {
   CLOCK_MARGIN,
   ReplayCache,
@@ -32,7 +32,7 @@ export class DeniedIdentities {
   private readonly identityTtl: number;
   private readonly rememberFor: number;
   /** Logins that the store does not deny, for `logoutCheck.ttl` ms since it was asked. */
-  private readonly accepted: ExpiringCache<true>;
+  private readonly accepted: FairCache<true>;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -41,7 +41,7 @@ export class DeniedIdentities {
   ) {
     this.identityTtl = settings.cookies.identityTtl;
     this.rememberFor = settings.logoutCheck.ttl;
-    this.accepted = new ExpiringCache(clock, { max: MAX_ACCEPTED });
+    this.accepted = new FairCache(clock, MAX_ACCEPTED);
   }
 
   /**
@@ -60,7 +60,7 @@ export class DeniedIdentities {
       return true;
     }
     const login = [identity.loggedInAt, ...names.map(({ name }) => name)].join(' ');
-    return isShared && !this.accepted.has(login) && this.isDeniedInStore(login, names, identity);
+    return isShared && this.accepted.get(login) === undefined && this.isDeniedInStore(login, names, identity);
   }
 
   /**

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
-import { ExpiringCache } from '../time/expiring-cache.js';
+import { FairCache } from '../time/fair-cache.js';
 import { Outbox } from './outbox.service.js';
 import { SharedValues } from './shared-values.service.js';
 
@@ -81,7 +81,7 @@ class Known {
  */
 @Injectable()
 export class Generations {
-  private readonly known: ExpiringCache<Known>;
+  private readonly known: FairCache<Known>;
   /** Of values, in ms. */
   private readonly lifetime: number;
 
@@ -96,7 +96,7 @@ export class Generations {
       ({ ttl, staleIfError }) => ttl + staleIfError,
     );
     this.lifetime = Math.max(...ages) + MARGIN;
-    this.known = new ExpiringCache(clock, { max: MAX });
+    this.known = new FairCache(clock, MAX);
   }
 
   /** The generation of these names, where all were read within the last second. Synchronous and without timers. */

@@ -4,7 +4,7 @@ import { tenantSourceFails } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { tenantForgotten, type Generation, type Generations } from '../store/generations.service.js';
 import type { Clock } from '../time/clock.js';
-import { ExpiringCache } from '../time/expiring-cache.js';
+import { FairCache } from '../time/fair-cache.js';
 import { withTimeout } from '../time/with-timeout.js';
 import { isSourceFailure, readTenant } from './read-tenant.js';
 import type { Tenant } from './tenant.js';
@@ -59,8 +59,8 @@ export class RunTimeTenants {
   readonly #generations: Generations;
   readonly #dropped: (tenant: Tenant) => void;
   readonly #log: ThrottledLog;
-  readonly #known: ExpiringCache<KnownTenant>;
-  readonly #unknown: ExpiringCache<Pick<KnownTenant, 'generation'>>;
+  readonly #known: FairCache<KnownTenant>;
+  readonly #unknown: FairCache<Pick<KnownTenant, 'generation'>>;
   /** Calls of the source under way. */
   readonly #reads = new Map<string, Promise<Tenant | undefined>>();
 
@@ -78,8 +78,8 @@ export class RunTimeTenants {
     this.#generations = generations;
     this.#dropped = dropped;
     this.#log = new ThrottledLog(clock, WARN_EVERY);
-    this.#known = new ExpiringCache(clock, { max: settings.tenantCache.max });
-    this.#unknown = new ExpiringCache(clock, UNKNOWN);
+    this.#known = new FairCache(clock, settings.tenantCache.max);
+    this.#unknown = new FairCache(clock, UNKNOWN.max);
   }
 
   /** The tenant of this key, where its options need not be read again. */
@@ -103,7 +103,7 @@ export class RunTimeTenants {
     // Without an await where it is in memory: the source is then asked in the turn of the call.
     const generation = this.#generations.current(names) ?? (await this.#generations.read(names));
     this.#dropIfForgotten(key, generation);
-    if (this.#unknown.has(key)) {
+    if (this.#unknown.peek(key) !== undefined) {
       return undefined;
     }
     const known = this.#known.get(key);
@@ -168,7 +168,7 @@ export class RunTimeTenants {
   #keep(key: string, tenant: Tenant | undefined, generation: Generation): void {
     if (tenant === undefined) {
       this.#known.delete(key);
-      this.#unknown.set(key, { generation });
+      this.#unknown.set(key, { generation }, { ttl: UNKNOWN.ttl });
       return;
     }
     const { ttl, staleIfError } = this.#settings.tenantCache;

@@ -32,8 +32,8 @@ interface Share<V> {
 
 /** What belongs to a value. */
 export interface FairCacheEntry {
-  /** Key of the tenant whose share it takes. */
-  tenant: string;
+  /** Key of the tenant whose share it takes; default: all entries are one share. */
+  tenant?: string;
   /** What it takes of the room, such as its bytes; default 1. */
   weight?: number;
   /** Lifetime in milliseconds; default: no end. */
@@ -70,17 +70,21 @@ export class FairCache<V> {
   }
 
   get(key: string): V | undefined {
-    const entry = this.#entries.get(key);
-    if (entry === undefined || this.clock.now() >= entry.until) {
-      return undefined;
+    const entry = this.#valid(key);
+    if (entry !== undefined) {
+      unlink(entry);
+      append(entry);
     }
-    unlink(entry);
-    append(entry);
-    return entry.value;
+    return entry?.value;
+  }
+
+  /** As {@link get}, but it is no use of the entry. */
+  peek(key: string): V | undefined {
+    return this.#valid(key)?.value;
   }
 
   /** Stores nothing where the value is heavier than all of the room. */
-  set(key: string, value: V, { tenant, weight = 1, ttl = Infinity }: FairCacheEntry): void {
+  set(key: string, value: V, { tenant = '', weight = 1, ttl = Infinity }: FairCacheEntry = {}): void {
     const now = this.clock.now();
     if (now - this.#purgedAt >= PURGE_EVERY) {
       this.#purgedAt = now;
@@ -126,6 +130,11 @@ export class FairCache<V> {
       }
       turn = next;
     }
+  }
+
+  #valid(key: string): Entry<V> | undefined {
+    const entry = this.#entries.get(key);
+    return entry !== undefined && this.clock.now() < entry.until ? entry : undefined;
   }
 
   #deleteEntries(matches: (entry: Entry<V>) => boolean): void {

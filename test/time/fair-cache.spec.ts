@@ -122,6 +122,28 @@ describe('a cache that tenants share', () => {
     expect(cache.get('key')).toBeUndefined();
   });
 
+  it('removes expired entries though it is not full and nobody reads them, but none without a lifetime or with a longer one', () => {
+    const clock = new StoppedClock();
+    const cache = new FairCache<true>(clock, 100_000);
+    for (let key = 0; key < 5_000; key += 1) {
+      cache.set(`short-${key}`, true, { ttl: 1_000 });
+    }
+    cache.set('for ever', true);
+    cache.set('long', true, { ttl: 300_000 });
+    clock.time = 120_000;
+    cache.set('new', true);
+    expect([cache.size, cache.peek('for ever'), cache.peek('long')]).toEqual([3, true, true]);
+  });
+
+  it('takes a peek for no use of an entry', () => {
+    const cache = new FairCache<string>(new StoppedClock(), 2);
+    cache.set('first', 'peeked at');
+    cache.set('second', 'idle');
+    expect(cache.peek('first')).toBe('peeked at');
+    cache.set('third', 'new');
+    expect([cache.get('first'), cache.get('second')]).toEqual([undefined, 'idle']);
+  });
+
   it('removes nothing for an entry that is heavier than all of the room', () => {
     const cache = new FairCache<string>(new StoppedClock(), MAX);
     cache.set('key', 'fits', { tenant: 'a', weight: MAX });
