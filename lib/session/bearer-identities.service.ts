@@ -67,8 +67,8 @@ export class BearerIdentities {
   async #keep(key: string, pending: Promise<ExhibitorIdentity>): Promise<void> {
     try {
       const identity = await pending;
-      const { tenant, subject, email, claims, expiresAt } = identity;
-      const weight = ENTRY_WEIGHT + weighJson([subject, email, claims]);
+      const { tenant, subject, email, clientId, claims, expiresAt } = identity;
+      const weight = ENTRY_WEIGHT + weighJson([subject, email, clientId, claims]);
       this.#verified.set(key, identity, {
         tenant,
         weight,
