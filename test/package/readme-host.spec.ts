@@ -99,6 +99,7 @@ describe('the packed tarball, installed outside the repository', () => {
 });
 
 const PUBLIC_NAMES = [
+  'AllowAnonymous',
   'ConfigurationError',
   'CurrentEvent',
   'CurrentExhibitor',
