@@ -1,7 +1,7 @@
 import { createPrivateKey, KeyObject, type JsonWebKey } from 'node:crypto';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import { text } from './option-schemas.js';
+import { parsedBy, text } from './option-schemas.js';
 
 /** A parsed private key that signs client assertions (`private_key_jwt`). */
 export interface AssertionKey {
@@ -42,17 +42,7 @@ export interface ParsedKey {
   alg?: unknown;
 }
 
-const privateKey = v.pipe(
-  v.unknown(),
-  v.rawTransform<unknown, ParsedKey>(({ dataset, addIssue, NEVER }) => {
-    const parsed = parseKey(dataset.value);
-    if (typeof parsed !== 'string') {
-      return parsed;
-    }
-    addIssue({ message: parsed });
-    return NEVER;
-  }),
-);
+const privateKey = parsedBy(parseKey);
 
 function parseKey(value: unknown): ParsedKey | string {
   const parsed = readKey(value);

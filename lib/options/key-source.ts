@@ -2,7 +2,7 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import { parseUrl, secureUrl } from './option-schemas.js';
+import { parsedBy, parseUrl, secureUrl } from './option-schemas.js';
 
 /** The parsed option `keys`: one PEM key, a key set, or the URL of a key set. */
 export type KeySource =
@@ -14,17 +14,7 @@ export const MOST_KEYS = 100;
 const EXPECTED = 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS';
 
 /** Schema of the option `keys`. Private keys are refused. */
-export const keySource = v.pipe(
-  v.unknown(),
-  v.rawTransform<unknown, KeySource>(({ dataset, addIssue, NEVER }) => {
-    const parsed = parseKeys(dataset.value);
-    if (typeof parsed !== 'string') {
-      return parsed;
-    }
-    addIssue({ message: parsed });
-    return NEVER;
-  }),
-);
+export const keySource = parsedBy(parseKeys);
 
 function parseKeys(value: unknown): KeySource | string {
   if (typeof value === 'string') {

@@ -83,6 +83,21 @@ export const endpointUrl = v.pipe(
   v.transform((value) => parseUrl(value)?.href ?? value),
 );
 
+/** A value that a function parses, or says what is wrong with. */
+export function parsedBy<T extends object>(parse: (value: unknown) => T | string) {
+  return v.pipe(
+    v.unknown(),
+    v.rawTransform<unknown, T>(({ dataset, addIssue, NEVER }) => {
+      const parsed = parse(dataset.value);
+      if (typeof parsed !== 'string') {
+        return parsed;
+      }
+      addIssue({ message: parsed });
+      return NEVER;
+    }),
+  );
+}
+
 /** Checks a value that fits its schema. The problems have paths below the value. */
 export function refine<T>(problemsIn: (value: T) => ConfigurationProblem[]) {
   return v.rawCheck<T>(({ dataset, addIssue }) => {
