@@ -36,12 +36,11 @@ export class ExhibitorIdentityGuard extends RouteGuard {
 
   /** @internal */
   protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<GuardResults> {
-    contexts.set(http, context);
     const allowsAnonymous = await this.allowsAnonymous(context);
     const tenantKey = await this.getTenant(http, context);
     const session = allowsAnonymous
       ? await this.#userOrNobody(http, tenantKey)
-      : ((await this.getIdentity(http, tenantKey)) ?? (await this.onNoIdentity(http)));
+      : ((await this.getIdentity(http, tenantKey)) ?? (await this.#withoutIdentity(http, context)));
     if (session !== undefined) {
       setUser(http, session);
     }
@@ -125,6 +124,11 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     });
     http.redirect(`${path}${path.includes('?') ? '&' : '?'}${query}`);
     return answered();
+  }
+
+  async #withoutIdentity(http: HttpContext, context: ExecutionContext): Promise<SessionState> {
+    contexts.set(http, context);
+    return this.onNoIdentity(http);
   }
 
   #refuse(http: HttpContext): never {
