@@ -16,6 +16,14 @@ const HOUR = 3_600_000;
 /** {@link Clock.now} of each process at first. */
 const START = 10_000;
 const ISSUER = 'https://login.example';
+const TENANT = {
+  tenantId: 'acme',
+  baseUrl: 'https://api.example',
+  authUrl: ISSUER,
+  clientId: 'acme-api',
+  clientSecret: 'secret',
+};
+const SECRETS = ['the secret of the tests of logouts, long'];
 
 interface Process {
   replays: ReplayCache;
@@ -29,14 +37,8 @@ function startProcess(store: SharedStore, logoutCheck?: { ttl: number }): Proces
   const clock = new StoppedClock();
   clock.time = START;
   const options = checkOptions({
-    tenant: {
-      tenantId: 'acme',
-      baseUrl: 'https://api.example',
-      authUrl: ISSUER,
-      clientId: 'acme-api',
-      clientSecret: 'secret',
-    },
-    secrets: ['the secret of the tests of logouts, long'],
+    tenant: TENANT,
+    secrets: SECRETS,
     store,
     ...(logoutCheck && { logoutCheck }),
   });
@@ -146,14 +148,10 @@ describe('the registration that a logout names', () => {
   const registration = (changed: Partial<LoginOptions>): string => {
     const checked = checkOptions({
       tenant: {
-        tenantId: 'acme',
-        baseUrl: 'https://api.example',
-        authUrl: ISSUER,
-        clientId: 'acme-api',
-        clientSecret: 'secret',
+        ...TENANT,
         login: { issuer: ISSUER, clientId: 'web', redirectUri: 'https://host.example/callback', ...changed },
       },
-      secrets: ['the secret of the tests of logouts, long'],
+      secrets: SECRETS,
     });
     return registryOf(checked, new StoppedClock()).peek('default')?.registration ?? '';
   };
