@@ -3,6 +3,8 @@ import { check, describeMachine, interleave, printTable, show, spread, start } f
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 7);
 const CALLS = Number(process.env.BENCH_CALLS ?? 1_500);
+/** Calls before anything is measured, by each variant: V8 compiles code that runs often. */
+const WARM_UP = 4_000;
 const NAMES = {
   undici: '`undici.request`',
   axios: 'bare axios',
@@ -18,6 +20,7 @@ for (const name of Object.keys(NAMES)) {
 }
 
 console.log(`## One page by list, cached token — ${describeMachine()}\n`);
+await interleave(variants, { concurrency: 32, calls: WARM_UP }, 0);
 for (const concurrency of [1, 32]) {
   const seen = await interleave(variants, { concurrency, calls: CALLS }, ROUNDS);
   report(concurrency, seen);
