@@ -1,4 +1,4 @@
-import { isUtf8 } from 'node:buffer';
+import { isAscii, isUtf8 } from 'node:buffer';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { BodyBlocks } from './body-blocks.js';
 import { hasTooManyValues, isNestedTooDeep, mostValues, TOO_LARGE } from './reply-limits.js';
@@ -79,8 +79,10 @@ export function parseJson(data: Buffer, limit: number): unknown {
     return new UnreadableBody('it has too many values');
   }
   const hasMark = data[0] === 0xef && data[1] === 0xbb && data[2] === 0xbf;
+  // ASCII is read as Latin-1 in half of the time.
+  const text = isAscii(data) ? data.toString('latin1') : data.toString('utf8', hasMark ? 3 : 0);
   try {
-    const body: unknown = JSON.parse(data.toString('utf8', hasMark ? 3 : 0));
+    const body: unknown = JSON.parse(text);
     return isNestedTooDeep(body) ? new UnreadableBody('it is nested too deeply') : body;
   } catch {
     return new UnreadableBody('it is not JSON');
