@@ -15,6 +15,7 @@ const LIB = join(ROOT, 'lib');
 
 const ENTRIES = ['index', 'testing/index', 'redis/index'];
 const SANDBOX = join(LIB, 'testing/sandbox/exhibitor-sandbox.ts');
+const COMMAND_LINE = join(LIB, 'bin/nestjs-exhibitor.ts');
 const SANDBOX_FOR_JEST = join(LIB, 'testing/sandbox/sandbox-for-jest.ts');
 
 /** Peer dependencies that are ES modules in their newest majors: `jest-preset.cjs` replaces them by a CommonJS copy. */
@@ -28,7 +29,7 @@ writeDeclarations();
 const entries = Object.fromEntries(ENTRIES.map((name) => [name, join(LIB, `${name}.ts`)]));
 const tslib = installed('tslib/tslib.es6.mjs');
 await bundle(
-  { ...entries, 'testing/sandbox': SANDBOX },
+  { ...entries, 'testing/sandbox': SANDBOX, 'bin/nestjs-exhibitor': COMMAND_LINE },
   { tslib },
   { format: 'es', dir: DIST, chunkFileNames: 'chunks/[name].js' },
 );

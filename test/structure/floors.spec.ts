@@ -23,7 +23,7 @@ const FLOORS: readonly (readonly string[])[] = [
 ];
 
 /** Folders beside the floors. They use the public surface. */
-const ASIDE = ['testing', 'redis'];
+const ASIDE = ['testing', 'redis', 'doctor', 'bin'];
 
 /** The service in memory checks arguments, and reads ids, as the service itself. */
 const CHECKS_OF_TESTING = '^lib/(exhibitors/(check-arguments|exhibitor-id)|model/event-id)\\.ts$';

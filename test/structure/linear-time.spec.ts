@@ -120,6 +120,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
     long(' ', 'Bearer a', '\u0001'),
     long('a ', 'Bearer '),
   ],
+  [String.raw`bin/host-environment.ts /^[\w.:/@-]*$/`]: [long('a', '', '\n')],
   [String.raw`testing/sandbox/rest-api.ts /^Bearer ([\w.~+/=-]+)$/i`]: [long('a', 'Bearer ', '\u0001')],
   [String.raw`testing/sandbox/identity-provider.ts /['"]oidc-provider['"]/`]: [long(`'oidc-provider`)],
   [String.raw`testing/sandbox/login-page.ts /[&<>"']/g`]: [long('&')],
