@@ -1,6 +1,7 @@
-import { createPrivateKey, KeyObject, type JsonWebKey } from 'node:crypto';
+import { createPrivateKey, KeyObject } from 'node:crypto';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
+import { isJwk, withLineBreaks } from './key-source.js';
 import { parsedBy, text } from './option-schemas.js';
 
 /** A parsed private key that signs client assertions (`private_key_jwt`). */
@@ -64,8 +65,7 @@ function readKey(value: unknown): ParsedKey | undefined {
   }
   try {
     if (typeof value === 'string' && !value.trim().startsWith('{')) {
-      // In environment variables the newlines of a PEM are often escaped.
-      return { key: createPrivateKey(value.trim().replaceAll('\\n', '\n')) };
+      return { key: createPrivateKey(withLineBreaks(value.trim())) };
     }
     const jwk: unknown = typeof value === 'string' ? JSON.parse(value) : value;
     return isJwk(jwk)
@@ -74,10 +74,6 @@ function readKey(value: unknown): ParsedKey | undefined {
   } catch {
     return undefined;
   }
-}
-
-function isJwk(value: unknown): value is JsonWebKey & Record<string, unknown> {
-  return isRecord(value) && typeof value['kty'] === 'string';
 }
 
 const EXPECTED = "must be 'post', 'basic' or { privateKey, kid, alg, audience }";

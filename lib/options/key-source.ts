@@ -49,7 +49,7 @@ function parsePem(value: string): KeySource | string {
 }
 
 /** Variables of an environment often hold line breaks as `\\n`. */
-function withLineBreaks(pem: string): string {
+export function withLineBreaks(pem: string): string {
   return pem.replaceAll('\\r', '').replaceAll('\\n', '\n');
 }
 
@@ -78,6 +78,6 @@ function parseJwks(value: unknown): KeySource | string {
   return { kind: 'jwks', jwks: { keys } };
 }
 
-function isJwk(value: unknown): value is JWK {
+export function isJwk(value: unknown): value is JWK {
   return isRecord(value) && typeof value['kty'] === 'string';
 }

@@ -286,7 +286,8 @@ describe('the options', () => {
   it('accept a private key instead of a secret, as PEM, JWK or KeyObject', () => {
     const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
     const jwk = { ...privateKey.export({ format: 'jwk' }), kid: 'of the JWK', alg: 'PS256' };
-    const given = [pem, pem.replaceAll('\n', '\\n'), jwk, JSON.stringify(jwk), privateKey];
+    const escaped = ['\\n', '\\r\\n'].map((lineBreak) => pem.replaceAll('\n', lineBreak));
+    const given = [pem, ...escaped, jwk, JSON.stringify(jwk), privateKey];
     const parsed = given.map((key) => {
       const clientAuth = { privateKey: key };
       const { tenants } = checkOptions({ tenant: { ...tenant(), clientSecret: undefined, clientAuth } });
@@ -294,7 +295,7 @@ describe('the options', () => {
     });
     const rs256 = { privateKey: expect.anything(), alg: 'RS256' };
     const ps256 = { privateKey: expect.anything(), alg: 'PS256', kid: 'of the JWK' };
-    expect(parsed).toEqual([rs256, rs256, ps256, ps256, rs256]);
+    expect(parsed).toEqual([rs256, rs256, rs256, ps256, ps256, rs256]);
   });
 
   it('accept a base path and drop the trailing slash', () => {
