@@ -2,10 +2,7 @@ import { createPublicKey, KeyObject } from 'node:crypto';
 import type { CompactVerifyGetKey, CryptoKey, JWK } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
-import { MOST_KEYS } from '../options/key-source.js';
-
-/** Characters of a modulus or exponent of 16,384 bits, in base64url. OpenSSL verifies with none that is longer. */
-const LONGEST_MEMBER = 2_731;
+import { isShort, MOST_KEYS } from '../options/key-source.js';
 
 /** The keys of a JWKS. */
 export interface KeySet {
@@ -75,11 +72,6 @@ function isPublic(key: unknown): key is JWK {
     isShort(key['n']) &&
     isShort(key['e'])
   );
-}
-
-/** The time to import an exponent grows with the square of its length: one of 95 KB takes a second. */
-function isShort(member: unknown): boolean {
-  return typeof member !== 'string' || member.length <= LONGEST_MEMBER;
 }
 
 function isUsable(key: JWK): boolean {

@@ -24,6 +24,16 @@ const tenant = () => ({
   clientSecret: 'api-secret',
 });
 
+/** A private key with a giant member. Node imports it at once; its details took up to a minute. */
+function giantKey(member: 'n' | 'e' | 'p') {
+  const jwk = privateKey.export({ format: 'jwk' });
+  return { ...jwk, [member]: Buffer.alloc(member === 'p' ? 2_049 : 120_000, 0xf1).toString('base64url') };
+}
+const giantPem = (member: 'n' | 'e', type: 'spki' | 'pkcs8') =>
+  (type === 'spki' ? createPublicKey : createPrivateKey)({ key: giantKey(member), format: 'jwk' })
+    .export({ type, format: 'pem' })
+    .toString();
+
 const shortKey = () => generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey;
 
 /** Problems of options, `path: expected`. */
@@ -249,6 +259,13 @@ describe('the options', () => {
       { tenant: { ...tenant(), clientAuth: { privateKey: shortKey() } } },
       'tenant.clientAuth.privateKey: must have at least 2048 bits',
     ],
+    ...[giantKey('n'), giantKey('e'), giantKey('p'), giantPem('e', 'pkcs8')].map(
+      (key, at): [string, object, string] => [
+        `a giant private key (${at})`,
+        { tenant: { ...tenant(), clientAuth: { privateKey: key } } },
+        'tenant.clientAuth.privateKey: must have a modulus and exponents of at most 16,384 bits',
+      ],
+    ),
     [
       'a private key of another kind',
       { tenant: { ...tenant(), clientAuth: { privateKey: generateKeyPairSync('x25519').privateKey } } },
@@ -438,6 +455,7 @@ describe('keys', () => {
       '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----',
       'must be a readable PEM (SPKI, PKCS#1 or certificate), with its line breaks, which may be written as \\n',
     ],
+    ['a giant PEM', giantPem('e', 'spki'), 'must have a modulus and exponents of at most 16,384 bits'],
     ['broken JSON', '{"keys":', 'must be valid JSON of a JWK or JWKS'],
     [
       'an insecure URL',
