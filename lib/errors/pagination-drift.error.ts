@@ -4,7 +4,7 @@ import { brand, ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.e
 export interface PaginationBreach {
   /** Name of the value, for example `totalCount`. */
   field: string;
-  /** Value according to page 1 or the request. */
+  /** Value according to page 1, the request or the option `expect`. */
   expected: number | string;
   /** Actual value. */
   seen: number | string;

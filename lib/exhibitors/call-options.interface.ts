@@ -16,12 +16,24 @@ export interface ListOptions extends CallOptions {
   itemsPerPage?: number | undefined;
 }
 
-/** Options of `pages`, `stream` and `iterate`. The `deadline` applies to each page; use `signal` to limit the whole. */
+/**
+ * Options of `pages`, `stream`, `iterate` and `iteratePages`. The `deadline` applies to each page; use `signal` to limit the
+ * whole.
+ */
 export interface StreamOptions extends CallOptions {
   /** Exhibitors per page, 1–50. Default 50. If the service uses smaller pages, those are read. */
   itemsPerPage?: number | undefined;
-  /** Number of the first page to read, from 1. Default 1. Resumes a reading that failed after page `startPage - 1`. */
+  /**
+   * Number of the first page to read, from 1. Default 1. Resumes a reading that ended after page `startPage - 1`; give it the
+   * size that the event had, as `expect`. Beyond the end of the event, the reading completes without a page.
+   */
   startPage?: number | undefined;
+  /**
+   * Size that the event must have: the `paginationMetadata` of the first page of the reading that is resumed. Where the event
+   * has another size, the reading fails with `pagination_drift` at its first page, also with `onDrift: 'ignore'`: read the
+   * event again from page 1. Default: any size.
+   */
+  expect?: { totalCount: number; itemsPerPage?: number | undefined } | undefined;
   /** Completes after this many pages. Default: all. */
   maxPages?: number | undefined;
   /** Pages fetched ahead of the one being read, 1–16. Default 4. */

@@ -27,12 +27,19 @@ const callOptions = {
   signal: v.optional(v.custom<AbortSignal>(isAbortSignal, 'must be an AbortSignal')),
 };
 export const listOptions = options({ page: v.optional(whole(), 1), itemsPerPage });
+/** The size of an event: the `paginationMetadata` of any page fits. */
+const expectedSize = v.object(
+  // NaN stands for a missing count, which would otherwise get the message of the object.
+  { totalCount: v.optional(whole(undefined, 0), NaN), itemsPerPage: v.optional(whole(undefined, 0)) },
+  'must be an object',
+);
 export const streamOptions = options({
   itemsPerPage,
   startPage: v.optional(whole(), 1),
   maxPages: v.optional(whole()),
   prefetch,
   onDrift: v.nullish(v.picklist(['error', 'ignore'], "must be 'error' or 'ignore'"), 'error'),
+  expect: v.optional(expectedSize),
 });
 export const snapshotOptions = options({ itemsPerPage, prefetch, attempts: v.optional(whole(100), 3) });
 export const lookupOptions = options({ fresh: v.nullish(v.boolean('must be true or false'), false) });
@@ -88,14 +95,14 @@ function options<const Entries extends v.ObjectEntries>(entries: Entries) {
   return v.object({ ...callOptions, ...entries }, 'must be an object');
 }
 
-/** A whole number from 1 to `most`. */
-function whole(most = Number.MAX_SAFE_INTEGER) {
-  const range = most === Number.MAX_SAFE_INTEGER ? 'of 1 or more' : `from 1 to ${most}`;
+/** A whole number from `least` to `most`. */
+function whole(most = Number.MAX_SAFE_INTEGER, least = 1) {
+  const range = most === Number.MAX_SAFE_INTEGER ? `of ${least} or more` : `from ${least} to ${most}`;
   const expected = `must be a whole number ${range}`;
   return v.pipe(
     v.number(expected),
     v.safeInteger(expected),
-    v.minValue(1, expected),
+    v.minValue(least, expected),
     v.maxValue(most, expected),
   );
 }

@@ -27,7 +27,7 @@ import {
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './pages/exhibitor-page.interface.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
-import { ExhibitorIterator, fromPages, type OpenReader } from './pages/read-pages.js';
+import { fromPages, PageIterator, type OpenReader } from './pages/read-pages.js';
 import { takeSnapshot } from './pages/take-snapshot.js';
 import { parsedRecords } from './parse-replies.js';
 
@@ -88,8 +88,9 @@ export class ExhibitorsService<T = Exhibitor> {
 
   /**
    * The pages of an event in order, fetched ahead. Each has its page numbers, to show progress and to resume a failed reading
-   * with `startPage`. An event without exhibitors is one empty page. Also fails with `not_found`, and with `pagination_drift`
-   * (a {@link PaginationDriftError}) where the event changes during the reading or its pages contradict each other.
+   * with `startPage` and `expect`. An event without exhibitors is one empty page. Also fails with `not_found`, and with
+   * `pagination_drift` (a {@link PaginationDriftError}) where the event changes during the reading or its pages contradict
+   * each other.
    *
    * Nest answers an Observable that a handler returns with its **last item only**, here the last page. Collect the pages with
    * `toArray()`, return {@link snapshot}, or send the pages from an `@Sse()` handler.
@@ -130,7 +131,18 @@ export class ExhibitorsService<T = Exhibitor> {
    * for await (const exhibitor of exhibitors.iterate('world-2026', { prefetch: 2 })) await store(exhibitor);
    */
   iterate(eventId: string, options?: StreamOptions): AsyncIterableIterator<T> {
-    return new ExhibitorIterator(...this.#reading(eventId, options));
+    return new PageIterator(...this.#reading(eventId, options), ({ data }) => data);
+  }
+
+  /**
+   * The pages of an event for `for await`, back-pressured as {@link iterate}: each can be stored before the next one is taken.
+   * A later reading resumes with `startPage` and `expect`. Fails as {@link pages}.
+   *
+   * @example
+   * for await (const page of exhibitors.iteratePages('world-2026')) await store(page.data, page.paginationMetadata);
+   */
+  iteratePages(eventId: string, options?: StreamOptions): AsyncIterableIterator<ExhibitorPage<T>> {
+    return new PageIterator(...this.#reading(eventId, options), (page) => [page]);
   }
 
   /**

@@ -231,6 +231,15 @@ describe('the options of a call', () => {
       prefetch: 4,
       onDrift: 'error',
     });
+    expect(checkCall(streamOptions, { expect: { totalCount: 0, itemsPerPage: 0 } })).toMatchObject({
+      expect: { totalCount: 0, itemsPerPage: 0 },
+    });
+    const metadata = { currentPage: 1, totalCount: 7, totalPages: 1, itemsPerPage: 50, hasNextPage: false };
+    expect(checkCall(streamOptions, { expect: metadata }).expect).toEqual({
+      totalCount: 7,
+      itemsPerPage: 50,
+    });
+    expect(checkCall(streamOptions, { expect: undefined }).expect).toBeUndefined();
     expect(checkCall(snapshotOptions, {})).toEqual({ itemsPerPage: 50, prefetch: 4, attempts: 3 });
     expect(checkCall(lookupOptions, {})).toEqual({ fresh: false });
   });
@@ -292,6 +301,23 @@ describe('the options of a call', () => {
       'onDrift',
       () => checkCall(streamOptions, { onDrift: untyped('warn') }),
       "onDrift must be 'error' or 'ignore'",
+    ],
+    ['expect', () => checkCall(streamOptions, { expect: untyped(7) }), 'expect must be an object'],
+    ['expect null', () => checkCall(streamOptions, { expect: untyped(null) }), 'expect must be an object'],
+    ...[undefined, -1, 1.5, NaN, Infinity, '7', null].map((totalCount): [string, () => unknown, string] => [
+      `expect.totalCount ${totalCount}`,
+      () => checkCall(streamOptions, { expect: { totalCount: untyped(totalCount) } }),
+      'expect.totalCount must be a whole number of 0 or more',
+    ]),
+    [
+      'expect without totalCount',
+      () => checkCall(streamOptions, { expect: untyped({ total: 7 }) }),
+      'expect.totalCount must be a whole number of 0 or more',
+    ],
+    [
+      'expect.itemsPerPage',
+      () => checkCall(streamOptions, { expect: { totalCount: 7, itemsPerPage: untyped('50') } }),
+      'expect.itemsPerPage must be a whole number of 0 or more',
     ],
     [
       'attempts 0',

@@ -167,6 +167,134 @@ describe('a stream ends', () => {
   });
 });
 
+describe('a reading that starts beyond the end', () => {
+  const COUNT = 120;
+  /** How a service answers a page that it does not have. */
+  const ENDINGS: [string, (request: PageRequest) => unknown][] = [
+    ['an empty page', ({ page }) => wrapper(page, 0, COUNT)],
+    [
+      'an empty page, numbered as the last one',
+      ({ page }) => wrapper(page, 0, COUNT, 50, { currentPage: 3 }),
+    ],
+    ['the last page again', () => wrapper(3, 20, COUNT)],
+    ['the last page again, with the number asked for', ({ page }) => ({ ...wrapper(page, 20, COUNT) })],
+    ['400', ({ response }) => void response.writeHead(400).end()],
+    ['404', ({ response }) => void response.writeHead(404).end()],
+  ];
+  const ending =
+    (answer: (request: PageRequest) => unknown): Answer =>
+    (request) =>
+      request.page > 3 ? answer(request) : honest(request.page, 50, COUNT);
+  const asked = (urls: readonly string[]) => urls.map((url) => Number(/Page=(\d+)/.exec(url)?.[1]));
+
+  describe.each(ENDINGS)('where the service answers %s', (name, answer) => {
+    it.each(['error', 'ignore'] as const)('completes without a page, with onDrift %s', async (onDrift) => {
+      const { exhibitors, service } = await against(ending(answer));
+      for (const startPage of [4, 5]) {
+        const options: StreamOptions = {
+          startPage,
+          onDrift,
+          expect: { totalCount: COUNT, itemsPerPage: 50 },
+        };
+        const messages = await messagesOn('nestjs-exhibitor:drift', async () => {
+          await expect(all(exhibitors.pages('e', options))).resolves.toEqual([]);
+          await expect(all(exhibitors.stream('e', { startPage, onDrift }))).resolves.toEqual([]);
+          await expect(exhibitors.iterate('e', options).next()).resolves.toMatchObject({ done: true });
+          await expect(exhibitors.iteratePages('e', options).next()).resolves.toMatchObject({ done: true });
+        });
+        expect(messages).toEqual([]);
+      }
+      const each = name.startsWith('4') ? [4, 1, 4, 1, 4, 1, 4, 1] : [4, 4, 4, 4];
+      expect(asked(service.urls)).toEqual([...each, ...each.map((page) => (page === 4 ? 5 : page))]);
+    });
+
+    it.each(['error', 'ignore'] as const)(
+      'fails where the event has another size, with onDrift %s',
+      async (onDrift) => {
+        const { exhibitors } = await against(ending(answer));
+        const at = (startPage: number, size: NonNullable<StreamOptions['expect']>) =>
+          all(exhibitors.pages('e', { startPage, onDrift, expect: size }));
+        for (const startPage of [1, 3, 4]) {
+          await expect(at(startPage, { totalCount: 121, itemsPerPage: 50 })).rejects.toMatchObject({
+            name: 'PaginationDriftError',
+            breach: { field: 'totalCount', expected: 121, seen: 120, page: startPage },
+            lastGoodPage: 0,
+          });
+          await expect(at(startPage, { totalCount: 120, itemsPerPage: 40 })).rejects.toMatchObject({
+            breach: { field: 'itemsPerPage', expected: 40, seen: 50, page: startPage },
+          });
+        }
+        await expect(at(3, { totalCount: 120, itemsPerPage: 50 })).resolves.toHaveLength(1);
+      },
+    );
+  });
+
+  it('fails with not_found where there is no such event, and as page 1 does where that fails', async () => {
+    const statuses: Record<string, readonly [page1: number, others: number]> = {
+      unknown: [404, 404],
+      strict: [404, 400],
+      closed: [403, 400],
+      down: [503, 404],
+    };
+    const { exhibitors } = await against(({ page, url, response }) => {
+      const [first, others] = statuses[/event\/(\w+)/.exec(url)?.[1] ?? ''] ?? [200, 200];
+      response.writeHead(page === 1 ? first : others, { 'retry-after': '0' }).end();
+    });
+    const codes = ['not_found', 'not_found', 'access_denied', 'service_unavailable'];
+    for (const [index, event] of Object.keys(statuses).entries()) {
+      const reading = all(exhibitors.pages(event, { startPage: 4 }));
+      await expect(reading).rejects.toMatchObject({ code: codes[index], tenant: 'default' });
+    }
+  });
+
+  it('fails as the refused page where page 1 says that the event has it', async () => {
+    const { exhibitors, service } = await against(
+      but(200, { 4: ({ response }) => void response.writeHead(400).end() }),
+    );
+    const refused = { code: 'request_rejected', status: 400 };
+    await expect(all(exhibitors.pages('e', { startPage: 4 }))).rejects.toMatchObject(refused);
+    expect(asked(service.urls)).toEqual([4, 1]);
+    // A later page has been preceded by one that the service answered.
+    await expect(all(exhibitors.pages('e', { startPage: 3 }))).rejects.toMatchObject(refused);
+    expect(asked(service.urls)).toEqual([4, 1, 3, 4]);
+    // The event grew between the two requests.
+    const grown = all(exhibitors.pages('e', { startPage: 4, expect: { totalCount: 150 } }));
+    await expect(grown).rejects.toMatchObject({ breach: { field: 'totalCount', expected: 150, seen: 200 } });
+  });
+
+  it('sends nothing more where it is left while the page is refused', async () => {
+    const refused: PageRequest[] = [];
+    const { exhibitors, service } = await against((request) => void refused.push(request));
+    const items = exhibitors.iteratePages('e', { startPage: 4 });
+    const waiting = items.next();
+    await eventually(() => refused.length === 1);
+    refused[0]?.response.writeHead(404).end();
+    await eventually(() => refused.length === 2);
+    expect(asked(service.urls)).toEqual([4, 1]);
+    await items.return?.();
+    await expect(waiting).resolves.toMatchObject({ done: true });
+    await eventually(() => service.aborted === 1);
+  });
+
+  it.each<[string, Answer, object]>([
+    [
+      'neither empty nor the last one',
+      ({ page }) => wrapper(page, 7, COUNT),
+      { field: 'data.length', expected: 0, seen: 7 },
+    ],
+    ['page 1', () => wrapper(1, 50, COUNT), { field: 'currentPage', expected: 4, seen: 1 }],
+    [
+      'of an event whose numbers of pages and exhibitors differ',
+      ({ page }) => wrapper(page, 0, COUNT, 50, { totalPages: 2 }),
+      { field: 'totalPages', expected: 3, seen: 2 },
+    ],
+  ])('fails with pagination_drift where the page is %s', async (_name, answer, breach) => {
+    const { exhibitors } = await against(answer);
+    const reading = all(exhibitors.pages('e', { startPage: 4 }));
+    await expect(reading).rejects.toMatchObject({ code: 'pagination_drift', breach });
+  });
+});
+
 describe('a service that clamps the page size', () => {
   it('is read with the page size that it grants', async () => {
     const { exhibitors, service } = await against(({ page, itemsPerPage }) =>

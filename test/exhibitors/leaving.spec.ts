@@ -58,6 +58,8 @@ const METHODS: Record<string, Method> = {
   'lookup, fresh': (exhibitors, options) => exhibitors.lookup(EVENT, EMAIL, { ...options, fresh: true }),
 };
 
+const ITERATIONS = ['iterate', 'iteratePages'] as const;
+
 const POOLS: Record<string, ExhibitorModuleOptions['http']> = {
   'our own pool': {},
   "a host's dispatcher": { dispatcher: () => agent },
@@ -114,24 +116,27 @@ describe.each(Object.entries(POOLS))('a call over %s', (_pool, http) => {
     await expectSilence();
   });
 
-  it('iterate ends at every moment at which its signal aborts or its loop is left', async () => {
-    for (const moment of MOMENTS) {
-      const caller = new AbortController();
-      const aborted = endOf(host.exhibitors.iterate(EVENT, { signal: caller.signal }).next());
-      const items = host.exhibitors.iterate(EVENT);
-      const left = endOf(items.next());
-      await microtasks(moment);
-      caller.abort();
-      const returned = endOf(items.return?.() ?? Promise.resolve());
-      expect([moment, await aborted, await left, await returned]).toEqual([
-        moment,
-        'aborted',
-        'a value',
-        'a value',
-      ]);
-    }
-    await expectSilence();
-  });
+  it.each(ITERATIONS)(
+    '%s ends at every moment at which its signal aborts or its loop is left',
+    async (method) => {
+      for (const moment of MOMENTS) {
+        const caller = new AbortController();
+        const aborted = endOf(host.exhibitors[method](EVENT, { signal: caller.signal }).next());
+        const items = host.exhibitors[method](EVENT);
+        const left = endOf(items.next());
+        await microtasks(moment);
+        caller.abort();
+        const returned = endOf(items.return?.() ?? Promise.resolve());
+        expect([moment, await aborted, await left, await returned]).toEqual([
+          moment,
+          'aborted',
+          'a value',
+          'a value',
+        ]);
+      }
+      await expectSilence();
+    },
+  );
 
   it('a walk leaves no page running, whenever its consumer leaves after page 3', async () => {
     for (const moment of MOMENTS) {
@@ -150,6 +155,20 @@ describe.each(Object.entries(POOLS))('a call over %s', (_pool, http) => {
     }
     await aWhile();
     expect(service.ended('open')).toEqual([]);
+  });
+
+  it('a loop over pages that breaks after page 3 leaves no page running', async () => {
+    let seen = 0;
+    for await (const { data } of host.exhibitors.iteratePages('answering')) {
+      expect(data).toHaveLength(50);
+      seen += 1;
+      if (seen === ANSWERED_PAGES) {
+        await eventually(() => service.ended('open').length === 4, 1_000);
+        break;
+      }
+    }
+    await eventually(() => service.ended('open').length === 0, 1_000);
+    expect(service.ended('completed')).toHaveLength(ANSWERED_PAGES);
   });
 
   it('pages().pipe(take(3)) leaves no page running', async () => {

@@ -51,6 +51,12 @@ describe('a whole event', () => {
         iterated.push(exhibitor);
       }
       expect(iterated).toEqual(world());
+      const pages: SandboxExhibitor[][] = [];
+      for await (const { data } of acme().iteratePages(WORLD, { prefetch })) {
+        pages.push(data);
+      }
+      expect(pages.map(({ length }) => length)).toEqual([...Array(24).fill(50), 34]);
+      expect(pages.flat()).toEqual(world());
     }
   });
 
@@ -118,6 +124,7 @@ describe('a whole event', () => {
     await expect(all(acme().stream(WORLD, { prefetch: 17 }))).rejects.toMatchObject(refusal);
     await expect(all(acme().snapshot(WORLD, { attempts: 0 }))).rejects.toMatchObject(refusal);
     await expect(acme().iterate(WORLD, { maxPages: 0 }).next()).rejects.toMatchObject(refusal);
+    await expect(acme().iteratePages(WORLD, { startPage: 0 }).next()).rejects.toMatchObject(refusal);
     await expect(host.exhibitors.iterate(WORLD).next()).rejects.toMatchObject({ code: 'tenant_required' });
     expect(sandbox.requests).toHaveLength(0);
   });
@@ -178,6 +185,19 @@ describe('the window', () => {
       expect(lists()).toHaveLength(asked);
     }
     expect(index).toBe(1_234);
+  });
+
+  it('does not read ahead of a slow loop over pages', async () => {
+    let reading = 0;
+    for await (const { paginationMetadata } of acme().iteratePages(WORLD, { prefetch: 3 })) {
+      reading += 1;
+      expect(paginationMetadata.currentPage).toBe(reading);
+      const asked = Math.min(25, reading + 3);
+      await eventually(() => lists().length === asked);
+      await pause(5);
+      expect(lists()).toHaveLength(asked);
+    }
+    expect(reading).toBe(25);
   });
 });
 
@@ -241,9 +261,9 @@ describe('a consumer that leaves', () => {
     expect(lists().filter(({ aborted }) => aborted)).toHaveLength(4);
   });
 
-  it('may end an iteration while it waits for a page', async () => {
+  it.each(['iterate', 'iteratePages'] as const)('may end %s while it waits for a page', async (method) => {
     sandbox.failNext('list', { kind: 'stall', at: 'before-headers' });
-    const items = acme().iterate(WORLD);
+    const items: AsyncIterableIterator<unknown> = acme()[method](WORLD);
     const waiting = items.next();
     await eventually(() => lists().length === 1);
     await expect(items.return?.()).resolves.toEqual({ done: true, value: undefined });
@@ -309,9 +329,10 @@ describe('a part of an event', () => {
     expect(seen).toEqual(world().map(({ id }) => id));
   });
 
-  it('is one empty page behind the end', async () => {
-    const pages = await all(acme().pages(WORLD, { startPage: 26 }));
-    expect(pages.map(({ data }) => data)).toEqual([[]]);
+  it('has no page beyond the end', async () => {
+    await expect(all(acme().pages(WORLD, { startPage: 26 }))).resolves.toEqual([]);
+    await expect(all(acme().pages('empty-2026', { startPage: 2 }))).resolves.toEqual([]);
+    expect(lists()).toHaveLength(2);
   });
 });
 

@@ -26,7 +26,8 @@ const FLOORS: readonly (readonly string[])[] = [
 const ASIDE = ['testing', 'redis', 'doctor', 'bin'];
 
 /** The service in memory checks arguments, and reads ids, as the service itself. */
-const CHECKS_OF_TESTING = '^lib/(exhibitors/(check-arguments|exhibitor-id)|model/event-id)\\.ts$';
+const CHECKS_OF_TESTING =
+  '^lib/(exhibitors/(check-arguments|exhibitor-id|pages/(page-reader|read-pages))|model/event-id)\\.ts$';
 
 const room = (names: readonly string[]): string => `^lib/(${names.join('|')})/`;
 const TOP = '^lib/[^/]+\\.ts$';

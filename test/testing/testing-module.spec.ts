@@ -256,6 +256,18 @@ describe('ExhibitorTestingModule', () => {
     }
     expect(seen).toEqual(many.map(({ id }) => id));
     expect(await firstValueFrom(exhibitors.stream('empty').pipe(toArray()))).toEqual([]);
+    const sizes: number[] = [];
+    for await (const { data } of exhibitors.iteratePages('fair', {
+      startPage: 2,
+      expect: { totalCount: 120 },
+    })) {
+      sizes.push(data.length);
+    }
+    expect(sizes).toEqual([50, 20]);
+    expect(await exhibitors.iteratePages('fair', { startPage: 4 }).next()).toMatchObject({ done: true });
+    await expect(
+      exhibitors.iteratePages('fair', { startPage: 4, expect: { totalCount: 121 } }).next(),
+    ).rejects.toMatchObject({ code: 'pagination_drift', breach: { field: 'totalCount', seen: 120 } });
     await expect(firstValueFrom(exhibitors.list('none'))).rejects.toMatchObject({ code: 'not_found' });
     await expect(firstValueFrom(exhibitors.list('..'))).rejects.toMatchObject({ code: 'invalid_argument' });
     await expect(
@@ -269,6 +281,9 @@ describe('ExhibitorTestingModule', () => {
       'snapshot default',
       'iterate acme',
       'stream default',
+      'iteratePages default',
+      'iteratePages default',
+      'iteratePages default',
       'list default',
       'list default',
       'list globex',
@@ -301,6 +316,8 @@ describe('ExhibitorTestingModule', () => {
     }
     backend.failNext('stream', 'pagination_drift', { lastGoodPage: 3 });
     await expect(exhibitors.iterate('fair').next()).rejects.toMatchObject({ lastGoodPage: 3 });
+    backend.failNext('pages', 'pagination_drift', { lastGoodPage: 4 });
+    await expect(exhibitors.iteratePages('fair').next()).rejects.toMatchObject({ lastGoodPage: 4 });
     backend.failNext('list', 'token_rejected', { oauthError: 'invalid_scope' });
     const refused: unknown = await methods.list().catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(TokenRejectedError);

@@ -32,6 +32,14 @@ expectTypeOf<Exhibitor>().toEqualTypeOf<Record<string, unknown>>();
 expectTypeOf(booths.list('e', { page: 1, tenant })).toEqualTypeOf<Observable<ExhibitorPage<Booth>>>();
 expectTypeOf(booths.stream('e', { signal: undefined })).toEqualTypeOf<Observable<Booth>>();
 expectTypeOf(booths.iterate('e')).toEqualTypeOf<AsyncIterableIterator<Booth>>();
+expectTypeOf(booths.iteratePages('e')).toEqualTypeOf<AsyncIterableIterator<ExhibitorPage<Booth>>>();
+declare const page: ExhibitorPage<Booth>;
+booths.iteratePages('e', { startPage: 2, expect: { totalCount: 60, itemsPerPage: undefined } });
+booths.stream('e', { startPage: 2, expect: page.paginationMetadata });
+// @ts-expect-error -- the size needs its count
+booths.pages('e', { expect: { itemsPerPage: 50 } });
+// @ts-expect-error -- a snapshot is never resumed
+booths.snapshot('e', { expect: { totalCount: 60 } });
 expectTypeOf(booths.snapshot('e')).toEqualTypeOf<Observable<ExhibitorSnapshot<Booth>>>();
 expectTypeOf(booths.lookup('e', 'sam@example.com')).toEqualTypeOf<Observable<readonly Booth[]>>();
 expectTypeOf(booths.forTenant('acme')).toEqualTypeOf<ExhibitorsService<Booth>>();

@@ -12,7 +12,8 @@ export interface SeenPage {
 
 /**
  * Compares a page with the first one and with the one before it; the first page must agree with itself. The
- * page size of the first page counts, not the requested one: the service may limit it.
+ * page size of the first page counts, not the requested one: the service may limit it. A page beyond the end may have any
+ * number.
  */
 export function breachesOf(
   page: SeenPage,
@@ -26,8 +27,10 @@ export function breachesOf(
       breaches.push({ field, expected, seen, page: requested });
     }
   };
+  const isBeyond = isBeyondEnd(page, first, before);
   // Some services number the only page of an empty event 0.
-  if (metadata.currentPage !== 0 || requested !== 1 || first.totalCount > 0) {
+  const isEmptyEvent = metadata.currentPage === 0 && requested === 1 && first.totalCount === 0;
+  if (!isBeyond && !isEmptyEvent) {
     expect('currentPage', requested, metadata.currentPage);
   }
   expect('totalCount', first.totalCount, metadata.totalCount);
@@ -36,11 +39,26 @@ export function breachesOf(
     expect('itemsPerPage', first.itemsPerPage, metadata.itemsPerPage);
   }
   expect('totalPages', metadata === first ? pagesThatFit(first) : first.totalPages, metadata.totalPages);
-  expect('data.length', rowsExpected(requested, first), rows.length);
+  if (!isBeyond) {
+    expect('data.length', rowsExpected(requested, first), rows.length);
+  }
   if (before !== undefined && isRepeated(rows, before.rows)) {
     expect('data', 'other rows', `the rows of page ${before.requested}`);
   }
   return breaches;
+}
+
+/** Compares the first page with the size that the event must have. */
+export function sizeBreaches(
+  requested: number,
+  metadata: PaginationMetadata,
+  size: Partial<PaginationMetadata> = {},
+): PaginationBreach[] {
+  return (['totalCount', 'itemsPerPage'] as const).flatMap((field) => {
+    const { [field]: expected = metadata[field] } = size;
+    const seen = metadata[field];
+    return seen === expected ? [] : [{ field, expected, seen, page: requested }];
+  });
 }
 
 /**
@@ -68,15 +86,19 @@ export function isRepeated(rows: readonly unknown[], before: readonly unknown[])
 
 /**
  * True for an empty or repeated page beyond `totalCount`. It ends a stream that ignores drift, whatever number of pages the
- * service claims. The first page of a reading is always delivered.
+ * service claims, and a reading that starts there: the service may answer the last page again. Page 1 is always delivered.
  */
 export function isBeyondEnd(
-  page: SeenPage,
+  { requested, rows }: SeenPage,
   first: PaginationMetadata,
   before: SeenPage | undefined,
 ): boolean {
-  if (before === undefined || rowsExpected(page.requested, first) > 0) {
+  if (requested === 1 || rowsExpected(requested, first) > 0) {
     return false;
   }
-  return page.rows.length === 0 || isRepeated(page.rows, before.rows);
+  const isLastAgain =
+    before === undefined
+      ? rows.length === rowsExpected(first.totalPages, first)
+      : isRepeated(rows, before.rows);
+  return rows.length === 0 || isLastAgain;
 }

@@ -1,10 +1,11 @@
 import { publish } from '../../diagnostics/channels.js';
+import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import { onAbort } from '../../time/on-abort.js';
 import { abortedCall } from '../call-scope.js';
 import type { StreamCall } from '../check-arguments.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
-import { breachesOf, isBeyondEnd, type SeenPage } from './page-drift.js';
+import { breachesOf, isBeyondEnd, rowsExpected, sizeBreaches, type SeenPage } from './page-drift.js';
 import { PageWindow } from './page-window.js';
 
 /** A page, and its rows before any schema: drift is looked for in the rows of the wire. */
@@ -16,7 +17,7 @@ export interface FetchedPage<T> {
 /** How to read an event. */
 export interface ReadPlan<T> extends Pick<
   StreamCall,
-  'itemsPerPage' | 'startPage' | 'maxPages' | 'prefetch' | 'onDrift'
+  'itemsPerPage' | 'startPage' | 'maxPages' | 'prefetch' | 'onDrift' | 'expect'
 > {
   /** Key of the tenant, for errors and diagnostics. */
   tenant: string;
@@ -39,7 +40,10 @@ export class PageReader<T> {
   constructor(private readonly plan: ReadPlan<T>) {
     this.#itemsPerPage = plan.itemsPerPage;
     this.#window = new PageWindow(
-      (page, signal) => plan.fetch(page, this.#itemsPerPage, signal),
+      (page, signal) =>
+        page === plan.startPage && page > 1
+          ? this.#resume(signal)
+          : plan.fetch(page, this.#itemsPerPage, signal),
       plan.prefetch,
       plan.startPage,
     );
@@ -74,15 +78,36 @@ export class PageReader<T> {
     this.#window.close();
   }
 
+  /**
+   * Fetches `startPage`, which the service may refuse where the event has fewer pages. Page 1 then tells the size of the
+   * event, or that there is no such event.
+   */
+  async #resume(signal: AbortSignal): Promise<FetchedPage<T>> {
+    const { startPage, itemsPerPage, expect, fetch } = this.plan;
+    try {
+      return await fetch(startPage, itemsPerPage, signal);
+    } catch (error) {
+      if (!isExhibitorError(error) || !['not_found', 'request_rejected'].includes(error.code)) {
+        throw error;
+      }
+      const { page } = await fetch(1, itemsPerPage, signal);
+      const { paginationMetadata: size } = page;
+      if (rowsExpected(startPage, size) > 0 && sizeBreaches(startPage, size, expect).length === 0) {
+        throw error;
+      }
+      return { page: { ...page, data: [] }, rows: [] };
+    }
+  }
+
   #check({ page, rows }: FetchedPage<T>): ExhibitorPage<T> | undefined {
     const before = this.#before;
     const requested = before === undefined ? this.plan.startPage : before.requested + 1;
     const seen = { requested, metadata: page.paginationMetadata, rows };
     const first = this.#first ?? seen.metadata;
-    const breaches = breachesOf(seen, first, before);
-    if (breaches.length > 0) {
-      this.#report(breaches);
+    if (before === undefined) {
+      this.#report(sizeBreaches(requested, first, this.plan.expect), 'error');
     }
+    this.#report(breachesOf(seen, first, before), this.plan.onDrift);
     if (before === undefined) {
       this.#start(first);
     }
@@ -105,8 +130,8 @@ export class PageReader<T> {
     );
   }
 
-  #report(breaches: readonly PaginationBreach[]): void {
-    const { tenant, onDrift } = this.plan;
+  #report(breaches: readonly PaginationBreach[], onDrift: StreamCall['onDrift']): void {
+    const { tenant } = this.plan;
     const [worst] = breaches;
     if (onDrift === 'error' && worst !== undefined) {
       throw new PaginationDriftError(worst, this.#before?.requested ?? 0, { tenant });

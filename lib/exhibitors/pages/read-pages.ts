@@ -34,23 +34,34 @@ export function fromPages<Options extends CallOptions, T, R>(
   });
 }
 
-/** An iterator over the exhibitors of a reader. While a page is consumed, at most `prefetch` further pages are fetched. */
-export class ExhibitorIterator<Options extends CallOptions, T> implements AsyncIterableIterator<T> {
-  readonly #items: AsyncGenerator<T, undefined>;
+/**
+ * An iterator over the pages of a reader, or over their exhibitors. While a page is consumed, at most `prefetch` further pages
+ * are fetched.
+ */
+export class PageIterator<Options extends CallOptions, T, R> implements AsyncIterableIterator<R> {
+  readonly #items: AsyncGenerator<R, undefined>;
   #scope: CallScope | undefined;
   #hasLeft = false;
 
-  /** Options are checked by the first step, whose promise a wrong one rejects. */
-  constructor(check: () => Options, open: OpenReader<Options, T>) {
+  /**
+   * Options are checked by the first step, whose promise a wrong one rejects.
+   *
+   * @param itemsOf what the consumer gets of a page, one after the other
+   */
+  constructor(
+    check: () => Options,
+    open: OpenReader<Options, T>,
+    private readonly itemsOf: (page: ExhibitorPage<T>) => readonly R[],
+  ) {
     this.#items = this.#read(check, open);
   }
 
-  next(): Promise<IteratorResult<T, undefined>> {
+  next(): Promise<IteratorResult<R, undefined>> {
     return this.#items.next();
   }
 
   /** The consumer leaves. A generator finishes its current step before it returns: to close the scope ends that step. */
-  return(): Promise<IteratorResult<T, undefined>> {
+  return(): Promise<IteratorResult<R, undefined>> {
     this.#hasLeft = true;
     this.#scope?.close();
     return this.#items.return(undefined);
@@ -60,7 +71,7 @@ export class ExhibitorIterator<Options extends CallOptions, T> implements AsyncI
     return this;
   }
 
-  async *#read(check: () => Options, open: OpenReader<Options, T>): AsyncGenerator<T, undefined> {
+  async *#read(check: () => Options, open: OpenReader<Options, T>): AsyncGenerator<R, undefined> {
     const options = check();
     const scope = openScope(options.signal);
     this.#scope = scope;
@@ -68,7 +79,7 @@ export class ExhibitorIterator<Options extends CallOptions, T> implements AsyncI
       const reader = await open({ ...options, signal: scope.signal });
       for await (const page of pagesOf(reader)) {
         reader.fetchAhead();
-        yield* page.data;
+        yield* this.itemsOf(page);
       }
     } catch (error) {
       // A consumer that has left is not told that its requests were aborted.

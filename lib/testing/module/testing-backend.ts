@@ -22,6 +22,12 @@ import type {
 /** Selected exhibitor by event, the newest last. */
 export type TestingSelections = readonly (readonly [eventId: string, exhibitorId: string])[];
 
+/** Methods that read the same as an iterator, which `failNext` includes. */
+const OBSERVABLES = new Map([
+  ['iterate', 'stream'],
+  ['iteratePages', 'pages'],
+]);
+
 /** Issuer, client and addresses of the tenants of a test. Nothing is sent there. */
 export const TESTING_ISSUER = 'https://login.test';
 export const TESTING_CLIENT = 'test-client';
@@ -100,7 +106,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   /** Records a call, and throws its failure, where one is due. @internal */
   call(call: ExhibitorTestingCall): void {
     this.#calls.push(call);
-    const method = call.method === 'iterate' ? 'stream' : call.method;
+    const method = OBSERVABLES.get(call.method) ?? call.method;
     const index = this.#failures.findIndex((failure) => failure.method === method);
     const [due] = index === -1 ? [] : this.#failures.splice(index, 1);
     if (due !== undefined) {

@@ -23,6 +23,8 @@ import {
   type StreamOptions,
   type Tenant,
 } from '../../index.js';
+import { PageReader } from '../../exhibitors/pages/page-reader.js';
+import { pagesOf } from '../../exhibitors/pages/read-pages.js';
 import { checkEventId } from '../../model/event-id.js';
 import { pageOf } from '../page-of.js';
 import { ExhibitorTestingBackend, throwIfAborted } from './testing-backend.js';
@@ -68,6 +70,10 @@ export class TestingExhibitors<T = Exhibitor> implements ExhibitorsMethods<T> {
     }
   }
 
+  iteratePages(eventId: string, options?: StreamOptions): AsyncIterableIterator<ExhibitorPage<T>> {
+    return this.#read('iteratePages', eventId, options);
+  }
+
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return defer(async () => {
       const tenant = this.#begin('snapshot', { eventId }, options);
@@ -102,16 +108,13 @@ export class TestingExhibitors<T = Exhibitor> implements ExhibitorsMethods<T> {
     options: StreamOptions | undefined,
   ): AsyncGenerator<ExhibitorPage<T>> {
     const tenant = this.#begin(method, { eventId }, options);
-    const { startPage, maxPages = Infinity, itemsPerPage, signal } = checkCall(streamOptions, options);
+    const call = checkCall(streamOptions, options);
     const exhibitors = this.#exhibitorsOf(eventId, tenant);
-    for (let number = startPage; number < startPage + maxPages; number += 1) {
-      throwIfAborted(signal, tenant);
+    const fetch = async (number: number, itemsPerPage: number) => {
       const page = pageOf(exhibitors, number, itemsPerPage);
-      yield page;
-      if (!page.paginationMetadata.hasNextPage) {
-        return;
-      }
-    }
+      return { page, rows: page.data };
+    };
+    yield* pagesOf(new PageReader({ ...call, tenant, fetch }));
   }
 
   /** Records a call, and answers its tenant. Throws the failure that the test has set. */

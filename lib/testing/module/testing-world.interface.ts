@@ -22,12 +22,12 @@ export interface ExhibitorTestingWorld<T = Exhibitor> {
   exhibitorId?: (exhibitor: T) => string;
 }
 
-/** Methods that {@link ExhibitorTestingBackend.failNext} lets fail. `stream` includes `iterate`. */
+/** Methods that {@link ExhibitorTestingBackend.failNext} lets fail. `stream` includes `iterate`, and `pages` `iteratePages`. */
 export type ExhibitorTestingMethod = 'list' | 'pages' | 'stream' | 'snapshot' | 'lookup' | 'token';
 
 /** A call of a service, in the order of the calls. */
 export interface ExhibitorTestingCall {
-  /** `list`, `pages`, `stream`, `iterate`, `snapshot`, `lookup` (also of `ExhibitorGuard`) or `token`. */
+  /** `list`, `pages`, `stream`, `iterate`, `iteratePages`, `snapshot`, `lookup` (also of `ExhibitorGuard`) or `token`. */
   readonly method: string;
   readonly tenant: string;
   readonly eventId?: string;
