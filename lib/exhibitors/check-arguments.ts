@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { checkEventId } from '../model/event-id.js';
-import { mayNameAnother } from '../model/path-segments.js';
+import { MAX_ADDRESS_BYTES, mayNameAnother } from '../model/path-segments.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 import type { LookupFilter } from './call-options.interface.js';
 
@@ -10,7 +10,12 @@ const tenantKey = v.optional(
   v.custom<string>((value) => typeof value === 'string' && value !== '', 'must be the key of a tenant'),
 );
 const contactEmail = v.pipe(
-  v.custom<string>(isEmailAddress, 'must be an e-mail address'),
+  v.string('must be an e-mail address'),
+  v.check(
+    (value) => Buffer.byteLength(value) <= MAX_ADDRESS_BYTES,
+    `must be an e-mail address of ${MAX_ADDRESS_BYTES} bytes of UTF-8 or less`,
+  ),
+  v.check(isEmailAddress, 'must be an e-mail address'),
   v.check(
     (value) => !mayNameAnother(value),
     "must be an e-mail address without empty, '.' and '..' segments between slashes, and without ';', '?' and '#' after '@'",
@@ -107,10 +112,7 @@ function whole(most = Number.MAX_SAFE_INTEGER, least = 1) {
   );
 }
 
-function isEmailAddress(value: unknown): boolean {
-  if (typeof value !== 'string') {
-    return false;
-  }
+function isEmailAddress(value: string): boolean {
   const at = value.lastIndexOf('@');
   const local = value.slice(0, at);
   if (at < 1 || at === value.length - 1) {

@@ -11,6 +11,9 @@ export function hasUnsafeSegment(text: string): boolean {
     .some((name) => name === '' || name === '.' || name === '..');
 }
 
+/** Largest e-mail address, in bytes of UTF-8 (RFC 5321 §4.5.3.1.3): the path of 256 without its angle brackets. */
+export const MAX_ADDRESS_BYTES = 254;
+
 /**
  * True for an e-mail address that may lead to the path of another one: by its segments, or since `;`, `?`, `#` or a control
  * character ends it after its `@`, as in `victim@example.com;@example.org`.

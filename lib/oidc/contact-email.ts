@@ -1,5 +1,5 @@
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
-import { mayNameAnother } from '../model/path-segments.js';
+import { MAX_ADDRESS_BYTES, mayNameAnother } from '../model/path-segments.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 
 /** Claims of a user. */
@@ -48,11 +48,13 @@ function isDenied({ email_verified: flag }: Claims): boolean {
   return String(flag) === 'false';
 }
 
-/** The address as it is. One that could name another contact in the path of a lookup counts as none. */
+/** The address as it is. One that is too long, or could name another contact in the path of a lookup, counts as none. */
 function emailOf(claims: Claims, { emailClaim }: EmailRules): string | undefined {
   const value = Object.hasOwn(claims, emailClaim) ? claims[emailClaim] : undefined;
-  const isAddress = typeof value === 'string' && value.includes('@') && !mayNameAnother(value);
-  return isAddress ? value : undefined;
+  if (typeof value !== 'string' || !value.includes('@') || Buffer.byteLength(value) > MAX_ADDRESS_BYTES) {
+    return undefined;
+  }
+  return mayNameAnother(value) ? undefined : value;
 }
 
 /** Claims that describe the token, not the user (RFC 7519 §4.1, OIDC Core §2). */

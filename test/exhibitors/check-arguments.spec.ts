@@ -11,7 +11,7 @@ import {
   streamOptions,
 } from '../../lib/exhibitors/check-arguments.js';
 import { checkEventId } from '../../lib/model/event-id.js';
-import { hasUnsafeSegment } from '../../lib/model/path-segments.js';
+import { hasUnsafeSegment, mayNameAnother } from '../../lib/model/path-segments.js';
 import { contactEmail } from '../../lib/oidc/contact-email.js';
 import { anyText } from '../support/any-text.js';
 
@@ -164,7 +164,8 @@ describe('segments of a path', () => {
   it('are looked for in linear time', () => {
     const worst = `a${'%25'.repeat(40_000)}${'%2525'.repeat(20_000)}%${'25'.repeat(40_000)}2e${'/a'.repeat(10)}@b`;
     const start = performance.now();
-    expect(checkContactEmail(worst)).toBe(worst);
+    expect(hasUnsafeSegment(worst)).toBe(false);
+    expect(mayNameAnother(worst)).toBe(false);
     // In quadratic time it takes minutes.
     expect(performance.now() - start).toBeLessThan(2_000);
   });
@@ -185,6 +186,19 @@ describe('a contact e-mail address', () => {
     'UPPER@EXAMPLE.COM',
   ])('may be %s and is sent byte for byte', (address) => {
     expect(checkContactEmail(address)).toBe(address);
+  });
+
+  it.each(['a', 'ß'])('has 254 bytes of UTF-8 at most, in lookups and at a login: of %s', (char) => {
+    const rules = { emailClaim: 'email', requireVerifiedEmail: false };
+    const longest = `${char.repeat(242 / Buffer.byteLength(char))}@example.com`;
+    expect(checkContactEmail(longest)).toBe(longest);
+    expect(contactEmail([{ email: longest }], rules)).toEqual({ email: longest });
+    const tooLong = `${longest}m`;
+    expect(refusal(() => checkContactEmail(tooLong))).toMatchObject({
+      code: 'invalid_argument',
+      message: 'contactEmail must be an e-mail address of 254 bytes of UTF-8 or less',
+    });
+    expect(contactEmail([{ email: tooLong }], rules)).toEqual({ reason: 'email_missing' });
   });
 
   it.each([

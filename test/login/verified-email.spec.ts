@@ -157,7 +157,7 @@ describe('requireVerifiedEmail', () => {
   });
 });
 
-describe('an address that could name another contact in a path', () => {
+describe('an address that could name another contact in a path, or is too long', () => {
   it.each(['express', 'fastify'] as const)('counts as none, on %s', async (kind) => {
     const host = await hostWith({}, kind);
     for (const email of [
@@ -166,6 +166,7 @@ describe('an address that could name another contact in a path', () => {
       `x/../${VICTIM}`,
       `..%252f${VICTIM}`,
       `..;/${VICTIM}`,
+      `${'a'.repeat(300)}@example.com`,
     ]) {
       says({ what: '', token: { email }, userinfo: { email } });
       const mallory = new Visitor();
