@@ -3,6 +3,8 @@ import type { SharedStore } from '../index.js';
 /** A client, cluster, sentinel or pool of `redis` 5 or 6, as far as the store uses it. */
 export interface NodeRedisClient {
   get(key: string): Promise<unknown>;
+  /** In place of `get`, so that a giant value is not read whole. */
+  getRange?(key: string, start: number, end: number): Promise<unknown>;
   set(
     key: string,
     value: string,
@@ -16,10 +18,15 @@ export interface IoredisClient {
   /** State of the connection. `redis` has no such field, which tells the two apart. */
   readonly status: string;
   get(key: string): Promise<unknown>;
+  /** In place of `get`, so that a giant value is not read whole. */
+  getrange?(key: string, start: number, end: number): Promise<unknown>;
   set(key: string, value: string, unit: 'PX', ttl: number): Promise<unknown>;
   set(key: string, value: string, unit: 'PX', ttl: number, condition: 'NX'): Promise<unknown>;
   del(key: string): Promise<unknown>;
 }
+
+/** Last byte that is read of a value. The module ignores values over 1 MiB, which anybody who can write to Redis can leave there. */
+const LAST_BYTE = 1_048_576;
 
 /** Options of {@link RedisSharedStore}. */
 export interface RedisSharedStoreOptions {
@@ -59,8 +66,9 @@ export class RedisSharedStore implements SharedStore {
   }
 
   async get(key: string): Promise<string | undefined> {
-    const value = await this.#client.get(this.#prefix + key);
-    return typeof value === 'string' ? value : undefined;
+    const value = await readStart(this.#client, this.#prefix + key);
+    // GETRANGE answers an empty string where there is no value.
+    return typeof value === 'string' && value !== '' ? value : undefined;
   }
 
   async set(key: string, value: string, options: { ttl: number; ifAbsent?: boolean }): Promise<boolean> {
@@ -73,6 +81,12 @@ export class RedisSharedStore implements SharedStore {
   async delete(key: string): Promise<void> {
     await this.#client.del(this.#prefix + key);
   }
+}
+
+function readStart(client: NodeRedisClient | IoredisClient, key: string): Promise<unknown> {
+  const ranged =
+    'status' in client ? client.getrange?.(key, 0, LAST_BYTE) : client.getRange?.(key, 0, LAST_BYTE);
+  return ranged ?? client.get(key);
 }
 
 function setWith(

@@ -202,6 +202,12 @@ describeWithRedis('RedisSharedStore', (path) => {
       expect(await store.get(`other-host:${name}:c`)).toBe('of the other');
     });
 
+    it('reads no more than the start of a giant value', async () => {
+      const { store } = await connect(name);
+      await store.set(`${name}:giant`, 'a'.repeat(3_000_000), { ttl: 60_000 });
+      expect((await store.get(`${name}:giant`))?.length).toBe(1_048_577);
+    });
+
     it('sets a value only once with ifAbsent, of many at the same time', async () => {
       const { store } = await connect(name);
       const tries = Array.from({ length: 20 }, (_, index) =>
