@@ -33,20 +33,20 @@ const CONNECT_TIMEOUT = 10_000;
 
 const UNWANTED = 'no request waits for this connection';
 
-/** The pools of undici wrap the handler, but not the request. */
+/** The agent and the pools of undici wrap the handler on its way to the client. The request arrives as it is. */
 interface OwnRequest extends Dispatcher.DispatchOptions {
   receiver?: ResponseReceiver;
 }
 
-type Connect = (request: ResponseReceiver | undefined, ...args: Parameters<buildConnector.connector>) => void;
-
-/** A client of undici has one connection. This one knows which of its requests waits for it. */
+/** A client of undici, which has one connection. This one connects for a request, and stops when that request has ended. */
 class OwnClient extends Client {
-  /** Those that have not ended. */
+  /** Requests that have not ended. */
   readonly #requests = new Set<ResponseReceiver>();
+  readonly #names: NameLookups;
 
-  constructor(origin: string | URL, connect: Connect) {
-    super(origin, { pipelining: 1, connect: (...args) => connect(this.#waiting, ...args) });
+  constructor(origin: string | URL, names: NameLookups) {
+    super(origin, { pipelining: 1, connect: (...args) => this.#connect(...args) });
+    this.#names = names;
   }
 
   override dispatch(request: OwnRequest, handler: Dispatcher.DispatchHandler): boolean {
@@ -58,98 +58,65 @@ class OwnClient extends Client {
     return super.dispatch(request, handler);
   }
 
-  get #waiting(): ResponseReceiver | undefined {
-    return [...this.#requests].find(({ isWaiting }) => isWaiting);
+  /** A connector of its own for each connection: its `lookup` is for this request. */
+  #connect(...[options, callback]: Parameters<buildConnector.connector>): void {
+    const request = [...this.#requests].find(({ isWaiting }) => isWaiting);
+    // undici also connects where only a request that was stopped is left in its queue: a needless connection to a service that
+    // may already be slow.
+    if (request === undefined) {
+      queueMicrotask(() => callback(new Error(UNWANTED), null));
+      return;
+    }
+    request.isOnNewConnection = true;
+    // The socket keeps this as long as it lives, so it is not the request with its reply.
+    const connecting = { tenant: request.tenant, isWanted: true };
+    const connect = buildConnector({
+      timeout: CONNECT_TIMEOUT,
+      lookup: (...args) => this.#names.lookup(connecting, ...args),
+    });
+    const socket: unknown = connect(options, (...result) => {
+      connecting.isWanted = false;
+      callback(...result);
+    });
+    const stop = (): void => {
+      if (connecting.isWanted && socket instanceof Socket) {
+        connecting.isWanted = false;
+        socket.destroy(new Error(UNWANTED));
+      }
+    };
+    void request.outcome.then(stop);
   }
 }
 
 /** Our keep-alive connections: one pool per origin, shared by all tenants that have no dispatcher of their own. */
 export class Connections {
   readonly #names: NameLookups;
-  readonly #connector = buildConnector({
-    timeout: CONNECT_TIMEOUT,
-    lookup: (...args) => this.#names.lookup(this.#connectingTenant, ...args),
-  });
   readonly #agent = new Agent({
-    factory: (origin, options) => new Pool(origin, { ...options, factory: (url) => this.#client(url) }),
+    factory: (origin, options) =>
+      new Pool(origin, { ...options, factory: (url) => new OwnClient(url, this.#names) }),
   });
-  readonly #newClients = new Set<Client>();
-  readonly #connecting = new Set<Socket>();
-  /** A socket looks up its name before `connect` returns. */
-  #connectingTenant = '';
 
   constructor(clock: Clock) {
     this.#names = new NameLookups(clock);
   }
 
   send(request: WireRequest, receiver: ResponseReceiver, { dispatcher, onNewConnection }: Route): void {
+    const own: OwnRequest = { ...request, receiver };
     if (dispatcher !== undefined) {
       // Which connection it uses is not known.
       receiver.isOnNewConnection = true;
       dispatcher.dispatch({ ...request, reset: onNewConnection }, receiver);
     } else if (onNewConnection) {
-      const client = this.#client(request.origin);
-      this.#newClients.add(client);
-      void this.#destroyAfter(receiver, client);
-      client.dispatch({ ...request, receiver, reset: true }, receiver);
+      const client = new OwnClient(request.origin, this.#names);
+      void receiver.outcome.then(() => client.destroy());
+      client.dispatch({ ...own, reset: true }, receiver);
     } else {
-      const own: OwnRequest = { ...request, receiver };
       this.#agent.dispatch(own, receiver);
     }
   }
 
-  /** Aborts all requests and closes all connections. */
-  async close(): Promise<void> {
-    this.#names.close();
-    const all = [this.#agent, ...this.#newClients];
-    const closed = Promise.all(all.map((dispatcher) => dispatcher.destroy()));
-    for (const socket of this.#connecting) {
-      abandon(socket);
-    }
-    await closed;
+  /** Closes all kept-alive connections. Others end with their requests. */
+  close(): Promise<void> {
+    return this.#agent.destroy();
   }
-
-  async #destroyAfter({ outcome }: ResponseReceiver, client: Client): Promise<void> {
-    await outcome;
-    await client.destroy();
-    this.#newClients.delete(client);
-  }
-
-  #client(origin: string | URL): OwnClient {
-    return new OwnClient(origin, (...args) => this.#connect(...args));
-  }
-
-  /**
-   * Connects for the request that waits. undici also connects where only a request that was stopped is left in its queue: a
-   * needless connection to a service that may already be slow. No socket stays open once its request has ended.
-   */
-  #connect(...[request, options, callback]: Parameters<Connect>): void {
-    if (request === undefined) {
-      queueMicrotask(() => callback(new Error(UNWANTED), null));
-      return;
-    }
-    request.isOnNewConnection = true;
-    this.#connectingTenant = request.tenant;
-    const connecting: unknown = this.#connector(options, (...result) => {
-      if (connecting instanceof Socket) {
-        this.#connecting.delete(connecting);
-      }
-      callback(...result);
-    });
-    if (connecting instanceof Socket) {
-      this.#connecting.add(connecting);
-      void this.#abandonAfter(request, connecting);
-    }
-  }
-
-  async #abandonAfter({ outcome }: ResponseReceiver, connecting: Socket): Promise<void> {
-    await outcome;
-    if (this.#connecting.has(connecting)) {
-      abandon(connecting);
-    }
-  }
-}
-
-function abandon(socket: Socket): void {
-  socket.destroy(new Error(UNWANTED));
 }

@@ -4,42 +4,66 @@ import { callbackify, promisify } from 'node:util';
 import type { Clock } from '../../time/clock.js';
 import { FairCache } from '../../time/fair-cache.js';
 import { withTimeout } from '../../time/with-timeout.js';
-import { SLOW, SlowLane } from './slow-lane.js';
+import { errorCode } from './stale-connection.js';
 
+/** A name server that takes longer to answer is slow, in ms. */
+const SLOW = 1_000;
 /** Time in ms for which an answer is used without a new look-up. */
 const FRESH = 30_000;
-/** Time in ms for which an answer is used while a new look-up is slow or fails. TLS makes a stale address harmless. */
+/** Time in ms for which an answer is used while new look-ups are slow or fail. TLS makes a stale address harmless. */
 const USABLE = 24 * 60 * 60_000;
+/** Time in ms for which a tenant whose look-up was slow uses the first thread only. */
+const FIRST_ONLY = 10 * 60_000;
+/** Largest number of names, and of slow tenants, that are remembered. */
 const MOST_NAMES = 10_000;
 
-/** Answer to the last look-up of a name that succeeded. */
+const FIRST_THREAD = Symbol('first thread');
+const SECOND_THREAD = Symbol('second thread');
+
+/** The answer to the last look-up of a name that succeeded. */
 interface Known {
-  addresses: LookupAddress[];
-  /** {@link Clock.now} of the answer. */
-  at: number;
-  /** Whether the last look-up was slow, also where it failed. */
-  isSlow: boolean;
+  readonly addresses: LookupAddress[];
+  /** {@link Clock.now} until which no new look-up is made. */
+  freshUntil: number;
+}
+
+/** A connection that is being opened. */
+interface Connecting {
+  /** Key of the tenant that it is opened for. */
+  readonly tenant: string;
+  /** False once its request has ended. */
+  readonly isWanted: boolean;
 }
 
 /**
  * Resolves names by the operating system (`/etc/hosts`, search domains), for all tenants. `dns.lookup` cannot be cancelled and
  * blocks one of libuv's two threads for slow work until the name servers have answered: two names whose servers are silent
- * would stop every look-up of the process for 10 s and more. So one look-up of a name runs at a time, its answer is kept, and
- * names that are new or were slow share one thread.
+ * would stop every look-up of the process for 10 s and more. Therefore each thread has one look-up at a time:
+ *
+ * - The first one takes any look-up, in the order in which they come.
+ * - While it is busy, the second one takes names for which name servers answer c-ares. They may be silent afterwards: a tenant
+ *   whose look-up was slow does not use the second thread for some time.
+ *
+ * A tenant waits with one name at a time, so that tenants have their turns. Addresses are kept for all tenants, and used while a
+ * new look-up is slow or fails.
  */
 export class NameLookups {
   readonly #known: FairCache<Known>;
-  /** Look-ups under way, by name. */
+  /** Look-ups that have begun, by name: a name has one at a time. */
   readonly #running = new Map<string, Promise<LookupAddress[]>>();
-  readonly #lane = new SlowLane();
+  /** Tenants whose look-up was slow. */
+  readonly #slowTenants: FairCache<true>;
+  /** The end of the last work that was given to a thread, or to a tenant. */
+  readonly #lastOf = new Map<symbol | string, Promise<void>>();
 
   constructor(private readonly clock: Clock) {
     this.#known = new FairCache(clock, MOST_NAMES);
+    this.#slowTenants = new FairCache(clock, MOST_NAMES);
   }
 
-  /** The `lookup` of a socket that is opened for this tenant. */
-  lookup(tenant: string, ...[name, options, callback]: Parameters<LookupFunction>): void {
-    callbackify(() => this.#resolve(name, tenant, options))((error, addresses = []) => {
+  /** The `lookup` of a socket. */
+  lookup(connecting: Connecting, ...[name, options, callback]: Parameters<LookupFunction>): void {
+    callbackify(() => this.#resolve(name, connecting, options))((error, addresses = []) => {
       const [first] = addresses;
       // Without autoSelectFamily, a socket asks for one address.
       if (options.all === true || first === undefined) {
@@ -50,50 +74,94 @@ export class NameLookups {
     });
   }
 
-  /** Drops the look-ups that have not begun. */
-  close(): void {
-    this.#lane.close();
-  }
-
-  async #resolve(name: string, tenant: string, options: LookupOptions): Promise<LookupAddress[]> {
+  async #resolve(name: string, connecting: Connecting, options: LookupOptions): Promise<LookupAddress[]> {
     const known = this.#known.get(name);
-    if (known !== undefined && this.clock.now() - known.at < FRESH) {
+    const found = this.#current(name) ?? this.#inTurn(name, connecting, options);
+    if (known === undefined) {
+      return found;
+    }
+    try {
+      return await withTimeout(SLOW, () => found);
+    } catch {
+      known.freshUntil = this.clock.now() + FRESH;
       return known.addresses;
     }
-    const running = this.#running.get(name);
-    if (running !== undefined) {
-      this.#lane.join(name, tenant);
-      return running;
-    }
-    const found = this.#lookUp(name, tenant, options, known).finally(() => this.#running.delete(name));
-    const answer = known === undefined ? found : withTimeout(SLOW, () => found).catch(() => known.addresses);
-    this.#running.set(name, answer);
-    return answer;
   }
 
-  /** One look-up, in the slow lane where it may block its thread. `localhost` needs no name server (RFC 6761 §6.3). */
-  async #lookUp(
-    name: string,
-    tenant: string,
-    options: LookupOptions,
-    known: Known | undefined,
-  ): Promise<LookupAddress[]> {
-    const isFast = known !== undefined && !known.isSlow;
-    const leave = name === 'localhost' ? undefined : await this.#lane.enter(name, tenant, isFast);
-    const began = this.clock.now();
-    const isSlow = (): boolean => this.clock.now() - began > SLOW;
-    try {
-      const addresses = await promisify(dns.lookup)(name, { ...options, all: true });
-      const answer = { addresses, at: this.clock.now(), isSlow: isSlow() };
-      this.#known.set(name, answer, { tenant, ttl: USABLE });
-      return addresses;
-    } catch (error) {
-      if (known !== undefined) {
-        known.isSlow = isSlow();
+  /** Addresses that are fresh, or that are being looked up. */
+  #current(name: string): Promise<LookupAddress[]> | undefined {
+    const known = this.#known.get(name);
+    const isFresh = known !== undefined && this.clock.now() < known.freshUntil;
+    return isFresh ? Promise.resolve(known.addresses) : this.#running.get(name);
+  }
+
+  #inTurn(name: string, connecting: Connecting, options: LookupOptions): Promise<LookupAddress[]> {
+    const { tenant } = connecting;
+    const lookUp = (): Promise<LookupAddress[]> =>
+      this.#current(name) ?? this.#lookUp(name, connecting, options);
+    // It needs no name server (RFC 6761 §6.3).
+    if (name === 'localhost') {
+      return lookUp();
+    }
+    return this.#after(tenant, () => this.#current(name) ?? this.#onThread(name, tenant, lookUp));
+  }
+
+  /** Begins a look-up on the thread that is free first. */
+  #onThread<T>(name: string, tenant: string, lookUp: () => Promise<T>): Promise<T> {
+    let found: Promise<T> | undefined;
+    const begin = (): Promise<T> => (found ??= lookUp());
+    const isFree = !this.#lastOf.has(FIRST_THREAD);
+    const onFirst = this.#after(FIRST_THREAD, begin);
+    if (isFree || this.#slowTenants.get(tenant) === true) {
+      return onFirst;
+    }
+    const onSecond = async (): Promise<T> =>
+      (await isAnswered(name)) ? this.#after(SECOND_THREAD, begin) : onFirst;
+    return Promise.race([onFirst, onSecond()]);
+  }
+
+  /** Does work after all that was given to the same thread or tenant. */
+  #after<T>(key: symbol | string, work: () => Promise<T>): Promise<T> {
+    const turn = Promise.resolve(this.#lastOf.get(key)).then(work);
+    const forget = (): void => {
+      if (this.#lastOf.get(key) === end) {
+        this.#lastOf.delete(key);
       }
-      throw error;
+    };
+    const end = turn.then(forget, forget);
+    this.#lastOf.set(key, end);
+    return turn;
+  }
+
+  async #lookUp(name: string, connecting: Connecting, options: LookupOptions): Promise<LookupAddress[]> {
+    if (!connecting.isWanted) {
+      throw new Error('the connection is not wanted any more');
+    }
+    const { tenant } = connecting;
+    const began = this.clock.now();
+    const found = promisify(dns.lookup)(name, { ...options, all: true });
+    this.#running.set(name, found);
+    try {
+      const addresses = await found;
+      const known = { addresses, freshUntil: this.clock.now() + FRESH };
+      this.#known.set(name, known, { tenant, ttl: USABLE });
+      return addresses;
     } finally {
-      leave?.();
+      this.#running.delete(name);
+      if (this.clock.now() - began > SLOW) {
+        this.#slowTenants.set(tenant, true, { tenant, ttl: FIRST_ONLY });
+      }
     }
   }
+}
+
+/** Whether name servers answer for a name without delay, also that it has no address. c-ares asks them, which takes no thread. */
+async function isAnswered(name: string): Promise<boolean> {
+  const resolver = new dns.promises.Resolver();
+  const timer = setTimeout(() => resolver.cancel(), SLOW);
+  const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
+  clearTimeout(timer);
+  return answers.every(
+    (answer) => answer.status === 'fulfilled' || ['ENODATA', 'ENOTFOUND'].includes(errorCode(answer.reason)),
+  );
 }
