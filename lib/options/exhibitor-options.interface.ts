@@ -131,7 +131,13 @@ interface CommonOptions<T> {
   logoutCheck?: { ttl?: number | undefined } | undefined;
   /** Shares tokens, lookups, single-use login states and logouts between processes. Default: none is shared. */
   store?: SharedStore | undefined;
-  /** A Standard Schema (zod, valibot, arktype, …) that checks and types every record. Default: records pass as they are. */
+  /**
+   * A Standard Schema (zod, valibot, arktype, …) that checks, types and cuts every record. Default: records pass as they are,
+   * with the e-mail addresses of contacts where the service sends them, to everybody whom a host shows a list.
+   *
+   * @example
+   * exhibitorSchema: z.object({ id: z.string(), name: z.string() })
+   */
   exhibitorSchema?: StandardSchemaV1<unknown, T> | undefined;
   /** Id of an exhibitor, by which users select it. Default: `exhibitor.id`, else `exhibitor.exhibitorId`. */
   exhibitorId?: ((exhibitor: T) => string) | undefined;

@@ -50,8 +50,8 @@ export async function isUp(url: string, process: ChildProcess): Promise<void> {
   throw new Error(`the host does not answer:\n${said.join('')}`);
 }
 
-/** Logs in and reads the own exhibitors, then ends the host by SIGTERM. */
-export async function useHost(sandbox: ExhibitorSandbox, url: string, host: ChildProcess): Promise<void> {
+/** Logs in, reads the own exhibitors and the list, then ends the host by SIGTERM. Answers the bodies of both. */
+export async function useHost(sandbox: ExhibitorSandbox, url: string, host: ChildProcess): Promise<string[]> {
   await isUp(url, host);
   sandbox.signInAs('sam.several@example.com');
   const visitor = new Visitor();
@@ -70,4 +70,5 @@ export async function useHost(sandbox: ExhibitorSandbox, url: string, host: Chil
   expect(JSON.parse(page.text)).toMatchObject({ paginationMetadata: { totalCount: 1234 } });
   host.kill('SIGTERM');
   await once(host, 'exit');
+  return [mine.text, page.text];
 }

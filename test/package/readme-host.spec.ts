@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 describe('the packed tarball, installed outside the repository', () => {
-  it('runs the host of the README on Nest 12 in plain Node, and a person logs in', async () => {
+  it('runs the host of the README on Nest 12 in plain Node, and a person logs in and sees no address of a contact', async () => {
     const outside = new Outside();
     const port = await freePort();
     outside.write('package.json', { name: 'readme-host', private: true, type: 'module' });
@@ -62,6 +62,7 @@ describe('the packed tarball, installed outside the repository', () => {
         '@types/node',
         '@types/express',
         'typescript',
+        'zod',
       ),
     );
     // Without skipLibCheck: the declarations must compile in a host.
@@ -69,7 +70,8 @@ describe('the packed tarball, installed outside the repository', () => {
     expect(said.trim()).toBe('');
     const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
     child = outside.start('main.js', environment(sandbox, 'acme', { redirectUri }, port));
-    await useHost(sandbox, `http://127.0.0.1:${port}`, child);
+    const shown = await useHost(sandbox, `http://127.0.0.1:${port}`, child);
+    expect(shown.filter((body) => body.includes('@'))).toEqual([]);
 
     // Exactly these names: every public name must be kept.
     const names = await outside.run('node', [
