@@ -1,9 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { createServer } from 'node:net';
 import type { Dispatcher } from 'undici';
 import { ResponseHandler } from '../../lib/transport/wire/response-handler.js';
 import { UnfinishedReplies } from '../../lib/transport/wire/unfinished-replies.js';
 import { collectGarbage } from '../support/garbage.js';
+import { follow } from '../support/server.js';
+import { eventually } from '../support/wait.js';
+import { Sender, tenantAt } from './transport-bench.js';
 
 const CHUNK = 32 * 1024;
 
@@ -12,7 +16,7 @@ function handlerOf(replyLimit: number): ResponseHandler {
 }
 
 /** Passes chunks until it is paused, as undici does; returns the number of chunks in each turn. */
-async function handOver(body: Buffer, handler: ResponseHandler): Promise<number[]> {
+async function handOver(body: Buffer, handler: ResponseHandler, size = CHUNK): Promise<number[]> {
   const line = { isPaused: false };
   const controller = {
     pause: () => (line.isPaused = true),
@@ -24,10 +28,10 @@ async function handOver(body: Buffer, handler: ResponseHandler): Promise<number[
   const turns: number[] = [];
   for (let at = 0; at < body.length; await nextTurn()) {
     const from = at;
-    for (; !line.isPaused && at < body.length; at += CHUNK) {
-      handler.onResponseData(controller, body.subarray(at, at + CHUNK));
+    for (; !line.isPaused && at < body.length; at += size) {
+      handler.onResponseData(controller, body.subarray(at, at + size));
     }
-    turns.push((Math.min(at, body.length) - from) / CHUNK);
+    turns.push((Math.min(at, body.length) - from) / size);
   }
   handler.onResponseEnd();
   return turns;
@@ -39,6 +43,41 @@ describe('a response handler', () => {
     const handler = handlerOf(8 * CHUNK);
     expect(await handOver(Buffer.from(JSON.stringify(text)), handler)).toEqual([2, 2, 2, 1]);
     await expect(handler.outcome).resolves.toMatchObject({ kind: 'answered', body: text });
+  });
+
+  it('reads few chunks of one byte in a turn: each takes as long as one of a hundred bytes', async () => {
+    const handler = handlerOf(CHUNK);
+    const turns = await handOver(Buffer.from(JSON.stringify('x'.repeat(2_000))), handler, 1);
+    expect(Math.max(...turns)).toBe(512);
+    await expect(handler.outcome).resolves.toMatchObject({ kind: 'answered' });
+  });
+
+  it('accepts 16 interim responses, and refuses a flood of them, which would never end', async () => {
+    const page = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]';
+    const interim = 'HTTP/1.1 103 Early Hints\r\nlink: <https://cdn.example>\r\n\r\n';
+    const service = await follow(
+      createServer((socket) => {
+        socket.once('data', (head) => {
+          const isFlood = head.toString().startsWith('GET /flood');
+          const send = (): unknown => socket.write(interim.repeat(1_000));
+          const flood = isFlood ? setInterval(send, 1) : undefined;
+          socket.on('close', () => clearInterval(flood)).write(interim.repeat(16) + (isFlood ? '' : page));
+        });
+      }),
+    );
+    const sender = Sender.withTenants({
+      hostile: tenantAt(`${service.url}/flood`),
+      other: tenantAt(service.url),
+    });
+    await expect(sender.send({}, { tenant: 'hostile' })).rejects.toMatchObject({
+      code: 'malformed_response',
+      message: expect.stringContaining('interim responses'),
+      attempts: 1,
+    });
+    await expect(sender.send({}, { tenant: 'other' })).resolves.toMatchObject({ status: 200 });
+    await eventually(() => service.connections.size === 1);
+    await sender.close();
+    await service.stop();
   });
 });
 

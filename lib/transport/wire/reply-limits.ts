@@ -15,6 +15,12 @@ export function replyLimit(operation: Operation, maxResponseBytes: number): numb
 /** Bytes of a 4xx or 5xx body that are read; the rest is not needed to explain the refusal. */
 export const LARGEST_REFUSAL = 64 * 1024;
 
+/** Bytes from which a body counts as large: it takes about a millisecond to parse. */
+export const LARGE_BODY = 128 * 1024;
+
+/** Interim responses (1xx) before a response. Each takes as long to read as a response. */
+export const MOST_INTERIM = 16;
+
 /** Values of a reply that are always accepted, and bytes of the largest accepted reply for each further one. */
 const MOST_VALUES = 100_000;
 const BYTES_PER_VALUE = 64;

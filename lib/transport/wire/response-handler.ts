@@ -4,7 +4,7 @@ import type { Failed, Outcome } from '../outcome.js';
 import { BodyBlocks } from './body-blocks.js';
 import type { ResponseReceiver } from './connections.js';
 import { isJsonType, isJwtType, parseJson, unpack, UnreadableBody } from './reply-body.js';
-import { LARGEST_REFUSAL, TOO_LARGE } from './reply-limits.js';
+import { LARGE_BODY, LARGEST_REFUSAL, MOST_INTERIM, TOO_LARGE } from './reply-limits.js';
 import { errorCode, isStaleConnection } from './stale-connection.js';
 import type { UnfinishedReplies, UnfinishedReply } from './unfinished-replies.js';
 
@@ -14,8 +14,8 @@ import type { UnfinishedReplies, UnfinishedReply } from './unfinished-replies.js
  */
 const READ_PER_TURN = 64 * 1024;
 
-/** Bytes from which a body counts as large: it takes about a millisecond to parse. */
-const LARGE_BODY = 128 * 1024;
+/** Bytes that a chunk counts for at least: to read 64 KiB in chunks of one byte takes 100 ms. */
+const LEAST_OF_CHUNK = 128;
 
 /** What is accepted as the reply to a request. */
 export interface ExpectedReply {
@@ -48,6 +48,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   readonly #body = new BodyBlocks();
   #contentLength = Number.NaN;
   #sizeThisTurn = 0;
+  #interim = 0;
 
   constructor({ tenant, replyLimit, acceptsJwt = false }: ExpectedReply, replies: UnfinishedReplies) {
     this.tenant = tenant;
@@ -106,6 +107,9 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     headers: IncomingHttpHeaders,
   ): void {
     if (status < 200) {
+      if (++this.#interim > MOST_INTERIM) {
+        this.#malformed('it has too many interim responses', controller);
+      }
       return;
     }
     this.#status = status;
@@ -135,7 +139,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
       return;
     }
     this.#body.add(chunk, chunk.length === this.#contentLength);
-    this.#sizeThisTurn += chunk.length;
+    this.#sizeThisTurn += Math.max(chunk.length, LEAST_OF_CHUNK);
     if (this.#sizeThisTurn >= READ_PER_TURN) {
       this.#sizeThisTurn = 0;
       controller.pause();
