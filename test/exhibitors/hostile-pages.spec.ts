@@ -254,12 +254,40 @@ describe('a reading that starts beyond the end', () => {
     const refused = { code: 'request_rejected', status: 400 };
     await expect(all(exhibitors.pages('e', { startPage: 4 }))).rejects.toMatchObject(refused);
     expect(asked(service.urls)).toEqual([4, 1]);
-    // A later page has been preceded by one that the service answered.
     await expect(all(exhibitors.pages('e', { startPage: 3 }))).rejects.toMatchObject(refused);
-    expect(asked(service.urls)).toEqual([4, 1, 3, 4]);
-    // The event grew between the two requests.
-    const grown = all(exhibitors.pages('e', { startPage: 4, expect: { totalCount: 150 } }));
-    await expect(grown).rejects.toMatchObject({ breach: { field: 'totalCount', expected: 150, seen: 200 } });
+    expect(asked(service.urls)).toEqual([4, 1, 3, 4, 1]);
+  });
+
+  it.each([400, 404])(
+    'fails with pagination_drift where the event shrinks and its last page is %i',
+    async (status) => {
+      const shrinking: Answer = ({ count, page, response }) => {
+        const [total, pages] = count === 1 ? [120, 3] : [90, 2];
+        return page > pages ? void response.writeHead(status).end() : honest(page, 50, total);
+      };
+      const { exhibitors } = await against(shrinking);
+      await expect(all(exhibitors.pages('e', { startPage: 2, prefetch: 1 }))).rejects.toMatchObject({
+        breach: { field: 'totalCount', expected: 120, seen: 90, page: 3 },
+        lastGoodPage: 2,
+      });
+      const again = await against(shrinking);
+      // As where the service answers an empty page.
+      const ignoring = all(again.exhibitors.pages('e', { startPage: 2, prefetch: 1, onDrift: 'ignore' }));
+      await expect(ignoring).resolves.toMatchObject([
+        {},
+        { paginationMetadata: { currentPage: 3 }, data: [] },
+      ]);
+    },
+  );
+
+  it('is read again by a snapshot where the event shrinks and its last page is 404', async () => {
+    const { exhibitors, service } = await against(({ count, page, response }) => {
+      const [total, pages] = count < 3 ? [120, 3] : [90, 2];
+      return page > pages ? void response.writeHead(404).end() : honest(page, 50, total);
+    });
+    const snapshot = lastValueFrom(exhibitors.snapshot('e', { prefetch: 1 }));
+    await expect(snapshot).resolves.toMatchObject({ totalCount: 90, restarts: 1 });
+    expect(asked(service.urls)).toEqual([1, 2, 3, 1, 1, 2]);
   });
 
   it('sends nothing more where it is left while the page is refused', async () => {

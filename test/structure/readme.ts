@@ -33,6 +33,16 @@ export function readmeTest(name: 'unit test' | 'end-to-end test'): string {
   return code;
 }
 
+/** The recipe of docs/reading-events.md that keeps a copy of an event. */
+export function syncRecipe(): string {
+  const page = readFileSync(join(ROOT, 'docs/reading-events.md'), 'utf8');
+  const code = /<!-- sync -->\s*```ts\n([\s\S]*?)```/.exec(page)?.[1];
+  if (code === undefined) {
+    throw new Error('docs/reading-events.md has no recipe');
+  }
+  return code;
+}
+
 /**
  * The snippets of the README that create a store, for `redis` and for `ioredis`.
  *

@@ -41,9 +41,7 @@ export class PageReader<T> {
     this.#itemsPerPage = plan.itemsPerPage;
     this.#window = new PageWindow(
       (page, signal) =>
-        page === plan.startPage && page > 1
-          ? this.#resume(signal)
-          : plan.fetch(page, this.#itemsPerPage, signal),
+        page === 1 ? plan.fetch(1, this.#itemsPerPage, signal) : this.#fetchLater(page, signal),
       plan.prefetch,
       plan.startPage,
     );
@@ -79,23 +77,23 @@ export class PageReader<T> {
   }
 
   /**
-   * Fetches `startPage`, which the service may refuse where the event has fewer pages. Page 1 then tells the size of the
-   * event, or that there is no such event.
+   * Fetches a page after page 1. The service may refuse a page beyond the end; page 1 then tells the size of the event, or that
+   * there is no such event.
    */
-  async #resume(signal: AbortSignal): Promise<FetchedPage<T>> {
-    const { startPage, itemsPerPage, expect, fetch } = this.plan;
+  async #fetchLater(number: number, signal: AbortSignal): Promise<FetchedPage<T>> {
     try {
-      return await fetch(startPage, itemsPerPage, signal);
+      return await this.plan.fetch(number, this.#itemsPerPage, signal);
     } catch (error) {
       if (!isExhibitorError(error) || !['not_found', 'request_rejected'].includes(error.code)) {
         throw error;
       }
-      const { page } = await fetch(1, itemsPerPage, signal);
-      const { paginationMetadata: size } = page;
-      if (rowsExpected(startPage, size) > 0 && sizeBreaches(startPage, size, expect).length === 0) {
+      const { page } = await this.plan.fetch(1, this.#itemsPerPage, signal);
+      const { totalCount, totalPages, itemsPerPage } = page.paginationMetadata;
+      if (rowsExpected(number, page.paginationMetadata) > 0) {
         throw error;
       }
-      return { page: { ...page, data: [] }, rows: [] };
+      const paginationMetadata = { currentPage: number, totalCount, totalPages, itemsPerPage };
+      return { page: { paginationMetadata, data: [] }, rows: [] };
     }
   }
 

@@ -1,0 +1,306 @@
+/** The recipe of docs/reading-events.md, its own text, killed at every page of an event that changes. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
+import { isExhibitorError, type ExhibitorsService } from '../../lib/index.js';
+import { ROOT, syncRecipe } from '../structure/readme.js';
+import { startRestHost, startService, wrapper, type HandMadeService, type RestHost } from './rest-host.js';
+
+interface Row {
+  id: number;
+  hall: string;
+}
+interface Progress {
+  state: 'reading' | 'complete';
+  reading: number;
+  lastPage: number;
+}
+type Sync = (exhibitors: ExhibitorsService<Row>, eventId: string, copy: Database) => Promise<void>;
+
+/** How a service answers a page that it does not have. */
+const ENDINGS = ['an empty page', 'the last page again', 400, 404] as const;
+type Ending = (typeof ENDINGS)[number];
+
+/** The service's side of an event, with pages of 5. */
+class Event {
+  static readonly size = 5;
+  rows: Row[] = [];
+  /** The rows of the last reply. */
+  answered: readonly Row[] = [];
+  #nextId = 0;
+  readonly #counts = new Set<number>();
+
+  constructor(
+    count: number,
+    readonly ending: Ending,
+  ) {
+    this.change({ join: Array.from({ length: count }, (_, at) => at), leave: [] });
+  }
+
+  /** Rows leave and join at these positions. The event then has a count that it never had before: a change can be seen. */
+  change({ join: joins, leave }: Change): void {
+    if (joins.length + leave.length === 0 && this.#counts.size > 0) {
+      return;
+    }
+    for (const at of leave) {
+      this.rows.splice(at % (this.rows.length || 1), 1);
+    }
+    for (const at of joins) {
+      this.#join(at);
+    }
+    while (this.#counts.has(this.rows.length)) {
+      this.#join(0);
+    }
+    this.#counts.add(this.rows.length);
+  }
+
+  #join(at: number): void {
+    this.rows.splice(at % (this.rows.length + 1), 0, { id: (this.#nextId += 1), hall: 'A' });
+  }
+
+  answer(page: number, response: ServerResponse): unknown {
+    this.answered = [...this.rows];
+    const last = Math.max(1, Math.ceil(this.rows.length / Event.size));
+    if (page > last && typeof this.ending === 'number') {
+      response.writeHead(this.ending).end();
+      return undefined;
+    }
+    const sent = page > last && this.ending === 'the last page again' ? last : page;
+    const data = this.rows.slice((sent - 1) * Event.size, sent * Event.size);
+    return { ...wrapper(sent, 0, this.rows.length, Event.size), data };
+  }
+}
+
+interface Change {
+  join: readonly number[];
+  leave: readonly number[];
+}
+const NO_CHANGE: Change = { join: [], leave: [] };
+
+function byId(rows: readonly Row[]): Row[] {
+  return rows.toSorted((one, other) => one.id - other.id);
+}
+
+/** The host's side: tables that survive a kill. */
+class Database {
+  #progress: Progress | undefined;
+  #rows = new Map<number, { row: Row; reading: number }>();
+  /** Called before and after each transaction. What it answers is waited for: nothing, or a promise that never settles. */
+  around: () => Promise<void> | void = () => {};
+
+  get rows(): Row[] {
+    return byId([...this.#rows.values()].map(({ row }) => row));
+  }
+
+  async progress(): Promise<Progress | undefined> {
+    return structuredClone(this.#progress);
+  }
+
+  async save(progress: Progress, rows: readonly Row[]): Promise<void> {
+    await this.#transaction(() => {
+      this.#progress = structuredClone(progress);
+      rows.forEach((row) => this.#rows.set(row.id, { row, reading: progress.reading }));
+    });
+  }
+
+  async complete(progress: Progress): Promise<void> {
+    await this.#transaction(() => {
+      this.#progress = structuredClone(progress);
+      this.#rows = new Map([...this.#rows].filter(([, { reading }]) => reading === progress.reading));
+    });
+  }
+
+  async #transaction(work: () => void): Promise<void> {
+    await this.around();
+    work();
+    await this.around();
+  }
+}
+
+let folder: string;
+let service: HandMadeService;
+let host: RestHost<Row>;
+let recipe: Sync;
+/** By the name that the running process uses: a request that a killed one has left behind is not counted. */
+const events = new Map<string, Event>();
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(ROOT, 'test', '.readme-'));
+  service = await startService(({ page, url, response }) => {
+    const event = events.get(/event\/([^?]+)/.exec(url)?.[1] ?? '');
+    return event === undefined ? {} : event.answer(page, response);
+  });
+  host = await startRestHost<Row>({ tenant: service.tenant });
+  recipe = await load('recipe', syncRecipe());
+});
+afterAll(async () => {
+  await host?.close();
+  await service?.stop();
+  rmSync(folder, { recursive: true });
+});
+
+async function load(name: string, code: string): Promise<Sync> {
+  const file = join(folder, `${name}.ts`);
+  writeFileSync(file, code);
+  const { sync }: { sync: Sync } = await import(file);
+  return sync;
+}
+
+let processes = 0;
+
+/** A copy and its event, as processes of a host see them. */
+class World {
+  readonly database = new Database();
+  readonly event: Event;
+  constructor(
+    count: number,
+    ending: Ending,
+    private readonly sync: Sync = recipe,
+  ) {
+    this.event = new Event(count, ending);
+  }
+
+  /** A process that is killed at a moment, where it has so many. The event may change at another one. */
+  async run(
+    killedAt = Infinity,
+    changedAt = Infinity,
+    change = NO_CHANGE,
+  ): Promise<'killed' | Progress['state']> {
+    processes += 1;
+    const name = `process-${processes}`;
+    events.clear();
+    events.set(name, this.event);
+    let moment = 0;
+    const killed = new Promise<'killed'>((resolve) => {
+      this.database.around = () => {
+        if (moment === changedAt) {
+          this.event.change(change);
+        }
+        moment += 1;
+        if (moment - 1 === killedAt) {
+          resolve('killed');
+          return new Promise(() => {});
+        }
+        return undefined;
+      };
+    });
+    const end = this.sync(host.exhibitors, name, this.database).catch((error: unknown) => {
+      if (!isExhibitorError(error) || error.code !== 'pagination_drift') {
+        throw error;
+      }
+    });
+    const was = await Promise.race([end, killed]);
+    return was ?? (await this.database.progress())?.state ?? 'reading';
+  }
+
+  /** Runs until the copy is complete. */
+  async finish(): Promise<void> {
+    const end = await this.run();
+    // Where the event has changed since the last run, the first one ends with pagination_drift.
+    expect(end === 'complete' ? end : await this.run()).toBe('complete');
+    this.expectCopyOf(this.event.rows);
+  }
+
+  expectCopyOf(rows: readonly Row[]): void {
+    expect(this.database.rows).toEqual(byId(rows));
+  }
+}
+
+const CHANGES: Record<string, Change> = {
+  'nothing changes': NO_CHANGE,
+  'one joins in front': { join: [0], leave: [] },
+  'the last one leaves': { join: [], leave: [11] },
+  'most leave': { join: [], leave: Array<number>(9).fill(0) },
+  'two join and one leaves': { join: [0, 3], leave: [7] },
+};
+/** Three pages and the end: before and after each of the four transactions. */
+const MOMENTS = 8;
+
+/** Kills the recipe at every moment, and compares what later runs end with. */
+async function killEverywhere(ending: Ending, sync?: Sync): Promise<void> {
+  for (const change of Object.values(CHANGES)) {
+    for (let moment = 0; moment < MOMENTS; moment += 1) {
+      const world = new World(12, ending, sync);
+      expect(await world.run(moment)).toBe('killed');
+      world.event.change(change);
+      await world.finish();
+      world.event.change({ join: [4], leave: [9, 10] });
+      await world.finish();
+      // No number shows this.
+      world.event.rows = world.event.rows.map((row) => ({ ...row, hall: 'B' }));
+      await world.finish();
+    }
+  }
+}
+
+describe('the copy of an event', () => {
+  it.each(ENDINGS)(
+    'is that of the service after a kill at any moment, where the end is %s',
+    async (ending) => {
+      await killEverywhere(ending);
+    },
+  );
+
+  it('is that of the service after any kills and changes', async () => {
+    const positions = (maxLength: number) => fc.array(fc.nat(20), { maxLength });
+    const change = fc.record({ join: positions(3), leave: positions(6) });
+    const moment = fc.option(fc.nat(9), { nil: Infinity });
+    const life = fc.record({ killedAt: moment, changedAt: moment, during: change, after: change });
+    const endings = fc.constantFrom(...ENDINGS);
+    await fc.assert(
+      fc.asyncProperty(
+        fc.nat(16),
+        endings,
+        fc.array(life, { maxLength: 4 }),
+        async (count, ending, lives) => {
+          const world = new World(count, ending);
+          for (const { killedAt, changedAt, during, after } of lives) {
+            if ((await world.run(killedAt, changedAt, during)) === 'complete') {
+              world.expectCopyOf(world.event.answered);
+            }
+            world.event.change(after);
+          }
+          await world.finish();
+          await world.finish();
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  it.each<[string, [part: string, instead: string][]]>([
+    ['resumes whatever size the event has', [['expect: progress.size', '']]],
+    ['resumes a reading that is complete', [["saved?.state === 'reading'", 'saved !== undefined']]],
+    ['keeps the number of a reading that it starts again', [['progress.reading + 1', 'progress.reading']]],
+    ['goes on after drift', [['lastPage: 0 }, []', 'lastPage: progress.lastPage }, []']]],
+    [
+      'is the former one of the README',
+      [
+        ['expect: progress.size', ''],
+        ["saved?.state === 'reading'", 'saved !== undefined'],
+      ],
+    ],
+  ])('would differ where the recipe %s', async (name, parts) => {
+    let code = syncRecipe();
+    for (const [part, instead] of parts) {
+      expect(code).toContain(part);
+      code = code.replace(part, instead);
+    }
+    const sync = await load(name.replaceAll(' ', '-'), code);
+    await expect(killEverywhere('an empty page', sync)).rejects.toThrow('toEqual');
+  });
+
+  it('may differ where as many joined as left, until the next reading', async () => {
+    const world = new World(12, 404);
+    const [, ...others] = world.event.rows;
+    // Pages 1 and 2 are stored.
+    expect(await world.run(3)).toBe('killed');
+    world.event.rows = [...others, { id: 99, hall: 'A' }];
+    expect(await world.run()).toBe('complete');
+    // 1 has left, and 11 has moved to page 2.
+    expect(world.database.rows.map(({ id }) => id)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 99]);
+    await world.finish();
+  });
+});
