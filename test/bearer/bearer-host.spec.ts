@@ -16,21 +16,13 @@ import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-import { FrontDoor } from './front-door.js';
+import { type FrontDoor, withFrontDoor } from '../support/front-door.js';
 import { clockOf } from '../support/clock.js';
-import { startSandbox } from '../support/sandbox.js';
 import type { OtherOptions } from '../support/module-options.js';
 
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-  door = await FrontDoor.open(sandbox);
-});
-afterAll(async () => {
-  await door?.close();
-  await sandbox?.stop();
-});
+withFrontDoor((opened) => ({ sandbox, door } = opened));
 beforeEach(() => {
   sandbox.clearRequests();
   door.userinfoCalls.length = 0;

@@ -5,17 +5,15 @@ import { generateKeyPair, SignJWT, UnsecuredJWT, type JWTPayload } from 'jose';
 import { ExhibitorModule, TokenValidator, type ValidateOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
-import { AUDIENCE, FrontDoor } from './front-door.js';
-import { startSandbox } from '../support/sandbox.js';
+import { AUDIENCE, type FrontDoor, withFrontDoor } from '../support/front-door.js';
 
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
 let app: INestApplicationContext;
 let validator: TokenValidator;
 
+withFrontDoor((opened) => ({ sandbox, door } = opened));
 beforeAll(async () => {
-  sandbox = await startSandbox();
-  door = await FrontDoor.open(sandbox);
   const { login: _, ...withoutLogin } = sandbox.tenantOptions('initech');
   app = await NestFactory.createApplicationContext(
     ExhibitorModule.forRoot({
@@ -30,11 +28,7 @@ beforeAll(async () => {
   );
   validator = app.get(TokenValidator);
 });
-afterAll(async () => {
-  await app?.close();
-  await door?.close();
-  await sandbox?.stop();
-});
+afterAll(() => app?.close());
 
 const now = (): number => Math.floor(Date.now() / 1000);
 /** Claims that turn an access token into an ID token. */

@@ -32,12 +32,11 @@ import {
   type HttpContext,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { FrontDoor } from '../bearer/front-door.js';
+import { type FrontDoor, withFrontDoor } from '../support/front-door.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
-import { startSandbox } from '../support/sandbox.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
 
@@ -195,14 +194,7 @@ class GuardedController {
 
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-  door = await FrontDoor.open(sandbox);
-});
-afterAll(async () => {
-  await door?.close();
-  await sandbox?.stop();
-});
+withFrontDoor((opened) => ({ sandbox, door } = opened));
 afterEach(() => sandbox?.clearFaults());
 
 const HOSTS: [kind: HostKind, session: 'cookie' | 'host' | 'bearer'][] = [

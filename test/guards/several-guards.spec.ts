@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { Controller, Get, Inject, Module, Post, Req, Res, UseGuards, type Type } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import {
@@ -16,10 +16,9 @@ import {
   type ExhibitorModuleOptions,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { FrontDoor } from '../bearer/front-door.js';
+import { type FrontDoor, withFrontDoor } from '../support/front-door.js';
 import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, createApp, setUser, startHost, type Host, type HostKind } from '../support/host.js';
-import { startSandbox } from '../support/sandbox.js';
 import { freePort } from '../support/server.js';
 import { bodyOf, signIn } from './signed-in.js';
 
@@ -57,14 +56,7 @@ class GuardedAgainController {
 
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-  door = await FrontDoor.open(sandbox);
-});
-afterAll(async () => {
-  await door?.close();
-  await sandbox?.stop();
-});
+withFrontDoor((opened) => ({ sandbox, door } = opened));
 
 describe.each<HostKind>(['express', 'fastify'])('several guards of one request on %s', (kind) => {
   let host: Host | undefined;

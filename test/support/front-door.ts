@@ -1,8 +1,27 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { afterAll, beforeAll } from '@jest/globals';
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK, type JWTPayload } from 'jose';
 import type { TenantOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { listen } from '../support/server.js';
+import { startSandbox } from './sandbox.js';
+import { listen } from './server.js';
+
+/** A sandbox and a front door for the tests of a file. */
+export function withFrontDoor(
+  onOpen: (opened: { sandbox: ExhibitorSandbox; door: FrontDoor }) => void,
+): void {
+  let sandbox: ExhibitorSandbox | undefined;
+  let door: FrontDoor | undefined;
+  beforeAll(async () => {
+    sandbox = await startSandbox();
+    door = await FrontDoor.open(sandbox);
+    onOpen({ sandbox, door });
+  });
+  afterAll(async () => {
+    await door?.close();
+    await sandbox?.stop();
+  });
+}
 
 /** Audience of the users' access tokens. */
 export const AUDIENCE = 'portal-api';
