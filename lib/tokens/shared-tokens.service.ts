@@ -64,7 +64,9 @@ export class SharedTokens {
   ): Promise<TokenAnswer> {
     const need: Need = { tenant, client, name: clientName(tenant, client), replaced, task };
     if (!this.values.enabled || replaced.kind === 'refused-again') {
-      return this.ask(need);
+      const answer = await this.ask(need);
+      void this.share(need, answer);
+      return answer;
     }
     const found = await this.look(need);
     this.values.tell(TOKEN_KIND, found === undefined ? 'miss' : 'hit');
@@ -79,12 +81,19 @@ export class SharedTokens {
   /** Takes the lease and asks, or waits for what its holder shares. When the patience is over, each process asks. */
   private async askUnderLease(need: Need): Promise<TokenAnswer> {
     const lease = new TokenLease(this.values, leaseName(need.name, need.replaced), this.clock);
+    let shared: Promise<void> | undefined;
     try {
       // The store may be slow as well: the wait ends in the middle of an operation.
       const found = await need.task.patience.race(this.waitForOthers(need, lease)).catch(() => undefined);
-      return found ?? (await this.ask(need));
+      if (found !== undefined) {
+        return found;
+      }
+      const answer = await this.ask(need);
+      shared = this.share(need, answer);
+      return answer;
     } finally {
-      await lease.release();
+      // The callers do not wait for the store.
+      void Promise.resolve(shared).then(() => lease.release());
     }
   }
 
@@ -110,7 +119,7 @@ export class SharedTokens {
     return undefined;
   }
 
-  /** Asks the endpoint, and shares what it answers, unless the host has invalidated that meanwhile. */
+  /** Asks the endpoint. */
   private async ask({ client, tenant, name, replaced, task }: Need): Promise<TokenAnswer> {
     const { deadline } = task;
     if (deadline.isOver) {
@@ -118,20 +127,22 @@ export class SharedTokens {
     }
     await this.records.removeBad(name, replaced);
     try {
-      const timed = await this.endpoint.request(client, tenant, deadline);
-      if (!task.wasInvalidated) {
-        await this.records.keepToken(name, timed, replaced);
-      }
-      return { kind: 'token', timed };
+      return { kind: 'token', timed: await this.endpoint.request(client, tenant, deadline) };
     } catch (error) {
       if (!(error instanceof TokenRejectedError)) {
         throw error;
       }
       const rejection = remember(error, this.clock.now(), this.clock.random());
-      if (!task.wasInvalidated) {
-        await this.records.keepRejection(name, rejection);
-      }
       return { kind: 'rejected', rejection, isShared: false };
+    }
+  }
+
+  /** Shares what the endpoint answered, unless the host has invalidated it meanwhile. */
+  private async share({ name, replaced, task }: Need, answer: TokenAnswer): Promise<void> {
+    if (!task.wasInvalidated) {
+      await (answer.kind === 'token'
+        ? this.records.keepToken(name, answer.timed, replaced)
+        : this.records.keepRejection(name, answer.rejection));
     }
   }
 }

@@ -166,6 +166,8 @@ describe('a token that the service refused', () => {
     store.failure = 'rejects';
     const [one, two] = await fleet(2);
     await textOf(one);
+    // It has tried to share its token: two looks and the lease came before.
+    await eventually(() => store.calls === 4);
     store.failure = 'none';
     await two?.tokens.getToken();
     one.revoked.add('token-1').add('token-2');

@@ -163,6 +163,20 @@ describe('the lease on a token request', () => {
     expect(performance.now() - began).toBeLessThan(900);
   });
 
+  it('delays no token that has arrived, and is released after the token is shared, in a slow store', async () => {
+    const [one, other = one] = await startProcesses(2, granted(), { deadline: 1_000 });
+    const set = store.set.bind(store);
+    store.set = async (key, value, options) => {
+      await pause(options.ifAbsent === true ? 0 : 400);
+      return set(key, value, options);
+    };
+    const began = performance.now();
+    expect(await textOf(one)).toBe('token-1');
+    expect(performance.now() - began).toBeLessThan(350);
+    expect(await textOf(other)).toBe('token-1');
+    expect(one.posts).toHaveLength(1);
+  });
+
   it.each(['rubbish', ''])('is none where it does not open, however long it lives: %j', async (rubbish) => {
     const [one, other, ...more] = await startProcesses(4, slowly);
     await textOf(one);
