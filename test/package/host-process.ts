@@ -50,8 +50,17 @@ export async function isUp(url: string, process: ChildProcess): Promise<void> {
   throw new Error(`the host does not answer:\n${said.join('')}`);
 }
 
-/** Logs in, reads the own exhibitors and the list, then ends the host by SIGTERM. Answers the bodies of both. */
-export async function useHost(sandbox: ExhibitorSandbox, url: string, host: ChildProcess): Promise<string[]> {
+/**
+ * Logs in, reads the own exhibitors and the list, then ends the host by SIGTERM. Answers the bodies of both.
+ *
+ * @param mayEnd what to wait for before the end
+ */
+export async function useHost(
+  sandbox: ExhibitorSandbox,
+  url: string,
+  host: ChildProcess,
+  mayEnd?: () => Promise<unknown>,
+): Promise<string[]> {
   await isUp(url, host);
   sandbox.signInAs('sam.several@example.com');
   const visitor = new Visitor();
@@ -68,6 +77,7 @@ export async function useHost(sandbox: ExhibitorSandbox, url: string, host: Chil
   expect(JSON.parse(mine.text)).toHaveLength(3);
   const page = await visitor.visit(`${url}/events/world-2026/exhibitors`);
   expect(JSON.parse(page.text)).toMatchObject({ paginationMetadata: { totalCount: 1234 } });
+  await mayEnd?.();
   host.kill('SIGTERM');
   await once(host, 'exit');
   return [mine.text, page.text];

@@ -1,10 +1,13 @@
 import type { ChildProcess } from 'node:child_process';
+import { buffer } from 'node:stream/consumers';
+import { gunzipSync } from 'node:zlib';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { freePort } from '../support/server.js';
+import { freePort, startServer, type TestServer } from '../support/server.js';
+import { eventually } from '../support/wait.js';
 import { environment, useHost } from './host-process.js';
 import { Outside, pack, ROOT, versions } from './tarball.js';
 
@@ -12,6 +15,9 @@ import { Outside, pack, ROOT, versions } from './tarball.js';
 describe('a host that @nestjs/observe instruments', () => {
   const hosts = { 11: new Outside(), 12: new Outside() };
   let sandbox: ExhibitorSandbox;
+  let collector: TestServer;
+  /** What the agent sends. */
+  let reported = '';
   let child: ChildProcess | undefined;
   beforeAll(async () => {
     const folder = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
@@ -19,11 +25,16 @@ describe('a host that @nestjs/observe instruments', () => {
     await Promise.all([install(11, tarball), install(12, tarball)]);
     rmSync(folder, { recursive: true });
     sandbox = await ExhibitorSandbox.start();
+    collector = await startServer(async (request, response) => {
+      reported += gunzipSync(await buffer(request)).toString();
+      response.end();
+    });
   });
   afterEach(() => void child?.kill('SIGKILL'));
   afterAll(async () => {
     Object.values(hosts).forEach((host) => host.remove());
     await sandbox?.stop();
+    await collector?.stop();
   });
 
   /** The newest version of a major of Nest, with the newest peers, whatever their major. */
@@ -50,11 +61,19 @@ describe('a host that @nestjs/observe instruments', () => {
     [11, 'fastify'],
     [12, 'express'],
     [12, 'fastify'],
-  ] as const)('on Nest %i and %s boots, logs in and serves guarded requests', async (nest, adapter) => {
-    const port = await freePort();
-    const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
-    const env = environment(sandbox, 'acme', { redirectUri }, port);
-    child = hosts[nest].start('built/main.js', { ...env, ADAPTER: adapter });
-    await useHost(sandbox, `http://127.0.0.1:${port}`, child);
-  });
+  ] as const)(
+    'on Nest %i and %s boots, logs in and serves guarded requests, and reports no address',
+    async (nest, adapter) => {
+      const port = await freePort();
+      const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
+      const env = environment(sandbox, 'acme', { redirectUri }, port);
+      reported = '';
+      child = hosts[nest].start('built/main.js', { ...env, ADAPTER: adapter, COLLECTOR: collector.url });
+      // The list is read after the lookup.
+      const hasReported = () => eventually(() => reported.includes('/api/v1/exhibitor/event/'), 10_000);
+      await useHost(sandbox, `http://127.0.0.1:${port}`, child, hasReported);
+      expect(reported).not.toContain('sam.several');
+      expect(reported).not.toContain('Clock');
+    },
+  );
 });

@@ -7,12 +7,21 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { TokenService } from 'nestjs-exhibitor';
 import { AppModule } from './app.module.js';
 
-const { ObserveModule, ObserveInstrument } = createObserveModule();
+// As docs/observability.md tells, and `ignore` below.
+const { ObserveModule, ObserveInstrument } = createObserveModule({
+  skipInstrumentation: (instance) => Object(instance).constructor?.name === 'Clock',
+});
 
 @Module({
   imports: [
-    // Nothing listens there: reports are dropped.
-    ObserveModule.forRoot({ appKey: '', appSecret: '', serviceId: 'host', endpoint: 'http://127.0.0.1:9' }),
+    ObserveModule.forRoot({
+      appKey: 'key',
+      appSecret: 'secret',
+      serviceId: 'host',
+      flushInterval: 1_000,
+      endpoint: process.env['COLLECTOR'] ?? '',
+      outgoing: { http: { ignore: (url) => url.includes('/contactEmail/') } },
+    }),
     AppModule,
   ],
 })
