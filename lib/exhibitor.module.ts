@@ -36,6 +36,7 @@ import { bootAdvice } from './problems/boot-advice.js';
 import { BearerIdentities } from './session/bearer-identities.service.js';
 import { DeniedIdentities } from './session/denied-identities.service.js';
 import { IdentityCookie } from './session/identity-cookie.service.js';
+import { IdentityExtensions } from './session/identity-extensions.service.js';
 import { IdentityReader } from './session/identity-reader.service.js';
 import { IdentitySession } from './session/identity-session.service.js';
 import { Generations } from './store/generations.service.js';
@@ -150,6 +151,7 @@ const EXPORTED: Provider[] = [
     UserInfo,
     BearerIdentities,
     DeniedIdentities,
+    IdentityExtensions,
     IdentityCookie,
     IdentityReader,
     IdentitySession,

@@ -14,7 +14,7 @@ import { RequestResolver } from './request-resolver.service.js';
 export interface GuardServices {
   readonly resolver: RequestResolver;
   readonly reader: Pick<IdentityReader, 'acceptsBearer' | 'read'>;
-  readonly session: Pick<IdentitySession, 'select'>;
+  readonly session: Pick<IdentitySession, 'select' | 'extend'>;
   readonly login: Pick<LoginService, 'start' | 'finish'>;
   readonly logout: Pick<LogoutService, 'end'>;
   readonly backChannel: BackChannelLogout;

@@ -43,6 +43,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
       : ((await this.getIdentity(http, tenantKey)) ?? (await this.#withoutIdentity(http, context)));
     if (session !== undefined) {
       setUser(http, session);
+      await this[SERVICES].session.extend(http, session);
     }
     return { session, tenant: session?.tenant.key ?? tenantKey, allowsAnonymous };
   }

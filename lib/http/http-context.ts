@@ -1,13 +1,16 @@
 import type { AbstractHttpAdapter } from '@nestjs/core';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import { keepPrivate, nodeResponseOf } from './private-reply.js';
 
 /** What {@link HttpContext} needs of Nest's HTTP adapter. */
 export type ResponseAdapter = Pick<AbstractHttpAdapter, 'setHeader' | 'appendHeader' | 'redirect' | 'reply'>;
 
+/** By request: several guards may answer one. */
+const cookieChanges = new WeakMap<object, Map<string, string | undefined>>();
+
 /** A request of the host and its response. Writes through Nest's HTTP adapter, so it works on Express and Fastify. */
 export class HttpContext {
   readonly #adapter: ResponseAdapter;
-  #cookieChanges: Map<string, string | undefined> | undefined;
 
   constructor(
     readonly request: ExhibitorRequest,
@@ -19,20 +22,31 @@ export class HttpContext {
 
   /** Cookies that the reply sets, by the name that is sent; `undefined` for one that it removes. */
   get cookieChanges(): Map<string, string | undefined> {
-    this.#cookieChanges ??= new Map();
-    return this.#cookieChanges;
+    const known = cookieChanges.get(this.request) ?? new Map<string, string | undefined>();
+    cookieChanges.set(this.request, known);
+    return known;
   }
 
+  /** False where the headers were sent, for example by a stream, and where a GraphQL context has no response. */
+  get takesHeaders(): boolean {
+    return this.response !== undefined && nodeResponseOf(this.response)?.headersSent !== true;
+  }
+
+  /** Sets a header, unless it is too late. */
   setHeader(name: string, value: string): void {
-    if (this.response !== undefined) {
+    if (this.takesHeaders) {
       this.#adapter.setHeader(this.response, name, value);
     }
   }
 
-  /** Adds a `Set-Cookie` header. Express' `setHeader` would replace the cookies that the host has set. */
+  /**
+   * Adds a `Set-Cookie` header, and keeps the reply out of shared caches. Express' `setHeader` would replace the cookies that
+   * the host has set.
+   */
   addCookie(header: string): void {
     if (this.response !== undefined) {
       this.#adapter.appendHeader(this.response, 'Set-Cookie', header);
+      keepPrivate(this.response);
     }
   }
 

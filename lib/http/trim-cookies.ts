@@ -4,6 +4,9 @@ import type { HttpContext } from './http-context.js';
 /** Name of the identity cookie. */
 export const IDENTITY_COOKIE = 'exhibitor-identity';
 
+/** Name of the cookie that extends the identity. */
+export const EXTENSION_COOKIE = 'exhibitor-identity-extension';
+
 /** Name of the cookie with the ID token, for the logout at the provider. */
 export const ID_TOKEN_COOKIE = 'exhibitor-id-token';
 
@@ -23,15 +26,15 @@ const ALL_BYTES = 7_500;
  * Removes the oldest pending logins until the cookies of the module are within their limits, and the ID token where that is
  * not enough: a logout at the provider works without it. To be called after a cookie was set.
  *
- * @param keep name of the pending login that this reply sets: it is kept
+ * @param keep name of the pending login that this reply sets, or `newest`: it is kept
  */
 export function trimCookies(http: HttpContext, sameSite: CookieAttributes['sameSite'], keep?: string): void {
-  const identities = heldCookies(http, IDENTITY_COOKIE).filter(({ name }) => name === IDENTITY_COOKIE);
-  const pending = heldCookies(http, LOGIN_COOKIE);
-  const kept = pending.filter(({ name }) => name === keep);
-  const others = pending
-    .filter(({ name }) => name !== keep)
-    .toSorted((a, b) => startTimeOf(b) - startTimeOf(a));
+  const identities = heldCookies(http, IDENTITY_COOKIE).filter(({ name }) =>
+    [IDENTITY_COOKIE, EXTENSION_COOKIE].includes(name),
+  );
+  const pending = heldCookies(http, LOGIN_COOKIE).toSorted((a, b) => startTimeOf(b) - startTimeOf(a));
+  const kept = keep === 'newest' ? pending.slice(0, 1) : pending.filter(({ name }) => name === keep);
+  const others = pending.filter((cookie) => !kept.includes(cookie));
   const rest = ALL_BYTES - bytesOf(identities);
   const idTokens = heldCookies(http, ID_TOKEN_COOKIE).filter(({ name }) => name === ID_TOKEN_COOKIE);
   const keepsIdToken = bytesOf(idTokens) + bytesOf(kept) < rest;

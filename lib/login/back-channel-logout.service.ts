@@ -20,7 +20,7 @@ const MAX_LENGTH = 16_384;
 /** Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0). */
 @Injectable()
 export class BackChannelLogout {
-  private readonly identityTtl: number;
+  private readonly absoluteTtl: number;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -31,7 +31,7 @@ export class BackChannelLogout {
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
   ) {
-    this.identityTtl = settings.cookies.identityTtl;
+    this.absoluteTtl = settings.cookies.absoluteTtl;
   }
 
   /**
@@ -63,7 +63,7 @@ export class BackChannelLogout {
     }
     await this.denied.deny(tenant.key, logout);
     // Once all identities that it ended have expired, the token does nothing, even if it is still valid.
-    const lifetime = Math.min(logout.expiresAt - this.clock.epochMs(), this.identityTtl);
+    const lifetime = Math.min(logout.expiresAt - this.clock.epochMs(), this.absoluteTtl);
     if (!(await this.replays.claim(spent, tenant.key, Math.max(0, lifetime) + CLOCK_MARGIN))) {
       throw alreadyUsed(tenant);
     }

@@ -68,7 +68,8 @@ export class CallbackService {
     @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
-    this.#identityTtl = settings.cookies.identityTtl;
+    const { identityTtl, absoluteTtl } = settings.cookies;
+    this.#identityTtl = settings.session.includes('host') ? absoluteTtl : identityTtl;
   }
 
   /**

@@ -32,6 +32,6 @@ export interface ExhibitorIdentity {
    * earlier. A back-channel logout ends the logins before it. Bearer tokens have none.
    */
   loggedInAt?: number;
-  /** End of the identity, in ms since 1970. */
+  /** End of the identity, in ms since 1970. With `cookies.absoluteTtl` later requests have a later one. */
   expiresAt: number;
 }

@@ -61,11 +61,23 @@ interface CommonOptions<T> {
    * a new one, deploy it everywhere, then move it to the front. Required with a browser login or a `store`.
    */
   secrets?: string[] | undefined;
-  /** Lifetimes in ms: `loginTtl` (default 600 000) and `identityTtl` (default 28 800 000). `sameSite` of the identity cookie, default `lax`. */
+  /**
+   * Lifetimes in ms: `loginTtl` of a login that was started (default 600 000), `identityTtl` of an identity (default
+   * 28 800 000). `sameSite` of the identity cookie, default `lax`.
+   *
+   * Where `absoluteTtl` (default `identityTtl`) is longer than `identityTtl`, users stay logged in while they are active: once
+   * half of `identityTtl` has passed, a request of a guard extends the identity to a full `identityTtl`, until `absoluteTtl`
+   * after the login. With `session: 'host'` nothing is extended: the identity ends `absoluteTtl` after the login, and the host's
+   * session decides how long it lasts without a request.
+   *
+   * @example
+   * cookies: { identityTtl: 1_800_000, absoluteTtl: 43_200_000 }, // 30 minutes without a request, 12 hours at most
+   */
   cookies?:
     | {
         loginTtl?: number | undefined;
         identityTtl?: number | undefined;
+        absoluteTtl?: number | undefined;
         sameSite?: 'lax' | 'strict' | 'none' | undefined;
       }
     | undefined;

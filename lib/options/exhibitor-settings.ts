@@ -6,7 +6,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import * as v from 'valibot';
 import type { ExhibitorModuleOptions } from './exhibitor-options.interface.js';
 import type { HttpSettings } from './http-options.interface.js';
-import { callable, milliseconds, oneOf, parseUrl, text, whole } from './option-schemas.js';
+import { callable, milliseconds, oneOf, parseUrl, refine, text, whole } from './option-schemas.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { LONGEST_TIMER } from '../time/clock.js';
@@ -65,6 +65,22 @@ const logoutCheck = v.strictObject(
   'must be { ttl }',
 );
 
+const cookies = v.pipe(
+  v.strictObject(
+    {
+      loginTtl: v.optional(milliseconds, 600_000),
+      identityTtl: v.optional(milliseconds, 28_800_000),
+      absoluteTtl: v.optional(milliseconds),
+      sameSite: v.optional(oneOf(['lax', 'strict', 'none']), 'lax'),
+    },
+    'must be { loginTtl, identityTtl, absoluteTtl, sameSite }',
+  ),
+  v.transform((given) => ({ ...given, absoluteTtl: given.absoluteTtl ?? given.identityTtl })),
+  refine(({ identityTtl, absoluteTtl }) =>
+    absoluteTtl < identityTtl ? [{ path: 'absoluteTtl', expected: 'must be at least identityTtl' }] : [],
+  ),
+);
+
 const sessionModes = v.pipe(v.array(sessionMode), v.nonEmpty('must not be empty'));
 const oneSessionMode = v.picklist(SESSION_MODES, "must be 'cookie', 'host', 'bearer' or a list of them");
 
@@ -91,17 +107,7 @@ export const moduleSchema = v.object({
     ),
     [],
   ),
-  cookies: v.optional(
-    v.strictObject(
-      {
-        loginTtl: v.optional(milliseconds, 600_000),
-        identityTtl: v.optional(milliseconds, 28_800_000),
-        sameSite: v.optional(oneOf(['lax', 'strict', 'none']), 'lax'),
-      },
-      'must be { loginTtl, identityTtl, sameSite }',
-    ),
-    {},
-  ),
+  cookies: v.optional(cookies, {}),
   session: v.optional(
     v.pipe(
       v.lazy((value) => (Array.isArray(value) ? sessionModes : oneSessionMode)),

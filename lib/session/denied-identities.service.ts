@@ -29,7 +29,7 @@ const LONGEST_NAME = 256;
  */
 @Injectable()
 export class DeniedIdentities {
-  private readonly identityTtl: number;
+  private readonly absoluteTtl: number;
   private readonly rememberFor: number;
   /** Logins that the store does not deny, for `logoutCheck.ttl` ms since it was asked. */
   private readonly accepted: FairCache<true>;
@@ -39,7 +39,7 @@ export class DeniedIdentities {
     @Inject(ReplayCache) private readonly replays: ReplayCache,
     @Inject(Clock) private readonly clock: Clock,
   ) {
-    this.identityTtl = settings.cookies.identityTtl;
+    this.absoluteTtl = settings.cookies.absoluteTtl;
     this.rememberFor = settings.logoutCheck.ttl;
     this.accepted = new FairCache(clock, MAX_ACCEPTED);
   }
@@ -77,7 +77,7 @@ export class DeniedIdentities {
         : [logoutName(sid === undefined ? 'user' : 'sessionless', registration, subject)]),
     ];
     // No identity that began before the logout lives longer.
-    const ttl = this.identityTtl + CLOCK_MARGIN;
+    const ttl = this.absoluteTtl + CLOCK_MARGIN;
     await Promise.all(names.map(({ name }) => this.replays.recordLogout(name, tenant, at, ttl)));
   }
 

@@ -32,12 +32,12 @@ export class IdTokenHints {
     private readonly sameSite: CookieAttributes['sameSite'],
   ) {}
 
-  /** Keeps the ID token of a new login where its tenant has `endSession`. It replaces that of the former login. */
+  /** Keeps the ID token of a new login, until its end, where its tenant has `endSession`. It replaces that of the former login. */
   async keep(
     http: HttpContext,
     mode: BrowserMode,
     { login }: Tenant,
-    { id, expiresAt }: ExhibitorIdentity,
+    { id, expiresAt }: Pick<ExhibitorIdentity, 'id' | 'expiresAt'>,
     idToken: string,
   ): Promise<void> {
     const ttl = expiresAt - this.clock.epochMs();

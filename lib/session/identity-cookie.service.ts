@@ -11,6 +11,7 @@ import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { FairCache } from '../time/fair-cache.js';
+import { IdentityExtensions } from './identity-extensions.service.js';
 import { KeptClaims } from './kept-claims.js';
 import { parseIdentity, type IdentityData } from './stored-identity.js';
 import { parseSelections, type Selections } from './stored-selections.js';
@@ -22,12 +23,14 @@ const MAX_SEALED = 3_850;
 export interface OpenedCookie {
   readonly identity: IdentityData;
   readonly selections: Selections;
+  /** End of the login, ms since the epoch: no extension goes beyond it. */
+  readonly endsAt: number;
   /** End of validity, ms since the epoch. */
   readonly until: number;
 }
 
 /** Content of the cookie of a request. */
-export interface CookieContent extends Pick<OpenedCookie, 'identity' | 'selections'> {
+export interface CookieContent extends Omit<OpenedCookie, 'until'> {
   /** True where it was sent with the `__Host-` prefix. */
   secure: boolean;
 }
@@ -43,6 +46,7 @@ export class IdentityCookie {
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Sealer) private readonly sealer: Sealer,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(IdentityExtensions) private readonly extensions: IdentityExtensions,
   ) {
     this.#sameSite = settings.cookies.sameSite;
     this.#opened = new OpenedCookies(clock);
@@ -51,30 +55,37 @@ export class IdentityCookie {
 
   async read(http: HttpContext): Promise<CookieContent | undefined> {
     for (const { value, secure } of cookiesNamed(http, IDENTITY_COOKIE)) {
-      const opened = this.#opened.get(value) ?? (await this.#openAndKeep(value));
+      const extension = this.extensions.received(http, secure);
+      const sealed = extension === undefined ? value : `${value} ${extension}`;
+      const opened = this.#opened.get(sealed) ?? (await this.#openAndKeep(value, extension));
       if (opened !== undefined && opened.until > this.clock.epochMs()) {
-        return { identity: opened.identity, selections: opened.selections, secure };
+        const { identity, selections, endsAt } = opened;
+        return { identity, selections, endsAt, secure };
       }
     }
     return undefined;
   }
 
-  /** Every identity that the request carries, valid or not: what a logout must deny. */
+  /** Every identity that the request carries, valid or not, with the end of its login: what a logout must deny. */
   async identities(http: HttpContext): Promise<IdentityData[]> {
     const cookies = cookiesNamed(http, IDENTITY_COOKIE);
     const opened = await Promise.all(cookies.map(({ value }) => this.#open(value)));
-    return opened.flatMap((content) => (content === undefined ? [] : [content.identity]));
+    return opened.flatMap((content) =>
+      content === undefined ? [] : [{ ...content.identity, expiresAt: content.endsAt }],
+    );
   }
 
+  /** @param endsAt end of the login */
   async write(
     http: HttpContext,
     tenant: Tenant,
     identity: ExhibitorIdentity,
     selections: Selections,
+    endsAt: number,
   ): Promise<void> {
-    const ttl = identity.expiresAt - this.clock.epochMs();
+    const ttl = endsAt - this.clock.epochMs();
     const { returnTo: _once, ...kept } = identity;
-    const sealed = await this.#sealToFit(tenant, kept, selections, ttl);
+    const sealed = await this.#sealToFit(tenant, kept, selections, endsAt);
     setCookie(http, IDENTITY_COOKIE, sealed, this.#attributes(isSecure(tenant.login?.redirectUri)), ttl);
     trimCookies(http, this.#sameSite);
   }
@@ -86,12 +97,19 @@ export class IdentityCookie {
     }
   }
 
-  async #openAndKeep(sealed: string): Promise<OpenedCookie | undefined> {
+  async #openAndKeep(sealed: string, extension: string | undefined): Promise<OpenedCookie | undefined> {
     const opened = await this.#open(sealed);
-    if (opened !== undefined) {
-      this.#opened.keep(sealed, opened);
+    if (opened === undefined) {
+      return undefined;
     }
-    return opened;
+    const unsealed = extension === undefined ? undefined : await this.extensions.open(extension);
+    if (unsealed === undefined) {
+      this.#opened.keep(sealed, opened);
+      return opened;
+    }
+    const extended = extendedBy(opened, unsealed);
+    this.#opened.keep(`${sealed} ${extension}`, extended);
+    return extended;
   }
 
   async #open(sealed: string): Promise<OpenedCookie | undefined> {
@@ -102,17 +120,17 @@ export class IdentityCookie {
     tenant: Tenant,
     identity: ExhibitorIdentity,
     selections: Selections,
-    ttl: number,
+    endsAt: number,
   ): Promise<string> {
     const chosen = this.#claims.chosen(tenant, identity.claims);
-    const whole = await this.#seal({ ...identity, claims: chosen }, selections, ttl);
+    const whole = await this.#seal({ ...identity, claims: chosen }, selections, endsAt);
     if (whole.length <= MAX_SEALED) {
       return whole;
     }
     const claims = this.#claims.fewest(tenant, chosen);
     // The oldest selections go next.
     for (let oldest = 0; oldest <= selections.length; oldest += 1) {
-      const sealed = await this.#seal({ ...identity, claims }, selections.slice(oldest), ttl);
+      const sealed = await this.#seal({ ...identity, claims }, selections.slice(oldest), endsAt);
       if (sealed.length <= MAX_SEALED) {
         return sealed;
       }
@@ -121,8 +139,9 @@ export class IdentityCookie {
     throw new LoginFailedError('provider', 'the identity is too large for a cookie', { tenant: tenant.key });
   }
 
-  #seal(identity: ExhibitorIdentity, selections: Selections, ttl: number): Promise<string> {
-    return this.sealer.seal('identity', { identity, selections }, ttl);
+  #seal(identity: ExhibitorIdentity, selections: Selections, endsAt: number): Promise<string> {
+    const content = { identity, selections, ...(endsAt > identity.expiresAt ? { endsAt } : {}) };
+    return this.sealer.seal('identity', content, endsAt - this.clock.epochMs());
   }
 
   #attributes(secure: boolean): CookieAttributes {
@@ -135,9 +154,25 @@ function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined 
     return undefined;
   }
   const { until } = unsealed;
-  const { identity: stored, selections } = unsealed.value;
+  const { identity: stored, selections, endsAt } = unsealed.value;
   const identity = parseIdentity(stored);
-  return identity && { identity, selections: parseSelections(selections), until };
+  return (
+    identity && {
+      identity,
+      selections: parseSelections(selections),
+      endsAt: typeof endsAt === 'number' ? endsAt : identity.expiresAt,
+      until,
+    }
+  );
+}
+
+/** The content with the end that an extension sets. One of another identity sets none. */
+function extendedBy(opened: OpenedCookie, { value: id, until }: Unsealed): OpenedCookie {
+  const { identity, endsAt } = opened;
+  const expiresAt = Math.min(until, endsAt);
+  return id === identity.id && expiresAt > identity.expiresAt
+    ? { ...opened, identity: { ...identity, expiresAt } }
+    : opened;
 }
 
 /** Estimated bytes of heap of all remembered cookies together. */

@@ -23,6 +23,8 @@ export interface SessionState {
   tenant: Tenant;
   /** Where the identity was found. */
   mode: SessionMode;
+  /** End of the login, in ms since 1970, where the identity may be extended until then. */
+  endsAt?: number;
 }
 
 /** Finds the user of a request in the cookie, the host's session or the bearer token. */
@@ -86,7 +88,7 @@ export class IdentityReader {
     if (await this.denied.has(accepted.identity, accepted.tenant)) {
       return undefined;
     }
-    return { ...accepted, selections: content.selections, mode: 'cookie' };
+    return { ...accepted, selections: content.selections, mode: 'cookie', endsAt: content.endsAt };
   }
 
   async #readHost(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {

@@ -14,6 +14,7 @@ import { DeniedIdentities } from './denied-identities.service.js';
 import { logInToHost, logOutOfHost, readHostUser, setUser, writeSelections } from './host-session.js';
 import { IdTokenHints, type BrowserMode } from './id-token-hints.js';
 import { IdentityCookie } from './identity-cookie.service.js';
+import { IdentityExtensions } from './identity-extensions.service.js';
 import type { SessionState } from './identity-reader.service.js';
 import type { IdentityData } from './stored-identity.js';
 import { withSelection } from './stored-selections.js';
@@ -44,18 +45,23 @@ export interface DepartingUser {
 export class IdentitySession {
   readonly #modes: readonly SessionMode[];
   readonly #idTokens: IdTokenHints;
+  /** By how much a login may outlast its identity, in ms. */
+  readonly #longestExtension: number;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
+    @Inject(IdentityExtensions) private readonly extensions: IdentityExtensions,
     @Inject(Sealer) sealer: Sealer,
     @Inject(DeniedIdentities) private readonly denied: DeniedIdentities,
     @Inject(ReplayCache) private readonly replays: ReplayCache,
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#modes = settings.session;
-    this.#idTokens = new IdTokenHints(sealer, clock, settings.cookies.sameSite);
+    const { sameSite, identityTtl, absoluteTtl } = settings.cookies;
+    this.#idTokens = new IdTokenHints(sealer, clock, sameSite);
+    this.#longestExtension = absoluteTtl - identityTtl;
   }
 
   /** The identities of the browser, for a {@link NewLogin}. With `'host'` none: the host's session changes its id at a login. */
@@ -79,13 +85,22 @@ export class IdentitySession {
     if (mode === 'host') {
       await logInToHost(http, identity);
     }
-    await this.#idTokens.keep(http, mode, tenant, identity, idToken);
+    const endsAt = identity.expiresAt + (mode === 'cookie' ? this.#longestExtension : 0);
+    await this.#idTokens.keep(http, mode, tenant, { id: identity.id, expiresAt: endsAt }, idToken);
     if (mode === 'cookie') {
-      await this.cookie.write(http, tenant, identity, []);
+      this.extensions.clear(http);
+      await this.cookie.write(http, tenant, identity, [], endsAt);
     }
     await this.#deny([...former, ...(await this.former(http))]);
     setUser(http, { identity, mode });
-    return { identity, tenant, selections: [], mode };
+    return { identity, tenant, selections: [], mode, endsAt };
+  }
+
+  /** Extends the identity of a request in a cookie, where that is due. The host extends its own session. */
+  extend(http: HttpContext, { mode, identity, tenant, endsAt }: SessionState): void | Promise<void> {
+    if (mode === 'cookie' && endsAt !== undefined) {
+      return this.extensions.extend(http, { identity, tenant, endsAt });
+    }
   }
 
   /** The user of the browser, unless a logout ended the identity before. Asks for no tenant, which may be slow. */
@@ -109,6 +124,7 @@ export class IdentitySession {
    */
   async forget(http: HttpContext): Promise<void> {
     this.cookie.clear(http);
+    this.extensions.clear(http);
     this.#idTokens.clear(http);
     const usesHost = this.#modes.includes('host');
     const user = usesHost ? readHostUser(http) : undefined;
@@ -136,7 +152,8 @@ export class IdentitySession {
     if (state.mode === 'host') {
       writeSelections(http, state.identity, selections);
     } else {
-      await this.cookie.write(http, state.tenant, state.identity, selections);
+      const { tenant, identity, endsAt = identity.expiresAt } = state;
+      await this.cookie.write(http, tenant, identity, selections, endsAt);
     }
   }
 

@@ -26,6 +26,7 @@ export class TestingGuardServices extends ExhibitorGuardServices {
 
   get #session(): GuardServices['session'] {
     return {
+      extend: () => undefined,
       select: async (_http, _state, eventId, exhibitorId) => this.backend.select(eventId, exhibitorId),
     };
   }
