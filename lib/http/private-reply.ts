@@ -43,9 +43,9 @@ export function keepPrivate(reply: unknown): void {
     if (!isPrivate || cacheControl.includes('public')) {
       response.setHeader('Cache-Control', 'private, no-store');
     }
-    const vary = listIn(response.getHeader('Vary'));
-    if (!vary.includes('cookie') && !vary.includes('*')) {
-      response.setHeader('Vary', [...vary, 'Cookie'].join(', '));
+    const vary = response.getHeader('Vary') ?? [];
+    if (!listIn(vary).some((name) => name === 'cookie' || name === '*')) {
+      response.setHeader('Vary', [vary, 'Cookie'].flat().join(', '));
     }
     return writeHead.call(response, status, ...rest);
   };

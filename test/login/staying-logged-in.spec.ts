@@ -1,0 +1,583 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  Controller,
+  Get,
+  Header,
+  Inject,
+  Post,
+  Req,
+  Res,
+  Sse,
+  UseGuards,
+  type INestApplication,
+  type MessageEvent,
+} from '@nestjs/common';
+import { parseSetCookie } from 'cookie';
+import { of, type Observable } from 'rxjs';
+import {
+  AllowAnonymous,
+  CurrentIdentity,
+  ExhibitorGuard,
+  ExhibitorIdentityGuard,
+  ExhibitorLogoutGuard,
+  ExhibitorSelection,
+  type ExhibitorIdentity,
+} from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { FrontDoor } from '../bearer/front-door.js';
+import { bodyOf, signIn } from '../guards/signed-in.js';
+import { MemoryStore } from '../store/memory-store.js';
+import { BoothController } from '../support/booth.controller.js';
+import { clockOf } from '../support/clock.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { startSandbox } from '../support/sandbox.js';
+import { startServer, type TestServer } from '../support/server.js';
+import { Visitor, type Reply } from '../support/visitor.js';
+import { copyOf, identityOf } from './journey.js';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const TTL = { identityTtl: HOUR, absoluteTtl: 12 * HOUR };
+const SITE = '127.0.0.1';
+const IDENTITY = 'exhibitor-identity';
+const EXTENSION = 'exhibitor-identity-extension';
+const PUBLIC = 'public, max-age=60';
+
+/** The response of Express, or that of Node behind a reply of Fastify. */
+interface AnyResponse {
+  raw?: AnyResponse;
+  hijack?: () => void;
+  writeHead(status: number, headers: object): AnyResponse;
+  end(body: string): void;
+}
+
+@Controller()
+class PortalController {
+  constructor(@Inject(ExhibitorSelection) private readonly selection: ExhibitorSelection) {}
+
+  @Get('welcome')
+  @AllowAnonymous()
+  @UseGuards(ExhibitorIdentityGuard)
+  welcome(@CurrentIdentity() identity?: ExhibitorIdentity): string {
+    return identity?.subject ?? 'nobody';
+  }
+
+  @Get('cached')
+  @UseGuards(ExhibitorIdentityGuard)
+  @Header('Cache-Control', PUBLIC)
+  @Header('Vary', 'Accept-Language')
+  cached(@CurrentIdentity() { subject }: ExhibitorIdentity): string {
+    return subject;
+  }
+
+  @Get('written/:form')
+  @UseGuards(ExhibitorIdentityGuard)
+  written(
+    @CurrentIdentity() { subject }: ExhibitorIdentity,
+    @Req() { params }: { params: { form: string } },
+    @Res() response: AnyResponse,
+  ): void {
+    response.hijack?.();
+    const headers = { 'Cache-Control': PUBLIC, 'X-Own': 'of the host' };
+    const given = params.form === 'list' ? Object.entries(headers).flat() : headers;
+    (response.raw ?? response).writeHead(200, given).end(subject);
+  }
+
+  @Post('events/:eventId/select-cached')
+  @UseGuards(ExhibitorIdentityGuard, ExhibitorGuard)
+  @Header('Cache-Control', PUBLIC)
+  async select(
+    @Req() request: { query: { id: string } },
+    @Res({ passthrough: true }) response: object,
+  ): Promise<void> {
+    await this.selection.select({ request, response }, request.query.id);
+  }
+
+  @Sse('stream')
+  @UseGuards(ExhibitorIdentityGuard)
+  stream(@CurrentIdentity() { subject }: ExhibitorIdentity): Observable<MessageEvent> {
+    return of({ data: subject });
+  }
+
+  @Get('sent-before')
+  @UseGuards(ExhibitorIdentityGuard)
+  sentBefore(@CurrentIdentity() { subject }: ExhibitorIdentity, @Res() response: AnyResponse): void {
+    response.hijack?.();
+    (response.raw ?? response).end(subject);
+  }
+
+  @Post('leave')
+  @UseGuards(ExhibitorIdentityGuard, ExhibitorLogoutGuard)
+  leave(): void {}
+}
+
+/** Sends the headers of `/sent-before` before any guard runs. */
+function sendEarly(app: INestApplication, kind: HostKind): void {
+  const send = (url: string, response: { flushHeaders(): void }): void =>
+    url === '/sent-before' ? response.flushHeaders() : undefined;
+  if (kind === 'fastify') {
+    const hook = async (request: Request, reply: { raw: { flushHeaders(): void } }): Promise<void> =>
+      send(request.url, reply.raw);
+    app.getHttpAdapter().getInstance().addHook('preHandler', hook);
+    return;
+  }
+  app.use((request: Request, response: { flushHeaders(): void }, next: () => void) => {
+    send(request.url, response);
+    next();
+  });
+}
+
+let sandbox: ExhibitorSandbox;
+let door: FrontDoor;
+beforeAll(async () => {
+  sandbox = await startSandbox();
+  door = await FrontDoor.open(sandbox);
+});
+afterAll(async () => {
+  await door?.close();
+  await sandbox?.stop();
+});
+
+const logOut = (visitor: Visitor, host: Host): Promise<Reply> =>
+  visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
+
+const isLoggedIn = async (visitor: Visitor, host: Host): Promise<boolean> =>
+  (await identityOf(visitor, host)) !== undefined;
+
+/** The extension that a reply sets, with its attributes. */
+const extensionIn = (reply: Reply): string | undefined =>
+  reply.setCookies.find((cookie) => cookie.startsWith(`${EXTENSION}=`));
+
+const valueIn = (visitor: Visitor, name: string): string => visitor.cookies(SITE).get(name) ?? '';
+
+/** A browser with these cookies. */
+function browserWith(cookies: Record<string, string>): Visitor {
+  const visitor = new Visitor();
+  Object.entries(cookies).forEach(([name, value]) => visitor.cookies(SITE).set(name, value));
+  return visitor;
+}
+
+describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (kind) => {
+  let store: MemoryStore;
+  let one: Host;
+  const hosts: Host[] = [];
+  beforeAll(async () => {
+    store = new MemoryStore();
+    one = await startProcess();
+  });
+  afterEach(() => hosts.forEach(({ app }) => clockOf(app).back()));
+  afterAll(() => Promise.all(hosts.map((host) => host.close())));
+
+  /** A process of the host, with the clock of the others. */
+  async function startProcess(skipped = 0): Promise<Host> {
+    const host = await startHost({
+      kind,
+      controllers: [BoothController, PortalController],
+      configure: (app) => sendEarly(app, kind),
+      options: (own) => {
+        const acme = door.tenantOptions('acme', one?.callback ?? own);
+        const globex = door.tenantOptions('globex', one?.callback ?? own);
+        return {
+          tenants: { acme: { ...acme, login: { ...acme.login, endSession: true } }, globex },
+          resolveTenant: ({ headers }) => String(headers['x-tenant'] ?? 'acme'),
+          session: ['cookie', 'bearer'],
+          secrets: [COOKIE_SECRET],
+          cookies: TTL,
+          logoutCheck: { ttl: 0 },
+          store,
+        };
+      },
+    });
+    hosts.push(host);
+    clockOf(host.app).skip(skipped);
+    return host;
+  }
+
+  function pass(ms: number): void {
+    hosts.forEach(({ app }) => clockOf(app).skip(ms));
+    store.skip(ms);
+  }
+
+  const visit = (visitor: Visitor, path = '/me', headers: Record<string, string> = {}): Promise<Reply> =>
+    visitor.visit(`${one.url}${path}`, { headers });
+
+  /** All visit every 40 minutes for so long. Answers the extensions of the first. */
+  async function stayActive(ms: number, ...visitors: Visitor[]): Promise<string[]> {
+    const extensions: string[] = [];
+    for (let passed = 0; passed < ms; passed += 40 * MINUTE) {
+      pass(40 * MINUTE);
+      for (const visitor of visitors) {
+        expect((await visit(visitor)).status).toBe(200);
+      }
+      extensions.push(valueIn(visitors[0] ?? new Visitor(), EXTENSION));
+    }
+    return extensions;
+  }
+
+  /** Logged in 40 minutes ago. */
+  async function dueVisitor(person?: string): Promise<Visitor> {
+    const visitor = await signIn(sandbox, one, person);
+    pass(40 * MINUTE);
+    return visitor;
+  }
+
+  it('are extended once half of the time has passed, and once each time', async () => {
+    const visitor = await signIn(sandbox, one);
+    const { expiresAt: first = 0 } = (await identityOf(visitor, one)) ?? {};
+    pass(29 * MINUTE);
+    expect((await visit(visitor)).setCookies).toEqual([]);
+    pass(MINUTE);
+    const reply = await visit(visitor);
+    expect(reply.setCookies).toHaveLength(1);
+    const { name, value = '', ...attributes } = parseSetCookie(extensionIn(reply) ?? '');
+    expect([name, attributes]).toEqual([
+      EXTENSION,
+      { maxAge: 3600, path: '/', httpOnly: true, sameSite: 'lax' },
+    ]);
+    expect(value.length).toBeLessThan(300);
+    expect((await visit(visitor)).setCookies).toEqual([]);
+    const { expiresAt: second = 0 } = (await identityOf(visitor, one)) ?? {};
+    expect(second - first).toBeGreaterThanOrEqual(30 * MINUTE);
+    expect(second - first).toBeLessThan(31 * MINUTE);
+    pass(29 * MINUTE);
+    expect((await visit(visitor)).setCookies).toEqual([]);
+    pass(30 * MINUTE);
+    expect(extensionIn(await visit(visitor))).toBeDefined();
+    pass(HOUR);
+    const late = await visit(visitor);
+    expect([late.status, late.setCookies]).toEqual([401, []]);
+  });
+
+  it('stay logged in with selection and ID token until absoluteTtl after the login, and no longer', async () => {
+    const visitor = await signIn(sandbox, one, 'sam.several');
+    const end = ((await identityOf(visitor, one))?.expiresAt ?? 0) + 11 * HOUR;
+    const mine = bodyOf<{ id: string }[]>(await visit(visitor, '/events/world-2026/mine'));
+    const id = mine.at(-1)?.id ?? '';
+    const extensions = await stayActive(2 * HOUR, visitor);
+    await visitor.visit(`${one.url}/events/world-2026/select`, { json: { id } });
+    extensions.push(...(await stayActive(9 * HOUR, visitor)));
+    expect(bodyOf(await visit(visitor, '/events/world-2026/booth'))).toMatchObject({ id });
+    pass(39 * MINUTE);
+    expect((await identityOf(visitor, one))?.expiresAt).toBe(end);
+    const leaving = copyOf(visitor, one);
+    pass(2 * MINUTE);
+    const ended = await visit(visitor);
+    expect([ended.status, ended.setCookies]).toEqual([401, []]);
+    for (const extension of extensions) {
+      const cookies = { [IDENTITY]: valueIn(leaving, IDENTITY), [EXTENSION]: extension };
+      expect(await isLoggedIn(browserWith(cookies), one)).toBe(false);
+    }
+    hosts.forEach(({ app }) => clockOf(app).skip(-2 * MINUTE));
+    const { location = '' } = await logOut(leaving, one);
+    expect(new URL(location).searchParams.get('id_token_hint')).toMatch(/^ey/);
+    expect([...leaving.cookies(SITE).keys()].filter((name) => name.startsWith('exhibitor-id'))).toEqual([]);
+  });
+
+  it.each([
+    ['HEAD', {}, 'HEAD'],
+    ['a prefetch', { 'sec-purpose': 'prefetch;prerender' }, 'GET'],
+    ['a prefetch of an older browser', { purpose: 'prefetch' }, 'GET'],
+  ])('are not extended by %s', async (_what, headers, method) => {
+    const visitor = await dueVisitor();
+    const reply = await visitor.visit(`${one.url}/me`, { method, headers });
+    expect([reply.status, reply.setCookies]).toEqual([200, []]);
+    expect(extensionIn(await visit(visitor))).toBeDefined();
+  });
+
+  it('are not extended by a bearer token', async () => {
+    const headers = {
+      authorization: `Bearer ${await door.mint({ exp: Math.floor(Date.now() / 1000) + 5 })}`,
+    };
+    const reply = await visit(new Visitor(), '/me', headers);
+    expect([reply.status, reply.setCookies]).toEqual([200, []]);
+  });
+
+  it('are extended on public pages, where an expired identity counts as nobody', async () => {
+    const visitor = await dueVisitor();
+    const idle = copyOf(visitor, one);
+    const reply = await visit(visitor, '/welcome');
+    expect([reply.text, extensionIn(reply)]).toEqual(['sam.several', expect.any(String)]);
+    pass(40 * MINUTE);
+    const [known, unknown] = [await visit(visitor, '/welcome'), await visit(idle, '/welcome')];
+    expect([known.text, unknown.text, unknown.setCookies]).toEqual(['sam.several', 'nobody', []]);
+  });
+
+  it('get one cookie of several guards, and none where one of them is a logout', async () => {
+    const visitor = await dueVisitor();
+    const leaving = copyOf(visitor, one);
+    const id = bodyOf<{ id: string }[]>(await visit(copyOf(visitor, one), '/events/world-2026/mine'))[0]?.id;
+    const path = `/events/world-2026/select-cached?id=${id ?? ''}`;
+    const reply = await visitor.visit(`${one.url}${path}`, { method: 'POST' });
+    expect(reply.setCookies.map((cookie) => parseSetCookie(cookie).name)).toEqual([EXTENSION, IDENTITY]);
+    await leaving.visit(`${one.url}/leave`, { method: 'POST' });
+    expect([valueIn(leaving, IDENTITY), valueIn(leaving, EXTENSION)]).toEqual(['', '']);
+  });
+
+  it('get replies that were sent before as they are, and events of a stream', async () => {
+    const visitor = await dueVisitor();
+    const sent = await visit(visitor, '/sent-before');
+    expect([sent.status, sent.text, sent.setCookies]).toEqual([200, 'sam.several', []]);
+    const stream = await visit(visitor, '/stream');
+    expect([stream.status, stream.text]).toEqual([200, expect.stringContaining('data: sam.several')]);
+  });
+
+  describe('behind a proxy with a cache', () => {
+    let proxy: CachingProxy;
+    beforeAll(async () => {
+      proxy = await CachingProxy.start(one.url);
+    });
+    afterAll(() => proxy?.stop());
+
+    it.each(['/cached', '/written/object', '/written/list'])(
+      'get a cookie in replies of %s that no cache stores',
+      async (path) => {
+        const visitor = await dueVisitor('sam.several');
+        const first = await visitor.visit(`${proxy.url}${path}`);
+        expect([first.text, extensionIn(first)]).toEqual(['sam.several', expect.any(String)]);
+        expect(first.headers.get('cache-control')).toBe('private, no-store');
+        expect(first.headers.get('vary')?.toLowerCase()).toContain('cookie');
+        expect(proxy.stored).not.toContain(path);
+        const other = await dueVisitor('olga.one');
+        const own = await other.visit(`${proxy.url}${path}`);
+        expect([own.text, extensionIn(own)]).toEqual(['olga.one', expect.any(String)]);
+        // Without a cookie of ours the handler decides: this proxy does store.
+        const plain = await other.visit(`${proxy.url}${path}`);
+        expect([plain.headers.get('cache-control'), plain.setCookies]).toEqual([PUBLIC, []]);
+        expect(proxy.stored).toContain(path);
+      },
+    );
+
+    it('keep the other headers of a handler, and what it varies by', async () => {
+      const visitor = await dueVisitor();
+      expect((await visit(copyOf(visitor, one), '/cached')).headers.get('vary')).toBe(
+        'Accept-Language, Cookie',
+      );
+      for (const form of ['object', 'list']) {
+        const reply = await visit(copyOf(visitor, one), `/written/${form}`);
+        expect(reply.headers.get('x-own')).toBe('of the host');
+      }
+    });
+
+    it('get no cookie of a login, selection or logout in a reply that a cache stores', async () => {
+      const visitor = new Visitor();
+      sandbox.signInAs('sam.several');
+      const started = await visitor.visit(`${one.url}/auth/login`);
+      const { location = '' } = await visitor.follow(
+        started.location ?? '',
+        ({ origin }) => origin === one.url,
+      );
+      const finished = await visitor.visit(location);
+      const mine = bodyOf<{ id: string }[]>(await visit(visitor, '/events/world-2026/mine'));
+      const path = `/events/world-2026/select-cached?id=${mine[0]?.id ?? ''}`;
+      const selected = await visitor.visit(`${one.url}${path}`, { method: 'POST' });
+      for (const reply of [started, finished, selected, await logOut(visitor, one)]) {
+        expect(reply.setCookies.some((cookie) => cookie.startsWith('exhibitor-'))).toBe(true);
+        expect(reply.headers.get('cache-control')).toMatch(/^(private, )?no-store$/);
+        expect(reply.headers.get('vary')).toContain('Cookie');
+      }
+    });
+  });
+
+  describe('in parallel', () => {
+    it('keep a selection, whichever reply arrives last', async () => {
+      const visitor = await dueVisitor();
+      const mine = bodyOf<{ id: string }[]>(await visit(copyOf(visitor, one), '/events/world-2026/mine'));
+      const id = mine[1]?.id;
+      const [selecting, reading] = [copyOf(visitor, one), copyOf(visitor, one)];
+      const url = `${one.url}/events/world-2026/select`;
+      await Promise.all([selecting.visit(url, { json: { id } }), visit(reading)]);
+      pass(50 * MINUTE);
+      // The reply to the selection has both; here the browser gets its extension from the other one.
+      const both = browserWith({
+        [IDENTITY]: valueIn(selecting, IDENTITY),
+        [EXTENSION]: valueIn(reading, EXTENSION),
+      });
+      expect(bodyOf(await visit(both, '/events/world-2026/booth'))).toMatchObject({ id });
+    });
+
+    it('keep a login: the late extension of the identity before does nothing', async () => {
+      const before = await dueVisitor();
+      await visit(before);
+      hosts.forEach(({ app }) => clockOf(app).back());
+      const after = await signIn(sandbox, one, 'olga.one');
+      const mixed = { [IDENTITY]: valueIn(after, IDENTITY), [EXTENSION]: valueIn(before, EXTENSION) };
+      pass(59 * MINUTE);
+      expect((await identityOf(browserWith(mixed), one))?.subject).toBe('olga.one');
+      const reply = await visit(browserWith(mixed));
+      expect(extensionIn(reply)).toBeDefined();
+      pass(2 * MINUTE);
+      expect(await isLoggedIn(browserWith(mixed), one)).toBe(false);
+      const reverse = { [IDENTITY]: valueIn(before, IDENTITY), [EXTENSION]: valueIn(after, EXTENSION) };
+      expect(await isLoggedIn(browserWith(reverse), one)).toBe(false);
+    });
+
+    it('keep a logout: an extension without identity is nobody', async () => {
+      const visitor = await dueVisitor();
+      await visit(visitor);
+      const extension = { [EXTENSION]: valueIn(visitor, EXTENSION) };
+      await logOut(visitor, one);
+      expect(await isLoggedIn(browserWith(extension), one)).toBe(false);
+      expect(await isLoggedIn(browserWith({ ...extension, [IDENTITY]: extension[EXTENSION] }), one)).toBe(
+        false,
+      );
+    });
+  });
+
+  it('are extended by nothing but the extension of their own identity', async () => {
+    const headers = { 'x-tenant': 'globex' };
+    const [own, others] = [await signIn(sandbox, one), await signIn(sandbox, one)];
+    const foreign = new Visitor();
+    await foreign.follow(`${one.url}/auth/login`, ({ pathname }) => pathname === '/', headers);
+    pass(40 * MINUTE);
+    await Promise.all([visit(own), visit(others), visit(foreign, '/me', headers)]);
+    pass(25 * MINUTE);
+    const extension = valueIn(own, EXTENSION);
+    const identity = valueIn(own, IDENTITY);
+    const withCookies = (cookies: Record<string, string>): Promise<boolean> =>
+      isLoggedIn(browserWith({ [IDENTITY]: identity, ...cookies }), one);
+    expect(await withCookies({ [EXTENSION]: extension })).toBe(true);
+    const end = extension.endsWith('AA') ? 'BB' : 'AA';
+    for (const forged of [
+      valueIn(others, EXTENSION),
+      valueIn(foreign, EXTENSION),
+      `${extension.slice(0, -2)}${end}`,
+      extension.slice(0, -1),
+      `${extension} ${extension}`,
+      identity,
+      '',
+      '....',
+      'x'.repeat(2_500),
+    ]) {
+      expect(await withCookies({ [EXTENSION]: forged })).toBe(false);
+    }
+    expect(valueIn(foreign, EXTENSION)).not.toBe('');
+    expect(await withCookies({ [`__Host-${EXTENSION}`]: extension })).toBe(false);
+    expect(
+      await withCookies({ [EXTENSION]: valueIn(others, EXTENSION), [`${EXTENSION}-2`]: extension }),
+    ).toBe(false);
+  });
+
+  it('gain nothing by a date that is set back', async () => {
+    const visitor = await dueVisitor();
+    await visit(visitor);
+    const { expiresAt } = (await identityOf(visitor, one)) ?? {};
+    hosts.forEach(({ app }) => clockOf(app).skip(-90 * MINUTE, ['epochMs']));
+    const reply = await visit(visitor);
+    expect([reply.status, reply.setCookies]).toEqual([200, []]);
+    hosts.forEach(({ app }) => clockOf(app).skip(90 * MINUTE, ['epochMs']));
+    expect((await identityOf(visitor, one))?.expiresAt).toBe(expiresAt);
+    pass(61 * MINUTE);
+    expect(await isLoggedIn(visitor, one)).toBe(false);
+  });
+
+  it('lose the extension by a new login, which denies the identity before', async () => {
+    const visitor = await dueVisitor();
+    await visit(visitor);
+    const copy = copyOf(visitor, one);
+    hosts.forEach(({ app }) => clockOf(app).back());
+    sandbox.signInAs('olga.one');
+    await visitor.follow(`${one.url}/auth/login?returnTo=/landed`, ({ pathname }) => pathname === '/landed');
+    expect(valueIn(visitor, EXTENSION)).toBe('');
+    expect((await identityOf(visitor, one))?.subject).toBe('olga.one');
+    expect(await isLoggedIn(copy, one)).toBe(false);
+    pass(70 * MINUTE);
+    expect(await isLoggedIn(copy, one)).toBe(false);
+  });
+
+  it('are logged out with every copy of identity and extension, in every process', async () => {
+    const [visitor, stays] = [await signIn(sandbox, one), await signIn(sandbox, one)];
+    const older = copyOf(visitor, one);
+    const other = await startProcess();
+    await stayActive(4 * HOUR, visitor, stays);
+    const copy = copyOf(visitor, one);
+    expect(await isLoggedIn(copy, other)).toBe(true);
+    await logOut(visitor, one);
+    const restarted = await startProcess(4 * HOUR);
+    const mixed = browserWith({
+      [IDENTITY]: valueIn(older, IDENTITY),
+      [EXTENSION]: valueIn(copy, EXTENSION),
+    });
+    for (const host of [one, other, restarted]) {
+      expect([await isLoggedIn(copy, host), await isLoggedIn(mixed, host)]).toEqual([false, false]);
+      expect(await isLoggedIn(stays, host)).toBe(true);
+    }
+    pass(50 * MINUTE);
+    // The mark outlives what it denies, also after the date was set back.
+    hosts.forEach(({ app }) => clockOf(app).skip(-HOUR, ['epochMs']));
+    for (const host of [one, other, restarted]) {
+      expect(await isLoggedIn(copy, host)).toBe(false);
+    }
+  });
+});
+
+describe.each<HostKind>(['express + express-session', 'fastify + @fastify/session'])(
+  'users in the session of a host on %s',
+  (kind) => {
+    it('are logged in until absoluteTtl after the login, without an extension', async () => {
+      const host = await startHost({
+        kind,
+        options: (callback) => ({
+          tenant: sandbox.tenantOptions('acme', { redirectUri: callback }),
+          secrets: [COOKIE_SECRET],
+          cookies: TTL,
+        }),
+      });
+      const visitor = await signIn(sandbox, host);
+      const { expiresAt = 0 } = (await identityOf(visitor, host)) ?? {};
+      expect(Math.abs(expiresAt - Date.now() - TTL.absoluteTtl)).toBeLessThan(MINUTE);
+      clockOf(host.app).skip(11 * HOUR);
+      expect((await identityOf(visitor, host))?.expiresAt).toBe(expiresAt);
+      expect([...visitor.cookies(SITE).keys()].filter((name) => name.startsWith('exhibitor-id'))).toEqual([]);
+      clockOf(host.app).skip(HOUR);
+      expect(await isLoggedIn(visitor, host)).toBe(false);
+      await host.close();
+    });
+  },
+);
+
+/** A shared cache in front of a host, as RFC 9111 allows it: it stores what is public or has a lifetime. */
+class CachingProxy {
+  private constructor(
+    private readonly server: TestServer,
+    private readonly replies: ReadonlyMap<string, unknown>,
+  ) {}
+
+  static async start(upstream: string): Promise<CachingProxy> {
+    const replies = new Map<string, { reply: Reply; cookie: string | undefined }>();
+    const server = await startServer(async ({ url = '', headers: { cookie } }, response) => {
+      const found = replies.get(url);
+      const isHit = found !== undefined && (!variesByCookie(found.reply) || found.cookie === cookie);
+      const headers: Record<string, string> = cookie === undefined ? {} : { cookie };
+      const reply = isHit ? found.reply : await new Visitor().visit(`${upstream}${url}`, { headers });
+      if (isStorable(reply)) {
+        replies.set(url, { reply, cookie });
+      }
+      for (const [name, value] of reply.headers) {
+        response.appendHeader(name, value);
+      }
+      response.removeHeader('transfer-encoding');
+      response.writeHead(reply.status).end(reply.text);
+    });
+    return new CachingProxy(server, replies);
+  }
+
+  get url(): string {
+    return this.server.url;
+  }
+
+  /** Paths of the replies that are stored. */
+  get stored(): string[] {
+    return [...this.replies.keys()];
+  }
+
+  stop(): Promise<void> {
+    return this.server.stop();
+  }
+}
+
+const isStorable = ({ headers }: Reply): boolean => {
+  const cacheControl = headers.get('cache-control') ?? '';
+  return /public|max-age/.test(cacheControl) && !/private|no-store/.test(cacheControl);
+};
+
+const variesByCookie = ({ headers }: Reply): boolean => /cookie|\*/i.test(headers.get('vary') ?? '');
