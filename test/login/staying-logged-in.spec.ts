@@ -24,13 +24,12 @@ import {
   type ExhibitorIdentity,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { FrontDoor } from '../bearer/front-door.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
-import { startSandbox } from '../support/sandbox.js';
+import { type FrontDoor, withFrontDoor } from '../support/front-door.js';
 import { startServer, type TestServer } from '../support/server.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { copyOf, identityOf } from './journey.js';
@@ -129,14 +128,7 @@ function sendEarly(app: INestApplication, kind: HostKind): void {
 
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-  door = await FrontDoor.open(sandbox);
-});
-afterAll(async () => {
-  await door?.close();
-  await sandbox?.stop();
-});
+withFrontDoor((opened) => ({ sandbox, door } = opened));
 
 const logOut = (visitor: Visitor, host: Host): Promise<Reply> =>
   visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
