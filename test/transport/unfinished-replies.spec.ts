@@ -1,4 +1,4 @@
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Dispatcher } from 'undici';
 import type { Outcome } from '../../lib/transport/outcome.js';
@@ -61,14 +61,32 @@ const controller = line as unknown as Dispatcher.DispatchController;
 /** Blocks keep a chunk that fills its memory as it is, so that many replies of this one take no memory. */
 const CHUNK = Buffer.alloc(MIB, ' ');
 
-function begin(replies: UnfinishedReplies, tenant: string, mib: number, headers = {}): ResponseHandler {
+function begin(replies: UnfinishedReplies, tenant: string, mib: number): ResponseHandler {
   const handler = new ResponseHandler({ tenant, replyLimit: 100 * MIB }, replies);
   handler.onRequestStart(controller);
-  handler.onResponseStart(controller, 200, { 'content-type': 'application/json', ...headers });
+  handler.onResponseStart(controller, 200, { 'content-type': 'application/json' });
   for (let sent = 0; sent < mib; sent += 1) {
     handler.onResponseData(controller, CHUNK);
   }
   return handler;
+}
+
+/** The end of a whole reply of `acme`. */
+function endOf(
+  replies: UnfinishedReplies,
+  encoding: string,
+  body: Buffer,
+  replyLimit = 100 * MIB,
+): Promise<Outcome> {
+  const handler = new ResponseHandler({ tenant: 'acme', replyLimit }, replies);
+  handler.onRequestStart(controller);
+  handler.onResponseStart(controller, 200, {
+    'content-type': 'application/json',
+    'content-encoding': encoding,
+  });
+  handler.onResponseData(controller, body);
+  handler.onResponseEnd();
+  return handler.outcome;
 }
 
 async function whyOf({ isSettled, outcome }: ResponseHandler): Promise<string> {
@@ -134,15 +152,35 @@ describe('unfinished replies', () => {
 
   it('are weighed while they are decompressed', async () => {
     const replies = new UnfinishedReplies();
-    const zip = gzipSync(JSON.stringify('x'.repeat(5 * MIB)));
-    const outcomes = Array.from({ length: 40 }, () => {
-      const handler = begin(replies, 'acme', 0, { 'content-encoding': 'gzip' });
-      handler.onResponseData(controller, zip);
-      handler.onResponseEnd();
-      return handler.outcome;
-    });
-    const kinds = (await Promise.all(outcomes)).map((end) => (end.kind === 'failed' ? end.why : end.kind));
-    expect(new Set(kinds)).toEqual(new Set(['memory', 'answered']));
+    const others = [begin(replies, 'acme', 60), begin(replies, 'acme', 38)];
+    expect(await Promise.all(others.map(whyOf))).toEqual(['unfinished', 'unfinished']);
+    const packed = endOf(replies, 'gzip', gzipSync(JSON.stringify('x'.repeat(5 * MIB))));
+    await expect(packed).resolves.toMatchObject({ kind: 'answered' });
+    expect(await Promise.all(others.map(whyOf))).toEqual(['memory', 'unfinished']);
+    others[1]?.stop('over');
     expect(await whyOf(begin(replies, 'acme', 64))).toBe('unfinished');
+  });
+
+  it('are decompressed one after the other: many large ones of a tenant fit', async () => {
+    const replies = new UnfinishedReplies();
+    const zip = gzipSync(JSON.stringify('x'.repeat(5 * MIB)));
+    const ends = await Promise.all(Array.from({ length: 40 }, () => endOf(replies, 'gzip', zip)));
+    expect(new Set(ends.map(({ kind }) => kind))).toEqual(new Set(['answered']));
+  });
+
+  it('take one window of Brotli a tenant, which is 16 MiB', async () => {
+    const bomb = brotliCompressSync(Buffer.alloc(64 * MIB), {
+      params: { [constants.BROTLI_PARAM_QUALITY]: 1, [constants.BROTLI_PARAM_LGWIN]: 24 },
+    });
+    const replies = new UnfinishedReplies();
+    const before = process.memoryUsage().rss;
+    let most = before;
+    const watch = setInterval(() => {
+      most = Math.max(most, process.memoryUsage().rss);
+    }, 1);
+    const ends = await Promise.all(Array.from({ length: 48 }, () => endOf(replies, 'br', bomb, MIB)));
+    clearInterval(watch);
+    expect(new Set(ends.map((one) => one.kind === 'failed' && one.why))).toEqual(new Set(['malformed']));
+    expect(most - before).toBeLessThan(300 * MIB);
   });
 });

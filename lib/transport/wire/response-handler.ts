@@ -157,7 +157,8 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
       this.#read(data);
     } else {
       const hold = (bytes: number): boolean => this.#hold(bytes);
-      void unpack(data, encoding, this.limit, hold).then((unpacked) => this.#read(unpacked));
+      const unpacked = this.#replies.inTurn(this.tenant, () => unpack(data, encoding, this.limit, hold));
+      void unpacked.then((whole) => this.#read(whole));
     }
   }
 
