@@ -1,7 +1,8 @@
 /**
  * True for a text that may lead to another path: one with an empty, `.` or `..` segment between slashes, as it is or
- * percent-encoded any number of times. It is sent encoded, but some proxies decode a path before they normalize it, some read
- * a backslash as a slash, and some leave out what follows a `;` in a segment, or tabs and line breaks, as URL parsers do.
+ * percent-encoded any number of times, also by overlong UTF-8 or in compatibility characters, as those of full width. It is sent
+ * encoded, but some proxies decode a path before they normalize it, some read a backslash as a slash, and some leave out what
+ * follows a `;` in a segment, or tabs and line breaks, as URL parsers do.
  */
 export function hasUnsafeSegment(text: string): boolean {
   return decodeFully(text)
@@ -15,12 +16,14 @@ export function hasUnsafeSegment(text: string): boolean {
 export const MAX_ADDRESS_BYTES = 254;
 
 /**
- * True for an e-mail address that may lead to the path of another one: by its segments, or since `;`, `?`, `#` or a control
- * character ends it after its `@`, as in `victim@example.com;@example.org`.
+ * True for an e-mail address that may lead to the path of another one: by its segments, since `;`, `?` or `#` ends it
+ * after its `@`, as in `victim@example.com;@example.org`, or since it has white space or a control character, where others trim
+ * or end a text.
  */
 export function mayNameAnother(address: string): boolean {
   const decoded = decodeFully(address);
-  return hasUnsafeSegment(address) || /[;?#\p{Cc}]/u.test(decoded.slice(decoded.indexOf('@')));
+  const isCut = /[;?#]/.test(decoded.slice(decoded.indexOf('@')));
+  return hasUnsafeSegment(address) || isCut || /[\s\p{Cc}]/u.test(decoded);
 }
 
 /**
@@ -29,7 +32,7 @@ export function mayNameAnother(address: string): boolean {
  */
 function decodeFully(text: string): string {
   const decoded: string[] = [];
-  for (const char of text) {
+  for (const char of text.normalize('NFKC')) {
     decoded.push(char);
     while (decoded.at(-3) === '%') {
       const digits = `${decoded.at(-2)}${decoded.at(-1)}`;
@@ -40,5 +43,13 @@ function decodeFully(text: string): string {
       decoded[decoded.length - 1] = String.fromCharCode(Number.parseInt(digits, 16));
     }
   }
-  return decoded.join('');
+  return decoded.join('').replace(OVERLONG, readOverlong);
+}
+
+/** An ASCII character in two to four bytes of UTF-8, which RFC 3629 §3 forbids and lenient decoders read. */
+const OVERLONG = /(?:[\xc0\xc1]|\xe0[\x80\x81]|\xf0\x80[\x80\x81])[\x80-\xbf]/g;
+
+function readOverlong(bytes: string): string {
+  const [high = 0, low = 0] = [bytes.charCodeAt(bytes.length - 2), bytes.charCodeAt(bytes.length - 1)];
+  return String.fromCharCode(((high & 1) << 6) | (low & 0x3f));
 }

@@ -102,9 +102,33 @@ const UNSAFE = [
   '%%32%65/*',
   '.%09./*',
   '.%0A.%2f*',
+  '%c0%ae%c0%ae%c0%af*',
+  'a%C0%AF..%C0%AF*',
+  '%25c0%25ae/*',
+  '%e0%80%ae%e0%80%ae/*',
+  '%f0%80%80%ae./*',
+  '．．/*',
+  '‥/*',
+  '․․／*',
 ];
 /** Forms that some servers read as the address in place of `*`: it ends at a character that ends no address. */
-const CUT = ['*;', '*;x', '*%3Bx=1', '*%253b', '*?x', '*%3fx', '*#x', '*%23', '*%00', '*%2509x'];
+const CUT = [
+  '*;',
+  '*;x',
+  '*%3Bx=1',
+  '*%253b',
+  '*?x',
+  '*%3fx',
+  '*#x',
+  '*%23',
+  '*%00',
+  '*%2509x',
+  '..%00/*',
+  '%20*',
+  '*%20',
+  '*%2520',
+  '*；x',
+];
 
 describe('segments of a path', () => {
   it.each([...UNSAFE, '.', '..', '%2e', '..;', '/'])(

@@ -95,7 +95,9 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`model/json-values.ts /[\u0100-\uffff]/`]: [],
   [String.raw`model/path-segments.ts /[/\\]/`]: [],
   [String.raw`model/path-segments.ts /[\t\n\r]/g`]: [],
-  [String.raw`model/path-segments.ts /[;?#\p{Cc}]/u`]: [],
+  [String.raw`model/path-segments.ts /[;?#]/`]: [],
+  [String.raw`model/path-segments.ts /[\s\p{Cc}]/u`]: [],
+  [String.raw`model/path-segments.ts /(?:[\xc0\xc1]|\xe0[\x80\x81]|\xf0\x80[\x80\x81])[\x80-\xbf]/g`]: [],
   [String.raw`model/path-segments.ts /^[\da-f]{2}$/i`]: [],
   [String.raw`model/untrusted-text.ts /[^\s<>"'()]+/g`]: [long('a ')],
   [String.raw`model/untrusted-text.ts /@|%(?:25)*40|eyJ/`]: [
