@@ -334,6 +334,14 @@ describe('a part of an event', () => {
     await expect(all(acme().pages('empty-2026', { startPage: 2 }))).resolves.toEqual([]);
     expect(lists()).toHaveLength(2);
   });
+
+  it.each([400, 404])('has no page beyond the end where the service answers %i there', async (status) => {
+    const reading = () => all(acme().stream(WORLD, { startPage: 26, expect: { totalCount: 1_234 } }));
+    sandbox.failNext('list', { kind: 'status', status });
+    await expect(reading()).resolves.toEqual([]);
+    sandbox.failNext('list', { kind: 'status', status }, 2);
+    await expect(reading()).rejects.toMatchObject({ status });
+  });
 });
 
 const records = (count: number, prefix = 'x') =>

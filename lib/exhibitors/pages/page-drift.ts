@@ -48,15 +48,14 @@ export function breachesOf(
   return breaches;
 }
 
-/** Compares the first page with the size that the event must have. */
+/** Compares the first page of a reading with the size that the caller expects. */
 export function sizeBreaches(
-  requested: number,
-  metadata: PaginationMetadata,
-  size: Partial<PaginationMetadata> = {},
+  { requested, metadata }: SeenPage,
+  size: Partial<PaginationMetadata> | undefined,
 ): PaginationBreach[] {
   return (['totalCount', 'itemsPerPage'] as const).flatMap((field) => {
-    const { [field]: expected = metadata[field] } = size;
     const seen = metadata[field];
+    const expected = size?.[field] ?? seen;
     return seen === expected ? [] : [{ field, expected, seen, page: requested }];
   });
 }

@@ -103,7 +103,7 @@ export class PageReader<T> {
     const seen = { requested, metadata: page.paginationMetadata, rows };
     const first = this.#first ?? seen.metadata;
     if (before === undefined) {
-      this.#report(sizeBreaches(requested, first, this.plan.expect), 'error');
+      this.#report(sizeBreaches(seen, this.plan.expect), 'error');
     }
     this.#report(breachesOf(seen, first, before), this.plan.onDrift);
     if (before === undefined) {
