@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
@@ -55,6 +55,14 @@ describe('a host that @nestjs/observe instruments', () => {
     );
     await host.run('node', ['node_modules/typescript/bin/tsc', '-p', '.']);
   }
+
+  it('has the settings of docs/observability.md', () => {
+    const [page = '', main = ''] = ['docs/observability.md', 'test/package/hosts/observed/main.ts'].map(
+      (file) => readFileSync(join(ROOT, file), 'utf8'),
+    );
+    const settings = main.match(/(skipInstrumentation|outgoing): .*(?=,$)/gm) ?? [];
+    expect(settings.map((setting) => page.includes(setting))).toEqual([true, true]);
+  });
 
   it.each([
     [11, 'express'],
