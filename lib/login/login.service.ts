@@ -9,6 +9,7 @@ import { LOGIN_COOKIE } from '../http/trim-cookies.js';
 import { checkEventId } from '../model/event-id.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { smallerAge } from '../oidc/check-claims.js';
 import { callbackWithoutCookie, loginOnOtherHost } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
@@ -25,6 +26,7 @@ import { CallbackService } from './callback.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
 import { checkLoginParameters } from './login-parameters.js';
 import {
+  addFormer,
   clearPendingLogin,
   createPendingLogin,
   findPendingLogin,
@@ -66,7 +68,7 @@ export interface CallbackRoute {
 /** Starts and finishes logins in the browser. */
 @Injectable()
 export class LoginService {
-  readonly #loginTtl: number;
+  readonly #cookies: ExhibitorSettings['cookies'];
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -80,7 +82,7 @@ export class LoginService {
     @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
-    this.#loginTtl = settings.cookies.loginTtl;
+    this.#cookies = settings.cookies;
   }
 
   /**
@@ -115,7 +117,7 @@ export class LoginService {
       this.provider.urlOf(tenant, 'authorize', deadline),
     );
     const url = await authorizationUrl(login, pending, authorizeUrl, parameters);
-    await keepPendingLogin(http, this.sealer, pending, this.#loginTtl);
+    await keepPendingLogin(http, this.sealer, pending, this.#cookies.loginTtl);
     this.log.report(tenant, loginOnOtherHost(http, login.redirectUri));
     publish('login', () => ({ tenant: tenant.key, outcome: 'started' }));
     return url;
@@ -136,6 +138,9 @@ export class LoginService {
       await checkTenant(tenant);
       const verified = await this.callback.verify(tenant, pending, parameters);
       const state = await this.session.establish(http, tenant, { ...verified, former: pending.former });
+      if (state.mode === 'cookie') {
+        await addFormer(http, this.sealer, state.identity, this.#cookies, this.clock.epochMs());
+      }
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
     } catch (error) {
@@ -165,7 +170,7 @@ export class LoginService {
   async #spend(http: HttpContext, pending: PendingLogin): Promise<void> {
     clearPendingLogin(http, pending);
     const spent = { kind: 'spent-state', name: pending.state } as const;
-    if (!(await this.replays.claim(spent, pending.tenant, this.#loginTtl + CLOCK_MARGIN))) {
+    if (!(await this.replays.claim(spent, pending.tenant, this.#cookies.loginTtl + CLOCK_MARGIN))) {
       throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }
   }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import * as v from 'valibot';
 import {
   clearCookie,
+  heldCookies,
   isSecure,
   receivedCookies,
   setCookie,
@@ -11,6 +12,7 @@ import {
 import type { HttpContext } from '../http/http-context.js';
 import { LOGIN_COOKIE, trimCookies } from '../http/trim-cookies.js';
 import { shortDigestOf } from '../model/digest.js';
+import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { Sealer } from '../store/sealer.service.js';
 import { isHybrid, type BrowserLogin } from '../tenants/tenant.js';
 import { normalizeReturnTo } from './return-to.js';
@@ -68,6 +70,26 @@ export async function keepPendingLogin(
   trimCookies(http, attributes.sameSite, name);
 }
 
+/**
+ * Adds a new identity to the other pending logins of this browser, which replace it: a callback by the form of another site
+ * brings no identity cookie, and with `sameSite: 'strict'` none does.
+ */
+export async function addFormer(
+  http: HttpContext,
+  sealer: Sealer,
+  { id, tenant, expiresAt }: PendingLogin['former'][number],
+  { loginTtl, sameSite }: ExhibitorSettings['cookies'],
+  now: number,
+): Promise<void> {
+  for (const cookie of heldCookies(http, LOGIN_COOKIE)) {
+    const login = await openLogin(sealer, cookie);
+    if (login !== undefined && (isHybrid(login) || sameSite === 'strict')) {
+      const former = [...login.former, { id, tenant, expiresAt }];
+      await keepPendingLogin(http, sealer, { ...login, former }, login.startedAt + loginTtl - now);
+    }
+  }
+}
+
 /** The pending login with this state in this browser. */
 export async function findPendingLogin(
   http: HttpContext,
@@ -75,13 +97,18 @@ export async function findPendingLogin(
   state: string,
 ): Promise<PendingLogin | undefined> {
   for (const cookie of cookiesOf(http, state)) {
-    const { output: login, success } = v.safeParse(pendingLogin, await sealer.open('login', cookie.value));
-    // Without the check of the prefix, a sibling domain could set a login of its own (RFC 9700 §4.7).
-    if (success && login.state === state && cookie.secure === isSecure(login.redirectUri)) {
+    const login = await openLogin(sealer, cookie);
+    if (login?.state === state) {
       return login;
     }
   }
   return undefined;
+}
+
+async function openLogin(sealer: Sealer, cookie: ReceivedCookie): Promise<PendingLogin | undefined> {
+  const { output: login, success } = v.safeParse(pendingLogin, await sealer.open('login', cookie.value));
+  // Without the check of the prefix, a sibling domain could set a login of its own (RFC 9700 §4.7).
+  return success && cookie.secure === isSecure(login.redirectUri) ? login : undefined;
 }
 
 /** Removes a pending login from the browser. */

@@ -384,6 +384,36 @@ describe.each(KINDS)('an identity on %s', (kind) => {
     expect(await identityOf(copy, host)).toBeUndefined();
   });
 
+  it.each<[string, LoginOverrides, NonNullable<ExhibitorModuleOptions['cookies']>]>([
+    ['a form of another site', { responseType: 'code id_token' }, {}],
+    ['any callback, with sameSite strict', {}, { sameSite: 'strict' }],
+  ])('is replaced by an older login in another tab, without its cookie in %s', async (_, login, cookies) => {
+    const host = await start(kind, (callback) => ({
+      tenant: honest.tenantOptions(callback, login),
+      cookies,
+    }));
+    const visitor = new Visitor();
+    const [first, second, third] = [
+      await toProvider(visitor, host),
+      await toProvider(visitor, host),
+      await toProvider(visitor, host),
+    ];
+    const copies: Visitor[] = [];
+    for (const arrival of [third, first]) {
+      expect((await toHost(visitor, arrival)).status).toBe(303);
+      copies.push(copyOf(visitor, host));
+      expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
+      visitor.cookies('127.0.0.1').delete('exhibitor-identity');
+    }
+    expect(pendingLogins(visitor, host)).toHaveLength(1);
+    expect((await toHost(visitor, second)).status).toBe(303);
+    expect(pendingLogins(visitor, host)).toEqual([]);
+    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
+    for (const copy of copies) {
+      expect(await identityOf(copy, host)).toBeUndefined();
+    }
+  });
+
   it('stays where the new login is refused', async () => {
     const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
     const visitor = await expectAccepted(host);
