@@ -1,5 +1,6 @@
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { weighJson } from '../model/json-values.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Problem } from '../problems/problem.interface.js';
@@ -31,7 +32,7 @@ export interface DocumentKind<T> {
 export interface DocumentTools {
   /** Of the module. */
   http: HttpSettings;
-  /** Documents of each kind in memory: one for each tenant, so that no tenant removes the last good ones of another. */
+  /** Tenants in memory, by which the room for documents is limited. */
   max: number;
   transport: Pick<Transport, 'send' | 'dispatcherOf'>;
   deadlines: Pick<Deadlines, 'within'>;
@@ -39,7 +40,17 @@ export interface DocumentTools {
   log: Pick<ProblemLog, 'report'>;
 }
 
+/** Bytes of heap for the documents of one kind: some for each tenant, and no fewer than those of a few large ones. */
+const ROOM_OF_TENANT = 16 * 1024;
+const LEAST_ROOM = 64 * 1024 * 1024;
+
+/** Bytes of an entry without the document. */
+const ENTRY_WEIGHT = 1_024;
+
 interface KeptDocument<T> {
+  key: string;
+  /** Key of the tenant that named it first. */
+  tenant: string;
   document: RemoteDocument<T>;
   /** The limits of its fetches are no tenant's: the open circuit of one must not hide the document from the others. */
   stateKey: StateKey;
@@ -61,7 +72,7 @@ export class ProviderDocuments<T> {
   constructor(kind: DocumentKind<T>, tools: DocumentTools) {
     this.#kind = kind;
     this.#tools = tools;
-    this.#kept = new FairCache(tools.clock, tools.max);
+    this.#kept = new FairCache(tools.clock, Math.max(LEAST_ROOM, tools.max * ROOM_OF_TENANT));
   }
 
   /** The document, see {@link RemoteDocument.read}. */
@@ -84,16 +95,22 @@ export class ProviderDocuments<T> {
   async #documentOf(tenant: Tenant, id: string): Promise<KeptDocument<T>> {
     const dispatcher = this.#tools.transport.dispatcherOf(tenant);
     const key = `${dispatcher === undefined ? 0 : this.#idOf(dispatcher)} ${id}`;
-    const kept = this.#kept.get(key) ?? this.#keep(key);
+    const kept = this.#kept.get(key) ?? this.#create(key, tenant);
     this.#lastUsed.set(tenant.stateKey, kept);
     return kept;
   }
 
-  #keep(key: string): KeptDocument<T> {
+  #create(key: string, tenant: Tenant): KeptDocument<T> {
     const document = new RemoteDocument<T>(this.#tools.clock, this.#kind.pause);
-    const kept = { document, stateKey: newStateKey() };
-    this.#kept.set(key, kept);
+    const kept = { key, tenant: tenant.key, document, stateKey: newStateKey() };
+    this.#keep(kept, 0);
     return kept;
+  }
+
+  /** A tenant that names other documents time and again loses its own oldest ones. */
+  #keep(kept: KeptDocument<T>, bytes: number): void {
+    const { key, tenant } = kept;
+    this.#kept.set(key, kept, { tenant, weight: ENTRY_WEIGHT + 2 * key.length + bytes });
   }
 
   #idOf(dispatcher: object): number {
@@ -102,22 +119,22 @@ export class ProviderDocuments<T> {
     return id;
   }
 
-  #readerOf(tenant: Tenant, id: string, { stateKey }: KeptDocument<T>): DocumentReader<T> {
+  #readerOf(tenant: Tenant, id: string, kept: KeptDocument<T>): DocumentReader<T> {
     return {
-      fetch: () => this.#fetch(tenant, id, stateKey),
+      fetch: () => this.#fetch(tenant, id, kept),
       // After a failure the call needs time to go on with the last good document.
       patience: tenant.http.deadline / 2,
     };
   }
 
-  async #fetch(tenant: Tenant, id: string, stateKey: StateKey): Promise<T> {
+  async #fetch(tenant: Tenant, id: string, kept: KeptDocument<T>): Promise<T> {
     const { http, transport, deadlines, log } = this.#tools;
     const { operation, name, urlOf, parse, notFound } = this.#kind;
     const dispatcher = transport.dispatcherOf(tenant);
     const attemptTimeout = Math.max(http.attemptTimeout, tenant.http.attemptTimeout);
     const asker = tenant.sharing(
       { ...http, attemptTimeout, dispatcher: dispatcher && (() => dispatcher) },
-      stateKey,
+      kept.stateKey,
     );
     const request = { operation, method: 'GET', url: urlOf(id), template: operation } as const;
     const limit = Math.max(http.deadline, tenant.http.deadline) / 2;
@@ -125,6 +142,7 @@ export class ProviderDocuments<T> {
       usableReply(transport.send(asker, request, deadline), name),
     );
     if (status === 200) {
+      this.#keep(kept, weighJson(body));
       return parse(body, tenant);
     }
     log.report(tenant, notFound(tenant, status));

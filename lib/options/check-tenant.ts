@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import { isRecord } from '../model/json-values.js';
+import { untrustedText } from '../model/untrusted-text.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
 import { isAllowedUrl, problemsOf, refine } from './option-schemas.js';
 import { tenantSchema, type LoginSettings, type TenantSettings } from './tenant-settings.js';
@@ -23,7 +24,9 @@ export function checkTenant(
 ): { settings?: TenantSettings; problems: ConfigurationProblem[] } {
   const parsed = v.safeParse(tenantUnder(rules), input);
   if (!parsed.success) {
-    return { problems: problemsOf(parsed.issues, path) };
+    // Hosts may store options that customers write, names included.
+    const problems = problemsOf(parsed.issues, path);
+    return { problems: problems.map((one) => ({ ...one, path: untrustedText(one.path, 300) })) };
   }
   return { settings: parsed.output, problems: moduleNeeds([parsed.output], rules) };
 }

@@ -16,13 +16,12 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
-/** Sets of keys in memory. */
-const MAX = 10;
-
 const SOURCE: KeySource = { kind: 'url', url: 'https://login.example/jwks' };
 
-function tenantWith(deadline: number): Tenant {
-  const options = checkOptions({ tenant: { ...tenantAt('https://api.example'), http: { deadline } } });
+function tenantWith(deadline: number, name = 'acme'): Tenant {
+  const options = checkOptions({
+    tenants: { [name]: { ...tenantAt('https://api.example'), http: { deadline } } },
+  });
   const [tenant] = registryOf(options, new StoppedClock()).fixed;
   if (tenant === undefined) {
     throw new Error('there is one tenant');
@@ -70,7 +69,7 @@ describe('the keys behind a URL', () => {
     clock = new StoppedClock();
     problems = [];
     const tools = {
-      max: MAX,
+      max: 10,
       clock,
       log: { report: (_: Tenant, problem: Problem) => void problems.push(problem) },
     };
@@ -266,19 +265,24 @@ describe('the keys behind a URL', () => {
     expect(await kids('b')).toEqual(['b']);
   });
 
-  it('are kept for one URL a tenant; beyond it, those that were not used for longest are fetched again', async () => {
-    const read = (at: number): Promise<CompactVerifyGetKey> =>
-      keysFor('a', tenant, { kind: 'url', url: `https://login.example/jwks/${at}` });
-    for (let at = 0; at < MAX; at++) {
-      await read(at);
+  it('are kept within 64 MiB; a tenant that names large sets at many URLs loses its own oldest', async () => {
+    const read = (at: number, of = tenant): Promise<CompactVerifyGetKey> =>
+      keysFor('a', of, { kind: 'url', url: `https://login.example/jwks/${at}` });
+    await kids('a');
+    published = { keys: [{ ...key('a'), x5c: ['x'.repeat(256 * 1024)] }] };
+    const hostile = tenantWith(10 * SECOND, 'hostile');
+    for (let at = 0; at < 300; at++) {
+      await read(at, hostile);
     }
-    await read(0);
-    expect(fetches).toBe(MAX);
-    await read(MAX);
-    await read(0);
-    expect(fetches).toBe(MAX + 1);
-    await read(1);
-    expect(fetches).toBe(MAX + 2);
+    expect(fetches).toBe(301);
+    await read(299, hostile);
+    await read(100, hostile);
+    expect(fetches).toBe(301);
+    await read(0, hostile);
+    expect(fetches).toBe(302);
+    published = new Error('down');
+    clock.time += 23 * HOUR;
+    expect(await kids('a')).toEqual(['a']);
   });
 
   it('ignore unusable, private and symmetric keys, also those of the kid or the type of a usable one', async () => {

@@ -207,6 +207,14 @@ describe('tenants of a source', () => {
     ]);
   });
 
+  it('name no option as it is: customers may write them', async () => {
+    const forged = `x\n[Nest] 1  - ERROR forged \u001b[31m ${'y'.repeat(100_000)}`;
+    const { registry } = await boot(() => ({ ...apiOnly('acme'), [forged]: 1 }));
+    const { message } = await failureOf(registry.get('wrong'));
+    expect(message).toContain('tenants.wrong.x [Nest] 1  - ERROR forged  [31m yyy');
+    expect(message.length).toBeLessThan(500);
+  });
+
   it('must be on the allowed origins, like those of the options', async () => {
     const { registry } = await boot(() => ({ ...apiOnly('acme'), baseUrl: 'https://elsewhere.example' }), {
       allowedOrigins: [sandbox.url],
