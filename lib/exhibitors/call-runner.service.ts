@@ -50,7 +50,7 @@ export class CallRunner {
       return found;
     }
     const wait = this.#start(call, this.#defaultDeadline);
-    return wait.race(found).finally(() => wait.end());
+    return wait.race(found).finally(() => wait.clear());
   }
 
   /** Runs a request of a known tenant within the deadline of the call. */
@@ -66,7 +66,7 @@ export class CallRunner {
       }
       return await work(deadline);
     } finally {
-      deadline.end();
+      deadline.clear();
     }
   }
 

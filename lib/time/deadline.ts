@@ -2,14 +2,16 @@ import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.
 import { LONGEST_TIMER, type Clock } from './clock.js';
 import { onAbort } from './on-abort.js';
 
-/** Why a call ended before its work did. */
-type Ending = 'deadline' | 'caller' | 'closed';
+/** What may end a call before its work is done, and the error of the call. */
+const ENDINGS = {
+  deadline: { code: 'deadline_exceeded', message: 'the deadline of the call passed' },
+  caller: { code: 'aborted', message: 'the caller aborted the call' },
+  closed: { code: 'service_unavailable', message: 'the module was closed' },
+} as const;
 
 /**
- * The time limit of one call, over its token, attempts, waits and bodies together. It also ends when the caller's signal
- * aborts and when the module closes.
- *
- * The code that starts a deadline must call {@link end}, which clears the timer and the listener on the signal.
+ * The time limit of one call, over its token, attempts, waits and bodies together. The call is over when the time is up, when
+ * the caller aborts or when the module closes. When it is done before, the code that started the deadline must {@link clear} it.
  */
 export class Deadline {
   /** Number of requests sent within this call so far: `attempts` of its error. */
@@ -18,25 +20,26 @@ export class Deadline {
   tenant: string | undefined;
 
   readonly #clock: Clock;
-  readonly #onEnd: ((ended: Deadline) => void) | undefined;
+  readonly #onClear: ((cleared: Deadline) => void) | undefined;
+  /** Called when the call is over. */
   readonly #listeners = new Set<() => void>();
-  #stopListening: (() => void) | undefined;
+  #forgetSignal: (() => void) | undefined;
   readonly #halfAt: number;
   #endsAt: number;
   #timer: NodeJS.Timeout | undefined;
-  #ending: Ending | undefined;
+  #ending: keyof typeof ENDINGS | undefined;
 
   /**
    * Starts a deadline `ms` milliseconds from now, which also ends when `signal` aborts.
    *
-   * @param onEnd called when the call is over or done, perhaps more than once
+   * @param onClear called when the call is over or done, perhaps more than once
    */
-  constructor(clock: Clock, ms: number, signal?: AbortSignal, onEnd?: (ended: Deadline) => void) {
+  constructor(clock: Clock, ms: number, signal?: AbortSignal, onClear?: (cleared: Deadline) => void) {
     this.#clock = clock;
-    this.#onEnd = onEnd;
+    this.#onClear = onClear;
     this.#halfAt = clock.now() + ms / 2;
     this.#endsAt = clock.now() + ms;
-    this.#stopListening = onAbort(signal, () => this.#over('caller'));
+    this.#forgetSignal = onAbort(signal, () => this.abort());
     if (!this.isOver) {
       this.#setTimer(ms);
     }
@@ -64,13 +67,8 @@ export class Deadline {
 
   /** The error of a call that is over: `aborted`, `deadline_exceeded`, or `service_unavailable` when closed. */
   failure(details?: ExhibitorErrorDetails): ExhibitorError {
-    if (this.#ending === 'caller') {
-      return new ExhibitorError('aborted', 'the caller aborted the call', details);
-    }
-    if (this.#ending === 'closed') {
-      return new ExhibitorError('service_unavailable', 'the module was closed', details);
-    }
-    return new ExhibitorError('deadline_exceeded', 'the deadline of the call passed', details);
+    const { code, message } = ENDINGS[this.#ending ?? 'deadline'];
+    return new ExhibitorError(code, message, details);
   }
 
   /**
@@ -147,13 +145,13 @@ export class Deadline {
     this.#over('closed');
   }
 
-  /** The call is done: clears the timer and the listeners. May be called again. */
-  end(): void {
+  /** The call is done: removes the timer and all listeners. May be called again. */
+  clear(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#stopListening?.();
+    this.#forgetSignal?.();
     this.#listeners.clear();
-    this.#onEnd?.(this);
+    this.#onClear?.(this);
   }
 
   #endIn(ms: number): void {
@@ -168,13 +166,13 @@ export class Deadline {
     this.#timer = setTimeout(() => this.#over('deadline'), Math.min(ms, LONGEST_TIMER));
   }
 
-  #over(ending: Ending): void {
+  #over(ending: keyof typeof ENDINGS): void {
     if (this.#ending !== undefined) {
       return;
     }
     this.#ending = ending;
     const listeners = [...this.#listeners];
-    this.end();
+    this.clear();
     for (const listener of listeners) {
       listener();
     }

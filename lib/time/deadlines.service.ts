@@ -15,7 +15,7 @@ export class Deadlines {
     return this.#isClosed;
   }
 
-  /** Starts a deadline `ms` milliseconds from now, which also ends when `signal` aborts. The caller must `end` it. */
+  /** Starts a deadline `ms` milliseconds from now, which also ends when `signal` aborts. The caller must `clear` it. */
   start(ms: number, signal?: AbortSignal): Deadline {
     const deadline = new Deadline(this.clock, ms, signal, this.#forget);
     if (this.#isClosed) {
@@ -32,7 +32,7 @@ export class Deadlines {
     try {
       return await work(deadline);
     } finally {
-      deadline.end();
+      deadline.clear();
     }
   }
 
@@ -43,5 +43,5 @@ export class Deadlines {
     }
   }
 
-  readonly #forget = (ended: Deadline): void => void this.#running.delete(ended);
+  readonly #forget = (cleared: Deadline): void => void this.#running.delete(cleared);
 }

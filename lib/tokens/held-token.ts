@@ -20,8 +20,8 @@ export class RenewalTask {
   ) {}
 
   end(): void {
-    this.deadline.end();
-    this.patience.end();
+    this.deadline.clear();
+    this.patience.clear();
   }
 }
 

@@ -114,7 +114,7 @@ export class TokenService {
   /** The registry limits the time of the search, so this deadline ends only by signal or closing. */
   async #tokenOfFound(tenant: Promise<Tenant>, signal: AbortSignal | undefined): Promise<AccessToken> {
     const search = this.#deadlines.start(LONGEST_TIMER, signal);
-    const found = await search.race(tenant).finally(() => search.end());
+    const found = await search.race(tenant).finally(() => search.clear());
     return this.#tokenWithin(found, signal);
   }
 
@@ -134,7 +134,7 @@ export class TokenService {
     const deadline = this.#deadlines.start(tenant.http.deadline, signal);
     return this.#wait(tenant, deadline)
       .then((timed) => this.#answer(timed))
-      .finally(() => deadline.end());
+      .finally(() => deadline.clear());
   }
 
   #answer(timed: TimedToken): Promise<AccessToken> {

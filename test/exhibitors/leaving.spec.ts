@@ -253,7 +253,7 @@ describe('a lookup that several callers may join', () => {
     leave(caller);
     await end;
     expect(flight.isOver).toBe(true);
-    caller.end();
+    caller.clear();
   });
 });
 

@@ -57,11 +57,11 @@ describe('the keys behind a URL', () => {
   /** The keys with a deadline of `ms`, half of which is spent on waiting where there are last good ones. */
   const keysFor = async (kid?: string, of = tenant, source = SOURCE): Promise<CompactVerifyGetKey> => {
     const deadline = new Deadline(clock, of.http.deadline);
-    return keys.keysFor(of, source, kid, deadline).finally(() => deadline.end());
+    return keys.keysFor(of, source, kid, deadline).finally(() => deadline.clear());
   };
   const newerThan = async (used: CompactVerifyGetKey): Promise<CompactVerifyGetKey | undefined> => {
     const deadline = new Deadline(clock, tenant.http.deadline);
-    return keys.newerKeys(tenant, SOURCE, used, deadline).finally(() => deadline.end());
+    return keys.newerKeys(tenant, SOURCE, used, deadline).finally(() => deadline.clear());
   };
   const kids = async (kid?: string): Promise<string[]> => kidsOf(await keysFor(kid));
 
@@ -80,7 +80,7 @@ describe('the keys behind a URL', () => {
       deadlines: {
         within: (ms, work) => {
           const deadline = new Deadline(clock, ms);
-          return work(deadline).finally(() => deadline.end());
+          return work(deadline).finally(() => deadline.clear());
         },
       },
     });

@@ -139,7 +139,7 @@ describe('the keys of a URL', () => {
     const ask = async (): Promise<unknown> => {
       const deadline = new Deadline(clock, 2_000);
       const request = { operation: 'userinfo', method: 'GET', url, template: 'userinfo' } as const;
-      return transport.send(acme, request, deadline).finally(() => deadline.end());
+      return transport.send(acme, request, deadline).finally(() => deadline.clear());
     };
     provider.script = { userinfo: answers({}, 500) };
     await Promise.allSettled(Array.from({ length: 60 }, ask));

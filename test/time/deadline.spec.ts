@@ -41,7 +41,7 @@ describe('a deadline', () => {
     const other = new Deadline(clock, 20);
     await pause(30);
     expect(other.untilHalf()).toBe(0);
-    deadline.end();
+    deadline.clear();
     deadline.shorten(1);
   });
 
@@ -57,7 +57,7 @@ describe('a deadline', () => {
     const deadline = new Deadline(clock, 5_000);
     await expect(deadline.race(Promise.resolve('done'))).resolves.toBe('done');
     await expect(deadline.race(Promise.reject(new Error('failed')))).rejects.toThrow('failed');
-    deadline.end();
+    deadline.clear();
   });
 
   it('calls a listener that comes after the end, once and at once', () => {
@@ -68,7 +68,7 @@ describe('a deadline', () => {
     expect(calls).toBe(1);
 
     const done = new Deadline(clock, 5_000);
-    done.end();
+    done.clear();
     done.onOver(() => (calls += 1));
     expect(calls).toBe(1);
   });
@@ -78,7 +78,7 @@ describe('a deadline', () => {
     shared.sent = 2;
     shared.tenant = 'acme';
     await expect(own.race(never, shared)).rejects.toMatchObject({ tenant: 'acme', attempts: 2 });
-    shared.end();
+    shared.clear();
   });
 
   it('ends a sleep when its time is over', async () => {
@@ -96,8 +96,8 @@ describe('a deadline', () => {
     deadline.onOver(() => {
       heard = true;
     });
-    deadline.end();
-    deadline.end();
+    deadline.clear();
+    deadline.clear();
     expect(getEventListeners(controller.signal, 'abort')).toEqual([]);
     await pause(60);
     expect([heard, deadline.isOver]).toEqual([false, false]);
@@ -111,7 +111,7 @@ describe('a deadline', () => {
     const deadlines = Array.from({ length: 1_000 }, () => new Deadline(clock, 5_000, signal));
     expect(getEventListeners(signal, 'abort')).toHaveLength(1);
     for (const deadline of deadlines) {
-      deadline.end();
+      deadline.clear();
     }
     process.off('warning', collect);
     expect(warnings).toEqual([]);

@@ -22,7 +22,7 @@ describe('the deadlines of a module', () => {
   it('leave alone a call that is done', () => {
     const deadlines = new Deadlines(clock);
     const done = deadlines.start(5_000);
-    done.end();
+    done.clear();
     deadlines.close();
     expect(done.isOver).toBe(false);
   });

@@ -15,7 +15,7 @@ async function crowd(semaphore: Semaphore, callers: number, limits: { slots: num
     return deadline;
   });
   await microtasks();
-  return { entries, deadlines, end: () => deadlines.forEach((deadline) => deadline.end()) };
+  return { entries, deadlines, end: () => deadlines.forEach((deadline) => deadline.clear()) };
 }
 
 describe('a semaphore', () => {

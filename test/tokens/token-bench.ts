@@ -119,7 +119,7 @@ export class TokenBench {
     } catch (error) {
       return isExhibitorError(error) ? error.code : String(error);
     } finally {
-      deadline.end();
+      deadline.clear();
     }
   }
 

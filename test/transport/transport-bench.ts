@@ -59,7 +59,7 @@ export class Sender {
       template: '/list',
       ...request,
     };
-    return this.transport.send(tenant, whole, deadline).finally(() => deadline.end());
+    return this.transport.send(tenant, whole, deadline).finally(() => deadline.clear());
   }
 
   close(): Promise<void> {

@@ -29,7 +29,7 @@ export class RunningLookup {
     this.#deadline = new Deadline(clock, ms);
     this.#answer = work(this.#deadline, this).finally(() => {
       this.#isDone = true;
-      this.#deadline.end();
+      this.#deadline.clear();
     });
     // Callers wait on promises of their own. Without callers, a rejection here would be unhandled.
     this.#answer.catch(() => {});
