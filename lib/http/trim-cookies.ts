@@ -26,38 +26,33 @@ const ALL_BYTES = 7_500;
  * Removes the oldest pending logins until the cookies of the module are within their limits, and the ID token where that is
  * not enough: a logout at the provider works without it. To be called after a cookie was set.
  *
+ * @param sameSite of that cookie: in its context, browsers accept the removal of others with the same value
  * @param keep name of the pending login that this reply sets, or `newest`: it is kept
  */
 export function trimCookies(http: HttpContext, sameSite: CookieAttributes['sameSite'], keep?: string): void {
-  const identities = heldCookies(http, IDENTITY_COOKIE).filter(({ name }) =>
-    [IDENTITY_COOKIE, EXTENSION_COOKIE].includes(name),
-  );
+  const remove = ({ name, secure }: ReceivedCookie): void => clearCookie(http, name, { secure, sameSite });
   const pending = heldCookies(http, LOGIN_COOKIE).toSorted((a, b) => startTimeOf(b) - startTimeOf(a));
   const kept = keep === 'newest' ? pending.slice(0, 1) : pending.filter(({ name }) => name === keep);
-  const others = pending.filter((cookie) => !kept.includes(cookie));
-  const rest = ALL_BYTES - bytesOf(identities);
-  const idTokens = heldCookies(http, ID_TOKEN_COOKIE).filter(({ name }) => name === ID_TOKEN_COOKIE);
-  const keepsIdToken = bytesOf(idTokens) + bytesOf(kept) < rest;
-  if (!keepsIdToken) {
-    for (const { secure } of idTokens) {
-      clearCookie(http, ID_TOKEN_COOKIE, { secure, sameSite: secure ? sameSite : 'lax' });
-    }
+  let bytes = ALL_BYTES - bytesOf(heldNamed(http, IDENTITY_COOKIE, EXTENSION_COOKIE)) - bytesOf(kept);
+  const idTokens = heldNamed(http, ID_TOKEN_COOKIE);
+  if (bytesOf(idTokens) < bytes) {
+    bytes -= bytesOf(idTokens);
+  } else {
+    idTokens.forEach(remove);
   }
-  const bytes = Math.min(PENDING_BYTES, rest - (keepsIdToken ? bytesOf(idTokens) : 0)) - bytesOf(kept);
-  const sizes = others.map((cookie) => bytesOf([cookie]));
-  for (const { name, secure } of others.slice(countWithin(sizes, bytes, MAX_PENDING - kept.length))) {
-    clearCookie(http, name, { secure, sameSite: secure || sameSite === 'none' ? sameSite : 'lax' });
+  bytes = Math.min(bytes, PENDING_BYTES - bytesOf(kept));
+  let count = MAX_PENDING - kept.length;
+  for (const cookie of pending.filter((one) => !kept.includes(one))) {
+    bytes -= bytesOf([cookie]);
+    count -= 1;
+    if (bytes <= 0 || count < 0) {
+      remove(cookie);
+    }
   }
 }
 
-/** Number of cookies, from the first, that are together smaller than `bytes`, and `most` at most. */
-function countWithin(sizes: readonly number[], bytes: number, most: number): number {
-  let sum = 0;
-  const beyond = sizes.findIndex((size, index) => {
-    sum += size;
-    return index >= most || sum >= bytes;
-  });
-  return beyond === -1 ? sizes.length : beyond;
+function heldNamed(http: HttpContext, ...names: string[]): ReceivedCookie[] {
+  return heldCookies(http, '').filter(({ name }) => names.includes(name));
 }
 
 /** Size of cookies in a request: `name=value; `. */

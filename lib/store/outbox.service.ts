@@ -155,6 +155,7 @@ export class Outbox implements OnModuleDestroy {
     return !written.includes(false);
   }
 
+  /** Also where there is a value by now: another process wrote it for the same reason, and it says the same. */
   private async writeAgain(entry: OutboxEntry): Promise<boolean> {
     const { kind, name, value, until } = entry;
     const left = Math.max(1, until - this.clock.now());

@@ -246,7 +246,8 @@ describe('a lookup that several callers may join', () => {
     ['its time is up', (caller: Deadline) => void caller],
     ['its only caller has left', (caller: Deadline) => caller.close()],
   ])('can be joined no more when %s', async (_why, leave) => {
-    const flight = new RunningLookup(name, clock, 20, (deadline) => deadline.race(new Promise(() => {})));
+    const limit = new Deadline(clock, 20);
+    const flight = new RunningLookup(name, limit, limit.race(new Promise(() => {})));
     expect(flight.isOver).toBe(false);
     const caller = new Deadline(clock, 20);
     const end = endOf(flight.join(caller));

@@ -6,7 +6,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-option
 import { ALL_LOOKUPS, Generations, lookupsOf, type Generation } from '../../store/generations.service.js';
 import { SharedValues } from '../../store/shared-values.service.js';
 import { Clock } from '../../time/clock.js';
-import type { Deadline } from '../../time/deadline.js';
+import { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { RestClient } from '../rest-client.service.js';
 import {
@@ -35,7 +35,7 @@ const UNKNOWN: Generation = { id: 'unknown', isUnset: false, isKnown: false, rec
 /** A lookup that memory does not answer. */
 interface Search {
   readonly subject: LookupSubject;
-  readonly lookup: RunningLookup;
+  /** Each lookup has its own. */
   readonly deadline: Deadline;
   /** What the answer will belong to: read before the store or the service is asked. */
   readonly generation: Generation;
@@ -134,19 +134,18 @@ export class ExhibitorLookups {
     work: (search: Search) => Promise<FoundLookup>,
   ): RunningLookup {
     const key = lookupKey(subject);
-    const run = async (limit: Deadline, lookup: RunningLookup): Promise<FoundLookup> => {
-      // First, so that an invalidation finds it from here on.
-      this.#running.set(key, lookup);
-      try {
-        const generation = await this.generationOf(subject, limit);
-        return await work({ subject, lookup, deadline: limit, generation });
-      } finally {
-        if (this.isLatest(subject, lookup)) {
+    const limit = new Deadline(this.clock, deadline.remaining());
+    const answer = this.generationOf(subject, limit)
+      .then((generation) => work({ subject, deadline: limit, generation }))
+      .finally(() => {
+        limit.clear();
+        if (this.isLatest(subject, limit)) {
           this.#running.delete(key);
         }
-      }
-    };
-    return new RunningLookup(nameOfLookup(subject), this.clock, deadline.remaining(), run);
+      });
+    const lookup = new RunningLookup(nameOfLookup(subject), limit, answer);
+    this.#running.set(key, lookup);
+    return lookup;
   }
 
   private async generationOf(subject: LookupSubject, deadline: Deadline): Promise<Generation> {
@@ -157,13 +156,13 @@ export class ExhibitorLookups {
   }
 
   /** False once the lookup was superseded or invalidated. */
-  private isLatest(subject: LookupSubject, lookup: RunningLookup): boolean {
-    return this.#running.get(lookupKey(subject)) === lookup;
+  private isLatest(subject: LookupSubject, deadline: Deadline): boolean {
+    return this.#running.get(lookupKey(subject))?.deadline === deadline;
   }
 
   /** Caches an answer that is fresh for `freshFor` ms. */
-  private keep({ subject, lookup, generation }: Search, answer: LookupAnswer, freshFor: number): void {
-    if (this.isLatest(subject, lookup)) {
+  private keep({ subject, deadline, generation }: Search, answer: LookupAnswer, freshFor: number): void {
+    if (this.isLatest(subject, deadline)) {
       this.#cache.keep(subject, answer, freshFor, generation);
     }
   }

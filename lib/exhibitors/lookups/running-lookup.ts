@@ -1,5 +1,4 @@
-import type { Clock } from '../../time/clock.js';
-import { Deadline } from '../../time/deadline.js';
+import type { Deadline } from '../../time/deadline.js';
 import type { LookupName } from './lookup-cache.js';
 
 /** The result of a lookup. */
@@ -15,41 +14,36 @@ export interface FoundLookup {
  * a caller that aborts or times out does not affect the others. When no caller is left, the request is aborted.
  */
 export class RunningLookup {
-  readonly #answer: Promise<FoundLookup>;
-  readonly #deadline: Deadline;
   #callers = 0;
-  #isDone = false;
 
+  /**
+   * @param deadline of the lookup itself
+   * @param answer what it will find within that deadline
+   */
   constructor(
     readonly name: LookupName,
-    clock: Clock,
-    ms: number,
-    work: (deadline: Deadline, lookup: RunningLookup) => Promise<FoundLookup>,
+    readonly deadline: Deadline,
+    private readonly answer: Promise<FoundLookup>,
   ) {
-    this.#deadline = new Deadline(clock, ms);
-    this.#answer = work(this.#deadline, this).finally(() => {
-      this.#isDone = true;
-      this.#deadline.clear();
-    });
     // Callers wait on promises of their own. Without callers, a rejection here would be unhandled.
-    this.#answer.catch(() => {});
+    answer.catch(() => {});
   }
 
   /** True once the last caller has left or the time is up: no further caller can join. */
   get isOver(): boolean {
-    return this.#deadline.isOver;
+    return this.deadline.isOver;
   }
 
-  /** Waits for the answer within the deadline of the caller. */
-  async join(deadline: Deadline): Promise<FoundLookup> {
+  /** Waits for the answer within the deadline of a caller. */
+  async join(caller: Deadline): Promise<FoundLookup> {
     this.#callers += 1;
-    this.#deadline.extend(deadline.remaining());
+    this.deadline.extend(caller.remaining());
     try {
-      return await deadline.race(this.#answer, this.#deadline);
+      return await caller.race(this.answer, this.deadline);
     } finally {
       this.#callers -= 1;
-      if (this.#callers === 0 && !this.#isDone) {
-        this.#deadline.abort();
+      if (this.#callers === 0) {
+        this.deadline.abort();
       }
     }
   }
