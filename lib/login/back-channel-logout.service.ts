@@ -48,7 +48,7 @@ export class BackChannelLogout {
     const { payload } = await this.deadlines.within(tenant.http.deadline, (deadline) =>
       this.validator.verify(tenant, { use: 'logout_token', token }, deadline),
     );
-    await this.accept(tenant, logoutOf(payload, tenant.registration, this.clock.epochMs()));
+    await this.accept(tenant, logoutOf(payload, tenant.registrations, this.clock.epochMs()));
   }
 
   /**
@@ -56,7 +56,7 @@ export class BackChannelLogout {
    * that is sent twice at the same time writes the same logouts.
    */
   private async accept(tenant: Tenant, logout: ProviderLogout): Promise<void> {
-    const name = digestOfAll([logout.registration, logout.tokenId]);
+    const name = digestOfAll([logout.registrations[0] ?? '', logout.tokenId]);
     const spent = { kind: 'spent-logout-token', name } as const;
     if ((await this.replays.find(spent)).value !== undefined) {
       throw alreadyUsed(tenant);

@@ -174,7 +174,7 @@ export class CallbackService {
       ...startedLogin(pending),
       tenantId: tenant.tenantId,
       clientId: login.clientId,
-      registration: tenant.registration,
+      registration: tenant.registrations[0] ?? '',
       ...(typeof sid === 'string' && sid !== '' ? { sid } : {}),
       // Where the clock of the provider is ahead, the login must not be later than a logout that follows.
       loggedInAt: Math.min(Number(token.payload.iat) * 1000, now),

@@ -12,8 +12,8 @@ export interface LogoutTokenExpectation {
 
 /** A logout at the provider. */
 export interface ProviderLogout {
-  /** The one that verified the token, see `registrationOf`. */
-  registration: string;
+  /** Of the tenant that verified the token, see `registrationsOf`. */
+  registrations: readonly string[];
   /** The user; every login of this user where no session is named. */
   subject?: string;
   /** The session at the provider. */
@@ -66,11 +66,11 @@ export function logoutTokenFailure(
  */
 export function logoutOf(
   { sub, sid, iat, exp, jti }: JWTPayload,
-  registration: string,
+  registrations: readonly string[],
   now: number,
 ): ProviderLogout {
   return {
-    registration,
+    registrations,
     ...(sub === undefined ? {} : { subject: sub }),
     ...(typeof sid === 'string' ? { sid } : {}),
     at: Math.min(Number(iat) * 1000, now),

@@ -25,7 +25,7 @@ const LONGEST_NAME = 256;
 /**
  * Identities that a logout ended. A logout at this host ends one identity, by its id. A logout at the provider ends the logins
  * of a session or of a user that began no later than it, so that a login after it is not refused. It is looked for under the
- * registration that verified the login, and under the present one of the tenant: keys that are set as they are get replaced.
+ * registration that verified the login, and under those that the tenant has now.
  */
 @Injectable()
 export class DeniedIdentities {
@@ -69,13 +69,13 @@ export class DeniedIdentities {
    *
    * @param tenant key of the tenant whose provider it is
    */
-  async deny(tenant: string, { registration, subject, sid, at }: ProviderLogout): Promise<void> {
-    const names = [
-      ...(sid === undefined ? [] : [logoutName('session', registration, sid)]),
+  async deny(tenant: string, { registrations, subject, sid, at }: ProviderLogout): Promise<void> {
+    const names = registrations.flatMap((one) => [
+      ...(sid === undefined ? [] : [logoutName('session', one, sid)]),
       ...(subject === undefined
         ? []
-        : [logoutName(sid === undefined ? 'user' : 'sessionless', registration, subject)]),
-    ];
+        : [logoutName(sid === undefined ? 'user' : 'sessionless', one, subject)]),
+    ]);
     // No identity that began before the logout lives longer.
     const ttl = this.absoluteTtl + CLOCK_MARGIN;
     await Promise.all(names.map(({ name }) => this.replays.recordLogout(name, tenant, at, ttl)));
@@ -97,7 +97,7 @@ export class DeniedIdentities {
 /** Names of the records that deny this identity. Identities of hosts may have no id. */
 function namesOf({ id, registration, subject, sid }: Login, tenant?: Tenant): ReplayName[] {
   const names: ReplayName[] = id === '' ? [] : [{ kind: 'denied-identity', name: id }];
-  for (const one of new Set([registration, tenant?.registration])) {
+  for (const one of new Set([registration, ...(tenant?.registrations ?? [])])) {
     if (one !== undefined) {
       names.push(
         logoutName('user', one, subject),

@@ -3,7 +3,7 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import type { ClientAuthSettings, SecretSource } from '../options/client-auth-option.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
-import { registrationOf } from './registration.js';
+import { registrationsOf } from './registration.js';
 
 /** Name of an endpoint of the provider, as in the option `endpoints`. */
 export type EndpointName = keyof NonNullable<TenantSettings['endpoints']>;
@@ -31,7 +31,7 @@ export class Tenant {
   readonly #settings: TenantSettings;
   readonly #http: HttpSettings;
   readonly #stateKey: StateKey;
-  #registration: string | undefined;
+  #registrations: readonly string[] | undefined;
 
   /** @internal */
   constructor(key: string, settings: TenantSettings, http: HttpSettings, stateKey: StateKey = newStateKey()) {
@@ -98,10 +98,10 @@ export class Tenant {
     return this.#settings.login;
   }
 
-  /** See {@link registrationOf}; empty without a login. @internal */
-  get registration(): string {
-    this.#registration ??= this.login === undefined ? '' : registrationOf(this.login);
-    return this.#registration;
+  /** See {@link registrationsOf}. @internal */
+  get registrations(): readonly string[] {
+    this.#registrations ??= this.login === undefined ? [] : registrationsOf(this.key, this.login);
+    return this.#registrations;
   }
 
   /** Read for each token request: a function of the host may read a vault. @internal */

@@ -121,7 +121,7 @@ describe('logoutCheck.ttl', () => {
     expect(process.isDenied(byUser)).toBe(true);
     expect(process.isDenied(byProvider)).toBe(false);
     await process.denied.deny('acme', {
-      registration: 'r',
+      registrations: ['r'],
       subject: 'olga',
       at: 2,
       tokenId: 't',
@@ -153,7 +153,7 @@ describe('the registration that a logout names', () => {
       },
       secrets: SECRETS,
     });
-    return registryOf(checked, new StoppedClock()).peek('default')?.registration ?? '';
+    return registryOf(checked, new StoppedClock()).peek('default')?.registrations[0] ?? '';
   };
   const { pem, jwk } = KEYS.rs256;
 
