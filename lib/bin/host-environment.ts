@@ -19,22 +19,12 @@ export const COOKIE_SECRET = 'COOKIE_SECRET';
 
 /** The variables of a tenant of the sandbox as lines of an env file, which a shell takes as well. */
 export function environmentLines(tenant: SandboxTenantOptions, cookieSecret: string): string[] {
-  const { login } = tenant;
-  const values: Readonly<Record<string, unknown>> = {
-    ...tenant,
-    'login.clientId': login.clientId,
-    'login.clientSecret': login.clientSecret,
-    'login.redirectUri': login.redirectUri,
-    'login.issuer': login.issuer,
-    'login.keys': login.keys,
-  };
-  const lines = Object.entries(HOST_VARIABLES).map(
-    ([option, name]) => `${name}=${quoted(String(values[option] ?? ''))}`,
-  );
+  const login = Object.entries(tenant.login).map(([name, value]) => [`login.${name}`, value]);
+  const values: Readonly<Record<string, unknown>> = { ...tenant, ...Object.fromEntries(login) };
+  const lines = Object.entries(HOST_VARIABLES).map(([option, name]) => {
+    const value = String(values[option] ?? '');
+    // Docker's reader of env files takes quotes as a part of the value: they are only where a shell requires them.
+    return `${name}=${/^[\w.:/@-]*$/.test(value) ? value : `'${value}'`}`;
+  });
   return [...lines, `${COOKIE_SECRET}=${cookieSecret}`];
-}
-
-/** In single quotes for a shell and readers of env files, but only where necessary: Docker's reader takes them as they are. */
-function quoted(value: string): string {
-  return /^[\w.:/@-]*$/.test(value) ? value : `'${value}'`;
 }

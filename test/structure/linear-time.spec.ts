@@ -123,6 +123,11 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
     long('a ', 'Bearer '),
   ],
   [String.raw`bin/host-environment.ts /^[\w.:/@-]*$/`]: [long('a', '', '\n')],
+  [String.raw`testing/command/console-page.ts /secret|token|code$|verifier|assertion|password|key/i`]: [
+    long('code', '', 'x'),
+  ],
+  [String.raw`testing/command/sandbox.command.ts /^https?:[^#]+$/`]: [long('a', 'https:', '#')],
+  [String.raw`testing/command/sandbox.command.ts /^\d{1,9}$/`]: [],
   [String.raw`testing/sandbox/rest-api.ts /^Bearer ([\w.~+/=-]+)$/i`]: [long('a', 'Bearer ', '\u0001')],
   [String.raw`testing/sandbox/identity-provider.ts /['"]oidc-provider['"]/`]: [long(`'oidc-provider`)],
   [String.raw`testing/sandbox/login-page.ts /[&<>"']/g`]: [long('&')],

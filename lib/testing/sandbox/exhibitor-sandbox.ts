@@ -48,14 +48,15 @@ export class ExhibitorSandbox {
    * const sandbox = await ExhibitorSandbox.start({ port: 4010 });
    */
   static async start(options: SandboxOptions = {}): Promise<ExhibitorSandbox> {
-    const { port = 0, seed = defaultSeed(), signingKey } = options;
-    const [oidc, key] = await Promise.all([loadProvider(), createSigningKey(signingKey)]);
+    const { port = 0, seed = defaultSeed(), signingKey, command } = options;
+    const [oidc, key] = await Promise.all([loadProvider(command?.load), createSigningKey(signingKey)]);
     const server = await SandboxServer.listen(port);
     const sandbox = new ExhibitorSandbox(server, seed, key);
     const provider = createIdentityProvider(oidc, sandbox.#state);
-    server.serve(
-      createRequestListener(sandbox.#state, provider, (socket) => server.connectionNumber(socket)),
+    const listener = createRequestListener(sandbox.#state, provider, (socket) =>
+      server.connectionNumber(socket),
     );
+    server.serve(command?.wrap(sandbox.#state, listener) ?? listener);
     return sandbox;
   }
 

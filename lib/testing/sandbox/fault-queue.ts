@@ -24,6 +24,15 @@ export type FaultMatch =
 export class FaultQueue {
   #entries: { readonly match: FaultMatch; readonly fault: Fault; remaining: number }[] = [];
 
+  /** The oldest first, each with the number of requests that it still applies to. */
+  get pending(): readonly {
+    readonly match: FaultMatch;
+    readonly fault: Fault;
+    readonly remaining: number;
+  }[] {
+    return this.#entries;
+  }
+
   add(match: FaultMatch, fault: Fault, times: number): void {
     if (!(times === Infinity || (Number.isInteger(times) && times > 0))) {
       throw new RangeError('failNext: times must be an integer from 1, or Infinity');

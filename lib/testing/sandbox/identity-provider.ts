@@ -20,11 +20,11 @@ export type Provider = InstanceType<typeof OidcProvider.Provider>;
 export function createIdentityProvider(oidc: typeof OidcProvider, state: SandboxState): Provider {
   const provider = new oidc.Provider(state.url, configuration(oidc, state));
 
-  // Accepts every loopback redirect URI in addition to the registered ones.
+  // In addition to the registered redirect URIs.
   const { prototype } = provider.Client;
   const isRegistered = prototype.redirectUriAllowed;
   prototype.redirectUriAllowed = function redirectUriAllowed(uri) {
-    return isLoopbackUrl(uri) || isRegistered.call(this, uri);
+    return (state.redirectUris?.includes(uri) ?? isLoopbackUrl(uri)) || isRegistered.call(this, uri);
   };
 
   watchLogouts(provider, state);

@@ -3,12 +3,12 @@ import type { SeedPerson } from './seed.js';
 
 // The colours are those of the browser, light or dark as the person prefers.
 const STYLE = `
-:root { color-scheme: light dark; --dim: color-mix(in srgb, CanvasText 60%, Canvas); --line: color-mix(in srgb, CanvasText 18%, Canvas) }
-body { box-sizing: border-box; max-width: 27rem; margin: 5vh auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif }
+:root { color-scheme: light dark; --dim: color-mix(in srgb, CanvasText 65%, Canvas); --line: color-mix(in srgb, CanvasText 18%, Canvas); --accent: light-dark(#2257d4, #8cabff) }
+body { box-sizing: border-box; max-width: 27rem; margin: 5vh auto; padding: 1rem; background: Canvas; color: CanvasText; font: 16px/1.5 system-ui, sans-serif }
 h1 { margin: 0; font-size: 1.4rem }
-p, small { color: var(--dim) } .tenant { color: #4f7cf0; font-weight: 600 }
+p, small { color: var(--dim) } .tenant { color: var(--accent); font-weight: 600 }
 button { display: block; width: 100%; margin: .5rem 0; padding: .5rem 1rem; border: 1px solid var(--line); border-radius: 10px; background: none; color: inherit; font: inherit; text-align: left; cursor: pointer }
-button:hover, button:focus-visible { border-color: #4f7cf0; outline: 1px solid #4f7cf0 }
+button:hover, button:focus-visible { border-color: var(--accent); outline: 1px solid var(--accent) }
 button small { display: block }
 .cancel { border-color: transparent; text-align: center; color: var(--dim) }
 footer { margin-top: 1.5rem; padding-top: 1rem; border-top: 1px solid var(--line); color: var(--dim); font-size: .85rem }
@@ -19,16 +19,18 @@ const SUBMIT = `document.querySelector('button[name="logout"]').click()`;
 
 const digestOf = (source: string) => createHash('sha256').update(source).digest('base64');
 
-/** Without `form-action`, because Chromium applies it also to the redirect to the application after the form. */
-export const PAGE_HEADERS: Readonly<Record<string, string>> = {
+/** Headers of a page with this script. Without `form-action`: Chromium applies it to redirects after a form too. */
+export const pageHeaders = (script: string, style = ''): Readonly<Record<string, string>> => ({
   'content-type': 'text/html; charset=utf-8',
   'cache-control': 'no-store',
   'content-security-policy':
-    `default-src 'none'; style-src 'sha256-${digestOf(STYLE)}'; script-src 'sha256-${digestOf(SUBMIT)}'; ` +
-    "img-src data:; base-uri 'none'; frame-ancestors 'none'",
+    `default-src 'none'; style-src 'sha256-${digestOf(STYLE + style)}'; script-src 'sha256-${digestOf(script)}'; ` +
+    "connect-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'",
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
-};
+});
+
+export const PAGE_HEADERS = pageHeaders(SUBMIT);
 
 /** Content of the login page. */
 export interface LoginPage {
@@ -79,8 +81,13 @@ export function renderLogoutPage(form: string, submitsItself: boolean): string {
   );
 }
 
-/** @param content trusted markup */
-function page(title: string, content: string): string {
+/**
+ * Renders a page.
+ *
+ * @param content trusted markup
+ * @param style rules in addition to those of all pages
+ */
+export function page(title: string, content: string, style = ''): string {
   return `<!doctype html>
 <html lang="en">
   <head>
@@ -88,7 +95,7 @@ function page(title: string, content: string): string {
     <meta name="viewport" content="width=device-width, initial-scale=1" />
     <title>${escape(title)} – Exhibitor Sandbox</title>
     <link rel="icon" href="data:," />
-    <style>${STYLE}</style>
+    <style>${STYLE}${style}</style>
   </head>
   <body>
     <main>${content}</main>
@@ -106,6 +113,6 @@ const ENTITIES: Readonly<Record<string, string>> = {
 };
 
 /** Text as content, or as the value of an attribute in quotes. */
-function escape(text: string): string {
+export function escape(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }

@@ -45,6 +45,7 @@ export function createRequestListener(
 
     const fault = state.faults.take(record);
     record.fault = fault;
+    state.log.onChange(record);
     await (fault ? applyFault(fault, response, sendRegularReply) : sendRegularReply());
   }
 
@@ -97,7 +98,7 @@ function isForm({ headers }: IncomingMessage): boolean {
 }
 
 /** Reads the body of a request. `undefined` if the client disconnected first or sent more than 1 MiB. */
-async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
+export async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let length = 0;
   try {

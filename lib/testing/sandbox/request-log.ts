@@ -57,6 +57,8 @@ export type OpenRequest = { -readonly [Field in keyof SandboxRequest]: SandboxRe
 
 /** Keeps the last 10,000 requests. */
 export class RequestLog {
+  /** Called when the body of a request has arrived, and when the request has ended. */
+  onChange: (request: SandboxRequest) => void = () => undefined;
   #requests: OpenRequest[] = [];
   #open = 0;
   readonly #tenantKeyByClientId: ReadonlyMap<string, string>;
@@ -131,6 +133,7 @@ export class RequestLog {
   end(record: OpenRequest): void {
     record.done = true;
     this.#open -= 1;
+    this.onChange(record);
   }
 
   #setClient(record: OpenRequest, clientId: string | undefined): void {

@@ -5,22 +5,25 @@ export const END_SESSION_PATH = '/connect/endsession';
 /** Path of the login page, without the uid of the interaction. */
 export const LOGIN_PATH = '/connect/login';
 
+export const OPERATIONS = [
+  'token',
+  'list',
+  'lookup',
+  'authorize',
+  'resume',
+  'login',
+  'userinfo',
+  'endsession',
+  'keys',
+  'discovery',
+  'other',
+] as const;
+
 /**
  * The operation that a request calls. `login` is the login page, `resume` the redirect from the login page back into
  * the authorization endpoint, `endsession` the logout, `keys` the JWKS, `discovery` the provider metadata, `other` any other path.
  */
-export type SandboxOperation =
-  | 'token'
-  | 'list'
-  | 'lookup'
-  | 'authorize'
-  | 'resume'
-  | 'login'
-  | 'userinfo'
-  | 'endsession'
-  | 'keys'
-  | 'discovery'
-  | 'other';
+export type SandboxOperation = (typeof OPERATIONS)[number];
 
 /** The operation of a path, with the percent-decoded parameters of the REST API. */
 export interface Route {

@@ -1,4 +1,7 @@
+import type { RequestListener } from 'node:http';
+import type * as OidcProvider from 'oidc-provider';
 import { JWKS_PATH } from './route.js';
+import type { SandboxState } from './sandbox-state.js';
 import type { SandboxSeed, SeedTenant } from './seed.js';
 import type { PublicJwk, SigningKey } from './signing-key.js';
 
@@ -14,6 +17,15 @@ export interface SandboxOptions {
    * @internal
    */
   readonly signingKey?: string;
+  /**
+   * What the command `nestjs-exhibitor sandbox` sets: how `oidc-provider` is loaded, and what handles requests before the service.
+   *
+   * @internal
+   */
+  readonly command?: {
+    readonly load: () => Promise<typeof OidcProvider>;
+    readonly wrap: (state: SandboxState, service: RequestListener) => RequestListener;
+  };
 }
 
 /** `TenantOptions` of `ExhibitorModule` with the values of a sandbox. */

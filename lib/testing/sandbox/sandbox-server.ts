@@ -74,7 +74,7 @@ export class SandboxServer {
 function listenError(port: number, cause: NodeJS.ErrnoException): Error {
   const reason =
     cause.code === 'EADDRINUSE'
-      ? 'is already in use. Choose another port, or leave it out for a free one'
+      ? 'is already in use. Choose another, or 0 for any free one'
       : `is not available (${cause.code ?? cause.message})`;
   return new Error(`ExhibitorSandbox: port ${port} on ${HOST} ${reason}`, { cause });
 }

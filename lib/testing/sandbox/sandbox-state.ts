@@ -12,6 +12,8 @@ export class SandboxState {
   tokenLifetime = 3600;
   /** The person to log in without the login page. */
   signedInAs: SeedPerson | undefined;
+  /** Where a login may end. Default: at every http URI on loopback. */
+  redirectUris: readonly string[] | undefined;
   /** Addresses of hosts that receive logout tokens, by tenant key. */
   readonly logoutUris = new Map<string, string | undefined>();
   readonly faults = new FaultQueue();

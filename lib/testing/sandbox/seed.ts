@@ -101,13 +101,16 @@ export function defaultSeed(): SandboxSeed {
     tenants: [...TENANTS],
     events: EVENTS.map(({ id, title }) => ({ id, title })),
     people: [...PEOPLE],
-    exhibitors: Object.fromEntries(
-      TENANTS.map(({ key }) => [
-        key,
-        Object.fromEntries(EVENTS.map(({ id, exhibitors }) => [id, generateExhibitors(key, id, exhibitors)])),
-      ]),
-    ),
+    exhibitors: seedExhibitors(TENANTS, EVENTS),
   };
+}
+
+/** Exhibitors of each tenant and event. An event that is not of the default seed has fifty. */
+export function seedExhibitors(tenants: readonly SeedTenant[], events: readonly SeedEvent[]) {
+  const countOf = (eventId: string) => EVENTS.find(({ id }) => id === eventId)?.exhibitors ?? 50;
+  const ofTenant = (key: string) =>
+    Object.fromEntries(events.map(({ id }) => [id, generateExhibitors(key, id, countOf(id))]));
+  return Object.fromEntries(tenants.map(({ key }) => [key, ofTenant(key)]));
 }
 
 function tenant(key: string, name: string, tenantId: string, secret: string): SeedTenant {

@@ -1,0 +1,93 @@
+import * as v from 'valibot';
+import { OPERATIONS } from '../sandbox/route.js';
+import { defaultSeed, seedExhibitors, type SandboxSeed } from '../sandbox/seed.js';
+
+const text = v.string();
+const optionalText = v.optional(text);
+const texts = v.array(text);
+const whole = v.pipe(v.number(), v.integer('must be a whole number'), v.minValue(0));
+const status = v.pipe(whole, v.minValue(200), v.maxValue(599));
+
+const tenant = v.strictObject({
+  ...v.entriesFromList(['key', 'name', 'tenantId', 'clientId', 'clientSecret'], text),
+  ...v.entriesFromList(['loginClientId', 'loginClientSecret', 'publicLoginClientId'], text),
+  ...v.entriesFromList(['redirectUris', 'postLogoutRedirectUris'], v.optional(texts)),
+  backChannelLogoutUri: optionalText,
+});
+const person = v.strictObject({
+  sub: text,
+  name: text,
+  email: optionalText,
+  emailVerified: v.optional(v.union([v.boolean(), v.picklist(['true', 'false'])])),
+  emailOnlyInUserinfo: v.optional(v.boolean()),
+});
+const exhibitor = v.looseObject({ id: text, contactEmails: texts });
+
+const seedFile = v.strictObject({
+  tenants: v.exactOptional(v.pipe(v.array(tenant), v.minLength(1))),
+  events: v.exactOptional(v.array(v.strictObject({ id: text, title: text }))),
+  people: v.exactOptional(v.array(person)),
+  exhibitors: v.exactOptional(v.record(text, v.record(text, v.array(exhibitor)))),
+});
+
+const operation = v.picklist(OPERATIONS);
+const optionalStatus = v.optional(status);
+const fault = v.variant('kind', [
+  v.strictObject({
+    kind: v.literal('status'),
+    status,
+    headers: v.optional(v.record(text, text)),
+    body: optionalText,
+  }),
+  v.strictObject({ kind: v.literal('body'), body: text, contentType: optionalText, status: optionalStatus }),
+  v.strictObject({ kind: v.literal('redirect'), location: text, status: optionalStatus }),
+  v.strictObject({ kind: v.literal('delay'), ms: whole }),
+  v.strictObject({ kind: v.literal('drip'), msPerByte: whole }),
+  v.strictObject({ kind: v.literal('stall'), at: v.picklist(['before-headers', 'mid-body']) }),
+  v.strictObject({ kind: v.literal('reset'), at: v.picklist(['before-headers', 'mid-headers', 'mid-body']) }),
+  v.strictObject({ kind: v.picklist(['largeBody', 'gzipBomb']), bytes: whole }),
+  v.strictObject({ kind: v.picklist(['truncate', 'closeIdle']) }),
+]);
+const match = v.strictObject({
+  operation: v.optional(operation),
+  tenant: optionalText,
+  grantType: optionalText,
+});
+const faultRequest = v.strictObject({
+  match: v.union([operation, match]),
+  fault,
+  times: v.optional(v.pipe(whole, v.minValue(1)), 1),
+});
+
+/**
+ * Parses a `SandboxSeed` in JSON. What it leaves out is that of the default seed; without `exhibitors` they are generated.
+ *
+ * @throws Error that names each wrong field, and what is expected there.
+ */
+export function parseSeed(json: string): SandboxSeed {
+  const { exhibitors, ...given } = parse(seedFile, json);
+  const seed = { ...defaultSeed(), ...given };
+  return { ...seed, exhibitors: exhibitors ?? seedExhibitors(seed.tenants, seed.events) };
+}
+
+/** Parses the arguments of `failNext` in JSON, with the same errors. */
+export function parseFault(json: string) {
+  return parse(faultRequest, json);
+}
+
+function parse<Schema extends v.GenericSchema>(schema: Schema, json: string): v.InferOutput<Schema> {
+  const parsed = v.safeParse(schema, JSON.parse(json));
+  if (parsed.success) {
+    return parsed.output;
+  }
+  throw new Error(
+    parsed.issues.map((issue) => `${v.getDotPath(issue) ?? 'it'} ${problemOf(issue)}`).join('; '),
+  );
+}
+
+function problemOf({ type, expected, received, message }: v.BaseIssue<unknown>): string {
+  if (type.endsWith('_object') && expected !== 'Object') {
+    return expected === 'never' ? 'is not a field here' : 'is required';
+  }
+  return expected === null ? message : `must be ${expected}, not ${received}`;
+}

@@ -1,0 +1,343 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+import { jest } from '@jest/globals';
+import type { Fault } from 'nestjs-exhibitor/testing';
+import { help, run } from '../../lib/testing/command/sandbox.command.js';
+import { BrowserVisitor, describeInChromium } from '../support/browser.js';
+import { nativeRequire } from '../support/native-require.js';
+import { Visitor } from '../support/visitor.js';
+import { eventually } from '../support/wait.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'exhibitor-command-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function fileWith(name: string, content: unknown): string {
+  const file = join(folder, name);
+  writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content));
+  return file;
+}
+
+/** What a run of the command has printed, and how it ends. */
+interface Running {
+  readonly text: string;
+  readonly url: string;
+  readonly env: Record<string, string | undefined>;
+  readonly ended: Promise<number>;
+}
+
+async function start(...args: string[]): Promise<Running> {
+  const printed: string[] = [];
+  const log = jest.spyOn(console, 'log').mockImplementation((line) => void printed.push(String(line)));
+  const ended = run(['--port', '0', ...args]);
+  try {
+    await eventually(() => printed.length === 2, 10_000);
+  } finally {
+    log.mockRestore();
+  }
+  const text = printed.join('\n');
+  const env = parseEnv(text.slice(text.indexOf('TENANT_ID=')));
+  return { text, env, url: /http:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0] ?? '', ended };
+}
+
+const REDIRECT_URI = 'http://127.0.0.1:3999/auth/callback';
+const SEED = {
+  events: [{ id: 'spring-2027', title: 'Spring Fair' }],
+  people: [{ sub: 'pat', name: 'Pat', email: 'pat@example.com' }],
+  exhibitors: { acme: { 'spring-2027': [{ id: 'x-1', contactEmails: ['pat@example.com'], hall: 7 }] } },
+};
+
+/** Ends every run of the command in this process, as the signal does. */
+async function end(running: Running, signal: NodeJS.Signals): Promise<number> {
+  process.emit(signal, signal);
+  return running.ended;
+}
+
+describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
+  let sandbox: Running;
+  beforeAll(async () => {
+    const uris = ['--redirect-uri', REDIRECT_URI, '--redirect-uri', 'https://portal.example.com/cb'];
+    sandbox = await start('--seed', fileWith('seed.json', SEED), ...uris);
+  });
+  afterAll(() => end(sandbox, 'SIGTERM'));
+
+  const at = (path: string, init?: RequestInit): Promise<Response> => fetch(`${sandbox.url}${path}`, init);
+  const addFault = (fault: unknown): Promise<Response> =>
+    at('/sandbox/faults', { method: 'POST', body: JSON.stringify(fault) });
+
+  async function lookUp(email: string, eventId = 'spring-2027'): Promise<Response> {
+    const { env } = sandbox;
+    const form = {
+      grant_type: 'client_credentials',
+      client_id: String(env['API_CLIENT_ID']),
+      client_secret: String(env['API_CLIENT_SECRET']),
+    };
+    const token = await at('/connect/token', { method: 'POST', body: new URLSearchParams(form) });
+    const { access_token: accessToken } = (await token.json()) as Record<string, string>;
+    return at(`/api/v1/exhibitor/event/${eventId}/contactEmail/${email}`, {
+      headers: { authorization: `Bearer ${accessToken}`, 'x-tenant-id': String(env['TENANT_ID']) },
+    });
+  }
+
+  async function authorize(redirectUri: string): Promise<number> {
+    const login = {
+      client_id: 'acme-web',
+      response_type: 'code',
+      scope: 'openid',
+      redirect_uri: redirectUri,
+    };
+    return (await at(`/connect/authorize?${new URLSearchParams(login)}`, { redirect: 'manual' })).status;
+  }
+
+  it('prints tenants, events, people, and every variable of the host in the README', () => {
+    for (const word of ['/sandbox', 'acme', 'globex', 'initech', 'spring-2027', 'Pat <pat@example.com>']) {
+      expect(sandbox.text).toContain(word);
+    }
+    const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+    const host = readme.slice(readme.indexOf('<!-- host -->'));
+    const read = new Set([...host.matchAll(/env\['(\w+)'\]/g)].map(([, name]) => name));
+    read.delete('PORT');
+    expect(Object.keys(sandbox.env).toSorted()).toEqual([...read].toSorted());
+    expect(sandbox.env).toMatchObject({
+      TENANT_ID: '0a1b6c9e-5f43-4c3e-9a52-6b1f0e7d1001',
+      BASE_URL: sandbox.url,
+      AUTH_URL: sandbox.url,
+      API_CLIENT_ID: 'acme-api',
+      LOGIN_CLIENT_ID: 'acme-web',
+      REDIRECT_URI,
+      ISSUER: sandbox.url,
+      IDP_PUBLIC_KEY: `${sandbox.url}/connect/jwks`,
+    });
+    expect(sandbox.env['COOKIE_SECRET']).toHaveLength(43);
+  });
+
+  it('serves the seed of the file', async () => {
+    expect(await (await lookUp('pat@example.com')).json()).toEqual(SEED.exhibitors.acme['spring-2027']);
+    expect((await lookUp('pat@example.com', 'world-2026')).status).toBe(404);
+  });
+
+  it('refuses other redirect addresses, as real providers do', async () => {
+    expect(await authorize(REDIRECT_URI)).toBe(303);
+    expect(await authorize('https://portal.example.com/cb')).toBe(303);
+    expect(await authorize('http://127.0.0.1:3000/auth/callback')).toBe(400);
+    expect(await authorize(`${REDIRECT_URI}/`)).toBe(400);
+  });
+
+  it('takes, lists, applies and removes faults by HTTP', async () => {
+    const match = { operation: 'lookup', tenant: 'acme' };
+    const fault = { kind: 'status', status: 418 };
+    expect((await addFault({ match, fault, times: 2 })).status).toBe(200);
+    expect(await (await at('/sandbox/faults')).json()).toEqual([{ match, fault, remaining: 2 }]);
+    expect((await lookUp('pat@example.com')).status).toBe(418);
+    expect(await (await at('/sandbox/faults')).json()).toEqual([{ match, fault, remaining: 1 }]);
+    expect(await (await at('/sandbox/faults', { method: 'DELETE' })).json()).toEqual([]);
+    expect((await lookUp('pat@example.com')).status).toBe(200);
+  });
+
+  it('takes each kind of fault', async () => {
+    const faults: Fault[] = [
+      { kind: 'status', status: 503, headers: { 'retry-after': '1' }, body: '{}' },
+      { kind: 'body', body: 'x', contentType: 'text/html', status: 201 },
+      { kind: 'delay', ms: 1 },
+      { kind: 'reset', at: 'mid-headers' },
+      { kind: 'stall', at: 'mid-body' },
+      { kind: 'drip', msPerByte: 1 },
+      { kind: 'truncate' },
+      { kind: 'gzipBomb', bytes: 1 },
+      { kind: 'largeBody', bytes: 1 },
+      { kind: 'redirect', location: '/', status: 307 },
+      { kind: 'closeIdle' },
+    ];
+    const statuses = await Promise.all(
+      faults.map(async (fault) => (await addFault({ match: 'other', fault })).status),
+    );
+    await at('/sandbox/faults', { method: 'DELETE' });
+    expect(statuses).toEqual(faults.map(() => 200));
+  });
+
+  it.each([
+    [{ fault: { kind: 'truncate' } }, 'match is required'],
+    [{ match: 'lists', fault: { kind: 'truncate' } }, 'match must be (("token" | "list" |'],
+    [{ match: 'list', fault: { kind: 'explode' } }, 'fault.kind must be ("status" |'],
+    [{ match: 'list', fault: { kind: 'status' } }, 'fault.status is required'],
+    [{ match: 'list', fault: { kind: 'status', status: 99 } }, 'fault.status must be >=200, not 99'],
+    [{ match: 'list', fault: { kind: 'delay', ms: '5' } }, 'fault.ms must be number, not "5"'],
+    [{ match: 'list', fault: { kind: 'delay', ms: 0.5 } }, 'fault.ms must be a whole number'],
+    [{ match: 'list', fault: { kind: 'truncate', at: 1 } }, 'fault.at is not a field here'],
+    [{ match: 'list', fault: { kind: 'truncate' }, times: 0 }, 'times must be >=1, not 0'],
+    ['{', 'JSON'],
+  ])('names what is wrong with the fault %j', async (fault, message) => {
+    const reply = await at('/sandbox/faults', {
+      method: 'POST',
+      body: typeof fault === 'string' ? fault : JSON.stringify(fault),
+    });
+    expect([reply.status, await reply.text()]).toEqual([
+      400,
+      expect.stringContaining(JSON.stringify(message).slice(1, -1)),
+    ]);
+    expect(await (await at('/sandbox/faults')).json()).toEqual([]);
+  });
+
+  it.each([
+    ['another Host', { host: 'rebound.example:4010' }],
+    ['another port in Host', { host: '127.0.0.1:1' }],
+    ['a foreign Origin', { origin: 'https://evil.example' }],
+    ['another local origin', { origin: 'http://127.0.0.1:3000' }],
+    ['an opaque origin', { origin: 'null' }],
+  ])('serves neither page nor faults to a request with %s', async (_name, headers) => {
+    for (const [method, path] of [
+      ['GET', '/sandbox'],
+      ['GET', '/sandbox/requests'],
+      ['GET', '/sandbox/faults'],
+      ['DELETE', '/sandbox/faults'],
+      ['POST', '/sandbox/faults'],
+    ]) {
+      const reply = await new Visitor().visit(`${sandbox.url}${path}`, { method, headers: { ...headers } });
+      expect([method, path, reply.status]).toEqual([method, path, 403]);
+    }
+  });
+
+  it('serves them to the page itself, by both names of this machine', async () => {
+    for (const origin of [sandbox.url, sandbox.url.replace('127.0.0.1', 'localhost')]) {
+      const headers = { host: new URL(origin).host, origin };
+      const reply = await new Visitor().visit(`${sandbox.url}/sandbox/faults`, { method: 'DELETE', headers });
+      expect(reply.status).toBe(200);
+    }
+    expect((await at('/sandbox/other')).status).toBe(404);
+    expect((await at('/sandboxes')).status).toBe(404);
+  });
+
+  describeInChromium('its page', (browser) => {
+    let visitor: BrowserVisitor;
+    beforeAll(async () => {
+      visitor = await BrowserVisitor.arrive(browser());
+    });
+    afterAll(() => visitor?.leave());
+
+    it('shows requests and faults live, without tokens and secrets', async () => {
+      const { page } = visitor;
+      await page.goto(`${sandbox.url}/sandbox`);
+      await page.getByText('Live.').waitFor();
+      await addFault({ match: 'lookup', fault: { kind: 'status', status: 503 } });
+      await page.getByText('"status":503},"remaining":1').waitFor();
+      await lookUp('pat@example.com');
+      await page.getByText('· fault: status').first().waitFor();
+      await lookUp('<b>@example.com');
+      await page.getByText('/contactEmail/%3Cb%3E@example.com').waitFor();
+      await page.getByText('None.').waitFor();
+      const text = await visitor.text();
+      expect(text).toContain('client_id=acme-api · client_secret=…');
+      expect(text).toContain(`Authorization: Bearer … · X-Tenant-Id: ${sandbox.env['TENANT_ID']} (acme)`);
+      const html = await page.content();
+      expect(html).not.toContain(String(sandbox.env['API_CLIENT_SECRET']));
+      expect(html).not.toContain('eyJ');
+      expect(visitor.troubles).toEqual([]);
+    });
+
+    it('passes axe and fits, wide and narrow, light and dark', async () => {
+      const { page } = visitor;
+      // Evaluated by the debugger, to which the Content Security Policy of the page does not apply.
+      await page.evaluate(readFileSync(nativeRequire.resolve('axe-core/axe.min.js'), 'utf8'));
+      for (const width of [1280, 390]) {
+        for (const colorScheme of ['light', 'dark'] as const) {
+          await page.setViewportSize({ width, height: 900 });
+          await page.emulateMedia({ colorScheme });
+          await visitor.screenshot(`sandbox-${width}-${colorScheme}`);
+          expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+          const problems = 'violations.map(({ id, nodes }) => id + ": " + nodes[0].html)';
+          expect(await page.evaluate(`axe.run().then(({ violations }) => ${problems})`)).toEqual([]);
+        }
+      }
+    });
+  });
+});
+
+describe('nestjs-exhibitor sandbox', () => {
+  it('writes the environment to a new file, generates exhibitors of own events, and ends at once by SIGTERM', async () => {
+    const file = join(folder, 'host.env');
+    const seed = fileWith('events.json', { events: [{ id: 'spring-2027', title: 'Spring Fair' }] });
+    const sandbox = await start('--write-env', file, '--seed', seed, '--latency', '1');
+    const written = parseEnv(readFileSync(file, 'utf8'));
+    expect(written).toMatchObject({
+      BASE_URL: sandbox.url,
+      REDIRECT_URI: 'http://127.0.0.1:3000/auth/callback',
+    });
+    expect(sandbox.text).toContain(`node --env-file=${file}`);
+    expect(sandbox.text).not.toContain('API_CLIENT_SECRET');
+
+    const message = `EEXIST: file already exists, open '${file}'`;
+    await expect(run(['--port', '0', '--write-env', file])).rejects.toThrow(message);
+    expect(parseEnv(readFileSync(file, 'utf8'))).toEqual(written);
+    const { port } = new URL(sandbox.url);
+    await expect(run(['--port', port])).rejects.toThrow(`port ${port} on 127.0.0.1 is already in use`);
+
+    // A page that listens does not delay the end.
+    const live = await fetch(`${sandbox.url}/sandbox/requests`);
+    const began = performance.now();
+    expect(await end(sandbox, 'SIGTERM')).toBe(143);
+    await live.text().catch(() => undefined);
+    expect(performance.now() - began).toBeLessThan(1_000);
+    await expect(fetch(sandbox.url)).rejects.toThrow('fetch failed');
+  });
+
+  it('ends by SIGINT, and serves the default seed', async () => {
+    const sandbox = await start();
+    expect(sandbox.text).toContain('world-2026');
+    expect(sandbox.text).toContain(
+      'http://127.0.0.1:3000/auth/callback and http://localhost:3000/auth/callback',
+    );
+    expect(await end(sandbox, 'SIGINT')).toBe(130);
+  });
+
+  it('refuses to start in production', async () => {
+    const before = process.env['NODE_ENV'];
+    process.env['NODE_ENV'] = 'production';
+    try {
+      await expect(run(['--port', '0'])).rejects.toThrow(/does not start with NODE_ENV=production/);
+    } finally {
+      process.env['NODE_ENV'] = before;
+    }
+  });
+
+  it.each([
+    [['--port', 'http'], '--port must be a whole number from 0 to 65535, not "http"'],
+    [['--port', '65536'], '--port must be a whole number from 0 to 65535, not "65536"'],
+    [['--latency', '1.5'], '--latency must be a whole number from 0 to 3600000, not "1.5"'],
+    [
+      ['--redirect-uri', '/auth/callback'],
+      '--redirect-uri must be an http or https URL without a fragment, not "/auth/callback"',
+    ],
+    [['--redirect-uri', 'ftp://a/b'], 'not "ftp://a/b"'],
+    [['--redirect-uri', 'http://a/#b'], 'not "http://a/#b"'],
+    [['--colour'], "Unknown option '--colour'"],
+    [['now'], "Unexpected argument 'now'"],
+    [['--port'], "Option '--port <value>' argument missing"],
+    [['--seed', 'none.json'], 'ENOENT: no such file or directory, open'],
+  ])('names the mistake in %j', async (args, message) => {
+    await expect(run(args)).rejects.toThrow(message);
+  });
+
+  it.each([
+    ['{', 'JSON'],
+    ['null', 'it must be Object, not null'],
+    [{ event: [] }, 'event is not a field here'],
+    [{ events: [{ id: 'e' }] }, 'events.0.title is required'],
+    [{ events: {} }, 'events must be Array, not Object'],
+    [{ people: [{ sub: 'p', name: 1 }] }, 'people.0.name must be string, not 1'],
+    [{ tenants: [] }, 'tenants must be >=1, not 0'],
+    [{ tenants: [{ key: 'a' }] }, 'tenants.0.name is required; tenants.0.tenantId is required'],
+    [{ exhibitors: { acme: { e: [{ id: 'x' }] } } }, 'exhibitors.acme.e.0.contactEmails is required'],
+  ])('names what is wrong with the seed %j', async (seed, message) => {
+    const file = fileWith('wrong.json', seed);
+    await expect(run(['--seed', file])).rejects.toThrow(`--seed ${file}: `);
+    await expect(run(['--seed', file])).rejects.toThrow(message);
+  });
+
+  it('explains each of its options', () => {
+    for (const option of ['--port', '--redirect-uri', '--seed', '--latency', '--write-env']) {
+      expect(help).toContain(`\n  ${option}`);
+    }
+    expect(Math.max(...help.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(120);
+  });
+});
