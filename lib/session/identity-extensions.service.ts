@@ -53,9 +53,7 @@ export class IdentityExtensions {
 
   /** Extends the identity once half of its time has passed. */
   extend(http: HttpContext, extendable: Extendable): void | Promise<void> {
-    const { identity, endsAt } = extendable;
-    const isDue = identity.expiresAt - this.clock.epochMs() <= this.#cookies.identityTtl / 2;
-    if (this.#isEnabled && isDue && identity.expiresAt < endsAt && isActivity(http)) {
+    if (this.#isEnabled && this.#isDue(extendable) && isActivity(http)) {
       return this.#extend(http, extendable);
     }
   }
@@ -65,6 +63,10 @@ export class IdentityExtensions {
     for (const { secure } of heldCookies(http, EXTENSION_COOKIE)) {
       clearCookie(http, EXTENSION_COOKIE, { secure, sameSite: this.#cookies.sameSite });
     }
+  }
+
+  #isDue({ identity: { expiresAt }, endsAt }: Extendable): boolean {
+    return expiresAt < endsAt && expiresAt - this.clock.epochMs() <= this.#cookies.identityTtl / 2;
   }
 
   async #extend(http: HttpContext, { identity, tenant, endsAt }: Extendable): Promise<void> {

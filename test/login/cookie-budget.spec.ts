@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseSetCookie } from 'cookie';
+import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { Visitor } from '../support/visitor.js';
@@ -16,6 +18,7 @@ import {
 /** As a proxy knows the host. */
 const SITE = 'https://host.example.com';
 const ADDRESSES = ['http', 'https'] as const;
+const HOUR = 3_600_000;
 
 /** The largest values of a login: what JSON escapes, what UTF-8 makes longer, and both. */
 const WORST: readonly [what: string, eventId: string, returnTo: string][] = [
@@ -34,6 +37,7 @@ beforeAll(async () => {
       options: (callback) => ({
         tenant: provider.tenantOptions(redirectUri ?? callback),
         secrets: [COOKIE_SECRET],
+        cookies: { absoluteTtl: 24 * HOUR },
       }),
     });
   host = await start();
@@ -81,7 +85,7 @@ async function begin(
 
 /** An identity whose cookie is as large as it may be. */
 async function logInAtMost(visitor: Visitor, site: { url: string }): Promise<void> {
-  provider.script = { backToken: { claims: (claims) => void (claims['biography'] = 'x'.repeat(2_320)) } };
+  provider.script = { backToken: { claims: (claims) => void (claims['biography'] = 'x'.repeat(2_295)) } };
   expect((await logIn(visitor, site)).status).toBe(303);
   provider.script = {};
   expect(bytesOf(visitor, site, 'exhibitor-identity')).toBeGreaterThan(3_750);
@@ -118,12 +122,31 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
     const [eventId, returnTo] = ['"'.repeat(128), `/${'"'.repeat(300)}`];
     const arrivals = await begin(visitor, site, 6, { eventId, returnTo });
     const [newest, next] = arrivals.toReversed();
-    provider.script = { backToken: { claims: (claims) => void (claims['biography'] = 'x'.repeat(2_320)) } };
+    provider.script = { backToken: { claims: (claims) => void (claims['biography'] = 'x'.repeat(2_295)) } };
     expect(newest && (await toHost(visitor, newest)).status).toBe(303);
     expect(bytesOf(visitor, site)).toBeGreaterThan(3_750);
     expect(bytesOf(visitor, site)).toBeLessThan(7_500);
     // The newest of the others is still there.
     expect(next && (await toHost(visitor, next)).status).toBe(303);
+  });
+
+  it('stay in it when the identity is extended: the ID token goes, not the newest login', async () => {
+    const { site, visitor } = arrive(address);
+    const [clock, prefix] =
+      address === 'http' ? [clockOf(host.app), ''] : [clockOf(behindTls.app), '__Host-'];
+    const cookies = visitor.cookies(new URL(site.url).hostname);
+    await logInAtMost(visitor, site);
+    const [arrival] = await begin(visitor, site, 1);
+    const idToken = `${prefix}exhibitor-id-token`;
+    cookies.set(idToken, 'x'.repeat(7_450 - bytesOf(visitor, site)));
+    clock.skip(5 * HOUR);
+    const reply = await visitor.visit(`${site.url}/me`);
+    clock.back();
+    const names = reply.setCookies.map((cookie) => parseSetCookie(cookie).name);
+    expect(names).toEqual([`${prefix}exhibitor-identity-extension`, idToken]);
+    expect(cookies.has(idToken)).toBe(false);
+    expect(bytesOf(visitor, site)).toBeLessThan(7_500);
+    expect(arrival && (await toHost(visitor, arrival)).status).toBe(303);
   });
 
   it('hold six ordinary logins', async () => {

@@ -395,9 +395,10 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
       const mixed = { [IDENTITY]: valueIn(after, IDENTITY), [EXTENSION]: valueIn(before, EXTENSION) };
       pass(59 * MINUTE);
       expect((await identityOf(browserWith(mixed), one))?.subject).toBe('olga.one');
-      const reply = await visit(browserWith(mixed));
-      expect(extensionIn(reply)).toBeDefined();
+      const replaced = browserWith(mixed);
+      expect(extensionIn(await visit(replaced))).toBeDefined();
       pass(2 * MINUTE);
+      expect((await identityOf(replaced, one))?.subject).toBe('olga.one');
       expect(await isLoggedIn(browserWith(mixed), one)).toBe(false);
       const reverse = { [IDENTITY]: valueIn(before, IDENTITY), [EXTENSION]: valueIn(after, EXTENSION) };
       expect(await isLoggedIn(browserWith(reverse), one)).toBe(false);

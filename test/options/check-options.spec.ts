@@ -233,6 +233,16 @@ describe('the options', () => {
       'tenant.login.issuer: must be on one of allowedOrigins',
     ],
     [
+      'an identity that outlasts its login',
+      { tenant: tenant(), cookies: { absoluteTtl: 28_799_999 } },
+      'cookies.absoluteTtl: must be at least identityTtl',
+    ],
+    [
+      'a lifetime without an end',
+      { tenant: tenant(), cookies: { absoluteTtl: Infinity } },
+      'cookies.absoluteTtl: must be a whole number of milliseconds from 1 to 2147483647',
+    ],
+    [
       'a secret that is no text',
       { tenant: { ...tenant(), clientSecret: 7 } },
       'tenant.clientSecret: must be a non-empty string or a function',
