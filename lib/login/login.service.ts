@@ -139,7 +139,9 @@ export class LoginService {
       const verified = await this.callback.verify(tenant, pending, parameters);
       const state = await this.session.establish(http, tenant, { ...verified, former: pending.former });
       if (state.mode === 'cookie') {
-        await addFormer(http, this.sealer, state.identity, this.#cookies, this.clock.epochMs());
+        const { identity, endsAt = identity.expiresAt } = state;
+        const former = { ...identity, expiresAt: endsAt };
+        await addFormer(http, this.sealer, former, this.#cookies, this.clock.epochMs());
       }
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
