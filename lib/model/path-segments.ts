@@ -26,6 +26,9 @@ export function mayNameAnother(address: string): boolean {
   return hasUnsafeSegment(address) || isCut || /[\s\p{Cc}]/u.test(decoded);
 }
 
+/** An ASCII character in two to four bytes of UTF-8: RFC 3629 §3 forbids it, and some decoders read it. */
+const OVERLONG = /(?:[\xc0\xc1]|\xe0[\x80\x81]|\xf0\x80[\x80\x81])[\x80-\xbf]/g;
+
 /**
  * Decodes until no `%` with two hexadecimal digits is left. In one pass: a decoded character may be a digit of the one before
  * it, or the `%` of the next one.
@@ -43,13 +46,8 @@ function decodeFully(text: string): string {
       decoded[decoded.length - 1] = String.fromCharCode(Number.parseInt(digits, 16));
     }
   }
-  return decoded.join('').replace(OVERLONG, readOverlong);
-}
-
-/** An ASCII character in two to four bytes of UTF-8, which RFC 3629 §3 forbids and lenient decoders read. */
-const OVERLONG = /(?:[\xc0\xc1]|\xe0[\x80\x81]|\xf0\x80[\x80\x81])[\x80-\xbf]/g;
-
-function readOverlong(bytes: string): string {
-  const [high = 0, low = 0] = [bytes.charCodeAt(bytes.length - 2), bytes.charCodeAt(bytes.length - 1)];
-  return String.fromCharCode(((high & 1) << 6) | (low & 0x3f));
+  return decoded.join('').replace(OVERLONG, (bytes) => {
+    const [high = 0, low = 0] = [...bytes].slice(-2).map((byte) => byte.charCodeAt(0));
+    return String.fromCharCode(((high & 1) << 6) | (low & 0x3f));
+  });
 }

@@ -39,16 +39,15 @@ export class OpenIdProvider {
   readonly #keys: ProviderKeys;
 
   constructor(
-    @Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions,
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Transport) transport: Transport,
     @Inject(Deadlines) deadlines: Deadlines,
     @Inject(Clock) clock: Clock,
     @Inject(ProblemLog) log: ProblemLog,
     @Inject(TenantRegistry) registry: TenantRegistry,
   ) {
-    const { http, allowedOrigins, tenantCache } = settings;
-    const max = 'find' in tenants ? tenantCache.max : tenants.size;
-    const tools = { http, max, transport, deadlines, clock, log };
+    const { http, allowedOrigins } = settings;
+    const tools = { http, transport, deadlines, clock, log };
     this.#log = log;
     this.#keys = new ProviderKeys(tools);
     this.#metadata = new ProviderDocuments(

@@ -32,17 +32,14 @@ export interface DocumentKind<T> {
 export interface DocumentTools {
   /** Of the module. */
   http: HttpSettings;
-  /** Tenants in memory, by which the room for documents is limited. */
-  max: number;
   transport: Pick<Transport, 'send' | 'dispatcherOf'>;
   deadlines: Pick<Deadlines, 'within'>;
   clock: Clock;
   log: Pick<ProblemLog, 'report'>;
 }
 
-/** Bytes of heap for the documents of one kind: some for each tenant, and no fewer than those of a few large ones. */
-const ROOM_OF_TENANT = 16 * 1024;
-const LEAST_ROOM = 64 * 1024 * 1024;
+/** Bytes of heap for the documents of one kind: those of 20,000 tenants with two keys each. */
+const ROOM = 128 * 1024 * 1024;
 
 /** Bytes of an entry without the document. */
 const ENTRY_WEIGHT = 1_024;
@@ -72,7 +69,7 @@ export class ProviderDocuments<T> {
   constructor(kind: DocumentKind<T>, tools: DocumentTools) {
     this.#kind = kind;
     this.#tools = tools;
-    this.#kept = new FairCache(tools.clock, Math.max(LEAST_ROOM, tools.max * ROOM_OF_TENANT));
+    this.#kept = new FairCache(tools.clock, ROOM);
   }
 
   /** The document, see {@link RemoteDocument.read}. */

@@ -3,6 +3,7 @@ import type { LookupFunction } from 'node:net';
 import { callbackify, promisify } from 'node:util';
 import type { Clock } from '../../time/clock.js';
 import { FairCache } from '../../time/fair-cache.js';
+import { Turns } from '../../time/turns.js';
 import { withTimeout } from '../../time/with-timeout.js';
 import { errorCode } from './stale-connection.js';
 
@@ -53,8 +54,8 @@ export class NameLookups {
   readonly #running = new Map<string, Promise<LookupAddress[]>>();
   /** Tenants whose look-up was slow. */
   readonly #slowTenants: FairCache<true>;
-  /** The end of the last work that was given to a thread, or to a tenant. */
-  readonly #lastOf = new Map<symbol | string, Promise<void>>();
+  /** Of each thread, and of each tenant. */
+  readonly #turns = new Turns<symbol | string>();
 
   constructor(private readonly clock: Clock) {
     this.#known = new FairCache(clock, MOST_NAMES);
@@ -103,34 +104,21 @@ export class NameLookups {
     if (name === 'localhost') {
       return lookUp();
     }
-    return this.#after(tenant, () => this.#current(name) ?? this.#onThread(name, tenant, lookUp));
+    return this.#turns.after(tenant, () => this.#current(name) ?? this.#onThread(name, tenant, lookUp));
   }
 
   /** Begins a look-up on the thread that is free first. */
   #onThread<T>(name: string, tenant: string, lookUp: () => Promise<T>): Promise<T> {
     let found: Promise<T> | undefined;
     const begin = (): Promise<T> => (found ??= lookUp());
-    const isFree = !this.#lastOf.has(FIRST_THREAD);
-    const onFirst = this.#after(FIRST_THREAD, begin);
+    const isFree = this.#turns.isFree(FIRST_THREAD);
+    const onFirst = this.#turns.after(FIRST_THREAD, begin);
     if (isFree || this.#slowTenants.get(tenant) === true) {
       return onFirst;
     }
     const onSecond = async (): Promise<T> =>
-      (await isAnswered(name)) ? this.#after(SECOND_THREAD, begin) : onFirst;
+      (await isAnswered(name)) ? this.#turns.after(SECOND_THREAD, begin) : onFirst;
     return Promise.race([onFirst, onSecond()]);
-  }
-
-  /** Does work after all that was given to the same thread or tenant. */
-  #after<T>(key: symbol | string, work: () => Promise<T>): Promise<T> {
-    const turn = Promise.resolve(this.#lastOf.get(key)).then(work);
-    const forget = (): void => {
-      if (this.#lastOf.get(key) === end) {
-        this.#lastOf.delete(key);
-      }
-    };
-    const end = turn.then(forget, forget);
-    this.#lastOf.set(key, end);
-    return turn;
   }
 
   async #lookUp(name: string, connecting: Connecting, options: LookupOptions): Promise<LookupAddress[]> {

@@ -157,8 +157,8 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
       this.#read(data);
     } else {
       const hold = (bytes: number): boolean => this.#hold(bytes);
-      const unpacked = this.#replies.inTurn(this.tenant, () => unpack(data, encoding, this.limit, hold));
-      void unpacked.then((whole) => this.#read(whole));
+      const work = (): ReturnType<typeof unpack> => unpack(data, encoding, this.limit, hold);
+      void this.#replies.decompressions.after(this.tenant, work).then((unpacked) => this.#read(unpacked));
     }
   }
 

@@ -1,3 +1,5 @@
+import { Turns } from '../../time/turns.js';
+
 const MIB = 1024 * 1024;
 /** Bytes that the unfinished replies of one tenant may hold. One reply alone may be as large as its own limit. */
 const MOST_OF_TENANT = 64 * MIB;
@@ -23,25 +25,9 @@ export interface UnfinishedReply {
 export class UnfinishedReplies {
   readonly #replies = new Set<UnfinishedReply>();
   readonly #heldBy = new Map<string, number>();
-  /** The last decompression of each tenant. */
-  readonly #turns = new Map<string, Promise<unknown>>();
+  /** A tenant decompresses one reply at a time: each takes a thread of four, and one of Brotli 16 MiB that are not counted. */
+  readonly decompressions = new Turns<string>();
   #held = 0;
-
-  /**
-   * Decompresses one reply of a tenant after the other. Each takes a thread of four, and one of Brotli 16 MiB that are not counted.
-   *
-   * @param work must not reject
-   */
-  async inTurn<R>(tenant: string, work: () => Promise<R>): Promise<R> {
-    const former = this.#turns.get(tenant);
-    const turn = former === undefined ? work() : former.then(work);
-    this.#turns.set(tenant, turn);
-    const result = await turn;
-    if (this.#turns.get(tenant) === turn) {
-      this.#turns.delete(tenant);
-    }
-    return result;
-  }
 
   /** Counts further bytes of a reply. It may be the one that is given up for them. */
   hold(reply: UnfinishedReply, bytes: number): void {
