@@ -1,0 +1,116 @@
+import { authorizationUrl } from '../login/exhibitor.strategy.js';
+import { createPendingLogin } from '../login/pending-login.js';
+import { untrustedText } from '../model/untrusted-text.js';
+import { browserLoginOf, isHybrid, type BrowserLogin } from '../tenants/tenant.js';
+import { login as loginClient } from './client-steps.js';
+import { endpointOf, unusable, type Examination, type Reply } from './examination.js';
+import { HOST, NO_LOGIN, ok, PROVIDER, unknown, wrong, type Verdict } from './finding.interface.js';
+
+/** What a provider answers to a client that it knows, since nobody is logged in (OIDC Core §3.1.2.6). */
+const NOBODY = ['login_required', 'interaction_required', 'consent_required', 'account_selection_required'];
+
+const OPTIONS_BY_ERROR = new Map([
+  ['invalid_scope', 'login.scope'],
+  ['unsupported_response_type', 'login.responseType'],
+  ['unauthorized_client', 'login.clientId, login.responseType'],
+  ['invalid_request', 'login.clientId, login.responseType'],
+]);
+
+/** Pages for people say what they refuse. Some repeat the address of the request, which does not count. */
+const REFUSES_REDIRECT = /(?:redirect|callback)[ _-]ur[il](?![=%&])/i;
+const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?:not|invalid|unknown)/i;
+
+/** With `prompt=none`, the authorize endpoint answers at once to the `redirectUri` of a client that it knows. */
+export async function authorize(examination: Examination): Promise<Verdict> {
+  const { tenant } = examination;
+  const url = tenant.login?.redirectUri === undefined ? NO_LOGIN : endpointOf(examination, 'authorize');
+  if (typeof url !== 'string') {
+    return url;
+  }
+  const login = browserLoginOf(tenant);
+  const { redirectUri, responseType, maxAge } = login;
+  const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, startedAt: 0, former: [] };
+  const address = new URL(await authorizationUrl(login, createPendingLogin(start), url, { prompt: 'none' }));
+  // Only a redirect can be read without a browser.
+  address.searchParams.delete('response_mode');
+  const reply = await examination.get(address.href, { accept: 'text/html' });
+  const { location = '' } = reply.headers;
+  const target = location !== '' && URL.canParse(location, url) ? new URL(location, url) : undefined;
+  const callback = new URL(redirectUri);
+  if (target?.origin === callback.origin && target.pathname === callback.pathname) {
+    examination.knowsClient = true;
+    return responseVerdict(new URLSearchParams(`${target.search}&${target.hash.slice(1)}`), login);
+  }
+  if (target !== undefined && !target.href.includes('error')) {
+    return unknown(
+      `the provider redirects to ${target.origin} in place of redirectUri`,
+      'Log in once by a browser.',
+    );
+  }
+  const isPage =
+    target !== undefined ||
+    (reply.status >= 200 && reply.status < 500 && ![404, 405, 429].includes(reply.status));
+  return isPage
+    ? refusal(examination, reply)
+    : unusable(reply, tenant.endpointOption('authorize'), 'the authorize endpoint');
+}
+
+/** The parameters that the provider sends to `redirectUri`. */
+function responseVerdict(response: URLSearchParams, { issuer }: BrowserLogin): Verdict {
+  const iss = response.get('iss') ?? issuer;
+  if (iss !== issuer) {
+    const message = `the provider answers as the issuer '${untrustedText(iss, 200)}', not '${issuer}'`;
+    return wrong('login.issuer', message, PROVIDER);
+  }
+  const error = response.get('error');
+  if (error === null || NOBODY.includes(error)) {
+    return ok('the authorize endpoint knows login.clientId and answers to login.redirectUri');
+  }
+  const message = untrustedText(
+    `the authorize endpoint answers ${error} (${response.get('error_description')})`,
+    300,
+  );
+  const options = OPTIONS_BY_ERROR.get(error);
+  return options === undefined ? unknown(message, PROVIDER) : wrong(options, message, PROVIDER);
+}
+
+/** The provider shows a page of its own. Where that does not say why, the token endpoint may tell. */
+async function refusal(examination: Examination, { text }: Reply): Promise<Verdict> {
+  if (REFUSES_REDIRECT.test(text)) {
+    examination.knowsClient = true;
+  } else if (REFUSES_CLIENT.test(text)) {
+    return wrong('login.clientId', 'the authorize endpoint does not know this client', PROVIDER);
+  }
+  const isKnown = examination.knowsClient ?? (await loginClient(examination)).status === 'ok';
+  const message =
+    'the authorize endpoint refuses redirectUri, which must be registered character by character';
+  return wrong(isKnown ? 'login.redirectUri' : 'login.clientId, login.redirectUri', message, PROVIDER);
+}
+
+/** Browsers send the cookies of a login to `redirectUri`, and back to the page where logins start. */
+export function cookies({ tenant, hints }: Examination): Verdict {
+  const { login } = tenant;
+  if (login?.redirectUri === undefined) {
+    return NO_LOGIN;
+  }
+  if (hints.startUrl === undefined) {
+    return unknown('not tested: no page is named where logins start', 'Name it: startUrl, or --start-url.');
+  }
+  const [start, callback] = [new URL(hints.startUrl), new URL(login.redirectUri)];
+  const advice = `Start logins on ${callback.origin}, or register another redirectUri. ${HOST}`;
+  if (start.hostname !== callback.hostname) {
+    const message = `logins start on ${start.hostname} and return to ${callback.hostname}, where browsers do not send their cookies`;
+    return wrong('login.redirectUri', message, advice);
+  }
+  if (start.protocol === 'http:' && callback.protocol === 'https:') {
+    const message =
+      'logins start on http and return to https, whose Secure cookies browsers do not take there';
+    return wrong('login.redirectUri', message, advice);
+  }
+  return isHybrid(login) && callback.protocol === 'http:'
+    ? unknown(
+        `over http, Safari refuses the SameSite=None cookie of responseType '${login.responseType}'`,
+        HOST,
+      )
+    : ok('browsers send the cookies of a login to redirectUri and back to the page where logins start');
+}

@@ -1,0 +1,133 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import * as v from 'valibot';
+import { isRecord } from '../model/json-values.js';
+import { untrustedText } from '../model/untrusted-text.js';
+import { parseMetadata } from '../oidc/parse-metadata.js';
+import { keySource, type KeySource } from '../options/key-source.js';
+import type { LoginSettings } from '../options/tenant-settings.js';
+import { unusable, type Examination } from './examination.js';
+import { NO_LOGIN, ok, PROVIDER, unknown, wrong, type Verdict } from './finding.interface.js';
+
+/** The options that the metadata of the provider contradicts (Discovery 1.0 §3). */
+export function metadata(examination: Examination): Verdict {
+  const { tenant, first, token } = examination;
+  const { login } = tenant;
+  if (login === undefined) {
+    return NO_LOGIN;
+  }
+  const own = first.get('login.issuer')?.json;
+  const body = isRecord(own) ? own : first.get('authUrl')?.json;
+  if (!isRecord(body) || typeof body['issuer'] !== 'string') {
+    const message = 'the provider publishes no metadata that proves issuer, endpoints and algorithms';
+    return login.discovery ? wrong('login.issuer', message, PROVIDER) : unknown(message, PROVIDER);
+  }
+  const { issuer } = body;
+  const read = parseMetadata(body, issuer, undefined);
+  examination.published = 'urls' in read ? read.urls : {};
+  const found: [option: string, message: string][] = [];
+  if (issuer !== login.issuer) {
+    // A token proves `authUrl`.
+    const options = isRecord(own) || token !== undefined ? 'login.issuer' : 'login.issuer, authUrl';
+    found.push([options, `the provider is the issuer '${shown(issuer)}', not '${shown(login.issuer)}'`]);
+  }
+  // The steps `token` and `login` test the token endpoint.
+  for (const name of ['authorize', 'userinfo'] as const) {
+    const option = tenant.endpointOption(name);
+    const url = examination.published[name];
+    const used = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
+    if (option === 'login.discovery' ? typeof url === 'object' : (url ?? used) !== used) {
+      found.push([option, `its ${name} endpoint is ${shown(url)}, not ${used}`]);
+    }
+  }
+  for (const [option, member, wanted] of needs(login)) {
+    const offered: readonly string[] = Array.isArray(body[member]) ? body[member].map(sorted) : wanted;
+    if (wanted.length > 0 && !wanted.some((value) => offered.includes(value))) {
+      found.push([option, `${member}: ${shown(offered.join(', '))}`]);
+    }
+  }
+  const options = [...new Set(found.map(([option]) => option))].join(', ');
+  return found.length === 0
+    ? ok(
+        'the metadata agrees with issuer, endpoints and algorithms; audience and e-mail claim show in a login only',
+      )
+    : wrong(options, found.map(([, message]) => message).join('; '), PROVIDER);
+}
+
+/** Members of the metadata that name one of these values at least, if they are there. */
+function needs(login: LoginSettings): [option: string, member: string, wanted: readonly string[]][] {
+  const { algorithms, responseType, scope, clientAuth, clientSecret } = login;
+  const method = clientSecret === undefined ? [] : [`client_secret_${clientAuth}`];
+  return [
+    ['login.algorithms', 'id_token_signing_alg_values_supported', algorithms],
+    ['login.responseType', 'response_types_supported', [sorted(responseType)]],
+    ['login.scope', 'scopes_supported', scope.split(' ').filter((name) => name !== 'openid')],
+    ['login.clientAuth', 'token_endpoint_auth_methods_supported', method],
+  ];
+}
+
+/** The words of a response type have no order. */
+function sorted(value: unknown): string {
+  return String(value).split(' ').toSorted().join(' ');
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string' ? untrustedText(value, 200) : 'no usable address';
+}
+
+interface PublicKey {
+  key: KeyObject;
+  kid?: string | undefined;
+}
+
+/** The provider publishes one of the configured keys. */
+export async function keys(examination: Examination): Promise<Verdict> {
+  const { login } = examination.tenant;
+  if (login === undefined) {
+    return NO_LOGIN;
+  }
+  const { keys: source } = login;
+  const own = source?.kind === 'url' ? source.url : undefined;
+  const sets = source === undefined || own !== undefined ? [] : [keysOf(source)];
+  const isCompared = sets.length > 0;
+  for (const url of new Set([own, examination.published.keys])) {
+    if (typeof url !== 'string') {
+      continue;
+    }
+    const reply = await examination.get(url);
+    const { success, output } = v.safeParse(keySource, reply.status === 200 ? reply.json : undefined);
+    if (success && output.kind === 'jwks') {
+      sets.push(keysOf(output));
+    } else if (!isCompared) {
+      return unusable(reply, own === undefined ? 'login.discovery' : 'login.keys', url);
+    }
+  }
+  const [first, second] = sets;
+  if (first === undefined || (isCompared && second === undefined)) {
+    return unknown('the provider publishes no keys to compare with', PROVIDER);
+  }
+  return second === undefined || first.some((one) => second.some((other) => isSame(one, other)))
+    ? ok('the provider publishes a key of login.keys; whether it signs with that one shows in a login')
+    : wrong(
+        'login.keys',
+        'the provider publishes none of these keys',
+        `${PROVIDER} The URL of its keys follows rotations.`,
+      );
+}
+
+function keysOf(source: KeySource): PublicKey[] {
+  if (source.kind !== 'jwks') {
+    return source.kind === 'pem' ? [source] : [];
+  }
+  return source.jwks.keys.flatMap((jwk) => {
+    try {
+      return [{ kid: jwk.kid, key: createPublicKey({ key: jwk, format: 'jwk' }) }];
+    } catch {
+      return [];
+    }
+  });
+}
+
+function isSame(one: PublicKey, other: PublicKey): boolean {
+  const isNamedOther = one.kid !== undefined && other.kid !== undefined && one.kid !== other.kid;
+  return one.key.equals(other.key) && !isNamedOther;
+}

@@ -1,0 +1,541 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { run } from '../../lib/doctor/doctor.command.js';
+import { diagnose, type DiagnosisHints, type Finding } from '../../lib/doctor/index.js';
+import type { TenantOptions } from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { environment } from '../package/host-process.js';
+import { CertifiedProvider } from '../support/certified-provider.js';
+import { NameServers } from '../support/name-servers.js';
+import { KEYS } from '../support/provider-keys.js';
+import { startSandbox } from '../support/sandbox.js';
+import { follow, freePort, sendJson, startServer, type TestServer } from '../support/server.js';
+
+const EMAIL = 'olga.one@example.com';
+const START = 'http://127.0.0.1:3000/portal';
+const HINTS = { eventId: 'world-2026', contactEmail: EMAIL, startUrl: START };
+const STEPS = [
+  ...['options', 'names', 'tls', 'clock', 'token', 'tenant', 'list', 'lookup'],
+  ...['metadata', 'keys', 'authorize', 'login', 'cookies'],
+];
+
+/** Values by the paths of their options, and hints by their names. */
+type Values = Readonly<Record<string, unknown>>;
+
+/** Requests that were sent, those under way, and the most at once. */
+const sent = { all: 0, open: 0, most: 0 };
+const onStart = (): void => {
+  sent.all += 1;
+  sent.open += 1;
+  sent.most = Math.max(sent.most, sent.open);
+};
+const onEnd = (): void => void (sent.open -= 1);
+
+let sandbox: ExhibitorSandbox;
+let other: ExhibitorSandbox;
+let names: NameServers;
+let untrusted: TestServer;
+let deaf: string;
+beforeAll(async () => {
+  const signingKey = KEYS.attacker.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  [sandbox, other, names] = await Promise.all([
+    startSandbox(),
+    startSandbox({ signingKey }),
+    NameServers.start(),
+  ]);
+  const certificates = join(import.meta.dirname, '../transport/certificates');
+  const [key, cert] = ['server.key', 'server.pem'].map((name) => readFileSync(join(certificates, name)));
+  untrusted = await follow(createServer({ key, cert }), 'https');
+  deaf = `http://127.0.0.1:${await freePort()}`;
+  names.system.set('nowhere.test', 'unknown');
+  subscribe('undici:request:create', onStart);
+  subscribe('undici:request:trailers', onEnd);
+  subscribe('undici:request:error', onEnd);
+});
+beforeEach(() => void Object.assign(sent, { all: 0, open: 0, most: 0 }));
+afterEach(() => {
+  sandbox.clearFaults();
+  jest.restoreAllMocks();
+});
+afterAll(async () => {
+  unsubscribe('undici:request:create', onStart);
+  unsubscribe('undici:request:trailers', onEnd);
+  unsubscribe('undici:request:error', onEnd);
+  names?.stop();
+  await Promise.all([sandbox?.stop(), other?.stop(), untrusted?.stop()]);
+});
+
+/** The options of the sandbox and the hints, with these values in place of the right ones. */
+function withValues(values: Values, right = tenantOf()): { options: TenantOptions; hints: DiagnosisHints } {
+  const options: Record<string, unknown> = { ...right };
+  const hints: Record<string, unknown> = { ...HINTS };
+  for (const [path, value] of Object.entries(values)) {
+    const [name = '', inner] = path.split('.');
+    if (inner !== undefined) {
+      options[name] = { ...Object(options[name]), [inner]: value };
+    } else {
+      (name in HINTS ? hints : options)[name] = value;
+    }
+  }
+  return { options: options as unknown as TenantOptions, hints };
+}
+
+function tenantOf(): TenantOptions {
+  return sandbox.tenantOptions('acme');
+}
+
+/** All findings: one for each step, from at most a dozen requests, one at a time, and without anything confidential. */
+async function findingsOf(options: TenantOptions, hints: DiagnosisHints = HINTS): Promise<Finding[]> {
+  sent.all = 0;
+  const findings: Finding[] = [];
+  for await (const finding of diagnose(options, hints)) {
+    findings.push(finding);
+  }
+  expect(findings.map(({ step }) => step)).toEqual(STEPS);
+  expect({ dozen: sent.all <= 12, most: sent.most <= 1 }).toEqual({ dozen: true, most: true });
+  const text = JSON.stringify(findings);
+  const secrets = [options.clientSecret, Object(options.login)['clientSecret'], EMAIL, 'eyJ'].filter(
+    (secret) => typeof secret === 'string' && secret !== '',
+  );
+  expect(secrets.filter((secret) => text.includes(String(secret)))).toEqual([]);
+  return findings;
+}
+
+/** The options that findings name. */
+function named(findings: readonly Finding[]): string[] {
+  const wrong = findings.filter(({ status }) => status === 'wrong');
+  expect(wrong.every(({ option, advice }) => option !== undefined && advice !== undefined)).toBe(true);
+  return [...new Set(wrong.flatMap(({ option = '' }) => option.split(', ')))].toSorted();
+}
+
+const statusOf = (findings: readonly Finding[], step: string) =>
+  findings.find((finding) => finding.step === step)?.status;
+
+describe('right values', () => {
+  it.each<[string, () => TenantOptions]>([
+    ['of a JWKS', () => tenantOf()],
+    ['of a PEM', () => sandbox.tenantOptions('acme', { keys: 'pem' })],
+    ['of a JWKS URL', () => sandbox.tenantOptions('acme', { keys: 'url' })],
+    ['of a public client', () => sandbox.tenantOptions('acme', { publicClient: true })],
+    ['of discovery', () => withValues({ 'login.keys': undefined, 'login.discovery': true }).options],
+    ['with reserved characters', () => sandbox.tenantOptions('globex')],
+    [
+      'with functions',
+      () => ({ ...tenantOf(), clientSecret: async () => 'acme-api-secret-for-development-only' }),
+    ],
+    [
+      'with paths of their own',
+      () => withValues({ 'endpoints.token': `${sandbox.url}/connect/token` }).options,
+    ],
+  ])('%s are all ok', async (_, optionsOf) => {
+    const findings = await findingsOf(optionsOf());
+    expect(findings.filter(({ status }) => status !== 'ok')).toEqual([]);
+  });
+
+  it('of a hybrid login are ok, but for browsers that refuse SameSite=None over http', async () => {
+    const findings = await findingsOf(sandbox.tenantOptions('acme', { responseType: 'code token id_token' }));
+    expect(findings.filter(({ status }) => status !== 'ok').map(({ step }) => step)).toEqual(['cookies']);
+  });
+
+  it('without hints or a login leave steps unknown, which say what they need', async () => {
+    const findings = await findingsOf(tenantOf(), {});
+    const unknown = findings.filter(({ status }) => status === 'unknown');
+    expect(unknown.map(({ step, advice }) => [step, advice])).toEqual([
+      ['list', expect.stringContaining('--event')],
+      ['lookup', expect.stringContaining('--email')],
+      ['cookies', expect.stringContaining('--start-url')],
+    ]);
+    const { login: _, ...service } = tenantOf();
+    const rest = (await findingsOf(service)).filter(({ status }) => status !== 'ok');
+    expect(rest.map(({ step, status }) => `${step} ${status}`)).toEqual(
+      ['metadata', 'keys', 'authorize', 'login', 'cookies'].map((step) => `${step} unknown`),
+    );
+  });
+});
+
+/** Each wrong value, and the smallest set of options that the replies tell apart. */
+const MISTAKES: readonly [what: string, values: () => Values, options: string][] = [
+  ['a tenant id', () => ({ tenantId: 'of-nobody' }), 'tenantId'],
+  ['the tenant id of another', () => ({ tenantId: sandbox.tenantOptions('globex').tenantId }), 'tenantId'],
+  ['the port of the service', () => ({ baseUrl: deaf }), 'baseUrl'],
+  ['the name of the service', () => ({ baseUrl: 'https://nowhere.test' }), 'baseUrl'],
+  ['the path of the service', () => ({ baseUrl: `${sandbox.url}/v2` }), 'baseUrl'],
+  ['a service without a trusted certificate', () => ({ baseUrl: untrusted.url }), 'baseUrl'],
+  ['a service over http', () => ({ baseUrl: 'http://api.example.com' }), 'baseUrl'],
+  ['the service of another environment', () => ({ baseUrl: other.url }), 'authUrl baseUrl'],
+  ['the port of the provider', () => ({ authUrl: deaf }), 'authUrl'],
+  ['the name of the provider', () => ({ authUrl: 'https://nowhere.test' }), 'authUrl'],
+  ['the path of the provider', () => ({ authUrl: `${sandbox.url}/idp` }), 'authUrl'],
+  ['the provider of another environment', () => ({ authUrl: other.url }), 'authUrl baseUrl'],
+  ['the id of the API client', () => ({ clientId: 'acme' }), 'clientId clientSecret'],
+  ['the secret of the API client', () => ({ clientSecret: 'wrong-secret' }), 'clientId clientSecret'],
+  ['the login client as API client', () => ({ ...loginClient('') }), 'clientId'],
+  [
+    'a secret function that fails',
+    () => ({ clientSecret: () => Promise.reject(new Error()) }),
+    'clientSecret',
+  ],
+  ['the scope', () => ({ scope: 'api' }), 'scope'],
+  ['an event', () => ({ eventId: 'world-1926' }), 'eventId'],
+  ['an event id', () => ({ eventId: '..' }), 'eventId'],
+  ['an e-mail address', () => ({ contactEmail: 'olga' }), 'contactEmail'],
+  ['the id of the login client', () => ({ 'login.clientId': 'acme' }), 'login.clientId'],
+  ['the API client as login client', () => apiClient(), 'login.clientId login.responseType'],
+  ['the secret of the login client', () => ({ 'login.clientSecret': 'wrong-secret' }), 'login.clientSecret'],
+  ['no secret of the login client', () => ({ 'login.clientSecret': undefined }), 'login.clientSecret'],
+  ['a redirect URI', () => ({ 'login.redirectUri': 'https://host.example.com/back' }), 'login.redirectUri'],
+  [
+    'a redirect URI on another host',
+    () => ({ 'login.redirectUri': 'http://localhost:3000/back' }),
+    'login.redirectUri',
+  ],
+  ['a start page on another host', () => ({ startUrl: 'http://localhost:3000' }), 'login.redirectUri'],
+  ['the issuer', () => ({ 'login.issuer': 'https://nowhere.test' }), 'login.issuer'],
+  ['the slash of the issuer', () => ({ 'login.issuer': `${sandbox.url}/` }), 'login.issuer'],
+  ['an issuer that is no address', () => ({ 'login.issuer': 'acme' }), 'login.issuer'],
+  [
+    'the issuer of discovery',
+    () => ({ 'login.issuer': `${sandbox.url}/idp`, 'login.discovery': true }),
+    'login.issuer',
+  ],
+  ['a key', () => ({ 'login.keys': KEYS.attacker.pem }), 'login.keys'],
+  ['a key id', () => ({ 'login.keys': { ...sandbox.publicJwks.keys[0], kid: 'other' } }), 'login.keys'],
+  ['an unreadable key', () => ({ 'login.keys': '-----BEGIN PUBLIC KEY-----' }), 'login.keys'],
+  ['the keys of another environment', () => ({ 'login.keys': `${other.url}/connect/jwks` }), 'login.keys'],
+  ['the path of the keys', () => ({ 'login.keys': `${sandbox.url}/keys` }), 'login.keys'],
+  ['the algorithms', () => ({ 'login.algorithms': ['ES256'] }), 'login.algorithms'],
+  ['the scope of a login', () => ({ 'login.scope': ['proflie'] }), 'login.scope'],
+  ['a token endpoint', () => ({ 'endpoints.token': `${sandbox.url}/token` }), 'endpoints.token'],
+  ['an authorize endpoint', () => ({ 'endpoints.authorize': `${sandbox.url}/auth` }), 'endpoints.authorize'],
+  ['a userinfo endpoint', () => ({ 'endpoints.userinfo': `${sandbox.url}/me` }), 'endpoints.userinfo'],
+];
+
+const loginClient = (prefix: string): Values => {
+  const { login } = sandbox.tenantOptions('acme');
+  return { [`${prefix}clientId`]: login.clientId, [`${prefix}clientSecret`]: login.clientSecret };
+};
+const apiClient = (): Values => {
+  const { clientId, clientSecret } = tenantOf();
+  return { 'login.clientId': clientId, 'login.clientSecret': clientSecret };
+};
+
+describe('a wrong value', () => {
+  it.each(MISTAKES)('is found: %s', async (_, values, options) => {
+    const { options: tenant, hints } = withValues(values());
+    expect(named(await findingsOf(tenant, hints)).join(' ')).toBe(options);
+  });
+
+  it.each([
+    ['the secret of the API client', 'the secret of the login client'],
+    ['the id of the API client', 'a tenant id'],
+    ['the scope', 'a key'],
+    ['a tenant id', 'the issuer'],
+    ['a redirect URI', 'the secret of the login client'],
+    ['a redirect URI', 'the id of the login client'],
+    ['the path of the service', 'the secret of the API client'],
+    ['the path of the provider', 'the secret of the API client'],
+    ['the port of the service', 'a tenant id'],
+    ['the name of the provider', 'a key'],
+    ['an unreadable key', 'the secret of the API client'],
+    ['the issuer', 'the keys of another environment'],
+    ['the algorithms', 'an event'],
+    ['the provider of another environment', 'a tenant id'],
+    ['the issuer', 'the id of the login client'],
+  ])('is one of two, which two runs find: %s, %s', async (...pair) => {
+    const mistakes = Object.assign({}, ...pair.map(valuesOf));
+    const first = withValues(mistakes);
+    const found = named(await findingsOf(first.options, first.hints));
+    const rest = Object.entries(mistakes).filter(([path]) => !found.includes(path));
+    const second = withValues(Object.fromEntries(rest));
+    found.push(...named(await findingsOf(second.options, second.hints)));
+    const optionsOf = (path: string) => path.replace('startUrl', 'login.redirectUri');
+    expect(found).toEqual(expect.arrayContaining(Object.keys(mistakes).map(optionsOf)));
+  });
+
+  function valuesOf(mistake: string): Values {
+    const [, values] = MISTAKES.find(([what]) => what === mistake) ?? [];
+    return values?.() ?? {};
+  }
+
+  it('is the clock of this machine', async () => {
+    const { now } = Date;
+    jest.spyOn(Date, 'now').mockImplementation(() => now() - 120_000);
+    const findings = await findingsOf(tenantOf());
+    expect(findings.find(({ step }) => step === 'clock')).toEqual({
+      step: 'clock',
+      status: 'wrong',
+      option: 'login.clockTolerance',
+      message: expect.stringMatching(/1(19|20|21) s behind/),
+      advice: expect.stringContaining('NTP'),
+    });
+  });
+
+  it('hinders later steps, which say so', async () => {
+    const findings = await findingsOf({ ...tenantOf(), clientSecret: 'wrong-secret' });
+    const messages = findings.filter(({ status }) => status === 'unknown').map(({ message }) => message);
+    expect(messages).toEqual([
+      "not tested: the step 'token' got no token",
+      "not tested: the step 'tenant' failed",
+      "not tested: the step 'list' failed",
+    ]);
+  });
+
+  it('is not what a service says that fails', async () => {
+    sandbox.failNext('list', { kind: 'status', status: 503 }, Infinity);
+    sandbox.failNext('token', { kind: 'status', status: 429 }, Infinity);
+    const findings = await findingsOf(tenantOf());
+    expect(named(findings)).toEqual([]);
+    expect(statusOf(findings, 'token')).toBe('unknown');
+  });
+});
+
+/** A provider and service of a test, by the paths of its requests. */
+type Replies = Readonly<
+  Record<string, (url: URL, authorization: string) => [status: number, body?: unknown, location?: string]>
+>;
+
+describe('a provider that answers in its own way', () => {
+  let server: TestServer | undefined;
+  afterEach(() => server?.stop());
+
+  const refused = (error: string) => (): [number, unknown] => [400, { error }];
+
+  async function examine(own: Replies, values: Values = {}): Promise<Finding[]> {
+    const replies = { '/connect/token': refused('invalid_grant'), ...own };
+    server = await startServer((request, response) => {
+      const url = new URL(request.url ?? '', 'http://provider');
+      const [status, body = {}, location] = replies[url.pathname]?.(
+        url,
+        request.headers.authorization ?? '',
+      ) ?? [404];
+      sendJson(response, body, status, location === undefined ? {} : { location });
+    });
+    const right = { ...tenantOf(), baseUrl: server.url, authUrl: server.url };
+    const { options, hints } = withValues({ 'login.issuer': server.url, ...values }, right);
+    return findingsOf(options, hints);
+  }
+
+  it.each([
+    ['an error page with a client that the token endpoint accepts', 'invalid_grant', 'login.redirectUri'],
+    [
+      'an error page with a client that the token endpoint refuses',
+      'invalid_client',
+      'login.clientId login.clientSecret login.redirectUri',
+    ],
+  ])('redirects to %s', async (_, error, options) => {
+    const findings = await examine({
+      '/connect/token': refused(error),
+      '/connect/authorize': () => [302, {}, '/home/error?errorId=1'],
+    });
+    expect(named(findings.filter(({ step }) => ['authorize', 'login'].includes(step))).join(' ')).toBe(
+      options,
+    );
+  });
+
+  it('redirects to its login page in spite of prompt=none, which proves nothing', async () => {
+    const findings = await examine({ '/connect/authorize': () => [302, {}, '/account/login'] });
+    expect(statusOf(findings, 'authorize')).toBe('unknown');
+  });
+
+  it.each([
+    ['invalid_scope', 'login.scope'],
+    ['unsupported_response_type', 'login.responseType'],
+    ['unauthorized_client', 'login.clientId login.responseType'],
+    ['server_error', ''],
+    ['login_required', ''],
+  ])('answers %s to the redirect URI', async (error, options) => {
+    const findings = await examine({
+      '/connect/authorize': (url) => [302, {}, `${url.searchParams.get('redirect_uri')}?error=${error}`],
+    });
+    expect(named(findings.filter(({ step }) => step === 'authorize')).join(' ')).toBe(options);
+  });
+
+  it('takes secrets in the header only', async () => {
+    const token = (_url: URL, authorization: string): [number, unknown] => {
+      return authorization.startsWith('Basic ')
+        ? [200, { access_token: 'a', token_type: 'Bearer' }]
+        : [401, { error: 'invalid_client' }];
+    };
+    const findings = await examine({ '/connect/token': token });
+    expect(findings.find(({ step }) => step === 'token')?.option).toBe('clientAuth');
+  });
+
+  it('names the scope that is missing, and a list that is none', async () => {
+    const token = (): [number, unknown] => [200, { access_token: 'a', token_type: 'Bearer' }];
+    const list = '/api/v1/exhibitor/event/world-2026';
+    const short = await examine({ '/connect/token': token, [list]: () => [200, { data: [] }] });
+    expect(short.find(({ step }) => step === 'list')?.option).toBe('baseUrl');
+  });
+});
+
+describe('the certified provider', () => {
+  let provider: CertifiedProvider;
+  let service: TestServer;
+  beforeAll(async () => {
+    const login = { client_id: 'web', client_secret: 'secret-of-the-login-client' };
+    const api = {
+      client_id: 'api',
+      client_secret: 'secret-of-the-api-client',
+      scope: 'idp_api',
+      redirect_uris: [],
+    };
+    provider = await CertifiedProvider.start([
+      login,
+      { ...api, grant_types: ['client_credentials'], response_types: [] },
+    ]);
+    const page = { currentPage: 1, totalCount: 0, totalPages: 0, itemsPerPage: 1 };
+    service = await startServer((request, response) =>
+      request.headers.authorization === undefined
+        ? sendJson(response, {}, 401)
+        : sendJson(
+            response,
+            request.url?.includes('contactEmail') === true ? [] : { paginationMetadata: page, data: [] },
+          ),
+    );
+  });
+  afterAll(() => Promise.all([provider?.stop(), service?.stop()]));
+
+  const rightOf = (): TenantOptions => ({
+    tenantId: 't',
+    baseUrl: service.url,
+    authUrl: provider.url,
+    endpoints: { token: `${provider.url}/token` },
+    clientId: 'api',
+    clientSecret: 'secret-of-the-api-client',
+    login: {
+      clientId: 'web',
+      clientSecret: 'secret-of-the-login-client',
+      redirectUri: 'http://127.0.0.1:3000/callback',
+      issuer: provider.url,
+      discovery: true,
+    },
+  });
+
+  it.each<[string, Values, string]>([
+    ['nothing', {}, ''],
+    ['its keys', { 'login.keys': KEYS.rs256.pem }, ''],
+    ['another key', { 'login.keys': KEYS.attacker.pem }, 'login.keys'],
+    ['a client', { clientId: 'other' }, 'clientId clientSecret'],
+    ['a secret', { clientSecret: 'wrong-secret' }, 'clientId clientSecret'],
+    ['a login client', { 'login.clientId': 'other' }, 'login.clientId'],
+    ['a login secret', { 'login.clientSecret': 'wrong-secret' }, 'login.clientSecret'],
+    ['a redirect URI', { 'login.redirectUri': 'https://host.example.com/back' }, 'login.redirectUri'],
+    ['an issuer', { 'login.issuer': 'https://nowhere.test' }, 'login.issuer'],
+    ['an algorithm', { 'login.algorithms': ['PS512'] }, 'login.algorithms'],
+    ['a response type', { 'login.responseType': 'code token id_token' }, 'login.responseType'],
+    ['no discovery', { 'login.discovery': false, 'login.keys': KEYS.rs256.pem }, 'authUrl'],
+    ['a token endpoint', { 'endpoints.token': `${'http://127.0.0.1:9'}/x` }, 'endpoints.token'],
+  ])('with %s', async (_, values, options) => {
+    const { options: tenant, hints } = withValues(values, rightOf());
+    expect(named(await findingsOf(tenant, hints)).join(' ')).toBe(options);
+  });
+});
+
+describe('a diagnosis', () => {
+  it('ends when its signal aborts, and sends nothing more', async () => {
+    const silent = await startServer(() => undefined);
+    const abort = new AbortController();
+    const findings = diagnose({ ...tenantOf(), baseUrl: silent.url }, { signal: abort.signal });
+    const first = findings[Symbol.asyncIterator]();
+    await first.next();
+    const next = first.next();
+    setTimeout(() => abort.abort(), 20);
+    await expect(next).rejects.toMatchObject({ code: 'aborted' });
+    expect(await first.next()).toEqual({ done: true, value: undefined });
+    expect(sent.all).toBe(1);
+    await silent.stop();
+  });
+
+  it('waits for no reply longer than an attempt may take', async () => {
+    const silent = await startServer(() => undefined);
+    const findings = await findingsOf({ ...tenantOf(), baseUrl: silent.url, http: { attemptTimeout: 50 } });
+    expect(findings.find(({ step }) => step === 'tls')).toMatchObject({ status: 'wrong', option: 'baseUrl' });
+    await silent.stop();
+  });
+
+  it('leaves no connection open, also where its caller leaves', async () => {
+    for await (const { step } of diagnose(tenantOf())) {
+      if (step === 'token') {
+        break;
+      }
+    }
+    expect(sandbox.openConnections).toBe(0);
+  });
+});
+
+describe('the command', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'exhibitor-doctor-'));
+  const lines: string[] = [];
+  beforeEach(() => {
+    lines.length = 0;
+    jest.spyOn(console, 'log').mockImplementation((line: string) => void lines.push(line));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  function fileOf(name: string, content: string): string {
+    const file = join(folder, name);
+    writeFileSync(file, content);
+    return file;
+  }
+
+  it('prints a line for each step, and answers 0 where nothing is wrong', async () => {
+    const config = fileOf('tenant.json', JSON.stringify(tenantOf()));
+    const hints = ['--event', HINTS.eventId, '--email', EMAIL, '--start-url', START];
+    expect(await run(['--config', config, ...hints])).toBe(0);
+    expect(lines.map((line) => line.split(/ +/, 2).join(' '))).toEqual(STEPS.map((step) => `ok ${step}`));
+  });
+
+  it('prints lines of JSON, and answers 1 where something is wrong', async () => {
+    const tenants = { acme: tenantOf(), bad: { ...tenantOf(), clientSecret: 'wrong-secret' } };
+    const config = fileOf('options.json', JSON.stringify({ tenants, secrets: [] }));
+    expect(await run(['--config', config, '--tenant', 'bad', '--json'])).toBe(1);
+    const findings = lines.map((line) => JSON.parse(line) as Finding);
+    expect(findings.map(({ step }) => step)).toEqual(STEPS);
+    expect(named(findings)).toEqual(['clientId', 'clientSecret']);
+  });
+
+  it('reads the environment by the names of the host of the README, with a prefix', async () => {
+    const variables = environment(sandbox, 'acme', {}, 0);
+    const before = { ...process.env };
+    try {
+      for (const [name, value] of Object.entries(variables)) {
+        process.env[`ACME_${name}`] = value;
+      }
+      process.env['ACME_ISSUER'] = 'https://nowhere.test';
+      expect(await run(['--env', 'ACME_'])).toBe(1);
+      expect(lines.filter((line) => line.startsWith('WRONG'))).toEqual(
+        Array(2).fill(expect.stringContaining('login.issuer')),
+      );
+      await expect(run(['--env', 'NOBODY_'])).rejects.toThrow('NOBODY_TENANT_ID');
+    } finally {
+      process.env = before;
+    }
+  });
+
+  it.each([
+    ['no file', () => ['--config', join(folder, 'none.json')], 'ENOENT'],
+    [
+      'a file that is no JSON, without a part of it',
+      () => ['--config', fileOf('x.json', 'wrong-secret')],
+      /\(SyntaxError\)$/,
+    ],
+    [
+      'several tenants',
+      () => ['--config', fileOf('two.json', '{"tenants":{"a":{},"b":{}}}')],
+      '--tenant (a, b)',
+    ],
+    [
+      'an unknown tenant',
+      () => ['--config', fileOf('one.json', '{"tenants":{"a":{}}}'), '--tenant', 'b'],
+      "no tenant 'b'",
+    ],
+    ['an unknown option', () => ['--verbose'], '--verbose'],
+  ])('cannot run with %s', async (_, args, message) => {
+    await expect(run(args())).rejects.toThrow(message);
+    expect(lines).toEqual([]);
+  });
+});
