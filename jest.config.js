@@ -18,6 +18,7 @@ export default {
     '^nestjs-exhibitor$': '<rootDir>/lib/index.ts',
     '^nestjs-exhibitor/testing$': '<rootDir>/lib/testing/index.ts',
     '^nestjs-exhibitor/redis$': '<rootDir>/lib/redis/index.ts',
+    '^nestjs-exhibitor/doctor$': '<rootDir>/lib/doctor/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
     ...(await bundledPackages()),
     // Their own builds of one file.

@@ -4,7 +4,7 @@
  */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rollup } from '@rollup/wasm-node';
 import ts from 'typescript';
@@ -13,7 +13,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(ROOT, 'dist');
 const LIB = join(ROOT, 'lib');
 
-const ENTRIES = ['index', 'testing/index', 'redis/index'];
+const ENTRIES = ['index', 'testing/index', 'redis/index', 'doctor/index'];
 const SANDBOX = join(LIB, 'testing/sandbox/exhibitor-sandbox.ts');
 const COMMAND_LINE = join(LIB, 'bin/nestjs-exhibitor.ts');
 const SANDBOX_FOR_JEST = join(LIB, 'testing/sandbox/sandbox-for-jest.ts');
@@ -27,15 +27,22 @@ const compilerOptions = { ...options, module: ts.ModuleKind.ESNext, removeCommen
 rmSync(DIST, { recursive: true, force: true });
 writeDeclarations();
 const entries = Object.fromEntries(ENTRIES.map((name) => [name, join(LIB, `${name}.ts`)]));
+// No test of a host needs the doctor.
+const { 'doctor/index': _doctor, ...entriesForJest } = entries;
+// All that a host loads is one chunk, whatever the other entry points share with it.
+const manualChunks = (file) =>
+  file.startsWith(LIB) && !/^(index|testing|redis|doctor|bin)\b/.test(relative(LIB, file))
+    ? 'exhibitor.module'
+    : undefined;
 const tslib = installed('tslib/tslib.es6.mjs');
 await bundle(
   { ...entries, 'testing/sandbox': SANDBOX, 'bin/nestjs-exhibitor': COMMAND_LINE },
   { tslib },
-  { format: 'es', dir: DIST, chunkFileNames: 'chunks/[name].js' },
+  { format: 'es', dir: DIST, chunkFileNames: 'chunks/[name].js', manualChunks },
 );
 const copies = Object.entries(COPIES).map(([file, name]) => [file, installed(name)]);
 await bundle(
-  { ...entries, ...Object.fromEntries(copies) },
+  { ...entriesForJest, ...Object.fromEntries(copies) },
   // Node loads the sandbox as ES modules, outside of Jest.
   { tslib, jose: installed('jose'), [SANDBOX]: SANDBOX_FOR_JEST },
   {

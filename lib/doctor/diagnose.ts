@@ -5,23 +5,21 @@ import { checkEventId } from '../model/event-id.js';
 import { checkOptions } from '../options/check-options.js';
 import { parseUrl } from '../options/option-schemas.js';
 import type { TenantOptions } from '../options/tenant-options.interface.js';
-import { login } from './client-steps.js';
+import { loginClient, token } from './client-steps.js';
 import { clock, names, tls } from './connection-steps.js';
-import { Examination } from './examination.js';
-import {
-  HOST,
-  ok,
-  unknown,
-  wrong,
-  type DiagnosisHints,
-  type Finding,
-  type Verdict,
-} from './finding.interface.js';
+import { Examination, notTested } from './examination.js';
+import { ok, unknown, wrong, type DiagnosisHints, type Finding, type Verdict } from './finding.interface.js';
 import { authorize, cookies } from './login-steps.js';
 import { keys, metadata } from './provider-steps.js';
-import { access, list, lookup, token } from './service-steps.js';
+import { access, list, lookup } from './service-steps.js';
 
-const STEPS: readonly [step: string, run: (examination: Examination) => Verdict | Promise<Verdict>][] = [
+type Step = readonly [
+  step: string,
+  run: (examination: Examination) => Verdict | Promise<Verdict>,
+  needs?: 'login' | 'redirectUri',
+];
+
+const STEPS: readonly Step[] = [
   ['names', names],
   ['tls', tls],
   ['clock', clock],
@@ -29,11 +27,11 @@ const STEPS: readonly [step: string, run: (examination: Examination) => Verdict 
   ['tenant', access],
   ['list', list],
   ['lookup', lookup],
-  ['metadata', metadata],
-  ['keys', keys],
-  ['authorize', authorize],
-  ['login', login],
-  ['cookies', cookies],
+  ['metadata', metadata, 'login'],
+  ['keys', keys, 'login'],
+  ['authorize', authorize, 'redirectUri'],
+  ['login', loginClient, 'redirectUri'],
+  ['cookies', cookies, 'redirectUri'],
 ];
 
 /**
@@ -50,13 +48,16 @@ export async function* diagnose(options: TenantOptions, hints: DiagnosisHints = 
   const examination = examine(options, hints);
   if ('status' in examination) {
     yield { step: 'options', ...examination };
-    yield* STEPS.map(([step]) => ({ step, ...unknown("not tested: the step 'options' failed") }));
+    yield* STEPS.map(([step]) => ({ step, ...unknown(notTested('options')) }));
     return;
   }
   try {
-    yield { step: 'options', ...ok(['the options are valid', ...examination.advice].join('; ')) };
-    for (const [step, run] of STEPS) {
-      const verdict = await run(examination);
+    yield { step: 'options', ...ok('the options are valid') };
+    const { login } = examination.tenant;
+    const given = { login, redirectUri: login?.redirectUri };
+    for (const [step, run, needs] of STEPS) {
+      const isNeedless = needs !== undefined && given[needs] === undefined;
+      const verdict = isNeedless ? unknown(`not tested: there is no ${needs}`) : await run(examination);
       if (verdict.status === 'wrong' && verdict.option !== undefined) {
         examination.refuted.set(verdict.option, step);
       }
@@ -78,7 +79,7 @@ function examine(options: TenantOptions, hints: DiagnosisHints): Examination | V
     checkEventId(eventId ?? 'none');
     checkContactEmail(contactEmail ?? 'nobody@example.com');
     if (startUrl !== undefined && parseUrl(startUrl) === undefined) {
-      return wrong('startUrl', 'startUrl must be an absolute URL', HOST);
+      return wrong('startUrl', 'startUrl must be an absolute URL');
     }
     return new Examination(checked, hints);
   } catch (error) {
@@ -87,13 +88,13 @@ function examine(options: TenantOptions, hints: DiagnosisHints): Examination | V
     }
     if (error.code !== 'configuration_invalid') {
       const [hint = ''] = error.message.split(' ');
-      return wrong(hint, error.message, HOST);
+      return wrong(hint, error.message);
     }
     const problems = error.problems.map(({ path, expected }) => ({
       path: path.replace('tenant.', ''),
       expected,
     }));
     const message = problems.map(({ path, expected }) => `${path} ${expected}`).join('; ');
-    return wrong(problems.map(({ path }) => path).join(', '), message, HOST);
+    return wrong(problems.map(({ path }) => path).join(', '), message);
   }
 }

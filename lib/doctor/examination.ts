@@ -5,7 +5,6 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { Metadata } from '../oidc/parse-metadata.js';
 import { SINGLE_TENANT, type CheckedOptions } from '../options/check-options.js';
-import { bootAdvice } from '../problems/boot-advice.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Problem } from '../problems/problem.interface.js';
 import type { OAuthFailure } from '../problems/token-endpoint-problems.js';
@@ -18,27 +17,33 @@ import { readApiClient, withSecret } from '../tokens/client-secret.js';
 import { TokenEndpoint } from '../tokens/token-endpoint.service.js';
 import { Transport } from '../transport/transport.service.js';
 import { errorCode } from '../transport/wire/stale-connection.js';
-import { SERVICE, unknown, wrong, type DiagnosisHints, type Verdict } from './finding.interface.js';
+import { unknown, wrong, type DiagnosisHints, type Verdict } from './finding.interface.js';
+
+const MOST_REQUESTS = 12;
+
+/** Codes of names that do not resolve. Other failures are those of a connection. */
+const NAME_FAILURES = ['ENOTFOUND', 'EAI_AGAIN'];
 
 /** A reply of any status and type. */
 export interface Reply {
-  /** 0: there was none. */
+  /** 0 where there is none. */
   status: number;
   headers: IncomingHttpHeaders;
   text: string;
-  /** `undefined` where it is no JSON. */
+  /** `undefined` where the text is no JSON. */
   json: unknown;
   /** In ms since 1970. */
   receivedAt: number;
-  /** Why there is none: `ENOTFOUND`. */
-  failure?: string;
-  /** The request was not sent: why. */
-  blocked?: string;
-  /** The option whose function failed. */
-  option?: string | undefined;
   /** Of the token endpoint. */
   error?: OAuthFailure | undefined;
+  /** Why there is no reply, and the option with a function that failed. */
+  failure?: string;
+  option?: string | undefined;
+  /** Why the request was not sent. */
+  blocked?: string;
 }
+
+const NO_REPLY: Reply = { status: 0, headers: {}, text: '', json: undefined, receivedAt: 0 };
 
 /** Keeps what the module would log. */
 class Problems extends ProblemLog {
@@ -52,27 +57,26 @@ class Problems extends ProblemLog {
 /** The requests of one diagnosis, one at a time and each once, and what the steps found so far. */
 export class Examination {
   readonly tenant: Tenant;
-  /** Options that are allowed and most likely wrong. */
-  readonly advice: readonly string[];
-  /** Origins that gave no reply, with the step that found it and the options that name them. */
-  readonly unreached = new Map<string, { step: string; failure: string; options: string[] }>();
+  /** Origins without a reply, with the reason. */
+  readonly unreached = new Map<string, string>();
   /** Options that are wrong, with the step that found it. */
   readonly refuted = new Map<string, string>();
-  /** First replies of the service (`baseUrl`) and of the provider (`authUrl`, `login.issuer`). */
-  readonly first = new Map<string, Reply>();
-  /** The access token of the REST API, and the reply of the list endpoint to it. */
+  /** The access token of the REST API, and the page of the list that it was let in to. */
   token: string | undefined;
   page: Reply | undefined;
   /** Addresses that the provider publishes. */
   published: Metadata['urls'] = {};
-  /** Whether the authorize endpoint knows `login.clientId`; `undefined`: it did not say. */
+  /** Whether the authorize endpoint knows `login.clientId`, where it said so. */
   knowsClient: boolean | undefined;
+  loginVerdict: Promise<Verdict> | undefined;
 
+  readonly #replies = new Map<string, Reply>();
   readonly #clock = new Clock();
   readonly #problems: Problems;
   readonly #transport: Transport;
   readonly #endpoint: TokenEndpoint;
   readonly #agent: Agent;
+  #sent = 0;
 
   /** @throws {ConfigurationError} where `http.dispatcher` fails */
   constructor(
@@ -84,7 +88,6 @@ export class Examination {
       throw new ConfigurationError([{ path: 'tenant', expected: 'is required' }]);
     }
     this.tenant = new Tenant(SINGLE_TENANT, settings, checked.settings.http);
-    this.advice = bootAdvice(checked).map((line) => line.replace('tenant.', ''));
     this.#problems = new Problems(checked, this.#clock);
     this.#transport = new Transport(this.#clock, new Deadlines(this.#clock), this.#problems, checked);
     this.#endpoint = new TokenEndpoint(this.#clock, this.#transport);
@@ -93,27 +96,29 @@ export class Examination {
     this.#agent = new Agent({ pipelining: 0, maxResponseSize: this.tenant.http.maxResponseBytes });
   }
 
-  /** Sends a GET. Throws only `aborted`. */
-  async get(url: string, headers: Record<string, string> = {}): Promise<Reply> {
-    const blocked = this.#blocked(url);
+  /** The reply to a GET; to one without headers always the first reply. Throws only `aborted`. */
+  async get(url: string, headers?: Record<string, string>): Promise<Reply> {
+    const known = this.#replies.get(url);
+    if (known !== undefined && headers === undefined) {
+      return known;
+    }
+    const reply = this.#refusalOf(url) ?? (await this.#send(url, headers));
+    this.#replies.set(url, known ?? reply);
+    return reply;
+  }
+
+  async #send(url: string, headers: Record<string, string> = {}): Promise<Reply> {
     const { signal } = this.hints;
     const limit = AbortSignal.timeout(this.tenant.http.attemptTimeout);
     try {
-      if (blocked !== undefined) {
-        return { ...NO_REPLY, blocked };
-      }
-      const {
-        statusCode,
-        headers: received,
-        body,
-      } = await request(url, {
+      const reply = await request(url, {
         headers: { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...headers },
         dispatcher: this.#transport.dispatcherOf(this.tenant) ?? this.#agent,
         signal: signal === undefined ? limit : AbortSignal.any([limit, signal]),
       });
       const receivedAt = this.#clock.epochMs();
-      const text = await body.text();
-      return { status: statusCode, headers: received, text, json: parseJson(text), receivedAt };
+      const text = await reply.body.text();
+      return { status: reply.statusCode, headers: reply.headers, text, json: parseJson(text), receivedAt };
     } catch (error) {
       if (signal?.aborted === true) {
         throw new ExhibitorError('aborted', 'the caller aborted the diagnosis');
@@ -123,26 +128,21 @@ export class Examination {
     }
   }
 
-  /**
-   * Asks the token endpoint, exactly once. Throws only `aborted`.
-   *
-   * @param auth default: that of the options
-   */
+  /** Asks the token endpoint, with other client authentication than that of the options if `auth` is given. Throws only `aborted`. */
   async grant(
     kind: 'token' | 'code',
     tokenUrl: string,
     form: Readonly<Record<string, string>>,
-    auth?: OAuthClient['auth'],
+    auth?: 'post' | 'basic',
   ): Promise<Reply> {
-    const blocked = this.#blocked(tokenUrl);
-    if (blocked !== undefined) {
-      return { ...NO_REPLY, blocked };
+    const refusal = this.#refusalOf(tokenUrl);
+    if (refusal !== undefined) {
+      return refusal;
     }
     this.#problems.reported = {};
     const deadline = new Deadline(this.#clock, this.tenant.http.deadline, this.hints.signal);
     try {
-      const own = await this.#client(kind, tokenUrl, deadline);
-      const client = auth === undefined ? own : { ...own, auth };
+      const client = { ...(await this.#client(kind, tokenUrl, deadline)), ...(auth && { auth }) };
       const grant = { operation: kind, form, secrets: Object.values(form), repeat: 'never' } as const;
       const { status, body, error } = await this.#endpoint.send(this.tenant, client, grant, deadline);
       return { ...NO_REPLY, status, json: body, error };
@@ -158,11 +158,6 @@ export class Examination {
     }
   }
 
-  async close(): Promise<void> {
-    await this.#transport.onModuleDestroy();
-    await this.#agent.destroy();
-  }
-
   #client(kind: 'token' | 'code', tokenUrl: string, deadline: Deadline): Promise<OAuthClient> {
     if (kind === 'token') {
       return readApiClient(this.tenant, deadline, this.#problems);
@@ -173,14 +168,24 @@ export class Examination {
     return withSecret(client, clientSecret, option, this.tenant, deadline, this.#problems);
   }
 
-  #blocked(url: string): string | undefined {
+  /** Why a request is not sent. Else it is counted. */
+  #refusalOf(url: string): Reply | undefined {
     const { origin } = new URL(url);
-    const known = this.unreached.get(origin);
-    return known && `not tested: the step '${known.step}' got no reply of ${origin}`;
+    const failure = this.unreached.get(origin);
+    if (failure !== undefined) {
+      return { ...NO_REPLY, blocked: notTested(stepOf(failure), origin) };
+    }
+    this.#sent += 1;
+    return this.#sent > MOST_REQUESTS
+      ? { ...NO_REPLY, blocked: 'not tested: a dozen requests were sent' }
+      : undefined;
+  }
+
+  async close(): Promise<void> {
+    await this.#transport.onModuleDestroy();
+    await this.#agent.destroy();
   }
 }
-
-const NO_REPLY: Reply = { status: 0, headers: {}, text: '', json: undefined, receivedAt: 0 };
 
 function parseJson(text: string): unknown {
   try {
@@ -190,23 +195,32 @@ function parseJson(text: string): unknown {
   }
 }
 
+/** The step that reports a failure to connect. */
+export function stepOf(failure: string): 'names' | 'tls' {
+  return NAME_FAILURES.includes(failure) ? 'names' : 'tls';
+}
+
+export function notTested(step: string, what?: string): string {
+  return `not tested: the step '${step}' failed${what === undefined ? '' : ` for ${what}`}`;
+}
+
 /** The verdict on an address without the reply that it should give. */
 export function unusable(reply: Reply, option: string, what: string): Verdict {
   const { status, failure, blocked } = reply;
   if (blocked !== undefined || status === 429 || status >= 500) {
     return unknown(blocked ?? `${what} answers ${status}: try again later`);
   }
-  return wrong(reply.option ?? option, `${what}: ${failure ?? `status ${status} is no such reply`}`, SERVICE);
+  return wrong(reply.option ?? option, `${what}: ${failure ?? `status ${status} is no such reply`}`);
 }
 
 /** The URL of an endpoint as a login finds it, or why it cannot be tested. */
-export function endpointOf(examination: Examination, name: 'authorize' | 'token'): string | Verdict {
-  const { tenant, published, refuted: known } = examination;
+export function endpointOf(
+  { tenant, published, refuted }: Examination,
+  name: 'authorize' | 'token',
+): string | Verdict {
   const option = tenant.endpointOption(name);
   const set = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
   const url = option === 'login.discovery' ? published[name] : set;
-  if (typeof url !== 'string' || known.has(option)) {
-    return unknown(`not tested: the step '${known.get(option) ?? 'metadata'}' failed for ${option}`);
-  }
-  return url;
+  const step = typeof url === 'string' ? refuted.get(option) : 'metadata';
+  return step === undefined && typeof url === 'string' ? url : unknown(notTested(step ?? '', option));
 }

@@ -1,6 +1,6 @@
 /** What one step found. It shows no secret, token or e-mail address. */
 export interface Finding {
-  /** In this order: `options`, `names`, `tls`, `clock`, `token`, `tenant`, `list`, `lookup`, `metadata`, `keys`, `authorize`, `login`, `cookies`. */
+  /** `options`, `names`, `tls`, `clock`, `token`, `tenant`, `list`, `lookup`, `metadata`, `keys`, `authorize`, `login` or `cookies`. */
   step: string;
   /** `unknown`: not tested, or the replies prove nothing. */
   status: 'ok' | 'wrong' | 'unknown';
@@ -12,7 +12,7 @@ export interface Finding {
   advice?: string;
 }
 
-/** What `diagnose` uses beside the options. */
+/** What {@link diagnose} uses beside the options. */
 export interface DiagnosisHints {
   /** An event of the tenant. Without it the list is not tested. */
   eventId?: string | undefined;
@@ -29,23 +29,29 @@ export type Verdict = Omit<Finding, 'step'>;
 
 export const ok = (message: string): Verdict => ({ status: 'ok', message });
 
-export const unknown = (message: string, advice?: string): Verdict => ({
-  status: 'unknown',
-  message,
-  advice,
-});
+export function unknown(message: string, advice?: string): Verdict {
+  return { status: 'unknown', message, ...(advice === undefined ? {} : { advice }) };
+}
 
-export const wrong = (option: string, message: string, advice: string): Verdict => ({
-  status: 'wrong',
-  option,
-  message,
-  advice,
-});
+export function wrong(
+  option: string,
+  message: string,
+  advice = `Is it as onboarding says? ${whomToAsk(option)}`,
+): Verdict {
+  return { status: 'wrong', option, message, advice };
+}
 
-/** Whom to ask. */
-export const HOST = 'Ask the operator of this host.';
-export const SERVICE = "Compare with the values from onboarding; ask the service's onboarding.";
-export const PROVIDER =
-  'Compare with the values from onboarding; ask the administrator of the identity provider.';
+/** The verdict on wrong options with their messages; `proved` where there are none. */
+export function wrongOr(
+  proved: string,
+  found: readonly (readonly [option: string, message: string])[],
+): Verdict {
+  const [options, messages] = [0, 1].map((at) => [...new Set(found.map((pair) => pair[at]))]);
+  return found.length === 0 ? ok(proved) : wrong(options?.join(', ') ?? '', messages?.join('; ') ?? '');
+}
 
-export const NO_LOGIN = unknown('not tested: the options have no login in the browser');
+function whomToAsk(option: string): string {
+  return option.startsWith('login.') || option.startsWith('endpoints.')
+    ? 'Ask the administrator of the identity provider.'
+    : "Ask the service's onboarding.";
+}

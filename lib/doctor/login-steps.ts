@@ -2,9 +2,9 @@ import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { createPendingLogin } from '../login/pending-login.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { browserLoginOf, isHybrid, type BrowserLogin } from '../tenants/tenant.js';
-import { login as loginClient } from './client-steps.js';
+import { loginClient } from './client-steps.js';
 import { endpointOf, unusable, type Examination, type Reply } from './examination.js';
-import { HOST, NO_LOGIN, ok, PROVIDER, unknown, wrong, type Verdict } from './finding.interface.js';
+import { ok, unknown, wrong, type Verdict } from './finding.interface.js';
 
 /** What a provider answers to a client that it knows, since nobody is logged in (OIDC Core §3.1.2.6). */
 const NOBODY = ['login_required', 'interaction_required', 'consent_required', 'account_selection_required'];
@@ -22,12 +22,11 @@ const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?
 
 /** With `prompt=none`, the authorize endpoint answers at once to the `redirectUri` of a client that it knows. */
 export async function authorize(examination: Examination): Promise<Verdict> {
-  const { tenant } = examination;
-  const url = tenant.login?.redirectUri === undefined ? NO_LOGIN : endpointOf(examination, 'authorize');
+  const login = browserLoginOf(examination.tenant);
+  const url = endpointOf(examination, 'authorize');
   if (typeof url !== 'string') {
     return url;
   }
-  const login = browserLoginOf(tenant);
   const { redirectUri, responseType, maxAge } = login;
   const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, startedAt: 0, former: [] };
   const address = new URL(await authorizationUrl(login, createPendingLogin(start), url, { prompt: 'none' }));
@@ -43,16 +42,12 @@ export async function authorize(examination: Examination): Promise<Verdict> {
   }
   if (target !== undefined && !target.href.includes('error')) {
     return unknown(
-      `the provider redirects to ${target.origin} in place of redirectUri`,
-      'Log in once by a browser.',
+      `the provider redirects to ${target.origin}, not to redirectUri: log in once by a browser`,
     );
   }
-  const isPage =
-    target !== undefined ||
-    (reply.status >= 200 && reply.status < 500 && ![404, 405, 429].includes(reply.status));
-  return isPage
-    ? refusal(examination, reply)
-    : unusable(reply, tenant.endpointOption('authorize'), 'the authorize endpoint');
+  const isPage = target !== undefined || (reply.status < 500 && ![0, 404, 405, 429].includes(reply.status));
+  const option = examination.tenant.endpointOption('authorize');
+  return isPage ? refusal(examination, reply) : unusable(reply, option, 'the authorize endpoint');
 }
 
 /** The parameters that the provider sends to `redirectUri`. */
@@ -60,18 +55,16 @@ function responseVerdict(response: URLSearchParams, { issuer }: BrowserLogin): V
   const iss = response.get('iss') ?? issuer;
   if (iss !== issuer) {
     const message = `the provider answers as the issuer '${untrustedText(iss, 200)}', not '${issuer}'`;
-    return wrong('login.issuer', message, PROVIDER);
+    return wrong('login.issuer', message);
   }
   const error = response.get('error');
   if (error === null || NOBODY.includes(error)) {
     return ok('the authorize endpoint knows login.clientId and answers to login.redirectUri');
   }
-  const message = untrustedText(
-    `the authorize endpoint answers ${error} (${response.get('error_description')})`,
-    300,
-  );
-  const options = OPTIONS_BY_ERROR.get(error);
-  return options === undefined ? unknown(message, PROVIDER) : wrong(options, message, PROVIDER);
+  const why = untrustedText(`${error} (${response.get('error_description')})`, 300);
+  const option = OPTIONS_BY_ERROR.get(error);
+  const message = `the authorize endpoint answers ${why}`;
+  return option === undefined ? unknown(message) : wrong(option, message);
 }
 
 /** The provider shows a page of its own. Where that does not say why, the token endpoint may tell. */
@@ -79,38 +72,33 @@ async function refusal(examination: Examination, { text }: Reply): Promise<Verdi
   if (REFUSES_REDIRECT.test(text)) {
     examination.knowsClient = true;
   } else if (REFUSES_CLIENT.test(text)) {
-    return wrong('login.clientId', 'the authorize endpoint does not know this client', PROVIDER);
+    return wrong('login.clientId', 'the authorize endpoint does not know this client');
   }
   const isKnown = examination.knowsClient ?? (await loginClient(examination)).status === 'ok';
-  const message =
-    'the authorize endpoint refuses redirectUri, which must be registered character by character';
-  return wrong(isKnown ? 'login.redirectUri' : 'login.clientId, login.redirectUri', message, PROVIDER);
+  const option = isKnown ? 'login.redirectUri' : 'login.clientId, login.redirectUri';
+  return wrong(
+    option,
+    'the authorize endpoint refuses them; redirectUri must be registered character by character',
+  );
 }
 
 /** Browsers send the cookies of a login to `redirectUri`, and back to the page where logins start. */
 export function cookies({ tenant, hints }: Examination): Verdict {
-  const { login } = tenant;
-  if (login?.redirectUri === undefined) {
-    return NO_LOGIN;
-  }
+  const login = browserLoginOf(tenant);
   if (hints.startUrl === undefined) {
     return unknown('not tested: no page is named where logins start', 'Name it: startUrl, or --start-url.');
   }
   const [start, callback] = [new URL(hints.startUrl), new URL(login.redirectUri)];
-  const advice = `Start logins on ${callback.origin}, or register another redirectUri. ${HOST}`;
-  if (start.hostname !== callback.hostname) {
-    const message = `logins start on ${start.hostname} and return to ${callback.hostname}, where browsers do not send their cookies`;
-    return wrong('login.redirectUri', message, advice);
-  }
-  if (start.protocol === 'http:' && callback.protocol === 'https:') {
-    const message =
-      'logins start on http and return to https, whose Secure cookies browsers do not take there';
-    return wrong('login.redirectUri', message, advice);
+  const isDowngrade = start.protocol === 'http:' && callback.protocol === 'https:';
+  if (start.hostname !== callback.hostname || isDowngrade) {
+    const message = `logins start on ${start.origin} and return to ${callback.origin}: browsers do not send its cookies to the other`;
+    return wrong(
+      'login.redirectUri',
+      message,
+      `Start logins on ${callback.origin}, or register another redirectUri.`,
+    );
   }
   return isHybrid(login) && callback.protocol === 'http:'
-    ? unknown(
-        `over http, Safari refuses the SameSite=None cookie of responseType '${login.responseType}'`,
-        HOST,
-      )
-    : ok('browsers send the cookies of a login to redirectUri and back to the page where logins start');
+    ? unknown(`over http, Safari refuses the SameSite=None cookie of responseType '${login.responseType}'`)
+    : ok('browsers send the cookies of a login to redirectUri, and back to the page where logins start');
 }

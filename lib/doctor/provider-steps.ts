@@ -5,21 +5,20 @@ import { untrustedText } from '../model/untrusted-text.js';
 import { parseMetadata } from '../oidc/parse-metadata.js';
 import { keySource, type KeySource } from '../options/key-source.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
+import { loginOf } from '../tenants/tenant.js';
+import { firstReply } from './connection-steps.js';
 import { unusable, type Examination } from './examination.js';
-import { NO_LOGIN, ok, PROVIDER, unknown, wrong, type Verdict } from './finding.interface.js';
+import { ok, unknown, wrong, wrongOr, type Verdict } from './finding.interface.js';
 
 /** The options that the metadata of the provider contradicts (Discovery 1.0 §3). */
-export function metadata(examination: Examination): Verdict {
-  const { tenant, first, token } = examination;
-  const { login } = tenant;
-  if (login === undefined) {
-    return NO_LOGIN;
-  }
-  const own = first.get('login.issuer')?.json;
-  const body = isRecord(own) ? own : first.get('authUrl')?.json;
+export async function metadata(examination: Examination): Promise<Verdict> {
+  const { tenant, token } = examination;
+  const login = loginOf(tenant);
+  const own = (await firstReply(examination, 'login.issuer'))?.json;
+  const body = isRecord(own) ? own : (await firstReply(examination, 'authUrl'))?.json;
   if (!isRecord(body) || typeof body['issuer'] !== 'string') {
     const message = 'the provider publishes no metadata that proves issuer, endpoints and algorithms';
-    return login.discovery ? wrong('login.issuer', message, PROVIDER) : unknown(message, PROVIDER);
+    return login.discovery ? wrong('login.issuer', message) : unknown(message);
   }
   const { issuer } = body;
   const read = parseMetadata(body, issuer, undefined);
@@ -27,11 +26,11 @@ export function metadata(examination: Examination): Verdict {
   const found: [option: string, message: string][] = [];
   if (issuer !== login.issuer) {
     // A token proves `authUrl`.
-    const options = isRecord(own) || token !== undefined ? 'login.issuer' : 'login.issuer, authUrl';
-    found.push([options, `the provider is the issuer '${shown(issuer)}', not '${shown(login.issuer)}'`]);
+    const option = isRecord(own) || token !== undefined ? 'login.issuer' : 'login.issuer, authUrl';
+    found.push([option, `the provider is the issuer '${shown(issuer)}', not '${shown(login.issuer)}'`]);
   }
-  // The steps `token` and `login` test the token endpoint.
-  for (const name of ['authorize', 'userinfo'] as const) {
+  // The steps `token` and `login` test the token endpoint. Without logins in the browser there is no other.
+  for (const name of login.redirectUri === undefined ? [] : (['authorize', 'userinfo'] as const)) {
     const option = tenant.endpointOption(name);
     const url = examination.published[name];
     const used = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
@@ -45,18 +44,17 @@ export function metadata(examination: Examination): Verdict {
       found.push([option, `${member}: ${shown(offered.join(', '))}`]);
     }
   }
-  const options = [...new Set(found.map(([option]) => option))].join(', ');
-  return found.length === 0
-    ? ok(
-        'the metadata agrees with issuer, endpoints and algorithms; audience and e-mail claim show in a login only',
-      )
-    : wrong(options, found.map(([, message]) => message).join('; '), PROVIDER);
+  return wrongOr(
+    'issuer, endpoints and algorithms are those of the metadata; a login only proves the audience',
+    found,
+  );
 }
 
 /** Members of the metadata that name one of these values at least, if they are there. */
 function needs(login: LoginSettings): [option: string, member: string, wanted: readonly string[]][] {
   const { algorithms, responseType, scope, clientAuth, clientSecret } = login;
-  const method = clientSecret === undefined ? [] : [`client_secret_${clientAuth}`];
+  const method =
+    clientSecret === undefined || typeof clientAuth === 'object' ? [] : [`client_secret_${clientAuth}`];
   return [
     ['login.algorithms', 'id_token_signing_alg_values_supported', algorithms],
     ['login.responseType', 'response_types_supported', [sorted(responseType)]],
@@ -81,11 +79,7 @@ interface PublicKey {
 
 /** The provider publishes one of the configured keys. */
 export async function keys(examination: Examination): Promise<Verdict> {
-  const { login } = examination.tenant;
-  if (login === undefined) {
-    return NO_LOGIN;
-  }
-  const { keys: source } = login;
+  const { keys: source } = loginOf(examination.tenant);
   const own = source?.kind === 'url' ? source.url : undefined;
   const sets = source === undefined || own !== undefined ? [] : [keysOf(source)];
   const isCompared = sets.length > 0;
@@ -103,14 +97,14 @@ export async function keys(examination: Examination): Promise<Verdict> {
   }
   const [first, second] = sets;
   if (first === undefined || (isCompared && second === undefined)) {
-    return unknown('the provider publishes no keys to compare with', PROVIDER);
+    return unknown('the provider publishes no keys to compare with');
   }
-  return second === undefined || first.some((one) => second.some((other) => isSame(one, other)))
-    ? ok('the provider publishes a key of login.keys; whether it signs with that one shows in a login')
+  const isPublished = second?.some((one) => first.some((other) => isSame(one, other))) ?? true;
+  return isPublished
+    ? ok('the provider publishes such a key; a login only proves that it signs with it')
     : wrong(
         'login.keys',
-        'the provider publishes none of these keys',
-        `${PROVIDER} The URL of its keys follows rotations.`,
+        'the provider publishes none of these keys, which it may have rotated: a JWKS URL follows that',
       );
 }
 

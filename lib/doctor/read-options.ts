@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { CommandError } from '../bin/command.error.js';
 import { HOST_VARIABLES } from '../bin/host-environment.js';
-import type { TenantOptions } from '../index.js';
+import type { TenantOptions } from '../options/tenant-options.interface.js';
 import { isRecord } from '../model/json-values.js';
 import { untrustedText } from '../model/untrusted-text.js';
 

@@ -1,51 +1,53 @@
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
 import { parseLookup, parsePage } from '../exhibitors/parse-replies.js';
-import { requestToken } from './client-steps.js';
+import { token } from './client-steps.js';
 import { listUrl } from './connection-steps.js';
-import { unusable, type Examination, type Reply } from './examination.js';
-import { ok, SERVICE, unknown, wrong, type Verdict } from './finding.interface.js';
+import { notTested, unusable, type Examination, type Reply } from './examination.js';
+import { ok, unknown, wrong, type Verdict } from './finding.interface.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
 const USUAL_SCOPE = 'idp_api';
 
-export function token(examination: Examination): Promise<Verdict> {
-  return requestToken(examination, examination.tenant.scope);
-}
-
-/** The service lets requests with token and tenant id in. */
+/** The service lets a request with token and tenant id in. */
 export async function access(examination: Examination): Promise<Verdict> {
-  const { tenant, first } = examination;
+  const { tenant } = examination;
   if (examination.token === undefined) {
-    return unknown("not tested: the step 'token' got no token");
+    return unknown(notTested('token'));
   }
   const url = listUrl(examination);
   const page = await read(examination, url);
   const { status } = page;
   const challenge = String(page.headers['www-authenticate']);
   if (status === 401 && tenant.scope !== USUAL_SCOPE) {
-    await requestToken(examination, USUAL_SCOPE);
+    await token(examination, USUAL_SCOPE);
     if ((await read(examination, url)).status !== 401) {
-      return wrong('scope', `the service accepts tokens with the scope '${USUAL_SCOPE}', not these`, SERVICE);
+      return wrong('scope', `the service accepts tokens with the scope '${USUAL_SCOPE}', not these`);
     }
   }
   if (status === 401) {
     // RFC 6750 §3.1: `invalid_token` is not about the tenant.
     const options = `${challenge.includes('invalid_token') ? '' : 'tenantId, '}baseUrl, authUrl`;
-    return wrong(options, 'the service refuses a new token: do both addresses belong together?', SERVICE);
+    return wrong(options, 'the service refuses a new token: do both addresses belong together?');
   }
   if (status === 403) {
     const option = challenge.includes('insufficient_scope') ? 'scope' : 'tenantId';
-    return wrong(option, 'the service denies access: the tenant is not that of the API client', SERVICE);
+    return wrong(option, 'the service denies access: the tenant is not that of the API client');
   }
-  const wasDenied = [401, 403].includes(first.get('baseUrl')?.status ?? 0);
+  const withoutToken = await examination.get(url);
+  const wasDenied = [401, 403].includes(withoutToken.status);
   if (status === 404 && !wasDenied) {
-    return wrong('baseUrl', 'the service answers 404, with a token and without: there is no list', SERVICE);
+    return wrong('baseUrl', 'the service answers 404, with a token and without: there is no list');
   }
-  if (status === 0 || status >= 500 || (status >= 300 && !wasDenied)) {
-    return unusable(page, 'baseUrl', 'the service');
-  }
-  examination.page = page;
-  return ok('the service accepts token and tenantId');
+  const proved = 'the service accepts the token and tenantId';
+  const verdict =
+    status >= 300 && status < 500 && wasDenied
+      ? ok(proved)
+      : said(page, () => {
+          parsePage(page.json, tenant.key);
+          return proved;
+        });
+  examination.page = verdict.status === 'ok' ? page : undefined;
+  return verdict;
 }
 
 /** The first page of the event. */
@@ -54,14 +56,12 @@ export function list({ page, hints, tenant }: Examination): Verdict {
     return unknown('not tested: no event is named', 'Name one: eventId, or --event.');
   }
   if (page === undefined) {
-    return unknown("not tested: the step 'tenant' failed");
+    return unknown(notTested('tenant'));
   }
+  const count = () => parsePage(page.json, tenant.key).paginationMetadata.totalCount;
   return page.status === 404
-    ? wrong('eventId', 'the tenant has no such event', SERVICE)
-    : parsed(
-        page,
-        () => `the event has ${parsePage(page.json, tenant.key).paginationMetadata.totalCount} exhibitors`,
-      );
+    ? wrong('eventId', 'the tenant has no such event')
+    : said(page, () => `the event has ${count()} exhibitors`);
 }
 
 /** The exhibitors of the contact at the event. */
@@ -69,18 +69,16 @@ export async function lookup(examination: Examination): Promise<Verdict> {
   const { page, tenant, hints } = examination;
   const { eventId, contactEmail } = hints;
   if (eventId === undefined || contactEmail === undefined) {
-    return unknown(
-      'not tested: no event and contact are named',
-      'Name both: eventId and contactEmail, or --event and --email.',
-    );
+    return unknown('not tested: no contact of an event is named', 'Name both: contactEmail, or --email.');
   }
   if (page?.status !== 200) {
-    return unknown("not tested: the step 'list' failed");
+    return unknown(notTested('list'));
   }
   const path = [eventId, 'contactEmail', contactEmail].map(encodeURIComponent).join('/');
   const reply = await read(examination, `${tenant.baseUrl}/api/v1/exhibitor/event/${path}`);
-  const rows = () => (reply.status === 404 ? [] : parseLookup(reply.json, tenant.key, defaultExhibitorId));
-  return parsed(reply, () => `the contact has ${rows().length} exhibitors at the event`);
+  const rows = reply.status === 404 ? [] : undefined;
+  const found = () => rows ?? parseLookup(reply.json, tenant.key, defaultExhibitorId);
+  return said(reply, () => `the contact has ${found().length} exhibitors at the event`);
 }
 
 function read(examination: Examination, url: string): Promise<Reply> {
@@ -89,11 +87,11 @@ function read(examination: Examination, url: string): Promise<Reply> {
 }
 
 /** What a reply says, where it is as documented. */
-function parsed(reply: Reply, say: () => string): Verdict {
-  const isAnswer = reply.status > 0 && (reply.status < 300 || reply.status === 404);
+function said(reply: Reply, say: () => string): Verdict {
+  const isAnswer = (reply.status > 0 && reply.status < 300) || reply.status === 404;
   try {
     return isAnswer ? ok(say()) : unusable(reply, 'baseUrl', 'the service');
   } catch (error) {
-    return wrong('baseUrl', error instanceof Error ? error.message : 'the reply cannot be used', SERVICE);
+    return wrong('baseUrl', error instanceof Error ? error.message : 'the reply cannot be used');
   }
 }

@@ -29,6 +29,9 @@ const ASIDE = ['testing', 'redis', 'doctor', 'bin'];
 const CHECKS_OF_TESTING =
   '^lib/(exhibitors/(check-arguments|exhibitor-id|pages/(page-reader|read-pages))|model/event-id)\\.ts$';
 
+/** What the doctor leaves to hosts: it sends what calls and logins send, by the same classes. */
+const HOST_SIDE = ['store', 'http', 'session', 'guards', 'decorators', 'testing'];
+
 const room = (names: readonly string[]): string => `^lib/(${names.join('|')})/`;
 const TOP = '^lib/[^/]+\\.ts$';
 
@@ -57,13 +60,22 @@ const RULES: IForbiddenRuleType[] = [
   {
     name: 'aside-uses-the-public-surface',
     severity: 'error',
-    from: { path: room(ASIDE) },
+    from: { path: room(ASIDE), pathNot: room(['doctor']) },
     to: { path: '^lib/', pathNot: ['^lib/index\\.ts$', room(ASIDE), CHECKS_OF_TESTING] },
+  },
+  {
+    name: 'doctor-sends-requests-only',
+    severity: 'error',
+    from: { path: room(['doctor']) },
+    to: { path: [room(HOST_SIDE), TOP] },
   },
   {
     name: 'only-transport-uses-the-network',
     severity: 'error',
-    from: { path: '^lib/', pathNot: ['^lib/(transport|testing)/', '^lib/options/http-options\\.interface'] },
+    from: {
+      path: '^lib/',
+      pathNot: ['^lib/(transport|testing|doctor)/', '^lib/options/http-options\\.interface'],
+    },
     to: {
       path: '(^|node_modules/)(axios|undici|@nestjs/axios|node:https?)($|/)',
       dependencyTypesNot: ['type-only'],

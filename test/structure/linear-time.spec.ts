@@ -80,6 +80,12 @@ const HOSTILE: readonly string[] = [
 
 /** For each expression of the sources: its own worst inputs, beside {@link HOSTILE}. */
 const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
+  [String.raw`doctor/login-steps.ts /(?:redirect|callback)[ _-]ur[il](?![=%&])/i`]: [
+    long('redirect_'),
+    long('callback'),
+  ],
+  [String.raw`doctor/login-steps.ts /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?:not|invalid|unknown)/i`]:
+    [long('client is '), long('invalid_')],
   [String.raw`exhibitors/check-arguments.ts /[\s\p{Cc}\p{Surrogate}]/u`]: [long('a', '', '@example.com')],
   [String.raw`exhibitors/check-arguments.ts /^".+"$/`]: [long('"', '"', 'a'), long('a', '"', 'a')],
   [String.raw`exhibitors/parse-replies.ts /^[\w$-]{1,64}$/`]: [],
