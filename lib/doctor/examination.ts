@@ -154,7 +154,7 @@ export class Examination {
       const option = cause?.endsWith(' function') === true ? options?.[0] : undefined;
       return { ...NO_REPLY, status: error.status ?? 0, failure: message ?? error.message, option };
     } finally {
-      deadline.end();
+      deadline.clear();
     }
   }
 
