@@ -60,7 +60,9 @@ describe('the package', () => {
         !('entrypoint' in problem && untyped.includes(problem.entrypoint)),
     );
     expect(problems).toEqual([]);
-    expect(Object.keys(result.entrypoints)).toEqual(expect.arrayContaining(['.', './testing', './redis', './doctor']));
+    expect(Object.keys(result.entrypoints)).toEqual(
+      expect.arrayContaining(['.', './testing', './redis', './doctor']),
+    );
   });
 
   it('has only declarations that need no development dependency', () => {
