@@ -2,7 +2,7 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import { parsedBy, parseUrl, secureUrl } from './option-schemas.js';
+import { parsedBy, parseUrl, endpointUrl } from './option-schemas.js';
 
 /** The parsed option `keys`: one PEM key, a key set, or the URL of a key set. */
 export type KeySource =
@@ -39,7 +39,7 @@ function parseText(value: string): KeySource | string {
   if (parseUrl(value) === undefined) {
     return EXPECTED;
   }
-  const url = v.safeParse(secureUrl, value);
+  const url = v.safeParse(endpointUrl, value);
   return url.success ? { kind: 'url', url: url.output } : url.issues[0].message;
 }
 

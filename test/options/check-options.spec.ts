@@ -2,6 +2,8 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:cry
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '../../lib/errors/configuration.error.js';
 import { checkOptions } from '../../lib/options/check-options.js';
+import { checkTenant } from '../../lib/options/check-tenant.js';
+import { splitUrl } from '../../lib/transport/wire/axios-client.js';
 import { pemOf } from '../support/keys.js';
 
 const privateKey = createPrivateKey(pemOf('provider'));
@@ -35,6 +37,35 @@ const giantPem = (member: 'n' | 'e', type: 'spki' | 'pkcs8') =>
     .toString();
 
 const shortKey = () => generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey;
+
+/** A URL on an allowed origin, or one that a parser might take for it. */
+const SPELLINGS = [
+  ...['https://API.EXAMPLE/x', 'HTTPS://api.example', 'https://api.example:443', 'https://api.example.'],
+  ...['https://api.example:8443', 'https://api.example@evil.example', 'https://evil.example\\@api.example'],
+  ...['https://api.example\\@evil.example', 'https://api.example%2eevil.example', 'https://api.example#@x'],
+  ...[
+    'https://api.example\t.evil.example',
+    'https://api.ex\nample',
+    'https:api.example',
+    'https:/api.example',
+  ],
+  ...[
+    'https:///api.example/x',
+    'https:////api.example//evil.example',
+    'https:\\\\api.example\\x',
+    '//api.example',
+  ],
+  ...['https://api.example//evil.example/', 'https:api.example//evil.example/x', 'https://api.example/..//x'],
+  ...['https://bücher.example', 'https://ａpi.example', 'https://api。example', 'https://api.example\u00ad'],
+  ...[
+    'http://[::1]',
+    'http://[0:0::1]:80',
+    'http://[::ffff:7f00:1]',
+    'http://[::1%25lo]',
+    'http://localhost',
+  ],
+  ...['http://127.1', 'blob:https://api.example/x', 'https://api.example?x', 'https://*.example', 'null'],
+];
 
 /** Problems of options, `path: expected`. */
 function problems(options: unknown): string[] {
@@ -350,6 +381,32 @@ describe('the options', () => {
     allowedOrigins.push('https://login.example', 'https://keys.example/', 'https://tokens.example');
     expect(problems({ ...options, allowedOrigins })).toEqual([]);
     expect(problems({ ...options, allowedOrigins: 'any' })).toEqual([]);
+  });
+
+  it.each(SPELLINGS)('are refused or sent to an allowed origin, however it is spelled: %j', (url) => {
+    const allowedOrigins = ['https://api.example', 'http://[::1]', 'https://xn--bcher-kva.example'];
+    const withUrl: Record<string, unknown>[] = [
+      { baseUrl: url },
+      { endpoints: { token: url } },
+      { login: { ...login(), keys: url } },
+    ];
+    for (const changed of withUrl) {
+      const options = { ...tenant(), login: login(), authUrl: 'https://api.example', ...changed };
+      const { settings } = checkTenant(options, 'tenants.acme', {
+        ...checkOptions({ tenant: tenant() }).settings,
+        secrets: SECRETS,
+        allowedOrigins,
+      });
+      const keys = settings?.login?.keys;
+      const sent = [
+        settings?.baseUrl,
+        settings?.endpoints?.token,
+        keys?.kind === 'url' ? keys.url : undefined,
+      ];
+      for (const one of sent.filter((value) => value !== undefined)) {
+        expect(allowedOrigins).toContain(new URL(splitUrl(one).origin).origin);
+      }
+    }
   });
 
   it('require allowedOrigins with a source, also beside another mistake, and say what is at stake', () => {
