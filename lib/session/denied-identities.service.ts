@@ -14,7 +14,7 @@ import {
 } from '../store/replay-cache.service.js';
 
 /** Members of an identity by which a logout finds it. */
-type Login = Pick<ExhibitorIdentity, 'id' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
+type Login = Pick<ExhibitorIdentity, 'id' | 'tenant' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
 
 /** Logins that are remembered as not denied. */
 const MAX_ACCEPTED = 20_000;
@@ -88,7 +88,7 @@ export class DeniedIdentities {
     const isDenied = answers.some(({ value }) => endsLogin(value, identity));
     const ttl = askedAt + this.rememberFor - this.clock.now();
     if (!isDenied && ttl > 0 && answers.every(({ isCertain }) => isCertain)) {
-      this.accepted.set(login, true, { ttl });
+      this.accepted.set(login, true, { tenant: identity.tenant, ttl });
     }
     return isDenied;
   }

@@ -48,7 +48,13 @@ function startProcess(store: SharedStore, logoutCheck?: { ttl: number }): Proces
   return { replays, clock, denied, isDenied: (login) => denied.has(login, undefined) };
 }
 
-const login = (id: string, subject = 'sam') => ({ id, registration: 'r', subject, loggedInAt: 1 });
+const login = (id: string, subject = 'sam', tenant = 'acme') => ({
+  id,
+  tenant,
+  registration: 'r',
+  subject,
+  loggedInAt: 1,
+});
 const logOut = ({ replays }: Process, id: string): Promise<boolean> =>
   claim(replays, 'denied-identity', id, HOUR);
 
@@ -91,6 +97,16 @@ describe('logoutCheck.ttl', () => {
     expect(await one.isDenied(login('a'))).toBe(ttl === 0);
     one.clock.time = START + ttl + 1;
     expect(await one.isDenied(login('a'))).toBe(true);
+  });
+
+  it('is shared fairly: the many logins of one tenant push out none of another', async () => {
+    const { isDenied } = startProcess(new MemoryStore(), { ttl: 60_000 });
+    await isDenied(login('a'));
+    for (let user = 0; user < 20_000; user += 200) {
+      const many = Array.from({ length: 200 }, (_, at) => isDenied(login(`${user + at}`, 'olga', 'hostile')));
+      await Promise.all(many);
+    }
+    expect(isDenied(login('a'))).toBe(false);
   });
 
   it('holds for one login: another of the same user, or with the same id, is asked for', async () => {
