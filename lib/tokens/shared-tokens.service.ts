@@ -68,14 +68,9 @@ export class SharedTokens {
       void this.share(need, answer);
       return answer;
     }
-    const found = await this.look(need);
+    const found = await this.records.find(need.name, need.tenant.key, need.replaced);
     this.values.tell(TOKEN_KIND, found === undefined ? 'miss' : 'hit');
     return found ?? this.askUnderLease(need);
-  }
-
-  /** What another process shared. */
-  private look({ name, tenant, replaced }: Need): Promise<TokenAnswer | undefined> {
-    return this.records.find(name, tenant.key, replaced);
   }
 
   /** Takes the lease and asks, or waits for what its holder shares. When the patience is over, each process asks. */
@@ -103,7 +98,7 @@ export class SharedTokens {
     for (let turn = 0; !patience.isOver; turn++) {
       const isTaken = await lease.take();
       // Also with the lease: its last holder may have finished since the last look.
-      const found = await this.look(need);
+      const found = await this.records.find(need.name, need.tenant.key, need.replaced);
       if (found !== undefined) {
         this.values.tell(TOKEN_KIND, 'waited');
         return found;

@@ -11,21 +11,10 @@ const NUMBER = /^[+-]?\d+(?:\.\d+)?$/;
  * as 0: the token serves only the call that fetched it. At most 24 h.
  */
 export function lifetimeOf(expiresIn: unknown): number {
-  const seconds = secondsOf(expiresIn);
-  if (seconds === undefined) {
-    return DEFAULT_LIFETIME;
-  }
-  return Math.min(Math.max(0, seconds * 1000), LONGEST_LIFETIME);
-}
-
-function secondsOf(value: unknown): number | undefined {
-  if (typeof value === 'number' && !Number.isNaN(value)) {
-    return value;
-  }
-  if (typeof value === 'string' && NUMBER.test(value.trim())) {
-    return Number(value);
-  }
-  return undefined;
+  const isNumber =
+    typeof expiresIn === 'string' ? NUMBER.test(expiresIn.trim()) : typeof expiresIn === 'number';
+  const seconds = isNumber ? Number(expiresIn) : Number.NaN;
+  return Number.isNaN(seconds) ? DEFAULT_LIFETIME : Math.min(Math.max(0, seconds * 1000), LONGEST_LIFETIME);
 }
 
 /**

@@ -84,7 +84,12 @@ export class TokenRecords {
     const replacesBad = isBad(replaced) && replaced.text !== undefined;
     const refused = replacesBad ? digestOf(replaced.text) : undefined;
     const requestedAt = this.toEpoch(timed.requestedAt);
-    await this.set(name, { token: { accessToken, scope, lifetime, requestedAt, refused } }, left);
+    await this.values.set(
+      TOKEN_KIND,
+      name,
+      { token: { accessToken, scope, lifetime, requestedAt, refused } },
+      left,
+    );
   }
 
   /** Shares a permanent rejection for as long as this process remembers it. A token that is still good stays beside it. */
@@ -99,7 +104,7 @@ export class TokenRecords {
     const { token } = await this.read(name);
     const tokenEnd = token === undefined ? now : this.timedOf(token).expiresAt;
     if (token !== undefined && tokenEnd > now) {
-      await this.set(name, { token, rejection }, Math.max(tokenEnd, until) - now);
+      await this.values.set(TOKEN_KIND, name, { token, rejection }, Math.max(tokenEnd, until) - now);
       return;
     }
     // A token that another process has shared meanwhile is not replaced.
@@ -121,10 +126,6 @@ export class TokenRecords {
 
   private async read(name: string): Promise<TokenRecord> {
     return v.parse(tokenRecord, (await this.values.read(TOKEN_KIND, name))?.value);
-  }
-
-  private async set(name: string, record: TokenRecord, ttl: number): Promise<void> {
-    await this.values.set(TOKEN_KIND, name, record, ttl);
   }
 
   private timedOf(token: v.InferOutput<typeof recordedToken>): TimedToken {

@@ -44,7 +44,7 @@ export class TokenService {
   readonly #deadlines: Deadlines;
   readonly #renewals: TokenRenewals;
   /** The last answer of {@link getToken}: creating it is most of the cost of a hit. All of them would be 200 bytes a tenant. */
-  #last: { timed: TimedToken; answer: Promise<AccessToken> } | undefined;
+  #last: { timed: TimedToken; answer: AccessToken } | undefined;
 
   /** @internal */
   constructor(
@@ -66,15 +66,25 @@ export class TokenService {
    * @throws {ExhibitorError} `token_rejected` (see {@link TokenRejectedError}), `token_unavailable`, `rate_limited`,
    * `malformed_response`, `deadline_exceeded`, `aborted`, `unknown_tenant`, `tenant_required`
    */
-  getToken(options?: GetTokenOptions): Promise<AccessToken> {
+  async getToken(options?: GetTokenOptions): Promise<AccessToken> {
+    const signal = options?.signal;
+    const known = this.#tenants.resolve(options?.tenant);
+    const tenant = known instanceof Promise ? await this.#found(known, signal) : known;
+    const fresh = signal?.aborted === true ? undefined : this.#fresh(tenant);
+    if (fresh !== undefined) {
+      return this.#answer(fresh);
+    }
+    if (this.#deadlines.isClosed) {
+      throw new ExhibitorError('token_unavailable', 'no token: the module was closed', {
+        tenant: tenant.key,
+        attempts: 0,
+      });
+    }
+    const deadline = this.#deadlines.start(tenant.http.deadline, signal);
     try {
-      const tenant = this.#tenants.resolve(options?.tenant);
-      if (tenant instanceof Promise) {
-        return this.#tokenOfFound(tenant, options?.signal);
-      }
-      return this.#tokenWithin(tenant, options?.signal);
-    } catch (error) {
-      return Promise.reject(error);
+      return this.#answer(await this.#wait(tenant, deadline));
+    } finally {
+      deadline.clear();
     }
   }
 
@@ -112,34 +122,14 @@ export class TokenService {
   }
 
   /** The registry limits the time of the search, so this deadline ends only by signal or closing. */
-  async #tokenOfFound(tenant: Promise<Tenant>, signal: AbortSignal | undefined): Promise<AccessToken> {
+  #found(tenant: Promise<Tenant>, signal: AbortSignal | undefined): Promise<Tenant> {
     const search = this.#deadlines.start(LONGEST_TIMER, signal);
-    const found = await search.race(tenant).finally(() => search.clear());
-    return this.#tokenWithin(found, signal);
+    return search.race(tenant).finally(() => search.clear());
   }
 
-  #tokenWithin(tenant: Tenant, signal: AbortSignal | undefined): Promise<AccessToken> {
-    if (signal?.aborted !== true) {
-      const fresh = this.#fresh(tenant);
-      if (fresh !== undefined) {
-        return this.#answer(fresh);
-      }
-    }
-    if (this.#deadlines.isClosed) {
-      const details = { tenant: tenant.key, attempts: 0 };
-      return Promise.reject(
-        new ExhibitorError('token_unavailable', 'no token: the module was closed', details),
-      );
-    }
-    const deadline = this.#deadlines.start(tenant.http.deadline, signal);
-    return this.#wait(tenant, deadline)
-      .then((timed) => this.#answer(timed))
-      .finally(() => deadline.clear());
-  }
-
-  #answer(timed: TimedToken): Promise<AccessToken> {
+  #answer(timed: TimedToken): AccessToken {
     if (this.#last?.timed !== timed) {
-      this.#last = { timed, answer: Promise.resolve(timed.toAccessToken()) };
+      this.#last = { timed, answer: timed.toAccessToken() };
     }
     return this.#last.answer;
   }
