@@ -1,5 +1,5 @@
+import * as v from 'valibot';
 import type { HttpContext } from '../http/http-context.js';
-import { isRecord } from '../model/json-values.js';
 import { isHybrid } from '../tenants/tenant.js';
 import type { PendingLogin } from './pending-login.js';
 
@@ -14,22 +14,35 @@ export interface CallbackParameters {
   accessToken?: string;
 }
 
-const NAMES = ['state', 'iss', 'error', 'error_description', 'code', 'id_token', 'access_token'] as const;
-
 /** Largest accepted parameter. A code or an ID token is much shorter. */
 const MAX_LENGTH = 16_384;
+
+const required = v.pipe(v.string(), v.maxLength(MAX_LENGTH));
+const optional = v.optional(required);
+const response = v.object({
+  state: required,
+  iss: optional,
+  error: optional,
+  error_description: optional,
+  code: optional,
+  id_token: optional,
+  access_token: optional,
+});
 
 /**
  * Reads the authorization response from the query of a GET or the form of a POST. `undefined` where a parameter is repeated
  * (RFC 6749 §3.1), is no string or is too long, or where `state` is missing.
  */
-export function readCallback(http: HttpContext): CallbackParameters | undefined {
-  const values = http.request.method === 'POST' ? fromForm(http.request.body) : fromQuery(http);
-  if (values?.state === undefined) {
+export function readCallback({ request, target }: HttpContext): CallbackParameters | undefined {
+  const query = target.searchParams;
+  const isRepeated = Object.keys(response.entries).some((name) => query.getAll(name).length > 1);
+  const given = request.method === 'POST' ? request.body : !isRepeated && Object.fromEntries(query);
+  const { success, output } = v.safeParse(response, given);
+  if (!success) {
     return undefined;
   }
-  const { state, iss, error, code, error_description: errorDescription } = values;
-  const { id_token: idToken, access_token: accessToken } = values;
+  const { state, iss, error, code, error_description: errorDescription } = output;
+  const { id_token: idToken, access_token: accessToken } = output;
   return { state, iss, error, errorDescription, code, idToken, accessToken };
 }
 
@@ -58,33 +71,4 @@ export function fitsLogin(
     (parameters.idToken !== undefined) === hybrid &&
     (parameters.accessToken !== undefined) === hasAccessToken
   );
-}
-
-type Values = Partial<Record<(typeof NAMES)[number], string>>;
-
-function fromQuery(http: HttpContext): Values | undefined {
-  const query = http.target.searchParams;
-  if (NAMES.some((name) => query.getAll(name).length > 1)) {
-    return undefined;
-  }
-  return pick((name) => query.get(name) ?? undefined);
-}
-
-function fromForm(body: unknown): Values | undefined {
-  return isRecord(body) ? pick((name) => (Object.hasOwn(body, name) ? body[name] : undefined)) : undefined;
-}
-
-function pick(read: (name: string) => unknown): Values | undefined {
-  const values: Values = {};
-  for (const name of NAMES) {
-    const value = read(name);
-    if (value === undefined) {
-      continue;
-    }
-    if (typeof value !== 'string' || value.length > MAX_LENGTH) {
-      return undefined;
-    }
-    values[name] = value;
-  }
-  return values;
 }

@@ -185,10 +185,8 @@ export class CallbackService {
 
 /** Both ID tokens of the hybrid flow must have the same issuer and subject (OIDC Core §3.3.3.6). */
 function checkSameUser(tenant: Tenant, front: VerifiedToken | undefined, back: VerifiedToken): void {
-  if (front === undefined) {
-    return;
-  }
-  if (front.payload.iss !== back.payload.iss || front.payload.sub !== back.payload.sub) {
+  const { iss, sub } = (front ?? back).payload;
+  if (iss !== back.payload.iss || sub !== back.payload.sub) {
     throw refusal(tenant, 'subject');
   }
 }

@@ -11,7 +11,7 @@ import type { Deadline } from '../time/deadline.js';
 import type { OAuthClient } from '../tokens/client-authentication.js';
 import { newerClient, withSecret } from '../tokens/client-secret.js';
 import { TokenEndpoint, type EndpointReply, type TokenGrant } from '../tokens/token-endpoint.service.js';
-import { HEADER_SAFE } from '../tokens/token-reply.js';
+import { parseTokenReply } from '../tokens/token-reply.js';
 import type { PendingLogin } from './pending-login.js';
 
 /** Tokens of a login. */
@@ -103,14 +103,9 @@ export class CodeExchange {
 }
 
 function parseTokens({ status, body }: EndpointReply): LoginTokens | undefined {
-  if (status !== 200 || !isRecord(body)) {
-    return undefined;
-  }
-  const { id_token: idToken, access_token: accessToken, token_type: type } = body;
-  if (typeof idToken !== 'string' || typeof accessToken !== 'string' || typeof type !== 'string') {
-    return undefined;
-  }
-  return HEADER_SAFE.test(accessToken) && type.toLowerCase() === 'bearer'
-    ? { idToken, accessToken }
+  const idToken = isRecord(body) ? body['id_token'] : undefined;
+  const reply = parseTokenReply(body, null);
+  return status === 200 && typeof idToken === 'string' && reply.kind === 'granted'
+    ? { idToken, accessToken: reply.accessToken }
     : undefined;
 }

@@ -47,20 +47,15 @@ export function idTokenFailure(
   if (!fitsAudience(claims, expected)) {
     return 'audience';
   }
-  const time = timeFailure(claims, expected.clockTolerance, now);
+  const { nonce, maxAge, clockTolerance } = expected;
+  const time = issueFailure(claims, clockTolerance, now);
   if (time !== undefined) {
     return time;
   }
-  if (typeof claims.iat !== 'number') {
-    return 'issued';
-  }
-  if (expected.nonce !== undefined && claims['nonce'] !== expected.nonce) {
+  if (nonce !== undefined && claims['nonce'] !== nonce) {
     return 'nonce';
   }
-  if (expected.maxAge === undefined) {
-    return undefined;
-  }
-  return isRecent(claims['auth_time'], expected.maxAge, expected.clockTolerance, now)
+  return maxAge === undefined || isRecent(claims['auth_time'], maxAge, clockTolerance, now)
     ? undefined
     : 'auth_time';
 }
@@ -86,10 +81,9 @@ export function accessTokenFailure(
     return 'token_type';
   }
   const party = claims['azp'] ?? claims['client_id'];
-  if (expected.authorizedParties !== undefined) {
-    if (typeof party !== 'string' || !expected.authorizedParties.includes(party)) {
-      return 'audience';
-    }
+  const { authorizedParties } = expected;
+  if (authorizedParties !== undefined && !authorizedParties.some((allowed) => allowed === party)) {
+    return 'audience';
   }
   if (!isText(claims.sub)) {
     return 'subject';
@@ -137,10 +131,8 @@ export function isAccessTokenType(typ: string | undefined): boolean {
 
 /** Only ID tokens have a nonce or the hash of another token. */
 function looksLikeIdToken(claims: JWTPayload, typ: string | undefined): boolean {
-  if (isAccessTokenType(typ)) {
-    return false;
-  }
-  return ['nonce', 'at_hash', 'c_hash', 's_hash'].some((claim) => claims[claim] !== undefined);
+  const names = ['nonce', 'at_hash', 'c_hash', 's_hash'];
+  return !isAccessTokenType(typ) && names.some((name) => claims[name] !== undefined);
 }
 
 /** Several audiences require `azp`, and `azp` must be this client (OIDC Core §3.1.3.7 rules 3 to 5). */
@@ -160,23 +152,23 @@ function audiencesOf({ aud }: JWTPayload): readonly string[] | undefined {
     : undefined;
 }
 
-/** The reason to refuse a token by its times. `iat` and `nbf` may be absent. In seconds. */
-export function timeFailure(
+/** As {@link timeFailure}, where `iat` is required. */
+export function issueFailure(
   claims: JWTPayload,
   tolerance: number,
   now: number,
 ): LoginFailureReason | undefined {
+  return timeFailure(claims, tolerance, now) ?? (claims.iat === undefined ? 'issued' : undefined);
+}
+
+/** The reason to refuse a token by its times. `iat` and `nbf` may be absent. In seconds. */
+function timeFailure(claims: JWTPayload, tolerance: number, now: number): LoginFailureReason | undefined {
   const { exp, iat, nbf } = claims;
   if (!isTime(exp) || exp <= now - tolerance) {
     return 'expired';
   }
-  if (iat !== undefined && (!isTime(iat) || iat > now + tolerance)) {
-    return 'issued';
-  }
-  if (nbf !== undefined && (!isTime(nbf) || nbf > now + tolerance)) {
-    return 'issued';
-  }
-  return undefined;
+  const isValid = [iat, nbf].every((time) => time === undefined || (isTime(time) && time <= now + tolerance));
+  return isValid ? undefined : 'issued';
 }
 
 function isRecent(authTime: unknown, maxAge: number, tolerance: number, now: number): boolean {

@@ -1,12 +1,12 @@
 import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
-import { isLogoutTokenType, isText, logoutEventOf, timeFailure } from './check-claims.js';
+import { isLogoutTokenType, isText, issueFailure, logoutEventOf } from './check-claims.js';
 
 /** Expected claims of a logout token. Times in seconds. */
 export interface LogoutTokenExpectation {
   issuer: string;
-  clientId: string | undefined;
+  clientId?: string | undefined;
   clockTolerance: number;
 }
 
@@ -41,7 +41,7 @@ export function logoutTokenFailure(
   if (claims.iss !== expected.issuer) {
     return 'issuer';
   }
-  if (expected.clientId === undefined || !isOnlyAudience(claims, expected.clientId)) {
+  if (!isAddressedTo(claims, expected.issuer, expected.clientId)) {
     return 'audience';
   }
   if (!isAcceptedType(typ) || !isRecord(logoutEventOf(claims)) || !isText(claims.jti)) {
@@ -54,9 +54,7 @@ export function logoutTokenFailure(
   if ((sub === undefined && sid === undefined) || !isTextOrAbsent(sub) || !isTextOrAbsent(sid)) {
     return 'subject';
   }
-  return (
-    timeFailure(claims, expected.clockTolerance, now) ?? (claims.iat === undefined ? 'issued' : undefined)
-  );
+  return issueFailure(claims, expected.clockTolerance, now);
 }
 
 /**
@@ -81,11 +79,8 @@ export function logoutOf(
 
 /** True where a token has this issuer and, as its only audience, this client. */
 export function isAddressedTo(claims: JWTPayload, issuer: string, clientId: string | undefined): boolean {
-  return claims.iss === issuer && clientId !== undefined && isOnlyAudience(claims, clientId);
-}
-
-function isOnlyAudience({ aud }: JWTPayload, clientId: string): boolean {
-  return Array.isArray(aud) ? aud.length === 1 && aud[0] === clientId : aud === clientId;
+  const [audience, ...others] = [claims.aud].flat();
+  return claims.iss === issuer && clientId !== undefined && audience === clientId && others.length === 0;
 }
 
 function isAcceptedType(typ: unknown): boolean {

@@ -131,10 +131,9 @@ export class TokenValidator {
       return await verifyToken(token, keys, algorithms);
     } catch (error) {
       // Without a `kid`, whether a key is missing shows only when none fits the signature.
-      if (!isSignatureFailure(error) || kid !== undefined) {
-        throw error;
-      }
-      const newer = await this.#provider.newerKeys(tenant, keys, deadline);
+      const mayBeMissing =
+        error instanceof LoginFailedError && error.reason === 'signature' && kid === undefined;
+      const newer = mayBeMissing ? await this.#provider.newerKeys(tenant, keys, deadline) : undefined;
       if (newer === undefined) {
         throw error;
       }
@@ -181,20 +180,16 @@ const CHECK_BY_USE: Readonly<
     const expected = { ...login, audience };
     return ({ header, payload }, now) => accessTokenFailure(payload, header.typ, expected, now);
   },
-  logout_token: (login) => {
-    const expected = { ...login, clientId: login.clientId };
-    return ({ header, payload }, now) => logoutTokenFailure(payload, header.typ, expected, now);
-  },
+  logout_token:
+    (login) =>
+    ({ header, payload }, now) =>
+      logoutTokenFailure(payload, header.typ, login, now),
   userinfo: (login) => {
     const own = login.clientId === undefined ? [] : [login.clientId];
     const expected = { ...login, clients: [...own, ...(login.authorizedParties ?? [])] };
     return ({ header, payload }, now) => userInfoFailure(payload, header.typ, expected, now);
   },
 };
-
-function isSignatureFailure(error: unknown): boolean {
-  return error instanceof LoginFailedError && error.reason === 'signature';
-}
 
 function missingOption(tenantKey: string, option: string): ConfigurationError {
   return new ConfigurationError(

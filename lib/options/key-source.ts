@@ -23,10 +23,7 @@ export const TOO_LONG = 'must have a modulus and exponents of at most 16,384 bit
 export const keySource = parsedBy(parseKeys);
 
 function parseKeys(value: unknown): KeySource | string {
-  if (typeof value === 'string') {
-    return parseText(value.trim());
-  }
-  return parseJwks(value);
+  return typeof value === 'string' ? parseText(value.trim()) : parseJwks(value);
 }
 
 function parseText(value: string): KeySource | string {

@@ -1,6 +1,5 @@
 import { createHash, hkdfSync } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
 
@@ -65,12 +64,8 @@ export class Sealer {
 }
 
 function parseUnsealed(text: string): Unsealed | undefined {
-  const value: unknown = JSON.parse(text);
-  return isUnsealed(value) ? value : undefined;
-}
-
-function isUnsealed(value: unknown): value is Unsealed {
-  return isRecord(value) && typeof value['until'] === 'number';
+  const { until, value }: Record<string, unknown> = Object(JSON.parse(text));
+  return typeof until === 'number' ? { until, value } : undefined;
 }
 
 /** Longest value that is opened, in characters: 1 MiB. Whoever can write to the store can leave a value of any length there. */
