@@ -62,13 +62,10 @@ interface CommonOptions<T> {
    */
   secrets?: string[] | undefined;
   /**
-   * Lifetimes in ms: `loginTtl` of a login that was started (default 600 000), `identityTtl` of an identity (default
-   * 28 800 000). `sameSite` of the identity cookie, default `lax`.
-   *
-   * Where `absoluteTtl` (default `identityTtl`) is longer than `identityTtl`, users stay logged in while they are active: once
-   * half of `identityTtl` has passed, a request of a guard extends the identity to a full `identityTtl`, until `absoluteTtl`
-   * after the login. With `session: 'host'` nothing is extended: the identity ends `absoluteTtl` after the login, and the host's
-   * session decides how long it lasts without a request.
+   * Lifetimes in ms: `loginTtl` (default 600 000) and `identityTtl` (default 28 800 000). `sameSite` of the identity cookie,
+   * default `lax`. Where `absoluteTtl` (ms, default `identityTtl`) is longer than `identityTtl`, a guarded request extends the
+   * identity once half of `identityTtl` has passed, until `absoluteTtl` after the login. With `session: 'host'` the identity ends
+   * then, and the host's session decides how long it lasts without a request.
    *
    * @example
    * cookies: { identityTtl: 1_800_000, absoluteTtl: 43_200_000 }, // 30 minutes without a request, 12 hours at most

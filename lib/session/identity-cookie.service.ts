@@ -24,13 +24,11 @@ export interface OpenedCookie {
   readonly identity: IdentityData;
   readonly selections: Selections;
   /** End of the login, ms since the epoch: no extension goes beyond it. */
-  readonly endsAt: number;
-  /** End of validity, ms since the epoch. */
   readonly until: number;
 }
 
 /** Content of the cookie of a request. */
-export interface CookieContent extends Omit<OpenedCookie, 'until'> {
+export interface CookieContent extends OpenedCookie {
   /** True where it was sent with the `__Host-` prefix. */
   secure: boolean;
 }
@@ -59,8 +57,7 @@ export class IdentityCookie {
       const sealed = extension === undefined ? value : `${value} ${extension}`;
       const opened = this.#opened.get(sealed) ?? (await this.#openAndKeep(value, extension));
       if (opened !== undefined && opened.until > this.clock.epochMs()) {
-        const { identity, selections, endsAt } = opened;
-        return { identity, selections, endsAt, secure };
+        return { ...opened, secure };
       }
     }
     return undefined;
@@ -71,21 +68,21 @@ export class IdentityCookie {
     const cookies = cookiesNamed(http, IDENTITY_COOKIE);
     const opened = await Promise.all(cookies.map(({ value }) => this.#open(value)));
     return opened.flatMap((content) =>
-      content === undefined ? [] : [{ ...content.identity, expiresAt: content.endsAt }],
+      content === undefined ? [] : [{ ...content.identity, expiresAt: content.until }],
     );
   }
 
-  /** @param endsAt end of the login */
+  /** @param until end of the login */
   async write(
     http: HttpContext,
     tenant: Tenant,
     identity: ExhibitorIdentity,
     selections: Selections,
-    endsAt: number,
+    until: number,
   ): Promise<void> {
-    const ttl = endsAt - this.clock.epochMs();
+    const ttl = until - this.clock.epochMs();
     const { returnTo: _once, ...kept } = identity;
-    const sealed = await this.#sealToFit(tenant, kept, selections, endsAt);
+    const sealed = await this.#sealToFit(tenant, kept, selections, until);
     setCookie(http, IDENTITY_COOKIE, sealed, this.#attributes(isSecure(tenant.login?.redirectUri)), ttl);
     trimCookies(http, this.#sameSite);
   }
@@ -99,17 +96,16 @@ export class IdentityCookie {
 
   async #openAndKeep(sealed: string, extension: string | undefined): Promise<OpenedCookie | undefined> {
     const opened = await this.#open(sealed);
-    if (opened === undefined) {
-      return undefined;
+    const unsealed = opened && extension && (await this.sealer.unseal('extension', extension));
+    if (unsealed) {
+      const extended = extendedBy(opened, unsealed);
+      this.#opened.keep(`${sealed} ${extension}`, extended);
+      return extended;
     }
-    const unsealed = extension === undefined ? undefined : await this.extensions.open(extension);
-    if (unsealed === undefined) {
+    if (opened !== undefined) {
       this.#opened.keep(sealed, opened);
-      return opened;
     }
-    const extended = extendedBy(opened, unsealed);
-    this.#opened.keep(`${sealed} ${extension}`, extended);
-    return extended;
+    return opened;
   }
 
   async #open(sealed: string): Promise<OpenedCookie | undefined> {
@@ -120,17 +116,17 @@ export class IdentityCookie {
     tenant: Tenant,
     identity: ExhibitorIdentity,
     selections: Selections,
-    endsAt: number,
+    until: number,
   ): Promise<string> {
     const chosen = this.#claims.chosen(tenant, identity.claims);
-    const whole = await this.#seal({ ...identity, claims: chosen }, selections, endsAt);
+    const whole = await this.#seal({ ...identity, claims: chosen }, selections, until);
     if (whole.length <= MAX_SEALED) {
       return whole;
     }
     const claims = this.#claims.fewest(tenant, chosen);
     // The oldest selections go next.
     for (let oldest = 0; oldest <= selections.length; oldest += 1) {
-      const sealed = await this.#seal({ ...identity, claims }, selections.slice(oldest), endsAt);
+      const sealed = await this.#seal({ ...identity, claims }, selections.slice(oldest), until);
       if (sealed.length <= MAX_SEALED) {
         return sealed;
       }
@@ -139,9 +135,8 @@ export class IdentityCookie {
     throw new LoginFailedError('provider', 'the identity is too large for a cookie', { tenant: tenant.key });
   }
 
-  #seal(identity: ExhibitorIdentity, selections: Selections, endsAt: number): Promise<string> {
-    const content = { identity, selections, ...(endsAt > identity.expiresAt ? { endsAt } : {}) };
-    return this.sealer.seal('identity', content, endsAt - this.clock.epochMs());
+  #seal(identity: ExhibitorIdentity, selections: Selections, until: number): Promise<string> {
+    return this.sealer.seal('identity', { identity, selections }, until - this.clock.epochMs());
   }
 
   #attributes(secure: boolean): CookieAttributes {
@@ -154,25 +149,16 @@ function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined 
     return undefined;
   }
   const { until } = unsealed;
-  const { identity: stored, selections, endsAt } = unsealed.value;
+  const { identity: stored, selections } = unsealed.value;
   const identity = parseIdentity(stored);
-  return (
-    identity && {
-      identity,
-      selections: parseSelections(selections),
-      endsAt: typeof endsAt === 'number' ? endsAt : identity.expiresAt,
-      until,
-    }
-  );
+  return identity && { identity, selections: parseSelections(selections), until };
 }
 
 /** The content with the end that an extension sets. One of another identity sets none. */
 function extendedBy(opened: OpenedCookie, { value: id, until }: Unsealed): OpenedCookie {
-  const { identity, endsAt } = opened;
-  const expiresAt = Math.min(until, endsAt);
-  return id === identity.id && expiresAt > identity.expiresAt
-    ? { ...opened, identity: { ...identity, expiresAt } }
-    : opened;
+  const { identity } = opened;
+  const expiresAt = Math.max(identity.expiresAt, Math.min(until, opened.until));
+  return id === identity.id ? { ...opened, identity: { ...identity, expiresAt } } : opened;
 }
 
 /** Estimated bytes of heap of all remembered cookies together. */

@@ -4,16 +4,18 @@ import type { HttpContext } from '../http/http-context.js';
 import { EXTENSION_COOKIE, trimCookies } from '../http/trim-cookies.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
-import { Sealer, type Unsealed } from '../store/sealer.service.js';
+import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 
-/** An identity, and the end of its login: no extension goes beyond it. */
+/** The user of a request. */
 interface Extendable {
   identity: Pick<ExhibitorIdentity, 'id' | 'expiresAt'>;
   tenant: Tenant;
-  endsAt: number;
+  mode: SessionMode;
+  endsAt?: number;
 }
 
 /**
@@ -46,15 +48,23 @@ export class IdentityExtensions {
       : undefined;
   }
 
-  /** The id of the identity that it extends, and until when. */
-  open(sealed: string): Promise<Unsealed | undefined> {
-    return this.sealer.unseal('extension', sealed);
-  }
-
-  /** Extends the identity once half of its time has passed. */
-  extend(http: HttpContext, extendable: Extendable): void | Promise<void> {
-    if (this.#isEnabled && this.#isDue(extendable) && isActivity(http)) {
-      return this.#extend(http, extendable);
+  /** Extends the identity in a cookie once half of its time has passed. */
+  async extend(http: HttpContext, { mode, identity, tenant, endsAt = 0 }: Extendable): Promise<void> {
+    const { identityTtl, sameSite } = this.#cookies;
+    const { id, expiresAt } = identity;
+    const now = this.clock.epochMs();
+    const isDue = expiresAt < endsAt && expiresAt - now <= identityTtl / 2;
+    const isExtendable = this.#isEnabled && mode === 'cookie' && !this.#extended.has(http.request);
+    if (!isExtendable || !isDue || !isActivity(http)) {
+      return;
+    }
+    this.#extended.add(http.request);
+    const ttl = Math.min(identityTtl, endsAt - now);
+    const sealed = await this.sealer.seal('extension', id, ttl);
+    if (http.takesHeaders) {
+      const secure = isSecure(tenant.login?.redirectUri);
+      setCookie(http, EXTENSION_COOKIE, sealed, { secure, sameSite }, ttl);
+      trimCookies(http, sameSite, 'newest');
     }
   }
 
@@ -62,25 +72,6 @@ export class IdentityExtensions {
   clear(http: HttpContext): void {
     for (const { secure } of heldCookies(http, EXTENSION_COOKIE)) {
       clearCookie(http, EXTENSION_COOKIE, { secure, sameSite: this.#cookies.sameSite });
-    }
-  }
-
-  #isDue({ identity: { expiresAt }, endsAt }: Extendable): boolean {
-    return expiresAt < endsAt && expiresAt - this.clock.epochMs() <= this.#cookies.identityTtl / 2;
-  }
-
-  async #extend(http: HttpContext, { identity, tenant, endsAt }: Extendable): Promise<void> {
-    if (!http.takesHeaders || this.#extended.has(http.request)) {
-      return;
-    }
-    const secure = isSecure(tenant.login?.redirectUri);
-    this.#extended.add(http.request);
-    const ttl = Math.min(this.#cookies.identityTtl, endsAt - this.clock.epochMs());
-    const sealed = await this.sealer.seal('extension', identity.id, ttl);
-    if (http.takesHeaders) {
-      const { sameSite } = this.#cookies;
-      setCookie(http, EXTENSION_COOKIE, sealed, { secure, sameSite }, ttl);
-      trimCookies(http, sameSite, 'newest');
     }
   }
 

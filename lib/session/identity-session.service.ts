@@ -96,11 +96,9 @@ export class IdentitySession {
     return { identity, tenant, selections: [], mode, endsAt };
   }
 
-  /** Extends the identity of a request in a cookie, where that is due. The host extends its own session. */
-  extend(http: HttpContext, { mode, identity, tenant, endsAt }: SessionState): void | Promise<void> {
-    if (mode === 'cookie' && endsAt !== undefined) {
-      return this.extensions.extend(http, { identity, tenant, endsAt });
-    }
+  /** Extends the identity of a request, where that is due. */
+  extend(http: HttpContext, state: SessionState): Promise<void> {
+    return this.extensions.extend(http, state);
   }
 
   /** The user of the browser, unless a logout ended the identity before. Asks for no tenant, which may be slow. */

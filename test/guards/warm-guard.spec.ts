@@ -200,7 +200,6 @@ describe('opened cookies', () => {
       expiresAt: Number.MAX_SAFE_INTEGER,
     },
     selections: [],
-    endsAt: Number.MAX_SAFE_INTEGER,
     until: Number.MAX_SAFE_INTEGER,
   });
 

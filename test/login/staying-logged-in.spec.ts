@@ -250,7 +250,7 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
     extensions.push(...(await stayActive(9 * HOUR, visitor)));
     expect(bodyOf(await visit(visitor, '/events/world-2026/booth'))).toMatchObject({ id });
     pass(39 * MINUTE);
-    expect((await identityOf(visitor, one))?.expiresAt).toBe(end);
+    expect(Math.abs(((await identityOf(visitor, one))?.expiresAt ?? 0) - end)).toBeLessThan(10);
     const leaving = copyOf(visitor, one);
     pass(2 * MINUTE);
     const ended = await visit(visitor);

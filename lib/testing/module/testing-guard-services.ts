@@ -26,7 +26,7 @@ export class TestingGuardServices extends ExhibitorGuardServices {
 
   get #session(): GuardServices['session'] {
     return {
-      extend: () => undefined,
+      extend: async () => undefined,
       select: async (_http, _state, eventId, exhibitorId) => this.backend.select(eventId, exhibitorId),
     };
   }
