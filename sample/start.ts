@@ -1,5 +1,8 @@
-import { randomBytes } from 'node:crypto';
-import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { parseEnv } from 'node:util';
 import { SANDBOX_EVENTS } from './events/trade-events.js';
 import { createSample } from './main.js';
 import { portOf, requireFree, StartError } from './ports.js';
@@ -19,23 +22,37 @@ async function start(): Promise<void> {
   await requireFree('SANDBOX_PORT', sandboxPort);
   const address = `http://127.0.0.1:${port}`;
 
-  const sandbox = await ExhibitorSandbox.start({ port: sandboxPort }).catch((error: Error) => {
-    throw new StartError(error.message);
-  });
-  stopFunctions.push(() => sandbox.stop());
   // About the latency of the real service, so that the progress of a list is visible.
-  sandbox.latency = 60;
-
-  const tenantOptions = sandbox.tenantOptions(TENANT, { redirectUri: `${address}/auth/callback` });
+  const options = [
+    '--port',
+    String(sandboxPort),
+    '--redirect-uri',
+    `${address}/auth/callback`,
+    '--latency',
+    '60',
+  ];
+  const env = await startSandbox(options);
   const app = await createSample({
     tenant: TENANT,
-    // The provider has a session of its own. The logout ends it too, so that another person can be chosen at the next login.
     tenantOptions: {
-      ...tenantOptions,
-      login: { ...tenantOptions.login, endSession: true, postLogoutRedirectUri: `${address}/` },
+      tenantId: env['TENANT_ID'] ?? '',
+      baseUrl: env['BASE_URL'] ?? '',
+      authUrl: env['AUTH_URL'] ?? '',
+      clientId: env['API_CLIENT_ID'] ?? '',
+      clientSecret: env['API_CLIENT_SECRET'] ?? '',
+      login: {
+        clientId: env['LOGIN_CLIENT_ID'] ?? '',
+        clientSecret: env['LOGIN_CLIENT_SECRET'],
+        redirectUri: env['REDIRECT_URI'] ?? '',
+        issuer: env['ISSUER'] ?? '',
+        keys: env['IDP_PUBLIC_KEY'] ?? '',
+        // The provider has a session of its own. The logout ends it too, so that another person can be chosen at the next login.
+        endSession: true,
+        postLogoutRedirectUri: `${address}/`,
+      },
     },
     // A new secret for each start, which invalidates all cookies. A real host reads its secrets from a secret store.
-    secrets: [randomBytes(32).toString('base64url')],
+    secrets: [env['COOKIE_SECRET'] ?? ''],
     events: SANDBOX_EVENTS,
   });
   stopFunctions.push(() => app.close());
@@ -44,6 +61,30 @@ async function start(): Promise<void> {
   // The start page shows the size of each event. Its reply shows that the sandbox works too.
   await fetch(address).then((response) => response.text());
   console.log(`Sample ready at ${address}`);
+  console.log(`What it sends to the service: http://127.0.0.1:${sandboxPort}/sandbox`);
+}
+
+/** Runs `nestjs-exhibitor sandbox` in a process of its own. Resolves with the environment that it prints. */
+async function startSandbox(options: readonly string[]): Promise<NodeJS.Dict<string>> {
+  const root = dirname(createRequire(import.meta.url).resolve('nestjs-exhibitor/package.json'));
+  const command = join(root, 'dist/bin/nestjs-exhibitor.js');
+  const sandbox = spawn(process.execPath, [command, 'sandbox', ...options], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(sandbox, 'exit');
+  stopFunctions.push(() => {
+    sandbox.kill();
+    return ended;
+  });
+  let text = '';
+  for await (const chunk of sandbox.stdout.iterator({ destroyOnReturn: false })) {
+    text += chunk;
+    const environment = text.slice(text.indexOf('TENANT_ID='));
+    if (environment.includes('COOKIE_SECRET=') && environment.endsWith('\n')) {
+      return parseEnv(environment);
+    }
+  }
+  throw new StartError('The sandbox has not started.');
 }
 
 // `on` instead of `once`: Ctrl-C arrives twice, from the terminal and from npm.

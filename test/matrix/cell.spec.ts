@@ -1,8 +1,9 @@
 import type { ChildProcess } from 'node:child_process';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { acceptsEveryLogin } from '../package/every-login.js';
-import { environment, useHost } from '../package/host-process.js';
+import { environment, startSandboxCommand, useHost, useSandboxCommand } from '../package/host-process.js';
 import type { Outside } from '../package/tarball.js';
 import { freePort } from '../support/server.js';
 import { given, prepareHost, type Cell } from './host.js';
@@ -51,6 +52,11 @@ describe(`a host that ${manager} installed, with Nest ${nest} and ${adapter} on 
         })`,
     ]);
     expect(said).toContain('function function');
+  });
+
+  it('starts a sandbox by the command, until SIGTERM', async () => {
+    const bin = join(host.folder, 'node_modules/.bin/nestjs-exhibitor');
+    await useSandboxCommand(await startSandboxCommand(bin, host.folder));
   });
 
   describe('that serves many tenants', () => acceptsEveryLogin(adapter, () => host));

@@ -1,6 +1,7 @@
 /** Hosts under test in their own processes. */
-import type { ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { parseEnv } from 'node:util';
 import { expect } from '@jest/globals';
 import type { ExhibitorSandbox, TenantOptionsOverrides } from '../../lib/testing/index.js';
 import { formFields, Visitor } from '../support/visitor.js';
@@ -29,6 +30,66 @@ export function environment(
     COOKIE_SECRET: 'a cookie secret of 32 characters or more',
     TENANT: JSON.stringify(tenant),
   };
+}
+
+/** `nestjs-exhibitor sandbox` in a process of its own. */
+export interface SandboxCommand {
+  readonly url: string;
+  /** The environment that it prints. */
+  readonly env: NodeJS.ProcessEnv;
+  /** Sends SIGTERM and resolves with the exit code. */
+  stop(): Promise<number | null>;
+}
+
+/**
+ * Runs the command that an install has linked.
+ *
+ * @throws Error with its exit code and output, where it ends at once.
+ */
+export async function startSandboxCommand(
+  bin: string,
+  cwd: string,
+  ...args: string[]
+): Promise<SandboxCommand> {
+  const { PATH, HOME } = process.env;
+  const child = spawn(bin, ['sandbox', '--port', '0', ...args], { cwd, env: { PATH, HOME }, stdio: 'pipe' });
+  const ended = once(child, 'close');
+  let text = '';
+  child.stderr.on('data', (chunk) => (text += String(chunk)));
+  child.stdout.on('data', (chunk) => (text += String(chunk)));
+  while (!/(COOKIE_SECRET|--env-file)=.+\n/.test(text)) {
+    if (child.exitCode !== null) {
+      await ended;
+      throw new Error(`exit code ${child.exitCode}: ${text}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  const env = parseEnv(text.slice(text.indexOf('TENANT_ID=')));
+  return {
+    url: String(/http:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0]),
+    env,
+    stop: async () => {
+      child.kill('SIGTERM');
+      const [code] = (await ended) as [number | null];
+      return code;
+    },
+  };
+}
+
+/** Asks a running command for a token, and ends it by SIGTERM while a page listens. */
+export async function useSandboxCommand({ url, env, stop }: SandboxCommand): Promise<void> {
+  const reply = await fetch(`${url}/connect/token`, {
+    method: 'POST',
+    body: new URLSearchParams({
+      grant_type: 'client_credentials',
+      client_id: String(env['API_CLIENT_ID']),
+      client_secret: String(env['API_CLIENT_SECRET']),
+    }),
+  });
+  expect(await reply.json()).toMatchObject({ access_token: expect.any(String) });
+  const page = await fetch(`${url}/sandbox/requests`);
+  expect(page.headers.get('content-type')).toBe('text/event-stream');
+  expect(await stop()).toBe(143);
 }
 
 /** Waits until a host answers; throws its output where it exits. */

@@ -39,8 +39,8 @@ describe('the package', () => {
     );
   });
 
-  it('is at most 300 kB', () => {
-    expect(statSync(tarball).size).toBeLessThanOrEqual(300_000);
+  it('is at most 340 kB', () => {
+    expect(statSync(tarball).size).toBeLessThanOrEqual(340_000);
   });
 
   it('has nothing that publint complains about', async () => {
@@ -84,7 +84,7 @@ describe('the package', () => {
     );
     const broken = links
       .filter((to) => !to.startsWith('https://') && !to.startsWith('#'))
-      .filter((to) => !existsSync(join(ROOT, to)));
+      .filter((to) => !existsSync(join(ROOT, to.replace(/#.*/, ''))));
     expect(broken).toEqual([]);
   });
 

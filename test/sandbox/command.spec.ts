@@ -32,7 +32,7 @@ async function start(...args: string[]): Promise<Running> {
   const log = jest.spyOn(console, 'log').mockImplementation((line) => void printed.push(String(line)));
   const ended = run(['--port', '0', ...args]);
   try {
-    await eventually(() => printed.length === 2, 10_000);
+    await eventually(() => printed.length === 1, 10_000);
   } finally {
     log.mockRestore();
   }

@@ -75,8 +75,9 @@ export async function run(args: string[]): Promise<number> {
     if (envFile !== undefined) {
       await explained(`--write-env: `, () => writeFile(envFile, `${environment}\n`, { flag: 'wx' }));
     }
-    console.log(overview(sandbox, redirectUris));
-    console.log(envFile === undefined ? environment : `is in ${envFile}: node --env-file=${envFile} main.js`);
+    const shown =
+      envFile === undefined ? environment : `is in ${envFile}: node --env-file=${envFile} main.js`;
+    console.log(`${overview(sandbox, redirectUris)}\n${shown}`);
     return 128 + constants.signals[await ended];
   } finally {
     await sandbox.stop();
