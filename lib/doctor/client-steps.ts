@@ -1,15 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { refusedClient } from '../problems/token-endpoint-problems.js';
 import { browserLoginOf } from '../tenants/tenant.js';
+import { withTimeout } from '../time/with-timeout.js';
+import type { OAuthClient } from '../tokens/client-authentication.js';
 import { parseTokenReply } from '../tokens/token-reply.js';
 import { endpointOf, notTested, unusable, type Examination, type Reply } from './examination.js';
 import { ok, unknown, wrong, type Verdict } from './finding.interface.js';
 
-/** One of the two clients of a tenant at the token endpoint. */
-interface Client {
-  kind: 'token' | 'code';
+/** How one of the two clients of a tenant is tested. */
+interface Test {
+  client: OAuthClient;
   prefix: '' | 'login.';
-  url: string;
   urlOption: string;
   form: Readonly<Record<string, string>>;
   accepts: (reply: Reply) => boolean;
@@ -17,14 +18,15 @@ interface Client {
 
 /** An access token of the REST API. */
 export async function token(examination: Examination, scope = examination.tenant.scope): Promise<Verdict> {
-  const { tokenUrl: url, tokenUrlOption: urlOption } = examination.tenant;
+  const { clientId: id, clientAuth: auth, tokenUrl, tokenUrlOption: urlOption } = examination.tenant;
   const form = { grant_type: 'client_credentials', ...(scope === null ? {} : { scope }) };
   const accepts = ({ status, json, error }: Reply): boolean => {
     const reply = status < 300 && error === undefined ? parseTokenReply(json, scope) : undefined;
     examination.token = reply?.kind === 'granted' ? reply.accessToken : examination.token;
     return reply?.kind === 'granted';
   };
-  return judge(examination, { kind: 'token', prefix: '', url, urlOption, form, accepts });
+  const client = { id, auth, tokenUrl, audience: tokenUrl };
+  return judge(examination, { client, prefix: '', urlOption, form, accepts });
 }
 
 /** Redeems a code that does not exist: the client is refused before the code is looked at (RFC 6749 §5.2). */
@@ -35,38 +37,50 @@ export function loginClient(examination: Examination): Promise<Verdict> {
 
 async function redeem(examination: Examination): Promise<Verdict> {
   const { tenant, refuted } = examination;
-  const url = endpointOf(examination, 'token');
-  if (typeof url !== 'string' || refuted.has('login.clientId')) {
-    return typeof url === 'string' ? unknown(notTested('authorize', 'login.clientId')) : url;
+  const tokenUrl = endpointOf(examination, 'token');
+  if (typeof tokenUrl !== 'string' || refuted.has('login.clientId')) {
+    return typeof tokenUrl === 'string' ? unknown(notTested('authorize', 'login.clientId')) : tokenUrl;
   }
+  const { clientId: id, clientAuth: auth, issuer: audience, redirectUri } = browserLoginOf(tenant);
   const [code = '', verifier = ''] = [32, 32].map((bytes) => randomBytes(bytes).toString('base64url'));
-  const { redirectUri } = browserLoginOf(tenant);
-  const form = { grant_type: 'authorization_code', code, redirect_uri: redirectUri, code_verifier: verifier };
-  const accepts = ({ error }: Reply): boolean => error?.oauthError === 'invalid_grant';
-  const urlOption = tenant.endpointOption('token');
-  return judge(examination, { kind: 'code', prefix: 'login.', url, urlOption, form, accepts });
+  return judge(examination, {
+    client: { id, auth, tokenUrl, audience },
+    prefix: 'login.',
+    urlOption: tenant.endpointOption('token'),
+    form: { grant_type: 'authorization_code', code, redirect_uri: redirectUri, code_verifier: verifier },
+    accepts: ({ error }) => error?.oauthError === 'invalid_grant',
+  });
 }
 
-async function judge(examination: Examination, client: Client): Promise<Verdict> {
+async function judge(examination: Examination, test: Test): Promise<Verdict> {
   const { tenant, knowsClient } = examination;
-  const { kind, prefix, url, urlOption, form, accepts } = client;
-  const reply = await examination.grant(kind, url, form);
+  const { prefix, urlOption, form, accepts } = test;
+  const { clientSecret } = (prefix === '' ? tenant.settings : tenant.login) ?? {};
+  const read = typeof clientSecret === 'function' ? clientSecret : () => clientSecret;
+  // What the function throws may contain the secret.
+  const secret = await withTimeout(tenant.http.deadline, async () => read()).catch(() => '');
+  if (typeof clientSecret === 'function' && (typeof secret !== 'string' || secret === '')) {
+    return wrong(`${prefix}clientSecret`, 'the function answers no secret');
+  }
+  const client = { ...test.client, ...(secret === undefined ? {} : { secret }) };
+  const reply = await examination.grant(client, form);
   if (accepts(reply)) {
     return ok(`the token endpoint accepts the ${prefix === '' ? 'API' : 'login'} client`);
   }
   const { error, status } = reply;
-  if (error === undefined || status === 404 || status === 405) {
+  if (error === undefined || [404, 405, 429].includes(status) || status >= 500) {
     return unusable(reply, urlOption, 'the token endpoint');
   }
-  const { clientAuth, clientSecret } = (prefix === '' ? tenant.settings : tenant.login) ?? {};
-  if (error.oauthError === 'invalid_client' && typeof clientAuth !== 'object' && clientSecret !== undefined) {
-    const auth = clientAuth === 'basic' ? 'post' : 'basic';
-    if (accepts(await examination.grant(kind, url, form, auth))) {
+  if (error.oauthError === 'invalid_client' && typeof client.auth !== 'object' && secret !== undefined) {
+    const auth = client.auth === 'basic' ? 'post' : 'basic';
+    if (accepts(await examination.grant({ ...client, auth }, form))) {
       return wrong(`${prefix}clientAuth`, `the token endpoint accepts the client with '${auth}' only`);
     }
   }
-  const { options, message } = refusedClient(tenant, prefix, error);
-  if (kind === 'code' && error.oauthError === 'invalid_request') {
+  const isPadded = typeof secret === 'string' && secret.trim() !== secret;
+  const { options, message: refused } = refusedClient(tenant, prefix, error);
+  const message = isPadded ? `${refused}; the secret begins or ends with white space` : refused;
+  if (prefix === 'login.' && error.oauthError === 'invalid_request') {
     return unknown(message);
   }
   const suspects = options.filter((option) => option !== urlOption);

@@ -28,13 +28,13 @@ function firstRequests(examination: Examination): [option: string, url: string][
 /** The first reply of the address in an option. */
 export async function firstReply(examination: Examination, option: string): Promise<Reply | undefined> {
   const [, url] = firstRequests(examination).find(([name]) => name === option) ?? [];
-  return url === undefined ? undefined : examination.get(url);
+  return url === undefined ? undefined : examination.first(url);
 }
 
 /** The names of the service and the provider resolve. */
 export async function names(examination: Examination): Promise<Verdict> {
   for (const [, url] of firstRequests(examination)) {
-    const { failure } = await examination.get(url);
+    const { failure } = await examination.first(url);
     if (failure !== undefined) {
       examination.unreached.set(new URL(url).origin, failure);
     }
@@ -66,7 +66,7 @@ function unreached(examination: Examination, step: string): [option: string, mes
 /** The clock of this machine and that of the provider, which dates its tokens. */
 export async function clock(examination: Examination): Promise<Verdict> {
   const { authUrl, login } = examination.tenant;
-  const { headers, receivedAt } = await examination.get(metadataUrl(authUrl));
+  const { headers, receivedAt } = await examination.first(metadataUrl(authUrl));
   // A cache dates a reply when it was made (RFC 9111 §5.1).
   const ahead = Math.round((receivedAt - Date.parse(headers.date ?? '')) / 1000) - Number(headers.age ?? 0);
   if (Number.isNaN(ahead)) {

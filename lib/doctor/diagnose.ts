@@ -1,25 +1,31 @@
-import { randomBytes } from 'node:crypto';
+import * as v from 'valibot';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { checkContactEmail } from '../exhibitors/check-arguments.js';
 import { checkEventId } from '../model/event-id.js';
-import { checkOptions } from '../options/check-options.js';
-import { parseUrl } from '../options/option-schemas.js';
+import { SINGLE_TENANT } from '../options/check-options.js';
+import { checkTenant } from '../options/check-tenant.js';
+import { moduleSchema } from '../options/exhibitor-settings.js';
 import type { TenantOptions } from '../options/tenant-options.interface.js';
+import { Tenant } from '../tenants/tenant.js';
 import { loginClient, token } from './client-steps.js';
 import { clock, names, tls } from './connection-steps.js';
 import { Examination, notTested } from './examination.js';
-import { ok, unknown, wrong, type DiagnosisHints, type Finding, type Verdict } from './finding.interface.js';
+import {
+  ok,
+  unknown,
+  wrong,
+  wrongOr,
+  type DiagnosisHints,
+  type Finding,
+  type Verdict,
+} from './finding.interface.js';
 import { authorize, cookies } from './login-steps.js';
 import { keys, metadata } from './provider-steps.js';
 import { access, list, lookup } from './service-steps.js';
 
-type Step = readonly [
-  step: string,
-  run: (examination: Examination) => Verdict | Promise<Verdict>,
-  needs?: 'login' | 'redirectUri',
-];
+type Run = (examination: Examination) => Verdict | Promise<Verdict>;
 
-const STEPS: readonly Step[] = [
+const STEPS: readonly (readonly [step: string, run: Run, needs?: 'login' | 'redirectUri'])[] = [
   ['names', names],
   ['tls', tls],
   ['clock', clock],
@@ -36,7 +42,7 @@ const STEPS: readonly Step[] = [
 
 /**
  * Finds out which values of a tenant are wrong, by at most a dozen requests to the service and the provider, one at a time, each
- * within `http.deadline`. Nobody is logged in. One finding for each step; a step that an earlier failure hinders is `unknown`.
+ * within `http.attemptTimeout`. Nobody is logged in. There is one finding for each step.
  *
  * @throws {ExhibitorError} `aborted` where `hints.signal` aborts
  * @example
@@ -70,31 +76,25 @@ export async function* diagnose(options: TenantOptions, hints: DiagnosisHints = 
 
 /** The examination of a tenant, or what is wrong with its options. */
 function examine(options: TenantOptions, hints: DiagnosisHints): Examination | Verdict {
-  const { eventId, contactEmail, startUrl } = hints;
   const isBearer = options?.login?.authorizedParties !== undefined && !('redirectUri' in options.login);
   // The secret of a host's cookies is no value of onboarding.
-  const secrets = [randomBytes(24).toString('base64url')];
+  const rules = v.parse(moduleSchema, { session: isBearer ? 'bearer' : 'cookie', secrets: ['-'.repeat(32)] });
+  const { settings, problems } = checkTenant(options, '', rules);
+  if (settings === undefined || problems.length > 0) {
+    return wrongOr(
+      '',
+      problems.map(({ path, expected }) => [path, `${path} ${expected}`]),
+    );
+  }
   try {
-    const checked = checkOptions({ tenant: options, secrets, session: isBearer ? 'bearer' : 'cookie' });
-    checkEventId(eventId ?? 'none');
-    checkContactEmail(contactEmail ?? 'nobody@example.com');
-    if (startUrl !== undefined && parseUrl(startUrl) === undefined) {
-      return wrong('startUrl', 'startUrl must be an absolute URL');
-    }
-    return new Examination(checked, hints);
+    checkEventId(hints.eventId ?? 'none');
+    checkContactEmail(hints.contactEmail ?? 'nobody@example.com');
+    return new Examination(new Tenant(SINGLE_TENANT, settings, rules.http), hints);
   } catch (error) {
     if (!isExhibitorError(error)) {
       throw error;
     }
-    if (error.code !== 'configuration_invalid') {
-      const [hint = ''] = error.message.split(' ');
-      return wrong(hint, error.message);
-    }
-    const problems = error.problems.map(({ path, expected }) => ({
-      path: path.replace('tenant.', ''),
-      expected,
-    }));
-    const message = problems.map(({ path, expected }) => `${path} ${expected}`).join('; ');
-    return wrong(problems.map(({ path }) => path).join(', '), message);
+    const [hint = ''] = error.message.split(' ');
+    return wrong(error.code === 'configuration_invalid' ? 'http.dispatcher' : hint, error.message);
   }
 }

@@ -1,21 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { Agent, request } from 'undici';
-import { ConfigurationError } from '../errors/configuration.error.js';
+import { Agent, request, type Dispatcher } from 'undici';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { Metadata } from '../oidc/parse-metadata.js';
-import { SINGLE_TENANT, type CheckedOptions } from '../options/check-options.js';
-import { ProblemLog } from '../problems/problem-log.service.js';
-import type { Problem } from '../problems/problem.interface.js';
 import type { OAuthFailure } from '../problems/token-endpoint-problems.js';
-import { browserLoginOf, Tenant } from '../tenants/tenant.js';
+import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { Deadline } from '../time/deadline.js';
-import { Deadlines } from '../time/deadlines.service.js';
-import type { OAuthClient } from '../tokens/client-authentication.js';
-import { readApiClient, withSecret } from '../tokens/client-secret.js';
-import { TokenEndpoint } from '../tokens/token-endpoint.service.js';
-import { Transport } from '../transport/transport.service.js';
+import { authenticated, hiddenForms, type OAuthClient } from '../tokens/client-authentication.js';
+import { parseOAuthError } from '../tokens/token-reply.js';
+import { HostDispatchers } from '../transport/wire/host-dispatchers.js';
 import { errorCode } from '../transport/wire/stale-connection.js';
 import { unknown, wrong, type DiagnosisHints, type Verdict } from './finding.interface.js';
 
@@ -36,32 +28,22 @@ export interface Reply {
   receivedAt: number;
   /** Of the token endpoint. */
   error?: OAuthFailure | undefined;
-  /** Why there is no reply, and the option with a function that failed. */
+  /** Why there is no reply; `blocked`: why the request was not sent. */
   failure?: string;
-  option?: string | undefined;
-  /** Why the request was not sent. */
   blocked?: string;
 }
 
 const NO_REPLY: Reply = { status: 0, headers: {}, text: '', json: undefined, receivedAt: 0 };
 
-/** Keeps what the module would log. */
-class Problems extends ProblemLog {
-  reported: Partial<Problem> = {};
-
-  override report(_tenant: unknown, problem: Problem | undefined): void {
-    this.reported = problem ?? {};
-  }
-}
-
 /** The requests of one diagnosis, one at a time and each once, and what the steps found so far. */
 export class Examination {
-  readonly tenant: Tenant;
+  /** First replies, by the URL of their request. */
+  readonly #first = new Map<string, Reply>();
   /** Origins without a reply, with the reason. */
   readonly unreached = new Map<string, string>();
   /** Options that are wrong, with the step that found it. */
   readonly refuted = new Map<string, string>();
-  /** The access token of the REST API, and the page of the list that it was let in to. */
+  /** The access token of the REST API, and the page that it gave. */
   token: string | undefined;
   page: Reply | undefined;
   /** Addresses that the provider publishes. */
@@ -70,50 +52,42 @@ export class Examination {
   knowsClient: boolean | undefined;
   loginVerdict: Promise<Verdict> | undefined;
 
-  readonly #replies = new Map<string, Reply>();
   readonly #clock = new Clock();
-  readonly #problems: Problems;
-  readonly #transport: Transport;
-  readonly #endpoint: TokenEndpoint;
   readonly #agent: Agent;
+  readonly #dispatcher: Dispatcher;
   #sent = 0;
 
   /** @throws {ConfigurationError} where `http.dispatcher` fails */
   constructor(
-    checked: CheckedOptions,
+    readonly tenant: Tenant,
     readonly hints: DiagnosisHints,
   ) {
-    const [settings] = 'find' in checked.tenants ? [] : checked.tenants.values();
-    if (settings === undefined) {
-      throw new ConfigurationError([{ path: 'tenant', expected: 'is required' }]);
-    }
-    this.tenant = new Tenant(SINGLE_TENANT, settings, checked.settings.http);
-    this.#problems = new Problems(checked, this.#clock);
-    this.#transport = new Transport(this.#clock, new Deadlines(this.#clock), this.#problems, checked);
-    this.#endpoint = new TokenEndpoint(this.#clock, this.#transport);
-    this.#transport.dispatcherOf(this.tenant);
     // Without keep-alive: a connection that the server is closing would fail a request.
-    this.#agent = new Agent({ pipelining: 0, maxResponseSize: this.tenant.http.maxResponseBytes });
+    this.#agent = new Agent({ pipelining: 0, maxResponseSize: tenant.http.maxResponseBytes });
+    this.#dispatcher = new HostDispatchers().of(tenant) ?? this.#agent;
   }
 
-  /** The reply to a GET; to one without headers always the first reply. Throws only `aborted`. */
-  async get(url: string, headers?: Record<string, string>): Promise<Reply> {
-    const known = this.#replies.get(url);
-    if (known !== undefined && headers === undefined) {
-      return known;
-    }
-    const reply = this.#refusalOf(url) ?? (await this.#send(url, headers));
-    this.#replies.set(url, known ?? reply);
+  /** The first reply to a GET without further headers. */
+  async first(url: string): Promise<Reply> {
+    const reply = this.#first.get(url) ?? (await this.send(url));
+    this.#first.set(url, reply);
     return reply;
   }
 
-  async #send(url: string, headers: Record<string, string> = {}): Promise<Reply> {
+  /** Sends a GET, or a POST of `body`. Throws only `aborted`. */
+  async send(url: string, headers: Record<string, string> = {}, body?: string): Promise<Reply> {
+    const blocked = this.#reasonNotToSend(new URL(url).origin);
+    if (blocked !== undefined) {
+      return { ...NO_REPLY, blocked };
+    }
     const { signal } = this.hints;
     const limit = AbortSignal.timeout(this.tenant.http.attemptTimeout);
     try {
       const reply = await request(url, {
+        method: body === undefined ? 'GET' : 'POST',
         headers: { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...headers },
-        dispatcher: this.#transport.dispatcherOf(this.tenant) ?? this.#agent,
+        body,
+        dispatcher: this.#dispatcher,
         signal: signal === undefined ? limit : AbortSignal.any([limit, signal]),
       });
       const receivedAt = this.#clock.epochMs();
@@ -128,62 +102,27 @@ export class Examination {
     }
   }
 
-  /** Asks the token endpoint, with other client authentication than that of the options if `auth` is given. Throws only `aborted`. */
-  async grant(
-    kind: 'token' | 'code',
-    tokenUrl: string,
-    form: Readonly<Record<string, string>>,
-    auth?: 'post' | 'basic',
-  ): Promise<Reply> {
-    const refusal = this.#refusalOf(tokenUrl);
-    if (refusal !== undefined) {
-      return refusal;
-    }
-    this.#problems.reported = {};
-    const deadline = new Deadline(this.#clock, this.tenant.http.deadline, this.hints.signal);
-    try {
-      const client = { ...(await this.#client(kind, tokenUrl, deadline)), ...(auth && { auth }) };
-      const grant = { operation: kind, form, secrets: Object.values(form), repeat: 'never' } as const;
-      const { status, body, error } = await this.#endpoint.send(this.tenant, client, grant, deadline);
-      return { ...NO_REPLY, status, json: body, error };
-    } catch (error) {
-      if (!isExhibitorError(error) || error.code === 'aborted') {
-        throw error;
-      }
-      const { cause, message, options } = this.#problems.reported;
-      const option = cause?.endsWith(' function') === true ? options?.[0] : undefined;
-      return { ...NO_REPLY, status: error.status ?? 0, failure: message ?? error.message, option };
-    } finally {
-      deadline.clear();
-    }
+  /** Asks the token endpoint. */
+  async grant(client: OAuthClient, form: Readonly<Record<string, string>>): Promise<Reply> {
+    const { headers, body } = authenticated(client, form, this.#clock);
+    const type = { 'content-type': 'application/x-www-form-urlencoded' };
+    const text = typeof body === 'string' ? body : await body();
+    const reply = await this.send(client.tokenUrl, { ...headers, ...type }, text);
+    const secrets = [...Object.values(form), ...hiddenForms(client, { headers, body })];
+    return { ...reply, error: parseOAuthError(reply.json, secrets) };
   }
 
-  #client(kind: 'token' | 'code', tokenUrl: string, deadline: Deadline): Promise<OAuthClient> {
-    if (kind === 'token') {
-      return readApiClient(this.tenant, deadline, this.#problems);
-    }
-    const { clientId: id, clientAuth: auth, clientSecret, issuer: audience } = browserLoginOf(this.tenant);
-    const option = { name: 'login.clientSecret', code: 'service_unavailable' } as const;
-    const client = { id, auth, audience, tokenUrl };
-    return withSecret(client, clientSecret, option, this.tenant, deadline, this.#problems);
+  close(): Promise<void> {
+    return this.#agent.destroy();
   }
 
-  /** Why a request is not sent. Else it is counted. */
-  #refusalOf(url: string): Reply | undefined {
-    const { origin } = new URL(url);
+  #reasonNotToSend(origin: string): string | undefined {
     const failure = this.unreached.get(origin);
     if (failure !== undefined) {
-      return { ...NO_REPLY, blocked: notTested(stepOf(failure), origin) };
+      return notTested(stepOf(failure), origin);
     }
     this.#sent += 1;
-    return this.#sent > MOST_REQUESTS
-      ? { ...NO_REPLY, blocked: 'not tested: a dozen requests were sent' }
-      : undefined;
-  }
-
-  async close(): Promise<void> {
-    await this.#transport.onModuleDestroy();
-    await this.#agent.destroy();
+    return this.#sent > MOST_REQUESTS ? 'not tested: a dozen requests were sent' : undefined;
   }
 }
 
@@ -205,12 +144,11 @@ export function notTested(step: string, what?: string): string {
 }
 
 /** The verdict on an address without the reply that it should give. */
-export function unusable(reply: Reply, option: string, what: string): Verdict {
-  const { status, failure, blocked } = reply;
+export function unusable({ status, failure, blocked }: Reply, option: string, what: string): Verdict {
   if (blocked !== undefined || status === 429 || status >= 500) {
     return unknown(blocked ?? `${what} answers ${status}: try again later`);
   }
-  return wrong(reply.option ?? option, `${what}: ${failure ?? `status ${status} is no such reply`}`);
+  return wrong(option, `${what}: ${failure ?? `status ${status} is no such reply`}`);
 }
 
 /** The URL of an endpoint as a login finds it, or why it cannot be tested. */

@@ -1,6 +1,7 @@
 import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { createPendingLogin } from '../login/pending-login.js';
 import { untrustedText } from '../model/untrusted-text.js';
+import { parseUrl } from '../options/option-schemas.js';
 import { browserLoginOf, isHybrid, type BrowserLogin } from '../tenants/tenant.js';
 import { loginClient } from './client-steps.js';
 import { endpointOf, unusable, type Examination, type Reply } from './examination.js';
@@ -32,7 +33,7 @@ export async function authorize(examination: Examination): Promise<Verdict> {
   const address = new URL(await authorizationUrl(login, createPendingLogin(start), url, { prompt: 'none' }));
   // Only a redirect can be read without a browser.
   address.searchParams.delete('response_mode');
-  const reply = await examination.get(address.href, { accept: 'text/html' });
+  const reply = await examination.send(address.href, { accept: 'text/html' });
   const { location = '' } = reply.headers;
   const target = location !== '' && URL.canParse(location, url) ? new URL(location, url) : undefined;
   const callback = new URL(redirectUri);
@@ -88,7 +89,10 @@ export function cookies({ tenant, hints }: Examination): Verdict {
   if (hints.startUrl === undefined) {
     return unknown('not tested: no page is named where logins start', 'Name it: startUrl, or --start-url.');
   }
-  const [start, callback] = [new URL(hints.startUrl), new URL(login.redirectUri)];
+  const [start, callback] = [parseUrl(hints.startUrl), new URL(login.redirectUri)];
+  if (start === undefined) {
+    return wrong('startUrl', 'startUrl must be an absolute URL');
+  }
   const isDowngrade = start.protocol === 'http:' && callback.protocol === 'https:';
   if (start.hostname !== callback.hostname || isDowngrade) {
     const message = `logins start on ${start.origin} and return to ${callback.origin}: browsers do not send its cookies to the other`;

@@ -1,10 +1,8 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
 import { untrustedText } from '../model/untrusted-text.js';
+import { keySetOf } from '../oidc/key-set.js';
 import { parseMetadata } from '../oidc/parse-metadata.js';
-import { keySource, type KeySource } from '../options/key-source.js';
-import type { LoginSettings } from '../options/tenant-settings.js';
 import { loginOf } from '../tenants/tenant.js';
 import { firstReply } from './connection-steps.js';
 import { unusable, type Examination } from './examination.js';
@@ -38,34 +36,19 @@ export async function metadata(examination: Examination): Promise<Verdict> {
       found.push([option, `its ${name} endpoint is ${shown(url)}, not ${used}`]);
     }
   }
-  for (const [option, member, wanted] of needs(login)) {
-    const offered: readonly string[] = Array.isArray(body[member]) ? body[member].map(sorted) : wanted;
-    if (wanted.length > 0 && !wanted.some((value) => offered.includes(value))) {
+  const lists = [
+    ['login.algorithms', 'id_token_signing_alg_values_supported', login.algorithms],
+    ['login.scope', 'scopes_supported', login.scope.split(' ').filter((name) => name !== 'openid')],
+  ] as const;
+  for (const [option, member, wanted] of lists) {
+    const offered: unknown = body[member];
+    if (Array.isArray(offered) && wanted.length > 0 && !wanted.some((value) => offered.includes(value))) {
       found.push([option, `${member}: ${shown(offered.join(', '))}`]);
     }
   }
-  return wrongOr(
-    'issuer, endpoints and algorithms are those of the metadata; a login only proves the audience',
-    found,
-  );
-}
-
-/** Members of the metadata that name one of these values at least, if they are there. */
-function needs(login: LoginSettings): [option: string, member: string, wanted: readonly string[]][] {
-  const { algorithms, responseType, scope, clientAuth, clientSecret } = login;
-  const method =
-    clientSecret === undefined || typeof clientAuth === 'object' ? [] : [`client_secret_${clientAuth}`];
-  return [
-    ['login.algorithms', 'id_token_signing_alg_values_supported', algorithms],
-    ['login.responseType', 'response_types_supported', [sorted(responseType)]],
-    ['login.scope', 'scopes_supported', scope.split(' ').filter((name) => name !== 'openid')],
-    ['login.clientAuth', 'token_endpoint_auth_methods_supported', method],
-  ];
-}
-
-/** The words of a response type have no order. */
-function sorted(value: unknown): string {
-  return String(value).split(' ').toSorted().join(' ');
+  const proved =
+    'issuer, endpoints and algorithms are those of the metadata; only a login proves the audience';
+  return wrongOr(proved, found);
 }
 
 function shown(value: unknown): string {
@@ -74,23 +57,29 @@ function shown(value: unknown): string {
 
 interface PublicKey {
   key: KeyObject;
-  kid?: string | undefined;
+  kid?: unknown;
 }
 
 /** The provider publishes one of the configured keys. */
 export async function keys(examination: Examination): Promise<Verdict> {
   const { keys: source } = loginOf(examination.tenant);
   const own = source?.kind === 'url' ? source.url : undefined;
-  const sets = source === undefined || own !== undefined ? [] : [keysOf(source)];
+  const sets =
+    source === undefined || source.kind === 'url'
+      ? []
+      : [source.kind === 'pem' ? [source] : keysIn(source.jwks)];
   const isCompared = sets.length > 0;
   for (const url of new Set([own, examination.published.keys])) {
     if (typeof url !== 'string') {
       continue;
     }
-    const reply = await examination.get(url);
-    const { success, output } = v.safeParse(keySource, reply.status === 200 ? reply.json : undefined);
-    if (success && output.kind === 'jwks') {
-      sets.push(keysOf(output));
+    const reply = await examination.first(url);
+    const isUsable = await keySetOf(reply.status === 200 ? reply.json : undefined).then(
+      () => true,
+      () => false,
+    );
+    if (isUsable) {
+      sets.push(keysIn(reply.json));
     } else if (!isCompared) {
       return unusable(reply, own === undefined ? 'login.discovery' : 'login.keys', url);
     }
@@ -108,13 +97,11 @@ export async function keys(examination: Examination): Promise<Verdict> {
       );
 }
 
-function keysOf(source: KeySource): PublicKey[] {
-  if (source.kind !== 'jwks') {
-    return source.kind === 'pem' ? [source] : [];
-  }
-  return source.jwks.keys.flatMap((jwk) => {
+function keysIn(jwks: unknown): PublicKey[] {
+  const list: unknown[] = isRecord(jwks) && Array.isArray(jwks['keys']) ? jwks['keys'] : [];
+  return list.filter(isRecord).flatMap((jwk) => {
     try {
-      return [{ kid: jwk.kid, key: createPublicKey({ key: jwk, format: 'jwk' }) }];
+      return [{ kid: jwk['kid'], key: createPublicKey({ key: jwk, format: 'jwk' }) }];
     } catch {
       return [];
     }

@@ -68,26 +68,20 @@ function withHttp(tenant: Record<string, unknown>, http: unknown): TenantOptions
 
 /** @throws {CommandError} where none of the variables is set */
 function fromEnvironment(prefix: string): TenantOptions {
-  const valueOf = (path: keyof typeof HOST_VARIABLES): string | undefined =>
-    process.env[`${prefix}${HOST_VARIABLES[path]}`] || undefined;
-  const login = {
-    clientId: valueOf('login.clientId'),
-    clientSecret: valueOf('login.clientSecret'),
-    redirectUri: valueOf('login.redirectUri'),
-    issuer: valueOf('login.issuer'),
-    keys: valueOf('login.keys'),
-  };
-  const tenant = {
-    tenantId: valueOf('tenantId'),
-    baseUrl: valueOf('baseUrl'),
-    authUrl: valueOf('authUrl'),
-    clientId: valueOf('clientId'),
-    clientSecret: valueOf('clientSecret'),
-    login: Object.values(login).some(Boolean) ? login : undefined,
-  };
-  if (!Object.values(tenant).some(Boolean)) {
-    const names = Object.values(HOST_VARIABLES).map((name) => prefix + name);
-    throw new CommandError(`no values: set ${names.join(', ')}, or name a file with --config or --options`);
+  const options: Record<string, string> = {};
+  const login: Record<string, string> = {};
+  const names = Object.entries(HOST_VARIABLES).map(([path, name]) => [path, `${prefix}${name}`] as const);
+  for (const [path, name] of names) {
+    const [first = '', inner] = path.split('.');
+    const value = process.env[name];
+    if (value !== undefined && value !== '') {
+      (inner === undefined ? options : login)[inner ?? first] = value;
+    }
   }
-  return tenant as TenantOptions;
+  const hasLogin = Object.keys(login).length > 0;
+  if (!hasLogin && Object.keys(options).length === 0) {
+    const all = names.map(([, name]) => name).join(', ');
+    throw new CommandError(`no values: set ${all}, or name a file with --config or --options`);
+  }
+  return { ...options, ...(hasLogin ? { login } : {}) } as unknown as TenantOptions;
 }

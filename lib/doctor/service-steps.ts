@@ -33,7 +33,7 @@ export async function access(examination: Examination): Promise<Verdict> {
     const option = challenge.includes('insufficient_scope') ? 'scope' : 'tenantId';
     return wrong(option, 'the service denies access: the tenant is not that of the API client');
   }
-  const withoutToken = await examination.get(url);
+  const withoutToken = await examination.first(url);
   const wasDenied = [401, 403].includes(withoutToken.status);
   if (status === 404 && !wasDenied) {
     return wrong('baseUrl', 'the service answers 404, with a token and without: there is no list');
@@ -83,7 +83,7 @@ export async function lookup(examination: Examination): Promise<Verdict> {
 
 function read(examination: Examination, url: string): Promise<Reply> {
   const { token: accessToken = '', tenant } = examination;
-  return examination.get(url, { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId });
+  return examination.send(url, { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId });
 }
 
 /** What a reply says, where it is as documented. */

@@ -283,6 +283,12 @@ describe('a wrong value', () => {
     ]);
   });
 
+  it('is a secret with a line break, which the message says', async () => {
+    const { options } = withValues({ clientSecret: `${String(tenantOf().clientSecret)}\n` });
+    const findings = await findingsOf(options);
+    expect(findings.find(({ step }) => step === 'token')?.message).toContain('white space');
+  });
+
   it('is not what a service says that fails', async () => {
     sandbox.failNext('list', { kind: 'status', status: 503 }, Infinity);
     sandbox.failNext('token', { kind: 'status', status: 429 }, Infinity);
@@ -363,7 +369,21 @@ describe('a provider that answers in its own way', () => {
     expect(findings.find(({ step }) => step === 'token')?.option).toBe('clientAuth');
   });
 
-  it('names the scope that is missing, and a list that is none', async () => {
+  it('publishes keys that cannot be used beside its own', async () => {
+    const findings = await examine({
+      '/.well-known/openid-configuration': () => [
+        200,
+        { issuer: server?.url, jwks_uri: `${server?.url}/keys` },
+      ],
+      '/keys': () => [
+        200,
+        { keys: [{ kty: 'oct', k: 'c2VjcmV0' }, { kty: 'new' }, ...sandbox.publicJwks.keys] },
+      ],
+    });
+    expect(statusOf(findings, 'keys')).toBe('ok');
+  });
+
+  it('answers another list than that of the service', async () => {
     const token = (): [number, unknown] => [200, { access_token: 'a', token_type: 'Bearer' }];
     const list = '/api/v1/exhibitor/event/world-2026';
     const short = await examine({ '/connect/token': token, [list]: () => [200, { data: [] }] });
