@@ -39,7 +39,7 @@ export class AttemptReport {
     let cause: unknown;
     if (outcome.kind === 'failed') {
       const { operation } = this.request;
-      const isTooLarge = outcome.message.endsWith(TOO_LARGE);
+      const isTooLarge = outcome.reason === TOO_LARGE;
       const failed = { ...outcome, operation, origin: this.origin, isTooLarge };
       this.log.report(this.tenant, addressProblem(this.tenant, failed));
       cause = outcome.cause;

@@ -23,7 +23,7 @@ export interface Failed {
   why: 'network' | 'timeout' | 'malformed' | 'memory' | 'over' | 'interceptor';
   /** Without any value of the request. */
   message: string;
-  /** Code of the error where no connection was made: `ENOTFOUND`, `ERR_TLS_CERT_ALTNAME_INVALID`. */
+  /** Code of the error where no connection was made (`ENOTFOUND`), or what is wrong with a malformed reply. */
   reason?: string;
   status?: number | undefined;
   /** What an interceptor of the host threw. */

@@ -5,7 +5,7 @@ import type { AttemptReport } from './attempt-report.js';
 import type { Admission } from './limits/circuit.js';
 import { parseRetryAfter, retryReason, waitBeforeRetry, type RetryReason } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
-import { healthOf, isFinal, wasNotSent, type Outcome } from './outcome.js';
+import { healthOf, isFinal, wasNotSent, type Health, type Outcome } from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient, OutgoingRequest } from './wire/axios-client.js';
 import { replyLimit } from './wire/reply-limits.js';
@@ -86,22 +86,20 @@ export class RequestAttempts {
   async #attempt(route: { onNewConnection: boolean }): Promise<Attempt> {
     const { limits, report } = this.tools;
     const admission = await this.#enter();
-    let found: Omit<Attempt, 'isCharged'>;
+    let counted: Health;
     try {
-      found = await this.#send(route);
-    } catch (error) {
-      limits.leave(this.tenant, undefined, admission);
-      throw error;
+      const found = await this.#send(route);
+      const { outcome } = found;
+      // A stale connection says nothing about the service.
+      const health = this.#isReplayed(outcome) ? undefined : healthOf(outcome, this.deadline.isTimeUp);
+      counted = limits.counted(health, outcome, this.request.contact, admission);
+      if (outcome.kind === 'failed' && outcome.why === 'over') {
+        throw report.over(this.#sent, outcome.status);
+      }
+      return { ...found, isCharged: counted === health };
+    } finally {
+      limits.leave(this.tenant, counted, admission);
     }
-    const { outcome } = found;
-    // A stale connection says nothing about the service.
-    const health = this.#isReplayed(outcome) ? undefined : healthOf(outcome, this.deadline.isTimeUp);
-    const counted = limits.counted(health, outcome, this.request.contact, admission);
-    limits.leave(this.tenant, counted, admission);
-    if (outcome.kind === 'failed' && outcome.why === 'over') {
-      throw report.over(this.#sent, outcome.status);
-    }
-    return { ...found, isCharged: counted === health };
   }
 
   /** @throws {ExhibitorError} where there is no slot, or the call is over */

@@ -41,7 +41,7 @@ export class AxiosClient {
   readonly #connections: Connections;
   readonly #replies = new UnfinishedReplies();
   readonly #http: HttpService;
-  readonly #isSeen: boolean;
+  readonly #hasInterceptors: boolean;
 
   /**
    * @param configure the option `axios`: adds the interceptors of the host
@@ -49,8 +49,8 @@ export class AxiosClient {
    */
   constructor(clock: Clock, configure: ((instance: AxiosInstance) => unknown) | undefined) {
     this.#connections = new Connections(clock);
-    this.#isSeen = configure !== undefined;
-    const instance = createInstance(this.#isSeen);
+    this.#hasInterceptors = configure !== undefined;
+    const instance = createInstance(this.#hasInterceptors);
     try {
       configure?.(instance);
     } catch (cause) {
@@ -59,21 +59,20 @@ export class AxiosClient {
     this.#http = new HttpService(instance);
   }
 
-  /** Sends a request and answers its outcome; never rejects. The end of the deadline stops it, also in an interceptor. */
+  /**
+   * Sends a request and answers its outcome; never rejects. What ends first is the answer: the way of the request through axios,
+   * or the call, which then stops the request. An interceptor may never end, and its late result is ignored.
+   */
   send(request: OutgoingRequest, deadline: Deadline): Promise<Outcome> {
     const handler = new ResponseHandler(request, this.#replies);
-    const passage = new Passage(request, handler, this.#http, this.#isSeen, this.#connections);
+    const passage = new Passage(request, handler, this.#http, this.#hasInterceptors, this.#connections);
     return new Promise((resolve) => {
       const forget = deadline.onOver(() => resolve(passage.stop()));
-      const answer = (outcome: Outcome): void => {
-        forget();
-        resolve(outcome);
-      };
-      void passage.run().then(answer);
+      void passage.run().then(resolve).finally(forget);
     });
   }
 
-  /** Aborts all requests and closes our connections; the dispatchers of hosts stay open. */
+  /** Closes our connections; the dispatchers of hosts stay open. */
   close(): Promise<void> {
     return this.#connections.close();
   }
@@ -81,8 +80,8 @@ export class AxiosClient {
 
 /** One request on its way through axios: interceptors of the host, the adapter, interceptors again. */
 class Passage {
-  /** True while the request is with the service, and not with an interceptor. */
-  #isOnWire = false;
+  /** The interceptor that has the request; `undefined` while it is with the service. */
+  #phase: 'request interceptor' | 'response interceptor' | undefined = 'request interceptor';
   /** What the adapter rejected with. Interceptors may pass it on. */
   #failure: ExhibitorError | undefined;
 
@@ -91,7 +90,7 @@ class Passage {
     private readonly handler: ResponseHandler,
     private readonly http: HttpService,
     /** Without interceptors, axios is given no headers: it takes 10 µs to copy and check them. */
-    private readonly isSeen: boolean,
+    private readonly hasInterceptors: boolean,
     private readonly connections: Connections,
   ) {}
 
@@ -101,7 +100,7 @@ class Passage {
     const config: AxiosRequestConfig = {
       method,
       url,
-      headers: this.isSeen ? { ...headers } : undefined,
+      headers: this.hasInterceptors ? { ...headers } : undefined,
       adapter: this.#adapter,
       cancelToken: NO_CANCELLATION,
     };
@@ -112,21 +111,15 @@ class Passage {
         return this.#failedInInterceptor(error);
       }
     }
-    if (this.handler.isSettled) {
-      return this.handler.outcome;
-    }
-    return this.#failedInInterceptor(
-      new TypeError('an axios interceptor replaced the adapter of the request'),
-    );
+    return this.handler.isSettled
+      ? this.handler.outcome
+      : this.#failedInInterceptor(new TypeError('an axios interceptor replaced the adapter of the request'));
   }
 
   /** The call is over. */
   stop(): Failed {
     const failed = this.handler.stop('over');
-    if (this.#isOnWire) {
-      return failed;
-    }
-    return { ...failed, phase: this.handler.isSent ? 'response interceptor' : 'request interceptor' };
+    return this.#phase === undefined ? failed : { ...failed, phase: this.#phase };
   }
 
   /**
@@ -135,7 +128,7 @@ class Passage {
    */
   readonly #adapter: AxiosAdapter = async (config) => {
     const own = this.request.headers;
-    const headers = this.isSeen ? withHeadersOfHost(own, config.headers) : own;
+    const headers = this.hasInterceptors ? withHeadersOfHost(own, config.headers) : own;
     const outcome = await this.#send(headers);
     if (outcome.kind === 'failed') {
       this.#failure = new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', outcome.message);
@@ -145,7 +138,7 @@ class Passage {
       data: undefined,
       status: outcome.status,
       statusText: '',
-      headers: this.isSeen ? outcome.headers : NO_HEADERS,
+      headers: this.hasInterceptors ? outcome.headers : NO_HEADERS,
       config,
     };
   };
@@ -158,7 +151,7 @@ class Passage {
       return handler.outcome;
     }
     const timer = timeout === undefined ? undefined : setTimeout(() => handler.stop('timeout'), timeout);
-    this.#isOnWire = true;
+    this.#phase = undefined;
     try {
       // The deadline limits headers and body; undici's own timers are not needed.
       const { origin, path } = splitUrl(url);
@@ -170,7 +163,7 @@ class Passage {
       return handler.fail('the request could not be sent');
     } finally {
       clearTimeout(timer);
-      this.#isOnWire = false;
+      this.#phase = 'response interceptor';
     }
   }
 
@@ -182,7 +175,7 @@ class Passage {
       message: 'an axios interceptor of the host failed',
       cause: this.#isOwnAxiosError(error) ? undefined : error,
       status: reply?.status,
-      phase: reply === undefined ? 'request interceptor' : 'response interceptor',
+      phase: this.#phase,
     };
   }
 
@@ -195,14 +188,14 @@ class Passage {
 /**
  * An instance without the defaults of axios. The host may have set its own there, such as the token of another service.
  *
- * @param isSeen interceptors may read the empty default headers, which axios copies for each request
+ * @param hasInterceptors interceptors may read the empty default headers, which axios copies for each request
  */
-function createInstance(isSeen: boolean): AxiosInstance {
+function createInstance(hasInterceptors: boolean): AxiosInstance {
   const instance = axios.create();
   for (const name of Object.keys(instance.defaults)) {
     Reflect.deleteProperty(instance.defaults, name);
   }
-  if (isSeen) {
+  if (hasInterceptors) {
     const headers = { common: {}, delete: {}, get: {}, head: {}, post: {}, put: {}, patch: {} };
     Object.assign(instance.defaults, { headers });
   }

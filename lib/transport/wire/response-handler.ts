@@ -188,48 +188,44 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     if (this.isSettled) {
       return;
     }
-    if (this.#status === 204) {
-      this.#done(this.#answered(undefined));
-      return;
-    }
-    const isRefusal = this.#status >= 400;
-    const isJwt = this.#acceptsJwt && !isRefusal && isJwtType(this.#headers['content-type']);
-    if (isJwt && data instanceof Buffer) {
-      this.#done(this.#answered(data.toString('latin1').trim()));
-      return;
-    }
-    if (!isJwt && !isRefusal && !isJsonType(this.#headers['content-type'])) {
-      this.#malformed('its content type is not JSON');
-      return;
-    }
-    const body = data instanceof UnreadableBody ? data : parseJson(data, this.limit);
-    if (!(body instanceof UnreadableBody)) {
-      const done = (): void => this.#done(this.#answered(body));
-      // What follows a large body takes as long as its parsing and gets a turn of the event loop of its own.
-      if (data instanceof Buffer && data.length > LARGE_BODY) {
-        setImmediate(done);
-      } else {
-        done();
-      }
-    } else if (isRefusal) {
-      this.#done(this.#answered(undefined));
-    } else {
+    const body = data instanceof UnreadableBody ? data : this.#parse(data);
+    if (body instanceof UnreadableBody && this.#status < 400) {
       this.#malformed(body.why);
+      return;
     }
+    const done = (): void => this.#done(this.#answered(body instanceof UnreadableBody ? undefined : body));
+    // What follows a large body takes as long as its parsing and gets a turn of the event loop of its own.
+    if (data instanceof Buffer && data.length > LARGE_BODY) {
+      setImmediate(done);
+    } else {
+      done();
+    }
+  }
+
+  #parse(data: Buffer): unknown {
+    if (this.#status === 204) {
+      return undefined;
+    }
+    // Refusals of any type are read: their JSON explains them.
+    if (this.#status >= 400) {
+      return parseJson(data, this.limit);
+    }
+    const type = this.#headers['content-type'];
+    if (this.#acceptsJwt && isJwtType(type)) {
+      return data.toString('latin1').trim();
+    }
+    return isJsonType(type)
+      ? parseJson(data, this.limit)
+      : new UnreadableBody('its content type is not JSON');
   }
 
   #answered(body: unknown): Outcome {
-    return {
-      kind: 'answered',
-      status: this.#status,
-      headers: this.#headers,
-      body,
-    };
+    return { kind: 'answered', status: this.#status, headers: this.#headers, body };
   }
 
-  #malformed(why: string, controller?: Dispatcher.DispatchController): void {
-    const message = `the reply of the service cannot be used: ${why}`;
-    this.#abort({ kind: 'failed', why: 'malformed', message, status: this.#status }, controller);
+  #malformed(reason: string, controller?: Dispatcher.DispatchController): void {
+    const message = `the reply of the service cannot be used: ${reason}`;
+    this.#abort({ kind: 'failed', why: 'malformed', message, reason, status: this.#status }, controller);
   }
 
   /** Settles, and closes the connection instead of reading the rest of the reply. */

@@ -23,46 +23,49 @@ export interface UnfinishedReply {
  * most loses its largest reply.
  */
 export class UnfinishedReplies {
-  readonly #replies = new Set<UnfinishedReply>();
-  readonly #heldBy = new Map<string, number>();
   /** A tenant decompresses one reply at a time: each takes a thread of four, and one of Brotli 16 MiB that are not counted. */
   readonly decompressions = new Turns<string>();
+  readonly #byTenant = new Map<string, Set<UnfinishedReply>>();
   #held = 0;
 
-  /** Counts further bytes of a reply. It may be the one that is given up for them. */
+  /** Counts further bytes of a reply, which it has added to its own. It may be the one that is given up for them. */
   hold(reply: UnfinishedReply, bytes: number): void {
-    this.#replies.add(reply);
-    this.#count(reply.tenant, bytes);
-    const ofTenant = this.#heldBy.get(reply.tenant) ?? 0;
-    if (ofTenant > MOST_OF_TENANT) {
-      const [largest, second] = this.#largestOf(reply.tenant);
-      if (second !== undefined && ofTenant > (largest?.limit ?? 0)) {
-        largest?.giveUp(`the unfinished replies of this tenant hold more than ${MOST_OF_TENANT / MIB} MiB`);
+    const ofTenant = this.#byTenant.get(reply.tenant) ?? new Set();
+    this.#byTenant.set(reply.tenant, ofTenant.add(reply));
+    this.#held += bytes;
+    const heldByTenant = bytesOf(ofTenant);
+    if (heldByTenant > MOST_OF_TENANT && ofTenant.size > 1) {
+      const largest = largestOf(ofTenant);
+      if (heldByTenant > largest.limit) {
+        largest.giveUp(`the unfinished replies of this tenant hold more than ${MOST_OF_TENANT / MIB} MiB`);
       }
     }
     if (this.#held > MOST_OF_ALL) {
-      const [most] = [...this.#heldBy].toSorted(([, a], [, b]) => b - a);
-      const [largest] = this.#largestOf(most?.[0]);
-      largest?.giveUp(`the unfinished replies of all tenants hold more than ${MOST_OF_ALL / MIB} MiB`);
+      const most = [...this.#byTenant.values()].reduce((a, b) => (bytesOf(b) > bytesOf(a) ? b : a));
+      largestOf(most).giveUp(`the unfinished replies of all tenants hold more than ${MOST_OF_ALL / MIB} MiB`);
     }
   }
 
   /** The reply has ended. */
   release(reply: UnfinishedReply): void {
-    if (this.#replies.delete(reply)) {
-      this.#count(reply.tenant, -reply.held);
+    const ofTenant = this.#byTenant.get(reply.tenant);
+    if (ofTenant?.delete(reply) === true) {
+      this.#held -= reply.held;
+      if (ofTenant.size === 0) {
+        this.#byTenant.delete(reply.tenant);
+      }
     }
   }
+}
 
-  #count(tenant: string, bytes: number): void {
-    this.#held += bytes;
-    this.#heldBy.set(tenant, (this.#heldBy.get(tenant) ?? 0) + bytes);
-    if (this.#heldBy.get(tenant) === 0) {
-      this.#heldBy.delete(tenant);
-    }
+function bytesOf(replies: ReadonlySet<UnfinishedReply>): number {
+  let sum = 0;
+  for (const { held } of replies) {
+    sum += held;
   }
+  return sum;
+}
 
-  #largestOf(tenant: string | undefined): UnfinishedReply[] {
-    return [...this.#replies].filter((reply) => reply.tenant === tenant).toSorted((a, b) => b.held - a.held);
-  }
+function largestOf(replies: ReadonlySet<UnfinishedReply>): UnfinishedReply {
+  return [...replies].reduce((a, b) => (b.held > a.held ? b : a));
 }
