@@ -47,10 +47,6 @@ function setHeaders(response: ServerResponse, given: unknown): void {
 
 /** The members of a header that is a list, in lower case. */
 function listIn(header: number | string | readonly string[] = ''): string[] {
-  return [header]
-    .flat()
-    .join(',')
-    .toLowerCase()
-    .split(',')
-    .map((member) => member.trim());
+  const members = String(header).toLowerCase().split(',');
+  return members.map((member) => member.trim());
 }
