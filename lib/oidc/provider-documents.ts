@@ -133,7 +133,8 @@ export class ProviderDocuments<T> {
       { ...http, attemptTimeout, dispatcher: dispatcher && (() => dispatcher) },
       kept.stateKey,
     );
-    const request = { operation, method: 'GET', url: urlOf(id), template: operation } as const;
+    const url = urlOf(id);
+    const request = { operation, method: 'GET', url, template: operation, share: kept.key } as const;
     const limit = Math.max(http.deadline, tenant.http.deadline) / 2;
     const { status, body } = await deadlines.within(limit, (deadline) =>
       usableReply(transport.send(asker, request, deadline), name),

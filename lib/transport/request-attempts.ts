@@ -126,13 +126,13 @@ export class RequestAttempts {
   async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Omit<Attempt, 'isCharged'>> {
     const { clock, client, dispatcher, report } = this.tools;
     const { attemptTimeout, maxResponseBytes } = this.tenant.http;
-    const { method, url, operation, acceptsJwt } = this.request;
+    const { method, url, operation, acceptsJwt, share = this.tenant.key } = this.request;
     // The body is created in its slot, so that it is not old when it is sent.
     const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
     // The call may have ended in the turn in which the slot was granted.
     this.#requireTime();
     const request = {
-      tenant: this.tenant.key,
+      tenant: share,
       method,
       url,
       headers: this.#headers,

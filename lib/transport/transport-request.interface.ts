@@ -24,6 +24,8 @@ export interface TransportRequest {
   acceptsJwt?: boolean;
   /** `'never'`: exactly one request, on a new connection (redeems an authorization code). Default `'safe'`. */
   repeat?: 'safe' | 'never';
+  /** Whose share of names and memory it takes, where it is not its tenant's: other tenants wait for it. */
+  share?: string;
 }
 
 /** A reply that the caller judges: any 2xx, and any 4xx but 408 and 429. */

@@ -6,7 +6,7 @@ import type { KeySource } from '../../lib/options/key-source.js';
 import type { Problem } from '../../lib/problems/problem.interface.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
 import { Deadline } from '../../lib/time/deadline.js';
-import type { TransportReply } from '../../lib/transport/transport-request.interface.js';
+import type { TransportReply, TransportRequest } from '../../lib/transport/transport-request.interface.js';
 import { StoppedClock } from '../support/clock.js';
 import { tenantAt } from '../transport/transport-bench.js';
 import { KEYS, signingKey } from '../support/provider-keys.js';
@@ -16,7 +16,7 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
-const SOURCE: KeySource = { kind: 'url', url: 'https://login.example/jwks' };
+const SOURCE = { kind: 'url', url: 'https://login.example/jwks' } as const satisfies KeySource;
 
 function tenantWith(deadline: number, name = 'acme'): Tenant {
   const options = checkOptions({
@@ -49,13 +49,19 @@ describe('the keys behind a URL', () => {
   let fetches: number;
   let problems: Problem[];
   let reply: () => Promise<unknown>;
-  const send = async (): Promise<TransportReply> => {
+  let shares: unknown[];
+  const send = async (_: Tenant, { share }: TransportRequest): Promise<TransportReply> => {
     fetches++;
+    shares.push(share);
     return { status: 200, headers: {}, body: await reply(), sentAt: 0, attempts: 1 };
   };
 
   /** The keys with a deadline of `ms`, half of which is spent on waiting where there are last good ones. */
-  const keysFor = async (kid?: string, of = tenant, source = SOURCE): Promise<CompactVerifyGetKey> => {
+  const keysFor = async (
+    kid?: string,
+    of = tenant,
+    source: KeySource = SOURCE,
+  ): Promise<CompactVerifyGetKey> => {
     const deadline = new Deadline(clock, of.http.deadline);
     return keys.keysFor(of, source, kid, deadline).finally(() => deadline.clear());
   };
@@ -68,6 +74,7 @@ describe('the keys behind a URL', () => {
   beforeEach(() => {
     clock = new StoppedClock();
     problems = [];
+    shares = [];
     const tools = {
       clock,
       log: { report: (_: Tenant, problem: Problem) => void problems.push(problem) },
@@ -109,6 +116,13 @@ describe('the keys behind a URL', () => {
   it('are fetched once for concurrent callers', async () => {
     await Promise.all(Array.from({ length: 20 }, () => kids('a')));
     expect(fetches).toBe(1);
+  });
+
+  it('are fetched in a share of their own: what one tenant waits for must not delay the others', async () => {
+    await keysFor('a', tenantWith(10 * SECOND, 'hostile'));
+    clock.time += 10 * MINUTE;
+    await kids('a');
+    expect(shares).toEqual([expect.stringContaining(SOURCE.url), shares[0]]);
   });
 
   it('are fetched again at once for a kid that appeared right after the first fetch', async () => {

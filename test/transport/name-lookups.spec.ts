@@ -66,6 +66,13 @@ describe('a name whose servers do not answer', () => {
     expect(names.lookups.slice(0, 2)).toEqual(['silent-0.hostile.test', 'hosts-file.test']);
   });
 
+  it('delays no request that other tenants share', async () => {
+    await askSilentNames(3);
+    const url = server.url.replace('127.0.0.1', 'keys.test');
+    const shared = sender.send({ operation: 'keys', url, share: 'keys' }, { tenant: 'hostile' });
+    expect(await millisecondsOf(shared)).toBeLessThan(SOON);
+  });
+
   it('has a turn of each tenant that waits for it', async () => {
     names.silence = 300;
     names.unanswered.add('hosts-file.test');
