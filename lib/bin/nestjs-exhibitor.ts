@@ -38,7 +38,7 @@ async function main([name = '--help', ...args]: string[]): Promise<void> {
       throw new CommandError('there is no such command. See nestjs-exhibitor --help');
     }
   } catch (error) {
-    console.error(isMistake(error) ? `nestjs-exhibitor ${name}: ${error.message}` : error);
+    console.error(isExplained(error) ? `nestjs-exhibitor ${name}: ${error.message}` : error);
     process.exitCode = 2;
   }
 }
@@ -48,11 +48,9 @@ function show(text: string): number {
   return 0;
 }
 
-/** Whether the caller made a mistake, so that a message without a stack is enough. */
-function isMistake(error: unknown): error is Error {
-  const isOfParseArgs =
-    error instanceof TypeError && 'code' in error && `${error.code}`.startsWith('ERR_PARSE_ARGS');
-  return error instanceof CommandError || isOfParseArgs;
+/** Whether a message without a stack is enough. Errors of other classes without a code, such as TypeError, are bugs. */
+function isExplained(error: unknown): error is Error {
+  return error instanceof Error && (error.name === 'Error' || 'code' in error);
 }
 
 void main(process.argv.slice(2));

@@ -130,7 +130,7 @@ describe('the command, installed in an empty folder without peer dependencies', 
     [['sandbox', '--prot', '1'], "nestjs-exhibitor sandbox: Unknown option '--prot'\n"],
     [
       ['sandbox', '--seed', 'none'],
-      "nestjs-exhibitor sandbox: --seed none: ENOENT: no such file or directory, open 'none'\n",
+      "nestjs-exhibitor sandbox: ENOENT: no such file or directory, open 'none'\n",
     ],
     [
       ['sandbox', '--port', '0'],

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { jest } from '@jest/globals';
-import type { Fault } from 'nestjs-exhibitor/testing';
+import type { Fault, SandboxSeed } from 'nestjs-exhibitor/testing';
 import { help, run } from '../../lib/testing/command/sandbox.command.js';
 import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { nativeRequire } from '../support/native-require.js';
@@ -42,11 +42,9 @@ async function start(...args: string[]): Promise<Running> {
 }
 
 const REDIRECT_URI = 'http://127.0.0.1:3999/auth/callback';
-const SEED = {
-  events: [{ id: 'spring-2027', title: 'Spring Fair' }],
-  people: [{ sub: 'pat', name: 'Pat', email: 'pat@example.com' }],
-  exhibitors: { acme: { 'spring-2027': [{ id: 'x-1', contactEmails: ['pat@example.com'], hall: 7 }] } },
-};
+/** The seed of docs/sandbox.md. */
+const DOCUMENT = readFileSync(new URL('../../docs/sandbox.md', import.meta.url), 'utf8');
+const SEED = JSON.parse(/```json\n([\s\S]*?)```/.exec(DOCUMENT)?.[1] ?? '') as SandboxSeed;
 
 /** Ends every run of the command in this process, as the signal does. */
 async function end(running: Running, signal: NodeJS.Signals): Promise<number> {
@@ -112,8 +110,8 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     expect(sandbox.env['COOKIE_SECRET']).toHaveLength(43);
   });
 
-  it('serves the seed of the file', async () => {
-    expect(await (await lookUp('pat@example.com')).json()).toEqual(SEED.exhibitors.acme['spring-2027']);
+  it('serves the seed of the file, that of docs/sandbox.md', async () => {
+    expect(await (await lookUp('pat@example.com')).json()).toEqual(SEED.exhibitors['acme']?.['spring-2027']);
     expect((await lookUp('pat@example.com', 'world-2026')).status).toBe(404);
   });
 
@@ -166,7 +164,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     [{ match: 'list', fault: { kind: 'delay', ms: 0.5 } }, 'fault.ms must be a whole number'],
     [{ match: 'list', fault: { kind: 'truncate', at: 1 } }, 'fault.at is not a field here'],
     [{ match: 'list', fault: { kind: 'truncate' }, times: 0 }, 'times must be >=1, not 0'],
-    ['{', 'JSON'],
+    ['{', 'the body: it must be JSON'],
   ])('names what is wrong with the fault %j', async (fault, message) => {
     const reply = await at('/sandbox/faults', {
       method: 'POST',
@@ -319,7 +317,7 @@ describe('nestjs-exhibitor sandbox', () => {
   });
 
   it.each([
-    ['{', 'JSON'],
+    ['{', 'it must be JSON'],
     ['null', 'it must be Object, not null'],
     [{ event: [] }, 'event is not a field here'],
     [{ events: [{ id: 'e' }] }, 'events.0.title is required'],
@@ -330,7 +328,7 @@ describe('nestjs-exhibitor sandbox', () => {
     [{ exhibitors: { acme: { e: [{ id: 'x' }] } } }, 'exhibitors.acme.e.0.contactEmails is required'],
   ])('names what is wrong with the seed %j', async (seed, message) => {
     const file = fileWith('wrong.json', seed);
-    await expect(run(['--seed', file])).rejects.toThrow(`--seed ${file}: `);
+    await expect(run(['--seed', file])).rejects.toThrow(`${file}: `);
     await expect(run(['--seed', file])).rejects.toThrow(message);
   });
 

@@ -129,6 +129,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
     long('a ', 'Bearer '),
   ],
   [String.raw`bin/host-environment.ts /^[\w.:/@-]*$/`]: [long('a', '', '\n')],
+  [String.raw`testing/command/console-page.ts /^(Bearer|Basic) /i`]: [],
   [String.raw`testing/command/console-page.ts /secret|token|code$|verifier|assertion|password|key/i`]: [
     long('code', '', 'x'),
   ],

@@ -26,21 +26,15 @@ export const CONSOLE_HEADERS = pageHeaders(SCRIPT, STYLE);
 
 /** Each kind of fault by an example, and the reply. */
 const KINDS: readonly (readonly [Fault, string])[] = [
-  [
-    { kind: 'status', status: 503, headers: { 'retry-after': '2' } },
-    'This status, with a body if one is given.',
-  ],
-  [{ kind: 'body', body: '<html>', contentType: 'text/html' }, 'This body, with a status if one is given.'],
+  [{ kind: 'status', status: 503, headers: { 'retry-after': '2' } }, 'This status; a body can be given.'],
+  [{ kind: 'body', body: '<html>', contentType: 'text/html' }, 'This body; a status can be given.'],
   [{ kind: 'delay', ms: 3000 }, 'The reply, so much later.'],
   [{ kind: 'drip', msPerByte: 20 }, 'The reply, byte by byte.'],
   [{ kind: 'stall', at: 'before-headers' }, 'No reply; mid-body: half of it. The connection stays open.'],
-  [
-    { kind: 'reset', at: 'mid-body' },
-    'Half of the reply, then a reset; also before-headers and mid-headers.',
-  ],
+  [{ kind: 'reset', at: 'mid-body' }, 'Half of the reply, then a reset; also before-headers, mid-headers.'],
   [{ kind: 'truncate' }, 'Half of the reply, then the connection is closed.'],
   [{ kind: 'closeIdle' }, 'The reply, then the connection is closed, although it could be used again.'],
-  [{ kind: 'redirect', location: 'https://example.com/' }, 'A redirect, with a status if one is given.'],
+  [{ kind: 'redirect', location: 'https://example.com/' }, 'A redirect; a status can be given.'],
   [{ kind: 'largeBody', bytes: 50_000_000 }, 'JSON of this size.'],
   [{ kind: 'gzipBomb', bytes: 50_000_000 }, 'JSON of this size, compressed.'],
 ];
@@ -82,7 +76,7 @@ function renderRequest(request: SandboxRequest): string {
   const reply = request.status ?? (request.done ? 'no reply' : 'under way');
   const details = [
     ...parametersOf({ ...request.query, ...request.body }),
-    headers.authorization && `Authorization: ${headers.authorization.split(' ', 1)[0]} …`,
+    headers.authorization && `Authorization: ${/^(Bearer|Basic) /i.exec(headers.authorization)?.[0] ?? ''}…`,
     tenantId && `X-Tenant-Id: ${tenantId} (${headerTenantKey ?? 'of no tenant'})`,
     fault && `fault: ${fault.kind}`,
     aborted && 'aborted by the client',
@@ -92,7 +86,9 @@ function renderRequest(request: SandboxRequest): string {
 }
 
 function parametersOf(values: ParsedUrlQuery): string[] {
-  return Object.entries(values).map(([name, value]) => `${name}=${SECRET.test(name) ? '…' : String(value)}`);
+  return Object.entries(values).map(
+    ([name, value]) => `${name}=${SECRET.test(name) ? '…' : String(value).slice(0, 200)}`,
+  );
 }
 
 function code(text: string): string {

@@ -3,7 +3,7 @@ import { OPERATIONS } from '../sandbox/route.js';
 import { defaultSeed, seedExhibitors, type SandboxSeed } from '../sandbox/seed.js';
 
 const text = v.string();
-const optionalText = v.optional(text);
+const maybe = v.optional(text);
 const texts = v.array(text);
 const whole = v.pipe(v.number(), v.integer('must be a whole number'), v.minValue(0));
 const status = v.pipe(whole, v.minValue(200), v.maxValue(599));
@@ -12,12 +12,12 @@ const tenant = v.strictObject({
   ...v.entriesFromList(['key', 'name', 'tenantId', 'clientId', 'clientSecret'], text),
   ...v.entriesFromList(['loginClientId', 'loginClientSecret', 'publicLoginClientId'], text),
   ...v.entriesFromList(['redirectUris', 'postLogoutRedirectUris'], v.optional(texts)),
-  backChannelLogoutUri: optionalText,
+  backChannelLogoutUri: maybe,
 });
 const person = v.strictObject({
   sub: text,
   name: text,
-  email: optionalText,
+  email: maybe,
   emailVerified: v.optional(v.union([v.boolean(), v.picklist(['true', 'false'])])),
   emailOnlyInUserinfo: v.optional(v.boolean()),
 });
@@ -32,14 +32,10 @@ const seedFile = v.strictObject({
 
 const operation = v.picklist(OPERATIONS);
 const optionalStatus = v.optional(status);
+const headers = v.optional(v.record(text, text));
 const fault = v.variant('kind', [
-  v.strictObject({
-    kind: v.literal('status'),
-    status,
-    headers: v.optional(v.record(text, text)),
-    body: optionalText,
-  }),
-  v.strictObject({ kind: v.literal('body'), body: text, contentType: optionalText, status: optionalStatus }),
+  v.strictObject({ kind: v.literal('status'), status, headers, body: maybe }),
+  v.strictObject({ kind: v.literal('body'), body: text, contentType: maybe, status: optionalStatus }),
   v.strictObject({ kind: v.literal('redirect'), location: text, status: optionalStatus }),
   v.strictObject({ kind: v.literal('delay'), ms: whole }),
   v.strictObject({ kind: v.literal('drip'), msPerByte: whole }),
@@ -48,11 +44,7 @@ const fault = v.variant('kind', [
   v.strictObject({ kind: v.picklist(['largeBody', 'gzipBomb']), bytes: whole }),
   v.strictObject({ kind: v.picklist(['truncate', 'closeIdle']) }),
 ]);
-const match = v.strictObject({
-  operation: v.optional(operation),
-  tenant: optionalText,
-  grantType: optionalText,
-});
+const match = v.strictObject({ operation: v.optional(operation), tenant: maybe, grantType: maybe });
 const faultRequest = v.strictObject({
   match: v.union([operation, match]),
   fault,
@@ -60,29 +52,32 @@ const faultRequest = v.strictObject({
 });
 
 /**
- * Parses a `SandboxSeed` in JSON. What it leaves out is that of the default seed; without `exhibitors` they are generated.
+ * Parses a seed file. What it leaves out is that of the default seed; without `exhibitors` they are generated.
  *
- * @throws Error that names each wrong field, and what is expected there.
+ * @throws Error that names the file, each wrong field, and what is expected there.
  */
-export function parseSeed(json: string): SandboxSeed {
-  const { exhibitors, ...given } = parse(seedFile, json);
+export function parseSeed(file: string, json: string): SandboxSeed {
+  const { exhibitors, ...given } = parse(seedFile, json, file);
   const seed = { ...defaultSeed(), ...given };
   return { ...seed, exhibitors: exhibitors ?? seedExhibitors(seed.tenants, seed.events) };
 }
 
 /** Parses the arguments of `failNext` in JSON, with the same errors. */
 export function parseFault(json: string) {
-  return parse(faultRequest, json);
+  return parse(faultRequest, json, 'the body');
 }
 
-function parse<Schema extends v.GenericSchema>(schema: Schema, json: string): v.InferOutput<Schema> {
-  const parsed = v.safeParse(schema, JSON.parse(json));
+function parse<Schema extends v.GenericSchema>(
+  schema: Schema,
+  json: string,
+  source: string,
+): v.InferOutput<Schema> {
+  const parsed = v.safeParse(v.pipe(text, v.parseJson(undefined, 'must be JSON'), schema), json);
   if (parsed.success) {
     return parsed.output;
   }
-  throw new Error(
-    parsed.issues.map((issue) => `${v.getDotPath(issue) ?? 'it'} ${problemOf(issue)}`).join('; '),
-  );
+  const problems = parsed.issues.map((issue) => `${v.getDotPath(issue) ?? 'it'} ${problemOf(issue)}`);
+  throw new Error(`${source}: ${problems.join('; ')}`);
 }
 
 function problemOf({ type, expected, received, message }: v.BaseIssue<unknown>): string {

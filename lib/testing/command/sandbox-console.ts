@@ -21,18 +21,15 @@ export function createConsole(state: SandboxState, service: RequestListener): Re
   state.log.onChange = update;
 
   function openPage(response: ServerResponse): void {
-    response
-      .writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
-      .flushHeaders();
+    response.setHeader('content-type', 'text/event-stream').flushHeaders();
     response.once('close', () => pages.delete(response));
     pages.add(response);
     update();
   }
 
   async function addFault(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = await readBody(request);
     try {
-      const { match, fault, times } = parseFault(String(body));
+      const { match, fault, times } = parseFault(String(await readBody(request)));
       state.faults.add(match, fault, times);
       sendFaults(response);
     } catch (error) {
@@ -51,10 +48,7 @@ export function createConsole(state: SandboxState, service: RequestListener): Re
       return service(request, response);
     }
     if (!isOwnRequest(request, state.url)) {
-      return sendJson(response, 403, {
-        error: 'forbidden',
-        message: 'Other web pages may not use the sandbox',
-      });
+      return sendJson(response, 403, { error: 'foreign', message: 'Other pages may not use the sandbox' });
     }
     switch (`${request.method} ${path}`) {
       case 'GET /sandbox':

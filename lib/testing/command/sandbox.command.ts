@@ -52,32 +52,18 @@ export async function run(args: string[]): Promise<number> {
   }
   const port = wholeNumber('--port', values.port, 65_535);
   const latency = wholeNumber('--latency', values.latency, 3_600_000);
-  const seed = await (seedFile &&
-    explained(`--seed ${seedFile}: `, async () => parseSeed(await readFile(seedFile, 'utf8'))));
-  const command = {
-    load: loadProvider,
-    wrap: (state: SandboxState, service: RequestListener) => {
-      state.redirectUris = redirectUris;
-      return createConsole(state, service);
-    },
+  const seed = seedFile === undefined ? undefined : parseSeed(seedFile, await readFile(seedFile, 'utf8'));
+  const wrap = (state: SandboxState, service: RequestListener) => {
+    state.redirectUris = redirectUris;
+    return createConsole(state, service);
   };
-  const sandbox = await explained('', () =>
-    ExhibitorSandbox.start({ port, seed: seed || undefined, command }),
-  );
+  const sandbox = await ExhibitorSandbox.start({ port, seed, command: { load: loadProvider, wrap } });
   sandbox.latency = latency;
   try {
     const ended = new Promise<NodeJS.Signals>((resolve) => {
       process.once('SIGINT', resolve).once('SIGTERM', resolve);
     });
-    const [{ key = '' } = {}] = sandbox.tenants;
-    const options = sandbox.tenantOptions(key, { redirectUri: redirectUris[0], keys: 'url' });
-    const environment = environmentLines(options, randomBytes(32).toString('base64url')).join('\n');
-    if (envFile !== undefined) {
-      await explained(`--write-env: `, () => writeFile(envFile, `${environment}\n`, { flag: 'wx' }));
-    }
-    const shown =
-      envFile === undefined ? environment : `is in ${envFile}: node --env-file=${envFile} main.js`;
-    console.log(`${overview(sandbox, redirectUris)}\n${shown}`);
+    console.log(await introduce(sandbox, redirectUris, envFile));
     return 128 + constants.signals[await ended];
   } finally {
     await sandbox.stop();
@@ -91,41 +77,34 @@ function wholeNumber(name: string, value: string, largest: number): number {
   return Number(value);
 }
 
-/** The result of `work`. Its errors are shown without a stack. */
-async function explained<T>(prefix: string, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    throw new CommandError(`${prefix}${error instanceof Error ? error.message : String(error)}`, {
-      cause: error,
-    });
-  }
-}
-
 /** Loads `oidc-provider` from the working directory, else from where this package is. */
 async function loadProvider(): Promise<typeof OidcProvider> {
+  const paths = [process.cwd(), import.meta.dirname];
   let file: string;
   try {
-    file = createRequire(import.meta.url).resolve('oidc-provider', {
-      paths: [process.cwd(), import.meta.dirname],
-    });
+    file = createRequire(import.meta.url).resolve('oidc-provider', { paths });
   } catch {
-    throw new Error(`the package oidc-provider is not installed here. Run: ${NPX}`);
+    throw new CommandError(`the package oidc-provider is not installed here. Run: ${NPX}`);
   }
   return import(pathToFileURL(file).href);
 }
 
-function overview(
-  { url, tenants, people, events }: ExhibitorSandbox,
-  redirectUris: readonly string[],
-): string {
+/** Writes the environment, and describes the sandbox to the person who started it. */
+async function introduce(sandbox: ExhibitorSandbox, redirectUris: string[], envFile = ''): Promise<string> {
+  const { url, tenants, people, events } = sandbox;
+  const [{ key = '' } = {}] = tenants;
+  const options = sandbox.tenantOptions(key, { redirectUri: redirectUris[0], keys: 'url' });
+  const environment = environmentLines(options, randomBytes(32).toString('base64url')).join('\n');
+  if (envFile !== '') {
+    await writeFile(envFile, `${environment}\n`, { flag: 'wx' });
+  }
   return `Sandbox ready at ${url}, for development only. Its requests and faults: ${url}/sandbox
 
-Tenants:  ${tenants.map(({ key }) => key).join(', ')}
+Tenants:  ${tenants.map((tenant) => tenant.key).join(', ')}
 Events:   ${events.map(({ id }) => id).join(', ')}
 People:   ${people.map(({ name, email }) => `${name} <${email ?? 'no e-mail address'}>`).join(', ')}
 Logins may end at ${redirectUris.join(' and ')}
 
-Environment of the host in the README, for the first tenant:
-`;
+Environment of the host in the README, as ${key}:
+${envFile === '' ? `\n${environment}` : `node --env-file=${envFile} main.js`}`;
 }

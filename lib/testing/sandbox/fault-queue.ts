@@ -25,11 +25,7 @@ export class FaultQueue {
   #entries: { readonly match: FaultMatch; readonly fault: Fault; remaining: number }[] = [];
 
   /** The oldest first, each with the number of requests that it still applies to. */
-  get pending(): readonly {
-    readonly match: FaultMatch;
-    readonly fault: Fault;
-    readonly remaining: number;
-  }[] {
+  get pending() {
     return this.#entries;
   }
 

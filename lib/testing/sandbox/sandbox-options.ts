@@ -17,11 +17,7 @@ export interface SandboxOptions {
    * @internal
    */
   readonly signingKey?: string;
-  /**
-   * What the command `nestjs-exhibitor sandbox` sets: how `oidc-provider` is loaded, and what handles requests before the service.
-   *
-   * @internal
-   */
+  /** Set by the command `nestjs-exhibitor sandbox`. @internal */
   readonly command?: {
     readonly load: () => Promise<typeof OidcProvider>;
     readonly wrap: (state: SandboxState, service: RequestListener) => RequestListener;
