@@ -4,7 +4,7 @@ import { browserLoginOf } from '../tenants/tenant.js';
 import { withTimeout } from '../time/with-timeout.js';
 import type { OAuthClient } from '../tokens/client-authentication.js';
 import { parseTokenReply } from '../tokens/token-reply.js';
-import { endpointOf, notTested, unusable, type Examination, type Reply } from './examination.js';
+import { endpointOf, NotTested, unusable, type Examination, type Reply } from './examination.js';
 import { ok, unknown, wrong, type Verdict } from './finding.interface.js';
 
 /** How one of the two clients of a tenant is tested. */
@@ -37,10 +37,10 @@ export function loginClient(examination: Examination): Promise<Verdict> {
 
 async function redeem(examination: Examination): Promise<Verdict> {
   const { tenant, refuted } = examination;
-  const tokenUrl = endpointOf(examination, 'token');
-  if (typeof tokenUrl !== 'string' || refuted.has('login.clientId')) {
-    return typeof tokenUrl === 'string' ? unknown(notTested('authorize', 'login.clientId')) : tokenUrl;
+  if (refuted.has('login.clientId')) {
+    throw new NotTested("the step 'authorize' failed for login.clientId");
   }
+  const tokenUrl = endpointOf(examination, 'token');
   const { clientId: id, clientAuth: auth, issuer: audience, redirectUri } = browserLoginOf(tenant);
   const [code = '', verifier = ''] = [32, 32].map((bytes) => randomBytes(bytes).toString('base64url'));
   return judge(examination, {

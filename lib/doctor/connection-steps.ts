@@ -1,5 +1,5 @@
 import { parseUrl } from '../options/option-schemas.js';
-import { notTested, stepOf, type Examination, type Reply } from './examination.js';
+import { NotTested, stepOf, type Examination, type Reply } from './examination.js';
 import { ok, unknown, wrong, wrongOr, type Verdict } from './finding.interface.js';
 
 /** The list endpoint. Its reply without a token proves the address. */
@@ -34,9 +34,10 @@ export async function firstReply(examination: Examination, option: string): Prom
 /** The names of the service and the provider resolve. */
 export async function names(examination: Examination): Promise<Verdict> {
   for (const [, url] of firstRequests(examination)) {
-    const { failure } = await examination.first(url);
+    const { origin } = new URL(url);
+    const { failure } = examination.unreached.has(origin) ? {} : await examination.first(url);
     if (failure !== undefined) {
-      examination.unreached.set(new URL(url).origin, failure);
+      examination.unreached.set(origin, failure);
     }
   }
   return wrongOr('the names of the service and the provider resolve', unreached(examination, 'names'));
@@ -45,11 +46,12 @@ export async function names(examination: Examination): Promise<Verdict> {
 /** They answer, with certificates that Node trusts. */
 export function tls(examination: Examination): Verdict {
   const found = unreached(examination, 'tls');
+  if (found.length === 0 && unreached(examination, 'names').length > 0) {
+    throw new NotTested("the step 'names' failed");
+  }
   const isPlain = firstRequests(examination).every(([, url]) => url.startsWith('http:'));
   const how = isPlain ? 'over plain http on this machine' : 'with certificates that Node trusts';
-  return found.length === 0 && unreached(examination, 'names').length > 0
-    ? unknown(notTested('names'))
-    : wrongOr(`the service and the provider answer, ${how}`, found);
+  return wrongOr(`the service and the provider answer, ${how}`, found);
 }
 
 /** Options with an address that cannot be connected to. */

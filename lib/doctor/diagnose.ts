@@ -9,7 +9,7 @@ import type { TenantOptions } from '../options/tenant-options.interface.js';
 import { Tenant } from '../tenants/tenant.js';
 import { loginClient, token } from './client-steps.js';
 import { clock, names, tls } from './connection-steps.js';
-import { Examination, notTested } from './examination.js';
+import { Examination, NotTested } from './examination.js';
 import {
   ok,
   unknown,
@@ -25,7 +25,7 @@ import { access, list, lookup } from './service-steps.js';
 
 type Run = (examination: Examination) => Verdict | Promise<Verdict>;
 
-const STEPS: readonly (readonly [step: string, run: Run, needs?: 'login' | 'redirectUri'])[] = [
+const STEPS: readonly (readonly [step: string, run: Run])[] = [
   ['names', names],
   ['tls', tls],
   ['clock', clock],
@@ -33,11 +33,11 @@ const STEPS: readonly (readonly [step: string, run: Run, needs?: 'login' | 'redi
   ['tenant', access],
   ['list', list],
   ['lookup', lookup],
-  ['metadata', metadata, 'login'],
-  ['keys', keys, 'login'],
-  ['authorize', authorize, 'redirectUri'],
-  ['login', loginClient, 'redirectUri'],
-  ['cookies', cookies, 'redirectUri'],
+  ['metadata', metadata],
+  ['keys', keys],
+  ['authorize', authorize],
+  ['login', loginClient],
+  ['cookies', cookies],
 ];
 
 /**
@@ -54,16 +54,13 @@ export async function* diagnose(options: TenantOptions, hints: DiagnosisHints = 
   const examination = examine(options, hints);
   if ('status' in examination) {
     yield { step: 'options', ...examination };
-    yield* STEPS.map(([step]) => ({ step, ...unknown(notTested('options')) }));
+    yield* STEPS.map(([step]) => ({ step, ...unknown("not tested: the step 'options' failed") }));
     return;
   }
   try {
     yield { step: 'options', ...ok('the options are valid') };
-    const { login } = examination.tenant;
-    const given = { login, redirectUri: login?.redirectUri };
-    for (const [step, run, needs] of STEPS) {
-      const isNeedless = needs !== undefined && given[needs] === undefined;
-      const verdict = isNeedless ? unknown(`not tested: there is no ${needs}`) : await run(examination);
+    for (const [step, run] of STEPS) {
+      const verdict = await testedBy(run, examination);
       if (verdict.status === 'wrong' && verdict.option !== undefined) {
         examination.refuted.set(verdict.option, step);
       }
@@ -71,6 +68,21 @@ export async function* diagnose(options: TenantOptions, hints: DiagnosisHints = 
     }
   } finally {
     await examination.close();
+  }
+}
+
+async function testedBy(run: Run, examination: Examination): Promise<Verdict> {
+  try {
+    return await run(examination);
+  } catch (error) {
+    if (error instanceof NotTested) {
+      return unknown(`not tested: ${error.message}`);
+    }
+    // Steps of a login throw it where the tenant has none.
+    if (isExhibitorError(error) && error.code === 'configuration_invalid') {
+      return unknown('not tested: the options have no login in the browser');
+    }
+    throw error;
   }
 }
 

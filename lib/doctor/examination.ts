@@ -28,12 +28,12 @@ export interface Reply {
   receivedAt: number;
   /** Of the token endpoint. */
   error?: OAuthFailure | undefined;
-  /** Why there is no reply; `blocked`: why the request was not sent. */
+  /** Why there is no reply. */
   failure?: string;
-  blocked?: string;
 }
 
-const NO_REPLY: Reply = { status: 0, headers: {}, text: '', json: undefined, receivedAt: 0 };
+/** A step cannot be tested; the message says why. */
+export class NotTested extends Error {}
 
 /** The requests of one diagnosis, one at a time and each once, and what the steps found so far. */
 export class Examination {
@@ -74,11 +74,21 @@ export class Examination {
     return reply;
   }
 
-  /** Sends a GET, or a POST of `body`. Throws only `aborted`. */
+  /**
+   * Sends a GET, or a POST of `body`.
+   *
+   * @throws {NotTested} where there was no connection before, and after a dozen requests
+   * @throws {ExhibitorError} `aborted`
+   */
   async send(url: string, headers: Record<string, string> = {}, body?: string): Promise<Reply> {
-    const blocked = this.#reasonNotToSend(new URL(url).origin);
-    if (blocked !== undefined) {
-      return { ...NO_REPLY, blocked };
+    const { origin } = new URL(url);
+    const known = this.unreached.get(origin);
+    if (known !== undefined) {
+      throw new NotTested(`the step '${stepOf(known)}' failed for ${origin}`);
+    }
+    this.#sent += 1;
+    if (this.#sent > MOST_REQUESTS) {
+      throw new NotTested('a dozen requests were sent');
     }
     const { signal } = this.hints;
     const limit = AbortSignal.timeout(this.tenant.http.attemptTimeout);
@@ -98,7 +108,7 @@ export class Examination {
         throw new ExhibitorError('aborted', 'the caller aborted the diagnosis');
       }
       const failure = error instanceof Error && !limit.aborted ? errorCode(error) : 'no answer in time';
-      return { ...NO_REPLY, failure };
+      return { status: 0, headers: {}, text: '', json: undefined, receivedAt: 0, failure };
     }
   }
 
@@ -115,15 +125,6 @@ export class Examination {
   close(): Promise<void> {
     return this.#agent.destroy();
   }
-
-  #reasonNotToSend(origin: string): string | undefined {
-    const failure = this.unreached.get(origin);
-    if (failure !== undefined) {
-      return notTested(stepOf(failure), origin);
-    }
-    this.#sent += 1;
-    return this.#sent > MOST_REQUESTS ? 'not tested: a dozen requests were sent' : undefined;
-  }
 }
 
 function parseJson(text: string): unknown {
@@ -139,26 +140,21 @@ export function stepOf(failure: string): 'names' | 'tls' {
   return NAME_FAILURES.includes(failure) ? 'names' : 'tls';
 }
 
-export function notTested(step: string, what?: string): string {
-  return `not tested: the step '${step}' failed${what === undefined ? '' : ` for ${what}`}`;
-}
-
 /** The verdict on an address without the reply that it should give. */
-export function unusable({ status, failure, blocked }: Reply, option: string, what: string): Verdict {
-  if (blocked !== undefined || status === 429 || status >= 500) {
-    return unknown(blocked ?? `${what} answers ${status}: try again later`);
-  }
-  return wrong(option, `${what}: ${failure ?? `status ${status} is no such reply`}`);
+export function unusable({ status, failure }: Reply, option: string, what: string): Verdict {
+  return status === 429 || status >= 500
+    ? unknown(`${what} answers ${status}: try again later`)
+    : wrong(option, `${what}: ${failure ?? `status ${status} is no such reply`}`);
 }
 
-/** The URL of an endpoint as a login finds it, or why it cannot be tested. */
-export function endpointOf(
-  { tenant, published, refuted }: Examination,
-  name: 'authorize' | 'token',
-): string | Verdict {
+/** The URL of an endpoint as a login finds it. */
+export function endpointOf(examination: Examination, name: 'authorize' | 'token'): string {
+  const { tenant, published, refuted } = examination;
   const option = tenant.endpointOption(name);
   const set = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
   const url = option === 'login.discovery' ? published[name] : set;
-  const step = typeof url === 'string' ? refuted.get(option) : 'metadata';
-  return step === undefined && typeof url === 'string' ? url : unknown(notTested(step ?? '', option));
+  if (typeof url !== 'string' || refuted.has(option)) {
+    throw new NotTested(`the step '${refuted.get(option) ?? 'metadata'}' failed for ${option}`);
+  }
+  return url;
 }

@@ -29,9 +29,7 @@ export type Verdict = Omit<Finding, 'step'>;
 
 export const ok = (message: string): Verdict => ({ status: 'ok', message });
 
-export function unknown(message: string, advice?: string): Verdict {
-  return { status: 'unknown', message, ...(advice === undefined ? {} : { advice }) };
-}
+export const unknown = (message: string): Verdict => ({ status: 'unknown', message });
 
 export function wrong(
   option: string,

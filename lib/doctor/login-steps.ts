@@ -4,7 +4,7 @@ import { untrustedText } from '../model/untrusted-text.js';
 import { parseUrl } from '../options/option-schemas.js';
 import { browserLoginOf, isHybrid, type BrowserLogin } from '../tenants/tenant.js';
 import { loginClient } from './client-steps.js';
-import { endpointOf, unusable, type Examination, type Reply } from './examination.js';
+import { endpointOf, NotTested, unusable, type Examination, type Reply } from './examination.js';
 import { ok, unknown, wrong, type Verdict } from './finding.interface.js';
 
 /** What a provider answers to a client that it knows, since nobody is logged in (OIDC Core §3.1.2.6). */
@@ -25,9 +25,6 @@ const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?
 export async function authorize(examination: Examination): Promise<Verdict> {
   const login = browserLoginOf(examination.tenant);
   const url = endpointOf(examination, 'authorize');
-  if (typeof url !== 'string') {
-    return url;
-  }
   const { redirectUri, responseType, maxAge } = login;
   const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, startedAt: 0, former: [] };
   const address = new URL(await authorizationUrl(login, createPendingLogin(start), url, { prompt: 'none' }));
@@ -75,7 +72,8 @@ async function refusal(examination: Examination, { text }: Reply): Promise<Verdi
   } else if (REFUSES_CLIENT.test(text)) {
     return wrong('login.clientId', 'the authorize endpoint does not know this client');
   }
-  const isKnown = examination.knowsClient ?? (await loginClient(examination)).status === 'ok';
+  const isKnown =
+    examination.knowsClient ?? (await loginClient(examination).catch(() => undefined))?.status === 'ok';
   const option = isKnown ? 'login.redirectUri' : 'login.clientId, login.redirectUri';
   return wrong(
     option,
@@ -87,7 +85,7 @@ async function refusal(examination: Examination, { text }: Reply): Promise<Verdi
 export function cookies({ tenant, hints }: Examination): Verdict {
   const login = browserLoginOf(tenant);
   if (hints.startUrl === undefined) {
-    return unknown('not tested: no page is named where logins start', 'Name it: startUrl, or --start-url.');
+    throw new NotTested('name the page where logins start by startUrl or --start-url');
   }
   const [start, callback] = [parseUrl(hints.startUrl), new URL(login.redirectUri)];
   if (start === undefined) {

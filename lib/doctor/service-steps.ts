@@ -2,8 +2,8 @@ import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
 import { parseLookup, parsePage } from '../exhibitors/parse-replies.js';
 import { token } from './client-steps.js';
 import { listUrl } from './connection-steps.js';
-import { notTested, unusable, type Examination, type Reply } from './examination.js';
-import { ok, unknown, wrong, type Verdict } from './finding.interface.js';
+import { NotTested, unusable, type Examination, type Reply } from './examination.js';
+import { ok, wrong, type Verdict } from './finding.interface.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
 const USUAL_SCOPE = 'idp_api';
@@ -12,7 +12,7 @@ const USUAL_SCOPE = 'idp_api';
 export async function access(examination: Examination): Promise<Verdict> {
   const { tenant } = examination;
   if (examination.token === undefined) {
-    return unknown(notTested('token'));
+    throw new NotTested("the step 'token' failed");
   }
   const url = listUrl(examination);
   const page = await read(examination, url);
@@ -53,10 +53,10 @@ export async function access(examination: Examination): Promise<Verdict> {
 /** The first page of the event. */
 export function list({ page, hints, tenant }: Examination): Verdict {
   if (hints.eventId === undefined) {
-    return unknown('not tested: no event is named', 'Name one: eventId, or --event.');
+    throw new NotTested('name an event of the tenant by eventId or --event');
   }
   if (page === undefined) {
-    return unknown(notTested('tenant'));
+    throw new NotTested("the step 'tenant' failed");
   }
   const count = () => parsePage(page.json, tenant.key).paginationMetadata.totalCount;
   return page.status === 404
@@ -69,10 +69,10 @@ export async function lookup(examination: Examination): Promise<Verdict> {
   const { page, tenant, hints } = examination;
   const { eventId, contactEmail } = hints;
   if (eventId === undefined || contactEmail === undefined) {
-    return unknown('not tested: no contact of an event is named', 'Name both: contactEmail, or --email.');
+    throw new NotTested('name a contact of an event by contactEmail or --email');
   }
   if (page?.status !== 200) {
-    return unknown(notTested('list'));
+    throw new NotTested("the step 'list' failed");
   }
   const path = [eventId, 'contactEmail', contactEmail].map(encodeURIComponent).join('/');
   const reply = await read(examination, `${tenant.baseUrl}/api/v1/exhibitor/event/${path}`);

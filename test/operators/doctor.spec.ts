@@ -143,7 +143,7 @@ describe('right values', () => {
   it('without hints or a login leave steps unknown, which say what they need', async () => {
     const findings = await findingsOf(tenantOf(), {});
     const unknown = findings.filter(({ status }) => status === 'unknown');
-    expect(unknown.map(({ step, advice }) => [step, advice])).toEqual([
+    expect(unknown.map(({ step, message }) => [step, message])).toEqual([
       ['list', expect.stringContaining('--event')],
       ['lookup', expect.stringContaining('--email')],
       ['cookies', expect.stringContaining('--start-url')],
