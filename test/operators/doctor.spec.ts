@@ -154,6 +154,15 @@ describe('right values', () => {
       ['metadata', 'keys', 'authorize', 'login', 'cookies'].map((step) => `${step} unknown`),
     );
   });
+
+  it('of bearer tokens leave the steps of a login in the browser unknown', async () => {
+    const { issuer, keys } = sandbox.tenantOptions('acme').login;
+    const bearer = { issuer, keys, audience: { accessToken: 'portal' }, authorizedParties: ['spa'] };
+    const findings = await findingsOf({ ...tenantOf(), login: bearer });
+    expect(
+      findings.filter(({ status }) => status !== 'ok').map(({ step, status }) => `${step} ${status}`),
+    ).toEqual(['authorize', 'login', 'cookies'].map((step) => `${step} unknown`));
+  });
 });
 
 /** Each wrong value, and the smallest set of options that the replies tell apart. */
