@@ -17,6 +17,7 @@ export default {
   moduleNameMapper: {
     '^nestjs-exhibitor$': '<rootDir>/lib/index.ts',
     '^nestjs-exhibitor/testing$': '<rootDir>/lib/testing/index.ts',
+    '^nestjs-exhibitor/terminus$': '<rootDir>/lib/terminus/index.ts',
     '^nestjs-exhibitor/redis$': '<rootDir>/lib/redis/index.ts',
     '^nestjs-exhibitor/doctor$': '<rootDir>/lib/doctor/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',

@@ -71,6 +71,11 @@ export class HeldToken {
     return this.#bad !== undefined;
   }
 
+  /** The token, unless it has expired at `now`. */
+  goodAt(now: number): TimedToken | undefined {
+    return this.timed !== undefined && now < this.timed.expiresAt ? this.timed : undefined;
+  }
+
   /** Stores a new token. */
   keep(timed: TimedToken): void {
     this.timed = timed;

@@ -29,6 +29,14 @@ export interface InvalidateOptions {
   rejected?: string | undefined;
 }
 
+/** What {@link TokenService.prove} answers. @internal */
+export interface TokenProof {
+  /** Ms since the token that calls use was requested. */
+  age: number;
+  /** Why there is no newer one, where that is no proof. */
+  error: unknown;
+}
+
 /**
  * Client-credentials access tokens of the tenants: cached, renewed in the background before they expire, and requested once
  * for all concurrent callers; with a `store`, once for all processes.
@@ -111,6 +119,38 @@ export class TokenService {
   }
 
   /**
+   * For health checks: proof that the token endpoint grants tokens. That is a token requested within the last `maxAge` ms, by this
+   * process or another one; else a new one is requested, and calls use the held one meanwhile. Waits `timeout` ms at most.
+   *
+   * @throws {ExhibitorError} as {@link getToken}, where there is neither proof nor a token that is still good. @internal
+   */
+  prove(key: string | undefined, maxAge: number, timeout: number): Promise<TokenProof> {
+    return this.#deadlines.within(timeout, async (deadline) => {
+      const tenant = await deadline.race(Promise.resolve(this.#tenants.resolve(key)));
+      const held = this.#heldOf(tenant);
+      const since = this.#clock.now() - maxAge;
+      let timed = held.goodAt(this.#clock.now());
+      let error: unknown;
+      try {
+        while (timed === undefined || timed.requestedAt < since) {
+          timed = await this.#wait(tenant, deadline);
+          // That of another process may be old. The next one is not the same.
+          if (!timed.isShared) {
+            break;
+          }
+        }
+      } catch (failure) {
+        error = failure;
+        timed = held.goodAt(this.#clock.now());
+        if (timed === undefined) {
+          throw failure;
+        }
+      }
+      return { age: this.#clock.now() - timed.requestedAt, error };
+    });
+  }
+
+  /**
    * The service answered 401 to a request with this token, which was sent at `sentAt` (ms of {@link Clock.now}): removes it,
    * unless it was renewed meanwhile. A token of another process replaces it only if that was requested later than `sentAt`, or
    * where this one was about to end, later than this one.
@@ -135,13 +175,10 @@ export class TokenService {
   }
 
   #fresh(tenant: Tenant): TimedToken | undefined {
-    const held = this.#held.get(tenant);
-    const timed = held?.timed;
-    if (held === undefined || timed === undefined) {
-      return undefined;
-    }
     const now = this.#clock.now();
-    if (now >= timed.expiresAt) {
+    const held = this.#held.get(tenant);
+    const timed = held?.goodAt(now);
+    if (held === undefined || timed === undefined) {
       return undefined;
     }
     if (now >= timed.renewAt) {

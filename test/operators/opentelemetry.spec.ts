@@ -1,7 +1,5 @@
 import type { ServerResponse } from 'node:http';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { context, metrics, propagation, trace } from '@opentelemetry/api';
 import { UndiciInstrumentation } from '@opentelemetry/instrumentation-undici';
@@ -20,9 +18,9 @@ import { honest, startRestHost, startService } from '../exhibitors/rest-host.js'
 import { signIn } from '../guards/signed-in.js';
 import { leaksOf } from '../setup/leaks.js';
 import { MemoryStore } from '../store/memory-store.js';
-import { ROOT } from '../structure/readme.js';
 import { COOKIE_SECRET, startHost } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
+import { loadSnippets } from '../support/snippets.js';
 
 const CHANNELS = ['request', 'token', 'lookup', 'login', 'store', 'drift'];
 
@@ -30,22 +28,6 @@ const CHANNELS = ['request', 'token', 'lookup', 'login', 'store', 'drift'];
 interface Recipes {
   undiciInstrumentation: UndiciInstrumentation;
   observeExhibitors(): void;
-}
-
-/** Loads the snippets of the page as they are. */
-async function loadRecipes(): Promise<Recipes> {
-  const page = readFileSync(join(ROOT, 'docs/observability.md'), 'utf8');
-  const folder = mkdtempSync(join(ROOT, 'test', '.observability-'));
-  try {
-    const loaded = ['tracing', 'metrics'].map(async (name) => {
-      const code = new RegExp(`<!-- ${name} -->\\s*\`\`\`ts\\n([\\s\\S]*?)\`\`\``).exec(page)?.[1] ?? '';
-      writeFileSync(join(folder, `${name}.ts`), code);
-      return (await import(join(folder, `${name}.ts`))) as Partial<Recipes>;
-    });
-    return Object.assign({}, ...(await Promise.all(loaded))) as Recipes;
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
 }
 
 describe('the recipes of docs/observability.md', () => {
@@ -76,7 +58,11 @@ describe('the recipes of docs/observability.md', () => {
   beforeAll(async () => {
     tracing.register();
     metrics.setGlobalMeterProvider(metering);
-    const { undiciInstrumentation, observeExhibitors } = await loadRecipes();
+    const { undiciInstrumentation, observeExhibitors } = await loadSnippets<Recipes>(
+      'observability.md',
+      'tracing',
+      'metrics',
+    );
     recipe = undiciInstrumentation;
     observeExhibitors();
     listeners.forEach((listener, name) => subscribe(name, listener));

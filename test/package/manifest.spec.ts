@@ -61,7 +61,7 @@ describe('the package', () => {
     );
     expect(problems).toEqual([]);
     expect(Object.keys(result.entrypoints)).toEqual(
-      expect.arrayContaining(['.', './testing', './redis', './doctor']),
+      expect.arrayContaining(['.', './testing', './redis', './terminus', './doctor']),
     );
   });
 

@@ -58,7 +58,7 @@ describe('a CommonJS host on Nest 11 that installed the tarball with the lowest 
   it('has exactly the lowest version of each peer', () => {
     const installed = Object.keys(LOWEST).map((name) => [name, outside.versionOf(name)]);
     expect(Object.fromEntries(installed)).toEqual(LOWEST);
-    expect(Object.keys(LOWEST)).toHaveLength(9);
+    expect(Object.keys(LOWEST)).toHaveLength(10);
   });
 
   it('starts the sandbox on the lowest oidc-provider', async () => {
@@ -70,6 +70,14 @@ describe('a CommonJS host on Nest 11 that installed the tarball with the lowest 
         .then(() => console.log('stopped'))`,
     ]);
     expect(said).toContain('stopped');
+  });
+
+  it('is healthy on the lowest Terminus, which has no status `degraded`', async () => {
+    const said = await outside.run('node', ['--input-type=commonjs', '-e', HEALTH]);
+    expect(JSON.parse(said)).toMatchObject([
+      { status: 'ok', details: { it: { status: 'up', circuit: 'closed' } } },
+      { status: 'ok', details: { it: { status: 'up', degraded: true, code: 'token_unavailable' } } },
+    ]);
   });
 
   it('runs Jest with the configuration of the README', async () => {
@@ -85,3 +93,30 @@ describe('a CommonJS host on Nest 11 that installed the tarball with the lowest 
 describe.each(['express', 'fastify'])('a host on Nest 11 and %s', (adapter) => {
   acceptsEveryLogin(adapter, () => outside);
 });
+
+/** Prints two checks: the second one while the token endpoint fails. */
+const HEALTH = `
+  require('reflect-metadata');
+  const { Module } = require('@nestjs/common');
+  const { NestFactory } = require('@nestjs/core');
+  const { HealthCheckService, TerminusModule } = require('@nestjs/terminus');
+  const { ExhibitorModule } = require('nestjs-exhibitor');
+  const { ExhibitorHealthIndicator } = require('nestjs-exhibitor/terminus');
+  const { ExhibitorSandbox } = require('nestjs-exhibitor/testing');
+
+  ExhibitorSandbox.start().then(async (sandbox) => {
+    const secrets = ['a cookie secret of 32 characters or more'];
+    const options = { tenant: sandbox.tenantOptions('acme'), secrets };
+    class Host {}
+    Module({
+      imports: [TerminusModule, ExhibitorModule.forRoot(options)],
+      providers: [ExhibitorHealthIndicator],
+    })(Host);
+    const app = await NestFactory.createApplicationContext(Host, { logger: false });
+    const isHealthy = () => app.get(ExhibitorHealthIndicator).isHealthy('it', { maxAge: 0 });
+    const up = await app.get(HealthCheckService).check([isHealthy]);
+    sandbox.failNext('token', { kind: 'status', status: 503 }, Infinity);
+    console.log(JSON.stringify([up, await app.get(HealthCheckService).check([isHealthy])]));
+    await app.close();
+    await sandbox.stop();
+  });`;

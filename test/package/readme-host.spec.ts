@@ -85,6 +85,11 @@ describe('the packed tarball, installed outside the repository', () => {
       "import('nestjs-exhibitor/redis').then((m) => console.log(Object.keys(m).join()))",
     ]);
     expect(redisNames.trim()).toBe('RedisSharedStore');
+    const withoutTerminus = await outside.run('node', [
+      '-e',
+      "import('nestjs-exhibitor/terminus').catch((e) => console.log(e.message))",
+    ]);
+    expect(withoutTerminus).toContain("Cannot find package '@nestjs/terminus'");
     const required = await outside.run('node', [
       '--input-type=commonjs',
       '-e',

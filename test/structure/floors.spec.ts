@@ -23,7 +23,7 @@ const FLOORS: readonly (readonly string[])[] = [
 ];
 
 /** Folders beside the floors. They use the public surface. */
-const ASIDE = ['testing', 'redis', 'doctor', 'bin'];
+const ASIDE = ['testing', 'redis', 'terminus', 'doctor', 'bin'];
 
 /** The service in memory checks arguments, and reads ids, as the service itself. */
 const CHECKS_OF_TESTING =
@@ -56,6 +56,12 @@ const upward: IForbiddenRuleType[] = FLOORS.flatMap((floor, index) =>
 
 const RULES: IForbiddenRuleType[] = [
   ...upward,
+  {
+    name: 'hosts-load-only-what-they-import',
+    severity: 'error',
+    from: { path: TOP },
+    to: { path: room(ASIDE) },
+  },
   { name: 'no-circle', severity: 'error', from: {}, to: { circular: true } },
   {
     name: 'aside-uses-the-public-surface',

@@ -38,7 +38,10 @@ export interface HostOptions {
   /** Sets up the application before it listens: middleware, plugins. */
   configure?: (app: INestApplication) => unknown;
   /** Options of the module; given the address of this host. */
-  options: (callback: string, url: string) => ExhibitorModuleOptions & { bindFilter?: boolean };
+  options: (
+    callback: string,
+    url: string,
+  ) => ExhibitorModuleOptions & { bindFilter?: boolean; isGlobal?: boolean };
   /** Modules to import before and after that of the package. */
   importedBefore?: Type[];
   importedAfter?: Type[];

@@ -9,7 +9,7 @@ import { ExhibitorTestingBackend, throwIfAborted } from './testing-backend.js';
 
 /** In place of `TokenService`: a token that nothing accepts. Records its calls, and fails where the test says so. */
 @Injectable()
-export class TestingTokens implements Pick<TokenService, 'getToken' | 'invalidate'> {
+export class TestingTokens implements Pick<TokenService, 'getToken' | 'invalidate' | 'prove'> {
   constructor(@Inject(ExhibitorTestingBackend) private readonly backend: ExhibitorTestingBackend) {}
 
   async getToken(options?: GetTokenOptions): Promise<AccessToken> {
@@ -18,6 +18,11 @@ export class TestingTokens implements Pick<TokenService, 'getToken' | 'invalidat
     throwIfAborted(options?.signal, tenant);
     const expiresAt = new Date(Date.now() + 3_600_000);
     return { accessToken: 'test-token', tokenType: 'Bearer', scope: 'idp_api', expiresAt };
+  }
+
+  async prove(tenant: string | undefined): Promise<{ age: number; error: undefined }> {
+    await this.getToken({ tenant });
+    return { age: 0, error: undefined };
   }
 
   async invalidate(_options?: InvalidateOptions): Promise<void> {}

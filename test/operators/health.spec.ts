@@ -1,0 +1,245 @@
+/** The host of docs/health.md, asked over HTTP while the sandbox fails. */
+import type { Type } from '@nestjs/common';
+import type { HealthIndicatorService } from '@nestjs/terminus';
+import { Test } from '@nestjs/testing';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { firstValueFrom } from 'rxjs';
+import { ExhibitorsService, TenantRegistry, TokenService } from '../../lib/index.js';
+import { ExhibitorHealthIndicator, type ExhibitorHealthOptions } from '../../lib/terminus/index.js';
+import {
+  ExhibitorTestingBackend,
+  ExhibitorTestingModule,
+  type ExhibitorSandbox,
+} from '../../lib/testing/index.js';
+import { leaksOf } from '../setup/leaks.js';
+import { MemoryStore } from '../store/memory-store.js';
+import { clockOf } from '../support/clock.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import type { OtherOptions } from '../support/module-options.js';
+import { nativeRequire } from '../support/native-require.js';
+import { startSandbox } from '../support/sandbox.js';
+import { loadSnippets } from '../support/snippets.js';
+
+const FAILING = { kind: 'status', status: 503 } as const;
+const MAX_AGE = 300_000;
+
+describe('the health of a host', () => {
+  let sandbox: ExhibitorSandbox;
+  let HealthModule: Type;
+  let host: Host;
+  const others: Host[] = [];
+
+  const start = (kind: HostKind = 'express', options: OtherOptions = {}): Promise<Host> =>
+    startHost({
+      kind,
+      importedAfter: [HealthModule],
+      options: () => ({
+        isGlobal: true,
+        tenant: sandbox.tenantOptions('acme'),
+        secrets: [COOKIE_SECRET],
+        // Without waits between attempts.
+        http: { attempts: 1 },
+        ...options,
+      }),
+    });
+
+  beforeAll(async () => {
+    ({ HealthModule } = await loadSnippets<{ HealthModule: Type }>('health.md', 'health'));
+    sandbox = await startSandbox();
+    host = await start();
+  });
+  beforeEach(() => {
+    sandbox.clearFaults();
+    sandbox.clearRequests();
+    clockOf(host.app).back();
+    host.app.get(TenantRegistry).forget('default');
+  });
+  afterEach(() => Promise.all(others.splice(0).map((other) => other.close())));
+  afterAll(async () => {
+    await host?.close();
+    await sandbox?.stop();
+  });
+
+  async function ask(
+    route: 'live' | 'ready' | 'service',
+    of = host,
+  ): Promise<Record<string, unknown> & { lastSuccessAgeMs?: number }> {
+    const reply = await fetch(`${of.url}/health/${route}`);
+    const body = (await reply.json()) as { status: string; details: Record<string, Record<string, unknown>> };
+    expect(leaksOf(body)).toEqual([]);
+    return { http: reply.status, overall: body.status, ...Object.values(body.details)[0] };
+  }
+  const check = (options: ExhibitorHealthOptions, of = host) =>
+    of.app.get(ExhibitorHealthIndicator, { strict: false }).isHealthy('checked', options);
+  const sent = (operation: string) => sandbox.requests.filter((request) => request.operation === operation);
+  const letTheTokenAge = (of = host): void => clockOf(of.app).skip(MAX_AGE + 1);
+
+  it.each(['express', 'fastify'] as const)('on %s is seen by its probes', async (kind) => {
+    const other = await start(kind);
+    others.push(other);
+    expect(await ask('live', other)).toEqual({ http: 200, overall: 'ok' });
+    expect(sandbox.requests).toHaveLength(0);
+    const up = { http: 200, overall: 'ok', status: 'up', circuit: 'closed' };
+    expect(await ask('ready', other)).toMatchObject(up);
+    expect(await ask('service', other)).toMatchObject(up);
+    sandbox.failNext('list', FAILING, Infinity);
+    expect(await ask('service', other)).toMatchObject({
+      http: 503,
+      overall: 'error',
+      status: 'down',
+      code: 'service_unavailable',
+    });
+    expect(await ask('live', other)).toMatchObject({ http: 200 });
+    expect(await ask('ready', other)).toMatchObject(up);
+    expect(sent('token')).toHaveLength(1);
+  });
+
+  it('is proven by a token of a call until it is maxAge old', async () => {
+    await host.app.get(TokenService).getToken();
+    expect(await ask('ready')).toMatchObject({ status: 'up' });
+    clockOf(host.app).skip(MAX_AGE - 5_000);
+    const { status, lastSuccessAgeMs } = await ask('ready');
+    expect([status, lastSuccessAgeMs]).toEqual(['up', expect.any(Number)]);
+    expect(lastSuccessAgeMs).toBeGreaterThanOrEqual(MAX_AGE - 5_000);
+    expect(sent('token')).toHaveLength(1);
+    clockOf(host.app).skip(5_000);
+    expect((await ask('ready')).lastSuccessAgeMs).toBeLessThan(5_000);
+    expect(sent('token')).toHaveLength(2);
+    await check({ maxAge: 0 });
+    expect(sent('token')).toHaveLength(3);
+  });
+
+  it('costs one token request however many ask, and calls use the held token meanwhile', async () => {
+    const tokens = host.app.get(TokenService);
+    const { accessToken: held } = await tokens.getToken();
+    letTheTokenAge();
+    sandbox.failNext('token', { kind: 'delay', ms: 200 });
+    const checks = Array.from({ length: 20 }, () => ask('ready'));
+    const first = await Promise.race([...checks, tokens.getToken()]);
+    expect(first).toMatchObject({ accessToken: held });
+    expect((await Promise.all(checks)).map(({ status }) => status)).toEqual(checks.map(() => 'up'));
+    expect(sent('token')).toHaveLength(2);
+    expect(await tokens.getToken()).not.toMatchObject({ accessToken: held });
+  });
+
+  it('is degraded while the token endpoint fails and the held token serves', async () => {
+    expect(await ask('ready')).toMatchObject({ status: 'up' });
+    letTheTokenAge();
+    sandbox.failNext('token', FAILING, Infinity);
+    const degraded = { http: 200, overall: 'degraded', status: 'degraded', code: 'token_unavailable' };
+    const found = await ask('ready');
+    expect(found).toMatchObject(degraded);
+    expect(found.lastSuccessAgeMs).toBeGreaterThan(MAX_AGE);
+    expect(await ask('service')).toMatchObject(degraded);
+    const page = host.app.get(ExhibitorsService).list('world-2026');
+    expect(await firstValueFrom(page)).toMatchObject({ data: expect.any(Array) });
+    sandbox.clearFaults();
+    expect(await ask('ready')).toMatchObject({ http: 200, status: 'up' });
+    sandbox.failNext('token', FAILING, Infinity);
+    clockOf(host.app).skip(3_600_000);
+    const down = await ask('ready');
+    expect(down).toMatchObject({ http: 503, status: 'down', code: 'token_unavailable' });
+    expect(down.lastSuccessAgeMs).toBeLessThan(MAX_AGE);
+  });
+
+  it('is up with `degraded: true` on Terminus 11', async () => {
+    const terminus11: { HealthIndicatorService: new () => HealthIndicatorService } = nativeRequire(
+      'terminus11/dist/health-indicator/health-indicator.service.js',
+    );
+    const indicator = new ExhibitorHealthIndicator(
+      new terminus11.HealthIndicatorService(),
+      host.app.get(TokenService),
+      host.app.get(ExhibitorsService),
+    );
+    const found = { circuit: 'closed', lastSuccessAgeMs: expect.any(Number) };
+    expect(await indicator.isHealthy('it')).toEqual({ it: { status: 'up', ...found } });
+    letTheTokenAge();
+    sandbox.failNext('token', FAILING, Infinity);
+    const code = 'token_unavailable';
+    expect(await indicator.isHealthy('it')).toEqual({ it: { status: 'up', degraded: true, code, ...found } });
+    clockOf(host.app).skip(3_600_000);
+    expect(await indicator.isHealthy('it')).toEqual({ it: { status: 'down', code, ...found } });
+  });
+
+  it('is down before a kubelet gives up, and sends nothing while the first request is open', async () => {
+    sandbox.failNext('token', { kind: 'stall', at: 'before-headers' }, Infinity);
+    const startedAt = performance.now();
+    expect(await ask('ready')).toMatchObject({ http: 503, status: 'down', code: 'deadline_exceeded' });
+    expect(performance.now() - startedAt).toBeGreaterThan(790);
+    expect(await check({ timeout: 50 })).toMatchObject({ checked: { status: 'down' } });
+    expect(sent('token')).toHaveLength(1);
+  });
+
+  it('does not storm a service that is down', async () => {
+    sandbox.failNext('token', FAILING, Infinity);
+    let found: Record<string, unknown> = {};
+    for (let probes = 0; probes < 50; probes += 1) {
+      found = await ask('ready');
+    }
+    expect(found).toMatchObject({ http: 503, status: 'down', code: 'token_unavailable', circuit: 'open' });
+    expect(sent('token').length).toBeLessThanOrEqual(41);
+  });
+
+  it('asks a token endpoint that rejects the client once', async () => {
+    sandbox.failNext('token', { kind: 'status', status: 400, body: '{"error":"invalid_scope"}' }, Infinity);
+    for (let probes = 0; probes < 10; probes += 1) {
+      const down = { http: 503, status: 'down', code: 'token_rejected', circuit: 'closed' };
+      expect(await ask('ready')).toMatchObject(down);
+    }
+    expect(sent('token')).toHaveLength(1);
+  });
+
+  it('with an event, reads one page of one record, once however many ask', async () => {
+    sandbox.latency = 50;
+    await Promise.all(Array.from({ length: 10 }, () => ask('service')));
+    sandbox.latency = 0;
+    expect(sent('list').map(({ eventId, query }) => [eventId, query['ItemsPerPage']])).toEqual([
+      ['world-2026', '1'],
+    ]);
+    expect(sent('token')).toHaveLength(1);
+    const codes = { 'no-such-event': 'not_found', '..': 'invalid_argument' };
+    for (const [eventId, code] of Object.entries(codes)) {
+      expect(await check({ eventId })).toMatchObject({ checked: { status: 'down', code } });
+    }
+  });
+
+  it('is down for a tenant that is unknown', async () => {
+    const down = { checked: { status: 'down', code: 'unknown_tenant', circuit: 'closed' } };
+    expect(await check({ tenant: 'nobody' })).toMatchObject(down);
+  });
+
+  it('is proven by a token of another process of the fleet, as long as that is not too old', async () => {
+    const store = new MemoryStore();
+    const [first, second] = [await start('express', { store }), await start('express', { store })];
+    others.push(first, second);
+    expect(await ask('ready', first)).toMatchObject({ status: 'up' });
+    expect(await ask('ready', second)).toMatchObject({ status: 'up' });
+    expect(sent('token')).toHaveLength(1);
+    letTheTokenAge(first);
+    expect(await ask('ready', first)).toMatchObject({ status: 'up' });
+    expect(sent('token')).toHaveLength(2);
+    letTheTokenAge(second);
+    expect(await ask('ready', second)).toMatchObject({ status: 'up' });
+    expect(sent('token')).toHaveLength(2);
+    letTheTokenAge(first);
+    expect(await ask('ready', first)).toMatchObject({ status: 'up' });
+    // Then the token in the store is another one, and too old as well.
+    letTheTokenAge(second);
+    letTheTokenAge(second);
+    expect(await ask('ready', second)).toMatchObject({ status: 'up' });
+    expect(sent('token')).toHaveLength(4);
+  });
+
+  it('is that of the testing module in tests of a host', async () => {
+    const module = await Test.createTestingModule({
+      imports: [ExhibitorTestingModule.forRoot(), HealthModule],
+    }).compile();
+    const indicator = module.get(ExhibitorHealthIndicator, { strict: false });
+    expect(await indicator.isHealthy('it')).toMatchObject({ it: { status: 'up' } });
+    module.get(ExhibitorTestingBackend).failNext('token', 'token_unavailable');
+    expect(await indicator.isHealthy('it')).toMatchObject({
+      it: { status: 'down', code: 'token_unavailable' },
+    });
+    await module.close();
+  });
+});
