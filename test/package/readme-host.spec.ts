@@ -122,10 +122,8 @@ describe('the command, installed in an empty folder without peer dependencies', 
   it('shows its version and helps', async () => {
     expect((await alone.run(bin, ['--version'])).trim()).toBe(manifest.version);
     const said = await alone.run(bin, ['--help']);
-    for (const command of ['sandbox', 'doctor']) {
-      expect(said).toContain(`\n  ${command}  `);
-      expect(await alone.run(bin, [command, '--help'])).toContain(`nestjs-exhibitor ${command}`);
-    }
+    expect(said).toMatch(/\n  sandbox  .*\n  doctor  /);
+    expect(await alone.run(bin, ['sandbox', '--help'])).toContain('Usage: nestjs-exhibitor sandbox');
     expect(await alone.run(bin, [])).toBe(said);
   });
 
@@ -166,6 +164,8 @@ async function logInByTheCommand(outside: Outside): Promise<void> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const bin = join(outside.folder, 'node_modules/.bin/nestjs-exhibitor');
+  // The doctor requires the peer dependencies of the host.
+  expect(await outside.run(bin, ['doctor', '--help'])).toContain('nestjs-exhibitor doctor');
   const options = ['--redirect-uri', `${url}/auth/callback`, '--write-env', 'host.env'];
   const command = await startSandboxCommand(bin, outside.folder, ...options);
   const env = { PATH: process.env['PATH'], PORT: String(port) };
