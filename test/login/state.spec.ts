@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { ScriptedProvider } from '../support/provider.js';
+import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import type { Flow } from './flows.js';
@@ -15,6 +15,7 @@ import {
   type Arrival,
 } from './journey.js';
 import { clockOf } from '../support/clock.js';
+import { TenantRegistry } from '../../lib/index.js';
 
 let provider: ScriptedProvider;
 beforeAll(async () => {
@@ -292,3 +293,50 @@ async function post(visitor: Visitor, host: Host, body: string): Promise<Reply> 
     setCookies: response.headers.getSetCookie(),
   };
 }
+
+let host: Host | undefined;
+afterEach(async () => {
+  await host?.close();
+  host = undefined;
+});
+
+/** A login of a tenant whose options change while the browser is at the provider. */
+async function logInAcross(change: LoginOverrides): Promise<{ host: Host; visitor: Visitor; reply: Reply }> {
+  let overrides: LoginOverrides = {};
+  const started = await startHost({
+    options: (callback) => ({
+      tenants: { find: () => provider.tenantOptions(callback, { requireIss: false, ...overrides }) },
+      allowedOrigins: 'any',
+      resolveTenant: () => 'acme',
+      secrets: [COOKIE_SECRET],
+    }),
+  });
+  host = started;
+  const visitor = new Visitor();
+  const arrival = await toProvider(visitor, started);
+  overrides = change;
+  started.app.get(TenantRegistry).forget('acme');
+  return { host: started, visitor, reply: await toHost(visitor, arrival) };
+}
+
+describe('a pending login', () => {
+  it('is finished after its tenant was read again, or changed in another option', async () => {
+    for (const change of [{}, { clockTolerance: 60 }]) {
+      const { host: at, visitor, reply } = await logInAcross(change);
+      expect(reply.status).toBe(303);
+      expect(await identityOf(visitor, at)).toMatchObject({ tenant: 'acme' });
+      await at.close();
+    }
+  });
+
+  it.each<[string, LoginOverrides]>([
+    ['issuer', { issuer: 'https://another.example' }],
+    ['client', { clientId: 'another-web' }],
+  ])('is refused by state once its tenant has another %s, and no code is redeemed', async (_, change) => {
+    provider.redemptions.clear();
+    const { host: at, visitor, reply } = await logInAcross(change);
+    expectRefusal(reply, 'state');
+    expect(provider.redemptions.size).toBe(0);
+    expect(await identityOf(visitor, at)).toBeUndefined();
+  });
+});
