@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -13,7 +14,15 @@ const CACHE = join(ROOT, 'node_modules/.cache/test-packages');
 
 /** Nest's packages and what other packages import of their files: all see one copy of each module. */
 const NEST = {
-  common: ['constants', 'internal', 'pipes/validation.pipe', 'utils/load-package.util', 'utils/shared.utils'],
+  common: [
+    'constants',
+    'enums/route-paramtypes.enum',
+    'interfaces/index',
+    'internal',
+    'pipes/validation.pipe',
+    'utils/load-package.util',
+    'utils/shared.utils',
+  ],
   core: [
     'helpers/execution-context-host',
     'helpers/external-context-creator',
@@ -25,7 +34,9 @@ const NEST = {
     'inspector/serialized-graph',
     'internal',
     'metadata-scanner',
+    'router/legacy-route-converter',
     'router/request/request-constants',
+    'router/route-path-factory',
   ],
   microservices: ['microservices-module'],
   'platform-express': [],
@@ -37,6 +48,8 @@ const NEST = {
 
 /** They are imported by their name only, and share no state with another copy of what they import: Fastify does. */
 const ESM = ['jose', 'oidc-provider'];
+/** CommonJS packages that require Nest. They become ES modules: Jest on Node 20 does not load those of Nest from CommonJS. */
+const REQUIRE_NEST = ['@nestjs/throttler'];
 const COMMONJS = [
   '@fastify/ajv-compiler',
   '@fastify/fast-json-stringify-compiler',
@@ -60,7 +73,7 @@ export async function bundledPackages() {
   return {
     [`^@nestjs/(${Object.keys(NEST).join('|')})$`]: `${folder}/nest/$1/index.js`,
     [`^@nestjs/(${Object.keys(NEST).join('|')})/(.*?)(\\.js)?$`]: `${folder}/nest/$1/$2.js`,
-    [`^(${ESM.join('|')})$`]: `${folder}/esm/$1.js`,
+    [`^(${[...ESM, ...REQUIRE_NEST].join('|')})$`]: `${folder}/esm/$1.js`,
     [`^(${COMMONJS.join('|')})$`]: `${folder}/commonjs/$1.cjs`,
   };
 }
@@ -100,6 +113,9 @@ async function bundleAll(folder) {
   );
   await build({ ...esm, packages: 'external', entryPoints: nest, outdir: `${folder}/nest` });
   await build({ ...esm, entryPoints: named(ESM), outdir: `${folder}/esm` });
+  for (const name of REQUIRE_NEST) {
+    await buildAsEsm(esm, name, `${folder}/esm/${name}.js`);
+  }
   await build({
     ...common,
     format: 'cjs',
@@ -108,6 +124,23 @@ async function bundleAll(folder) {
     outExtension: { '.js': '.cjs' },
   });
   writeFileSync(`${folder}/package.json`, '{ "type": "module" }\n');
+}
+
+/** The names that a CommonJS package exports are known only when it runs. */
+async function buildAsEsm(options, name, outfile) {
+  const names = Object.keys(createRequire(import.meta.url)(name)).join();
+  const contents = `export { ${names} } from '${name}';`;
+  const importNest = {
+    name: 'import-nest',
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: /^(@nestjs\/(common|core)|rxjs|reflect-metadata)/ }, ({ path, kind }) =>
+        kind === 'require-call' ? { path, namespace: 'nest' } : { path, external: true },
+      );
+      onLoad({ filter: /./, namespace: 'nest' }, ({ path }) => ({ contents: `export * from '${path}';` }));
+    },
+  };
+  const stdin = { contents, resolveDir: ROOT };
+  await build({ ...options, splitting: false, stdin, outfile, plugins: [importNest] });
 }
 
 function named(packages) {

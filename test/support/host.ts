@@ -1,7 +1,7 @@
 import fastifyCookie from '@fastify/cookie';
 import { Authenticator } from '@fastify/passport';
 import fastifySession from '@fastify/session';
-import { Module, type INestApplication, type Provider, type Type } from '@nestjs/common';
+import { Module, type DynamicModule, type INestApplication, type Provider, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
@@ -30,6 +30,8 @@ export interface Host {
 
 export const COOKIE_SECRET = 'a cookie secret of the tests, 32+ characters';
 
+type ModuleOptions = ExhibitorModuleOptions & { bindFilter?: boolean; isGlobal?: boolean };
+
 export interface HostOptions {
   kind?: HostKind;
   controllers?: Type[];
@@ -38,10 +40,9 @@ export interface HostOptions {
   /** Sets up the application before it listens: middleware, plugins. */
   configure?: (app: INestApplication) => unknown;
   /** Options of the module; given the address of this host. */
-  options: (
-    callback: string,
-    url: string,
-  ) => ExhibitorModuleOptions & { bindFilter?: boolean; isGlobal?: boolean };
+  options: (callback: string, url: string) => ModuleOptions | Promise<ModuleOptions>;
+  /** That of the package, with these options. */
+  module?: (options: ModuleOptions) => DynamicModule;
   /** Modules to import before and after that of the package. */
   importedBefore?: Type[];
   importedAfter?: Type[];
@@ -54,6 +55,7 @@ export async function startHost({
   providers = [],
   configure,
   options,
+  module = (given) => ExhibitorModule.forRoot(given),
   importedBefore = [],
   importedAfter = [],
 }: HostOptions): Promise<Host> {
@@ -61,13 +63,10 @@ export async function startHost({
   const url = `http://127.0.0.1:${port}`;
   const callback = `${url}/auth/callback`;
   const mode = kind.includes('session') ? { session: 'host' as const } : {};
+  const given = await options(callback, url);
 
   @Module({
-    imports: [
-      ...importedBefore,
-      ExhibitorModule.forRoot({ ...mode, ...options(callback, url) }),
-      ...importedAfter,
-    ],
+    imports: [...importedBefore, module({ ...mode, ...given }), ...importedAfter],
     controllers,
     providers,
   })

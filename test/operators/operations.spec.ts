@@ -1,0 +1,210 @@
+/** The recipes of docs/operations.md, as they are. */
+import type { DynamicModule, Type } from '@nestjs/common';
+import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import { createClient, type RedisClientType } from 'redis';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { TokenService, type ExhibitorModuleOptions, type TenantOptions } from '../../lib/index.js';
+import { defaultSeed } from '../../lib/testing/sandbox/seed.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { signIn } from '../guards/signed-in.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { describeWithRedis, RedisServer } from '../support/redis.js';
+import { startSandbox } from '../support/sandbox.js';
+import { loadSnippets } from '../support/snippets.js';
+import { eventually } from '../support/wait.js';
+import { Visitor } from '../support/visitor.js';
+
+let sandbox: ExhibitorSandbox;
+const seed = defaultSeed();
+beforeAll(async () => {
+  sandbox = await startSandbox({ seed });
+});
+afterAll(() => sandbox?.stop());
+
+const options = (redirectUri: string): ExhibitorModuleOptions => ({
+  tenant: sandbox.tenantOptions('acme', { redirectUri }),
+  secrets: [COOKIE_SECRET],
+});
+
+/** For guards in other modules. */
+const global = (redirectUri: string) => ({ ...options(redirectUri), isGlobal: true });
+
+describe('logins that @nestjs/throttler limits', () => {
+  it.each(['express', 'fastify'] as const)(
+    'set no cookie and ask nobody beyond the limit, on %s',
+    async (kind) => {
+      const { LoginModule } = await loadSnippets<{ LoginModule: Type }>('operations.md', 'throttler');
+      const host = await startHost({ kind, options: global, controllers: [], importedAfter: [LoginModule] });
+      const visitor = new Visitor();
+      const replies = [];
+      for (let count = 0; count < 11; count += 1) {
+        replies.push(await visitor.visit(`${host.url}/auth/login`));
+      }
+      expect(replies.map(({ status }) => status)).toEqual([...Array<number>(10).fill(302), 429]);
+      expect(replies.at(-1)?.setCookies).toEqual([]);
+      // Each route has its own limit.
+      expect((await visitor.visit(`${host.url}/auth/callback`)).status).toBe(401);
+      await host.close();
+    },
+  );
+});
+
+describe('the document of @nestjs/swagger', () => {
+  interface Recipe {
+    BoothController: Type;
+    addLogin(document: DocumentBuilder, redirectUri: string): DocumentBuilder;
+  }
+  let recipe: Recipe;
+  let host: Host;
+  beforeAll(async () => {
+    const { LoginModule, ...recipes } = await loadSnippets<Recipe & { LoginModule: Type }>(
+      'operations.md',
+      'swagger',
+      'throttler',
+    );
+    recipe = recipes;
+    const controllers = [recipe.BoothController];
+    host = await startHost({ options: global, controllers, importedAfter: [LoginModule] });
+  });
+  afterAll(() => host?.close());
+
+  const documentFor = (redirectUri: string) =>
+    SwaggerModule.createDocument(host.app, recipe.addLogin(new DocumentBuilder(), redirectUri).build());
+
+  it('names the statuses that the routes answer', async () => {
+    const { paths } = documentFor(host.callback);
+    const booth = paths['/events/{eventId}/booth']?.get;
+    const documented = Object.keys(booth?.responses ?? {}).map(Number);
+    const address = (eventId: string): string => `${host.url}/events/${eventId}/booth`;
+    const [one, several] = [await signIn(sandbox, host, 'olga.one'), await signIn(sandbox, host)];
+    const answered = [
+      await one.visit(address('world-2026')),
+      await new Visitor().visit(address('world-2026')),
+      await one.visit(address('no-such-event')),
+      await several.visit(address('world-2026')),
+    ].map(({ status }) => status);
+    expect(answered).toEqual([200, 401, 403, 409]);
+    expect(documented).toEqual(answered);
+    expect(booth).toMatchObject({
+      parameters: [{ name: 'eventId', in: 'path', required: true }],
+      security: [{ login: [] }],
+    });
+
+    const logout = await several.visit(`${host.url}/auth/logout`, { method: 'POST' });
+    expect([logout.status, Object.keys(paths['/auth/logout']?.post?.responses ?? {})]).toEqual([
+      303,
+      ['303'],
+    ]);
+  });
+
+  it('names the cookie, with and without TLS', async () => {
+    const cookieOf = (redirectUri: string): unknown =>
+      documentFor(redirectUri).components?.securitySchemes?.['login'];
+    const visitor = await signIn(sandbox, host);
+    const name = [...visitor.cookies('127.0.0.1').keys()].find((key) => key.endsWith('identity'));
+    expect(cookieOf(host.callback)).toMatchObject({ type: 'apiKey', in: 'cookie', name });
+    expect(cookieOf('https://host.example.com/auth/callback')).toMatchObject({ name: `__Host-${name}` });
+  });
+});
+
+describeWithRedis('the client of Redis', (path) => {
+  it('is open until the application has written its last logout, and closed afterwards', async () => {
+    const redis = await RedisServer.start(path);
+    process.env['REDIS_URL'] = redis.url;
+    const recipe = await loadSnippets<{
+      RedisConnection: Type<{ client: RedisClientType }>;
+      exhibitorModule(options: ExhibitorModuleOptions): DynamicModule;
+    }>('operations.md', 'redis');
+    const host = await startHost({ options, module: recipe.exhibitorModule });
+    const { client } = host.app.get(recipe.RedisConnection, { strict: false });
+    await eventually(() => client.isReady);
+    const visitor = await signIn(sandbox, host);
+    const outage = jest.spyOn(client, 'set').mockRejectedValue(new Error('an outage'));
+    await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
+    const reader = createClient({ url: redis.url });
+    await reader.connect();
+    expect(await reader.keys('*denied*')).toEqual([]);
+    const closed = host.close();
+    outage.mockRestore();
+    await closed;
+    expect(await reader.keys('*denied*')).toHaveLength(1);
+    expect(client.isOpen).toBe(false);
+    reader.destroy();
+    await redis.stop();
+  });
+});
+
+describe('secrets from a vault', () => {
+  const [acme] = seed.tenants;
+  const values = {
+    'exhibitor/api-client-secret': acme?.clientSecret ?? '',
+    'exhibitor/login-client-secret': acme?.loginClientSecret ?? '',
+    'exhibitor/cookie-secrets': '',
+  };
+  const reads: string[] = [];
+  const vault = {
+    async read(name: keyof typeof values): Promise<string> {
+      reads.push(name);
+      return values[name];
+    },
+  };
+  interface Recipe {
+    exhibitorOptions(from: typeof vault, tenant: TenantOptions): Promise<ExhibitorModuleOptions>;
+  }
+  let recipe: Recipe;
+  beforeAll(async () => {
+    recipe = await loadSnippets<Recipe>('operations.md', 'vault');
+  });
+
+  function deploy(cookieSecrets: string): Promise<Host> {
+    values['exhibitor/cookie-secrets'] = cookieSecrets;
+    return startHost({
+      options: (redirectUri) =>
+        recipe.exhibitorOptions(vault, {
+          ...sandbox.tenantOptions('acme', { redirectUri }),
+          clientSecret: 'not that of the vault',
+        }),
+    });
+  }
+
+  it('are read again for each token, and once more where the provider refuses one', async () => {
+    const host = await deploy('-'.repeat(32));
+    const tokens = host.app.get(TokenService);
+    const secret = values['exhibitor/api-client-secret'];
+    await tokens.getToken();
+    await tokens.getToken();
+    expect(reads).toEqual(['exhibitor/cookie-secrets', 'exhibitor/api-client-secret']);
+    await tokens.invalidate();
+    values['exhibitor/api-client-secret'] = 'revoked';
+    const next = tokens.getToken();
+    // The new one is written while the old one is refused.
+    await eventually(() => reads.length === 3);
+    values['exhibitor/api-client-secret'] = secret;
+    await next;
+    expect(reads).toHaveLength(4);
+    await host.close();
+  });
+
+  it('that seal cookies rotate in three deployments, and nobody is logged out', async () => {
+    const [before, after] = ['before'.padEnd(32, '.'), 'after'.padEnd(32, '.')];
+    const deployments = [before, `${before} ${after}`, `${after} ${before}`, after];
+    const hosts: Host[] = [];
+    for (const secrets of deployments) {
+      hosts.push(await deploy(secrets));
+    }
+    const opens = async (visitor: Visitor): Promise<boolean[]> =>
+      Promise.all(hosts.map(async ({ url }) => (await visitor.visit(`${url}/me`)).status === 200));
+    const sealed = [];
+    for (const host of hosts) {
+      sealed.push(await opens(await signIn(sandbox, host)));
+    }
+    // Columns: before, appended, promoted, removed. Each opens what its neighbours seal.
+    expect(sealed).toEqual([
+      [true, true, true, false],
+      [true, true, true, false],
+      [false, true, true, true],
+      [false, true, true, true],
+    ]);
+    await Promise.all(hosts.map((host) => host.close()));
+  });
+});
