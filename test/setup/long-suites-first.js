@@ -19,7 +19,6 @@ const LONG = [
   'structure/linear-time.spec.ts',
   'store/lost-logout.spec.ts',
   'store/several-processes.spec.ts',
-  'store/unwritten-marks.spec.ts',
   'module/many-callers.spec.ts',
   'transport/leaving.spec.ts',
   'login/provider-trouble.spec.ts',
