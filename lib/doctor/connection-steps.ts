@@ -71,7 +71,7 @@ export async function clock(examination: Examination): Promise<Verdict> {
   const { headers, receivedAt } = await examination.first(metadataUrl(authUrl));
   // A cache dates a reply when it was made (RFC 9111 §5.1).
   const ahead = Math.round((receivedAt - Date.parse(headers.date ?? '')) / 1000) - Number(headers.age ?? 0);
-  if (Number.isNaN(ahead)) {
+  if (!Number.isFinite(ahead)) {
     return unknown('the provider sent no date');
   }
   const { clockTolerance = 30 } = login ?? {};

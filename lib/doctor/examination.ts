@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Agent, request, type Dispatcher } from 'undici';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { Metadata } from '../oidc/parse-metadata.js';
+import { hideSecrets } from '../model/untrusted-text.js';
 import type { OAuthFailure } from '../problems/token-endpoint-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -55,6 +56,8 @@ export class Examination {
   readonly #clock = new Clock();
   readonly #agent: Agent;
   readonly #dispatcher: Dispatcher;
+  /** What a client was authenticated with. */
+  readonly #secrets: string[] = [];
   #sent = 0;
 
   /** @throws {ConfigurationError} where `http.dispatcher` fails */
@@ -118,8 +121,14 @@ export class Examination {
     const type = { 'content-type': 'application/x-www-form-urlencoded' };
     const text = typeof body === 'string' ? body : await body();
     const reply = await this.send(client.tokenUrl, { ...headers, ...type }, text);
-    const secrets = [...Object.values(form), ...hiddenForms(client, { headers, body })];
-    return { ...reply, error: parseOAuthError(reply.json, secrets) };
+    this.#secrets.push(...hiddenForms(client, { headers, body }));
+    return { ...reply, error: parseOAuthError(reply.json, [...Object.values(form), ...this.#secrets]) };
+  }
+
+  /** Text of a reply as a finding shows it. A provider may repeat what an earlier request contained. */
+  shown(value: unknown, longest = 200): string {
+    const hidden = [...this.#secrets, this.token ?? ''];
+    return typeof value === 'string' ? hideSecrets(value, hidden, longest) : 'no usable address';
   }
 
   close(): Promise<void> {

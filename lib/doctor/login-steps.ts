@@ -1,8 +1,7 @@
 import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { createPendingLogin } from '../login/pending-login.js';
-import { untrustedText } from '../model/untrusted-text.js';
 import { parseUrl } from '../options/option-schemas.js';
-import { browserLoginOf, isHybrid, type BrowserLogin } from '../tenants/tenant.js';
+import { browserLoginOf, isHybrid } from '../tenants/tenant.js';
 import { loginClient } from './client-steps.js';
 import { endpointOf, NotTested, unusable, type Examination, type Reply } from './examination.js';
 import { ok, unknown, wrong, type Verdict } from './finding.interface.js';
@@ -36,7 +35,7 @@ export async function authorize(examination: Examination): Promise<Verdict> {
   const callback = new URL(redirectUri);
   if (target?.origin === callback.origin && target.pathname === callback.pathname) {
     examination.knowsClient = true;
-    return responseVerdict(new URLSearchParams(`${target.search}&${target.hash.slice(1)}`), login);
+    return responseVerdict(examination, new URLSearchParams(`${target.search}&${target.hash.slice(1)}`));
   }
   if (target !== undefined && !target.href.includes('error')) {
     return unknown(
@@ -49,17 +48,18 @@ export async function authorize(examination: Examination): Promise<Verdict> {
 }
 
 /** The parameters that the provider sends to `redirectUri`. */
-function responseVerdict(response: URLSearchParams, { issuer }: BrowserLogin): Verdict {
+function responseVerdict(examination: Examination, response: URLSearchParams): Verdict {
+  const { issuer } = browserLoginOf(examination.tenant);
   const iss = response.get('iss') ?? issuer;
   if (iss !== issuer) {
-    const message = `the provider answers as the issuer '${untrustedText(iss, 200)}', not '${issuer}'`;
+    const message = `the provider answers as the issuer '${examination.shown(iss)}', not '${issuer}'`;
     return wrong('login.issuer', message);
   }
   const error = response.get('error');
   if (error === null || NOBODY.includes(error)) {
     return ok('the authorize endpoint knows login.clientId and answers to login.redirectUri');
   }
-  const why = untrustedText(`${error} (${response.get('error_description')})`, 300);
+  const why = examination.shown(`${error} (${response.get('error_description')})`, 300);
   const option = OPTIONS_BY_ERROR.get(error);
   const message = `the authorize endpoint answers ${why}`;
   return option === undefined ? unknown(message) : wrong(option, message);

@@ -1,6 +1,5 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { isRecord } from '../model/json-values.js';
-import { untrustedText } from '../model/untrusted-text.js';
 import { keySetOf } from '../oidc/key-set.js';
 import { parseMetadata } from '../oidc/parse-metadata.js';
 import { loginOf } from '../tenants/tenant.js';
@@ -25,7 +24,10 @@ export async function metadata(examination: Examination): Promise<Verdict> {
   if (issuer !== login.issuer) {
     // A token proves `authUrl`.
     const option = isRecord(own) || token !== undefined ? 'login.issuer' : 'login.issuer, authUrl';
-    found.push([option, `the provider is the issuer '${shown(issuer)}', not '${shown(login.issuer)}'`]);
+    found.push([
+      option,
+      `the provider is the issuer '${examination.shown(issuer)}', not '${examination.shown(login.issuer)}'`,
+    ]);
   }
   // The steps `token` and `login` test the token endpoint. Without logins in the browser there is no other.
   for (const name of login.redirectUri === undefined ? [] : (['authorize', 'userinfo'] as const)) {
@@ -33,7 +35,7 @@ export async function metadata(examination: Examination): Promise<Verdict> {
     const url = examination.published[name];
     const used = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
     if (option === 'login.discovery' ? typeof url === 'object' : (url ?? used) !== used) {
-      found.push([option, `its ${name} endpoint is ${shown(url)}, not ${used}`]);
+      found.push([option, `its ${name} endpoint is ${examination.shown(url)}, not ${used}`]);
     }
   }
   const lists = [
@@ -43,16 +45,12 @@ export async function metadata(examination: Examination): Promise<Verdict> {
   for (const [option, member, wanted] of lists) {
     const offered: unknown = body[member];
     if (Array.isArray(offered) && wanted.length > 0 && !wanted.some((value) => offered.includes(value))) {
-      found.push([option, `${member}: ${shown(offered.join(', '))}`]);
+      found.push([option, `${member}: ${examination.shown(offered.join(', '))}`]);
     }
   }
   const proved =
     'issuer, endpoints and algorithms are those of the metadata; only a login proves the audience';
   return wrongOr(proved, found);
-}
-
-function shown(value: unknown): string {
-  return typeof value === 'string' ? untrustedText(value, 200) : 'no usable address';
 }
 
 interface PublicKey {
@@ -81,7 +79,7 @@ export async function keys(examination: Examination): Promise<Verdict> {
     if (isUsable) {
       sets.push(keysIn(reply.json));
     } else if (!isCompared) {
-      return unusable(reply, own === undefined ? 'login.discovery' : 'login.keys', url);
+      return unusable(reply, own === undefined ? 'login.discovery' : 'login.keys', examination.shown(url));
     }
   }
   const [first, second] = sets;

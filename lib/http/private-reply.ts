@@ -10,10 +10,13 @@ function isNodeResponse(value: unknown): value is ServerResponse {
   return isRecord(value) && typeof value['writeHead'] === 'function';
 }
 
+/** Ends of the names of headers that caches obey in place of `Cache-Control` (RFC 9213 §2.2). */
+const TARGETED = ['cdn-cache-control', 'surrogate-control', 'x-accel-expires'];
+
 /**
  * Gives the reply `Vary: Cookie` and, unless it is `private` or `no-store`, `Cache-Control: private, no-store`: a shared cache
- * would hand its cookies to other users (RFC 9111 §7.3). That happens when the headers are sent, so it counts whatever the
- * handler sets. Express and Fastify call `writeHead` then, as Node itself does.
+ * would hand its cookies to other users (RFC 9111 §7.3). Headers for certain caches are removed. That happens when the headers
+ * are sent, so it counts whatever the handler sets. Express and Fastify call `writeHead` then, as Node itself does.
  */
 export function keepPrivate(reply: unknown): void {
   const response = nodeResponseOf(reply);
@@ -28,6 +31,8 @@ export function keepPrivate(reply: unknown): void {
     if (!isPrivate || cacheControl.includes('public')) {
       response.setHeader('Cache-Control', 'private, no-store');
     }
+    const targeted = response.getHeaderNames().filter((name) => TARGETED.some((end) => name.endsWith(end)));
+    targeted.forEach((name) => response.removeHeader(name));
     const vary = response.getHeader('Vary') ?? [];
     if (!listIn(vary).some((name) => name === 'cookie' || name === '*')) {
       response.setHeader('Vary', [vary, 'Cookie'].flat().join(', '));

@@ -38,6 +38,9 @@ const pendingLogin = v.object({
 /** A login that was started. It is sealed in a cookie of the browser, and the callback is compared with it. */
 export type PendingLogin = v.InferOutput<typeof pendingLogin>;
 
+/** Each login denies the one before it, so that the last few are enough: browsers ignore a cookie that is too large. */
+const MOST_FORMER = 3;
+
 /** 256 random bits: neither state (RFC 9700 §4.7), nonce nor verifier (RFC 7636 §7.1) can be guessed. */
 const random = () => randomBytes(32).toString('base64url');
 
@@ -84,7 +87,7 @@ export async function addFormer(
   for (const cookie of heldCookies(http, LOGIN_COOKIE)) {
     const login = await openLogin(sealer, cookie);
     if (login !== undefined && (isHybrid(login) || sameSite === 'strict')) {
-      const former = [...login.former, { id, tenant, expiresAt }];
+      const former = [...login.former, { id, tenant, expiresAt }].slice(-MOST_FORMER);
       await keepPendingLogin(http, sealer, { ...login, former }, login.startedAt + loginTtl - now);
     }
   }

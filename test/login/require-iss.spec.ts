@@ -414,6 +414,24 @@ describe.each(KINDS)('an identity on %s', (kind) => {
     }
   });
 
+  it('is replaced by a login that waited in another tab, whose cookie stays small', async () => {
+    const host = await start(kind, (callback) => ({
+      tenant: honest.tenantOptions(callback, { responseType: 'code id_token' }),
+    }));
+    const visitor = new Visitor();
+    const waiting = await toProvider(visitor, host);
+    const [name = ''] = pendingLogins(visitor, host);
+    for (let logins = 0; logins < 8; logins += 1) {
+      expect((await logIn(visitor, host)).status).toBe(303);
+    }
+    expect(visitor.cookies('127.0.0.1').get(name)?.length).toBeLessThan(1_300);
+    const copy = copyOf(visitor, host);
+    expect(await identityOf(copy, host)).toMatchObject({ subject: 'pat' });
+    visitor.cookies('127.0.0.1').delete('exhibitor-identity');
+    expect((await toHost(visitor, waiting)).status).toBe(303);
+    expect(await identityOf(copy, host)).toBeUndefined();
+  });
+
   it('stays where the new login is refused', async () => {
     const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
     const visitor = await expectAccepted(host);

@@ -41,6 +41,13 @@ const SITE = '127.0.0.1';
 const IDENTITY = 'exhibitor-identity';
 const EXTENSION = 'exhibitor-identity-extension';
 const PUBLIC = 'public, max-age=60';
+/** Caches obey them in place of `Cache-Control`. */
+const TARGETED = {
+  'CDN-Cache-Control': 'max-age=60',
+  'Cloudflare-CDN-Cache-Control': 'max-age=60',
+  'Surrogate-Control': 'max-age=60',
+  'X-Accel-Expires': '60',
+};
 
 /** The response of Express, or that of Node behind a reply of Fastify. */
 interface AnyResponse {
@@ -77,7 +84,7 @@ class PortalController {
     @Res() response: AnyResponse,
   ): void {
     response.hijack?.();
-    const headers = { 'Cache-Control': PUBLIC, 'X-Own': 'of the host' };
+    const headers = { 'Cache-Control': PUBLIC, 'X-Own': 'of the host', ...TARGETED };
     const given = params.form === 'list' ? Object.entries(headers).flat() : headers;
     (response.raw ?? response).writeHead(200, given).end(subject);
   }
@@ -348,6 +355,19 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
         const reply = await visit(copyOf(visitor, one), `/written/${form}`);
         expect(reply.headers.get('x-own')).toBe('of the host');
       }
+    });
+
+    it.each(['object', 'list'])('lose headers for certain caches that are written as %s', async (form) => {
+      const visitor = await dueVisitor();
+      const [extended, plain] = [
+        await visit(visitor, `/written/${form}`),
+        await visit(visitor, `/written/${form}`),
+      ];
+      const kept = ({ headers }: Reply): string[] =>
+        Object.keys(TARGETED).filter((name) => headers.has(name));
+      expect(extensionIn(extended)).toBeDefined();
+      expect(kept(extended)).toEqual([]);
+      expect(kept(plain)).toEqual(Object.keys(TARGETED));
     });
 
     it('get no cookie of a login, selection or logout in a reply that a cache stores', async () => {
