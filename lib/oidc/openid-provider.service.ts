@@ -18,9 +18,6 @@ import { ProviderKeys } from './provider-keys.js';
 
 const METADATA = 'the metadata of the provider';
 
-/** The pause before metadata is read again that names no usable address, and after a failure, in ms. */
-const PAUSE_BEFORE_REREADING = 30_000;
-
 /** A provider may have none of these. The others are required (Discovery 1.0 §3). */
 const OPTIONAL: ReadonlySet<MetadataUrl> = new Set<MetadataUrl>(['userinfo', 'endSession']);
 
@@ -54,7 +51,6 @@ export class OpenIdProvider {
       {
         operation: 'metadata',
         name: METADATA,
-        pause: PAUSE_BEFORE_REREADING,
         urlOf: metadataUrl,
         parse: (body, tenant) => this.#parse(body, tenant, allowedOrigins),
         notFound: (_tenant, status) => metadataNotFound(status),
@@ -122,7 +118,7 @@ export class OpenIdProvider {
       return read;
     }
     // The provider may have mended it: a host should not have to wait until the metadata is read again anyway.
-    const { urls } = await this.#metadata.readAgain(tenant, issuer, metadata, deadline);
+    const { urls } = await this.#metadata.read(tenant, issuer, deadline, metadata);
     const url = urls[name];
     if (typeof url !== 'object') {
       return url;

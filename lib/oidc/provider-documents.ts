@@ -11,15 +11,13 @@ import type { Deadlines } from '../time/deadlines.service.js';
 import { FairCache } from '../time/fair-cache.js';
 import type { Transport } from '../transport/transport.service.js';
 import { unusableReply, usableReply } from './provider-reply.js';
-import { RemoteDocument, type DocumentReader } from './remote-document.js';
+import { RemoteDocument } from './remote-document.js';
 
 /** A kind of documents that providers publish. */
 export interface DocumentKind<T> {
   operation: 'keys' | 'metadata';
   /** Names the document in errors. */
   name: string;
-  /** See {@link RemoteDocument}, in ms. */
-  pause: number;
   /** The URL of a document. */
   urlOf: (id: string) => string;
   /** @throws {LoginFailedError} where the reply is no such document */
@@ -72,16 +70,13 @@ export class ProviderDocuments<T> {
     this.#kept = new FairCache(tools.clock, ROOM);
   }
 
-  /** The document, see {@link RemoteDocument.read}. */
-  async read(tenant: Tenant, id: string, deadline: Deadline): Promise<T> {
-    const kept = await this.#documentOf(tenant, id);
-    return waitForShared(tenant, deadline, kept.document.read(this.#readerOf(tenant, id, kept)));
-  }
-
-  /** The document that is published now, for a caller to whom `seen` is of no use, see {@link RemoteDocument.readAgain}. */
-  async readAgain(tenant: Tenant, id: string, seen: T, deadline: Deadline): Promise<T> {
-    const kept = await this.#documentOf(tenant, id);
-    return waitForShared(tenant, deadline, kept.document.readAgain(seen, this.#readerOf(tenant, id, kept)));
+  /** The document, see {@link RemoteDocument.read}: the one that is published now for a caller to whom `seen` is of no use. */
+  async read(tenant: Tenant, id: string, deadline: Deadline, seen?: T): Promise<T> {
+    const kept = this.#documentOf(tenant, id);
+    // After a failure the call needs time to go on with the last good document.
+    const patience = tenant.http.deadline / 2;
+    const document = kept.document.read(() => this.#fetch(tenant, id, kept), patience, seen);
+    return waitForShared(tenant, deadline, document);
   }
 
   /** A tenant was forgotten: the next caller fetches its document. */
@@ -89,18 +84,16 @@ export class ProviderDocuments<T> {
     this.#lastUsed.get(tenant.stateKey)?.document.expire();
   }
 
-  async #documentOf(tenant: Tenant, id: string): Promise<KeptDocument<T>> {
+  #documentOf(tenant: Tenant, id: string): KeptDocument<T> {
     const dispatcher = this.#tools.transport.dispatcherOf(tenant);
     const key = `${dispatcher === undefined ? 0 : this.#idOf(dispatcher)} ${id}`;
-    const kept = this.#kept.get(key) ?? this.#create(key, tenant);
+    let kept = this.#kept.get(key);
+    if (kept === undefined) {
+      const document = new RemoteDocument<T>(this.#tools.clock);
+      kept = { key, tenant: tenant.key, document, stateKey: newStateKey() };
+      this.#keep(kept, 0);
+    }
     this.#lastUsed.set(tenant.stateKey, kept);
-    return kept;
-  }
-
-  #create(key: string, tenant: Tenant): KeptDocument<T> {
-    const document = new RemoteDocument<T>(this.#tools.clock, this.#kind.pause);
-    const kept = { key, tenant: tenant.key, document, stateKey: newStateKey() };
-    this.#keep(kept, 0);
     return kept;
   }
 
@@ -114,14 +107,6 @@ export class ProviderDocuments<T> {
     const id = this.#dispatcherIds.get(dispatcher) ?? (this.#lastDispatcherId += 1);
     this.#dispatcherIds.set(dispatcher, id);
     return id;
-  }
-
-  #readerOf(tenant: Tenant, id: string, kept: KeptDocument<T>): DocumentReader<T> {
-    return {
-      fetch: () => this.#fetch(tenant, id, kept),
-      // After a failure the call needs time to go on with the last good document.
-      patience: tenant.http.deadline / 2,
-    };
   }
 
   async #fetch(tenant: Tenant, id: string, kept: KeptDocument<T>): Promise<T> {

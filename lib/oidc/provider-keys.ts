@@ -6,12 +6,6 @@ import type { Deadline } from '../time/deadline.js';
 import { keySetOf, type KeySet } from './key-set.js';
 import { ProviderDocuments, type DocumentTools } from './provider-documents.js';
 
-/**
- * The pause before keys are fetched again for a token that fits none of them, and after a failed fetch, in ms. Any token can
- * cause such a fetch, so that forged tokens must not cause a flood of them.
- */
-const PAUSE_BEFORE_REFETCH = 30_000;
-
 /** Public keys to verify the tokens of a tenant's provider. */
 export class ProviderKeys {
   readonly #published: ProviderDocuments<KeySet>;
@@ -22,7 +16,6 @@ export class ProviderKeys {
       {
         operation: 'keys',
         name: 'the keys of the provider',
-        pause: PAUSE_BEFORE_REFETCH,
         urlOf: (url) => url,
         parse: (body, tenant) => {
           const keys = keySetOf(body);
@@ -53,7 +46,7 @@ export class ProviderKeys {
     if (kid === undefined || keys.kids.has(kid)) {
       return keys.getKey;
     }
-    return (await this.#published.readAgain(tenant, source.url, keys, deadline)).getKey;
+    return (await this.#published.read(tenant, source.url, deadline, keys)).getKey;
   }
 
   /**
@@ -71,7 +64,7 @@ export class ProviderKeys {
     }
     const known = await this.#published.read(tenant, source.url, deadline);
     const { getKey } =
-      known.getKey === used ? await this.#published.readAgain(tenant, source.url, known, deadline) : known;
+      known.getKey === used ? await this.#published.read(tenant, source.url, deadline, known) : known;
     return getKey === used ? undefined : getKey;
   }
 

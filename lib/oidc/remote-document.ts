@@ -7,13 +7,12 @@ const FRESH = 600_000;
 /** How long the last good document is used while it cannot be fetched, in ms. */
 const LAST_GOOD = 86_400_000;
 
-/** How a caller fetches the document. */
-export interface DocumentReader<T> {
-  /** Must end within a time of its own. */
-  fetch: () => Promise<T>;
-  /** How long to wait for the fetch where there is a last good document, in ms. */
-  patience: number;
-}
+/**
+ * Time in ms without fetches after one that failed, and after one because the document was of no use to a caller. Any token can
+ * cause such a fetch, so that forged tokens must not cause a flood of them. The first fetch and the regular ones cause no pause:
+ * what changes right after them must be found at once.
+ */
+const PAUSE = 30_000;
 
 /**
  * A document of a URL: fetched when first needed, by one request for concurrent callers, and used for 10 minutes. While it
@@ -21,7 +20,6 @@ export interface DocumentReader<T> {
  */
 export class RemoteDocument<T> {
   readonly #clock: Clock;
-  readonly #pause: number;
   /** Times in ms of {@link Clock.now}. */
   #current: { value: T; fetchedAt: number } | undefined;
   #freshUntil = Number.NEGATIVE_INFINITY;
@@ -29,45 +27,37 @@ export class RemoteDocument<T> {
   #fetching: Promise<void> | undefined;
   #failure: unknown;
 
-  /**
-   * @param pause time in ms without fetches after one that failed, and after one of {@link readAgain}. The first fetch and the
-   * regular ones cause no pause: what changes right after them must be found at once.
-   */
-  constructor(clock: Clock, pause: number) {
+  constructor(clock: Clock) {
     this.#clock = clock;
-    this.#pause = pause;
   }
 
-  /** The document, fetched where it is not fresh; else the last good one; else throws the failure of the last fetch. */
-  async read(reader: DocumentReader<T>): Promise<T> {
-    if (this.#clock.now() >= this.#freshUntil) {
-      await this.#fetchUnlessPaused(reader, false);
+  /**
+   * The document, fetched where it is not fresh; else the last good one; else throws the failure of the last fetch.
+   *
+   * @param fetch must end within a time of its own
+   * @param patience how long to wait for it where there is a last good document, in ms
+   * @param seen a document of no use to the caller: it is fetched again, even if it is fresh
+   */
+  async read(fetch: () => Promise<T>, patience: number, seen?: T): Promise<T> {
+    const isAgain = seen !== undefined && this.#current?.value === seen;
+    const now = this.#clock.now();
+    const isPaused = this.#fetching === undefined && now < this.#pausedUntil;
+    if ((isAgain || now >= this.#freshUntil) && !isPaused) {
+      this.#fetching ??= this.#fetch(fetch, isAgain);
+      const fetching = this.#fetching;
+      // A fetch never rejects. After a timeout there is a last good document.
+      await (this.#hasLastGood ? withTimeout(patience, () => fetching).catch(() => undefined) : fetching);
     }
-    return this.#usable();
-  }
-
-  /** As {@link read}, for a caller to whom `seen` is of no use, which may be fresh. */
-  async readAgain(seen: T, reader: DocumentReader<T>): Promise<T> {
-    if (this.#current?.value === seen) {
-      await this.#fetchUnlessPaused(reader, true);
+    if (this.#current === undefined || !this.#hasLastGood) {
+      throw this.#failure;
     }
-    return this.#usable();
+    return this.#current.value;
   }
 
   /** The next caller fetches the document, also during a pause. The last good one is used where that fails. */
   expire(): void {
     this.#freshUntil = Number.NEGATIVE_INFINITY;
     this.#pausedUntil = Number.NEGATIVE_INFINITY;
-  }
-
-  async #fetchUnlessPaused({ fetch, patience }: DocumentReader<T>, isAgain: boolean): Promise<void> {
-    if (this.#fetching === undefined && this.#clock.now() < this.#pausedUntil) {
-      return;
-    }
-    this.#fetching ??= this.#fetch(fetch, isAgain);
-    const fetching = this.#fetching;
-    // A fetch never rejects. After a timeout there is a last good document.
-    await (this.#hasLastGood ? withTimeout(patience, () => fetching).catch(() => undefined) : fetching);
   }
 
   async #fetch(fetch: () => Promise<T>, isAgain: boolean): Promise<void> {
@@ -83,18 +73,11 @@ export class RemoteDocument<T> {
       this.#fetching = undefined;
     }
     if (isAgain || this.#failure !== undefined) {
-      this.#pausedUntil = this.#clock.now() + this.#pause;
+      this.#pausedUntil = this.#clock.now() + PAUSE;
     }
   }
 
   get #hasLastGood(): boolean {
     return this.#current !== undefined && this.#clock.now() - this.#current.fetchedAt < LAST_GOOD;
-  }
-
-  #usable(): T {
-    if (this.#current === undefined || !this.#hasLastGood) {
-      throw this.#failure;
-    }
-    return this.#current.value;
   }
 }

@@ -1,7 +1,8 @@
 import { Logger } from '@nestjs/common';
 import type { Clock } from '../time/clock.js';
+import { FairCache } from '../time/fair-cache.js';
 
-/** Causes that are remembered. The oldest one leaves first: it may then be logged again before its time. */
+/** Causes that are remembered. The one seen last leaves last: another may be logged again before its time. */
 const MAX_CAUSES = 1_000;
 
 const LOGGER = new Logger('nestjs-exhibitor');
@@ -14,15 +15,14 @@ const LOGGER = new Logger('nestjs-exhibitor');
  * log.warn(storeDown(error));
  */
 export class ThrottledLog {
-  readonly #clock: Clock;
   readonly #every: number;
-  /** {@link Clock.now} of the last line of each cause, the oldest first. */
-  readonly #loggedAt = new Map<string, number>();
+  /** Causes of which no line may be logged now. */
+  readonly #logged: FairCache<true>;
 
   /** @param every shortest time between two lines of one cause, in ms */
   constructor(clock: Clock, every: number) {
-    this.#clock = clock;
     this.#every = every;
+    this.#logged = new FairCache(clock, MAX_CAUSES);
   }
 
   warn(line: string, cause = ''): void {
@@ -39,17 +39,10 @@ export class ThrottledLog {
 
   /** Whether a line of this cause may be logged now. After `true` the next one has to wait. */
   #isDue(cause: string): boolean {
-    const now = this.#clock.now();
-    const last = this.#loggedAt.get(cause);
-    if (last !== undefined && now - last < this.#every) {
+    if (this.#logged.get(cause) !== undefined) {
       return false;
     }
-    this.#loggedAt.delete(cause);
-    this.#loggedAt.set(cause, now);
-    const [oldest] = this.#loggedAt.size > MAX_CAUSES ? this.#loggedAt.keys() : [];
-    if (oldest !== undefined) {
-      this.#loggedAt.delete(oldest);
-    }
+    this.#logged.set(cause, true, { ttl: this.#every });
     return true;
   }
 }
