@@ -43,6 +43,11 @@ export function weighJson(value: unknown): number {
   return names.reduce((sum, name) => sum + weighJson(name), weight);
 }
 
+/** Bytes of heap of a cache entry for a value: its texts and names, and 512 for the entry itself. */
+export function weighEntry(value: unknown): number {
+  return 512 + weighJson(value);
+}
+
 function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) {
     return false;

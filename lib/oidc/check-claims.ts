@@ -2,27 +2,23 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
+import type { LoginSettings } from '../options/tenant-settings.js';
 
-/** Expected claims of an ID token. Times in seconds. */
-export interface IdTokenExpectation {
-  issuer: string;
-  audience: string;
-  clientId: string;
-  clockTolerance: number;
+/** What the tokens of a login must fit. Times in seconds. */
+type Expectation = Pick<LoginSettings, 'issuer' | 'clockTolerance'>;
+
+/** What one login sent, and its ID token must fit. */
+export interface LoginBinding {
   nonce?: string | undefined;
+  /** In seconds. */
   maxAge?: number | undefined;
 }
 
-/** What one login sent, and its ID token must fit. */
-export type LoginBinding = Pick<IdTokenExpectation, 'nonce' | 'maxAge'>;
+/** Expected claims of an ID token. */
+type IdTokenExpectation = Expectation & LoginBinding & { audience: string; clientId: string };
 
-/** Expected claims of a user's access token. Times in seconds. */
-export interface AccessTokenExpectation {
-  issuer: string;
-  audience: string;
-  authorizedParties?: readonly string[];
-  clockTolerance: number;
-}
+/** Expected claims of a user's access token. */
+type AccessTokenExpectation = Expectation & Pick<LoginSettings, 'authorizedParties'> & { audience: string };
 
 /**
  * The reason to refuse an ID token; `undefined` where it is valid. Rules and order of OIDC Core §3.1.3.7.
@@ -91,26 +87,20 @@ export function accessTokenFailure(
   return timeFailure(claims, expected.clockTolerance, now);
 }
 
-/** Expected claims of a signed userinfo reply. Times in seconds. */
-export interface UserInfoExpectation {
-  issuer: string;
-  /** Clients whose access tokens are used; one of them is the audience. */
-  clients: readonly string[];
-  clockTolerance: number;
-}
-
 /**
  * The reason to refuse a signed userinfo reply. Its `iss`, `aud` and times may be missing (OIDC Core §5.3.2), as in one that is
  * not signed.
  *
+ * @param expected `clients`: those whose access tokens are used; one of them is the audience
  * @param now seconds since 1970
  */
 export function userInfoFailure(
   claims: JWTPayload,
   typ: string | undefined,
-  { issuer, clients, clockTolerance }: UserInfoExpectation,
+  expected: Expectation & { clients: readonly string[] },
   now: number,
 ): LoginFailureReason | undefined {
+  const { issuer, clients, clockTolerance } = expected;
   if (claims.iss !== undefined && claims.iss !== issuer) {
     return 'issuer';
   }

@@ -1,14 +1,11 @@
 import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
+import type { LoginSettings } from '../options/tenant-settings.js';
 import { isLogoutTokenType, isText, issueFailure, logoutEventOf } from './check-claims.js';
 
-/** Expected claims of a logout token. Times in seconds. */
-export interface LogoutTokenExpectation {
-  issuer: string;
-  clientId?: string | undefined;
-  clockTolerance: number;
-}
+/** Expected claims of a logout token. */
+type LogoutTokenExpectation = Pick<LoginSettings, 'issuer' | 'clientId' | 'clockTolerance'>;
 
 /** A logout at the provider. */
 export interface ProviderLogout {

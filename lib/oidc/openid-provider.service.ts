@@ -86,18 +86,14 @@ export class OpenIdProvider {
     return (await this.#metadata.read(tenant, issuer, deadline)).sendsIss;
   }
 
-  /** The keys for a token whose header has this `kid`. */
-  async keysFor(tenant: Tenant, kid: string | undefined, deadline: Deadline): Promise<CompactVerifyGetKey> {
-    return this.#keys.keysFor(tenant, await this.#keySourceOf(tenant, deadline), kid, deadline);
-  }
-
-  /** The keys for a token whose signature fits none of `used`; `undefined` where there are no newer ones. */
-  async newerKeys(
+  /** The keys for a token whose header has this `kid`, and whose signature fits none of `used`, see {@link ProviderKeys}. */
+  async keysFor(
     tenant: Tenant,
-    used: CompactVerifyGetKey,
+    kid: string | undefined,
     deadline: Deadline,
-  ): Promise<CompactVerifyGetKey | undefined> {
-    return this.#keys.newerKeys(tenant, await this.#keySourceOf(tenant, deadline), used, deadline);
+    used?: CompactVerifyGetKey,
+  ): Promise<CompactVerifyGetKey> {
+    return this.#keys.keysFor(tenant, await this.#keySourceOf(tenant, deadline), kid, deadline, used);
   }
 
   async #keySourceOf(tenant: Tenant, deadline: Deadline): Promise<KeySource> {

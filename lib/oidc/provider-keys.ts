@@ -29,43 +29,26 @@ export class ProviderKeys {
     );
   }
 
-  /** The keys for a token whose header has this `kid`. They are fetched again where none has it. */
+  /**
+   * The keys for a token whose header has this `kid`. They are fetched again where none has it, and where its signature fits none
+   * of `used`. The answer is `used` where there are no newer ones.
+   */
   async keysFor(
     tenant: Tenant,
     source: KeySource,
     kid: string | undefined,
     deadline: Deadline,
+    used?: CompactVerifyGetKey,
   ): Promise<CompactVerifyGetKey> {
     if (source.kind === 'pem') {
-      return () => source.key;
+      return used ?? (() => source.key);
     }
     if (source.kind === 'jwks') {
       return (await this.#fixedKeys(source)).getKey;
     }
     const keys = await this.#published.read(tenant, source.url, deadline);
-    if (kid === undefined || keys.kids.has(kid)) {
-      return keys.getKey;
-    }
-    return (await this.#published.read(tenant, source.url, deadline, keys)).getKey;
-  }
-
-  /**
-   * The keys for a token whose signature fits none of `used`: fetched again, unless that was done before. `undefined` where
-   * there are no newer ones.
-   */
-  async newerKeys(
-    tenant: Tenant,
-    source: KeySource,
-    used: CompactVerifyGetKey,
-    deadline: Deadline,
-  ): Promise<CompactVerifyGetKey | undefined> {
-    if (source.kind !== 'url') {
-      return undefined;
-    }
-    const known = await this.#published.read(tenant, source.url, deadline);
-    const { getKey } =
-      known.getKey === used ? await this.#published.read(tenant, source.url, deadline, known) : known;
-    return getKey === used ? undefined : getKey;
+    const isMissing = used === undefined ? kid !== undefined && !keys.kids.has(kid) : keys.getKey === used;
+    return isMissing ? (await this.#published.read(tenant, source.url, deadline, keys)).getKey : keys.getKey;
   }
 
   /** A tenant was forgotten: the next caller fetches its keys. */

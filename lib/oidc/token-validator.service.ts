@@ -133,8 +133,8 @@ export class TokenValidator {
       // Without a `kid`, whether a key is missing shows only when none fits the signature.
       const mayBeMissing =
         error instanceof LoginFailedError && error.reason === 'signature' && kid === undefined;
-      const newer = mayBeMissing ? await this.#provider.newerKeys(tenant, keys, deadline) : undefined;
-      if (newer === undefined) {
+      const newer = mayBeMissing ? await this.#provider.keysFor(tenant, kid, deadline, keys) : keys;
+      if (newer === keys) {
         throw error;
       }
       return verifyToken(token, newer, algorithms);

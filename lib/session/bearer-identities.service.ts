@@ -2,7 +2,7 @@ import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { weighJson } from '../model/json-values.js';
+import { weighEntry } from '../model/json-values.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -13,9 +13,6 @@ import { KeptClaims } from './kept-claims.js';
 
 /** Estimated bytes of heap of all identities in the cache: those of about 30,000 people. */
 const MAX_BYTES = 64 * 1024 * 1024;
-
-/** Bytes of an entry without the texts and claims of its user. */
-const ENTRY_WEIGHT = 512;
 
 /** Largest claims of an identity, in bytes of JSON. Userinfo may have 256 KiB. */
 const MAX_CLAIMS = 16 * 1024;
@@ -68,7 +65,7 @@ export class BearerIdentities {
     try {
       const identity = await pending;
       const { tenant, subject, email, clientId, claims, expiresAt } = identity;
-      const weight = ENTRY_WEIGHT + weighJson([subject, email, clientId, claims]);
+      const weight = weighEntry([subject, email, clientId, claims]);
       this.#verified.set(key, identity, {
         tenant,
         weight,

@@ -5,7 +5,7 @@ import type { HttpContext } from '../http/http-context.js';
 import { IDENTITY_COOKIE, trimCookies } from '../http/trim-cookies.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { freezeJson, isRecord, weighJson } from '../model/json-values.js';
+import { freezeJson, isRecord, weighEntry } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -167,9 +167,6 @@ const MAX_REMEMBERED_BYTES = 16 * 1024 * 1024;
 /** How long an opened cookie is remembered, in ms. */
 const LONGEST_REMEMBERED = 60_000;
 
-/** Bytes of an entry without its content. */
-const ENTRY_WEIGHT = 512;
-
 /**
  * Identity cookies that opened, so that one is opened once a minute and not at each request. They are found by the digest of
  * the sealed value: the memory of the process holds no cookie that could be used. Forged cookies do not open and take no place.
@@ -194,8 +191,8 @@ export class OpenedCookies {
     freezeJson(opened);
     const ttl = Math.min(LONGEST_REMEMBERED, opened.until - this.clock.epochMs());
     if (ttl > 0) {
-      const weight = ENTRY_WEIGHT + weighJson(opened);
-      this.#cookies.set(digestOf(sealed), opened, { tenant: opened.identity.tenant, ttl, weight });
+      const { tenant } = opened.identity;
+      this.#cookies.set(digestOf(sealed), opened, { tenant, ttl, weight: weighEntry(opened) });
     }
   }
 }

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import type { ClientAuthSettings, SecretSource } from '../options/client-auth-option.js';
+import type { ClientAuthSettings } from '../options/client-auth-option.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
 import { registrationsOf } from './registration.js';
@@ -11,7 +11,7 @@ export type EndpointName = keyof NonNullable<TenantSettings['endpoints']>;
 /** Identifies the state of a tenant in memory. */
 export interface StateKey {
   readonly id: number;
-  /** Its base URL has answered a request. A field takes 8 bytes, an entry of a `PerTenant` 50. */
+  /** Its base URL has answered a request. A field takes 8 bytes, an entry of a WeakMap 50. */
   hasAnswered: boolean;
 }
 
@@ -46,7 +46,7 @@ export class Tenant {
   }
 
   /**
-   * Key of the state of this tenant (tokens, limits, keys): the object in WeakMaps, see {@link PerTenant}, its `id` in cache
+   * Key of the state of this tenant (tokens, limits, keys): the object in WeakMaps, its `id` in cache
    * keys. A tenant that was read again unchanged keeps it. Otherwise it is new, and nothing of the former state is found.
    *
    * @internal
@@ -102,11 +102,6 @@ export class Tenant {
   get registrations(): readonly string[] {
     this.#registrations ??= this.login === undefined ? [] : registrationsOf(this.key, this.login);
     return this.#registrations;
-  }
-
-  /** Read for each token request: a function of the host may read a vault. @internal */
-  get clientSecret(): SecretSource | undefined {
-    return this.#settings.clientSecret;
   }
 
   /** @internal */

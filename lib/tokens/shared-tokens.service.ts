@@ -52,7 +52,7 @@ export class SharedTokens {
     if (answer.kind !== 'rejected' || answer.rejection.error.oauthError !== 'invalid_client') {
       return answer;
     }
-    const newest = await newerClient(client, tenant.clientSecret, read);
+    const newest = await newerClient(client, tenant.settings.clientSecret, read);
     return newest === undefined ? answer : this.fetchAs(newest, tenant, replaced, task);
   }
 

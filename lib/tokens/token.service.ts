@@ -2,9 +2,8 @@ import { Inject, Injectable } from '@nestjs/common';
 import { publish } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { PerTenant } from '../tenants/per-tenant.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import type { Tenant } from '../tenants/tenant.js';
+import type { StateKey, Tenant } from '../tenants/tenant.js';
 import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
@@ -46,7 +45,7 @@ export interface TokenProof {
  */
 @Injectable()
 export class TokenService {
-  readonly #held = new PerTenant<HeldToken>();
+  readonly #held = new WeakMap<StateKey, HeldToken>();
   readonly #tenants: TenantRegistry;
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
@@ -109,7 +108,7 @@ export class TokenService {
       // Also where this process holds none: it must not take an older one from the store.
       this.#heldOf(tenant).invalidate(now);
     } else {
-      this.#held.get(tenant)?.removeRefused(options.rejected, now, 'refused');
+      this.#held.get(tenant.stateKey)?.removeRefused(options.rejected, now, 'refused');
     }
   }
 
@@ -158,7 +157,7 @@ export class TokenService {
    * @param kind `refused-again`: it came in place of a refused one, and no token of another process replaces it. @internal
    */
   removeRefused(tenant: Tenant, token: TimedToken, sentAt: number, kind: 'refused' | 'refused-again'): void {
-    this.#held.get(tenant)?.removeRefused(token.accessToken, sentAt, kind);
+    this.#held.get(tenant.stateKey)?.removeRefused(token.accessToken, sentAt, kind);
   }
 
   /** The registry limits the time of the search, so this deadline ends only by signal or closing. */
@@ -176,7 +175,7 @@ export class TokenService {
 
   #fresh(tenant: Tenant): TimedToken | undefined {
     const now = this.#clock.now();
-    const held = this.#held.get(tenant);
+    const held = this.#held.get(tenant.stateKey);
     const timed = held?.goodAt(now);
     if (held === undefined || timed === undefined) {
       return undefined;
@@ -193,6 +192,8 @@ export class TokenService {
   }
 
   #heldOf(tenant: Tenant): HeldToken {
-    return this.#held.getOrCreate(tenant, () => new HeldToken());
+    const held = this.#held.get(tenant.stateKey) ?? new HeldToken();
+    this.#held.set(tenant.stateKey, held);
+    return held;
   }
 }

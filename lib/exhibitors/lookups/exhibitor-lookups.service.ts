@@ -9,14 +9,7 @@ import { Clock } from '../../time/clock.js';
 import { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { RestClient } from '../rest-client.service.js';
-import {
-  isLookupOf,
-  LookupCache,
-  lookupKey,
-  nameOfLookup,
-  type LookupAnswer,
-  type LookupSubject,
-} from './lookup-cache.js';
+import { isLookupOf, LookupCache, lookupKey, type LookupAnswer, type LookupSubject } from './lookup-cache.js';
 import { LookupEndpoint } from './lookup-endpoint.js';
 import { RunningLookup, type FoundLookup } from './running-lookup.js';
 import { inTime, SharedLookups } from './shared-lookups.js';
@@ -143,7 +136,7 @@ export class ExhibitorLookups {
           this.#running.delete(key);
         }
       });
-    const lookup = new RunningLookup(nameOfLookup(subject), limit, answer);
+    const lookup = new RunningLookup({ ...subject, tenant: subject.tenant.key }, limit, answer);
     this.#running.set(key, lookup);
     return lookup;
   }

@@ -53,10 +53,6 @@ export function lookupKey({ tenant, eventId, contactEmail }: LookupSubject): str
   return [tenant.stateKey.id, eventId.length, eventId + contactEmail].join(':');
 }
 
-export function nameOfLookup({ tenant, eventId, contactEmail }: LookupSubject): LookupName {
-  return { tenant: tenant.key, eventId, contactEmail };
-}
-
 /** True where a lookup matches the filter. */
 export function isLookupOf(name: LookupName, filter: LookupFilter): boolean {
   return (

@@ -1,5 +1,4 @@
-import { PerTenant } from '../../tenants/per-tenant.js';
-import type { Tenant } from '../../tenants/tenant.js';
+import type { StateKey, Tenant } from '../../tenants/tenant.js';
 import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import { Semaphore, type SemaphoreLimits } from '../../time/semaphore.js';
@@ -98,18 +97,18 @@ function slotsOf({ http: { maxConcurrent } }: Tenant): SemaphoreLimits {
 
 /** The limits of all tenants: those in use, and those that remember failures. Others would take 300 bytes of each tenant. */
 export class TenantLimits {
-  readonly #byTenant = new PerTenant<readonly RequestLimits[]>();
+  readonly #byTenant = new WeakMap<StateKey, readonly RequestLimits[]>();
 
   constructor(private readonly clock: Clock) {}
 
   /** The limits for one call, which must {@link release} them. */
   acquire(tenant: Tenant, operation: Operation, origin: string): RequestLimits {
-    const all = this.#byTenant.get(tenant) ?? [];
+    const all = this.#byTenant.get(tenant.stateKey) ?? [];
     const group = GROUPS[operation];
     const known = all.find((limits) => limits.group === group && limits.origin === origin);
     const limits = known ?? new RequestLimits(group, origin, this.clock);
     if (known === undefined) {
-      this.#byTenant.set(tenant, [...all, limits]);
+      this.#byTenant.set(tenant.stateKey, [...all, limits]);
     }
     limits.users += 1;
     return limits;
@@ -120,11 +119,11 @@ export class TenantLimits {
     if (!limits.isUnused) {
       return;
     }
-    const others = this.#byTenant.get(tenant)?.filter((other) => other !== limits) ?? [];
+    const others = this.#byTenant.get(tenant.stateKey)?.filter((other) => other !== limits) ?? [];
     if (others.length > 0) {
-      this.#byTenant.set(tenant, others);
+      this.#byTenant.set(tenant.stateKey, others);
     } else {
-      this.#byTenant.delete(tenant);
+      this.#byTenant.delete(tenant.stateKey);
     }
   }
 }

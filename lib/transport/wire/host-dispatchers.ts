@@ -1,7 +1,6 @@
 import * as undici from 'undici';
 import type { Dispatcher } from 'undici';
 import { ConfigurationError } from '../../errors/configuration.error.js';
-import { PerTenant } from '../../tenants/per-tenant.js';
 import type { Tenant } from '../../tenants/tenant.js';
 
 type Factory = NonNullable<Tenant['http']['dispatcher']>;
@@ -14,8 +13,8 @@ type Factory = NonNullable<Tenant['http']['dispatcher']>;
  * with the former function end with its dispatcher.
  */
 export class HostDispatchers {
-  readonly #ofModule = new WeakMap<Factory, Dispatcher>();
-  readonly #ofTenants = new PerTenant<WeakMap<Factory, Dispatcher>>();
+  /** By who they are for: the module, or the state of a tenant. */
+  readonly #byOwner = new WeakMap<object, WeakMap<Factory, Dispatcher>>();
 
   /** The dispatcher for this tenant, if the host configured one. */
   of(tenant: Tenant): Dispatcher | undefined {
@@ -23,8 +22,9 @@ export class HostDispatchers {
     if (factory === undefined) {
       return undefined;
     }
-    const isOwn = tenant.settings.http?.dispatcher !== undefined;
-    const known = isOwn ? this.#ofTenants.getOrCreate(tenant, () => new WeakMap()) : this.#ofModule;
+    const owner = tenant.settings.http?.dispatcher === undefined ? this : tenant.stateKey;
+    const known = this.#byOwner.get(owner) ?? new WeakMap<Factory, Dispatcher>();
+    this.#byOwner.set(owner, known);
     const dispatcher = known.get(factory) ?? create(factory, tenant.key);
     known.set(factory, dispatcher);
     return dispatcher;
