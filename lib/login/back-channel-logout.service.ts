@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { HttpContext } from '../http/http-context.js';
-import { digestOfAll } from '../model/digest.js';
+import { digestOf } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import { isAddressedTo, logoutOf, type ProviderLogout } from '../oidc/logout-token.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
@@ -56,7 +56,7 @@ export class BackChannelLogout {
    * that is sent twice at the same time writes the same logouts.
    */
   private async accept(tenant: Tenant, logout: ProviderLogout): Promise<void> {
-    const name = digestOfAll([logout.registrations[0] ?? '', logout.tokenId]);
+    const name = digestOf(JSON.stringify([logout.registrations[0] ?? '', logout.tokenId]));
     const spent = { kind: 'spent-logout-token', name } as const;
     if ((await this.replays.find(spent)).value !== undefined) {
       throw alreadyUsed(tenant);

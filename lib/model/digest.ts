@@ -11,16 +11,6 @@ export function digestOf(text: string): string {
   return hash('sha256', text, 'base64url');
 }
 
-/**
- * The digest of several texts. No two lists have the same one.
- *
- * @example
- * const name = digestOfAll([issuer, tokenId]);
- */
-export function digestOfAll(texts: readonly string[]): string {
-  return digestOf(JSON.stringify(texts));
-}
-
 /** The beginning of a digest, where bytes are scarce: 22 characters, for names and values of cookies. */
 export function shortDigestOf(text: string): string {
   return digestOf(text).slice(0, SHORT);

@@ -61,8 +61,7 @@ export class ProviderDocuments<T> {
   readonly #kept: FairCache<KeptDocument<T>>;
   /** The document that a tenant used last. */
   readonly #lastUsed = new WeakMap<StateKey, KeptDocument<T>>();
-  readonly #dispatcherIds = new WeakMap<object, number>();
-  #lastDispatcherId = 0;
+  readonly #dispatcherKeys = new WeakMap<object, StateKey>();
 
   constructor(kind: DocumentKind<T>, tools: DocumentTools) {
     this.#kind = kind;
@@ -104,9 +103,9 @@ export class ProviderDocuments<T> {
   }
 
   #idOf(dispatcher: object): number {
-    const id = this.#dispatcherIds.get(dispatcher) ?? (this.#lastDispatcherId += 1);
-    this.#dispatcherIds.set(dispatcher, id);
-    return id;
+    const key = this.#dispatcherKeys.get(dispatcher) ?? newStateKey();
+    this.#dispatcherKeys.set(dispatcher, key);
+    return key.id;
   }
 
   async #fetch(tenant: Tenant, id: string, kept: KeptDocument<T>): Promise<T> {

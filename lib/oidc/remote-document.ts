@@ -19,7 +19,6 @@ const PAUSE = 30_000;
  * cannot be fetched, the last good one is used, for a day.
  */
 export class RemoteDocument<T> {
-  readonly #clock: Clock;
   /** Times in ms of {@link Clock.now}. */
   #current: { value: T; fetchedAt: number } | undefined;
   #freshUntil = Number.NEGATIVE_INFINITY;
@@ -27,9 +26,7 @@ export class RemoteDocument<T> {
   #fetching: Promise<void> | undefined;
   #failure: unknown;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Clock) {}
 
   /**
    * The document, fetched where it is not fresh; else the last good one; else throws the failure of the last fetch.
@@ -40,7 +37,7 @@ export class RemoteDocument<T> {
    */
   async read(fetch: () => Promise<T>, patience: number, seen?: T): Promise<T> {
     const isAgain = seen !== undefined && this.#current?.value === seen;
-    const now = this.#clock.now();
+    const now = this.clock.now();
     const isPaused = this.#fetching === undefined && now < this.#pausedUntil;
     if ((isAgain || now >= this.#freshUntil) && !isPaused) {
       this.#fetching ??= this.#fetch(fetch, isAgain);
@@ -63,7 +60,7 @@ export class RemoteDocument<T> {
   async #fetch(fetch: () => Promise<T>, isAgain: boolean): Promise<void> {
     try {
       const value = await fetch();
-      const fetchedAt = this.#clock.now();
+      const fetchedAt = this.clock.now();
       this.#current = { value, fetchedAt };
       this.#freshUntil = fetchedAt + FRESH;
       this.#failure = undefined;
@@ -73,11 +70,11 @@ export class RemoteDocument<T> {
       this.#fetching = undefined;
     }
     if (isAgain || this.#failure !== undefined) {
-      this.#pausedUntil = this.#clock.now() + PAUSE;
+      this.#pausedUntil = this.clock.now() + PAUSE;
     }
   }
 
   get #hasLastGood(): boolean {
-    return this.#current !== undefined && this.#clock.now() - this.#current.fetchedAt < LAST_GOOD;
+    return this.#current !== undefined && this.clock.now() - this.#current.fetchedAt < LAST_GOOD;
   }
 }

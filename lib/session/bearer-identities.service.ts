@@ -54,28 +54,20 @@ export class BearerIdentities {
     if (known !== undefined) {
       return known;
     }
-    const identity = this.#verify(tenant, token, digest);
+    const identity = this.#verify(tenant, token, digest)
+      .then((verified) => this.#keep(key, verified))
+      .finally(() => this.#pending.delete(key));
     this.#pending.set(key, identity, { tenant: tenant.key });
-    void this.#keep(key, identity);
     return identity;
   }
 
   /** Caches the identity for the lifetime of the token. A refusal is not cached. */
-  async #keep(key: string, pending: Promise<ExhibitorIdentity>): Promise<void> {
-    try {
-      const identity = await pending;
-      const { tenant, subject, email, clientId, claims, expiresAt } = identity;
-      const weight = weighEntry([subject, email, clientId, claims]);
-      this.#verified.set(key, identity, {
-        tenant,
-        weight,
-        ttl: Math.max(1, expiresAt - this.clock.epochMs()),
-      });
-    } catch {
-      // The caller receives the refusal.
-    } finally {
-      this.#pending.delete(key);
-    }
+  #keep(key: string, identity: ExhibitorIdentity): ExhibitorIdentity {
+    const { tenant, subject, email, clientId, claims, expiresAt } = identity;
+    const weight = weighEntry([subject, email, clientId, claims]);
+    const ttl = Math.max(1, expiresAt - this.clock.epochMs());
+    this.#verified.set(key, identity, { tenant, weight, ttl });
+    return identity;
   }
 
   async #verify(tenant: Tenant, token: string, digest: string): Promise<ExhibitorIdentity> {

@@ -1,9 +1,8 @@
+import type { Claims } from '../oidc/contact-email.js';
 import { claimsRemoved } from '../problems/login-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
-
-type Claims = Record<string, unknown>;
 
 /** About the authentication, not the person: hosts check them, so they are always kept. */
 const ALWAYS_KEPT = ['auth_time', 'acr'];
