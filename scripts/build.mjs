@@ -30,8 +30,9 @@ const entries = Object.fromEntries(ENTRIES.map((name) => [name, join(LIB, `${nam
 // No test of a host needs the doctor.
 const { 'doctor/index': _doctor, ...entriesForJest } = entries;
 // All that a host loads is one chunk, whatever the other entry points share with it.
+const apart = ['bin', ...ENTRIES.map((name) => name.split('/')[0])];
 const manualChunks = (file) =>
-  file.startsWith(LIB) && !/^(index|testing|redis|doctor|bin)\b/.test(relative(LIB, file))
+  file.startsWith(LIB) && !apart.includes(relative(LIB, file).split(/[/.]/)[0])
     ? 'exhibitor.module'
     : undefined;
 const tslib = installed('tslib/tslib.es6.mjs');

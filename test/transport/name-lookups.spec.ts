@@ -21,7 +21,7 @@ beforeEach(async () => {
   server = await startServer((_request, response) => sendJson(response, [], 200, { connection: 'close' }));
   names = await NameServers.start();
   clock = new TestClock();
-  const tenants = { acme: tenantAt(server.url), hostile: tenantAt(server.url) };
+  const tenants = Object.fromEntries(['acme', 'hostile', 'third'].map((key) => [key, tenantAt(server.url)]));
   sender = Sender.withTenants(tenants, { attempts: 1, attemptTimeout: 8_000 }, clock);
 });
 afterEach(async () => {
@@ -114,6 +114,17 @@ describe('a name whose servers do not answer', () => {
     ask('api.test', 'hostile').catch(() => undefined);
     await pause(100);
     expect(await millisecondsOf(ask('api.test'))).toBeLessThan(SOON);
+  });
+
+  it('blocks no thread beside its own once that one is free', async () => {
+    names.silence = 300;
+    await askSilentNames(1);
+    names.silence = 5_000;
+    names.system.set('answered-to-c-ares.test', 'silent');
+    ask('answered-to-c-ares.test', 'third').catch(() => undefined);
+    await eventually(() => names.lookups.includes('answered-to-c-ares.test'));
+    names.unanswered.add('hosts-file.test');
+    expect(await millisecondsOf(ask('hosts-file.test'))).toBeLessThan(SOON);
   });
 
   it('waits there too where it was answered before, but slowly', async () => {

@@ -18,9 +18,6 @@ const FIRST_ONLY = 10 * 60_000;
 /** Largest number of names, and of slow tenants, that are remembered. */
 const MOST_NAMES = 10_000;
 
-const FIRST_THREAD = Symbol('first thread');
-const SECOND_THREAD = Symbol('second thread');
-
 /** The answer to the last look-up of a name that succeeded. */
 interface Known {
   readonly addresses: LookupAddress[];
@@ -54,8 +51,8 @@ export class NameLookups {
   readonly #running = new Map<string, Promise<LookupAddress[]>>();
   /** Tenants whose look-up was slow. */
   readonly #slowTenants: FairCache<true>;
-  /** Of each thread, and of each tenant. */
-  readonly #turns = new Turns<symbol | string>();
+  readonly #tenants = new Turns<string>();
+  readonly #threads = new Turns<'first' | 'second'>();
 
   constructor(private readonly clock: Clock) {
     this.#known = new FairCache(clock, MOST_NAMES);
@@ -104,21 +101,27 @@ export class NameLookups {
     if (name === 'localhost') {
       return lookUp();
     }
-    return this.#turns.after(tenant, () => this.#current(name) ?? this.#onThread(name, tenant, lookUp));
+    return this.#tenants.after(tenant, () => this.#current(name) ?? this.#onThread(name, tenant, lookUp));
   }
 
-  /** Begins a look-up on the thread that is free first. */
+  /** Looks up on the thread that is free first. The turn on the other one ends at once. */
   #onThread<T>(name: string, tenant: string, lookUp: () => Promise<T>): Promise<T> {
-    let found: Promise<T> | undefined;
-    const begin = (): Promise<T> => (found ??= lookUp());
-    const isFree = this.#turns.isFree(FIRST_THREAD);
-    const onFirst = this.#turns.after(FIRST_THREAD, begin);
-    if (isFree || this.#slowTenants.get(tenant) === true) {
-      return onFirst;
-    }
-    const onSecond = async (): Promise<T> =>
-      (await isAnswered(name)) ? this.#turns.after(SECOND_THREAD, begin) : onFirst;
-    return Promise.race([onFirst, onSecond()]);
+    return new Promise((resolve) => {
+      let hasBegun = false;
+      const begin = async (): Promise<void> => {
+        if (!hasBegun) {
+          hasBegun = true;
+          const found = lookUp();
+          resolve(found);
+          await found.catch(() => undefined);
+        }
+      };
+      const isFree = this.#threads.isFree('first');
+      void this.#threads.after('first', begin);
+      if (!isFree && this.#slowTenants.get(tenant) === undefined) {
+        void isAnswered(name).then((isSoon) => (isSoon ? this.#threads.after('second', begin) : undefined));
+      }
+    });
   }
 
   async #lookUp(name: string, connecting: Connecting, options: LookupOptions): Promise<LookupAddress[]> {
