@@ -2,7 +2,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { readmeInstall, readmeJest, readmeSandboxInstall, readmeTest } from '../structure/readme.js';
+import {
+  readmeHost,
+  readmeInstall,
+  readmeJest,
+  readmeSandboxInstall,
+  readmeTest,
+} from '../structure/readme.js';
 import { Outside, pack } from './tarball.js';
 
 const PNPM = ['npx', '--yes', 'pnpm@10'];
@@ -64,16 +70,20 @@ describe('in a stock project of nest new, after the install command of the READM
     rmSync(folder, { recursive: true });
   });
 
-  it.each(PROJECTS)('the tests of the README pass as they are, on Nest %i with %s', async (nest, manager) => {
-    const project = projects.get(`${nest} ${manager}`);
-    const plain = { FORCE_COLOR: '0', NO_COLOR: '1' };
-    const unit = await project?.run('npm', ['test'], plain);
-    const endToEnd = await project?.run('npm', ['run', 'test:e2e'], plain);
-    // Files and tests, those of the README and the one that the project has.
-    expect([unit, endToEnd].map((said) => said?.match(/\b\d+ passed/g))).toEqual([
-      ['2 passed', '4 passed'],
-      ['2 passed', '2 passed'],
-    ]);
-    await project?.run('npm', ['run', 'build']);
-  });
+  it.each(PROJECTS)(
+    'the tests of the README pass and its host compiles, on Nest %i with %s',
+    async (nest, manager) => {
+      const project = projects.get(`${nest} ${manager}`);
+      const plain = { FORCE_COLOR: '0', NO_COLOR: '1' };
+      const unit = await project?.run('npm', ['test'], plain);
+      const endToEnd = await project?.run('npm', ['run', 'test:e2e'], plain);
+      // Files and tests, those of the README and the one that the project has.
+      expect([unit, endToEnd].map((said) => said?.match(/\b\d+ passed/g))).toEqual([
+        ['2 passed', '4 passed'],
+        ['2 passed', '2 passed'],
+      ]);
+      project?.write('src/main.ts', readmeHost());
+      await project?.run('npm', ['run', 'build']);
+    },
+  );
 });

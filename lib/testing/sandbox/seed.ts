@@ -16,7 +16,7 @@ export interface SeedTenant {
   readonly loginClientSecret: string;
   /** Public login client. It must use PKCE. */
   readonly publicLoginClientId: string;
-  /** Redirect URIs in addition to loopback URIs, which are always accepted. Default: none. */
+  /** Redirect URIs in addition to loopback URIs, which are accepted unless the command has `--redirect-uri`. Default: none. */
   readonly redirectUris?: readonly string[];
   /** Pages after a logout in addition to loopback URIs, which are always accepted. Default: none. */
   readonly postLogoutRedirectUris?: readonly string[];
