@@ -7,7 +7,8 @@ import {
   type ExhibitorsService,
   type TenantSource,
 } from '../../lib/index.js';
-import { RunningLookup } from '../../lib/exhibitors/lookups/running-lookup.js';
+import { RunningLookups } from '../../lib/exhibitors/lookups/running-lookups.js';
+import { newStateKey, type Tenant } from '../../lib/tenants/tenant.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
 import { endOf, microtasks, MOMENTS } from '../support/moments.js';
@@ -239,22 +240,32 @@ describe('callers that share', () => {
 });
 
 describe('a lookup that several callers may join', () => {
-  const name = { tenant: 'acme', eventId: EVENT, contactEmail: EMAIL };
   const clock = new Clock();
 
   it.each([
     ['its time is up', (caller: Deadline) => void caller],
     ['its only caller has left', (caller: Deadline) => caller.close()],
   ])('can be joined no more when %s', async (_why, leave) => {
-    const limit = new Deadline(clock, 20);
-    const flight = new RunningLookup(name, limit, limit.race(new Promise(() => {})));
-    expect(flight.isOver).toBe(false);
-    const caller = new Deadline(clock, 20);
-    const end = endOf(flight.join(caller));
-    leave(caller);
-    await end;
-    expect(flight.isOver).toBe(true);
-    caller.clear();
+    const running = new RunningLookups(clock);
+    const acme: Partial<Tenant> = { key: 'acme', stateKey: newStateKey() };
+    const subject = { tenant: acme as Tenant, eventId: EVENT, contactEmail: EMAIL };
+    let started = 0;
+    const join = (caller: Deadline) =>
+      endOf(
+        running.join(subject, caller, () => {
+          started += 1;
+          return new Promise(() => {});
+        }),
+      );
+    const callers = [new Deadline(clock, 20), new Deadline(clock, 20)];
+    const ends = callers.map(join);
+    callers.forEach(leave);
+    await Promise.all(ends);
+    expect(started).toBe(1);
+    const late = new Deadline(clock, 20);
+    await join(late);
+    expect(started).toBe(2);
+    [...callers, late].forEach((caller) => caller.clear());
   });
 });
 

@@ -6,12 +6,12 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-option
 import { ALL_LOOKUPS, Generations, lookupsOf, type Generation } from '../../store/generations.service.js';
 import { SharedValues } from '../../store/shared-values.service.js';
 import { Clock } from '../../time/clock.js';
-import { Deadline } from '../../time/deadline.js';
+import type { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { RestClient } from '../rest-client.service.js';
-import { isLookupOf, LookupCache, lookupKey, type LookupAnswer, type LookupSubject } from './lookup-cache.js';
+import { LookupCache, type LookupAnswer, type LookupSubject } from './lookup-cache.js';
 import { LookupEndpoint } from './lookup-endpoint.js';
-import { RunningLookup, type FoundLookup } from './running-lookup.js';
+import { RunningLookups, type FoundLookup, type StartedLookup } from './running-lookups.js';
 import { inTime, SharedLookups } from './shared-lookups.js';
 
 /** Failures for which `staleIfError` applies. */
@@ -25,15 +25,6 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
 /** The generation of an answer that was asked for before the store had told its generation. It equals no other. */
 const UNKNOWN: Generation = { id: 'unknown', isUnset: false, isKnown: false, recheckAt: -Infinity };
 
-/** A lookup that memory does not answer. */
-interface Search {
-  readonly subject: LookupSubject;
-  /** Each lookup has its own. */
-  readonly deadline: Deadline;
-  /** What the answer will belong to: read before the store or the service is asked. */
-  readonly generation: Generation;
-}
-
 /**
  * The exhibitors of a contact: from memory, else from an equal lookup that is under way, else from the store, else from the
  * service. Records are frozen, since several requests read them.
@@ -41,8 +32,7 @@ interface Search {
 @Injectable()
 export class ExhibitorLookups {
   readonly #cache: LookupCache;
-  /** By cache key. A lookup that is not here any more was superseded or invalidated: its answer is not cached. */
-  readonly #running = new Map<string, RunningLookup>();
+  readonly #running: RunningLookups;
   private readonly endpoint: LookupEndpoint;
   private readonly shared: SharedLookups | undefined;
 
@@ -54,6 +44,7 @@ export class ExhibitorLookups {
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
     this.#cache = new LookupCache(settings.lookupCache, clock);
+    this.#running = new RunningLookups(clock);
     this.endpoint = new LookupEndpoint(rest, settings);
     const { lookupCache, secrets } = settings;
     const isShared = values.enabled && lookupCache !== false;
@@ -76,7 +67,7 @@ export class ExhibitorLookups {
       return remembered;
     }
     try {
-      const { records, isCached } = await this.runningFor(subject, deadline).join(deadline);
+      const { records, isCached } = await this.#running.join(subject, deadline, this.fromAnywhere);
       report(subject, isCached ? 'hit' : 'miss');
       return records;
     } catch (error) {
@@ -92,8 +83,7 @@ export class ExhibitorLookups {
   /** The records of a new request. A request that is already under way may be older than this call. */
   async findFresh(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
     report(subject, 'miss');
-    const lookup = this.start(subject, deadline, (search) => this.fromService(search));
-    return (await lookup.join(deadline)).records;
+    return (await this.#running.start(subject, deadline, this.fromServiceOnly)).records;
   }
 
   /**
@@ -104,69 +94,28 @@ export class ExhibitorLookups {
     const { tenant } = filter;
     const everywhere = this.generations.replace(tenant === undefined ? ALL_LOOKUPS : lookupsOf(tenant));
     this.#cache.forget(filter);
-    for (const [key, { name }] of this.#running) {
-      if (isLookupOf(name, filter)) {
-        this.#running.delete(key);
-      }
-    }
+    this.#running.forget(filter);
     await everywhere;
   }
 
-  /** An equal lookup that is under way, else a new one. */
-  private runningFor(subject: LookupSubject, deadline: Deadline): RunningLookup {
-    const running = this.#running.get(lookupKey(subject));
-    return running?.isOver === false
-      ? running
-      : this.start(subject, deadline, (search) => this.fromAnywhere(search));
-  }
+  private readonly fromAnywhere = async (lookup: StartedLookup): Promise<FoundLookup> => {
+    const generation = await this.generationOf(lookup);
+    const records = this.fromMemory(lookup.subject, generation);
+    if (records !== undefined) {
+      return { records, isCached: true };
+    }
+    return (await this.fromStore(lookup, generation)) ?? this.fromService(lookup, generation);
+  };
 
-  /** Starts a lookup, which supersedes one that is under way. */
-  private start(
-    subject: LookupSubject,
-    deadline: Deadline,
-    work: (search: Search) => Promise<FoundLookup>,
-  ): RunningLookup {
-    const key = lookupKey(subject);
-    const limit = new Deadline(this.clock, deadline.remaining());
-    const answer = this.generationOf(subject, limit)
-      .then((generation) => work({ subject, deadline: limit, generation }))
-      .finally(() => {
-        limit.clear();
-        if (this.isLatest(subject, limit)) {
-          this.#running.delete(key);
-        }
-      });
-    const lookup = new RunningLookup({ ...subject, tenant: subject.tenant.key }, limit, answer);
-    this.#running.set(key, lookup);
-    return lookup;
-  }
+  private readonly fromServiceOnly = async (lookup: StartedLookup): Promise<FoundLookup> =>
+    this.fromService(lookup, await this.generationOf(lookup));
 
-  private async generationOf(subject: LookupSubject, deadline: Deadline): Promise<Generation> {
+  /** What the answer will belong to: read before the store or the service is asked. */
+  private async generationOf({ subject, deadline }: StartedLookup): Promise<Generation> {
     const names = namesOf(subject);
     return (
       this.generations.current(names) ?? (await inTime(this.generations.read(names), deadline)) ?? UNKNOWN
     );
-  }
-
-  /** False once the lookup was superseded or invalidated. */
-  private isLatest(subject: LookupSubject, deadline: Deadline): boolean {
-    return this.#running.get(lookupKey(subject))?.deadline === deadline;
-  }
-
-  /** Caches an answer that is fresh for `freshFor` ms. */
-  private keep({ subject, deadline, generation }: Search, answer: LookupAnswer, freshFor: number): void {
-    if (this.isLatest(subject, deadline)) {
-      this.#cache.keep(subject, answer, freshFor, generation);
-    }
-  }
-
-  private async fromAnywhere(search: Search): Promise<FoundLookup> {
-    const { subject, generation } = search;
-    const records = this.fromMemory(subject, generation);
-    if (records !== undefined) {
-      return { records, isCached: true };
-    }
-    return (await this.fromStore(search)) ?? this.fromService(search);
   }
 
   /**
@@ -190,8 +139,8 @@ export class ExhibitorLookups {
   }
 
   /** The answer of another process, where it is fresh. One that is not is kept for the case that the service fails. */
-  private async fromStore(search: Search): Promise<FoundLookup | undefined> {
-    const { subject, generation, deadline } = search;
+  private async fromStore(lookup: StartedLookup, generation: Generation): Promise<FoundLookup | undefined> {
+    const { subject, deadline } = lookup;
     const shared = this.shared && (await inTime(this.shared.find(subject, generation), deadline));
     if (shared === undefined) {
       return undefined;
@@ -201,20 +150,32 @@ export class ExhibitorLookups {
     if (answer === undefined) {
       return undefined;
     }
-    this.keep(search, answer, shared.freshFor);
+    this.keep(lookup, answer, generation, shared.freshFor);
     return shared.freshFor > 0 ? { records: answer.records, isCached: true } : undefined;
   }
 
-  private async fromService(search: Search): Promise<FoundLookup> {
-    const { subject, generation, deadline } = search;
+  private async fromService(lookup: StartedLookup, generation: Generation): Promise<FoundLookup> {
+    const { subject, deadline } = lookup;
     const rows = await this.endpoint.request(subject, deadline);
     const answer = await this.endpoint.answerOf(rows, subject, deadline);
-    this.keep(search, answer, Number.POSITIVE_INFINITY);
+    this.keep(lookup, answer, generation);
     if (this.shared !== undefined) {
       // Before the caller has its answer, where the store is fast: then a next call in another process finds it.
       await inTime(this.shared.set(subject, generation, rows, answer.weight), deadline);
     }
     return { records: answer.records, isCached: false };
+  }
+
+  /** Caches an answer that is fresh for `freshFor` ms, unless its lookup was superseded or invalidated. */
+  private keep(
+    lookup: StartedLookup,
+    answer: LookupAnswer,
+    generation: Generation,
+    freshFor = Number.POSITIVE_INFINITY,
+  ): void {
+    if (this.#running.isLatest(lookup)) {
+      this.#cache.keep(lookup.subject, answer, freshFor, generation);
+    }
   }
 
   /** An older answer that was not invalidated meanwhile, also not by another process. */
