@@ -112,7 +112,7 @@ export class Generations {
         return undefined;
       }
       if (now - known.readAt >= RENEW) {
-        void this.get(known);
+        void this.refresh(known);
       }
       found.push(known);
     }
@@ -127,7 +127,9 @@ export class Generations {
     }
     const now = this.clock.now();
     const found = names.map((name) => this.known.get(name) ?? this.add(name));
-    await Promise.all(found.filter(({ readAt }) => now - readAt >= CURRENT).map((known) => this.get(known)));
+    await Promise.all(
+      found.filter(({ readAt }) => now - readAt >= CURRENT).map((known) => this.refresh(known)),
+    );
     return generationOf(found);
   }
 
@@ -138,7 +140,7 @@ export class Generations {
   async replace(name: string): Promise<void> {
     if (this.values.enabled) {
       // In place of the former object: a read under way may answer the former value.
-      await this.put(this.add(name));
+      await this.writeNew(this.add(name));
     }
   }
 
@@ -148,7 +150,7 @@ export class Generations {
     return known;
   }
 
-  private get(known: Known): Promise<void> {
+  private refresh(known: Known): Promise<void> {
     return known.once(async () => {
       const startedAt = this.clock.now();
       // A value that waits in the outbox may replace a newer one of another process. Until then, the generation is unknown.
@@ -164,7 +166,7 @@ export class Generations {
     });
   }
 
-  private put(known: Known): Promise<void> {
+  private writeNew(known: Known): Promise<void> {
     return known.once(async () => {
       const { name } = known;
       const startedAt = this.clock.now();

@@ -12,7 +12,7 @@ import { RestClient } from '../rest-client.service.js';
 import { LookupCache, type LookupAnswer, type LookupSubject } from './lookup-cache.js';
 import { LookupEndpoint } from './lookup-endpoint.js';
 import { RunningLookups, type FoundLookup, type StartedLookup } from './running-lookups.js';
-import { inTime, SharedLookups } from './shared-lookups.js';
+import { missUnlessSoon, SharedLookups } from './shared-lookups.js';
 
 /** Failures for which `staleIfError` applies. */
 const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
@@ -114,7 +114,9 @@ export class ExhibitorLookups {
   private async generationOf({ subject, deadline }: StartedLookup): Promise<Generation> {
     const names = namesOf(subject);
     return (
-      this.generations.current(names) ?? (await inTime(this.generations.read(names), deadline)) ?? UNKNOWN
+      this.generations.current(names) ??
+      (await missUnlessSoon(this.generations.read(names), deadline)) ??
+      UNKNOWN
     );
   }
 
@@ -141,7 +143,7 @@ export class ExhibitorLookups {
   /** The answer of another process, where it is fresh. One that is not is kept for the case that the service fails. */
   private async fromStore(lookup: StartedLookup, generation: Generation): Promise<FoundLookup | undefined> {
     const { subject, deadline } = lookup;
-    const shared = this.shared && (await inTime(this.shared.find(subject, generation), deadline));
+    const shared = this.shared && (await missUnlessSoon(this.shared.find(subject, generation), deadline));
     if (shared === undefined) {
       return undefined;
     }
@@ -161,7 +163,7 @@ export class ExhibitorLookups {
     this.keep(lookup, answer, generation);
     if (this.shared !== undefined) {
       // Before the caller has its answer, where the store is fast: then a next call in another process finds it.
-      await inTime(this.shared.set(subject, generation, rows, answer.weight), deadline);
+      await missUnlessSoon(this.shared.set(subject, generation, rows, answer.weight), deadline);
     }
     return { records: answer.records, isCached: false };
   }

@@ -101,7 +101,7 @@ export class SharedLookups {
 }
 
 /** The result of work at the store. `undefined`, which is a miss, where the work fails or takes too much of the call's time. */
-export function inTime<T>(work: Promise<T>, deadline: Deadline): Promise<T | undefined> {
+export function missUnlessSoon<T>(work: Promise<T>, deadline: Deadline): Promise<T | undefined> {
   const result = withTimeout(deadline.remaining() * STORE_SHARE, () => work);
   return deadline.race(result.catch(() => undefined));
 }
