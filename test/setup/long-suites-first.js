@@ -13,7 +13,6 @@ const LONG = [
   'browser/people.spec.ts',
   'exhibitors/lookup-limits.spec.ts',
   'login/fuzz.spec.ts',
-  'store/isolation.spec.ts',
   'exhibitors/shared-lookups.spec.ts',
   'exhibitors/leaving.spec.ts',
   'structure/linear-time.spec.ts',
