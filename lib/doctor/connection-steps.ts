@@ -1,16 +1,12 @@
+import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
+import { metadataUrl } from '../oidc/parse-metadata.js';
 import { parseUrl } from '../options/option-schemas.js';
 import { NotTested, stepOf, type Examination, type Reply } from './examination.js';
 import { ok, unknown, wrong, wrongOr, type Verdict } from './finding.interface.js';
 
 /** The list endpoint. Its reply without a token proves the address. */
 export function listUrl({ tenant, hints }: Examination): string {
-  const eventId = encodeURIComponent(hints.eventId ?? 'nestjs-exhibitor-doctor');
-  return `${tenant.baseUrl}/api/v1/exhibitor/event/${eventId}?Page=1&ItemsPerPage=1`;
-}
-
-/** Where a provider publishes its metadata (Discovery 1.0 §4). */
-function metadataUrl(issuer: string): string {
-  return `${issuer.endsWith('/') ? issuer.slice(0, -1) : issuer}/.well-known/openid-configuration`;
+  return tenant.baseUrl + listPath(hints.eventId ?? 'nestjs-exhibitor-doctor', 1, 1);
 }
 
 /** What is asked first, by the option with the address. */

@@ -1,4 +1,5 @@
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
+import { lookupPath } from '../exhibitors/lookups/lookup-endpoint.js';
 import { parseLookup, parsePage } from '../exhibitors/parse-replies.js';
 import { token } from './client-steps.js';
 import { listUrl } from './connection-steps.js';
@@ -74,8 +75,7 @@ export async function lookup(examination: Examination): Promise<Verdict> {
   if (page?.status !== 200) {
     throw new NotTested("the step 'list' failed");
   }
-  const path = [eventId, 'contactEmail', contactEmail].map(encodeURIComponent).join('/');
-  const reply = await read(examination, `${tenant.baseUrl}/api/v1/exhibitor/event/${path}`);
+  const reply = await read(examination, tenant.baseUrl + lookupPath(eventId, contactEmail));
   const rows = reply.status === 404 ? [] : undefined;
   const found = () => rows ?? parseLookup(reply.json, tenant.key, defaultExhibitorId);
   return said(reply, () => `the contact has ${found().length} exhibitors at the event`);

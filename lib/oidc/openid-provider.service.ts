@@ -12,7 +12,7 @@ import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import { Transport } from '../transport/transport.service.js';
-import { parseMetadata, type Metadata, type MetadataUrl } from './parse-metadata.js';
+import { metadataUrl, parseMetadata, type Metadata, type MetadataUrl } from './parse-metadata.js';
 import { ProviderDocuments } from './provider-documents.js';
 import { ProviderKeys } from './provider-keys.js';
 
@@ -136,11 +136,6 @@ export class OpenIdProvider {
     this.#log.report(tenant, uselessMetadata(reason, issuer, received));
     throw new LoginFailedError(reason, `${METADATA} cannot be used (${reason})`);
   }
-}
-
-/** Discovery 1.0 §4: a trailing slash is removed from the issuer, so that two issuers may have one address. */
-function metadataUrl(issuer: string): string {
-  return `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
 }
 
 function refuseMissing(tenant: Tenant, what: string): never {

@@ -81,3 +81,8 @@ function checkUrl(
 function shown(value: unknown): string {
   return typeof value === 'string' ? value : typeof value;
 }
+
+/** Discovery 1.0 §4: a trailing slash is removed from the issuer, so that two issuers may have one address. */
+export function metadataUrl(issuer: string): string {
+  return `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+}

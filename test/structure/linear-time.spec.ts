@@ -114,7 +114,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`model/untrusted-text.ts /\b(?:Bearer|Basic)$/i`]: [long('Bearer'), long('Basic\t\t')],
   [String.raw`model/untrusted-text.ts /[\p{C}\p{Zl}\p{Zp}]/gu`]: [long('\u202e')],
   [String.raw`oidc/check-claims.ts /^(application\/)?logout\+jwt$/i`]: [long('application/')],
-  [String.raw`oidc/openid-provider.service.ts /\/$/`]: [],
+  [String.raw`oidc/parse-metadata.ts /\/$/`]: [],
   [String.raw`oidc/check-claims.ts /^(application\/)?at\+jwt$/i`]: [long('application/')],
   [String.raw`oidc/check-claims.ts /(256|384|512)$/`]: [long('256', '', 'a')],
   [String.raw`options/exhibitor-settings.ts /\/$/`]: [],

@@ -75,8 +75,7 @@ export class LookupEndpoint {
     query: string,
     deadline: Deadline,
   ): Promise<unknown> {
-    const event = encodeURIComponent(eventId);
-    const path = `/api/v1/exhibitor/event/${event}/contactEmail/${encodeURIComponent(contactEmail)}${query}`;
+    const path = lookupPath(eventId, contactEmail) + query;
     const request = { operation: 'lookup', path, template: TEMPLATE, contact: contactEmail } as const;
     try {
       return (await this.rest.get(tenant, request, deadline)).body;
@@ -88,4 +87,9 @@ export class LookupEndpoint {
       throw error;
     }
   }
+}
+
+/** Path of a lookup. */
+export function lookupPath(eventId: string, contactEmail: string): string {
+  return `/api/v1/exhibitor/event/${encodeURIComponent(eventId)}/contactEmail/${encodeURIComponent(contactEmail)}`;
 }

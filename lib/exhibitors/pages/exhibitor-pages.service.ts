@@ -28,7 +28,7 @@ export class ExhibitorPages {
 
   /** One page. */
   async page<T>(eventId: string, call: RunningCall<ListCall>): Promise<ExhibitorPage<T>> {
-    const path = pathOf(eventId, call.page, call.itemsPerPage);
+    const path = listPath(eventId, call.page, call.itemsPerPage);
     const { page } = await this.calls.run(call, (tenant, deadline) => this.#fetch<T>(tenant, path, deadline));
     return page;
   }
@@ -42,7 +42,7 @@ export class ExhibitorPages {
       tenant: tenant.key,
       fetch: (page, itemsPerPage, signal) =>
         this.calls.within(tenant, { deadline, signal }, (limit) =>
-          this.#fetch<T>(tenant, pathOf(eventId, page, itemsPerPage), limit),
+          this.#fetch<T>(tenant, listPath(eventId, page, itemsPerPage), limit),
         ),
     });
   }
@@ -56,6 +56,7 @@ export class ExhibitorPages {
   }
 }
 
-function pathOf(eventId: string, page: number, itemsPerPage: number): string {
+/** Path and query of a page of the list. */
+export function listPath(eventId: string, page: number, itemsPerPage: number): string {
   return `/api/v1/exhibitor/event/${encodeURIComponent(eventId)}?Page=${page}&ItemsPerPage=${itemsPerPage}`;
 }
