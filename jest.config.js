@@ -19,12 +19,12 @@ export default {
     '^nestjs-exhibitor/testing$': '<rootDir>/lib/testing/index.ts',
     '^nestjs-exhibitor/terminus$': '<rootDir>/lib/terminus/index.ts',
     '^nestjs-exhibitor/redis$': '<rootDir>/lib/redis/index.ts',
+    '^nestjs-exhibitor/bullmq$': '<rootDir>/lib/bullmq/index.ts',
     '^nestjs-exhibitor/doctor$': '<rootDir>/lib/doctor/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
     ...(await bundledPackages()),
-    // Their own builds of one file.
+    // Its own build of one file.
     '^rxjs(/operators)?$': '<rootDir>/node_modules/rxjs/dist/bundles/rxjs.umd.js',
-    '^axios$': '<rootDir>/node_modules/axios/dist/node/axios.cjs',
   },
   transform: { '^.+\\.ts$': '@swc/jest' },
   setupFiles: [

@@ -181,10 +181,12 @@ export class ExhibitorModule implements OnModuleInit, OnApplicationBootstrap {
     this.#modules = modules;
   }
 
+  /** Registers the module with options that are known when the file is loaded. */
   static forRoot<T = Exhibitor>(options: ExhibitorModuleOptions<T> & ModuleExtras): DynamicModule {
     return { ...ConfigurableModuleClass.forRoot(options), module: this };
   }
 
+  /** Registers the module with options of a factory or a class, which may inject providers and be async. */
   static forRootAsync<T = Exhibitor>(options: ExhibitorModuleAsyncOptions<T>): DynamicModule {
     return { ...ConfigurableModuleClass.forRootAsync(options), module: this };
   }

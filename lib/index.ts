@@ -41,6 +41,7 @@ export type {
   DriftMessage,
   LoginMessage,
   LookupMessage,
+  MirrorMessage,
   RequestMessage,
   StoreMessage,
   TokenMessage,

@@ -1,38 +1,34 @@
 import { Module, type DynamicModule } from '@nestjs/common';
-import { APP_FILTER } from '@nestjs/core';
 import { ExhibitorModule } from 'nestjs-exhibitor';
 import { AuthController } from './auth.controller.js';
 import { BoothController } from './booth/booth.controller.js';
 import { boothSchema } from './booth/booth.schema.js';
 import { EventController } from './events/event.controller.js';
-import { EventSizes } from './events/event-sizes.service.js';
-import { HomeController } from './events/home.controller.js';
-import { ProblemFilter } from './pages/problem.filter.js';
-import { SAMPLE_OPTIONS, type SampleOptions } from './sample-options.js';
+import { PortalModule } from './pages/portal.module.js';
+import type { SampleOptions } from './sample-options.js';
 
 @Module({})
 export class AppModule {
   static register(options: SampleOptions): DynamicModule {
-    const { tenant, tenantOptions, secrets } = options;
+    const { tenants, secrets } = options;
     return {
       module: AppModule,
       imports: [
         ExhibitorModule.forRootAsync({
           isGlobal: true,
           useFactory: () => ({
-            tenants: { [tenant]: tenantOptions },
-            resolveTenant: (request) => request.params['tenant'] ?? tenant,
+            tenants,
+            resolveTenant: (request) => request.params['tenant'],
+            callbackTenant: 'resolved',
             secrets,
             exhibitorSchema: boothSchema,
+            http: { attemptTimeout: 2_000 },
+            lookupCache: { ttl: 10_000, staleIfError: 600_000 },
           }),
         }),
+        PortalModule.register(options),
       ],
-      controllers: [HomeController, AuthController, BoothController, EventController],
-      providers: [
-        { provide: SAMPLE_OPTIONS, useValue: options },
-        { provide: APP_FILTER, useClass: ProblemFilter },
-        EventSizes,
-      ],
+      controllers: [AuthController, BoothController, EventController],
     };
   }
 }

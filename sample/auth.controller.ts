@@ -1,19 +1,10 @@
-import { Controller, Get, Post, Query, Redirect, Req, Res, UseGuards } from '@nestjs/common';
-import type { Response } from 'express';
-import {
-  AllowAnonymous,
-  CurrentIdentity,
-  ExhibitorIdentityGuard,
-  ExhibitorLogoutGuard,
-  type ExhibitorIdentity,
-} from 'nestjs-exhibitor';
+import { Controller, Get, Param, Post, Redirect, UseGuards } from '@nestjs/common';
+import { CurrentIdentity, ExhibitorLogoutGuard, type ExhibitorIdentity } from 'nestjs-exhibitor';
 import { CallbackGuard } from './callback.guard.js';
 import { LoginGuard } from './login.guard.js';
-import { personOf, type RequestWithIdentity } from './pages/person.interceptor.js';
-import { describeLoginProblem } from './pages/problem.js';
 
 /** Routes of the login and the logout. */
-@Controller('auth')
+@Controller(':tenant/auth')
 export class AuthController {
   /** The guard redirects to the identity provider. This handler never runs. */
   @Get('login')
@@ -24,7 +15,7 @@ export class AuthController {
   @UseGuards(CallbackGuard)
   @Redirect('/', 303)
   callback(@CurrentIdentity() identity: ExhibitorIdentity) {
-    return { url: identity.returnTo ?? '/' };
+    return { url: identity.returnTo ?? `/${identity.tenant}` };
   }
 
   /** For response types that use `response_mode=form_post`. */
@@ -32,25 +23,7 @@ export class AuthController {
   @UseGuards(CallbackGuard)
   @Redirect('/', 303)
   postedCallback(@CurrentIdentity() identity: ExhibitorIdentity) {
-    return { url: identity.returnTo ?? '/' };
-  }
-
-  /** Where {@link CallbackGuard} leads. A person who goes back to a finished login is still logged in. */
-  @Get('problem')
-  @AllowAnonymous()
-  @UseGuards(ExhibitorIdentityGuard)
-  problem(
-    @Req() request: RequestWithIdentity,
-    @Res() response: Response,
-    @Query('problem') name?: unknown,
-    @Query('eventId') eventId?: unknown,
-    @Query('returnTo') returnTo?: unknown,
-  ): void {
-    const person = personOf(request);
-    const problem = describeLoginProblem(name, person !== undefined);
-    response
-      .status(problem.status)
-      .render('problem', { ...problem, person, loginPath: loginPath(eventId, returnTo) });
+    return this.callback(identity);
   }
 
   /**
@@ -60,14 +33,7 @@ export class AuthController {
   @Post('logout')
   @UseGuards(ExhibitorLogoutGuard)
   @Redirect('/', 303)
-  logout(): void {}
-}
-
-/** A new login for the same event and page. The login guard drops a `returnTo` that is not a path of this site. */
-function loginPath(eventId: unknown, returnTo: unknown): string {
-  const query = new URLSearchParams({
-    ...(typeof eventId === 'string' ? { eventId } : {}),
-    ...(typeof returnTo === 'string' ? { returnTo } : {}),
-  });
-  return `/auth/login?${query}`;
+  logout(@Param('tenant') tenant: string) {
+    return { url: `/${encodeURIComponent(tenant)}` };
+  }
 }

@@ -14,6 +14,7 @@ export class CallbackGuard extends ExhibitorCallbackGuard {
       ...(eventId === undefined ? {} : { eventId }),
       ...(returnTo === undefined ? {} : { returnTo }),
     });
-    this.redirect(context, `/auth/problem?${query}`);
+    // Relative to the callback of the tenant.
+    this.redirect(context, `problem?${query}`);
   }
 }

@@ -1,12 +1,11 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
-import type { Request } from 'express';
-import { ExhibitorLoginGuard, type LoginParameters } from 'nestjs-exhibitor';
+import { ExhibitorLoginGuard, type ExhibitorRequest, type LoginParameters } from 'nestjs-exhibitor';
 
 /** Starts a login. With `?switch`, the provider asks who logs in, although it may have a session. */
 @Injectable()
 export class LoginGuard extends ExhibitorLoginGuard {
   protected override getLoginParameters(context: ExecutionContext): LoginParameters {
-    const { query } = context.switchToHttp().getRequest<Request>();
+    const { query } = context.switchToHttp().getRequest<ExhibitorRequest>();
     return query['switch'] === undefined ? {} : { prompt: 'login' };
   }
 }

@@ -1,13 +1,17 @@
+import type { INestApplication } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import type { NestExpressApplication } from '@nestjs/platform-express';
 import helmet from 'helmet';
 import { AppModule } from './app.module.js';
-import { useAssets, useViews } from './pages/view-engine.js';
+import { useViews } from './pages/views.js';
 import type { SampleOptions } from './sample-options.js';
+import { Tour } from './tour/tour.js';
 
-/** Creates the sample application. The caller calls `listen` and `close`. */
-export async function createSample(options: SampleOptions): Promise<NestExpressApplication> {
-  const app = await NestFactory.create<NestExpressApplication>(AppModule.register(options), {
+/** Creates the sample application on Express or Fastify. The caller calls `listen` and `close`. */
+export async function createSample(
+  options: SampleOptions,
+  platform: 'express' | 'fastify' = 'express',
+): Promise<INestApplication> {
+  const app = await NestFactory.create(AppModule.register(options), await adapterOf(platform), {
     logger: ['warn', 'error', 'fatal'],
     // A live list keeps its connection open. `close` must not wait for it.
     forceCloseConnections: true,
@@ -22,7 +26,10 @@ export async function createSample(options: SampleOptions): Promise<NestExpressA
           objectSrc: ["'none'"],
           baseUri: ["'none'"],
           // The logout form leads to the provider. Chromium applies this to redirects too.
-          formAction: ["'self'", new URL(options.tenantOptions.authUrl).origin],
+          formAction: [
+            "'self'",
+            ...Object.values(options.tenants).map(({ authUrl }) => new URL(authUrl).origin),
+          ],
           frameAncestors: ["'none'"],
         },
       },
@@ -31,7 +38,32 @@ export async function createSample(options: SampleOptions): Promise<NestExpressA
       referrerPolicy: { policy: 'same-origin' },
     }),
   );
-  useAssets(app);
-  useViews(app);
+  const tour = app.get(Tour);
+  app.use(tour.middleware);
+  useViews(app, tour.extend);
   return app;
+}
+
+/** Loads only the adapter that is used. */
+async function adapterOf(platform: 'express' | 'fastify') {
+  if (platform === 'express') {
+    const { ExpressAdapter } = await import('@nestjs/platform-express');
+    return new ExpressAdapter();
+  }
+  const { FastifyAdapter } = await import('@nestjs/platform-fastify');
+  return new FastifyAdapter({
+    forceCloseConnections: true,
+    routerOptions: { ignoreTrailingSlash: true },
+    // Fastify answers an address that cannot be decoded with JSON, before any filter. Here it is a page that does not exist.
+    rewriteUrl: ({ url = '/' }) => (isDecodable(url) ? url : '/malformed'),
+  });
+}
+
+function isDecodable(url: string): boolean {
+  try {
+    decodeURI(url);
+    return true;
+  } catch {
+    return false;
+  }
 }

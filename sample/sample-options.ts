@@ -1,16 +1,17 @@
 import type { TenantOptions } from 'nestjs-exhibitor';
-import type { TradeEvent } from './events/trade-events.js';
+import type { Portal } from './portals.js';
+import type { Faults } from './tour/faults.js';
 
 /** Options of the sample. They work with the sandbox and with the real service. */
 export interface SampleOptions {
-  /** Key of the tenant that the portal belongs to. */
-  tenant: string;
-  /** Values from onboarding. `login.redirectUri` must be the URL of `/auth/callback`. */
-  tenantOptions: TenantOptions;
+  /** Values from onboarding by tenant. `login.redirectUri` must be the URL of `/{tenant}/auth/callback`. */
+  tenants: Record<string, TenantOptions>;
+  /** One for each tenant. The first is the start page. */
+  portals: readonly Portal[];
   /** Secrets that seal the cookies, at least 32 characters each. */
   secrets: string[];
-  /** Events on the start page. */
-  events: readonly TradeEvent[];
+  /** Adds faults to the replies of the sandbox. Without it, the tour has no faults to try. */
+  faults?: Faults;
 }
 
 /** Injection token of {@link SampleOptions}. */

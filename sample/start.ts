@@ -3,11 +3,13 @@ import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { SANDBOX_EVENTS } from './events/trade-events.js';
+import { defaultSeed } from 'nestjs-exhibitor/testing';
 import { createSample } from './main.js';
+import { SANDBOX_PORTALS } from './portals.js';
 import { portOf, requireFree, StartError } from './ports.js';
+import { faultsOf } from './tour/faults.js';
 
-const TENANT = 'acme';
+const PLATFORMS = ['express', 'fastify'] as const;
 
 /** Functions that stop what has been started. They are called in reverse order. */
 const stopFunctions: (() => Promise<unknown>)[] = [];
@@ -18,50 +20,57 @@ async function start(): Promise<void> {
   if (port === sandboxPort) {
     throw new StartError('PORT and SANDBOX_PORT must differ.');
   }
+  const platform = PLATFORMS.find((name) => name === (process.env['SAMPLE_PLATFORM'] || 'express'));
+  if (platform === undefined) {
+    throw new StartError(`SAMPLE_PLATFORM must be ${PLATFORMS.join(' or ')}.`);
+  }
   await requireFree('PORT', port);
   await requireFree('SANDBOX_PORT', sandboxPort);
   const address = `http://127.0.0.1:${port}`;
+  const callbackOf = (tenant: string) => `${address}/${tenant}/auth/callback`;
 
   // About the latency of the real service, so that the progress of a list is visible.
-  const options = [
-    '--port',
-    String(sandboxPort),
-    '--redirect-uri',
-    `${address}/auth/callback`,
-    '--latency',
-    '60',
-  ];
-  const env = await startSandbox(options);
-  const app = await createSample({
-    tenant: TENANT,
-    tenantOptions: {
-      tenantId: env['TENANT_ID'] ?? '',
-      baseUrl: env['BASE_URL'] ?? '',
-      authUrl: env['AUTH_URL'] ?? '',
-      clientId: env['API_CLIENT_ID'] ?? '',
-      clientSecret: env['API_CLIENT_SECRET'] ?? '',
+  const options = ['--port', String(sandboxPort), '--latency', '60'];
+  const redirectUris = SANDBOX_PORTALS.flatMap(({ tenant }) => ['--redirect-uri', callbackOf(tenant)]);
+  const env = await startSandbox([...options, ...redirectUris]);
+  const sandbox = env['BASE_URL'] ?? '';
+  const tenants = defaultSeed().tenants.map(({ key, ...registered }) => [
+    key,
+    {
+      tenantId: registered.tenantId,
+      baseUrl: sandbox,
+      authUrl: sandbox,
+      clientId: registered.clientId,
+      clientSecret: registered.clientSecret,
       login: {
-        clientId: env['LOGIN_CLIENT_ID'] ?? '',
-        clientSecret: env['LOGIN_CLIENT_SECRET'],
-        redirectUri: env['REDIRECT_URI'] ?? '',
-        issuer: env['ISSUER'] ?? '',
+        clientId: registered.loginClientId,
+        clientSecret: registered.loginClientSecret,
+        redirectUri: callbackOf(key),
+        issuer: sandbox,
         keys: env['IDP_PUBLIC_KEY'] ?? '',
         // The provider has a session of its own. The logout ends it too, so that another person can be chosen at the next login.
         endSession: true,
-        postLogoutRedirectUri: `${address}/`,
+        postLogoutRedirectUri: `${address}/${key}`,
       },
     },
-    // A new secret for each start, which invalidates all cookies. A real host reads its secrets from a secret store.
-    secrets: [env['COOKIE_SECRET'] ?? ''],
-    events: SANDBOX_EVENTS,
-  });
+  ]);
+  const app = await createSample(
+    {
+      tenants: Object.fromEntries(tenants),
+      portals: SANDBOX_PORTALS,
+      // A new secret for each start, which invalidates all cookies. A real host reads its secrets from a secret store.
+      secrets: [env['COOKIE_SECRET'] ?? ''],
+      faults: faultsOf(sandbox),
+    },
+    platform,
+  );
   stopFunctions.push(() => app.close());
   await app.listen(port, '127.0.0.1');
 
   // The start page shows the size of each event. Its reply shows that the sandbox works too.
   await fetch(address).then((response) => response.text());
   console.log(`Sample ready at ${address}`);
-  console.log(`What it sends to the service: http://127.0.0.1:${sandboxPort}/sandbox`);
+  console.log(`What it sends to the service: ${sandbox}/sandbox`);
 }
 
 /** Runs `nestjs-exhibitor sandbox` in a process of its own. Resolves with the environment that it prints. */

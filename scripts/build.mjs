@@ -13,7 +13,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(ROOT, 'dist');
 const LIB = join(ROOT, 'lib');
 
-const ENTRIES = ['index', 'testing/index', 'redis/index', 'terminus/index', 'doctor/index'];
+const ENTRIES = ['index', 'testing/index', 'redis/index', 'terminus/index', 'doctor/index', 'bullmq/index'];
 const SANDBOX = join(LIB, 'testing/sandbox/exhibitor-sandbox.ts');
 const COMMAND_LINE = join(LIB, 'bin/nestjs-exhibitor.ts');
 const SANDBOX_FOR_JEST = join(LIB, 'testing/sandbox/sandbox-for-jest.ts');
@@ -27,8 +27,6 @@ const compilerOptions = { ...options, module: ts.ModuleKind.ESNext, removeCommen
 rmSync(DIST, { recursive: true, force: true });
 writeDeclarations();
 const entries = Object.fromEntries(ENTRIES.map((name) => [name, join(LIB, `${name}.ts`)]));
-// No test of a host needs the doctor.
-const { 'doctor/index': _doctor, ...entriesForJest } = entries;
 // All that a host loads is one chunk, whatever the other entry points share with it.
 const apart = ['bin', ...ENTRIES.map((name) => name.split('/')[0])];
 const manualChunks = (file) =>
@@ -43,7 +41,7 @@ await bundle(
 );
 const copies = Object.entries(COPIES).map(([file, name]) => [file, installed(name)]);
 await bundle(
-  { ...entriesForJest, ...Object.fromEntries(copies) },
+  { ...entries, ...Object.fromEntries(copies) },
   // Node loads the sandbox as ES modules, outside of Jest.
   { tslib, jose: installed('jose'), [SANDBOX]: SANDBOX_FOR_JEST },
   {
@@ -51,6 +49,7 @@ await bundle(
     dir: join(DIST, 'cjs'),
     entryFileNames: '[name].cjs',
     chunkFileNames: 'chunks/[name].cjs',
+    manualChunks,
     esModule: true,
     interop: 'auto',
     dynamicImportInCjs: false,

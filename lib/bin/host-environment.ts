@@ -14,17 +14,21 @@ export const HOST_VARIABLES = {
   'login.keys': 'IDP_PUBLIC_KEY',
 } as const;
 
-/** The variable of the same host that has the first of `secrets`. */
-export const COOKIE_SECRET = 'COOKIE_SECRET';
-
-/** The variables of a tenant of the sandbox as lines of an env file, which a shell takes as well. */
+/** The environment of that host as lines of an env file, for a tenant of the sandbox. */
 export function environmentLines(tenant: SandboxTenantOptions, cookieSecret: string): string[] {
   const login = Object.entries(tenant.login).map(([name, value]) => [`login.${name}`, value]);
   const values: Readonly<Record<string, unknown>> = { ...tenant, ...Object.fromEntries(login) };
-  const lines = Object.entries(HOST_VARIABLES).map(([option, name]) => {
-    const value = String(values[option] ?? '');
-    // Docker's reader of env files takes quotes as a part of the value: they are only where a shell requires them.
-    return `${name}=${/^[\w.:/@-]*$/.test(value) ? value : `'${value}'`}`;
-  });
-  return [...lines, `${COOKIE_SECRET}=${cookieSecret}`];
+  const lines = Object.entries(HOST_VARIABLES).map(
+    ([option, name]) => `${name}=${quoted(String(values[option] ?? ''))}`,
+  );
+  const { protocol, port } = new URL(tenant.login.redirectUri);
+  // With https, a proxy in front of the host listens there.
+  const listening = protocol === 'http:' ? [`PORT=${port || 80}`] : [];
+  return [...lines, ...listening, `COOKIE_SECRET=${cookieSecret}`];
+}
+
+/** Docker's reader of env files takes quotes as a part of the value: they are only where Node.js requires them. */
+function quoted(value: string): string {
+  const mark = /^[\w.:/@-]*$/.test(value) ? '' : (["'", '"', '`'].find((one) => !value.includes(one)) ?? '');
+  return `${mark}${value}${mark}`;
 }

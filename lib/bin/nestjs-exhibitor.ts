@@ -10,7 +10,7 @@ interface Command {
 
 /** A command is loaded when it is called. */
 const COMMANDS: ReadonlyMap<string, () => Promise<Command>> = new Map([
-  ['sandbox', () => import('../testing/command/sandbox.command.js')],
+  ['sandbox', () => import('../testing/sandbox.command.js')],
   ['doctor', () => import('../doctor/doctor.command.js')],
 ]);
 

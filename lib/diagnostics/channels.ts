@@ -54,6 +54,24 @@ export interface DriftMessage {
   seen: number | string;
 }
 
+/** Message of `nestjs-exhibitor:mirror`: one per copy of an event that ended. */
+export interface MirrorMessage {
+  tenant: string;
+  eventId: string;
+  /** `held`: complete, but removals were held back. `superseded`: a newer copy of the event has begun. */
+  outcome: 'completed' | 'held' | 'superseded' | 'failed';
+  durationMs: number;
+  /** Where it failed by an `ExhibitorError`. */
+  code?: ExhibitorErrorCode;
+  /** Exhibitors and pages that were read, rows that were written, and removals that were held back. */
+  rows: number;
+  pages: number;
+  added: number;
+  changed: number;
+  removed: number;
+  held: number;
+}
+
 interface Messages {
   token: TokenMessage;
   request: RequestMessage;
@@ -61,6 +79,7 @@ interface Messages {
   login: LoginMessage;
   store: StoreMessage;
   drift: DriftMessage;
+  mirror: MirrorMessage;
 }
 
 const channels = {
@@ -70,6 +89,7 @@ const channels = {
   login: channel('nestjs-exhibitor:login'),
   store: channel('nestjs-exhibitor:store'),
   drift: channel('nestjs-exhibitor:drift'),
+  mirror: channel('nestjs-exhibitor:mirror'),
 } as const;
 
 /**

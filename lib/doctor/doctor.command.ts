@@ -1,8 +1,14 @@
+import { readFile } from 'node:fs/promises';
+import { relative, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { CommandError } from '../bin/command.error.js';
 import { HOST_VARIABLES } from '../bin/host-environment.js';
-import { diagnose } from './diagnose.js';
-import type { Finding } from './finding.interface.js';
-import { readOptions } from './read-options.js';
+import type { Finding } from './finding.js';
+
+const VARIABLES = Object.values(HOST_VARIABLES);
+const readsEnvFile = (file: string): string =>
+  `Node reads an env file: node --env-file=${file} ${relative('', process.argv[1] ?? '')} doctor`;
 
 export const help = `Usage: nestjs-exhibitor doctor [options]
 
@@ -10,8 +16,9 @@ Checks the values from onboarding against the service and the identity provider,
 most a dozen requests, and logs nobody in.
 
 Where the values are:
-  (default)         Environment variables: ${Object.values(HOST_VARIABLES).slice(0, 5).join(', ')},
-                    ${Object.values(HOST_VARIABLES).slice(5).join(', ')}
+  (default)         Environment variables: ${VARIABLES.slice(0, 5).join(', ')},
+                    ${VARIABLES.slice(5).join(', ')}
+                    ${readsEnvFile('FILE')}
   --env PREFIX_     What the names of these variables begin with.
   --config FILE     JSON with the options of a tenant, or those of the module.
   --options FILE    An ES module or a CommonJS module. Its default export is such options, or an async function that returns them.
@@ -26,30 +33,100 @@ What to test with them:
 
 Exit code: 0 nothing is wrong, 1 something is wrong, 2 the check could not run.`;
 
+/** What sets the hints. */
+const HINTS = [
+  ['eventId', '--event'],
+  ['contactEmail', '--email'],
+  ['startUrl', '--start-url'],
+] as const;
+
+const text = { type: 'string' } as const;
+const flags = { env: text, config: text, options: text, tenant: text, event: text, email: text } as const;
+
 /** Prints a line for each step. Resolves with the exit code. */
 export async function run(args: string[]): Promise<number> {
-  const text = { type: 'string' } as const;
-  const options = {
-    env: text,
-    config: text,
-    options: text,
-    tenant: text,
-    event: text,
-    email: text,
-    'start-url': text,
-  };
-  const { values } = parseArgs({ args, options: { ...options, json: { type: 'boolean' } } });
-  const { event: eventId, email: contactEmail, 'start-url': startUrl } = values;
+  const { values } = parseArgs({
+    args,
+    options: { ...flags, 'start-url': text, json: { type: 'boolean' } },
+  });
+  const { env = '', config, options, tenant } = values;
+  const file = config ?? options;
+  const variables = Object.entries(HOST_VARIABLES).map(([path, name]) => [path, env + name] as const);
+  const found = file === undefined ? fromEnvironment(variables) : await load(file, config === undefined);
+  const hints = { eventId: values.event, contactEmail: values.email, startUrl: values['start-url'] };
+  const sources = new Map([...HINTS, ...(file === undefined ? variables : [])]);
+  // Loads Nest, which --help does not need.
+  const { diagnoseModule } = await import('./diagnose.js');
   let code = 0;
-  for await (const finding of diagnose(await readOptions(values), { eventId, contactEmail, startUrl })) {
-    console.log(values.json === true ? JSON.stringify(finding) : lineOf(finding));
+  for await (const finding of diagnoseModule(await pick(found, tenant), hints)) {
+    console.log(values.json === true ? JSON.stringify(finding) : lineOf(finding, sources));
     code = finding.status === 'wrong' ? 1 : code;
   }
   return code;
 }
 
-function lineOf({ step, status, option, message, advice }: Finding): string {
+/** @param sources what sets an option */
+function lineOf(finding: Finding, sources: ReadonlyMap<string, string>): string {
+  const { step, status, option, message, advice } = finding;
   const mark = status === 'wrong' ? 'WRONG' : status;
-  const what = [option === undefined ? message : `${option}: ${message}`, advice].filter(Boolean).join('. ');
-  return `${mark.padEnd(8)}${step.padEnd(10)}${what}`;
+  const nameOf = (path: string): string => (sources.has(path) ? `${path} (${sources.get(path)})` : path);
+  const options = option === undefined ? '' : `${option.split(', ').map(nameOf).join(', ')}: `;
+  return `${mark.padEnd(8)}${step.padEnd(10)}${options}${[message, advice].filter(Boolean).join('. ')}`;
+}
+
+async function load(file: string, isModule: boolean): Promise<unknown> {
+  try {
+    return isModule ? await evaluate(file) : JSON.parse(await readFile(file, 'utf8'));
+  } catch (error) {
+    // The message may quote the file.
+    const { code, name = 'unknown error' }: { code?: string; name?: string } = Object(error);
+    const advice = file.includes('.env') ? `. ${readsEnvFile(file)}` : '';
+    throw new CommandError(`${file} cannot be read (${code ?? name})${advice}`);
+  }
+}
+
+/** The default export of a module, or its `options`, or what that function returns. */
+async function evaluate(file: string): Promise<unknown> {
+  const module: Record<string, unknown> = await import(pathToFileURL(resolve(file)).href);
+  const exported = module['default'] ?? module['options'];
+  return typeof exported === 'function' ? exported() : exported;
+}
+
+/** Options of a module with one tenant: that of such options, or the options of a tenant themselves. `diagnose` checks them. */
+async function pick(found: unknown, named: string | undefined): Promise<Record<string, unknown>> {
+  const { tenants, ...module }: Record<string, unknown> = Object(found);
+  if (tenants === undefined) {
+    return 'tenant' in module ? module : { tenant: module };
+  }
+  const source = Object(tenants);
+  const isSource = typeof source.find === 'function';
+  const keys = isSource ? [] : Object.keys(source);
+  const [key = named, ...others] = named === undefined ? keys : [named];
+  if (key === undefined || others.length > 0) {
+    throw new CommandError(`there are several tenants: name one with --tenant (${keys.join(', ') || '…'})`);
+  }
+  const tenant: unknown = isSource ? await source.find(key) : new Map(Object.entries(source)).get(key);
+  if (tenant === undefined || tenant === null) {
+    throw new CommandError(`there is no tenant '${key}'`);
+  }
+  return { ...module, tenant };
+}
+
+/** @throws {CommandError} where none of the variables is set */
+function fromEnvironment(variables: readonly (readonly [option: string, name: string])[]): unknown {
+  const tenant: Record<string, unknown> = {};
+  const login: Record<string, unknown> = {};
+  for (const [path, name] of variables) {
+    const option = path.replace('login.', '');
+    if (process.env[name]) {
+      (option === path ? tenant : login)[option] = process.env[name];
+    }
+  }
+  const hasLogin = Object.keys(login).length > 0;
+  if (!hasLogin && Object.keys(tenant).length === 0) {
+    const names = variables.map(([, name]) => name).join(', ');
+    const advice = `set ${names}, or name a file with --config or --options. ${readsEnvFile('FILE')}`;
+    throw new CommandError(`no values: ${advice}`);
+  }
+  return hasLogin ? { ...tenant, login } : tenant;
 }

@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Agent, request, type Dispatcher } from 'undici';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import type { Metadata } from '../oidc/parse-metadata.js';
 import { hideSecrets } from '../model/untrusted-text.js';
+import type { Metadata } from '../oidc/parse-metadata.js';
+import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { OAuthFailure } from '../problems/token-endpoint-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -10,12 +11,9 @@ import { authenticated, hiddenForms, type OAuthClient } from '../tokens/client-a
 import { parseOAuthError } from '../tokens/token-reply.js';
 import { HostDispatchers } from '../transport/wire/host-dispatchers.js';
 import { errorCode } from '../transport/wire/stale-connection.js';
-import { unknown, wrong, type DiagnosisHints, type Verdict } from './finding.interface.js';
+import { notTested, unknown, wrong, type DiagnosisHints, type Finding, type Unproved } from './finding.js';
 
 const MOST_REQUESTS = 12;
-
-/** Codes of names that do not resolve. Other failures are those of a connection. */
-const NAME_FAILURES = ['ENOTFOUND', 'EAI_AGAIN'];
 
 /** A reply of any status and type. */
 export interface Reply {
@@ -27,32 +25,27 @@ export interface Reply {
   json: unknown;
   /** In ms since 1970. */
   receivedAt: number;
-  /** Of the token endpoint. */
-  error?: OAuthFailure | undefined;
   /** Why there is no reply. */
   failure?: string;
+  /** Of the token endpoint. */
+  error?: OAuthFailure | undefined;
 }
 
-/** A step cannot be tested; the message says why. */
-export class NotTested extends Error {}
-
-/** The requests of one diagnosis, one at a time and each once, and what the steps found so far. */
+/** The requests of one diagnosis, one at a time, and what the steps found so far. */
 export class Examination {
-  /** First replies, by the URL of their request. */
-  readonly #first = new Map<string, Reply>();
+  readonly findings: Finding[] = [];
   /** Origins without a reply, with the reason. */
   readonly unreached = new Map<string, string>();
-  /** Options that are wrong, with the step that found it. */
-  readonly refuted = new Map<string, string>();
-  /** The access token of the REST API, and the page that it gave. */
-  token: string | undefined;
+  /** The access token of the REST API, and the reply of the list that it gave. */
+  token = '';
   page: Reply | undefined;
-  /** Addresses that the provider publishes. */
-  published: Metadata['urls'] = {};
+  /** Addresses in the metadata of the provider. */
+  published: Metadata['urls'] | undefined;
   /** Whether the authorize endpoint knows `login.clientId`, where it said so. */
   knowsClient: boolean | undefined;
-  loginVerdict: Promise<Verdict> | undefined;
+  loginClient: Promise<string> | undefined;
 
+  readonly #first = new Map<string, Reply>();
   readonly #clock = new Clock();
   readonly #agent: Agent;
   readonly #dispatcher: Dispatcher;
@@ -64,6 +57,7 @@ export class Examination {
   constructor(
     readonly tenant: Tenant,
     readonly hints: DiagnosisHints,
+    readonly rules: Pick<ExhibitorSettings, 'allowedOrigins'>,
   ) {
     // Without keep-alive: a connection that the server is closing would fail a request.
     this.#agent = new Agent({ pipelining: 0, maxResponseSize: tenant.http.maxResponseBytes });
@@ -80,18 +74,18 @@ export class Examination {
   /**
    * Sends a GET, or a POST of `body`.
    *
-   * @throws {NotTested} where there was no connection before, and after a dozen requests
+   * @throws {Unproved} where there was no connection before, and after a dozen requests
    * @throws {ExhibitorError} `aborted`
    */
   async send(url: string, headers: Record<string, string> = {}, body?: string): Promise<Reply> {
     const { origin } = new URL(url);
     const known = this.unreached.get(origin);
     if (known !== undefined) {
-      throw new NotTested(`the step '${stepOf(known)}' failed for ${origin}`);
+      throw notTested(`there is no connection to ${origin}: ${known}`);
     }
     this.#sent += 1;
     if (this.#sent > MOST_REQUESTS) {
-      throw new NotTested('a dozen requests were sent');
+      throw notTested('a dozen requests were sent');
     }
     const { signal } = this.hints;
     const limit = AbortSignal.timeout(this.tenant.http.attemptTimeout);
@@ -126,9 +120,37 @@ export class Examination {
   }
 
   /** Text of a reply as a finding shows it. A provider may repeat what an earlier request contained. */
-  shown(value: unknown, longest = 200): string {
-    const hidden = [...this.#secrets, this.token ?? ''];
-    return typeof value === 'string' ? hideSecrets(value, hidden, longest) : 'no usable address';
+  shown(value: string, longest = 200): string {
+    return hideSecrets(value, [...this.#secrets, this.token], longest);
+  }
+
+  /** The URL of an endpoint as a login finds it. */
+  endpoint(name: 'authorize' | 'token'): string {
+    const { tenant } = this;
+    const option = tenant.endpointOption(name);
+    this.requireUnrefuted(option);
+    const set = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
+    return option === 'login.discovery' ? this.discovered(name) : set;
+  }
+
+  /** A URL that only the metadata of the provider names. */
+  discovered(name: 'authorize' | 'token' | 'keys'): string {
+    if (this.published === undefined) {
+      throw notTested("the step 'metadata' failed");
+    }
+    const url = this.published[name];
+    if (typeof url !== 'string') {
+      throw wrong('login.discovery', `the metadata has no address of its ${name} that the options accept`);
+    }
+    return url;
+  }
+
+  /** @throws {Unproved} where a step found that this option is wrong */
+  requireUnrefuted(option: string): void {
+    const found = this.findings.find((finding) => finding.status === 'wrong' && finding.option === option);
+    if (found !== undefined) {
+      throw notTested(`the step '${found.step}' failed for ${option}`);
+    }
   }
 
   close(): Promise<void> {
@@ -144,26 +166,9 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** The step that reports a failure to connect. */
-export function stepOf(failure: string): 'names' | 'tls' {
-  return NAME_FAILURES.includes(failure) ? 'names' : 'tls';
-}
-
-/** The verdict on an address without the reply that it should give. */
-export function unusable({ status, failure }: Reply, option: string, what: string): Verdict {
+/** An address does not give the reply that it should. */
+export function unusable({ status, failure }: Reply, option: string, what: string): Unproved {
   return status === 429 || status >= 500
     ? unknown(`${what} answers ${status}: try again later`)
-    : wrong(option, `${what}: ${failure ?? `status ${status} is no such reply`}`);
-}
-
-/** The URL of an endpoint as a login finds it. */
-export function endpointOf(examination: Examination, name: 'authorize' | 'token'): string {
-  const { tenant, published, refuted } = examination;
-  const option = tenant.endpointOption(name);
-  const set = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
-  const url = option === 'login.discovery' ? published[name] : set;
-  if (typeof url !== 'string' || refuted.has(option)) {
-    throw new NotTested(`the step '${refuted.get(option) ?? 'metadata'}' failed for ${option}`);
-  }
-  return url;
+    : wrong(option, `the reply of ${what} cannot be used: ${failure ?? `status ${status}`}`);
 }

@@ -1,2 +1,2 @@
 export { diagnose } from './diagnose.js';
-export type { DiagnosisHints, Finding } from './finding.interface.js';
+export type { DiagnosisHints, Finding } from './finding.js';

@@ -2,7 +2,7 @@ import { brand, ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.e
 
 /**
  * Reason of a refusal. `state` includes a callback that belongs to no pending login. `login_required` and the three after it
- * are the words of the provider (OIDC Core §3.1.2.6), mostly after `prompt=none`. The README lists cause and remedy of each.
+ * are the words of the provider (OIDC Core §3.1.2.6), mostly after `prompt=none`. docs/login.md lists cause and remedy of each.
  */
 export type LoginFailureReason =
   | 'state'

@@ -106,8 +106,7 @@ export class ExhibitorsService<T = Exhibitor> {
   /**
    * Every exhibitor of an event in order, otherwise as {@link pages}. Memory does not grow with the event.
    *
-   * Nest answers an Observable that a handler returns with its **last item only**, here one exhibitor. Use `toArray()`,
-   * {@link snapshot} or an `@Sse()` handler.
+   * Nest answers it with its **last item only**, here one exhibitor: use `toArray()`, {@link snapshot} or `@Sse()`.
    *
    * @example
    * exhibitors.stream('world-2026').pipe(filter(isNew), take(10), toArray());
@@ -188,9 +187,13 @@ export class ExhibitorsService<T = Exhibitor> {
     );
   }
 
+  /** The id of a record, by the option `exhibitorId`. @internal */
+  idOf(exhibitor: T): string | undefined {
+    return this.#lookups.idOf(exhibitor);
+  }
+
   /**
-   * The lookup of the guard, for a tenant that is known. A remembered answer needs no deadline and no promise, and no check of
-   * the arguments: it is found only for arguments that were checked. Otherwise as {@link lookup}. @internal
+   * The lookup of the guard. A remembered answer needs no deadline, and no check: its arguments were checked. @internal
    */
   lookupFor(tenant: Tenant, eventId: string, contactEmail: string): readonly T[] | Promise<readonly T[]> {
     const remembered = this.#calls.isClosed
@@ -208,8 +211,7 @@ export class ExhibitorsService<T = Exhibitor> {
   }
 
   /**
-   * Removes cached lookups: all, or those that match the filter. Lookups under way are not cached. Call it when the exhibitors
-   * of a contact changed and must be visible immediately.
+   * Removes cached lookups, all or those that match the filter, so that changes are seen at once. Those under way are not cached.
    *
    * With a `store` it reaches every process within a second, and resolves when the store has it. There, a filter without a
    * tenant removes all lookups, and one with a contact e-mail address all of the named event or tenant. While the store is
@@ -240,8 +242,7 @@ export class ExhibitorsService<T = Exhibitor> {
     if (tenant === undefined) {
       return options;
     }
-    const named = options?.tenant ?? tenant;
-    if (named === tenant) {
+    if ((options?.tenant ?? tenant) === tenant) {
       return { ...options, tenant };
     }
     throw new ExhibitorError('invalid_argument', 'tenant must not be another than that of forTenant');

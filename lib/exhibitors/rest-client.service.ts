@@ -21,9 +21,6 @@ export interface RestRequest {
   contact?: string;
 }
 
-/** Tokens that one call tries. */
-const MOST_TOKENS = 3;
-
 /** Sends REST requests with bearer token and tenant header (service specification, Authentication). */
 @Injectable()
 export class RestClient {
@@ -44,20 +41,16 @@ export class RestClient {
   async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
     let attempts = 0;
     let firstRefusedAt = Number.POSITIVE_INFINITY;
-    for (let turn = 1; ; turn++) {
+    for (let tokens = 1; ; tokens++) {
       const token = await this.tokens.tokenFor(tenant, deadline);
       const reply = await this.#send(tenant, request, token, deadline);
       attempts += reply.attempts;
       if (reply.status !== 401) {
         return this.#accept(reply, tenant, request, attempts);
       }
-      // Turn 1: the next token is a newer one, of any process.
-      // Turn 2: where this process requested it after turn 1, none is newer. Else the next comes from the token endpoint.
-      // Turn 3: the last one that is tried.
-      const isLast = turn === MOST_TOKENS || (!token.isShared && token.requestedAt >= firstRefusedAt);
-      const kind = turn === 1 || isLast ? 'refused' : 'refused-again';
-      this.tokens.removeRefused(tenant, token, reply.sentAt, kind);
-      if (isLast) {
+      const next = tokenAfter(token, tokens, firstRefusedAt);
+      this.tokens.removeRefused(tenant, token, reply.sentAt, next === 'own' ? 'refused-again' : 'refused');
+      if (next === 'none') {
         return this.#accept(reply, tenant, request, attempts);
       }
       firstRefusedAt = Math.min(firstRefusedAt, this.clock.now());
@@ -84,6 +77,22 @@ export class RestClient {
     const request = { operation, method: 'GET', url, template, headers, contact } as const;
     return this.transport.send(tenant, request, deadline);
   }
+}
+
+/**
+ * The token after one that was refused, in the same call: `newer` than that, of any process; `own`, which this process requests;
+ * or `none`, where the refusal counts.
+ *
+ * @param tokens number of tokens that the call has tried
+ * @param firstRefusedAt {@link Clock.now} when its first one was refused
+ */
+function tokenAfter(refused: TimedToken, tokens: number, firstRefusedAt: number): 'newer' | 'own' | 'none' {
+  if (tokens === 1) {
+    return 'newer';
+  }
+  // No token is newer than one that this process requested after the first refusal.
+  const isNewest = !refused.isShared && refused.requestedAt >= firstRefusedAt;
+  return tokens === 2 && !isNewest ? 'own' : 'none';
 }
 
 function errorOf(status: number, tenant: Tenant, attempts: number): ExhibitorError {

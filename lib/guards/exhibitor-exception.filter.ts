@@ -36,6 +36,7 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
     this.#log = isComplete ? services.all.log : new ProblemLog({ pathOf: (key) => key }, new Clock());
   }
 
+  /** Answers the error; called by Nest. */
   override catch(error: ExhibitorError, host: ArgumentsHost): unknown {
     this.#log.reportMistake(error);
     switch (host.getType<string>()) {

@@ -26,6 +26,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   /** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. @internal */
   protected override readonly [HEADERS] = { 'Cache-Control': 'private, no-store' };
 
+  /** Runs the steps of this guard; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     if (this.#isExempt(context)) {
       return true;

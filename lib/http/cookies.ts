@@ -1,6 +1,18 @@
 import { parseCookie, stringifySetCookie, type SetCookie } from 'cookie';
 import type { HttpContext } from './http-context.js';
 
+/** Name of the identity cookie. */
+export const IDENTITY_COOKIE = 'exhibitor-identity';
+
+/** Name of the cookie that extends the identity. */
+export const EXTENSION_COOKIE = 'exhibitor-identity-extension';
+
+/** Name of the cookie with the ID token, for the logout at the provider. */
+export const ID_TOKEN_COOKIE = 'exhibitor-id-token';
+
+/** Start of the name of a pending login; the time of its start in base 36 follows. */
+export const LOGIN_COOKIE = 'exhibitor-login-';
+
 /** Browsers accept `__Host-` cookies only with Secure, `Path=/` and no Domain (RFC 6265bis §4.1.3.2). */
 const HOST_PREFIX = '__Host-';
 

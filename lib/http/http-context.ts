@@ -50,7 +50,11 @@ export class HttpContext {
     }
   }
 
-  /** @param status 303 lets the browser go on by GET after a POST */
+  /**
+   * Redirects the browser, on Express and Fastify.
+   *
+   * @param status 303 lets the browser go on by GET after a POST
+   */
   redirect(url: string, status: 302 | 303 = 302): void {
     this.#adapter.redirect(this.response, status, url);
   }

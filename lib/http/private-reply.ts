@@ -13,6 +13,9 @@ function isNodeResponse(value: unknown): value is ServerResponse {
 /** Ends of the names of headers that caches obey in place of `Cache-Control` (RFC 9213 §2.2). */
 const TARGETED = ['cdn-cache-control', 'surrogate-control', 'x-accel-expires'];
 
+/** Replies that are kept private already: each may get several cookies. */
+const isKept = new WeakSet<ServerResponse>();
+
 /**
  * Gives the reply `Vary: Cookie` and, unless it is `private` or `no-store`, `Cache-Control: private, no-store`: a shared cache
  * would hand its cookies to other users (RFC 9111 §7.3). Headers for certain caches are removed. That happens when the headers
@@ -20,9 +23,10 @@ const TARGETED = ['cdn-cache-control', 'surrogate-control', 'x-accel-expires'];
  */
 export function keepPrivate(reply: unknown): void {
   const response = nodeResponseOf(reply);
-  if (response === undefined) {
+  if (response === undefined || isKept.has(response)) {
     return;
   }
+  isKept.add(response);
   const { writeHead } = response;
   response.writeHead = (status: number, ...rest: unknown[]) => {
     setHeaders(response, typeof rest.at(-1) === 'object' ? rest.pop() : {});

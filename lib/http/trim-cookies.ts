@@ -1,17 +1,14 @@
-import { clearCookie, heldCookies, type CookieAttributes, type ReceivedCookie } from './cookies.js';
+import {
+  clearCookie,
+  EXTENSION_COOKIE,
+  heldCookies,
+  ID_TOKEN_COOKIE,
+  IDENTITY_COOKIE,
+  LOGIN_COOKIE,
+  type CookieAttributes,
+  type ReceivedCookie,
+} from './cookies.js';
 import type { HttpContext } from './http-context.js';
-
-/** Name of the identity cookie. */
-export const IDENTITY_COOKIE = 'exhibitor-identity';
-
-/** Name of the cookie that extends the identity. */
-export const EXTENSION_COOKIE = 'exhibitor-identity-extension';
-
-/** Name of the cookie with the ID token, for the logout at the provider. */
-export const ID_TOKEN_COOKIE = 'exhibitor-id-token';
-
-/** Start of the name of a pending login; the time of its start in base 36 follows. */
-export const LOGIN_COOKIE = 'exhibitor-login-';
 
 /** Pending logins per browser. */
 const MAX_PENDING = 6;
@@ -27,12 +24,16 @@ const ALL_BYTES = 7_500;
  * not enough: a logout at the provider works without it. To be called after a cookie was set.
  *
  * @param sameSite of that cookie: in its context, browsers accept the removal of others with the same value
- * @param keep name of the pending login that this reply sets, or `newest`: it is kept
+ * @param isKept true for a pending login that is kept in any case; the newest one has place 0
  */
-export function trimCookies(http: HttpContext, sameSite: CookieAttributes['sameSite'], keep?: string): void {
+export function trimCookies(
+  http: HttpContext,
+  sameSite: CookieAttributes['sameSite'],
+  isKept: (login: ReceivedCookie, place: number) => boolean,
+): void {
   const remove = ({ name, secure }: ReceivedCookie): void => clearCookie(http, name, { secure, sameSite });
   const pending = heldCookies(http, LOGIN_COOKIE).toSorted((a, b) => startTimeOf(b) - startTimeOf(a));
-  const kept = keep === 'newest' ? pending.slice(0, 1) : pending.filter(({ name }) => name === keep);
+  const kept = pending.filter(isKept);
   let bytes = ALL_BYTES - bytesOf(heldNamed(http, IDENTITY_COOKIE, EXTENSION_COOKIE)) - bytesOf(kept);
   const idTokens = heldNamed(http, ID_TOKEN_COOKIE);
   if (bytesOf(idTokens) < bytes) {

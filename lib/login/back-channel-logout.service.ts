@@ -64,7 +64,7 @@ export class BackChannelLogout {
     await this.denied.deny(tenant.key, logout);
     // Once all identities that it ended have expired, the token does nothing, even if it is still valid.
     const lifetime = Math.min(logout.expiresAt - this.clock.epochMs(), this.absoluteTtl);
-    if (!(await this.replays.claim(spent, tenant.key, Math.max(0, lifetime) + CLOCK_MARGIN))) {
+    if (!(await this.replays.record(spent, tenant.key, Math.max(0, lifetime) + CLOCK_MARGIN))) {
       throw alreadyUsed(tenant);
     }
   }

@@ -3,9 +3,8 @@ import { publish, type LoginMessage } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import { receivedCookies } from '../http/cookies.js';
+import { LOGIN_COOKIE, receivedCookies } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
-import { LOGIN_COOKIE } from '../http/trim-cookies.js';
 import { checkEventId } from '../model/event-id.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -172,7 +171,7 @@ export class LoginService {
   async #spend(http: HttpContext, pending: PendingLogin): Promise<void> {
     clearPendingLogin(http, pending);
     const spent = { kind: 'spent-state', name: pending.state } as const;
-    if (!(await this.replays.claim(spent, pending.tenant, this.#cookies.loginTtl + CLOCK_MARGIN))) {
+    if (!(await this.replays.record(spent, pending.tenant, this.#cookies.loginTtl + CLOCK_MARGIN))) {
       throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }
   }

@@ -4,13 +4,14 @@ import {
   clearCookie,
   heldCookies,
   isSecure,
+  LOGIN_COOKIE,
   receivedCookies,
   setCookie,
   type CookieAttributes,
   type ReceivedCookie,
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
-import { LOGIN_COOKIE, trimCookies } from '../http/trim-cookies.js';
+import { trimCookies } from '../http/trim-cookies.js';
 import { shortDigestOf } from '../model/digest.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { Sealer } from '../store/sealer.service.js';
@@ -70,7 +71,7 @@ export async function keepPendingLogin(
   const sealed = await sealer.seal('login', login, ttl);
   const attributes = attributesOf(login);
   setCookie(http, name, sealed, attributes, ttl);
-  trimCookies(http, attributes.sameSite, name);
+  trimCookies(http, attributes.sameSite, (pending) => pending.name === name);
 }
 
 /**

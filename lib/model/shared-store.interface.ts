@@ -4,5 +4,6 @@ export interface SharedStore {
   get(key: string): Promise<string | undefined>;
   /** Sets the value for `ttl` ms. With `ifAbsent`, only where there is none. Answers whether it was set. */
   set(key: string, value: string, options: { ttl: number; ifAbsent?: boolean }): Promise<boolean>;
+  /** Deletes the value, if there is one. */
   delete(key: string): Promise<void>;
 }

@@ -75,7 +75,7 @@ export class ProviderDocuments<T> {
     // After a failure the call needs time to go on with the last good document.
     const patience = tenant.http.deadline / 2;
     const document = kept.document.read(() => this.#fetch(tenant, id, kept), patience, seen);
-    return waitForShared(tenant, deadline, document);
+    return waitAs(tenant, deadline, document);
   }
 
   /** A tenant was forgotten: the next caller fetches its document. */
@@ -113,7 +113,7 @@ export class ProviderDocuments<T> {
     const { operation, name, urlOf, parse, notFound } = this.#kind;
     const dispatcher = transport.dispatcherOf(tenant);
     const attemptTimeout = Math.max(http.attemptTimeout, tenant.http.attemptTimeout);
-    const asker = tenant.sharing(
+    const asker = tenant.withState(
       { ...http, attemptTimeout, dispatcher: dispatcher && (() => dispatcher) },
       kept.stateKey,
     );
@@ -133,7 +133,7 @@ export class ProviderDocuments<T> {
 }
 
 /** The failure of a shared fetch is reported as one of the tenant that waits for it. */
-async function waitForShared<T>(tenant: Tenant, deadline: Deadline, shared: Promise<T>): Promise<T> {
+async function waitAs<T>(tenant: Tenant, deadline: Deadline, shared: Promise<T>): Promise<T> {
   deadline.tenant = tenant.key;
   try {
     return await deadline.race(shared);

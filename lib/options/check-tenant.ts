@@ -3,8 +3,8 @@ import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import { isRecord } from '../model/json-values.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
-import { isAllowedUrl, problemsOf, refine } from './option-schemas.js';
-import { tenantSchema, type LoginSettings, type TenantSettings } from './tenant-settings.js';
+import { isAllowedUrl, problemsOf, refine, refineAny } from './option-schemas.js';
+import { tenantSchema, type TenantSettings } from './tenant-settings.js';
 
 /** The module settings that the options of a tenant depend on. */
 export type TenantRules = Pick<
@@ -35,7 +35,9 @@ export function checkTenant(
 export function tenantUnder(rules: TenantRules) {
   return v.pipe(
     tenantSchema,
-    refine((tenant) => [...foreignUrls(tenant, rules), ...loginNeeds(tenant.login, rules)]),
+    refine((tenant) => foreignUrls(tenant, rules)),
+    // Checked also where other options are wrong, so that all problems are reported together.
+    refineAny((tenant) => loginNeeds(loginIn(tenant), rules)),
   );
 }
 
@@ -85,26 +87,24 @@ function foreignUrls(tenant: TenantSettings, { allowedOrigins }: TenantRules): C
     .map(([path]) => ({ path, expected: 'must be on one of allowedOrigins' }));
 }
 
-/** What the modes of the session require of a login. */
-function loginNeeds(login: LoginSettings | undefined, rules: TenantRules): ConfigurationProblem[] {
-  if (login === undefined) {
+/** What the modes of the session require of a login, which may be wrong itself. */
+function loginNeeds(login: unknown, rules: TenantRules): ConfigurationProblem[] {
+  if (!isRecord(login)) {
     return [];
   }
+  const { clientId, redirectUri, clientAuth, clientSecret, audience, authorizedParties } = login;
   const needed: [name: string, value: unknown, expected: string][] = [];
   if (isBrowser(rules)) {
-    needed.push(
-      ['clientId', login.clientId, 'is required'],
-      ['redirectUri', login.redirectUri, 'is required'],
-    );
+    needed.push(['clientId', clientId, 'is required'], ['redirectUri', redirectUri, 'is required']);
   }
-  if (isBrowser(rules) && login.clientAuth === 'basic') {
-    needed.push(['clientSecret', login.clientSecret, "is required with clientAuth 'basic'"]);
+  if (isBrowser(rules) && clientAuth === 'basic') {
+    needed.push(['clientSecret', clientSecret, "is required with clientAuth 'basic'"]);
   }
   if (rules.session.includes('bearer')) {
-    const accessToken = typeof login.audience === 'object' ? login.audience.accessToken : undefined;
+    const accessToken = isRecord(audience) ? audience['accessToken'] : undefined;
     const expected = "is required with session 'bearer'";
     needed.push(['audience.accessToken', accessToken, expected]);
-    needed.push(['authorizedParties', login.authorizedParties, expected]);
+    needed.push(['authorizedParties', authorizedParties, expected]);
   }
   return needed
     .filter(([, value]) => value === undefined)

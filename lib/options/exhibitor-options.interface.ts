@@ -154,6 +154,7 @@ interface CommonOptions<T> {
 
 /** Interface of the class in `useClass` or `useExisting` of `forRootAsync`. */
 export interface ExhibitorOptionsFactory<T = Exhibitor> {
+  /** Called once at boot. */
   createExhibitorOptions(): MaybeAsync<ExhibitorModuleOptions<T>>;
 }
 

@@ -7,11 +7,11 @@ export interface FailedRequest {
   why: string;
   phase?: string | undefined;
   message: string;
-  /** Code of the error where no connection was made: `ENOTFOUND`. */
-  reason?: string | undefined;
+  /** Where no connection was made: `ENOTFOUND`. */
+  errorCode?: string | undefined;
   status?: number | undefined;
   /** The reply is larger than `http.maxResponseBytes`. */
-  isTooLarge: boolean;
+  isTooLarge?: boolean | undefined;
 }
 
 /**
@@ -19,21 +19,21 @@ export interface FailedRequest {
  * where something else answers. `undefined` for failures of a service that was reached.
  */
 export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Problem | undefined {
-  const { operation, origin, why, phase, message, reason, status, isTooLarge } = failed;
+  const { operation, origin, why, phase, message, errorCode, status, isTooLarge } = failed;
   const option = addressOption(tenant, operation);
   // There never was a connection: a wrong host, a port without a server, a certificate of another host.
   if (phase === 'connecting') {
     return {
       cause: `${option} unreached`,
       options: [option],
-      message: `no connection to ${origin}: ${reason ?? message}`,
+      message: `no connection to ${origin}: ${errorCode ?? message}`,
     };
   }
   if (why !== 'malformed') {
     return undefined;
   }
   // The replies of the provider have a limit of their own, which no option raises.
-  const isLimit = isTooLarge && option === 'baseUrl';
+  const isLimit = isTooLarge === true && option === 'baseUrl';
   return {
     cause: `${option} reply`,
     options: [isLimit ? 'http.maxResponseBytes' : option],
@@ -48,10 +48,14 @@ function addressOption(tenant: EndpointPaths, operation: string): string {
     case 'list':
     case 'lookup':
       return 'baseUrl';
-    case 'keys':
-      return 'login.keys';
+    case 'token':
+      return tenant.tokenUrlOption;
     case 'userinfo':
       return tenant.endpointOption('userinfo');
+    case 'metadata':
+      return 'login.issuer';
+    case 'keys':
+      return tenant.login?.keys === undefined ? 'login.discovery' : 'login.keys';
     default:
       return tenant.endpointOption('token');
   }

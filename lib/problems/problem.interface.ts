@@ -1,6 +1,10 @@
 /** Tells the operator which option sets the address of an endpoint: a tenant. */
 export interface EndpointPaths {
+  /** Of the token endpoint of the API client. */
+  readonly tokenUrlOption: string;
+  /** Of an endpoint of a login. */
   endpointOption(name: 'token' | 'userinfo'): string;
+  readonly login: { readonly keys?: unknown } | undefined;
 }
 
 /** A failure that only an operator can mend. */

@@ -12,8 +12,7 @@ type ClientPath = '' | 'login.';
 /** What is known of the options of a tenant's clients. */
 interface ClientOptions extends EndpointPaths {
   readonly clientAuth: unknown;
-  readonly login: { readonly clientAuth?: unknown } | undefined;
-  readonly tokenUrlOption: string;
+  readonly login: { readonly clientAuth?: unknown; readonly keys?: unknown } | undefined;
 }
 
 /** Options to look at, by OAuth error (RFC 6749 §5.2), as paths below the client: `clientSecret`, `login.clientSecret`. */
@@ -55,7 +54,7 @@ export function describeFailure({ oauthError, oauthErrorDescription }: OAuthFail
 
 /** The token endpoint answered the API client with something else than a token. */
 export function uselessTokenReply(tenant: EndpointPaths, message: string): Problem {
-  const option = tenant.endpointOption('token');
+  const option = tenant.tokenUrlOption;
   return { cause: `${option} reply`, options: [option], message };
 }
 

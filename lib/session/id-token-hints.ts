@@ -1,13 +1,13 @@
 import {
   clearCookie,
   cookiesNamed,
+  ID_TOKEN_COOKIE,
   isSecure,
   setCookie,
   type CookieAttributes,
   type ReceivedCookie,
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
-import { ID_TOKEN_COOKIE } from '../http/trim-cookies.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
 import type { Sealer } from '../store/sealer.service.js';

@@ -1,8 +1,15 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import { clearCookie, cookiesNamed, isSecure, setCookie, type CookieAttributes } from '../http/cookies.js';
+import {
+  clearCookie,
+  cookiesNamed,
+  IDENTITY_COOKIE,
+  isSecure,
+  setCookie,
+  type CookieAttributes,
+} from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
-import { IDENTITY_COOKIE, trimCookies } from '../http/trim-cookies.js';
+import { trimCookies } from '../http/trim-cookies.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { freezeJson, isRecord, weighEntry } from '../model/json-values.js';
@@ -24,7 +31,7 @@ export interface OpenedCookie {
   readonly identity: IdentityData;
   readonly selections: Selections;
   /** End of the login, ms since the epoch: no extension goes beyond it. */
-  readonly until: number;
+  readonly endsAt: number;
 }
 
 /** Content of the cookie of a request. */
@@ -56,7 +63,7 @@ export class IdentityCookie {
       const extension = this.extensions.received(http, secure);
       const sealed = extension === undefined ? value : `${value} ${extension}`;
       const opened = this.#opened.get(sealed) ?? (await this.#openAndKeep(value, extension));
-      if (opened !== undefined && opened.until > this.clock.epochMs()) {
+      if (opened !== undefined && opened.endsAt > this.clock.epochMs()) {
         return { ...opened, secure };
       }
     }
@@ -68,23 +75,23 @@ export class IdentityCookie {
     const cookies = cookiesNamed(http, IDENTITY_COOKIE);
     const opened = await Promise.all(cookies.map(({ value }) => this.#open(value)));
     return opened.flatMap((content) =>
-      content === undefined ? [] : [{ ...content.identity, expiresAt: content.until }],
+      content === undefined ? [] : [{ ...content.identity, expiresAt: content.endsAt }],
     );
   }
 
-  /** @param until end of the login */
+  /** @param endsAt end of the login */
   async write(
     http: HttpContext,
     tenant: Tenant,
     identity: ExhibitorIdentity,
     selections: Selections,
-    until: number,
+    endsAt: number,
   ): Promise<void> {
-    const ttl = until - this.clock.epochMs();
+    const ttl = endsAt - this.clock.epochMs();
     const { returnTo: _once, ...kept } = identity;
-    const sealed = await this.#sealToFit(tenant, kept, selections, until);
+    const sealed = await this.#sealToFit(tenant, kept, selections, endsAt);
     setCookie(http, IDENTITY_COOKIE, sealed, this.#attributes(isSecure(tenant.login?.redirectUri)), ttl);
-    trimCookies(http, this.#sameSite);
+    trimCookies(http, this.#sameSite, () => false);
   }
 
   /** Removes the cookie, with and without its prefix. */
@@ -116,17 +123,17 @@ export class IdentityCookie {
     tenant: Tenant,
     identity: ExhibitorIdentity,
     selections: Selections,
-    until: number,
+    endsAt: number,
   ): Promise<string> {
     const chosen = this.#claims.chosen(tenant, identity.claims);
-    const whole = await this.#seal({ ...identity, claims: chosen }, selections, until);
+    const whole = await this.#seal({ ...identity, claims: chosen }, selections, endsAt);
     if (whole.length <= MAX_SEALED) {
       return whole;
     }
     const claims = this.#claims.fewest(tenant, chosen);
     // The oldest selections go next.
     for (let oldest = 0; oldest <= selections.length; oldest += 1) {
-      const sealed = await this.#seal({ ...identity, claims }, selections.slice(oldest), until);
+      const sealed = await this.#seal({ ...identity, claims }, selections.slice(oldest), endsAt);
       if (sealed.length <= MAX_SEALED) {
         return sealed;
       }
@@ -135,8 +142,8 @@ export class IdentityCookie {
     throw new LoginFailedError('provider', 'the identity is too large for a cookie', { tenant: tenant.key });
   }
 
-  #seal(identity: ExhibitorIdentity, selections: Selections, until: number): Promise<string> {
-    return this.sealer.seal('identity', { identity, selections }, until - this.clock.epochMs());
+  #seal(identity: ExhibitorIdentity, selections: Selections, endsAt: number): Promise<string> {
+    return this.sealer.seal('identity', { identity, selections }, endsAt - this.clock.epochMs());
   }
 
   #attributes(secure: boolean): CookieAttributes {
@@ -148,16 +155,16 @@ function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined 
   if (unsealed === undefined || !isRecord(unsealed.value)) {
     return undefined;
   }
-  const { until } = unsealed;
+  const { until: endsAt } = unsealed;
   const { identity: stored, selections } = unsealed.value;
   const identity = parseIdentity(stored);
-  return identity && { identity, selections: parseSelections(selections), until };
+  return identity && { identity, selections: parseSelections(selections), endsAt };
 }
 
 /** The content with the end that an extension sets. One of another identity sets none. */
 function extendedBy(opened: OpenedCookie, { value: id, until }: Unsealed): OpenedCookie {
   const { identity } = opened;
-  const expiresAt = Math.max(identity.expiresAt, Math.min(until, opened.until));
+  const expiresAt = Math.max(identity.expiresAt, Math.min(until, opened.endsAt));
   return id === identity.id ? { ...opened, identity: { ...identity, expiresAt } } : opened;
 }
 
@@ -189,7 +196,7 @@ export class OpenedCookies {
   /** Freezes the content and remembers it until it expires, for a minute at most. */
   keep(sealed: string, opened: OpenedCookie): void {
     freezeJson(opened);
-    const ttl = Math.min(LONGEST_REMEMBERED, opened.until - this.clock.epochMs());
+    const ttl = Math.min(LONGEST_REMEMBERED, opened.endsAt - this.clock.epochMs());
     if (ttl > 0) {
       const { tenant } = opened.identity;
       this.#cookies.set(digestOf(sealed), opened, { tenant, ttl, weight: weighEntry(opened) });

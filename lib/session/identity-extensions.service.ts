@@ -1,7 +1,14 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { clearCookie, cookiesNamed, heldCookies, isSecure, setCookie } from '../http/cookies.js';
+import {
+  clearCookie,
+  cookiesNamed,
+  EXTENSION_COOKIE,
+  heldCookies,
+  isSecure,
+  setCookie,
+} from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
-import { EXTENSION_COOKIE, trimCookies } from '../http/trim-cookies.js';
+import { trimCookies } from '../http/trim-cookies.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
@@ -52,10 +59,11 @@ export class IdentityExtensions {
   async extend(http: HttpContext, { mode, identity, tenant, endsAt = 0 }: Extendable): Promise<void> {
     const { identityTtl, sameSite } = this.#cookies;
     const { id, expiresAt } = identity;
+    if (!this.#isEnabled || mode !== 'cookie' || expiresAt >= endsAt || this.#extended.has(http.request)) {
+      return;
+    }
     const now = this.clock.epochMs();
-    const isDue = expiresAt < endsAt && expiresAt - now <= identityTtl / 2;
-    const isExtendable = this.#isEnabled && mode === 'cookie' && !this.#extended.has(http.request);
-    if (!isExtendable || !isDue || !isActivity(http)) {
+    if (expiresAt - now > identityTtl / 2 || !isActivity(http)) {
       return;
     }
     this.#extended.add(http.request);
@@ -64,7 +72,7 @@ export class IdentityExtensions {
     if (http.takesHeaders) {
       const secure = isSecure(tenant.login?.redirectUri);
       setCookie(http, EXTENSION_COOKIE, sealed, { secure, sameSite }, ttl);
-      trimCookies(http, sameSite, 'newest');
+      trimCookies(http, sameSite, (_, place) => place === 0);
     }
   }
 

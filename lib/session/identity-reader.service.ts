@@ -88,7 +88,7 @@ export class IdentityReader {
     if (await this.denied.has(accepted.identity, accepted.tenant)) {
       return undefined;
     }
-    return { ...accepted, selections: content.selections, mode: 'cookie', endsAt: content.until };
+    return { ...accepted, selections: content.selections, mode: 'cookie', endsAt: content.endsAt };
   }
 
   async #readHost(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {

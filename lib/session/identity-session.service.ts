@@ -160,7 +160,7 @@ export class IdentitySession {
     const deny = async ({ id, tenant, expiresAt }: FormerIdentity): Promise<void> => {
       const ttl = expiresAt - this.clock.epochMs() + CLOCK_MARGIN;
       if (id !== '' && ttl > 0) {
-        await this.replays.claim({ kind: 'denied-identity', name: id }, tenant, ttl);
+        await this.replays.record({ kind: 'denied-identity', name: id }, tenant, ttl);
       }
     };
     await Promise.all(identities.map(deny));

@@ -28,8 +28,8 @@ export const MAX_ENTRIES = 100_000;
 /** Entries that are written at the same time. */
 const BATCH = 200;
 
-/** How often it is checked whether the next attempt is due, in ms. */
-const TICK = 200;
+/** Time between two batches while the store takes them, in ms. While it does not, the clock is read as often. */
+const PACE = 200;
 
 /** Time limit of the last attempts, when the application is closed, in ms. */
 const CLOSE_WAIT = 1_000;
@@ -46,9 +46,12 @@ const WARN_EVERY = 60_000;
  */
 @Injectable()
 export class Outbox implements OnModuleDestroy {
-  /** By kind, the most important one first, and by name. */
-  private readonly rooms: Readonly<Record<OutboxKind, FairCache<OutboxEntry>>>;
-  /** Entries of {@link rooms} whose first attempt is under way. */
+  /** By kind, the most important one first, and by name. No kind displaces entries of another. */
+  private readonly entries: Readonly<Record<OutboxKind, FairCache<OutboxEntry>>>;
+  /**
+   * Entries whose first attempt is under way. A batch leaves them out: with `ifAbsent`, the attempt would take what the batch has
+   * written for a value of another process.
+   */
   private readonly firstAttempts = new Set<OutboxEntry>();
   private readonly log: ThrottledLog;
   private isRetrying = false;
@@ -59,7 +62,7 @@ export class Outbox implements OnModuleDestroy {
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.log = new ThrottledLog(clock, WARN_EVERY);
-    this.rooms = {
+    this.entries = {
       'denied-identity': new FairCache(clock, MAX_ENTRIES),
       'logged-out': new FairCache(clock, MAX_ENTRIES),
       generation: new FairCache(clock, MAX_ENTRIES),
@@ -78,7 +81,7 @@ export class Outbox implements OnModuleDestroy {
     }
     const { kind, name, tenant, value, until } = entry;
     // Before the first attempt, so that a close in between does not lose it.
-    this.rooms[kind].set(name, entry, { tenant });
+    this.entries[kind].set(name, entry, { tenant });
     this.firstAttempts.add(entry);
     const isSet = await this.values.set(kind, name, value, until - this.clock.now(), { ifAbsent });
     this.firstAttempts.delete(entry);
@@ -94,7 +97,7 @@ export class Outbox implements OnModuleDestroy {
 
   /** True while a value is not in the store. */
   has(kind: OutboxKind, name: string): boolean {
-    return this.rooms[kind].get(name) !== undefined;
+    return this.entries[kind].get(name) !== undefined;
   }
 
   /** The last attempts, for a second at most. */
@@ -126,7 +129,7 @@ export class Outbox implements OnModuleDestroy {
     let nextAt = this.clock.now() + retryDelay(failures, this.clock.random());
     while (!this.isClosed && this.hasEntries) {
       // What waits must not delay the exit of the process.
-      await pause(TICK, undefined, { ref: false });
+      await pause(PACE, undefined, { ref: false });
       if (this.clock.now() < nextAt) {
         continue;
       }
@@ -142,11 +145,11 @@ export class Outbox implements OnModuleDestroy {
   }
 
   private get hasEntries(): boolean {
-    return Object.values(this.rooms).some(({ size }) => size > 0);
+    return Object.values(this.entries).some(({ size }) => size > 0);
   }
 
   private get logouts(): number {
-    return this.rooms['denied-identity'].size + this.rooms['logged-out'].size;
+    return this.entries['denied-identity'].size + this.entries['logged-out'].size;
   }
 
   /** Writes the next entries. Answers whether the store took all of them. */
@@ -168,9 +171,9 @@ export class Outbox implements OnModuleDestroy {
 
   /** Removes this entry, but not a newer one of the same name. */
   private remove(entry: OutboxEntry): void {
-    const room = this.rooms[entry.kind];
-    if (room.get(entry.name) === entry) {
-      room.delete(entry.name);
+    const ofKind = this.entries[entry.kind];
+    if (ofKind.get(entry.name) === entry) {
+      ofKind.delete(entry.name);
     }
   }
 
@@ -178,13 +181,13 @@ export class Outbox implements OnModuleDestroy {
   private nextBatch(): OutboxEntry[] {
     const now = this.clock.now();
     const batch: OutboxEntry[] = [];
-    for (const room of Object.values(this.rooms)) {
-      for (const entry of room.inTurns()) {
+    for (const ofKind of Object.values(this.entries)) {
+      for (const entry of ofKind.roundRobin()) {
         if (batch.length === BATCH) {
           return batch;
         }
         if (entry.until <= now) {
-          room.delete(entry.name);
+          ofKind.delete(entry.name);
         } else if (this.isClosed || !this.firstAttempts.has(entry)) {
           batch.push(entry);
         }

@@ -66,7 +66,7 @@ export class ReplayCache {
    *
    * @param tenant key of the tenant that it is about
    */
-  async claim({ kind, name }: ReplayName, tenant: string, ttl: number): Promise<boolean> {
+  async record({ kind, name }: ReplayName, tenant: string, ttl: number): Promise<boolean> {
     const cache = this.caches[kind];
     if (cache.get(name) !== undefined) {
       return false;
@@ -109,7 +109,7 @@ export class ReplayCache {
     if (stored === undefined) {
       return { value: here, isCertain: false };
     }
-    this.shared.tell(name.kind, stored.value === undefined ? 'miss' : 'hit');
+    this.shared.publishOutcome(name.kind, stored.value === undefined ? 'miss' : 'hit');
     return { value: laterOf(stored.value, here), isCertain: true };
   }
 }

@@ -71,7 +71,7 @@ export class SharedValues {
   }
 
   /** Publishes a message on `nestjs-exhibitor:store`. */
-  tell(kind: string, outcome: StoreMessage['outcome']): void {
+  publishOutcome(kind: string, outcome: StoreMessage['outcome']): void {
     publish('store', () => ({ kind, outcome }));
   }
 
@@ -89,7 +89,7 @@ export class SharedValues {
   ): Promise<StoreAnswer<R> | undefined> {
     const answered = await this.store?.attempt(operation, options);
     if (answered === undefined && this.enabled) {
-      this.tell(kind, 'failed');
+      this.publishOutcome(kind, 'failed');
     }
     return answered;
   }

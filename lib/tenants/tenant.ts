@@ -118,7 +118,7 @@ export class Tenant {
    * The same tenant for a request that other tenants wait for as well: with other `http` options, and limits that none of
    * them has. @internal
    */
-  sharing(http: HttpSettings, stateKey: StateKey): Tenant {
+  withState(http: HttpSettings, stateKey: StateKey): Tenant {
     return new Tenant(this.key, { ...this.#settings, http: undefined }, http, stateKey);
   }
 

@@ -26,9 +26,9 @@ export class Deadlines {
     return deadline;
   }
 
-  /** Does `work` under a deadline `ms` milliseconds from now. */
-  async within<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T> {
-    const deadline = this.start(ms);
+  /** Does `work` under a deadline `ms` milliseconds from now, which also ends when `signal` aborts. */
+  async within<T>(ms: number, work: (deadline: Deadline) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const deadline = this.start(ms, signal);
     try {
       return await work(deadline);
     } finally {

@@ -34,7 +34,7 @@ interface Share<V> {
 export interface FairCacheEntry {
   /** Key of the tenant whose share it takes; default: all entries are one share. */
   tenant?: string;
-  /** What it takes of the room, such as its bytes; default 1. */
+  /** What it takes of the capacity, such as its bytes; default 1. */
   weight?: number;
   /** Lifetime in milliseconds; default: no end. */
   ttl?: number;
@@ -83,7 +83,7 @@ export class FairCache<V> {
     return this.#valid(key)?.value;
   }
 
-  /** Stores nothing where the value is heavier than all of the room. */
+  /** Stores nothing where the value is heavier than the capacity. */
   set(key: string, value: V, { tenant = '', weight = 1, ttl = Infinity }: FairCacheEntry = {}): void {
     const now = this.clock.now();
     if (now - this.#purgedAt >= PURGE_EVERY) {
@@ -118,17 +118,17 @@ export class FairCache<V> {
   }
 
   /** The least recently used value of each tenant, then the second of each, and so on. The last one may be deleted. */
-  *inTurns(): Generator<V> {
-    let turn = [...this.#shares.values()].map(({ oldest }) => oldest);
-    while (turn.length > 0) {
-      const next: typeof turn = [];
-      for (const entry of turn) {
+  *roundRobin(): Generator<V> {
+    let round = [...this.#shares.values()].map(({ oldest }) => oldest);
+    while (round.length > 0) {
+      const next: typeof round = [];
+      for (const entry of round) {
         if (entry !== undefined) {
           yield entry.value;
           next.push(entry.newer);
         }
       }
-      turn = next;
+      round = next;
     }
   }
 

@@ -75,8 +75,8 @@ export function secretTextOf({ secret, auth }: OAuthClient): string {
 }
 
 /**
- * The 2025 revision of RFC 7523 has the issuer as the only audience and an explicit `typ`. Providers that still take the
- * token URL may refuse that `typ`, so an assertion for the token URL has the former one.
+ * The draft of a revision (draft-ietf-oauth-rfc7523bis) has the issuer as the only audience and an explicit `typ`. Providers
+ * that still take the token URL may refuse that `typ`, so an assertion for the token URL has the former one.
  */
 async function createAssertion(client: OAuthClient, key: AssertionKey, clock: Clock): Promise<string> {
   const audience = key.audience ?? client.audience;

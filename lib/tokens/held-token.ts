@@ -1,57 +1,37 @@
 import type { Deadline } from '../time/deadline.js';
 import type { RememberedRejection } from './remembered-rejection.js';
+import type { ReplacedToken } from './replaced-token.js';
 import type { TimedToken } from './token-lifetime.js';
 
 /** How long a token that expired still names the lease for the next one, in ms: longer than a lease lives. */
 const NAMES_LEASE = 4_000;
 
-/** What the work of a renewal must know of those who wait for it. */
-export class RenewalTask {
+/** A renewal that is under way. */
+export class Renewal {
   /** The host invalidated the token meanwhile. What comes was requested before: it serves those who wait, and is not kept. */
   wasInvalidated = false;
+  /** The new token, which may be one of another process. */
+  readonly result: Promise<TimedToken>;
 
   /**
    * @param deadline of the renewal itself, independent of its callers
    * @param patience for other processes: half of that deadline, and half of the deadline of each caller
+   * @param outcome `forced`: the token was refused or invalidated
    */
   constructor(
     readonly deadline: Deadline,
     readonly patience: Deadline,
-  ) {}
+    readonly outcome: 'fetched' | 'forced',
+    work: (renewal: Renewal) => Promise<TimedToken>,
+  ) {
+    this.result = work(this);
+  }
 
   end(): void {
     this.deadline.clear();
     this.patience.clear();
   }
 }
-
-/** A renewal that is under way. */
-export interface Renewal {
-  readonly task: RenewalTask;
-  readonly result: Promise<RenewedToken>;
-}
-
-/** A new token, and how it was got. `shared`: it came from another process. */
-export interface RenewedToken {
-  readonly timed: TimedToken;
-  readonly outcome: 'fetched' | 'forced' | 'shared';
-}
-
-/**
- * The token that the next one replaces, and why. It decides which token of another process is taken in its place. `text` is the
- * access token, times are of {@link Clock.now}.
- */
-export type ReplacedToken =
-  /** There was none, or it expired long ago: any is taken. */
-  | { readonly kind: 'none'; readonly text?: undefined }
-  /** It expires soon, or has just expired: any other one is taken. */
-  | { readonly kind: 'expiring'; readonly text: string }
-  /** The service refused it: one is taken that was requested after `at`, or because the same token was refused elsewhere. */
-  | { readonly kind: 'refused'; readonly text: string; readonly at: number }
-  /** It came in place of a refused one, and was refused as well: none is taken. */
-  | { readonly kind: 'refused-again'; readonly text: string }
-  /** The host invalidated it at `at`, or whatever there might be: a token or a rejection is taken that is later than that. */
-  | { readonly kind: 'invalidated'; readonly text: string | undefined; readonly at: number };
 
 /**
  * State of one tenant's token. It belongs to the tenant's `stateKey`, which changes with token URL, client, scope and secret.
@@ -87,7 +67,7 @@ export class HeldToken {
   invalidate(now: number): void {
     this.rejection = undefined;
     if (this.renewal !== undefined) {
-      this.renewal.task.wasInvalidated = true;
+      this.renewal.wasInvalidated = true;
       this.renewal = undefined;
     }
     // Then this process asks the token endpoint anyway.
@@ -115,9 +95,8 @@ export class HeldToken {
     }
     // Idle processes hold different tokens that expired long ago. Their next token replaces none of them.
     const { timed } = this;
-    return timed !== undefined && now < timed.expiresAt + NAMES_LEASE
-      ? { kind: 'expiring', text: timed.accessToken }
-      : { kind: 'none' };
+    const isRecent = timed !== undefined && now < timed.expiresAt + NAMES_LEASE;
+    return { kind: 'expiring', text: isRecent ? timed.accessToken : undefined };
   }
 
   #remove(bad: ReplacedToken): void {

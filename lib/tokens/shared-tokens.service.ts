@@ -7,8 +7,9 @@ import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { secretTextOf, type OAuthClient } from './client-authentication.js';
 import { newerClient, readApiClient } from './client-secret.js';
-import type { RenewalTask, ReplacedToken } from './held-token.js';
+import type { Renewal } from './held-token.js';
 import { remember } from './remembered-rejection.js';
+import { leaseName, type ReplacedToken } from './replaced-token.js';
 import { TokenRecords, TOKEN_KIND, type TokenAnswer } from './token-records.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import { lookAgainAfter, TokenLease } from './token-lease.js';
@@ -20,7 +21,7 @@ interface Need {
   /** Name of what the processes share of this client. */
   readonly name: string;
   readonly replaced: ReplacedToken;
-  readonly task: RenewalTask;
+  readonly renewal: Renewal;
 }
 
 /**
@@ -45,31 +46,31 @@ export class SharedTokens {
    *
    * @throws {ExhibitorError} `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
-  async fetch(tenant: Tenant, replaced: ReplacedToken, task: RenewalTask): Promise<TokenAnswer> {
-    const read = (): Promise<OAuthClient> => readApiClient(tenant, task.deadline, this.log);
+  async fetch(tenant: Tenant, replaced: ReplacedToken, renewal: Renewal): Promise<TokenAnswer> {
+    const read = (): Promise<OAuthClient> => readApiClient(tenant, renewal.deadline, this.log);
     const client = await read();
-    const answer = await this.fetchAs(client, tenant, replaced, task);
+    const answer = await this.fetchAs(client, tenant, replaced, renewal);
     if (answer.kind !== 'rejected' || answer.rejection.error.oauthError !== 'invalid_client') {
       return answer;
     }
     const newest = await newerClient(client, tenant.settings.clientSecret, read);
-    return newest === undefined ? answer : this.fetchAs(newest, tenant, replaced, task);
+    return newest === undefined ? answer : this.fetchAs(newest, tenant, replaced, renewal);
   }
 
   private async fetchAs(
     client: OAuthClient,
     tenant: Tenant,
     replaced: ReplacedToken,
-    task: RenewalTask,
+    renewal: Renewal,
   ): Promise<TokenAnswer> {
-    const need: Need = { tenant, client, name: clientName(tenant, client), replaced, task };
+    const need: Need = { tenant, client, name: clientName(tenant, client), replaced, renewal };
     if (!this.values.enabled || replaced.kind === 'refused-again') {
       const answer = await this.ask(need);
       void this.share(need, answer);
       return answer;
     }
     const found = await this.records.find(need.name, need.tenant.key, need.replaced);
-    this.values.tell(TOKEN_KIND, found === undefined ? 'miss' : 'hit');
+    this.values.publishOutcome(TOKEN_KIND, found === undefined ? 'miss' : 'hit');
     return found ?? this.askUnderLease(need);
   }
 
@@ -79,7 +80,7 @@ export class SharedTokens {
     let shared: Promise<void> | undefined;
     try {
       // The store may be slow as well: the wait ends in the middle of an operation.
-      const found = await need.task.patience.race(this.waitForOthers(need, lease)).catch(() => undefined);
+      const found = await need.renewal.patience.race(this.waitForOthers(need, lease)).catch(() => undefined);
       if (found !== undefined) {
         return found;
       }
@@ -94,29 +95,29 @@ export class SharedTokens {
 
   /** What the holder of the lease shares; `undefined` as soon as this process must ask itself. */
   private async waitForOthers(need: Need, lease: TokenLease): Promise<TokenAnswer | undefined> {
-    const { patience } = need.task;
-    for (let turn = 0; !patience.isOver; turn++) {
+    const { patience } = need.renewal;
+    for (let looks = 0; !patience.isOver; looks++) {
       const isTaken = await lease.take();
       // Also with the lease: its last holder may have finished since the last look.
       const found = await this.records.find(need.name, need.tenant.key, need.replaced);
       if (found !== undefined) {
-        this.values.tell(TOKEN_KIND, 'waited');
+        this.values.publishOutcome(TOKEN_KIND, 'waited');
         return found;
       }
       if (isTaken === true) {
-        this.values.tell(TOKEN_KIND, 'leased');
+        this.values.publishOutcome(TOKEN_KIND, 'leased');
       }
       if (isTaken !== false) {
         return undefined;
       }
-      await patience.sleep(lookAgainAfter(turn, this.clock.random()));
+      await patience.sleep(lookAgainAfter(looks, this.clock.random()));
     }
     return undefined;
   }
 
   /** Asks the endpoint. */
-  private async ask({ client, tenant, name, replaced, task }: Need): Promise<TokenAnswer> {
-    const { deadline } = task;
+  private async ask({ client, tenant, name, replaced, renewal }: Need): Promise<TokenAnswer> {
+    const { deadline } = renewal;
     if (deadline.isOver) {
       throw deadline.failure({ tenant: tenant.key, attempts: deadline.sent });
     }
@@ -133,8 +134,8 @@ export class SharedTokens {
   }
 
   /** Shares what the endpoint answered, unless the host has invalidated it meanwhile. */
-  private async share({ name, replaced, task }: Need, answer: TokenAnswer): Promise<void> {
-    if (!task.wasInvalidated) {
+  private async share({ name, replaced, renewal }: Need, answer: TokenAnswer): Promise<void> {
+    if (!renewal.wasInvalidated) {
       await (answer.kind === 'token'
         ? this.records.keepToken(name, answer.timed, replaced)
         : this.records.keepRejection(name, answer.rejection));
@@ -145,8 +146,4 @@ export class SharedTokens {
 /** Names a client by what only a holder of its secret knows: a process without the secret finds nothing. */
 function clientName({ tokenUrl, clientId, scope }: Tenant, client: OAuthClient): string {
   return JSON.stringify([tokenUrl, clientId, scope, digestOf(secretTextOf(client))]);
-}
-
-function leaseName(name: string, { text }: ReplacedToken): string {
-  return text === undefined ? name : `${name}:${digestOf(text)}`;
 }

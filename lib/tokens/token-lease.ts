@@ -59,9 +59,9 @@ export class TokenLease {
 /**
  * Time before the next look at the store, in ms: 15–45 ms at first, doubling to 60–180 ms.
  *
- * @param turn number of looks before, from 0
+ * @param looks number of looks before, from 0
  * @param random from 0 to 1
  */
-export function lookAgainAfter(turn: number, random: number): number {
-  return Math.min(120, 30 * 2 ** turn) * (0.5 + random);
+export function lookAgainAfter(looks: number, random: number): number {
+  return Math.min(120, 30 * 2 ** looks) * (0.5 + random);
 }

@@ -1,10 +1,9 @@
 import * as v from 'valibot';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
-import { digestOf } from '../model/digest.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import type { Clock } from '../time/clock.js';
-import type { ReplacedToken } from './held-token.js';
 import type { RememberedRejection } from './remembered-rejection.js';
+import { fingerprintOfBad, isBad, mayReplace, type ReplacedToken } from './replaced-token.js';
 import { earlyWindow, TimedToken } from './token-lifetime.js';
 import { HEADER_SAFE } from './token-reply.js';
 
@@ -18,8 +17,8 @@ const recordedToken = v.object({
   scope: optionalText,
   lifetime: v.number(),
   requestedAt: v.number(),
-  /** Fingerprint of the refused or invalidated token that it replaced: it is newer than that, whatever the clocks say. */
-  refused: optionalText,
+  /** See {@link fingerprintOfBad}. */
+  insteadOf: optionalText,
 });
 
 const recordedRejection = v.object({
@@ -62,7 +61,7 @@ export class TokenRecords {
     const { token, rejection } = await this.read(name);
     if (token !== undefined) {
       const timed = this.timedOf(token);
-      if (!this.isEnding(timed) && mayReplace(timed, token.refused, replaced)) {
+      if (!this.isEnding(timed) && mayReplace(replaced, timed, token.insteadOf)) {
         return { kind: 'token', timed };
       }
     }
@@ -81,15 +80,9 @@ export class TokenRecords {
       return;
     }
     const { accessToken, scope, lifetime } = timed;
-    const replacesBad = isBad(replaced) && replaced.text !== undefined;
-    const refused = replacesBad ? digestOf(replaced.text) : undefined;
     const requestedAt = this.toEpoch(timed.requestedAt);
-    await this.values.set(
-      TOKEN_KIND,
-      name,
-      { token: { accessToken, scope, lifetime, requestedAt, refused } },
-      left,
-    );
+    const token = { accessToken, scope, lifetime, requestedAt, insteadOf: fingerprintOfBad(replaced) };
+    await this.values.set(TOKEN_KIND, name, { token }, left);
   }
 
   /** Shares a permanent rejection for as long as this process remembers it. A token that is still good stays beside it. */
@@ -148,29 +141,5 @@ export class TokenRecords {
 
   private toEpoch(ms: number): number {
     return this.clock.epochMs() + ms - this.clock.now();
-  }
-}
-
-/** True for a token that is no longer good, whatever its lifetime. */
-function isBad({ kind }: ReplacedToken): boolean {
-  return kind === 'refused' || kind === 'refused-again' || kind === 'invalidated';
-}
-
-/** @param former fingerprint of what the stored token replaced */
-function mayReplace(stored: TimedToken, former: string | undefined, replaced: ReplacedToken): boolean {
-  if (stored.accessToken === replaced.text) {
-    return false;
-  }
-  switch (replaced.kind) {
-    case 'none':
-    case 'expiring':
-      return true;
-    case 'refused':
-      return former === digestOf(replaced.text) || stored.requestedAt > replaced.at;
-    case 'refused-again':
-      return false;
-    case 'invalidated':
-      // Not one that replaced the same token: the host may have invalidated that one.
-      return stored.requestedAt > replaced.at;
   }
 }

@@ -7,7 +7,7 @@ import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { Deadlines } from '../time/deadlines.service.js';
-import { RenewalTask, type HeldToken, type Renewal, type RenewedToken } from './held-token.js';
+import { Renewal, type HeldToken } from './held-token.js';
 import { repeated } from './remembered-rejection.js';
 import type { SharedTokens } from './shared-tokens.service.js';
 import type { TimedToken } from './token-lifetime.js';
@@ -52,10 +52,11 @@ export class TokenRenewals {
       }
       const isJoined = held.renewal !== undefined;
       const renewal = held.renewal ?? this.renew(tenant, held);
-      renewal.task.patience.shorten(deadline.untilHalf());
+      renewal.patience.shorten(deadline.untilHalf());
       try {
-        const { timed, outcome } = await deadline.race(renewal.result, renewal.task.deadline);
-        publish('token', () => ({ tenant: tenant.key, outcome: isJoined ? 'shared' : outcome }));
+        const timed = await deadline.race(renewal.result, renewal.deadline);
+        const outcome = isJoined || timed.isShared ? 'shared' : renewal.outcome;
+        publish('token', () => ({ tenant: tenant.key, outcome }));
         return timed;
       } catch (error) {
         // A renewal that ran out of time does not fail a caller that joined later and has time left.
@@ -69,11 +70,8 @@ export class TokenRenewals {
 
   private async reportEarly(tenant: Tenant, held: HeldToken, renewal: Renewal): Promise<void> {
     try {
-      const { outcome } = await renewal.result;
-      publish('token', () => ({
-        tenant: tenant.key,
-        outcome: outcome === 'shared' ? 'shared' : 'renewed-early',
-      }));
+      const { isShared } = await renewal.result;
+      publish('token', () => ({ tenant: tenant.key, outcome: isShared ? 'shared' : 'renewed-early' }));
     } catch (error) {
       held.pausedUntil = this.clock.now() + PAUSE_AFTER_FAILURE;
       publishFailure(tenant, error);
@@ -84,32 +82,33 @@ export class TokenRenewals {
   private renew(tenant: Tenant, held: HeldToken): Renewal {
     const deadline = this.deadlines.start(tenant.http.deadline);
     deadline.tenant = tenant.key;
-    const task = new RenewalTask(deadline, this.deadlines.start(deadline.untilHalf()));
-    const renewal = { task, result: this.fetch(tenant, held, task) };
+    const patience = this.deadlines.start(deadline.untilHalf());
+    const renewal = new Renewal(deadline, patience, held.isForced ? 'forced' : 'fetched', (started) =>
+      this.fetch(tenant, held, started),
+    );
     held.renewal = renewal;
     // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
     renewal.result.catch(() => undefined);
     return renewal;
   }
 
-  private async fetch(tenant: Tenant, held: HeldToken, task: RenewalTask): Promise<RenewedToken> {
-    const outcome = held.isForced ? 'forced' : 'fetched';
+  private async fetch(tenant: Tenant, held: HeldToken, renewal: Renewal): Promise<TimedToken> {
     try {
-      const answer = await this.tokens.fetch(tenant, held.replaced(this.clock.now()), task);
+      const answer = await this.tokens.fetch(tenant, held.replaced(this.clock.now()), renewal);
       if (answer.kind === 'rejected') {
-        held.rejection = task.wasInvalidated ? held.rejection : answer.rejection;
+        held.rejection = renewal.wasInvalidated ? held.rejection : answer.rejection;
         throw answer.isShared ? repeated(answer.rejection) : answer.rejection.error;
       }
-      if (!task.wasInvalidated) {
+      if (!renewal.wasInvalidated) {
         held.keep(answer.timed);
       }
-      return { timed: answer.timed, outcome: answer.timed.isShared ? 'shared' : outcome };
+      return answer.timed;
     } catch (error) {
       this.report(tenant, error);
       throw error;
     } finally {
-      task.end();
-      if (!task.wasInvalidated) {
+      renewal.end();
+      if (!renewal.wasInvalidated) {
         held.renewal = undefined;
       }
     }

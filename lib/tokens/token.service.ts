@@ -10,6 +10,7 @@ import { Deadlines } from '../time/deadlines.service.js';
 import { HeldToken } from './held-token.js';
 import { SharedTokens } from './shared-tokens.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
+import { proveTokens, type TokenProof } from './token-proof.js';
 import { TokenRenewals } from './token-renewals.js';
 
 /** Options of {@link TokenService.getToken}. */
@@ -26,14 +27,6 @@ export interface InvalidateOptions {
   tenant?: string | undefined;
   /** Invalidates only this token. A newer one is kept. */
   rejected?: string | undefined;
-}
-
-/** What {@link TokenService.prove} answers. @internal */
-export interface TokenProof {
-  /** Ms since the token that calls use was requested. */
-  age: number;
-  /** Why there is no newer one, where that is no proof. */
-  error: unknown;
 }
 
 /**
@@ -87,12 +80,12 @@ export class TokenService {
         attempts: 0,
       });
     }
-    const deadline = this.#deadlines.start(tenant.http.deadline, signal);
-    try {
-      return this.#answer(await this.#wait(tenant, deadline));
-    } finally {
-      deadline.clear();
-    }
+    const timed = await this.#deadlines.within(
+      tenant.http.deadline,
+      (deadline) => this.#wait(tenant, deadline),
+      signal,
+    );
+    return this.#answer(timed);
   }
 
   /**
@@ -117,35 +110,11 @@ export class TokenService {
     return this.#fresh(tenant) ?? this.#wait(tenant, deadline);
   }
 
-  /**
-   * For health checks: proof that the token endpoint grants tokens. That is a token requested within the last `maxAge` ms, by this
-   * process or another one; else a new one is requested, and calls use the held one meanwhile. Waits `timeout` ms at most.
-   *
-   * @throws {ExhibitorError} as {@link getToken}, where there is neither proof nor a token that is still good. @internal
-   */
+  /** For health checks, within `timeout` ms: see {@link proveTokens}. Errors as {@link getToken}. @internal */
   prove(key: string | undefined, maxAge: number, timeout: number): Promise<TokenProof> {
     return this.#deadlines.within(timeout, async (deadline) => {
       const tenant = await deadline.race(Promise.resolve(this.#tenants.resolve(key)));
-      const held = this.#heldOf(tenant);
-      const since = this.#clock.now() - maxAge;
-      let timed = held.goodAt(this.#clock.now());
-      let error: unknown;
-      try {
-        while (timed === undefined || timed.requestedAt < since) {
-          timed = await this.#wait(tenant, deadline);
-          // That of another process may be old. The next one is not the same.
-          if (!timed.isShared) {
-            break;
-          }
-        }
-      } catch (failure) {
-        error = failure;
-        timed = held.goodAt(this.#clock.now());
-        if (timed === undefined) {
-          throw failure;
-        }
-      }
-      return { age: this.#clock.now() - timed.requestedAt, error };
+      return proveTokens(this.#heldOf(tenant), maxAge, this.#clock, () => this.#wait(tenant, deadline));
     });
   }
 
@@ -162,8 +131,7 @@ export class TokenService {
 
   /** The registry limits the time of the search, so this deadline ends only by signal or closing. */
   #found(tenant: Promise<Tenant>, signal: AbortSignal | undefined): Promise<Tenant> {
-    const search = this.#deadlines.start(LONGEST_TIMER, signal);
-    return search.race(tenant).finally(() => search.clear());
+    return this.#deadlines.within(LONGEST_TIMER, (search) => search.race(tenant), signal);
   }
 
   #answer(timed: TimedToken): AccessToken {

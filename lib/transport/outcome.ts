@@ -23,8 +23,10 @@ export interface Failed {
   why: 'network' | 'timeout' | 'malformed' | 'memory' | 'over' | 'interceptor';
   /** Without any value of the request. */
   message: string;
-  /** Code of the error where no connection was made (`ENOTFOUND`), or what is wrong with a malformed reply. */
-  reason?: string;
+  /** Of Node or undici, where no connection was made: `ENOTFOUND`. */
+  errorCode?: string | undefined;
+  /** A malformed reply is larger than `http.maxResponseBytes`. */
+  isTooLarge?: boolean;
   status?: number | undefined;
   /** What an interceptor of the host threw. */
   cause?: unknown;
@@ -60,6 +62,14 @@ export function isFinal(outcome: Outcome): outcome is Answered {
 
 /** Meaning of a result for the circuit; `undefined` where it says nothing about the service. */
 export type Health = 'good' | 'bad' | undefined;
+
+/** The result of a request, for the limits. */
+export interface RequestResult {
+  health: Health;
+  outcome: Outcome;
+  /** E-mail address that the request was about. */
+  contact: string | undefined;
+}
 
 /**
  * `bad` for a 5xx, a network failure and a timeout. A 4xx is caused by the request, an abort by the caller.

@@ -1,11 +1,14 @@
+import { publish } from '../diagnostics/channels.js';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { addressProblem } from '../problems/address-problems.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import type { AttemptReport } from './attempt-report.js';
 import type { Admission } from './limits/circuit.js';
 import { parseRetryAfter, retryReason, waitBeforeRetry, type RetryReason } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
-import { healthOf, isFinal, wasNotSent, type Health, type Outcome } from './outcome.js';
+import { codeOf, describeOutcome, healthOf, isFinal, wasNotSent, type Outcome } from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient, OutgoingRequest } from './wire/axios-client.js';
 import { replyLimit } from './wire/reply-limits.js';
@@ -17,13 +20,14 @@ export interface RequestTools {
   client: AxiosClient;
   dispatcher: OutgoingRequest['dispatcher'];
   limits: RequestLimits;
-  report: AttemptReport;
+  log: ProblemLog;
 }
 
 /** What one attempt found. */
 interface Attempt {
   outcome: Outcome;
-  sentAt: number;
+  /** It is sent again at once, on a new connection. */
+  isReplayed: boolean;
   /** False for a further failure of a contact: its retry costs nothing. */
   isCharged: boolean;
 }
@@ -34,6 +38,8 @@ export class RequestAttempts {
   readonly #isOnce: boolean;
   /** Requests sent so far. */
   #sent = 0;
+  /** {@link Clock.now} when the last of them was sent. */
+  #sentAt = 0;
   #mayReplay: boolean;
 
   constructor(
@@ -57,49 +63,47 @@ export class RequestAttempts {
     let paid: RetryReason | undefined;
     for (let attempt = 1; ; attempt++) {
       let found = await this.#attempt({ onNewConnection: this.#isOnce });
-      if (this.#isReplayed(found.outcome)) {
+      if (found.isReplayed) {
         this.#mayReplay = false;
         found = await this.#attempt({ onNewConnection: true });
       }
-      const { outcome, sentAt, isCharged } = found;
+      const { outcome, isCharged } = found;
       if (isFinal(outcome)) {
         budget.giveBack(paid);
         const { status, headers, body } = outcome;
-        return { status, headers, body, sentAt, attempts: this.#sent };
+        return { status, headers, body, sentAt: this.#sentAt, attempts: this.#sent };
       }
       const retryAfterMs = this.#retryAfter(outcome);
       const wait = this.#waitAfter(outcome, attempt, retryAfterMs);
       const price = isCharged ? retryReason(outcome) : undefined;
       if (wait === undefined || (price !== undefined && !budget.take(price))) {
-        throw this.tools.report.failed(outcome, this.#sent, retryAfterMs);
+        throw this.#failure(outcome, retryAfterMs);
       }
       paid = price ?? paid;
       await this.deadline.sleep(wait);
     }
   }
 
-  #isReplayed(outcome: Outcome): boolean {
-    return this.#mayReplay && outcome.kind === 'failed' && outcome.stale === true;
-  }
-
   /** One request in a slot of its tenant. */
   async #attempt(route: { onNewConnection: boolean }): Promise<Attempt> {
-    const { limits, report } = this.tools;
+    const { limits } = this.tools;
     const admission = await this.#enter();
-    let counted: Health;
+    let outcome: Outcome;
     try {
-      const found = await this.#send(route);
-      const { outcome } = found;
-      // A stale connection says nothing about the service.
-      const health = this.#isReplayed(outcome) ? undefined : healthOf(outcome, this.deadline.isTimeUp);
-      counted = limits.counted(health, outcome, this.request.contact, admission);
-      if (outcome.kind === 'failed' && outcome.why === 'over') {
-        throw report.over(this.#sent, outcome.status);
-      }
-      return { ...found, isCharged: counted === health };
-    } finally {
-      limits.leave(this.tenant, counted, admission);
+      outcome = await this.#send(route);
+    } catch (error) {
+      limits.leave(this.tenant, admission);
+      throw error;
     }
+    const isReplayed = this.#mayReplay && outcome.kind === 'failed' && outcome.stale === true;
+    // A stale connection says nothing about the service.
+    const health = isReplayed ? undefined : healthOf(outcome, this.deadline.isTimeUp);
+    const { contact } = this.request;
+    const isCharged = limits.leave(this.tenant, admission, { health, outcome, contact });
+    if (outcome.kind === 'failed' && outcome.why === 'over') {
+      throw this.#over(outcome.status);
+    }
+    return { outcome, isReplayed, isCharged };
   }
 
   /** @throws {ExhibitorError} where there is no slot, or the call is over */
@@ -107,10 +111,14 @@ export class RequestAttempts {
     this.#requireTime();
     const admission = await this.tools.limits.enter(this.tenant, this.deadline);
     if (admission === 'over') {
-      throw this.tools.report.over(this.#sent);
+      throw this.#over();
     }
     if (typeof admission === 'object') {
-      throw this.tools.report.refused(this.#sent, admission.retryAfterMs);
+      throw new ExhibitorError('service_unavailable', 'not sent: the service fails or is too busy', {
+        tenant: this.tenant.key,
+        attempts: this.#sent,
+        retryAfterMs: Math.ceil(admission.retryAfterMs),
+      });
     }
     return admission;
   }
@@ -118,13 +126,13 @@ export class RequestAttempts {
   /** @throws {ExhibitorError} where the call is over */
   #requireTime(): void {
     if (this.deadline.isOver) {
-      throw this.tools.report.over(this.#sent);
+      throw this.#over();
     }
   }
 
   /** @throws {ExhibitorError} where the call is over, and whatever the body throws */
-  async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Omit<Attempt, 'isCharged'>> {
-    const { clock, client, dispatcher, report } = this.tools;
+  async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Outcome> {
+    const { clock, client, dispatcher } = this.tools;
     const { attemptTimeout, maxResponseBytes } = this.tenant.http;
     const { method, url, operation, acceptsJwt, share = this.tenant.key } = this.request;
     // The body is created in its slot, so that it is not old when it is sent.
@@ -132,7 +140,7 @@ export class RequestAttempts {
     // The call may have ended in the turn in which the slot was granted.
     this.#requireTime();
     const request = {
-      tenant: share,
+      share,
       method,
       url,
       headers: this.#headers,
@@ -144,14 +152,14 @@ export class RequestAttempts {
       onNewConnection,
       dispatcher,
     };
-    const sentAt = clock.now();
+    this.#sentAt = clock.now();
     this.#countSent(1);
     const outcome = await client.send(request, this.deadline);
-    report.publish(outcome, this.#sent, clock.now() - sentAt);
+    this.#publish(outcome, clock.now() - this.#sentAt);
     if (wasNotSent(outcome)) {
       this.#countSent(-1);
     }
-    return { outcome, sentAt };
+    return outcome;
   }
 
   /** Others that wait for this call read the number of its deadline, also while a request runs. */
@@ -179,5 +187,38 @@ export class RequestAttempts {
       return undefined;
     }
     return parseRetryAfter(outcome.headers['retry-after'], this.tools.clock.epochMs());
+  }
+
+  /** The error of a call that is over. */
+  #over(status?: number): ExhibitorError {
+    return this.deadline.failure({ tenant: this.tenant.key, attempts: this.#sent, status });
+  }
+
+  /** The error after the last attempt. Tells operators as well where they may have to mend an address. */
+  #failure(outcome: Outcome, retryAfterMs: number | undefined): ExhibitorError {
+    const { tenant } = this;
+    if (outcome.kind === 'failed') {
+      const { limits, log } = this.tools;
+      const failed = { ...outcome, operation: this.request.operation, origin: limits.origin };
+      log.report(tenant, addressProblem(tenant, failed));
+    }
+    return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), {
+      tenant: tenant.key,
+      attempts: this.#sent,
+      status: outcome.status,
+      retryAfterMs,
+      cause: outcome.kind === 'failed' ? outcome.cause : undefined,
+    });
+  }
+
+  /** Publishes the end of one request on the diagnostics channel. */
+  #publish(outcome: Outcome, durationMs: number): void {
+    publish('request', () => {
+      const { operation, template } = this.request;
+      const isOver = outcome.kind === 'failed' && outcome.why === 'over';
+      const code = isOver ? this.deadline.failure().code : codeOf(outcome);
+      const { status } = outcome;
+      return { tenant: this.tenant.key, operation, template, status, durationMs, attempt: this.#sent, code };
+    });
   }
 }

@@ -24,7 +24,7 @@ export interface TransportRequest {
   acceptsJwt?: boolean;
   /** `'never'`: exactly one request, on a new connection (redeems an authorization code). Default `'safe'`. */
   repeat?: 'safe' | 'never';
-  /** Whose share of names and memory it takes, where it is not its tenant's: other tenants wait for it. */
+  /** Whose share of name look-ups and memory it takes: the key of a document that several tenants wait for. Default: its tenant. */
   share?: string;
 }
 

@@ -6,7 +6,6 @@ import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import { AttemptReport } from './attempt-report.js';
 import { TenantLimits } from './limits/tenant-limits.js';
 import { RequestAttempts } from './request-attempts.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
@@ -41,11 +40,9 @@ export class Transport implements OnModuleDestroy {
    * `malformed_response`, with `tenant`, `status`, `retryAfterMs` and `attempts` where they are known
    */
   async send(tenant: Tenant, request: TransportRequest, deadline: Deadline): Promise<TransportReply> {
-    const { origin } = splitUrl(request.url);
     const dispatcher = this.#dispatchers.of(tenant);
-    const limits = this.#limits.acquire(tenant, request.operation, origin);
-    const report = new AttemptReport(tenant, request, deadline, origin, this.log);
-    const tools = { clock: this.clock, client: this.#client, dispatcher, limits, report };
+    const limits = this.#limits.acquire(tenant, request.operation, splitUrl(request.url).origin);
+    const tools = { clock: this.clock, client: this.#client, log: this.log, dispatcher, limits };
     try {
       return await new RequestAttempts(tenant, request, deadline, tools).run();
     } finally {

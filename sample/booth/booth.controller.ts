@@ -16,52 +16,45 @@ import {
   CurrentEvent,
   CurrentExhibitor,
   CurrentExhibitors,
+  CurrentTenant,
   ExhibitorGuard,
   ExhibitorSelection,
+  type ExhibitorRequest,
 } from 'nestjs-exhibitor';
-import type { Request, Response } from 'express';
-import { PersonInterceptor } from '../pages/person.interceptor.js';
-import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
-import { describeEvent } from '../events/trade-events.js';
+import { PageInterceptor } from '../pages/page.interceptor.js';
 import type { Booth } from './booth.schema.js';
 import { ChooseExhibitorFilter } from './choose-exhibitor.filter.js';
 
 /** The exhibitors of the logged-in person at an event. */
-@Controller('events/:eventId/mine')
+@Controller(':tenant/events/:eventId/mine')
 @UseGuards(ExhibitorGuard)
-@UseInterceptors(PersonInterceptor)
+@UseInterceptors(PageInterceptor)
 export class BoothController {
-  constructor(
-    @Inject(ExhibitorSelection) private readonly selection: ExhibitorSelection<Booth>,
-    @Inject(SAMPLE_OPTIONS) private readonly options: SampleOptions,
-  ) {}
+  constructor(@Inject(ExhibitorSelection) private readonly selection: ExhibitorSelection<Booth>) {}
 
   @Get()
   @UseFilters(ChooseExhibitorFilter)
   @Render('booth')
-  mine(
-    @CurrentEvent() eventId: string,
-    @CurrentExhibitor() exhibitor: Booth,
-    @CurrentExhibitors() choices: readonly Booth[],
-  ) {
-    return { event: describeEvent(this.options.events, eventId), exhibitor, choices };
+  mine(@CurrentExhibitor() exhibitor: Booth, @CurrentExhibitors() choices: readonly Booth[]) {
+    return { exhibitor, choices };
   }
 
   @Get('choose')
   @Render('choose')
-  choose(@CurrentEvent() eventId: string, @CurrentExhibitors() choices: readonly Booth[]) {
-    return { event: describeEvent(this.options.events, eventId), choices };
+  choose(@CurrentExhibitors() choices: readonly Booth[]) {
+    return { choices };
   }
 
   @Post('select')
   @Redirect('/', 303)
   async select(
+    @CurrentTenant() tenant: string,
     @CurrentEvent() eventId: string,
     @Body('exhibitorId') exhibitorId: unknown,
-    @Req() request: Request,
-    @Res({ passthrough: true }) response: Response,
+    @Req() request: ExhibitorRequest,
+    @Res({ passthrough: true }) response: object,
   ) {
     await this.selection.select({ request, response }, String(exhibitorId ?? ''));
-    return { url: `/events/${encodeURIComponent(eventId)}/mine` };
+    return { url: `/${tenant}/events/${encodeURIComponent(eventId)}/mine` };
   }
 }

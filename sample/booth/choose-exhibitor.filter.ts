@@ -1,5 +1,5 @@
 import { Catch, type ArgumentsHost } from '@nestjs/common';
-import type { Request, Response } from 'express';
+import type { ExhibitorRequest } from 'nestjs-exhibitor';
 import { ProblemFilter } from '../pages/problem.filter.js';
 import { exhibitorErrorOf } from '../pages/problem.js';
 
@@ -8,11 +8,11 @@ import { exhibitorErrorOf } from '../pages/problem.js';
 export class ChooseExhibitorFilter extends ProblemFilter {
   override catch(thrown: unknown, host: ArgumentsHost): void {
     if (exhibitorErrorOf(thrown)?.code !== 'exhibitor_not_selected') {
-      this.show(thrown, host);
+      super.catch(thrown, host);
       return;
     }
-    const request = host.switchToHttp().getRequest<Request<{ eventId: string }>>();
-    const response = host.switchToHttp().getResponse<Response>();
-    response.redirect(303, `/events/${encodeURIComponent(request.params.eventId)}/mine/choose`);
+    const { tenant = '', eventId = '' } = host.switchToHttp().getRequest<ExhibitorRequest>().params;
+    const path = `/${tenant}/events/${encodeURIComponent(eventId)}/mine/choose`;
+    this.adapter.redirect(host.switchToHttp().getResponse(), 303, path);
   }
 }

@@ -1,6 +1,5 @@
 import {
   Controller,
-  DefaultValuePipe,
   Get,
   Inject,
   Param,
@@ -15,39 +14,27 @@ import {
 import { CurrentTenant, ExhibitorIdentityGuard, ExhibitorsService } from 'nestjs-exhibitor';
 import { firstValueFrom, type Observable } from 'rxjs';
 import type { Booth } from '../booth/booth.schema.js';
-import { PersonInterceptor } from '../pages/person.interceptor.js';
-import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
+import { PageInterceptor } from '../pages/page.interceptor.js';
 import { liveMessages } from './live-messages.js';
-import { describeEvent } from './trade-events.js';
 
 /** All exhibitors of an event: as HTML pages, or as a live list that the browser loads with server-sent events. */
-@Controller('events/:eventId/exhibitors')
+@Controller(':tenant/events/:eventId/exhibitors')
 @UseGuards(ExhibitorIdentityGuard)
 export class EventController {
-  constructor(
-    @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService<Booth>,
-    @Inject(SAMPLE_OPTIONS) private readonly options: SampleOptions,
-  ) {}
+  constructor(@Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService<Booth>) {}
 
+  /** Without `?page=` the browser loads the whole list, if scripts are enabled. */
   @Get()
-  @UseInterceptors(PersonInterceptor)
+  @UseInterceptors(PageInterceptor)
   @Render('event')
   async page(
     @CurrentTenant() tenant: string,
     @Param('eventId') eventId: string,
-    @Query('page', new DefaultValuePipe(1), ParseIntPipe) page: number,
-    @Query('page') requestedPage?: string,
+    @Query('page', new ParseIntPipe({ optional: true })) page?: number,
   ) {
-    const { data, paginationMetadata } = await firstValueFrom(
-      this.exhibitors.list(eventId, { tenant, page }),
-    );
-    return {
-      event: describeEvent(this.options.events, eventId),
-      rows: data,
-      paging: paginationMetadata,
-      // Without `?page=` the browser loads the whole list if scripts are enabled.
-      live: requestedPage === undefined,
-    };
+    const list = this.exhibitors.list(eventId, { tenant, page });
+    const { data, paginationMetadata } = await firstValueFrom(list);
+    return { rows: data, paging: paginationMetadata, live: page === undefined && data.length > 0 };
   }
 
   /**

@@ -1,43 +1,47 @@
-import { Controller, Get, Inject, Render, Req, UseGuards, UseInterceptors } from '@nestjs/common';
+import { Controller, Get, Inject, Redirect, Render, Req, UseGuards, UseInterceptors } from '@nestjs/common';
 import { AllowAnonymous, ExhibitorIdentityGuard } from 'nestjs-exhibitor';
-import { PersonInterceptor, type RequestWithIdentity } from '../pages/person.interceptor.js';
-import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
+import { PageInterceptor, type RequestWithIdentity } from '../pages/page.interceptor.js';
+import { Portals } from '../portals.js';
 import { EventSizes } from './event-sizes.service.js';
 
 @Controller()
-@AllowAnonymous()
-@UseGuards(ExhibitorIdentityGuard)
-@UseInterceptors(PersonInterceptor)
 export class HomeController {
   constructor(
     @Inject(EventSizes) private readonly sizes: EventSizes,
-    @Inject(SAMPLE_OPTIONS) private readonly options: SampleOptions,
+    @Inject(Portals) private readonly portals: Portals,
   ) {}
 
   @Get()
+  @Redirect()
+  firstPortal() {
+    return { url: `/${this.portals.all[0]?.tenant}` };
+  }
+
+  @Get(':tenant')
+  @AllowAnonymous()
+  @UseGuards(ExhibitorIdentityGuard)
+  @UseInterceptors(PageInterceptor)
   @Render('home')
-  async home(@Req() request: RequestWithIdentity) {
-    const events = this.options.events.map(async (event) => ({
+  async home(@Req() { params, user }: RequestWithIdentity) {
+    const { tenant, events } = this.portals.portal(params['tenant']);
+    const shown = events.map(async (event) => ({
       ...event,
-      size: await this.sizes.sizeOf(event.id),
-      ...(request.user ? eventPaths(event.id) : loginPaths(event.id)),
+      size: await this.sizes.sizeOf(tenant, event.id),
+      ...(user ? eventPaths(tenant, event.id) : loginPaths(tenant, event.id)),
     }));
-    return { events: await Promise.all(events) };
+    return { events: await Promise.all(shown) };
   }
 }
 
 /** The two links of an event. */
-function eventPaths(id: string) {
-  const event = `/events/${encodeURIComponent(id)}`;
+function eventPaths(tenant: string, id: string) {
+  const event = `/${tenant}/events/${encodeURIComponent(id)}`;
   return { mine: `${event}/mine`, all: `${event}/exhibitors` };
 }
 
 /** The two links of an event for a person who is not logged in: they lead to the login first. */
-function loginPaths(id: string) {
-  const { mine, all } = eventPaths(id);
-  return { mine: loginPath(id, mine), all: loginPath(id, all) };
-}
-
-function loginPath(eventId: string, returnTo: string): string {
-  return `/auth/login?eventId=${encodeURIComponent(eventId)}&returnTo=${encodeURIComponent(returnTo)}`;
+function loginPaths(tenant: string, eventId: string) {
+  const { mine, all } = eventPaths(tenant, eventId);
+  const login = (returnTo: string) => `/${tenant}/auth/login?${new URLSearchParams({ eventId, returnTo })}`;
+  return { mine: login(mine), all: login(all) };
 }

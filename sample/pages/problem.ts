@@ -12,8 +12,11 @@ import {
 interface ProblemText {
   title: string;
   text: string;
-  /** The link that the page offers: `retry` repeats the request, `login` leads to the login. */
-  action?: 'retry' | 'login';
+  /**
+   * The link that the page offers: `retry` repeats the request, `login` leads to the login, `switch` to the login of another
+   * person, `continue` to where the finished login led.
+   */
+  action?: 'retry' | 'login' | 'switch' | 'continue';
 }
 
 /** An error as shown to a person. */
@@ -50,6 +53,7 @@ const BY_CODE: Readonly<Record<Exclude<ExhibitorErrorCode, 'login_failed'>, Prob
   no_exhibitor: {
     title: 'No exhibitor for you at this event',
     text: 'Your e-mail address is not a contact of any exhibitor of this event. Ask your exhibitor to add it, or log in as another person.',
+    action: 'switch',
   },
   exhibitor_not_selected: {
     title: 'Choose an exhibitor first',
@@ -91,6 +95,12 @@ const LOGIN_FAILED: ProblemText = {
   action: 'login',
 };
 
+const PROVIDER_UNAVAILABLE: ProblemText = {
+  title: 'The login service is not available',
+  text: 'It did not respond correctly. Please log in again in a moment.',
+  action: 'login',
+};
+
 /** Texts by the reason of a failed login. Other reasons use {@link LOGIN_FAILED}. */
 const BY_LOGIN_REASON: Readonly<Partial<Record<LoginFailureReason, ProblemText>>> = {
   denied: { title: 'The login was cancelled', text: 'You can log in at any time.', action: 'login' },
@@ -102,12 +112,12 @@ const BY_LOGIN_REASON: Readonly<Partial<Record<LoginFailureReason, ProblemText>>
   email_missing: {
     title: 'Your account has no e-mail address',
     text: 'Your exhibitors are found by your e-mail address. Add one to your account, then log in again.',
-    action: 'login',
+    action: 'switch',
   },
   email_unverified: {
     title: 'Your e-mail address is not confirmed',
     text: 'Confirm it with the login service, then log in again.',
-    action: 'login',
+    action: 'switch',
   },
 };
 
@@ -115,7 +125,7 @@ const BY_LOGIN_REASON: Readonly<Partial<Record<LoginFailureReason, ProblemText>>
 const ALREADY_LOGGED_IN: ProblemText = {
   title: 'You are already logged in',
   text: 'This login was completed before. You can go on, or log in as another person.',
-  action: 'login',
+  action: 'continue',
 };
 
 /** Texts by HTTP status, for exceptions of NestJS itself. */
@@ -141,7 +151,7 @@ export function describeLoginProblem(name: unknown, isLoggedIn: boolean): Proble
     return { status: 401, ...ALREADY_LOGGED_IN };
   }
   if (isUnavailable(name)) {
-    return { status: HTTP_STATUS_BY_CODE[name], ...BY_CODE[name], action: 'login' };
+    return { status: HTTP_STATUS_BY_CODE[name], ...PROVIDER_UNAVAILABLE };
   }
   const known = Object.entries(BY_LOGIN_REASON).find(([reason]) => reason === name);
   return { status: 401, ...(known?.[1] ?? LOGIN_FAILED) };

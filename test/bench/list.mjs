@@ -15,7 +15,6 @@ const NAMES = {
 const stub = await start(new URL('stub.mjs', import.meta.url));
 const variants = {};
 for (const name of Object.keys(NAMES)) {
-  // No forced collection between rounds: V8 would drop optimized code, and measure how fast it is compiled again.
   variants[name] = await start(new URL('list-variants.mjs', import.meta.url), [name, stub.ready]);
 }
 

@@ -37,9 +37,9 @@ describeInChromium('From the start page to logout', (browser) => {
 
   it('shows the five events and their sizes', async () => {
     await visitor.page.goto(url);
-    expect(await visitor.page.title()).toBe('Trade events · Exhibitor Portal');
+    expect(await visitor.page.title()).toBe('Trade events · Acme Fairs');
     await visitor.arrivesAt('Your booth at every event');
-    const cards = await visitor.page.getByRole('listitem').allInnerTexts();
+    const cards = await visitor.page.getByRole('main').getByRole('listitem').allInnerTexts();
     expect(cards.map((card) => card.replace(/\s+/g, ' '))).toEqual([
       'World Industry Expo 2026 Hanover · 20–24 April 2026 1,234 exhibitors My booth All exhibitors',
       'National Building Show 2026 Birmingham · 9–11 June 2026 251 exhibitors My booth All exhibitors',
@@ -70,7 +70,7 @@ describeInChromium('From the start page to logout', (browser) => {
   it('shows the chosen exhibitor', async () => {
     await visitor.page.getByRole('button', { name: String(chosen['name']) }).click();
     await visitor.arrivesAt(String(chosen['name']));
-    expect(visitor.page.url()).toBe(`${url}/events/world-2026/mine`);
+    expect(visitor.page.url()).toBe(`${url}/acme/events/world-2026/mine`);
     const text = await visitor.text();
     expect(text).toContain('Logged in as sam.several@example.com');
     for (const field of ['hall', 'booth', 'country', 'id']) {
@@ -90,14 +90,14 @@ describeInChromium('From the start page to logout', (browser) => {
   });
 
   it('remembers the selection', async () => {
-    await visitor.page.goto(`${url}/events/world-2026/mine`);
+    await visitor.page.goto(`${url}/acme/events/world-2026/mine`);
     await visitor.arrivesAt(String(chosen['name']));
   });
 
   it('logs out', async () => {
     await visitor.page.getByRole('button', { name: 'Log out' }).click();
     await visitor.arrivesAt('Your booth at every event');
-    expect(visitor.page.url()).toBe(`${url}/`);
+    expect(visitor.page.url()).toBe(`${url}/acme`);
     await visitor.page.getByRole('link', { name: 'Log in' }).waitFor();
     expect(await visitor.text()).not.toContain('sam.several@example.com');
     await visitor.screenshot('6-logged-out');

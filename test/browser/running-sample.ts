@@ -1,37 +1,43 @@
-import type { NestExpressApplication } from '@nestjs/platform-express';
+import type { INestApplication } from '@nestjs/common';
 import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
-import { SANDBOX_EVENTS } from '../../sample/events/trade-events.js';
 import { createSample } from '../../sample/main.js';
+import { SANDBOX_PORTALS } from '../../sample/portals.js';
 import { freePort } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
 
 /** The sample and its sandbox in this process, so that a test can read the requests to the sandbox. */
 export interface RunningSample {
+  /** The portal of the tenant acme. */
   readonly url: string;
   readonly sandbox: ExhibitorSandbox;
-  readonly app: NestExpressApplication;
+  readonly app: INestApplication;
   stop(): Promise<void>;
 }
 
-export async function startSample(): Promise<RunningSample> {
+export async function startSample(platform?: 'express' | 'fastify'): Promise<RunningSample> {
   const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
+  const origin = `http://127.0.0.1:${port}`;
   const sandbox = await startSandbox();
-  const tenantOptions = sandbox.tenantOptions('acme', { redirectUri: `${url}/auth/callback` });
-  const app = await createSample({
-    tenant: 'acme',
-    tenantOptions: {
-      ...tenantOptions,
-      login: { ...tenantOptions.login, endSession: true, postLogoutRedirectUri: `${url}/` },
-    },
-    secrets: ['a secret of the tests, long enough to seal cookies'],
-    events: SANDBOX_EVENTS,
+  const tenants = SANDBOX_PORTALS.map(({ tenant }) => {
+    const redirectUri = `${origin}/${tenant}/auth/callback`;
+    const { login, ...options } = sandbox.tenantOptions(tenant, { redirectUri });
+    const postLogoutRedirectUri = `${origin}/${tenant}`;
+    return [tenant, { ...options, login: { ...login, endSession: true, postLogoutRedirectUri } }];
   });
+  const app = await createSample(
+    {
+      tenants: Object.fromEntries(tenants),
+      portals: SANDBOX_PORTALS,
+      secrets: ['a secret of the tests, long enough to seal cookies'],
+      faults: sandbox,
+    },
+    platform,
+  );
   // The tests cause failures and assert what is shown of them.
   app.useLogger(false);
   await app.listen(port, '127.0.0.1');
   return {
-    url,
+    url: `${origin}/acme`,
     sandbox,
     app,
     stop: async () => {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { isExhibitorError, type ExhibitorsService } from '../../lib/index.js';
-import { ROOT, syncRecipe } from '../structure/readme.js';
+import { namedSnippets, ROOT } from '../structure/readme.js';
 import { startRestHost, startService, wrapper, type HandMadeService, type RestHost } from './rest-host.js';
 
 interface Row {
@@ -133,7 +133,7 @@ beforeAll(async () => {
     return event === undefined ? {} : event.answer(page, response);
   });
   host = await startRestHost<Row>({ tenant: service.tenant });
-  recipe = await load('recipe', syncRecipe());
+  recipe = await load('recipe', namedSnippets('docs/reading-events.md', 'sync')[0]);
 });
 afterAll(async () => {
   await host?.close();
@@ -283,7 +283,7 @@ describe('the copy of an event', () => {
       ],
     ],
   ])('would differ where the recipe %s', async (name, parts) => {
-    let code = syncRecipe();
+    let code = namedSnippets('docs/reading-events.md', 'sync')[0];
     for (const [part, instead] of parts) {
       expect(code).toContain(part);
       code = code.replace(part, instead);

@@ -45,6 +45,15 @@ export class FleetProcess<All extends Commands<All> = FleetCommands> {
     });
   }
 
+  /** Stops for a while, as a process that the machine does not run. */
+  freeze(): void {
+    this.#child.kill('SIGSTOP');
+  }
+
+  thaw(): void {
+    this.#child.kill('SIGCONT');
+  }
+
   /** Ends the process as a crash would. */
   async kill(): Promise<void> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) {

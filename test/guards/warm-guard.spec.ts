@@ -200,7 +200,7 @@ describe('opened cookies', () => {
       expiresAt: Number.MAX_SAFE_INTEGER,
     },
     selections: [],
-    until: Number.MAX_SAFE_INTEGER,
+    endsAt: Number.MAX_SAFE_INTEGER,
   });
 
   it('are bounded by their bytes: the one that was used least recently goes', () => {

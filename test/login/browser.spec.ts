@@ -19,14 +19,25 @@ const onOtherSite = (url: string): string => url.replace('127.0.0.1', 'localhost
 
 describeInChromium('a login in a browser with the provider on another site', (browser) => {
   let sandbox: ExhibitorSandbox;
+  let context: BrowserContext;
+  let tab: Page;
   beforeAll(async () => {
     sandbox = await startSandbox();
+    context = await browser().newContext();
+    tab = await context.newPage();
   });
-  afterAll(() => sandbox?.stop());
+  afterEach(async () => {
+    tab.removeAllListeners('response');
+    await tab.goto('about:blank');
+    await context.clearCookies();
+  });
+  afterAll(async () => {
+    await context?.close();
+    await sandbox?.stop();
+  });
 
   describe.each(CASES)('on %s by %s', (kind, responseType) => {
     let host: Host;
-    let context: BrowserContext;
     let callbacks: string[];
     beforeAll(async () => {
       const started = await startHost({
@@ -37,16 +48,10 @@ describeInChromium('a login in a browser with the provider on another site', (br
         }),
       });
       host = { ...started, url: onOtherSite(started.url) };
-      context = await browser().newContext();
     });
-    afterEach(() => context.clearCookies());
-    afterAll(async () => {
-      await context?.close();
-      await host?.close();
-    });
+    afterAll(() => host?.close());
 
-    async function openTab(path: string): Promise<Page> {
-      const page = await context.newPage();
+    async function startLogin(page: Page, path: string): Promise<void> {
       callbacks = [];
       page.on('response', (response) => {
         const { origin, pathname } = new URL(response.url());
@@ -55,7 +60,6 @@ describeInChromium('a login in a browser with the provider on another site', (br
         }
       });
       await page.goto(`${host.url}/auth/login?returnTo=${encodeURIComponent(path)}`);
-      return page;
     }
 
     /** Chooses a person on the page of the provider and waits for the page of the host. */
@@ -68,39 +72,37 @@ describeInChromium('a login in a browser with the provider on another site', (br
       (JSON.parse(await page.locator('body').innerText()) as { identity: ExhibitorIdentity }).identity;
 
     it('leads to the requested page with an identity', async () => {
-      const page = await openTab('/me?tab=only');
-      await signIn(page, 'Olga One', '/me?tab=only');
-      expect(await identityOn(page)).toMatchObject({ subject: 'olga.one', email: 'olga.one@example.com' });
+      await startLogin(tab, '/me?tab=only');
+      await signIn(tab, 'Olga One', '/me?tab=only');
+      expect(await identityOn(tab)).toMatchObject({ subject: 'olga.one', email: 'olga.one@example.com' });
       expect(callbacks).toEqual([responseType === 'code' ? 'GET 303' : 'POST 303']);
       const cookies = await context.cookies(host.url);
       const ours = cookies.filter(({ name }) => name.startsWith('exhibitor-') && !name.includes('sandbox'));
       expect(ours.map(({ name, httpOnly, sameSite, path }) => [name, httpOnly, sameSite, path])).toEqual([
         ['exhibitor-identity', true, 'Lax', '/'],
       ]);
-      await page.close();
     });
 
     it('works in two tabs at once, each with its own page', async () => {
-      const first = await openTab('/me?tab=first');
-      const second = await openTab('/me?tab=second');
+      const second = await context.newPage();
+      await startLogin(tab, '/me?tab=first');
+      await startLogin(second, '/me?tab=second');
       await signIn(second, 'Sam Several', '/me?tab=second');
       expect(await identityOn(second)).toMatchObject({ subject: 'sam.several' });
-      await signIn(first, 'Olga One', '/me?tab=first');
-      expect(await identityOn(first)).toMatchObject({ subject: 'olga.one' });
+      await signIn(tab, 'Olga One', '/me?tab=first');
+      expect(await identityOn(tab)).toMatchObject({ subject: 'olga.one' });
       // A browser has one identity: that of the login that was finished last.
       await second.reload();
       expect(await identityOn(second)).toMatchObject({ subject: 'olga.one' });
-      await first.close();
       await second.close();
     });
 
     it('works after the back button', async () => {
-      const page = await openTab('/me');
-      await signIn(page, 'Olga One', '/me');
-      await page.goBack();
-      await page.goto(`${host.url}/me`);
-      expect(await identityOn(page)).toMatchObject({ subject: 'olga.one' });
-      await page.close();
+      await startLogin(tab, '/me');
+      await signIn(tab, 'Olga One', '/me');
+      await tab.goBack();
+      await tab.goto(`${host.url}/me`);
+      expect(await identityOn(tab)).toMatchObject({ subject: 'olga.one' });
     });
   });
 });

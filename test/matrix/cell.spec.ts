@@ -8,6 +8,9 @@ import type { Outside } from '../package/tarball.js';
 import { freePort } from '../support/server.js';
 import { given, prepareHost, type Cell } from './host.js';
 
+const ENTRY_POINTS = ['', '/redis', '/terminus', '/doctor', '/testing'].map(
+  (path) => `nestjs-exhibitor${path}`,
+);
 const { node, nest, adapter, manager } = JSON.parse(given('MATRIX_CELL')) as Cell;
 
 describe(`a host that ${manager} installed, with Nest ${nest} and ${adapter} on Node ${node}`, () => {
@@ -44,18 +47,25 @@ describe(`a host that ${manager} installed, with Nest ${nest} and ${adapter} on 
     const said = await host.run('node', [
       '--input-type=commonjs',
       '-e',
-      `Promise.all([${['nestjs-exhibitor', 'nestjs-exhibitor/redis', 'nestjs-exhibitor/testing'].map(loaded).join()}])
-        .then(async ([main, redis, testing]) => {
+      `Promise.all([${ENTRY_POINTS.map(loaded).join()}])
+        .then(async ([main, redis, terminus, doctor, testing]) => {
           const sandbox = await testing.ExhibitorSandbox.start();
           await sandbox.stop();
-          console.log(typeof main.ExhibitorModule, typeof redis.RedisSharedStore);
+          const { ExhibitorHealthIndicator } = terminus;
+          const loaded = [main.ExhibitorModule, redis.RedisSharedStore, ExhibitorHealthIndicator, doctor.diagnose];
+          console.log(loaded.map((one) => typeof one).join());
         })`,
     ]);
-    expect(said).toContain('function function');
+    expect(said).toContain('function,function,function,function');
   });
 
-  it('starts a sandbox by the command, until SIGTERM', async () => {
+  it('runs both commands: their help, and a sandbox until SIGTERM', async () => {
     const bin = join(host.folder, 'node_modules/.bin/nestjs-exhibitor');
+    for (const command of ['sandbox', 'doctor']) {
+      expect(await host.run(bin, [command, '--help'])).toContain(
+        `Usage: nestjs-exhibitor ${command} [options]`,
+      );
+    }
     await useSandboxCommand(await startSandboxCommand(bin, host.folder));
   });
 

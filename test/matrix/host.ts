@@ -1,7 +1,7 @@
 /** The host of a cell. */
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { readmeInstall, readmeSandboxInstall } from '../structure/readme.js';
+import { readmeInstall, sandboxInstall } from '../structure/readme.js';
 import { Outside, ROOT, versions } from '../package/tarball.js';
 
 /** A cell of `cells.json`, as `run.mjs` gives it. */
@@ -42,10 +42,10 @@ export async function prepareHost(nest: string, manager: string): Promise<Outsid
 
 /** What the README tells to install, and what a Nest application has already. */
 function packagesFor(nest: string): string[] {
-  const readme = [...readmeInstall(nest === '11' ? 11 : 12).slice(2), ...readmeSandboxInstall().slice(3)];
+  const readme = [...readmeInstall(nest === '11' ? 11 : 12).slice(2), ...sandboxInstall().slice(3)];
   return [
     ...readme.map((name) => (name === 'nestjs-exhibitor' ? given('MATRIX_TARBALL') : name)),
-    ...['common', 'core', 'platform-express', 'platform-fastify', 'testing'].map(
+    ...['common', 'core', 'platform-express', 'platform-fastify', 'terminus', 'testing'].map(
       (name) => `@nestjs/${name}@^${nest}`,
     ),
     ...versions('reflect-metadata', 'rxjs', '@types/node', '@types/express', '@types/jest'),

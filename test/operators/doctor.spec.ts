@@ -201,6 +201,7 @@ const MISTAKES: readonly [what: string, values: () => Values, options: string][]
     () => ({ 'login.redirectUri': 'http://localhost:3000/back' }),
     'login.redirectUri',
   ],
+  ['a start page without a scheme', () => ({ startUrl: 'localhost:3000' }), 'startUrl'],
   ['a start page on another host', () => ({ startUrl: 'http://localhost:3000' }), 'login.redirectUri'],
   ['the issuer', () => ({ 'login.issuer': 'https://nowhere.test' }), 'login.issuer'],
   ['the slash of the issuer', () => ({ 'login.issuer': `${sandbox.url}/` }), 'login.issuer'],
@@ -392,6 +393,23 @@ describe('a provider that answers in its own way', () => {
     expect(statusOf(findings, 'keys')).toBe('ok');
   });
 
+  it.each<[string, Values, object, string]>([
+    ['no keys', { 'login.discovery': true, 'login.keys': undefined }, {}, 'login.discovery'],
+    [
+      'an endpoint over http',
+      { 'login.discovery': true },
+      { authorization_endpoint: 'http://login.example.com' },
+      'login.discovery',
+    ],
+  ])('publishes %s', async (_, values, own, options) => {
+    const findings = await examine(
+      { '/.well-known/openid-configuration': () => [200, { issuer: server?.url, ...own }] },
+      values,
+    );
+    const steps = findings.filter(({ step }) => ['metadata', 'keys'].includes(step));
+    expect(named(steps).join(' ')).toBe(options);
+  });
+
   it('repeats secrets, tokens and addresses among terminal escapes, which no finding shows', async () => {
     const said = `\u001b]0;x\u0007\u009b31m\u202e ${String(tenantOf().clientSecret)} ${EMAIL} access-1`;
     const findings = await examine({
@@ -555,18 +573,59 @@ describe('the command', () => {
         process.env[`ACME_${name}`] = value;
       }
       process.env['ACME_ISSUER'] = 'https://nowhere.test';
+      const wrong = () => lines.splice(0).filter((line) => line.startsWith('WRONG'));
+      expect(await run(['--env', 'ACME_', '--event', '..'])).toBe(1);
+      expect(wrong()).toEqual([expect.stringContaining('eventId (--event): ')]);
       expect(await run(['--env', 'ACME_'])).toBe(1);
-      expect(lines.filter((line) => line.startsWith('WRONG'))).toEqual(
-        Array(2).fill(expect.stringContaining('login.issuer')),
-      );
+      expect(wrong()).toEqual(Array(2).fill(expect.stringContaining('login.issuer (ACME_ISSUER): ')));
+      delete process.env['ACME_TENANT_ID'];
+      process.env['ACME_LOGIN_CLIENT_ID'] = '';
+      expect(await run(['--env', 'ACME_'])).toBe(1);
+      expect(wrong()).toEqual([
+        expect.stringContaining('tenantId (ACME_TENANT_ID), login.clientId (ACME_LOGIN_CLIENT_ID): '),
+      ]);
       await expect(run(['--env', 'NOBODY_'])).rejects.toThrow('NOBODY_TENANT_ID');
     } finally {
       process.env = before;
     }
   });
 
+  it('reads the tenant that is named, whatever its key, and the options of the module that matter to it', async () => {
+    const tenants = (key: string) => `{ ${key}: ${JSON.stringify(tenantOf())} }`;
+    const elsewhere = JSON.stringify({ allowedOrigins: ['https://api.example.com'] });
+    const sources: [file: string, content: string, key: string][] = [
+      ['proto.json', `{ "tenants": ${tenants('"__proto__"')} }`, '__proto__'],
+      ['module.json', JSON.stringify({ tenant: tenantOf(), http: { attemptTimeout: 3_000 } }), 'default'],
+      [
+        'source.mjs',
+        `export const options = { tenants: { find: async (key) => (${tenants('acme')})[key] } }`,
+        'acme',
+      ],
+      ['elsewhere.mjs', `export default () => ({ tenants: ${tenants('acme')}, ...${elsewhere} })`, 'acme'],
+    ];
+    const codes = [];
+    for (const [file, content, key] of sources) {
+      const flag = file.endsWith('.json') ? '--config' : '--options';
+      codes.push(await run([flag, fileOf(file, content), '--tenant', key]));
+    }
+    expect(codes).toEqual([0, 0, 0, 1]);
+    expect(lines.filter((line) => line.startsWith('WRONG'))).toEqual([
+      expect.stringContaining('baseUrl must be on one of allowedOrigins; authUrl must be on one of'),
+    ]);
+  });
+
   it.each([
     ['no file', () => ['--config', join(folder, 'none.json')], 'ENOENT'],
+    [
+      'an env file as its configuration',
+      () => ['--config', fileOf('host.env', 'TENANT_ID=acme')],
+      /host\.env cannot be read .* node --env-file=\S+host\.env \S+\.js doctor$/,
+    ],
+    [
+      'a tenant that objects inherit',
+      () => ['--config', fileOf('o.json', '{"tenants":{"a":{}}}'), '--tenant', '__proto__'],
+      "no tenant '__proto__'",
+    ],
     [
       'a file that is no JSON, without a part of it',
       () => ['--config', fileOf('x.json', 'wrong-secret')],

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { checkOptions } from '../../lib/options/check-options.js';
+import { addressProblem } from '../../lib/problems/address-problems.js';
 import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import type { Problem } from '../../lib/problems/problem.interface.js';
 import { OperatorLines } from '../support/operator-lines.js';
@@ -110,5 +111,44 @@ describe('the operator log', () => {
     expect(line).toContain('refused [2J ERROR forged for [removed]');
     expect(line).not.toMatch(/[\p{Cc}@]/u);
     expect(line.length).toBeLessThan(700);
+  });
+});
+
+describe('an address that cannot be reached', () => {
+  const withLogin = (login: object, endpoints = {}) => ({
+    ...tenantAt('https://a.example'),
+    endpoints,
+    login: {
+      clientId: 'web',
+      redirectUri: 'https://host.example/callback',
+      issuer: 'https://a.example',
+      ...login,
+    },
+  });
+  const discovered = withLogin({ discovery: true });
+  const own = withLogin({ keys: 'https://a.example/jwks' }, { token: 'https://a.example/token' });
+
+  it.each([
+    ['list', discovered, 'baseUrl'],
+    // The API client knows no discovery.
+    ['token', discovered, 'authUrl'],
+    ['token', own, 'endpoints.token'],
+    ['code', discovered, 'login.discovery'],
+    ['code', own, 'endpoints.token'],
+    ['metadata', discovered, 'login.issuer'],
+    ['keys', discovered, 'login.discovery'],
+    ['keys', own, 'login.keys'],
+    ['userinfo', own, 'authUrl'],
+  ])('of the operation %s is that of an option', (operation, options, option) => {
+    const checked = checkOptions({ tenant: options, secrets: ['0123456789abcdef0123456789abcdef'] });
+    const [tenant] = registryOf(checked, new StoppedClock()).fixed;
+    const failed = {
+      operation,
+      origin: 'https://a.example',
+      why: 'network',
+      phase: 'connecting',
+      message: '',
+    };
+    expect(tenant && addressProblem(tenant, failed)).toMatchObject({ options: [option] });
   });
 });

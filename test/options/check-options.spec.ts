@@ -154,7 +154,7 @@ describe('the options', () => {
           ...tenant(),
           baseUrl: 'http://api.example',
           http: { deadline: 0, attempts: 1.5 },
-          login: { ...login(), algorithms: ['none'] },
+          login: { ...login(), redirectUri: undefined, algorithms: ['none'] },
         },
         globex: { ...tenant(), tenantId: 'a\r\nb', clientSecret: '', baseURL: 'https://typo.example' },
       },
@@ -169,12 +169,13 @@ describe('the options', () => {
         'tenants.acme.http.deadline: must be a whole number of milliseconds from 1 to 2147483647',
         'tenants.acme.http.attempts: must be a whole number of requests from 1 to 10',
         expect.stringContaining('tenants.acme.login.algorithms.0: must be one of'),
+        'tenants.acme.login.redirectUri: is required',
         'tenants.globex.tenantId: must be printable ASCII without surrounding spaces',
         'tenants.globex.clientSecret: must not be empty',
         'tenants.globex.baseURL: is not an option',
       ]),
     );
-    expect(problems(wrong)).toHaveLength(9);
+    expect(problems(wrong)).toHaveLength(10);
   });
 
   it('report missing secrets beside other problems', () => {

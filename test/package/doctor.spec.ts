@@ -69,9 +69,13 @@ describe('the doctor of the packed tarball, in an empty folder', () => {
     expect(await doctor(['--verbose'])).toMatchObject({ code: 2 });
   });
 
-  it('explains itself', async () => {
+  it('explains itself, and how it reads an env file', async () => {
     const { code, said } = await doctor(['--help']);
     expect(code).toBe(0);
+    const [, ...command] = /node (--env-file=)FILE (\S+) (doctor)/.exec(said) ?? [];
+    outside.write('host.env', 'TENANT_ID=acme');
+    const run = outside.run('node', [`${command[0]}host.env`, ...command.slice(1)]);
+    await expect(run).rejects.toThrow('baseUrl (BASE_URL), authUrl (AUTH_URL)');
     expect(said).toContain('Exit code: 0 nothing is wrong, 1 something is wrong, 2 the check could not run.');
   });
 

@@ -1,10 +1,14 @@
 /** Hosts under test in their own processes. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { expect } from '@jest/globals';
 import type { ExhibitorSandbox, TenantOptionsOverrides } from '../../lib/testing/index.js';
+import { readPage } from '../structure/readme.js';
+import { freePort } from '../support/server.js';
 import { formFields, Visitor } from '../support/visitor.js';
+import type { Outside } from './tarball.js';
 
 /** Environment of the host of the README, for a tenant of the sandbox. */
 export function environment(
@@ -57,7 +61,7 @@ export async function startSandboxCommand(
   let text = '';
   child.stderr.on('data', (chunk) => (text += String(chunk)));
   child.stdout.on('data', (chunk) => (text += String(chunk)));
-  while (!/(COOKIE_SECRET|--env-file)=.+\n/.test(text)) {
+  while (!/(COOKIE_SECRET=|Saved to ).+\n/.test(text)) {
     if (child.exitCode !== null) {
       await ended;
       throw new Error(`exit code ${child.exitCode}: ${text}`);
@@ -76,7 +80,7 @@ export async function startSandboxCommand(
   };
 }
 
-/** Asks a running command for a token, and ends it by SIGTERM while a page listens. */
+/** Asks a running command for a token and its page, and ends it by SIGTERM. */
 export async function useSandboxCommand({ url, env, stop }: SandboxCommand): Promise<void> {
   const reply = await fetch(`${url}/connect/token`, {
     method: 'POST',
@@ -87,8 +91,7 @@ export async function useSandboxCommand({ url, env, stop }: SandboxCommand): Pro
     }),
   });
   expect(await reply.json()).toMatchObject({ access_token: expect.any(String) });
-  const page = await fetch(`${url}/sandbox/requests`);
-  expect(page.headers.get('content-type')).toBe('text/event-stream');
+  expect(await (await fetch(`${url}/sandbox`)).text()).toContain('grant_type=client_credentials');
   expect(await stop()).toBe(143);
 }
 
@@ -142,4 +145,30 @@ export async function useHost(
   host.kill('SIGTERM');
   await once(host, 'exit');
   return [mine.text, page.text];
+}
+
+/**
+ * Starts `nestjs-exhibitor sandbox` and `dist/main.js` with the env file that it writes, as the README tells. A person logs in
+ * as docs/sandbox.md says.
+ */
+export async function logInByTheCommand(outside: Outside): Promise<void> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const bin = join(outside.folder, 'node_modules/.bin/nestjs-exhibitor');
+  const options = ['--redirect-uri', `${url}/auth/callback`, '--write-env', 'host.env'];
+  const command = await startSandboxCommand(bin, outside.folder, ...options);
+  const env = { PATH: process.env['PATH'] };
+  const args = ['--env-file=host.env', 'dist/main.js'];
+  const child = spawn(process.execPath, args, { cwd: outside.folder, env });
+  try {
+    await isUp(url, child);
+    const home = await (await fetch(url)).text();
+    expect(home).toContain('href="/auth/login?returnTo=/events/world-2026/mine"');
+    const [, script = ''] = /```sh\n(page=[\s\S]*?)```/.exec(readPage('docs/sandbox.md')) ?? [];
+    const mine = await outside.run('sh', ['-c', script.replaceAll('http://127.0.0.1:3000', url)]);
+    expect(JSON.parse(mine)).toHaveLength(3);
+  } finally {
+    child.kill('SIGKILL');
+    expect(await command.stop()).toBe(143);
+  }
 }

@@ -3,17 +3,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import {
-  readmeHost,
+  hostFiles,
+  jestSettings,
+  namedSnippets,
   readmeInstall,
-  readmeJest,
-  readmeSandboxInstall,
-  readmeTest,
+  sandboxInstall,
 } from '../structure/readme.js';
+import { logInByTheCommand } from './host-process.js';
 import { Outside, pack } from './tarball.js';
 
 const PNPM = ['npx', '--yes', 'pnpm@10'];
 
-/** Installs the packages of the README's commands, and adds the tests of the README. */
+/** Installs the packages of the README's commands, and adds the tests of docs/testing.md. */
 async function complete(
   project: Outside,
   nest: 11 | 12,
@@ -22,21 +23,26 @@ async function complete(
 ): Promise<void> {
   // npm refuses a later package where the peers of an earlier one are too new for it; pnpm does not.
   const later = manager === 'npm' ? [['npm', 'install', `@nestjs/terminus@${nest}`]] : [];
-  for (const command of [readmeInstall(nest), readmeSandboxInstall(), ...later]) {
+  for (const command of [readmeInstall(nest), sandboxInstall(), ...later]) {
     const [npm = '', install = '', ...rest] = command.map((word) =>
       word === 'nestjs-exhibitor' ? tarball : word,
     );
     const [program = '', ...args] = manager === 'npm' ? [npm, install] : [...PNPM, 'add'];
     await project.run(program, [...args, ...rest], { npm_config_prefer_offline: 'true' });
   }
-  project.write('src/booth.controller.spec.ts', readmeTest('unit test'));
-  project.write('test/booth.e2e-spec.ts', readmeTest('end-to-end test'));
+  project.write('src/booth.controller.spec.ts', namedSnippets('docs/testing.md', 'unit test')[0]);
+  const hostTest = namedSnippets('README.md', 'host test')[0];
+  project.write(
+    'src/host.spec.ts',
+    nest === 11 ? hostTest.replace(".controller.js'", ".controller'") : hostTest,
+  );
+  project.write('test/booth.e2e-spec.ts', namedSnippets('docs/testing.md', 'end-to-end test')[0]);
   if (nest === 11) {
     project.edit('package.json', ({ jest, ...others }) => ({
       ...others,
-      jest: { ...Object(jest), ...readmeJest() },
+      jest: { ...Object(jest), ...jestSettings() },
     }));
-    project.edit('test/jest-e2e.json', (jest) => ({ ...jest, ...readmeJest() }));
+    project.edit('test/jest-e2e.json', (jest) => ({ ...jest, ...jestSettings() }));
   }
 }
 
@@ -71,19 +77,23 @@ describe('in a stock project of nest new, after the install command of the READM
   });
 
   it.each(PROJECTS)(
-    'the tests of the README pass and its host compiles, on Nest %i with %s',
+    'the documented tests pass, and a person logs in at the host of the README, on Nest %i with %s',
     async (nest, manager) => {
-      const project = projects.get(`${nest} ${manager}`);
+      const project = projects.get(`${nest} ${manager}`) ?? new Outside();
+      const [controller, module] = hostFiles();
+      project.write(...controller);
       const plain = { FORCE_COLOR: '0', NO_COLOR: '1' };
-      const unit = await project?.run('npm', ['test'], plain);
-      const endToEnd = await project?.run('npm', ['run', 'test:e2e'], plain);
-      // Files and tests, those of the README and the one that the project has.
-      expect([unit, endToEnd].map((said) => said?.match(/\b\d+ passed/g))).toEqual([
-        ['2 passed', '4 passed'],
+      const unit = await project.run('npm', ['test'], plain);
+      const endToEnd = await project.run('npm', ['run', 'test:e2e'], plain);
+      // Files and tests, the documented ones and the one that the project has.
+      expect([unit, endToEnd].map((said) => said.match(/\b\d+ passed/g))).toEqual([
+        ['3 passed', '5 passed'],
         ['2 passed', '2 passed'],
       ]);
-      project?.write('src/main.ts', readmeHost());
-      await project?.run('npm', ['run', 'build']);
+      // Later, since the test of the project needs its own.
+      project.write(...module);
+      await project.run('npm', ['run', 'build']);
+      await logInByTheCommand(project);
     },
   );
 });

@@ -1,7 +1,7 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
@@ -45,7 +45,9 @@ export class Outside {
 
   write(name: string, content: string | object): void {
     const text = typeof content === 'string' ? content : JSON.stringify(content, null, 2);
-    writeFileSync(join(this.folder, name), text);
+    const file = join(this.folder, name);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
   }
 
   async run(command: string, args: string[], env: NodeJS.ProcessEnv = {}): Promise<string> {

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { jest } from '@jest/globals';
 import type { Fault, SandboxSeed } from 'nestjs-exhibitor/testing';
-import { help, run } from '../../lib/testing/command/sandbox.command.js';
+import { help, run } from '../../lib/testing/sandbox.command.js';
+import { hostFiles } from '../structure/readme.js';
 import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { nativeRequire } from '../support/native-require.js';
 import { Visitor } from '../support/visitor.js';
@@ -64,7 +65,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
   const addFault = (fault: unknown): Promise<Response> =>
     at('/sandbox/faults', { method: 'POST', body: JSON.stringify(fault) });
 
-  async function lookUp(email: string, eventId = 'spring-2027'): Promise<Response> {
+  async function askToken(): Promise<string> {
     const { env } = sandbox;
     const form = {
       grant_type: 'client_credentials',
@@ -72,9 +73,13 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
       client_secret: String(env['API_CLIENT_SECRET']),
     };
     const token = await at('/connect/token', { method: 'POST', body: new URLSearchParams(form) });
-    const { access_token: accessToken } = (await token.json()) as Record<string, string>;
+    return ((await token.json()) as Record<string, string>)['access_token'] ?? '';
+  }
+
+  async function lookUp(email: string, eventId = 'spring-2027', token?: string): Promise<Response> {
+    const accessToken = token ?? (await askToken());
     return at(`/api/v1/exhibitor/event/${eventId}/contactEmail/${email}`, {
-      headers: { authorization: `Bearer ${accessToken}`, 'x-tenant-id': String(env['TENANT_ID']) },
+      headers: { authorization: `Bearer ${accessToken}`, 'x-tenant-id': String(sandbox.env['TENANT_ID']) },
     });
   }
 
@@ -89,23 +94,25 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
   }
 
   it('prints tenants, events, people, and every variable of the host in the README', () => {
-    for (const word of ['/sandbox', 'acme', 'globex', 'initech', 'spring-2027', 'Pat <pat@example.com>']) {
+    for (const word of ['/sandbox', 'acme', 'spring-2027', 'Pat <pat@example.com>']) {
       expect(sandbox.text).toContain(word);
     }
-    const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-    const host = readme.slice(readme.indexOf('<!-- host -->'));
-    const read = new Set([...host.matchAll(/env\['(\w+)'\]/g)].map(([, name]) => name));
-    read.delete('PORT');
-    expect(Object.keys(sandbox.env).toSorted()).toEqual([...read].toSorted());
+    const host = hostFiles()
+      .map(([, code]) => code)
+      .join('');
+    const read = [...host.matchAll(/env\('(\w+)'\)/g)].map(([, name]) => name);
+    expect(Object.keys(sandbox.env).toSorted()).toEqual([...read, 'PORT'].toSorted());
     expect(sandbox.env).toMatchObject({
       TENANT_ID: '0a1b6c9e-5f43-4c3e-9a52-6b1f0e7d1001',
       BASE_URL: sandbox.url,
       AUTH_URL: sandbox.url,
       API_CLIENT_ID: 'acme-api',
+      API_CLIENT_SECRET: "it's for development",
       LOGIN_CLIENT_ID: 'acme-web',
       REDIRECT_URI,
       ISSUER: sandbox.url,
       IDP_PUBLIC_KEY: `${sandbox.url}/connect/jwks`,
+      PORT: '3999',
     });
     expect(sandbox.env['COOKIE_SECRET']).toHaveLength(43);
   });
@@ -113,6 +120,21 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
   it('serves the seed of the file, that of docs/sandbox.md', async () => {
     expect(await (await lookUp('pat@example.com')).json()).toEqual(SEED.exhibitors['acme']?.['spring-2027']);
     expect((await lookUp('pat@example.com', 'world-2026')).status).toBe(404);
+  });
+
+  it('answers the credentials of every tenant, as options of the module', async () => {
+    const { tenants } = (await (await at('/sandbox/tenants')).json()) as { tenants: Record<string, unknown> };
+    const { env } = sandbox;
+    expect(tenants).toEqual({
+      acme: {
+        tenantId: env['TENANT_ID'],
+        baseUrl: sandbox.url,
+        authUrl: sandbox.url,
+        clientId: 'acme-api',
+        clientSecret: "it's for development",
+        login: expect.objectContaining({ redirectUri: REDIRECT_URI, keys: env['IDP_PUBLIC_KEY'] }),
+      },
+    });
   });
 
   it('refuses other redirect addresses, as real providers do', async () => {
@@ -131,6 +153,36 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     expect(await (await at('/sandbox/faults')).json()).toEqual([{ match, fault, remaining: 1 }]);
     expect(await (await at('/sandbox/faults', { method: 'DELETE' })).json()).toEqual([]);
     expect((await lookUp('pat@example.com')).status).toBe(200);
+  });
+
+  it('takes faults for several operations and for a share of the requests', async () => {
+    const fault = { kind: 'status', status: 418 };
+    await addFault({ match: { operation: ['userinfo', 'keys'], probability: 1 }, fault, times: 2 });
+    await addFault({ match: { operation: 'discovery', probability: 0 }, fault });
+    const statuses = ['/.well-known/openid-configuration', '/connect/jwks', '/connect/userinfo'].map(
+      async (path) => (await at(path)).status,
+    );
+    expect(await Promise.all(statuses)).toEqual([200, 418, 418]);
+    expect(await (await at('/sandbox/faults', { method: 'DELETE' })).json()).toEqual([]);
+  });
+
+  it('revokes the access tokens of a tenant, or of all', async () => {
+    const token = await askToken();
+    const status = async (): Promise<number> =>
+      (await lookUp('pat@example.com', 'spring-2027', token)).status;
+    const revoke = (query: string): Promise<Response> => at(`/sandbox/tokens${query}`, { method: 'DELETE' });
+    expect([(await revoke('?tenant=nobody')).status, await status()]).toEqual([400, 200]);
+    expect([(await revoke('?tenant=acme')).status, await status()]).toEqual([200, 401]);
+    expect((await lookUp('pat@example.com')).status).toBe(200);
+  });
+
+  it('takes the faults of docs/sandbox.md', async () => {
+    const faults = [...DOCUMENT.matchAll(/-d '(\{.+\})'/g)].map(([, fault]) => JSON.parse(String(fault)));
+    expect(faults).toHaveLength(3);
+    for (const fault of faults) {
+      expect((await addFault(fault)).status).toBe(200);
+    }
+    await at('/sandbox/faults', { method: 'DELETE' });
   });
 
   it('takes each kind of fault', async () => {
@@ -156,7 +208,12 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
 
   it.each([
     [{ fault: { kind: 'truncate' } }, 'match is required'],
-    [{ match: 'lists', fault: { kind: 'truncate' } }, 'match must be (("token" | "list" |'],
+    [{ match: 'lists', fault: { kind: 'truncate' } }, 'match must be ("token" | "list" |'],
+    [
+      { match: { operation: ['lists'] }, fault: { kind: 'truncate' } },
+      'match.operation.0 must be ("token" |',
+    ],
+    [{ match: { probability: 2 }, fault: { kind: 'truncate' } }, 'match.probability must be <=1, not 2'],
     [{ match: 'list', fault: { kind: 'explode' } }, 'fault.kind must be ("status" |'],
     [{ match: 'list', fault: { kind: 'status' } }, 'fault.status is required'],
     [{ match: 'list', fault: { kind: 'status', status: 99 } }, 'fault.status must be >=200, not 99'],
@@ -186,7 +243,8 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
   ])('serves neither page nor faults to a request with %s', async (_name, headers) => {
     for (const [method, path] of [
       ['GET', '/sandbox'],
-      ['GET', '/sandbox/requests'],
+      ['GET', '/sandbox/tenants'],
+      ['DELETE', '/sandbox/tokens'],
       ['GET', '/sandbox/faults'],
       ['DELETE', '/sandbox/faults'],
       ['POST', '/sandbox/faults'],
@@ -261,20 +319,19 @@ describe('nestjs-exhibitor sandbox', () => {
       BASE_URL: sandbox.url,
       REDIRECT_URI: 'http://127.0.0.1:3000/auth/callback',
     });
-    expect(sandbox.text).toContain(`node --env-file=${file}`);
+    expect(sandbox.text).toContain(`acme. Saved to ${file}. Run: node --env-file=${file} dist/main.js`);
     expect(sandbox.text).not.toContain('API_CLIENT_SECRET');
 
-    const message = `EEXIST: file already exists, open '${file}'`;
+    const message = `${file} exists. Its values stay valid: leave out --write-env, or delete it.`;
     await expect(run(['--port', '0', '--write-env', file])).rejects.toThrow(message);
     expect(parseEnv(readFileSync(file, 'utf8'))).toEqual(written);
     const { port } = new URL(sandbox.url);
     await expect(run(['--port', port])).rejects.toThrow(`port ${port} on 127.0.0.1 is already in use`);
 
-    // A page that listens does not delay the end.
-    const live = await fetch(`${sandbox.url}/sandbox/requests`);
+    // An open connection does not delay the end.
+    await (await fetch(`${sandbox.url}/sandbox`)).text();
     const began = performance.now();
     expect(await end(sandbox, 'SIGTERM')).toBe(143);
-    await live.text().catch(() => undefined);
     expect(performance.now() - began).toBeLessThan(1_000);
     await expect(fetch(sandbox.url)).rejects.toThrow('fetch failed');
   });
@@ -282,6 +339,11 @@ describe('nestjs-exhibitor sandbox', () => {
   it('ends by SIGINT, and serves the default seed', async () => {
     const sandbox = await start();
     expect(sandbox.text).toContain('world-2026');
+    expect(sandbox.text).toContain('acme, globex, initech');
+    expect(sandbox.text).toContain(
+      'acme. Save it to .env and run: node --env-file=.env dist/main.js\n\nTENANT_ID=',
+    );
+    expect(sandbox.env['LOGIN_CLIENT_SECRET']).toBe('acme-web-secret-for-development-only');
     expect(sandbox.text).toContain(
       'http://127.0.0.1:3000/auth/callback and http://localhost:3000/auth/callback',
     );
@@ -324,7 +386,9 @@ describe('nestjs-exhibitor sandbox', () => {
     [{ events: {} }, 'events must be Array, not Object'],
     [{ people: [{ sub: 'p', name: 1 }] }, 'people.0.name must be string, not 1'],
     [{ tenants: [] }, 'tenants must be >=1, not 0'],
-    [{ tenants: [{ key: 'a' }] }, 'tenants.0.name is required; tenants.0.tenantId is required'],
+    [{ tenants: [{ key: 'a' }] }, 'tenants.0.name is required\n  tenants.0.tenantId is required'],
+    [{ tenants: [{ key: '__proto__' }] }, 'tenants.0.key must be another name'],
+    [{ events: Array.from({ length: 12 }, () => ({})) }, 'events.4.title is required\n  and 14 others'],
     [{ exhibitors: { acme: { e: [{ id: 'x' }] } } }, 'exhibitors.acme.e.0.contactEmails is required'],
   ])('names what is wrong with the seed %j', async (seed, message) => {
     const file = fileWith('wrong.json', seed);

@@ -24,6 +24,7 @@ const NEST = {
     'utils/shared.utils',
   ],
   core: [
+    'errors/exceptions/unknown-dependencies.exception',
     'helpers/execution-context-host',
     'helpers/external-context-creator',
     'helpers/messages',
@@ -49,7 +50,7 @@ const NEST = {
 /** They are imported by their name only, and share no state with another copy of what they import: Fastify does. */
 const ESM = ['jose', 'oidc-provider'];
 /** CommonJS packages that require Nest. They become ES modules: Jest on Node 20 does not load those of Nest from CommonJS. */
-const REQUIRE_NEST = ['@nestjs/throttler'];
+const REQUIRE_NEST = ['@nestjs/throttler', 'nestjs-cls'];
 const COMMONJS = [
   '@fastify/ajv-compiler',
   '@fastify/fast-json-stringify-compiler',
@@ -58,12 +59,18 @@ const COMMONJS = [
   'find-my-way',
   'multer',
   'semver',
-  'undici',
 ];
+/**
+ * Loaded by Node itself, once for all suites of a worker. What they create belongs to another realm than the test, as what
+ * Node creates does: `instanceof Error` does not hold for their errors.
+ */
+const NATIVE = ['axios', 'undici'];
 
 /** Entries of Jest's `moduleNameMapper`. A file of Nest that {@link NEST} lacks is not found: add it there. */
 export async function bundledPackages() {
-  const folder = join(CACHE, versionOf(['package-lock.json', 'test/setup/bundled-packages.js']));
+  const hash = createHash('sha256').update(readFileSync(join(ROOT, 'package-lock.json')));
+  hash.update(readFileSync(fileURLToPath(import.meta.url)));
+  const folder = join(CACHE, hash.digest('hex').slice(0, 16));
   if (!existsSync(folder)) {
     rmSync(CACHE, { recursive: true, force: true });
     const unfinished = `${folder}-${process.pid}`;
@@ -74,16 +81,8 @@ export async function bundledPackages() {
     [`^@nestjs/(${Object.keys(NEST).join('|')})$`]: `${folder}/nest/$1/index.js`,
     [`^@nestjs/(${Object.keys(NEST).join('|')})/(.*?)(\\.js)?$`]: `${folder}/nest/$1/$2.js`,
     [`^(${[...ESM, ...REQUIRE_NEST].join('|')})$`]: `${folder}/esm/$1.js`,
-    [`^(${COMMONJS.join('|')})$`]: `${folder}/commonjs/$1.cjs`,
+    [`^(${[...COMMONJS, ...NATIVE].join('|')})$`]: `${folder}/commonjs/$1.cjs`,
   };
-}
-
-function versionOf(files) {
-  const hash = createHash('sha256');
-  for (const file of files) {
-    hash.update(readFileSync(join(ROOT, file)));
-  }
-  return hash.digest('hex').slice(0, 16);
 }
 
 async function bundleAll(folder) {
@@ -123,6 +122,13 @@ async function bundleAll(folder) {
     outdir: `${folder}/commonjs`,
     outExtension: { '.js': '.cjs' },
   });
+  for (const name of NATIVE) {
+    const native = `require('node:vm').runInThisContext('process').getBuiltinModule('node:module').createRequire(__filename)`;
+    writeFileSync(
+      `${folder}/commonjs/${name}.cjs`,
+      `const all = ${native}('${name}');\nmodule.exports = all;\n`,
+    );
+  }
   writeFileSync(`${folder}/package.json`, '{ "type": "module" }\n');
 }
 

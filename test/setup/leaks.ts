@@ -10,12 +10,27 @@ const SHAPES: readonly [name: string, shape: RegExp][] = [
 
 const BASE64 = /[A-Za-z0-9+/_-]{16,}={0,2}/g;
 
-/** Secrets of the tests, added where they are created. */
-export const knownSecrets = new Set<string>();
+/** The forms in which a secret of the tests may be shown. */
+const secretForms = new Set<string>();
 
-/** The forms in which an error is logged. */
+/** Adds a secret of the tests, where it is created. */
+export function addSecret(secret: string): void {
+  const bytes = Buffer.from(secret);
+  const [hex, base64] = [bytes.toString('hex'), bytes.toString('base64').replace(/=+$/, '')];
+  [secret, encodeURIComponent(secret), base64, hex, hex.toUpperCase()].forEach((form) =>
+    secretForms.add(form),
+  );
+}
+
+/** The forms in which an error is logged. Jest would map each frame of a stack to its line, and frames show no secret. */
 function shownForms(error: unknown): string[] {
-  return [JSON.stringify(error) ?? '', inspect(error, { depth: Infinity }), String(error)];
+  const { prepareStackTrace } = Error;
+  Error.prepareStackTrace = String;
+  try {
+    return [JSON.stringify(error) ?? '', inspect(error, { depth: Infinity }), String(error)];
+  } finally {
+    Error.prepareStackTrace = prepareStackTrace;
+  }
 }
 
 /** Names of the secrets that an error shows; empty where there are none. */
@@ -23,23 +38,8 @@ export function leaksOf(error: unknown): string[] {
   const shown = shownForms(error).join('\n');
   const text = [shown, ...decoded(shown)].join('\n');
   const leaks = SHAPES.filter(([, shape]) => shape.test(text)).map(([name]) => name);
-  const showsSecret = [...knownSecrets].some((secret) => formsOf(secret).some((form) => text.includes(form)));
+  const showsSecret = [...secretForms].some((form) => text.includes(form));
   return showsSecret ? [...leaks, 'a secret'] : leaks;
-}
-
-const forms = new Map<string, readonly string[]>();
-
-function formsOf(secret: string): readonly string[] {
-  const known = forms.get(secret);
-  if (known !== undefined) {
-    return known;
-  }
-  const bytes = Buffer.from(secret);
-  const hex = bytes.toString('hex');
-  const base64 = bytes.toString('base64').replace(/=+$/, '');
-  const created = [secret, encodeURIComponent(secret), base64, hex, hex.toUpperCase()];
-  forms.set(secret, created);
-  return created;
 }
 
 function decoded(text: string): string[] {

@@ -5,7 +5,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll, afterEach } from '@jest/globals';
 import { TENANTS } from '../../lib/testing/sandbox/seed.js';
-import { knownSecrets, leaksOf } from './leaks.js';
+import { addSecret, leaksOf } from './leaks.js';
 
 const CHANNEL = 'nestjs-exhibitor:error';
 const made: unknown[] = [];
@@ -14,7 +14,8 @@ const collect = (error: unknown): void => {
 };
 
 for (const { clientSecret, loginClientSecret } of TENANTS) {
-  knownSecrets.add(clientSecret).add(loginClientSecret);
+  addSecret(clientSecret);
+  addSecret(loginClientSecret);
 }
 
 /** Checks the errors created since the last check. */

@@ -89,7 +89,7 @@ export async function valueOf(values: SharedValues, kind: string, name: string):
 
 /** Records `name`. Answers false where it is recorded already. */
 export function claim(replays: ReplayCache, kind: ReplayKind, name: string, ttl: number): Promise<boolean> {
-  return replays.claim({ kind, name }, 'acme', ttl);
+  return replays.record({ kind, name }, 'acme', ttl);
 }
 
 /** True where `name` is recorded, in this process or in another. */

@@ -126,7 +126,7 @@ describe('records that the store has not taken', () => {
   it('are bounded: a flood of states pushes out its own oldest, no logout, and delays none by a batch', async () => {
     const one = startProcess();
     const spend = (tenant: string, name: string) =>
-      one.replays.claim({ kind: 'spent-state', name }, tenant, TTL);
+      one.replays.record({ kind: 'spent-state', name }, tenant, TTL);
     store.failure = 'hangs';
     // The first one makes the store pause; the others are not even sent.
     await claim(one.replays, 'denied-identity', 'kept', TTL);

@@ -10,7 +10,7 @@ import * as redis5 from 'redis5';
 import { RedisSharedStore, type IoredisClient, type NodeRedisClient } from '../../lib/redis/index.js';
 import { GuardedStore } from '../../lib/store/guarded-store.js';
 import { Clock } from '../../lib/time/clock.js';
-import { readmeStores, ROOT } from '../structure/readme.js';
+import { storeSnippets, ROOT } from '../structure/readme.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { eventually } from '../support/wait.js';
 
@@ -69,10 +69,15 @@ interface Connected {
   close(): unknown;
 }
 
-/** `createStore` of the two snippets of the README. Without a major they import the newest. */
-async function readmeStore(index: number, major: '5' | '', folder: string, url: string): Promise<Connected> {
+/** `createStore` of the two snippets of docs/scaling.md. Without a major they import the newest. */
+async function documentedStore(
+  index: number,
+  major: '5' | '',
+  folder: string,
+  url: string,
+): Promise<Connected> {
   const file = join(folder, `store-${index}${major}.ts`);
-  writeFileSync(file, readmeStores(major)[index] ?? '');
+  writeFileSync(file, storeSnippets(major)[index] ?? '');
   const { createStore } = (await import(file)) as {
     createStore(url: string): {
       client: AnyClient & { destroy?(): void; disconnect(): void };
@@ -115,15 +120,15 @@ describeWithRedis('RedisSharedStore', (path) => {
     return server;
   }
 
-  // Settings that the README recommends.
+  // Settings that docs/scaling.md recommends.
   const socket = { connectTimeout: 1_000, reconnectStrategy: 100 };
   const settings = { enableOfflineQueue: false, maxRetriesPerRequest: 1, retryStrategy: () => 100 };
 
   const CLIENTS: Record<string, () => Promise<Connected>> = {
-    ...clientsOf('redis 5', () => readmeStore(0, '5', folder, single.url), redis5),
-    ...clientsOf('redis 6', () => readmeStore(0, '', folder, single.url), redis6),
-    ...ioredisClientsOf('ioredis 5', () => readmeStore(1, '5', folder, single.url), ioredis5),
-    ...ioredisClientsOf('ioredis 6', () => readmeStore(1, '', folder, single.url), ioredis6),
+    ...clientsOf('redis 5', () => documentedStore(0, '5', folder, single.url), redis5),
+    ...clientsOf('redis 6', () => documentedStore(0, '', folder, single.url), redis6),
+    ...ioredisClientsOf('ioredis 5', () => documentedStore(1, '5', folder, single.url), ioredis5),
+    ...ioredisClientsOf('ioredis 6', () => documentedStore(1, '', folder, single.url), ioredis6),
   };
 
   function clientsOf(

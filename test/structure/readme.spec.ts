@@ -1,62 +1,24 @@
-import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { HTTP_STATUS_BY_CODE } from '../../lib/index.js';
 import { moduleSchema } from '../../lib/options/exhibitor-settings.js';
 import { httpSchema, loginSchema, tenantSchema } from '../../lib/options/tenant-settings.js';
-import { README, readmeHost, readmeSnippets, ROOT } from './readme.js';
-
-const run = promisify(execFile);
+import { filesOf, PAGES, readPage, ROOT } from './readme.js';
 
 describe('the README', () => {
-  let folder: string;
-  beforeAll(() => {
-    folder = mkdtempSync(join(ROOT, 'test', '.readme-'));
+  it('shows the target of the sample for PostgreSQL', () => {
+    const files = new Map(filesOf('docs/mirror.md'));
+    expect(files.get('src/postgres-mirror.ts')).toBe(readPage('sample/mirror/postgres-mirror.ts'));
+    expect(readPage('sample/mirror/postgres-mirror.ts').split('\n').length).toBeLessThanOrEqual(121);
   });
-  afterAll(() => rmSync(folder, { recursive: true }));
 
-  /** Compiles the folder with the project's own settings, and answers the errors in its files. */
-  async function compile(): Promise<string[]> {
-    const settings = {
-      extends: '../../tsconfig.json',
-      compilerOptions: { noUnusedLocals: false },
-      files: readdirSync(folder),
-      // Not the whole project.
-      include: [],
-    };
-    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(settings));
-    const script = join(ROOT, 'test/structure/compile-snippets.mjs');
-    const { stdout } = await run(process.execPath, [
-      '--max-semi-space-size=64',
-      script,
-      join(folder, 'tsconfig.json'),
-    ]);
-    return stdout.split('\n').filter((line) => line !== '');
-  }
-
-  it('has snippets that compile', async () => {
-    const snippets = readmeSnippets();
-    snippets.forEach((code, index) => writeFileSync(join(folder, `snippet-${index}.ts`), code));
-    expect(snippets.length).toBeGreaterThanOrEqual(6);
-    // The broken file shows that the compiler checks.
-    writeFileSync(
-      join(folder, 'broken.ts'),
-      "import { NoSuchThing } from 'nestjs-exhibitor';\nconsole.log(NoSuchThing);\n",
-    );
-    expect(await compile()).toEqual([expect.stringContaining('NoSuchThing')]);
-  }, 120_000);
-
-  it('has a complete host of 40 lines', () => {
-    const lines = readmeHost()
-      .split('\n')
-      .filter((line) => line.trim() !== '');
-    expect(lines.length).toBeLessThanOrEqual(40);
+  it('has 320 lines at most', () => {
+    expect(readPage('README.md').split('\n').length - 1).toBeLessThanOrEqual(320);
   });
 
   it('names every error code with its status', () => {
-    const documented = [...README.matchAll(/^\| `([a-z_]+)` *\|.*\| (\d{3}) +\|$/gm)].map(
+    const documented = [...readPage('docs/errors.md').matchAll(/^\| `([a-z_]+)` *\|.*\| (\d{3}) +\|$/gm)].map(
       ([, code, status]) => [code, Number(status)],
     );
     expect(Object.fromEntries(documented)).toEqual(HTTP_STATUS_BY_CODE);
@@ -66,7 +28,8 @@ describe('the README', () => {
     const source = readFileSync(join(ROOT, 'lib/errors/login-failed.error.ts'), 'utf8');
     const reasons = [...source.matchAll(/^ {2}\| '(\w+)'/gm)].map(([, reason = '']) => reason);
     expect(reasons.length).toBeGreaterThan(20);
-    const missing = reasons.filter((reason) => !new RegExp(`^\\| [^|]*\`${reason}\``, 'm').test(README));
+    const login = readPage('docs/login.md');
+    const missing = reasons.filter((reason) => !new RegExp(`^\\| [^|]*\`${reason}\``, 'm').test(login));
     expect(missing).toEqual([]);
   });
 
@@ -74,18 +37,14 @@ describe('the README', () => {
     const options = [moduleSchema, httpSchema, tenantSchema, loginSchema].flatMap(({ entries }) =>
       Object.keys(entries),
     );
-    const missing = options.filter((name) => !new RegExp(`^\\|.*\`(${name})[\`(]`, 'm').test(README));
+    const page = readPage('docs/options.md');
+    const missing = options.filter((name) => !new RegExp(`^\\|.*\`(${name})[\`(]`, 'm').test(page));
     expect(missing).toEqual([]);
   });
 });
 
 describe('the documents', () => {
-  const DOCUMENTS = [
-    'README.md',
-    'CONTRIBUTING.md',
-    'SECURITY.md',
-    ...readdirSync(join(ROOT, 'docs')).map((name) => `docs/${name}`),
-  ];
+  const DOCUMENTS = ['CONTRIBUTING.md', 'SECURITY.md', 'llms.txt', ...PAGES];
   /** Files of a host, and files of the build. */
   const OF_OTHERS = new Set(['test/jest-e2e.json', 'sample/dist/start.js']);
   const specs = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' });
@@ -105,6 +64,17 @@ describe('the documents', () => {
     return [...named, ...own].filter((file) => !OF_OTHERS.has(file));
   }
 
+  /** The anchors of a page's headings, as GitHub makes them. */
+  function anchorsOf(page: string): string[] {
+    const text = readPage(page).replaceAll(/^```[\s\S]*?^```/gm, '');
+    return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+      heading
+        .toLowerCase()
+        .replaceAll(/[^\w\- ]/g, '')
+        .replaceAll(' ', '-'),
+    );
+  }
+
   function exists(file: string): boolean {
     if (file.endsWith('.spec.ts') && !file.includes('/')) {
       return specs.some((spec) => basename(spec) === file);
@@ -114,6 +84,24 @@ describe('the documents', () => {
       ? existsSync(join(ROOT, file))
       : specs.some((spec) => `test/${spec}`.startsWith(folder) && spec.endsWith(pattern));
   }
+
+  it.each(PAGES.filter((page) => page !== 'README.md'))(
+    '%s begins with the question that it answers, and is listed',
+    (page) => {
+      expect(readPage(page).split('\n')[2]).toMatch(/\?$/);
+      const name = basename(page);
+      expect(`${readPage('docs/README.md')} (README.md)`).toContain(`(${name})`);
+      expect(readPage('llms.txt')).toContain(name === 'README.md' ? '' : `(${page})`);
+    },
+  );
+
+  it.each(DOCUMENTS)('%s has headings that its links and those of others name', (document) => {
+    const missing = [...readPage(document).matchAll(/\]\(([^)#\s]*\.md)?#([^)\s]+)\)/g)].filter(
+      ([, page, anchor = '']) =>
+        !anchorsOf(page === undefined ? document : join(dirname(document), page)).includes(anchor),
+    );
+    expect(missing.map(([link]) => link)).toEqual([]);
+  });
 
   it.each(DOCUMENTS)('%s names files that exist', (document) => {
     expect(filesIn(document).filter((file) => !exists(file))).toEqual([]);

@@ -4,72 +4,73 @@ import { join } from 'node:path';
 /** Root of the repository. */
 export const ROOT = join(import.meta.dirname, '../..');
 
-const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+/** The README and the pages of `docs/`. */
+const DOCS = readdirSync(join(ROOT, 'docs')).filter((name) => name.endsWith('.md'));
+export const PAGES = ['README.md', ...DOCS.map((name) => `docs/${name}`)];
 
-/** The TypeScript snippets of the README and of the pages in `docs/`. */
-export function readmeSnippets(): string[] {
-  const docs = join(ROOT, 'docs');
-  const pages = readdirSync(docs).map((name) => readFileSync(join(docs, name), 'utf8'));
-  return [README, ...pages].flatMap((page) =>
-    [...page.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = '']) => code),
-  );
+export function readPage(page: string): string {
+  return readFileSync(join(ROOT, page), 'utf8');
 }
 
-/** The complete host of the README. */
-export function readmeHost(): string {
-  const code = /<!-- host -->\s*<!-- prettier-ignore -->\s*```ts\n([\s\S]*?)```/.exec(README)?.[1];
-  if (code === undefined) {
+/** The TypeScript snippets of a page. */
+export function snippetsOf(page: string): string[] {
+  return [...readPage(page).matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = '']) => code);
+}
+
+/** The snippets of a page that follow the comment `<!-- name -->`. */
+export function namedSnippets(page: string, name: string): [string, ...string[]] {
+  const snippet = new RegExp(
+    `<!-- ${name} -->\\s*(?:<!-- prettier-ignore -->\\s*)?\`\`\`\\w+\\n([\\s\\S]*?)\`\`\``,
+    'g',
+  );
+  const [first, ...others] = [...readPage(page).matchAll(snippet)].map(([, code = '']) => code);
+  if (first === undefined) {
+    throw new Error(`${page} has no ${name}`);
+  }
+  return [first, ...others];
+}
+
+type HostFile = [path: string, code: string];
+
+/** The files of a host that a page shows, by path. */
+export function filesOf(page: string): HostFile[] {
+  const file = /<!-- host: (\S+) -->[\s\S]*?```ts\n([\s\S]*?)```/g;
+  return [...readPage(page).matchAll(file)].map(([, path = '', code = '']): HostFile => [path, code]);
+}
+
+/** The files of the complete host of the README, by path. */
+export function hostFiles(): [controller: HostFile, module: HostFile] {
+  const [controller, module] = filesOf('README.md');
+  if (controller === undefined || module === undefined) {
     throw new Error('the README has no host');
   }
-  return code;
-}
-
-/** The test of the README after the comment `<!-- name -->`. */
-export function readmeTest(name: 'unit test' | 'end-to-end test'): string {
-  const code = new RegExp(`<!-- ${name} -->\\s*\`\`\`ts\\n([\\s\\S]*?)\`\`\``).exec(README)?.[1];
-  if (code === undefined) {
-    throw new Error(`the README has no ${name}`);
-  }
-  return code;
-}
-
-/** The recipe of docs/reading-events.md that keeps a copy of an event. */
-export function syncRecipe(): string {
-  const page = readFileSync(join(ROOT, 'docs/reading-events.md'), 'utf8');
-  const code = /<!-- sync -->\s*```ts\n([\s\S]*?)```/.exec(page)?.[1];
-  if (code === undefined) {
-    throw new Error('docs/reading-events.md has no recipe');
-  }
-  return code;
+  return [controller, module];
 }
 
 /**
- * The snippets of the README that create a store, for `redis` and for `ioredis`.
+ * The snippets that create a store, for `redis` and for `ioredis`.
  *
  * @param major of the clients; the newest where it is empty
  */
-export function readmeStores(major: '5' | '' = ''): string[] {
-  return [...README.matchAll(/<!-- redis -->\s*```ts\n([\s\S]*?)```/g)].map(([, code = '']) =>
+export function storeSnippets(major: '5' | '' = ''): string[] {
+  return namedSnippets('docs/scaling.md', 'redis').map((code) =>
     code.replace(/from '((?:io)?redis)'/, `from '$1${major}'`),
   );
 }
 
-/** The Jest settings the README gives to CommonJS hosts. */
-export function readmeJest(): { preset: string } {
-  const json = /### Jest in a CommonJS host[\s\S]*?```json\n([\s\S]*?)```/.exec(README)?.[1] ?? '{}';
-  return JSON.parse(json) as { preset: string };
+/** The Jest settings of CommonJS hosts. */
+export function jestSettings(): { preset: string } {
+  return JSON.parse(namedSnippets('docs/testing.md', 'jest')[0]) as { preset: string };
 }
 
 /** The command of the README that installs the package, with the peers that an application on a major of Nest does not have. */
 export function readmeInstall(nest: 11 | 12): string[] {
-  const [, install = ''] = README.split('\n## Install\n');
+  const [, install = ''] = readPage('README.md').split('\n## Install\n');
   const commands = [...install.matchAll(/```sh\n(.*)\n```/g)].map(([, command = '']) => command.split(' '));
   return commands[nest === 11 ? 1 : 0] ?? [];
 }
 
 /** The command that installs what the sandbox needs. */
-export function readmeSandboxInstall(): string[] {
-  return /`(npm install --save-dev oidc-provider)`/.exec(README)?.[1]?.split(' ') ?? [];
+export function sandboxInstall(): string[] {
+  return /`(npm install --save-dev oidc-provider)`/.exec(readPage('docs/testing.md'))?.[1]?.split(' ') ?? [];
 }
-
-export { README };

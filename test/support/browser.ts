@@ -18,6 +18,8 @@ const FLAGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  // One process for several sites: half the time of a login. Cookies do not depend on processes.
+  '--disable-site-isolation-trials',
 ];
 
 const CHROMIUM: Program = {
@@ -79,13 +81,15 @@ export class BrowserVisitor {
     return new BrowserVisitor(await context.newPage());
   }
 
-  /** Opens a page after this one, without its cookies. A new context would take twice as long. */
+  /** Leaves the page for an empty one without cookies. Another page would take 0.3 s, another context 0.4 s. */
   async next(): Promise<BrowserVisitor> {
-    const context = this.page.context();
-    await context.clearCookies();
-    const page = await context.newPage();
-    await this.page.close();
-    return new BrowserVisitor(page);
+    await this.page.context().clearCookies();
+    if (this.page.isClosed()) {
+      return new BrowserVisitor(await this.page.context().newPage());
+    }
+    await this.page.goto('about:blank');
+    this.troubles.length = 0;
+    return this;
   }
 
   /** Chooses a person on the sign-in page of the sandbox. */

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { text } from 'node:stream/consumers';
 import type { JSONWebKeySet } from 'jose';
 import type { LoginOptions, TenantOptions } from '../../lib/index.js';
-import { knownSecrets } from '../setup/leaks.js';
+import { addSecret } from '../setup/leaks.js';
 import { KEYS, sign, type SigningKey } from './provider-keys.js';
 import type { Claims, Script, TokenChange, WireReply } from './provider-script.js';
 import { listen } from './server.js';
@@ -15,7 +15,7 @@ const METADATA = '/.well-known/openid-configuration';
 export const CLIENT_ID = 'hostile-web';
 export const CLIENT_SECRET = 'hostile secret: with+reserved/characters&=%?';
 for (const secret of [CODE, ACCESS_TOKEN, CLIENT_SECRET]) {
-  knownSecrets.add(secret);
+  addSecret(secret);
 }
 
 /** A login between its authorize request and its token request. */

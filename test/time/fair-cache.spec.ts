@@ -104,7 +104,7 @@ describe('a cache that tenants share', () => {
       cache.set(key, key, { tenant: key.charAt(0) });
     }
     const told: string[] = [];
-    for (const value of cache.inTurns()) {
+    for (const value of cache.roundRobin()) {
       told.push(value);
       cache.delete(value);
     }

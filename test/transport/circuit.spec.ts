@@ -4,6 +4,7 @@ import { Circuit } from '../../lib/transport/limits/circuit.js';
 import { FailedContactPersons } from '../../lib/transport/limits/failed-contact-persons.js';
 import { RequestLimits } from '../../lib/transport/limits/tenant-limits.js';
 import { healthOf, type Failed, type Health, type Outcome } from '../../lib/transport/outcome.js';
+import { Sender } from './transport-bench.js';
 
 const failures = (circuit: Circuit, count: number, health: Health = 'bad'): void => {
   for (let request = 0; request < count; request += 1) {
@@ -107,24 +108,31 @@ describe('the failures of one contact', () => {
   it('count once where the service answers 5xx or takes too long, until a lookup succeeds', () => {
     const contacts = new FailedContactPersons();
     for (const outcome of [answered(500), failed('timeout'), failed('over')]) {
-      const counted = ['a', 'a', 'b', 'a', 'b'].map((contact) => contacts.counted('bad', outcome, contact));
-      expect(counted).toEqual(['bad', undefined, 'bad', undefined, undefined]);
-      expect(contacts.counted('good', answered(200), 'c')).toBe('good');
+      const counted = ['a', 'a', 'b', 'a', 'b'].map((contact) =>
+        contacts.record({ health: 'bad', outcome, contact }),
+      );
+      expect(counted).toEqual([true, false, true, false, false]);
+      expect(contacts.record({ health: 'good', outcome: answered(200), contact: 'c' })).toBe(true);
     }
   });
 
   it('always count where the connection fails, and where a request is about no contact', () => {
     const contacts = new FailedContactPersons();
-    const counted = [1, 2, 3].map(() => contacts.counted('bad', failed('network'), 'a'));
-    expect(counted).toEqual(['bad', 'bad', 'bad']);
-    expect([1, 2].map(() => contacts.counted('bad', answered(500), undefined))).toEqual(['bad', 'bad']);
-    expect(contacts.counted(undefined, failed('over'), 'a')).toBeUndefined();
+    const network = { health: 'bad', outcome: failed('network'), contact: 'a' } as const;
+    const list = { health: 'bad', outcome: answered(500), contact: undefined } as const;
+    const left = { health: undefined, outcome: failed('over'), contact: 'a' } as const;
+    for (const result of [network, network, list, list, left]) {
+      expect(contacts.record(result)).toBe(true);
+    }
+    expect(contacts.record({ ...list, contact: 'a' })).toBe(true);
   });
 
-  it('count as a trial each time: a service that is down is tried once in a pause', () => {
+  it('count as a trial each time: a service that is down is tried once in a pause', async () => {
     const limits = new RequestLimits('rest', 'http://service', new Clock());
-    expect(limits.counted('bad', answered(500), 'a', 'free')).toBe('bad');
-    expect(limits.counted('bad', answered(500), 'a', 'free')).toBeUndefined();
-    expect(limits.counted('bad', answered(500), 'a', 'trial')).toBe('bad');
+    const result = { health: 'bad', outcome: answered(500), contact: 'a' } as const;
+    const tenant = await Sender.with('http://localhost').tenant();
+    expect(limits.leave(tenant, 'free', result)).toBe(true);
+    expect(limits.leave(tenant, 'free', result)).toBe(false);
+    expect(limits.leave(tenant, 'trial', result)).toBe(true);
   });
 });

@@ -228,6 +228,15 @@ describe('a response interceptor', () => {
     expect(service.urls).toHaveLength(1);
   });
 
+  it('that rejects without an error fails the call as well', async () => {
+    const { failure } = await hostWith((instance) =>
+      instance.interceptors.response.use((response) =>
+        response.config.method === 'get' ? Promise.reject(undefined) : response,
+      ),
+    );
+    await expect(failure()).resolves.toMatchObject({ code: 'service_unavailable', attempts: 1 });
+  });
+
   it('that is slow ends with the deadline', async () => {
     let isSlow = false;
     const { list, failure } = await hostWith(

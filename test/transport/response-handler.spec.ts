@@ -12,7 +12,7 @@ import { Sender, tenantAt } from './transport-bench.js';
 const CHUNK = 32 * 1024;
 
 function handlerOf(replyLimit: number): ResponseHandler {
-  return new ResponseHandler({ tenant: 'acme', replyLimit }, new UnfinishedReplies());
+  return new ResponseHandler({ share: 'acme', replyLimit }, new UnfinishedReplies());
 }
 
 /** Passes chunks until it is paused, as undici does; returns the number of chunks in each turn. */

@@ -8,6 +8,7 @@ import { SharedValues } from '../../store/shared-values.service.js';
 import { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
+import type { ExhibitorIdOf } from '../exhibitor-id.js';
 import { RestClient } from '../rest-client.service.js';
 import { LookupCache, type LookupAnswer, type LookupSubject } from './lookup-cache.js';
 import { LookupEndpoint } from './lookup-endpoint.js';
@@ -33,6 +34,7 @@ const UNKNOWN: Generation = { id: 'unknown', isUnset: false, isKnown: false, rec
 export class ExhibitorLookups {
   readonly #cache: LookupCache;
   readonly #running: RunningLookups;
+  readonly idOf: ExhibitorIdOf;
   private readonly endpoint: LookupEndpoint;
   private readonly shared: SharedLookups | undefined;
 
@@ -46,6 +48,7 @@ export class ExhibitorLookups {
     this.#cache = new LookupCache(settings.lookupCache, clock);
     this.#running = new RunningLookups(clock);
     this.endpoint = new LookupEndpoint(rest, settings);
+    this.idOf = this.endpoint.idOf;
     const { lookupCache, secrets } = settings;
     const isShared = values.enabled && lookupCache !== false;
     this.shared = isShared ? new SharedLookups(values, clock, lookupCache, secrets) : undefined;

@@ -15,7 +15,7 @@ const TEMPLATE = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}'
 /** The lookup endpoint (service specification, Endpoints §3), and what is made of its rows. */
 export class LookupEndpoint {
   private readonly slots = new ContactSlots();
-  private readonly idOf: ExhibitorIdOf;
+  readonly idOf: ExhibitorIdOf;
   private readonly schema: ExhibitorSettings['exhibitorSchema'];
   private readonly maxRecords: number;
 

@@ -70,7 +70,7 @@ export class SharedLookups {
       .filter((stored) => stored.generation === generation.id && stored.rows.length <= maxRecords)
       .toSorted((one, other) => other.freshUntil - one.freshUntil);
     if (answers.some((answer) => answer !== undefined)) {
-      this.#values.tell(KIND, newest === undefined ? 'miss' : 'hit');
+      this.#values.publishOutcome(KIND, newest === undefined ? 'miss' : 'hit');
     }
     if (newest === undefined) {
       return undefined;

@@ -48,6 +48,10 @@ export class TestingExhibitors<T = Exhibitor> implements ExhibitorsMethods<T> {
     return view;
   }
 
+  idOf(exhibitor: T): string | undefined {
+    return this.backend.records.idOf(exhibitor);
+  }
+
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return defer(async () => {
       const tenant = this.#begin('list', { eventId }, options);

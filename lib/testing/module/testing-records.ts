@@ -3,15 +3,14 @@ import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
 /** The exhibitors of a test, by event and by contact. */
 export class TestingRecords<T> {
-  readonly #events: Map<string, readonly T[]>;
+  readonly idOf: (exhibitor: T) => string | undefined;
+  readonly #events = new Map<string, readonly T[]>();
   readonly #contacts = new Map<string, readonly (string | T)[]>();
-  readonly #idOf: (exhibitor: T) => string | undefined;
   /** Ids that an event has or had: a contact may name an exhibitor that was removed, but none that never was there. */
   readonly #knownIds = new Map<string, Set<string>>();
 
   constructor({ events = {}, contacts = {}, exhibitorId }: ExhibitorTestingWorld<T>) {
-    this.#idOf = exhibitorId ?? defaultExhibitorId;
-    this.#events = new Map();
+    this.idOf = exhibitorId ?? defaultExhibitorId;
     for (const [eventId, records] of Object.entries(events)) {
       this.setExhibitors(eventId, records);
     }
@@ -26,7 +25,7 @@ export class TestingRecords<T> {
     this.#events.set(eventId, [...records]);
     const known = this.#knownIds.get(eventId) ?? new Set();
     for (const record of records) {
-      known.add(this.#idOf(record) ?? '');
+      known.add(this.idOf(record) ?? '');
     }
     this.#knownIds.set(eventId, known);
   }
@@ -52,10 +51,6 @@ export class TestingRecords<T> {
     );
   }
 
-  idOf(exhibitor: T): string | undefined {
-    return this.#idOf(exhibitor);
-  }
-
   #find(eventId: string, one: string | T): T[] {
     if (typeof one !== 'string') {
       return [one];
@@ -65,7 +60,7 @@ export class TestingRecords<T> {
         `ExhibitorTestingModule: a contact has the exhibitor '${one}', which the event '${eventId}' does not have`,
       );
     }
-    return (this.#events.get(eventId) ?? []).filter((record) => this.#idOf(record) === one);
+    return (this.#events.get(eventId) ?? []).filter((record) => this.idOf(record) === one);
   }
 }
 

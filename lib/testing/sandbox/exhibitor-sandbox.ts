@@ -30,14 +30,19 @@ import type { SandboxOptions, SandboxTenantOptions, TenantOptionsOverrides } fro
  * await sandbox.stop();
  */
 export class ExhibitorSandbox {
+  /** Delay of every reply of the REST API in milliseconds. It can be changed at any time. Default 0. */
+  latency = 0;
+  /** Lifetime in seconds of the access tokens for the REST API issued from now on. Default 3600. */
+  tokenLifetime = 3600;
   readonly #state: SandboxState;
 
   private constructor(
     private readonly server: SandboxServer,
     seed: SandboxSeed,
     key: SigningKey,
+    redirectUris: readonly string[] | undefined,
   ) {
-    this.#state = new SandboxState(server.url, seed, key);
+    this.#state = new SandboxState(server.url, seed, key, this, redirectUris);
   }
 
   /**
@@ -48,15 +53,12 @@ export class ExhibitorSandbox {
    * const sandbox = await ExhibitorSandbox.start({ port: 4010 });
    */
   static async start(options: SandboxOptions = {}): Promise<ExhibitorSandbox> {
-    const { port = 0, seed = defaultSeed(), signingKey, command } = options;
-    const [oidc, key] = await Promise.all([loadProvider(command?.load), createSigningKey(signingKey)]);
+    const { port = 0, seed = defaultSeed(), signingKey, load, redirectUris } = options;
+    const [oidc, key] = await Promise.all([loadProvider(load), createSigningKey(signingKey)]);
     const server = await SandboxServer.listen(port);
-    const sandbox = new ExhibitorSandbox(server, seed, key);
+    const sandbox = new ExhibitorSandbox(server, seed, key, redirectUris);
     const provider = createIdentityProvider(oidc, sandbox.#state);
-    const listener = createRequestListener(sandbox.#state, provider, (socket) =>
-      server.connectionNumber(socket),
-    );
-    server.serve(command?.wrap(sandbox.#state, listener) ?? listener);
+    server.serve(createRequestListener(sandbox.#state, provider));
     return sandbox;
   }
 
@@ -71,24 +73,6 @@ export class ExhibitorSandbox {
   /** Origin of the REST API and of the identity provider, and the issuer. Example: `http://127.0.0.1:4711`. */
   get url(): string {
     return this.#state.url;
-  }
-
-  /** Delay of every reply of the REST API in milliseconds. It can be changed at any time. Default 0. */
-  get latency(): number {
-    return this.#state.latency;
-  }
-
-  set latency(milliseconds: number) {
-    this.#state.latency = milliseconds;
-  }
-
-  /** Lifetime in seconds of the access tokens for the REST API issued from now on. Default 3600. */
-  get tokenLifetime(): number {
-    return this.#state.tokenLifetime;
-  }
-
-  set tokenLifetime(seconds: number) {
-    this.#state.tokenLifetime = seconds;
   }
 
   /** The tenants with their ids and credentials. */
@@ -210,9 +194,10 @@ export class ExhibitorSandbox {
    * Revokes the access tokens for the REST API issued so far: the REST API answers them with 401.
    *
    * @param tenant key of a tenant; default: all tenants.
+   * @throws Error if the sandbox has no such tenant.
    */
   revokeTokens(tenant?: string): void {
-    this.#state.access.revoke(tenant);
+    this.#state.tokens.revoke(tenant);
   }
 
   /**

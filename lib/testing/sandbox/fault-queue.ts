@@ -11,13 +11,16 @@ import type { SandboxOperation } from './route.js';
 export type FaultMatch =
   | SandboxOperation
   | {
-      readonly operation?: SandboxOperation;
+      /** One operation, or several: a provider that is down answers neither `authorize` nor `token`, `userinfo` or `keys`. */
+      readonly operation?: SandboxOperation | readonly SandboxOperation[];
       /** Key of the tenant that the client belongs to, or that `X-Tenant-Id` names. */
       readonly tenant?: string;
       /** `grant_type` of a token request. */
       readonly grantType?: string;
       /** Tested against the raw path, without the query. */
       readonly path?: RegExp;
+      /** Share of these requests that the fault applies to, at random: 0.1 for one in ten. Default 1. */
+      readonly probability?: number;
     };
 
 /** Faults that no request has met yet. A request meets the oldest one that matches. */
@@ -56,12 +59,13 @@ function matches(match: FaultMatch, request: SandboxRequest): boolean {
   if (typeof match === 'string') {
     return match === request.operation;
   }
-  const { operation, tenant, grantType, path } = match;
+  const { operation = request.operation, tenant, grantType, path, probability = 1 } = match;
   return (
-    (operation === undefined || operation === request.operation) &&
+    [operation].flat().includes(request.operation) &&
     (tenant === undefined || tenant === request.tenantKey || tenant === request.headerTenantKey) &&
     (grantType === undefined || grantType === request.grantType) &&
     // Not `path.test()`: with the flags `g` and `y` its result depends on the previous call.
-    (path === undefined || request.path.search(path) !== -1)
+    (path === undefined || request.path.search(path) !== -1) &&
+    Math.random() < probability
   );
 }

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
+import { Readable, type Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { pause, sendReply } from './send-reply.js';
@@ -54,15 +54,13 @@ const CHUNK_BYTES = 64 * 1024;
 const PAUSE_BEFORE_RESET_MS = 10;
 const JSON_CONTENT_TYPE = 'application/json; charset=utf-8';
 
-/** Sends the regular reply. */
-type SendRegularReply = () => Promise<void>;
-
 /** Sends a reply with a fault. Resolves when nothing more will be sent. */
 export async function applyFault(
   fault: Fault,
   response: ServerResponse,
-  sendRegularReply: SendRegularReply,
+  sendRegularReply: () => Promise<void>,
 ): Promise<void> {
+  const { socket } = response.req;
   switch (fault.kind) {
     case 'status': {
       const headers = { 'content-type': JSON_CONTENT_TYPE, ...fault.headers };
@@ -77,54 +75,49 @@ export async function applyFault(
       return sendReply(response, fault.status ?? 302, headers, '');
     }
     case 'gzipBomb':
-      return sendLargeJson(response, fault.bytes, 'gzip');
+      response.setHeader('content-encoding', 'gzip');
+      return sendLargeJson(response, fault.bytes, [createGzip()]);
     case 'largeBody':
-      return sendLargeJson(response, fault.bytes, 'identity');
+      return sendLargeJson(response, fault.bytes);
     case 'delay':
       await pause(fault.ms, response);
-      return sendRegularReply();
+      break;
     case 'closeIdle':
-      response.once('finish', () => response.req.socket.destroySoon());
-      return sendRegularReply();
+      response.once('finish', () => socket.destroySoon());
+      break;
+    case 'drip':
+      dripBody(response, fault.msPerByte);
+      break;
+    case 'truncate':
+      sendHalfOfBody(response, () => socket.end());
+      break;
     case 'stall':
       if (fault.at === 'before-headers') {
         return;
       }
-      sendHalfOfBody(response, async () => undefined);
-      return sendRegularReply();
-    case 'truncate':
-      sendHalfOfBody(response, async () => response.req.socket.end());
-      return sendRegularReply();
-    case 'drip':
-      dripBody(response, fault.msPerByte);
-      return sendRegularReply();
+      sendHalfOfBody(response, () => undefined);
+      break;
     case 'reset':
-      return resetConnection(fault.at, response, sendRegularReply);
+      if (fault.at === 'before-headers') {
+        return void socket.resetAndDestroy();
+      }
+      if (fault.at === 'mid-headers') {
+        socket.write('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConte');
+        return resetAfterPause(response);
+      }
+      sendHalfOfBody(response, () => resetAfterPause(response));
+      break;
   }
+  return sendRegularReply();
 }
 
-async function resetConnection(
-  at: 'before-headers' | 'mid-headers' | 'mid-body',
-  response: ServerResponse,
-  sendRegularReply: SendRegularReply,
-): Promise<void> {
-  const { socket } = response.req;
-  if (at === 'mid-body') {
-    sendHalfOfBody(response, async () => {
-      await pause(PAUSE_BEFORE_RESET_MS, response);
-      socket.resetAndDestroy();
-    });
-    return sendRegularReply();
-  }
-  if (at === 'mid-headers') {
-    socket.write('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConte');
-    await pause(PAUSE_BEFORE_RESET_MS, response);
-  }
-  socket.resetAndDestroy();
+async function resetAfterPause(response: ServerResponse): Promise<void> {
+  await pause(PAUSE_BEFORE_RESET_MS, response);
+  response.req.socket.resetAndDestroy();
 }
 
 // `content-length` announces the whole body, but only half of it is sent. Then `afterHalf` is called.
-function sendHalfOfBody(response: ServerResponse, afterHalf: () => Promise<unknown>): void {
+function sendHalfOfBody(response: ServerResponse, afterHalf: () => unknown): void {
   replaceEnd(response, async (body) => {
     response.setHeader('content-length', Math.max(body.length, 2));
     const half = body.length < 2 ? Buffer.from('{') : body.subarray(0, Math.floor(body.length / 2));
@@ -158,19 +151,10 @@ function replaceEnd(response: ServerResponse, send: (body: Buffer, end: () => vo
   };
 }
 
-async function sendLargeJson(
-  response: ServerResponse,
-  bytes: number,
-  encoding: 'gzip' | 'identity',
-): Promise<void> {
+async function sendLargeJson(response: ServerResponse, bytes: number, encode: Duplex[] = []): Promise<void> {
   response.setHeader('content-type', 'application/json');
-  if (encoding === 'gzip') {
-    response.setHeader('content-encoding', 'gzip');
-  }
-  const text = Readable.from(jsonText(bytes));
-  const sent = encoding === 'gzip' ? pipeline(text, createGzip(), response) : pipeline(text, response);
   // The pipeline rejects if the client disconnects, which is expected with these faults.
-  await sent.catch(() => undefined);
+  await pipeline([Readable.from(jsonText(bytes)), ...encode, response]).catch(() => undefined);
 }
 
 /** A JSON string of `bytes` bytes, quotes included. */

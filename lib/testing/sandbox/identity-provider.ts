@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type * as OidcProvider from 'oidc-provider';
-import { API_SCOPE, apiAudience } from './rest-api.js';
-import { isLoopbackUrl, logoutFeatures, providerClients, watchLogouts } from './provider-clients.js';
+import { API_SCOPE, apiAudience } from './api-tokens.js';
+import { extendClients, isLoopbackUrl, logoutFeatures, providerClients } from './provider-clients.js';
 import { accountOf, findOrCreateGrant, createLoginPolicy, loginPageUrl } from './login.js';
 import { PAGE_HEADERS, renderNotice } from './login-page.js';
 import { END_SESSION_PATH, JWKS_PATH } from './route.js';
@@ -20,14 +20,7 @@ export type Provider = InstanceType<typeof OidcProvider.Provider>;
 export function createIdentityProvider(oidc: typeof OidcProvider, state: SandboxState): Provider {
   const provider = new oidc.Provider(state.url, configuration(oidc, state));
 
-  // In addition to the registered redirect URIs.
-  const { prototype } = provider.Client;
-  const isRegistered = prototype.redirectUriAllowed;
-  prototype.redirectUriAllowed = function redirectUriAllowed(uri) {
-    return (state.redirectUris?.includes(uri) ?? isLoopbackUrl(uri)) || isRegistered.call(this, uri);
-  };
-
-  watchLogouts(provider, state);
+  extendClients(provider, state);
 
   // The service spec defines this `error_description`; `oidc-provider` sends a different one.
   provider.use(async (context, next) => {
@@ -82,7 +75,7 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
     loadExistingGrant: findOrCreateGrant,
     interactions: { policy: createLoginPolicy(oidc, state), url: loginPageUrl },
     extraTokenClaims: (_context, token) =>
-      token.kind === 'ClientCredentials' ? { ...state.access.nextTokenClaims() } : undefined,
+      token.kind === 'ClientCredentials' ? { ...state.tokens.nextClaims() } : undefined,
     renderError: (context, out) => {
       context.set(PAGE_HEADERS);
       context.body = renderNotice('This sign-in cannot continue', out.error_description ?? out.error);
@@ -90,7 +83,7 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
     ttl: {
       AccessToken: 3600,
       AuthorizationCode: 60,
-      ClientCredentials: () => state.tokenLifetime,
+      ClientCredentials: () => state.settings.tokenLifetime,
       Grant: 86_400,
       IdToken: 3600,
       Interaction: 3600,
@@ -162,18 +155,15 @@ function isNotInstalled(error: unknown): boolean {
 // On Node 20 `oidc-provider` logs on import that it recommends a later version. The sandbox works on Node 20.
 async function withoutImportWarning<T>(load: () => Promise<T>): Promise<T> {
   const { warn } = console;
-  const filteredWarn = (...message: unknown[]) => {
+  console.warn = (...message: unknown[]) => {
     if (!String(message[0]).includes('oidc-provider WARNING')) {
       warn.apply(console, message);
     }
   };
-  console.warn = filteredWarn;
   try {
     return await load();
   } finally {
-    if (console.warn === filteredWarn) {
-      console.warn = warn;
-    }
+    console.warn = warn;
   }
 }
 

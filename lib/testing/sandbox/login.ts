@@ -4,23 +4,21 @@ import type * as OidcProvider from 'oidc-provider';
 import { PAGE_HEADERS, renderLoginPage, renderNotice } from './login-page.js';
 import { LOGIN_PATH } from './route.js';
 import type { SandboxState } from './sandbox-state.js';
-import { tenantOfLogin, type SandboxSeed, type SeedPerson } from './seed.js';
+import { tenantOfClient, type SandboxSeed, type SeedPerson } from './seed.js';
 import { sendReply } from './send-reply.js';
 
-/** A request for the login page. */
-export interface LoginRequest {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly form: ParsedUrlQuery;
-}
-
-/** Shows the login page (GET), or passes the choice of the person to the identity provider (POST). */
+/**
+ * Shows the login page (GET), or passes the choice of the person to the identity provider (POST).
+ *
+ * @param form of the body
+ */
 export async function handleLogin(
   provider: OidcProvider.Provider,
   { seed, signedInAs }: SandboxState,
-  loginRequest: LoginRequest,
+  request: IncomingMessage,
+  response: ServerResponse,
+  form: ParsedUrlQuery,
 ): Promise<void> {
-  const { request, response, form } = loginRequest;
   const interaction = await provider.interactionDetails(request, response).catch(() => undefined);
   if (!interaction) {
     return sendBadRequest(
@@ -34,7 +32,7 @@ export async function handleLogin(
   }
   if (request.method === 'GET') {
     if (signedInAs) {
-      return logIn(provider, loginRequest, signedInAs);
+      return logIn(provider, request, response, signedInAs);
     }
     const { client_id: clientId, tenantId } = interaction.params;
     const tenant = tenantName(seed, tenantId, clientId);
@@ -49,37 +47,29 @@ export async function handleLogin(
   if (!person) {
     return sendBadRequest(response, 'No person was chosen', 'Go back and choose one of the people listed.');
   }
-  return logIn(provider, loginRequest, person);
+  return logIn(provider, request, response, person);
 }
 
 async function logIn(
   provider: OidcProvider.Provider,
-  loginRequest: LoginRequest,
-  person: SeedPerson,
-): Promise<void> {
-  await endOtherSession(provider, loginRequest, person);
-  const login = { accountId: person.sub, amr: ['sandbox'] };
-  await provider.interactionFinished(loginRequest.request, loginRequest.response, { login });
-}
-
-// `oidc-provider` ends the session of another person with a self-submitting form, which requires scripts. If the
-// session has already ended, it continues without the form.
-async function endOtherSession(
-  provider: OidcProvider.Provider,
-  { request, response }: LoginRequest,
-  person: SeedPerson,
+  request: IncomingMessage,
+  response: ServerResponse,
+  { sub }: SeedPerson,
 ): Promise<void> {
   const { cookies } = provider.createContext(request, response);
   const session = await provider.Session.find(cookies.get(provider.cookieName('session')) ?? '');
-  if (session && session.accountId !== person.sub) {
+  // `oidc-provider` ends the session of another person with a self-submitting form, which requires scripts. If the session
+  // has already ended, it continues without the form.
+  if (session && session.accountId !== sub) {
     await session.destroy();
   }
+  await provider.interactionFinished(request, response, { login: { accountId: sub, amr: ['sandbox'] } });
 }
 
 /** Name of the tenant that `tenantId` selects (branding), or that the client belongs to. */
 function tenantName(seed: SandboxSeed, tenantId: unknown, clientId: unknown): string {
   const branded = seed.tenants.find((candidate) => candidate.tenantId === tenantId);
-  const tenant = branded ?? tenantOfLogin(seed, String(clientId));
+  const tenant = branded ?? tenantOfClient(seed, clientId);
   return tenant?.name ?? 'Exhibitor Sandbox';
 }
 

@@ -70,12 +70,15 @@ export function logoutFeatures() {
   };
 }
 
-/** Accepts every loopback page after a logout, and sends logout tokens to the addresses that are known at that time. */
-export function watchLogouts(provider: Provider, state: SandboxState): void {
+/** Accepts addresses on loopback that are not registered, and sends logout tokens to the addresses that are known at that time. */
+export function extendClients(provider: Provider, state: SandboxState): void {
   const { prototype } = provider.Client;
-  const isRegistered = prototype.postLogoutRedirectUriAllowed;
-  prototype.postLogoutRedirectUriAllowed = function postLogoutRedirectUriAllowed(uri) {
-    return isLoopbackUrl(uri) || isRegistered.call(this, uri);
+  const { redirectUriAllowed, postLogoutRedirectUriAllowed } = prototype;
+  prototype.redirectUriAllowed = function allow(uri) {
+    return (state.redirectUris?.includes(uri) ?? isLoopbackUrl(uri)) || redirectUriAllowed.call(this, uri);
+  };
+  prototype.postLogoutRedirectUriAllowed = function allow(uri) {
+    return isLoopbackUrl(uri) || postLogoutRedirectUriAllowed.call(this, uri);
   };
   Object.defineProperty(prototype, 'backchannelLogoutUri', {
     get(this: { clientId: string }) {

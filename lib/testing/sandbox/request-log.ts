@@ -1,9 +1,10 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { parse, type ParsedUrlQuery } from 'node:querystring';
 import { decodeJwt, type JWTPayload } from 'jose';
 import type { Fault } from './faults.js';
 import { parseRoute, type Route, type SandboxOperation } from './route.js';
-import type { SeedTenant } from './seed.js';
+import { tenantOfClient, type SandboxSeed } from './seed.js';
 
 const MAX_REQUESTS = 10_000;
 
@@ -40,7 +41,7 @@ export interface SandboxRequest {
   readonly headerTenantKey?: string;
   /** Claims of the bearer token if it is a JWT. They are decoded but not verified. */
   readonly tokenClaims?: JWTPayload;
-  /** Number of the TCP connection, from 1. Requests with equal numbers used the same connection. */
+  /** Number of the TCP connection in the order of their first requests, from 1. Requests with equal numbers used the same connection. */
   readonly connection: number;
   /** Status code of the reply. `undefined` until the request has ended, and if no headers were sent. */
   readonly status?: number;
@@ -57,21 +58,12 @@ export type OpenRequest = { -readonly [Field in keyof SandboxRequest]: SandboxRe
 
 /** Keeps the last 10,000 requests. */
 export class RequestLog {
-  /** Called when the body of a request has arrived, and when the request has ended. */
-  onChange: (request: SandboxRequest) => void = () => undefined;
   #requests: OpenRequest[] = [];
   #open = 0;
-  readonly #tenantKeyByClientId: ReadonlyMap<string, string>;
-  readonly #tenantKeyByTenantId: ReadonlyMap<string, string>;
+  #connections = 0;
+  readonly #connectionNumbers = new WeakMap<Socket, number>();
 
-  constructor(tenants: readonly SeedTenant[]) {
-    this.#tenantKeyByClientId = new Map(
-      tenants.flatMap(({ key, clientId, loginClientId, publicLoginClientId }) =>
-        [clientId, loginClientId, publicLoginClientId].map((id): [string, string] => [id, key]),
-      ),
-    );
-    this.#tenantKeyByTenantId = new Map(tenants.map(({ tenantId, key }) => [tenantId, key]));
-  }
+  constructor(private readonly seed: SandboxSeed) {}
 
   get requests(): readonly SandboxRequest[] {
     return this.#requests.slice(-MAX_REQUESTS);
@@ -85,37 +77,38 @@ export class RequestLog {
     this.#requests = [];
   }
 
-  /** Records a request when its headers have arrived. */
-  begin(request: IncomingMessage, connection: number): OpenRequest {
+  /** Records a request when its headers have arrived, until its reply was sent or its connection is closed. */
+  begin(request: IncomingMessage, response: ServerResponse): OpenRequest {
     const [path = '', search = ''] = (request.url ?? '').split(/\?(.*)/s);
-    const query = { ...parse(search) };
     const tenantId = stringOrUndefined(request.headers['x-tenant-id']);
-    const tokenClaims = bearerClaims(request.headers.authorization);
     const record: OpenRequest = {
       at: Date.now(),
       method: request.method ?? '',
       path,
       ...parseRoute(path),
       headers: request.headers,
-      query,
+      query: { ...parse(search) },
       body: {},
       tenantId,
-      headerTenantKey: this.#tenantKeyByTenantId.get(tenantId ?? ''),
-      tokenClaims,
-      connection,
+      headerTenantKey: this.seed.tenants.find((tenant) => tenant.tenantId === tenantId)?.key,
+      tokenClaims: bearerClaims(request.headers.authorization),
+      connection: this.#connectionNumber(request.socket),
       aborted: false,
       done: false,
     };
-    this.#setClient(
-      record,
-      stringOrUndefined(tokenClaims?.['client_id']) ?? stringOrUndefined(query['client_id']),
-    );
+    this.#setClient(record);
     this.#requests.push(record);
     // Old records are removed in batches: the removal of one record per request would copy the array each time.
     if (this.#requests.length >= 2 * MAX_REQUESTS) {
       this.#requests = this.#requests.slice(-MAX_REQUESTS);
     }
     this.#open += 1;
+    response.once('close', () => {
+      this.#open -= 1;
+      record.done = true;
+      record.status = response.headersSent ? response.statusCode : undefined;
+      record.aborted = !response.writableFinished && !closesConnection(record);
+    });
     return record;
   }
 
@@ -123,23 +116,26 @@ export class RequestLog {
   recordForm(record: OpenRequest, form: ParsedUrlQuery): void {
     record.body = form;
     record.grantType = stringOrUndefined(form['grant_type']);
-    this.#setClient(
-      record,
-      stringOrUndefined(form['client_id']) ?? basicClientId(record.headers.authorization) ?? record.clientId,
-    );
+    this.#setClient(record);
   }
 
-  /** Records the end of a request. */
-  end(record: OpenRequest): void {
-    record.done = true;
-    this.#open -= 1;
-    this.onChange(record);
+  #connectionNumber(socket: Socket): number {
+    const number = this.#connectionNumbers.get(socket) ?? (this.#connections += 1);
+    this.#connectionNumbers.set(socket, number);
+    return number;
   }
 
-  #setClient(record: OpenRequest, clientId: string | undefined): void {
-    record.clientId = clientId;
-    record.tenantKey = this.#tenantKeyByClientId.get(clientId ?? '');
+  #setClient(record: OpenRequest): void {
+    const { body, headers, tokenClaims, query } = record;
+    const ids = [body['client_id'], basicClientId(headers.authorization), tokenClaims?.['client_id']];
+    record.clientId = [...ids, query['client_id']].find((id) => typeof id === 'string');
+    record.tenantKey = tenantOfClient(this.seed, record.clientId)?.key;
   }
+}
+
+/** Whether the sandbox itself closes the connection before the reply is complete. */
+function closesConnection({ fault }: OpenRequest): boolean {
+  return fault?.kind === 'reset' || fault?.kind === 'truncate';
 }
 
 function bearerClaims(authorization: string | undefined): JWTPayload | undefined {

@@ -50,10 +50,15 @@ const OPERATION_BY_PATH: Readonly<Record<string, SandboxOperation>> = {
 
 /** Parses the raw path of a request. The path is not normalised: `..` is an event id like any other. */
 export function parseRoute(path: string): Route {
-  const rest = REST_PATH.exec(path);
-  if (rest) {
-    const [, eventId = '', contactEmail] = rest;
-    return parseRestRoute(eventId, contactEmail);
+  const [, eventId, contactEmail] = REST_PATH.exec(path) ?? [];
+  if (eventId !== undefined) {
+    const operation = contactEmail === undefined ? 'list' : 'lookup';
+    try {
+      const contact = contactEmail !== undefined && { contactEmail: decodeURIComponent(contactEmail) };
+      return { operation, eventId: decodeURIComponent(eventId), ...contact };
+    } catch {
+      return { operation };
+    }
   }
   if (path.startsWith(`${LOGIN_PATH}/`)) {
     return { operation: 'login' };
@@ -62,17 +67,4 @@ export function parseRoute(path: string): Route {
     return { operation: 'resume' };
   }
   return { operation: OPERATION_BY_PATH[path] ?? 'other' };
-}
-
-function parseRestRoute(eventId: string, contactEmail: string | undefined): Route {
-  const operation = contactEmail === undefined ? 'list' : 'lookup';
-  try {
-    return {
-      operation,
-      eventId: decodeURIComponent(eventId),
-      ...(contactEmail !== undefined && { contactEmail: decodeURIComponent(contactEmail) }),
-    };
-  } catch {
-    return { operation };
-  }
 }

@@ -1,7 +1,5 @@
-import type { RequestListener } from 'node:http';
 import type * as OidcProvider from 'oidc-provider';
 import { JWKS_PATH } from './route.js';
-import type { SandboxState } from './sandbox-state.js';
 import type { SandboxSeed, SeedTenant } from './seed.js';
 import type { PublicJwk, SigningKey } from './signing-key.js';
 
@@ -17,11 +15,10 @@ export interface SandboxOptions {
    * @internal
    */
   readonly signingKey?: string;
-  /** Set by the command `nestjs-exhibitor sandbox`. @internal */
-  readonly command?: {
-    readonly load: () => Promise<typeof OidcProvider>;
-    readonly wrap: (state: SandboxState, service: RequestListener) => RequestListener;
-  };
+  /** Loads `oidc-provider`. Default: from where this package is. @internal */
+  readonly load?: () => Promise<typeof OidcProvider>;
+  /** Where a login may end. Default: at every http URI on loopback. @internal */
+  readonly redirectUris?: readonly string[];
 }
 
 /** `TenantOptions` of `ExhibitorModule` with the values of a sandbox. */
@@ -68,6 +65,11 @@ export function createTenantOptions(
     responseType = 'code',
     publicClient = false,
   } = overrides;
+  const keys = {
+    jwks: { keys: [...key.publicJwks.keys] },
+    pem: key.publicKeyPem,
+    url: `${url}${JWKS_PATH}`,
+  };
   const { tenantId, clientId, clientSecret, loginClientId, loginClientSecret, publicLoginClientId } = tenant;
   return {
     tenantId,
@@ -81,23 +83,8 @@ export function createTenantOptions(
         : { clientId: loginClientId, clientSecret: loginClientSecret }),
       redirectUri,
       issuer: url,
-      keys: formatKeys(overrides.keys ?? 'jwks', url, key),
+      keys: keys[overrides.keys ?? 'jwks'],
       responseType,
     },
   };
-}
-
-function formatKeys(
-  format: 'jwks' | 'pem' | 'url',
-  url: string,
-  key: SigningKey,
-): string | { keys: PublicJwk[] } {
-  switch (format) {
-    case 'pem':
-      return key.publicKeyPem;
-    case 'url':
-      return `${url}${JWKS_PATH}`;
-    case 'jwks':
-      return { keys: [...key.publicJwks.keys] };
-  }
 }

@@ -6,15 +6,13 @@ const HOST = '127.0.0.1';
 
 /** The HTTP server of a sandbox and its open connections. */
 export class SandboxServer {
-  readonly #connectionNumbers = new Map<Socket, number>();
-  #accepted = 0;
+  readonly #connections = new Set<Socket>();
   #closing: Promise<void> | undefined;
 
   private constructor(private readonly server: Server) {
     server.on('connection', (socket) => {
-      this.#accepted += 1;
-      this.#connectionNumbers.set(socket, this.#accepted);
-      socket.once('close', () => this.#connectionNumbers.delete(socket));
+      this.#connections.add(socket);
+      socket.once('close', () => this.#connections.delete(socket));
     });
   }
 
@@ -41,12 +39,7 @@ export class SandboxServer {
 
   /** Number of open TCP connections. */
   get openConnections(): number {
-    return this.#connectionNumbers.size;
-  }
-
-  /** Number of a connection in the order of arrival, from 1. */
-  connectionNumber(socket: Socket): number {
-    return this.#connectionNumbers.get(socket) ?? 0;
+    return this.#connections.size;
   }
 
   serve(listener: RequestListener): void {
@@ -63,7 +56,7 @@ export class SandboxServer {
     const closed = [once(this.server, 'close')];
     this.server.close();
     // `close` of the server may come before the `close` listeners of the sockets have run.
-    for (const socket of this.#connectionNumbers.keys()) {
+    for (const socket of this.#connections) {
       closed.push(once(socket, 'close'));
       socket.destroy();
     }

@@ -16,7 +16,10 @@ export interface SeedTenant {
   readonly loginClientSecret: string;
   /** Public login client. It must use PKCE. */
   readonly publicLoginClientId: string;
-  /** Redirect URIs in addition to loopback URIs, which are accepted unless the command has `--redirect-uri`. Default: none. */
+  /**
+   * Redirect URIs that both login clients accept, also those that are not on loopback. `ExhibitorSandbox` accepts every http
+   * URI on loopback besides, and the command those of `--redirect-uri`. Default: none.
+   */
   readonly redirectUris?: readonly string[];
   /** Pages after a logout in addition to loopback URIs, which are always accepted. Default: none. */
   readonly postLogoutRedirectUris?: readonly string[];
@@ -136,10 +139,20 @@ export function tenantOf({ tenants }: SandboxSeed, key: string): SeedTenant {
   throw new Error(`ExhibitorSandbox has no tenant "${key}"; it has ${known}`);
 }
 
-/** The tenant of a login client. */
-export function tenantOfLogin({ tenants }: SandboxSeed, clientId: string): SeedTenant | undefined {
-  return tenants.find(({ loginClientId, publicLoginClientId }) =>
-    [loginClientId, publicLoginClientId].includes(clientId),
+/**
+ * The tenant with this key; without a key, all tenants.
+ *
+ * @throws Error if the seed has no such tenant.
+ */
+export function tenantsOf(seed: SandboxSeed, key: string | undefined): readonly SeedTenant[] {
+  return key === undefined ? seed.tenants : [tenantOf(seed, key)];
+}
+
+/** The tenant that one of the three clients belongs to. */
+export function tenantOfClient({ tenants }: SandboxSeed, id: unknown): SeedTenant | undefined {
+  return tenants.find(
+    ({ clientId, loginClientId, publicLoginClientId }) =>
+      id === clientId || id === loginClientId || id === publicLoginClientId,
   );
 }
 

@@ -1,4 +1,4 @@
-import type { Health, Outcome } from '../outcome.js';
+import type { RequestResult } from '../outcome.js';
 
 /** Persons that are remembered. Circuits open long before the lookups of so many have failed. */
 const MAX = 1_000;
@@ -11,25 +11,19 @@ const MAX = 1_000;
 export class FailedContactPersons {
   readonly #emails = new Set<string>();
 
-  /** The health of a request as it counts: `undefined` for a further failure of a person. */
-  counted(health: Health, outcome: Outcome, contactEmail: string | undefined): Health {
-    if (contactEmail === undefined || health === undefined) {
-      return health;
-    }
-    if (health === 'good') {
+  /** Records the result of a request. Answers false for a further failure of a person, which does not count. */
+  record({ health, outcome, contact }: RequestResult): boolean {
+    if (contact !== undefined && health === 'good') {
       this.#emails.clear();
-      return health;
     }
     const isNetwork = outcome.kind === 'failed' && outcome.why === 'network';
-    if (isNetwork) {
-      return health;
+    if (contact === undefined || health !== 'bad' || isNetwork) {
+      return true;
     }
-    if (this.#emails.has(contactEmail)) {
-      return undefined;
-    }
+    const isFirst = !this.#emails.has(contact);
     if (this.#emails.size < MAX) {
-      this.#emails.add(contactEmail);
+      this.#emails.add(contact);
     }
-    return health;
+    return isFirst;
   }
 }

@@ -2,7 +2,7 @@ import type { StateKey, Tenant } from '../../tenants/tenant.js';
 import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import { Semaphore, type SemaphoreLimits } from '../../time/semaphore.js';
-import type { Health, Outcome } from '../outcome.js';
+import type { RequestResult } from '../outcome.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Circuit, type Admission } from './circuit.js';
 import { FailedContactPersons } from './failed-contact-persons.js';
@@ -69,25 +69,20 @@ export class RequestLimits {
   }
 
   /**
-   * The health that counts: `undefined` for a further failure of one contact. A trial always counts, so that a service that
-   * is down is tried only once in a pause.
+   * Returns the slot and records the result of its request, if it was sent. Answers false for a further failure of one contact: it
+   * does not count, unless it was a trial, so that a service that is down is tried only once in a pause.
    */
-  counted(health: Health, outcome: Outcome, contact: string | undefined, admission: Admission): Health {
-    if (health === 'bad') {
+  leave(tenant: Tenant, admission: Admission, result?: RequestResult): boolean {
+    this.#slots.leave(slotsOf(tenant));
+    if (result?.health === 'bad') {
+      this.#circuit ??= new Circuit();
       this.#failedContacts ??= new FailedContactPersons();
     }
-    const known = this.#failedContacts;
-    const counted = known === undefined ? health : known.counted(health, outcome, contact);
-    return admission === 'trial' ? health : counted;
-  }
-
-  /** Returns the slot and records the result of the request. */
-  leave(tenant: Tenant, health: Health, admission: Admission): void {
-    this.#slots.leave(slotsOf(tenant));
-    if (health === 'bad') {
-      this.#circuit ??= new Circuit();
-    }
+    const isFirst = result === undefined || this.#failedContacts?.record(result) !== false;
+    const isCounted = isFirst || admission === 'trial';
+    const health = isCounted ? result?.health : undefined;
     this.#circuit?.record(health, admission, this.clock.now(), this.clock.random());
+    return isCounted;
   }
 }
 
@@ -95,35 +90,35 @@ function slotsOf({ http: { maxConcurrent } }: Tenant): SemaphoreLimits {
   return { slots: maxConcurrent, waiting: maxConcurrent * WAITING_PER_SLOT };
 }
 
-/** The limits of all tenants: those in use, and those that remember failures. Others would take 300 bytes of each tenant. */
+/** The limits of all tenants: those in use, and those that remember failures. Others would take 600 bytes of each tenant. */
 export class TenantLimits {
   readonly #byTenant = new WeakMap<StateKey, readonly RequestLimits[]>();
 
   constructor(private readonly clock: Clock) {}
 
   /** The limits for one call, which must {@link release} them. */
-  acquire(tenant: Tenant, operation: Operation, origin: string): RequestLimits {
-    const all = this.#byTenant.get(tenant.stateKey) ?? [];
+  acquire({ stateKey }: Tenant, operation: Operation, origin: string): RequestLimits {
+    const ofTenant = this.#byTenant.get(stateKey) ?? [];
     const group = GROUPS[operation];
-    const known = all.find((limits) => limits.group === group && limits.origin === origin);
-    const limits = known ?? new RequestLimits(group, origin, this.clock);
-    if (known === undefined) {
-      this.#byTenant.set(tenant.stateKey, [...all, limits]);
+    let limits = ofTenant.find((known) => known.group === group && known.origin === origin);
+    if (limits === undefined) {
+      limits = new RequestLimits(group, origin, this.clock);
+      this.#byTenant.set(stateKey, [...ofTenant, limits]);
     }
     limits.users += 1;
     return limits;
   }
 
-  release(tenant: Tenant, limits: RequestLimits): void {
+  release({ stateKey }: Tenant, limits: RequestLimits): void {
     limits.users -= 1;
     if (!limits.isUnused) {
       return;
     }
-    const others = this.#byTenant.get(tenant.stateKey)?.filter((other) => other !== limits) ?? [];
+    const others = this.#byTenant.get(stateKey)?.filter((other) => other !== limits) ?? [];
     if (others.length > 0) {
-      this.#byTenant.set(tenant.stateKey, others);
+      this.#byTenant.set(stateKey, others);
     } else {
-      this.#byTenant.delete(tenant.stateKey);
+      this.#byTenant.delete(stateKey);
     }
   }
 }

@@ -107,7 +107,7 @@ class Passage {
     try {
       await firstValueFrom(this.http.request(config));
     } catch (error) {
-      if (error !== this.#failure) {
+      if (this.#failure === undefined || error !== this.#failure) {
         return this.#failedInInterceptor(error);
       }
     }

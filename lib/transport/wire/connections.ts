@@ -7,8 +7,8 @@ import { NameLookups } from './name-lookups.js';
 export interface ResponseReceiver extends Dispatcher.DispatchHandler {
   /** Settles when the request has ended, however it did. */
   readonly outcome: Promise<unknown>;
-  /** Key of the tenant that sends the request. */
-  readonly tenant: string;
+  /** See {@link TransportRequest}. */
+  readonly share: string;
   /** True until the request is written to a connection, or ends before. */
   readonly isWaiting: boolean;
   /** A connection that served another request before may be closing already. */
@@ -38,10 +38,13 @@ interface OwnRequest extends Dispatcher.DispatchOptions {
   receiver?: ResponseReceiver;
 }
 
-/** A client of undici, which has one connection. This one connects for a request, and stops when that request has ended. */
+/**
+ * A client of undici, which has one connection. With `pipelining: 1` it is given a request only after the last one has ended. This
+ * one connects for that request, and stops when it has ended.
+ */
 class OwnClient extends Client {
-  /** Requests that have not ended. */
-  readonly #requests = new Set<ResponseReceiver>();
+  /** The last request, until it has ended: an idle client must not keep its reply. */
+  #request: ResponseReceiver | undefined;
   readonly #names: NameLookups;
 
   constructor(origin: string | URL, names: NameLookups) {
@@ -52,24 +55,30 @@ class OwnClient extends Client {
   override dispatch(request: OwnRequest, handler: Dispatcher.DispatchHandler): boolean {
     const { receiver } = request;
     if (receiver !== undefined) {
-      this.#requests.add(receiver);
-      void receiver.outcome.then(() => this.#requests.delete(receiver));
+      this.#request = receiver;
+      void receiver.outcome.then(() => this.#forget(receiver));
     }
     return super.dispatch(request, handler);
   }
 
+  #forget(ended: ResponseReceiver): void {
+    if (this.#request === ended) {
+      this.#request = undefined;
+    }
+  }
+
   /** A connector of its own for each connection: its `lookup` is for this request. */
   #connect(...[options, callback]: Parameters<buildConnector.connector>): void {
-    const request = [...this.#requests].find(({ isWaiting }) => isWaiting);
+    const request = this.#request;
     // undici also connects where only a request that was stopped is left in its queue: a needless connection to a service that
     // may already be slow.
-    if (request === undefined) {
+    if (request?.isWaiting !== true) {
       queueMicrotask(() => callback(new Error(UNWANTED), null));
       return;
     }
     request.isOnNewConnection = true;
     // The socket keeps this as long as it lives, so it is not the request with its reply.
-    const connecting = { tenant: request.tenant, isWanted: true };
+    const connecting = { share: request.share, isWanted: true };
     const connect = buildConnector({
       timeout: CONNECT_TIMEOUT,
       lookup: (...args) => this.#names.lookup(connecting, ...args),

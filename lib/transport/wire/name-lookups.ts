@@ -3,7 +3,7 @@ import type { LookupFunction } from 'node:net';
 import { callbackify, promisify } from 'node:util';
 import type { Clock } from '../../time/clock.js';
 import { FairCache } from '../../time/fair-cache.js';
-import { Turns } from '../../time/turns.js';
+import { SerialQueues } from '../../time/serial-queues.js';
 import { withTimeout } from '../../time/with-timeout.js';
 import { errorCode } from './stale-connection.js';
 
@@ -27,8 +27,8 @@ interface Known {
 
 /** A connection that is being opened. */
 interface Connecting {
-  /** Key of the tenant that it is opened for. */
-  readonly tenant: string;
+  /** Key of the tenant that it is opened for, or of a document that several tenants wait for. */
+  readonly share: string;
   /** False once its request has ended. */
   readonly isWanted: boolean;
 }
@@ -42,21 +42,21 @@ interface Connecting {
  * - While it is busy, the second one takes names for which name servers answer c-ares. They may be silent afterwards: a tenant
  *   whose look-up was slow does not use the second thread for some time.
  *
- * A tenant waits with one name at a time, so that tenants have their turns. Addresses are kept for all tenants, and used while a
+ * A tenant waits with one name at a time, so that none waits for all names of another. Addresses are kept for all tenants, and used while a
  * new look-up is slow or fails.
  */
 export class NameLookups {
   readonly #known: FairCache<Known>;
   /** Look-ups that have begun, by name: a name has one at a time. */
   readonly #running = new Map<string, Promise<LookupAddress[]>>();
-  /** Tenants whose look-up was slow. */
-  readonly #slowTenants: FairCache<true>;
-  readonly #tenants = new Turns<string>();
-  readonly #threads = new Turns<'first' | 'second'>();
+  /** Shares with a look-up that was slow. */
+  readonly #slowShares: FairCache<true>;
+  readonly #shares = new SerialQueues<string>();
+  readonly #threads = new SerialQueues<'first' | 'second'>();
 
   constructor(private readonly clock: Clock) {
     this.#known = new FairCache(clock, MOST_NAMES);
-    this.#slowTenants = new FairCache(clock, MOST_NAMES);
+    this.#slowShares = new FairCache(clock, MOST_NAMES);
   }
 
   /** The `lookup` of a socket. */
@@ -94,18 +94,18 @@ export class NameLookups {
   }
 
   #inTurn(name: string, connecting: Connecting, options: LookupOptions): Promise<LookupAddress[]> {
-    const { tenant } = connecting;
+    const { share } = connecting;
     const lookUp = (): Promise<LookupAddress[]> =>
       this.#current(name) ?? this.#lookUp(name, connecting, options);
     // It needs no name server (RFC 6761 §6.3).
     if (name === 'localhost') {
       return lookUp();
     }
-    return this.#tenants.after(tenant, () => this.#current(name) ?? this.#onThread(name, tenant, lookUp));
+    return this.#shares.after(share, () => this.#current(name) ?? this.#onThread(name, share, lookUp));
   }
 
-  /** Looks up on the thread that is free first. The turn on the other one ends at once. */
-  #onThread<T>(name: string, tenant: string, lookUp: () => Promise<T>): Promise<T> {
+  /** Looks up on the thread that is free first. The other one then passes it over. */
+  #onThread<T>(name: string, share: string, lookUp: () => Promise<T>): Promise<T> {
     return new Promise((resolve) => {
       let hasBegun = false;
       const begin = async (): Promise<void> => {
@@ -118,7 +118,7 @@ export class NameLookups {
       };
       const isFree = this.#threads.isFree('first');
       void this.#threads.after('first', begin);
-      if (!isFree && this.#slowTenants.get(tenant) === undefined) {
+      if (!isFree && this.#slowShares.get(share) === undefined) {
         void isAnswered(name).then((isSoon) => (isSoon ? this.#threads.after('second', begin) : undefined));
       }
     });
@@ -128,19 +128,19 @@ export class NameLookups {
     if (!connecting.isWanted) {
       throw new Error('the connection is not wanted any more');
     }
-    const { tenant } = connecting;
+    const { share } = connecting;
     const began = this.clock.now();
     const found = promisify(dns.lookup)(name, { ...options, all: true });
     this.#running.set(name, found);
     try {
       const addresses = await found;
       const known = { addresses, freshUntil: this.clock.now() + FRESH };
-      this.#known.set(name, known, { tenant, ttl: USABLE });
+      this.#known.set(name, known, { tenant: share, ttl: USABLE });
       return addresses;
     } finally {
       this.#running.delete(name);
       if (this.clock.now() - began > SLOW) {
-        this.#slowTenants.set(tenant, true, { tenant, ttl: FIRST_ONLY });
+        this.#slowShares.set(share, true, { tenant: share, ttl: FIRST_ONLY });
       }
     }
   }

@@ -19,8 +19,8 @@ const LEAST_OF_CHUNK = 128;
 
 /** What is accepted as the reply to a request. */
 export interface ExpectedReply {
-  /** Key of the tenant that sends the request. */
-  tenant: string;
+  /** See {@link TransportRequest}. */
+  share: string;
   /** Largest accepted reply in bytes, compressed and decompressed. */
   replyLimit: number;
   /** Accepts a JWT as well, whose text is then the body. */
@@ -34,7 +34,7 @@ export interface ExpectedReply {
 export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   isOnNewConnection = false;
   readonly outcome: Promise<Outcome>;
-  readonly tenant: string;
+  readonly share: string;
   readonly limit: number;
   /** Bytes of the body, and of its decompressed form. */
   held = 0;
@@ -50,8 +50,8 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   #sizeThisTurn = 0;
   #interim = 0;
 
-  constructor({ tenant, replyLimit, acceptsJwt = false }: ExpectedReply, replies: UnfinishedReplies) {
-    this.tenant = tenant;
+  constructor({ share, replyLimit, acceptsJwt = false }: ExpectedReply, replies: UnfinishedReplies) {
+    this.share = share;
     this.limit = replyLimit;
     this.#acceptsJwt = acceptsJwt;
     this.#replies = replies;
@@ -102,13 +102,13 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   }
 
   onResponseStart(
-    controller: Dispatcher.DispatchController,
+    _controller: Dispatcher.DispatchController,
     status: number,
     headers: IncomingHttpHeaders,
   ): void {
     if (status < 200) {
       if (++this.#interim > MOST_INTERIM) {
-        this.#malformed('it has too many interim responses', controller);
+        this.#malformed('it has too many interim responses');
       }
       return;
     }
@@ -119,20 +119,22 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     }
     this.#contentLength = Number(this.#headers['content-length']);
     if (status >= 300 && status < 400) {
-      this.#malformed('the service redirects, which is never followed', controller);
+      this.#malformed('the service redirects, which is never followed');
     } else if (status < 300 && this.#contentLength > this.limit) {
-      this.#malformed(TOO_LARGE, controller);
+      this.#malformed(TOO_LARGE);
     }
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    // A RetryAgent of the host goes on with another request.
+    this.#controller = controller;
     const size = this.#body.size + chunk.length;
     if (this.#status >= 400 && size > LARGEST_REFUSAL) {
-      this.#abort(this.#answered(undefined), controller);
+      this.#abort(this.#answered(undefined));
       return;
     }
     if (size > this.limit) {
-      this.#malformed(TOO_LARGE, controller);
+      this.#malformed(TOO_LARGE);
       return;
     }
     if (!this.#hold(chunk.length)) {
@@ -158,7 +160,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     } else {
       const hold = (bytes: number): boolean => this.#hold(bytes);
       const work = (): ReturnType<typeof unpack> => unpack(data, encoding, this.limit, hold);
-      void this.#replies.decompressions.after(this.tenant, work).then((unpacked) => this.#read(unpacked));
+      void this.#replies.decompressions.after(this.share, work).then((unpacked) => this.#read(unpacked));
     }
   }
 
@@ -169,7 +171,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
       why: 'network',
       message: hasReply ? 'the reply was cut short' : 'the service could not be reached',
       phase: this.isSent ? 'sent' : 'connecting',
-      reason: this.isSent ? undefined : errorCode(error),
+      errorCode: this.isSent ? undefined : errorCode(error),
       status: this.#status || undefined,
       stale: this.isSent && isStaleConnection(error, this, hasReply),
     });
@@ -223,18 +225,19 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     return { kind: 'answered', status: this.#status, headers: this.#headers, body };
   }
 
-  #malformed(reason: string, controller?: Dispatcher.DispatchController): void {
-    const message = `the reply of the service cannot be used: ${reason}`;
-    this.#abort({ kind: 'failed', why: 'malformed', message, reason, status: this.#status }, controller);
+  #malformed(problem: string): void {
+    const message = `the reply of the service cannot be used: ${problem}`;
+    const isTooLarge = problem === TOO_LARGE;
+    this.#abort({ kind: 'failed', why: 'malformed', message, isTooLarge, status: this.#status });
   }
 
   /** Settles, and closes the connection instead of reading the rest of the reply. */
-  #abort(outcome: Outcome, controller = this.#controller): void {
+  #abort(outcome: Outcome): void {
     if (this.isSettled) {
       return;
     }
     this.#done(outcome);
-    controller?.abort(new Error('the rest of the reply is not needed'));
+    this.#controller?.abort(new Error('the rest of the reply is not needed'));
   }
 
   #done(outcome: Outcome): void {

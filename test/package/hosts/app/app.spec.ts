@@ -1,5 +1,6 @@
 import { Test } from '@nestjs/testing';
 import { ExhibitorsService, isExhibitorError } from 'nestjs-exhibitor';
+import { diagnose } from 'nestjs-exhibitor/doctor';
 import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { firstValueFrom } from 'rxjs';
 import { AppModule, BoothController } from './app.module';
@@ -40,5 +41,18 @@ describe('the sandbox under the usual Jest of a CommonJS host', () => {
     await sandbox.stop();
     expect(sandbox.requests).toMatchObject([{}, { path: '/discovered', status: 200 }]);
     expect(sandbox.openConnections).toBe(0);
+  });
+
+  it('is examined by the doctor', async () => {
+    const sandbox = await ExhibitorSandbox.start();
+    const wrong = [];
+    for await (const { status, option } of diagnose({
+      ...sandbox.tenantOptions('acme'),
+      tenantId: 'other',
+    })) {
+      wrong.push(...(status === 'wrong' ? [option] : []));
+    }
+    expect(wrong).toEqual(['tenantId']);
+    await sandbox.stop();
   });
 });

@@ -1,0 +1,140 @@
+import { Inject, Injectable, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
+import { publish } from '../diagnostics/channels.js';
+import { ExhibitorError, ExhibitorsService, isExhibitorError, type MirrorMessage } from '../index.js';
+import { checkEventId } from '../model/event-id.js';
+import type { MirrorLog } from '../problems/mirror-log.js';
+import { EventCopy, SUPERSEDED, type OnPage } from './copy-event.js';
+import type { MirrorStatus } from './mirror-options.interface.js';
+import { listEvents, type MirrorSettings } from './mirror-settings.js';
+import { scopeKey, type MirrorStore } from './mirror-store.js';
+import type { MirrorScope } from './mirror-target.interface.js';
+
+/** Injection token of the {@link MirrorParts}. @internal */
+export const MIRROR_PARTS = Symbol('nestjs-exhibitor:mirror-parts');
+
+/** What the options of a mirror become. @internal */
+export interface MirrorParts {
+  settings: MirrorSettings;
+  log: MirrorLog;
+  store: MirrorStore;
+}
+
+/**
+ * Copies events into the host's own database, and tells how old the copies are.
+ *
+ * @example
+ * const [{ completedAt, held }] = await mirror.status({ tenant: 'acme', eventId: 'world-2026' });
+ */
+@Injectable()
+export class ExhibitorMirror implements OnApplicationBootstrap, OnModuleDestroy {
+  readonly #parts: MirrorParts;
+  readonly #exhibitors: ExhibitorsService;
+  readonly #stop = new AbortController();
+
+  /** @internal */
+  constructor(
+    @Inject(MIRROR_PARTS) parts: MirrorParts,
+    @Inject(ExhibitorsService) exhibitors: ExhibitorsService,
+  ) {
+    this.#parts = parts;
+    this.#exhibitors = exhibitors;
+  }
+
+  /**
+   * Copies an event now, in this process, whether or not `events` lists it. Where another copy of the event begins meanwhile,
+   * this one ends without an error.
+   *
+   * @throws {ExhibitorError} as `iteratePages`; `pagination_drift` also where the event changed during each of five readings or
+   * has an id twice; `malformed_response` where an exhibitor has no id; `aborted` when the application closes. What the target
+   * throws is thrown as it is
+   */
+  async copy(scope: MirrorScope): Promise<MirrorStatus> {
+    await this.#run(scope, () => {});
+    const [status = scope] = await this.status(scope);
+    return status;
+  }
+
+  /** State of the mirror of one event; or of each event of `events`; where it lists none, of each event that was copied. */
+  async status(scope?: MirrorScope): Promise<MirrorStatus[]> {
+    const { settings, log, store } = this.#parts;
+    const texts = await store.all('status');
+    const statusOf = ({ tenant, eventId }: MirrorScope): MirrorStatus =>
+      parseStatus(texts[scopeKey({ tenant, eventId })] ?? JSON.stringify({ tenant, eventId }));
+    if (scope !== undefined) {
+      return [statusOf(scope)];
+    }
+    const listed = new Map<string, MirrorStatus>();
+    for await (const event of listEvents(settings, log)) {
+      listed.set(scopeKey(event), statusOf(event));
+    }
+    return listed.size > 0 ? [...listed.values()] : Object.values(texts).map(parseStatus);
+  }
+
+  /**
+   * Lets the next copy of the event remove up to so many rows, once: the number that `status()` tells as `held`. That copy is due
+   * at the next tick. Where it would remove more, it removes nothing, and the approval is used up.
+   *
+   * @throws {ExhibitorError} `invalid_argument` where `removals` is not a whole number from 1
+   */
+  async approve(scope: MirrorScope, removals: number): Promise<void> {
+    if (!Number.isSafeInteger(removals) || removals < 1) {
+      throw new ExhibitorError('invalid_argument', 'removals must be a whole number from 1');
+    }
+    const key = scopeKey(scope);
+    await this.#parts.store.set('approved', { [key]: String(removals) });
+    await this.#parts.store.set('due', { [key]: '0' });
+  }
+
+  /** Starts the copies of the queue; warns where there is none. */
+  onApplicationBootstrap(): void {
+    if (this.#parts.settings.worker) {
+      this.#parts.store.start((scope, onPage) => this.#run(scope, onPage));
+    }
+  }
+
+  /** Ends the copies under way: another process takes them over. */
+  async onModuleDestroy(): Promise<void> {
+    this.#stop.abort(new ExhibitorError('aborted', 'the application closes'));
+    await this.#parts.store.close();
+  }
+
+  async #run({ tenant, eventId }: MirrorScope, onPage: OnPage): Promise<void> {
+    const { settings, log, store } = this.#parts;
+    const scope = { tenant, eventId: checkEventId(eventId) };
+    const key = scopeKey(scope);
+    const copy = new EventCopy({
+      scope,
+      settings,
+      exhibitors: this.#exhibitors,
+      signal: this.#stop.signal,
+      takeApproval: async () => {
+        const approved = (await store.all('approved'))[key];
+        // Before it is used: a copy that ends half-way must not leave it to the next one.
+        await store.set('approved', { [key]: '0' });
+        return Number(approved ?? 0);
+      },
+      onPage,
+    });
+    const began = performance.now();
+    let end: Pick<MirrorMessage, 'outcome' | 'code'> = { outcome: 'superseded' };
+    try {
+      await copy.run();
+      const { rows, held } = copy.counts;
+      const status = { ...scope, completedAt: new Date(), rows, ...(held > 0 && { held }) };
+      await store.set('status', { [key]: JSON.stringify(status) });
+      log.held(scope, held);
+      end = { outcome: held > 0 ? 'held' : 'completed' };
+    } catch (error) {
+      if (error !== SUPERSEDED) {
+        end = { outcome: 'failed', ...(isExhibitorError(error) && { code: error.code }) };
+        throw error;
+      }
+    } finally {
+      publish('mirror', () => ({ ...scope, ...copy.counts, ...end, durationMs: performance.now() - began }));
+    }
+  }
+}
+
+function parseStatus(text: string): MirrorStatus {
+  return JSON.parse(text, (name, value) => (name === 'completedAt' ? new Date(value) : value));
+}

@@ -1,0 +1,28 @@
+import type { MirrorLog } from '../problems/mirror-log.js';
+import type { OnPage } from './copy-event.js';
+import type { MirrorScope } from './mirror-target.interface.js';
+
+/** Remembers a text for each event, by {@link scopeKey}. Kinds: `status`, `approved` removals, when a copy is `due`. */
+export interface MirrorStore {
+  all(kind: string): Promise<Record<string, string>>;
+  set(kind: string, texts: Record<string, string>): Promise<void>;
+  /** Copies the events again and again, where there is a queue. */
+  start(copy: (scope: MirrorScope, onPage: OnPage) => Promise<unknown>): void;
+  close(): Promise<void>;
+}
+
+/** The store of one process. */
+export function memoryStore(log: MirrorLog): MirrorStore {
+  const kinds = new Map<string, Record<string, string>>();
+  return {
+    all: async (kind) => ({ ...kinds.get(kind) }),
+    set: async (kind, texts) => void kinds.set(kind, { ...kinds.get(kind), ...texts }),
+    start: () => log.noQueue(),
+    close: async () => {},
+  };
+}
+
+/** Names an event, whatever characters its two texts have. */
+export function scopeKey({ tenant, eventId }: MirrorScope): string {
+  return JSON.stringify([tenant, eventId]);
+}

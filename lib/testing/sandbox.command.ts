@@ -1,0 +1,111 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { constants } from 'node:os';
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import type * as OidcProvider from 'oidc-provider';
+import { CommandError } from '../bin/command.error.js';
+import { environmentLines } from '../bin/host-environment.js';
+import { ExhibitorSandbox } from './sandbox/exhibitor-sandbox.js';
+import { parseSeed } from './sandbox/inputs.js';
+
+const REDIRECT_URIS = ['http://127.0.0.1:3000/auth/callback', 'http://localhost:3000/auth/callback'];
+const NPX = 'npx -p nestjs-exhibitor -p oidc-provider nestjs-exhibitor sandbox';
+
+export const help = `Usage: nestjs-exhibitor sandbox [options]
+
+Starts a copy of the Exhibitor Event REST Service and its identity provider on 127.0.0.1, for development only: its
+secrets are public. It prints the tenants, events, people and the environment of the host in the README. The page
+/sandbox shows the requests that it receives, and how to add faults. SIGINT and SIGTERM end it.
+
+Options:
+  --port PORT         Port, 0 for any free one. Default 4010.
+  --redirect-uri URL  Where a login may end; can be repeated. The provider refuses all others.
+                      Default ${REDIRECT_URIS.join(' and ')}.
+  --seed FILE         Tenants, events, people and exhibitors as JSON. What the file leaves out stays as it is.
+  --latency MS        Delay of each reply of the REST API. Default 0.
+  --write-env FILE    Writes the environment to a new file, for node --env-file=FILE.
+
+Requires the package oidc-provider 9, which it looks for in the working directory first. Without a project:
+  ${NPX}`;
+
+/** Runs a sandbox until SIGINT or SIGTERM. Resolves with 128 and the number of the signal, as in a shell. */
+export async function run(args: string[]): Promise<number> {
+  const { values } = parseArgs({
+    args,
+    options: {
+      port: { type: 'string', default: '4010' },
+      'redirect-uri': { type: 'string', multiple: true, default: REDIRECT_URIS },
+      seed: { type: 'string' },
+      latency: { type: 'string', default: '0' },
+      'write-env': { type: 'string' },
+    },
+  });
+  const { seed: seedFile, 'write-env': envFile, 'redirect-uri': redirectUris } = values;
+  const wrong = redirectUris.find((uri) => !URL.canParse(uri) || !/^https?:[^#]+$/.test(uri));
+  if (wrong !== undefined) {
+    throw new CommandError(`--redirect-uri must be an http or https URL without a fragment, not "${wrong}"`);
+  }
+  if (envFile !== undefined && existsSync(envFile)) {
+    throw new CommandError(`${envFile} exists. Its values stay valid: leave out --write-env, or delete it.`);
+  }
+  const port = wholeNumber('--port', values.port, 65_535);
+  const latency = wholeNumber('--latency', values.latency, 3_600_000);
+  const seed = seedFile === undefined ? undefined : parseSeed(seedFile, await readFile(seedFile, 'utf8'));
+  const sandbox = await ExhibitorSandbox.start({ port, seed, load: loadProvider, redirectUris });
+  sandbox.latency = latency;
+  try {
+    const ended = new Promise<NodeJS.Signals>((resolve) => {
+      process.once('SIGINT', resolve).once('SIGTERM', resolve);
+    });
+    console.log(await introduce(sandbox, redirectUris, envFile));
+    return 128 + constants.signals[await ended];
+  } finally {
+    await sandbox.stop();
+  }
+}
+
+function wholeNumber(name: string, value: string, largest: number): number {
+  if (!/^\d{1,9}$/.test(value) || Number(value) > largest) {
+    throw new CommandError(`${name} must be a whole number from 0 to ${largest}, not "${value}"`);
+  }
+  return Number(value);
+}
+
+/** Loads `oidc-provider` from the working directory, else from where this package is. */
+async function loadProvider(): Promise<typeof OidcProvider> {
+  const paths = [process.cwd(), import.meta.dirname];
+  let file: string;
+  try {
+    file = createRequire(import.meta.url).resolve('oidc-provider', { paths });
+  } catch {
+    throw new CommandError(`the package oidc-provider is not installed here. Run: ${NPX}`);
+  }
+  return import(pathToFileURL(file).href);
+}
+
+/** Writes the environment, and describes the sandbox to the person who started it. */
+async function introduce(sandbox: ExhibitorSandbox, redirectUris: string[], envFile = ''): Promise<string> {
+  const { url, tenants, people, events } = sandbox;
+  const [{ key = '' } = {}] = tenants;
+  const options = sandbox.tenantOptions(key, { redirectUri: redirectUris[0], keys: 'url' });
+  const environment = environmentLines(options, randomBytes(32).toString('base64url')).join('\n');
+  if (envFile !== '') {
+    await writeFile(envFile, `${environment}\n`, { flag: 'wx' });
+  }
+  const start = (file: string) => `node --env-file=${file} dist/main.js`;
+  return `Sandbox ready at ${url}, for development only. Its requests and faults: ${url}/sandbox
+
+Tenants:  ${tenants.map((tenant) => tenant.key).join(', ')}. Their credentials: curl ${url}/sandbox/tenants
+Events:   ${events.map(({ id }) => id).join(', ')}
+People:   ${people.map(({ name, email }) => `${name} <${email ?? 'no e-mail address'}>`).join(', ')}
+Logins may end at ${redirectUris.join(' and ')}
+
+Environment of the host in the README, for the tenant ${key}. ${
+    envFile === ''
+      ? `Save it to .env and run: ${start('.env')}\n\n${environment}`
+      : `Saved to ${envFile}. Run: ${start(envFile)}`
+  }`;
+}

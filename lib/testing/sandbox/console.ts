@@ -1,0 +1,69 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { CONSOLE_HEADERS, renderConsole } from './console-page.js';
+import { parseFault } from './inputs.js';
+import { createTenantOptions } from './sandbox-options.js';
+import type { SandboxState } from './sandbox-state.js';
+import { sendJson, sendReply } from './send-reply.js';
+
+/** Whether a request is for the page `/sandbox` or what belongs to it. */
+export function isConsole({ url = '' }: IncomingMessage): boolean {
+  return /^\/sandbox(?:[/?]|$)/.test(url);
+}
+
+/** Serves the page `/sandbox`, the credentials of the tenants, faults and the revocation of tokens. */
+export async function handleConsole(
+  state: SandboxState,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  if (!isOwnRequest(request, state.url)) {
+    return sendJson(response, 403, { error: 'foreign', message: 'Other pages may not use the sandbox' });
+  }
+  const { pathname, searchParams } = new URL(request.url ?? '', state.url);
+  try {
+    switch (`${request.method} ${pathname}`) {
+      case 'GET /sandbox':
+        return sendReply(response, 200, CONSOLE_HEADERS, renderConsole(state));
+      case 'GET /sandbox/tenants':
+        return sendJson(response, 200, { tenants: tenantsOptions(state) });
+      case 'DELETE /sandbox/tokens':
+        state.tokens.revoke(searchParams.get('tenant') ?? undefined);
+        return sendJson(response, 200, {});
+      case 'POST /sandbox/faults': {
+        const { match, fault, times } = parseFault(await text(request));
+        state.faults.add(match, fault, times);
+        break;
+      }
+      case 'DELETE /sandbox/faults':
+        state.faults.clear();
+        break;
+      case 'GET /sandbox/faults':
+        break;
+      default:
+        return sendJson(response, 404, { error: 'not_found', message: 'See GET /sandbox' });
+    }
+    sendJson(response, 200, state.faults.pending);
+  } catch (error) {
+    sendJson(response, 400, { error: 'invalid_request', message: String(error) });
+  }
+}
+
+/** The options of every tenant, as the option `tenants` of the module. */
+function tenantsOptions({ seed, url, key, redirectUris }: SandboxState) {
+  const overrides = { keys: 'url', redirectUri: redirectUris?.[0] } as const;
+  return Object.fromEntries(
+    seed.tenants.map((tenant) => [tenant.key, createTenantOptions(tenant, url, key, overrides)]),
+  );
+}
+
+/**
+ * Whether the page itself or a program sent a request. A page of another site in the developer's browser reaches loopback too:
+ * by a name of its own (DNS rebinding), which `Host` shows, or across origins: browsers send `Origin` with every request that
+ * changes something, or whose reply the page could read.
+ */
+function isOwnRequest({ headers: { host, origin } }: IncomingMessage, url: string): boolean {
+  const own = new URL(url).host;
+  const isOwnHost = host === own || host === own.replace('127.0.0.1', 'localhost');
+  return isOwnHost && (origin === undefined || origin === `http://${host}`);
+}

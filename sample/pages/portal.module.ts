@@ -1,0 +1,40 @@
+import { Module, type DynamicModule } from '@nestjs/common';
+import { APP_FILTER, APP_GUARD } from '@nestjs/core';
+import { EventSizes } from '../events/event-sizes.service.js';
+import { HomeController } from '../events/home.controller.js';
+import { KnownEventGuard } from '../events/known-event.guard.js';
+import { SearchController } from '../events/search.controller.js';
+import { Portals } from '../portals.js';
+import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
+import { TourController } from '../tour/tour.controller.js';
+import { Tour } from '../tour/tour.js';
+import { AssetsController } from './assets.controller.js';
+import { LoginProblemController } from './login-problem.controller.js';
+import { ProblemFilter } from './problem.filter.js';
+
+/** What the portals have beside the module: start page, search, error pages, assets and the tour. */
+@Module({})
+export class PortalModule {
+  static register(options: SampleOptions): DynamicModule {
+    return {
+      module: PortalModule,
+      global: true,
+      controllers: [
+        AssetsController,
+        TourController,
+        HomeController,
+        SearchController,
+        LoginProblemController,
+      ],
+      providers: [
+        { provide: SAMPLE_OPTIONS, useValue: options },
+        { provide: APP_FILTER, useClass: ProblemFilter },
+        { provide: APP_GUARD, useClass: KnownEventGuard },
+        Portals,
+        EventSizes,
+        Tour,
+      ],
+      exports: [Portals],
+    };
+  }
+}

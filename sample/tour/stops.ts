@@ -1,0 +1,79 @@
+/** What the panel says about a page. Text in backticks is code. */
+export interface Stop {
+  /** What the page shows of the module. */
+  shows: string;
+  tries: readonly string[];
+  /** The method behind the page, and its file below `sample/`. */
+  file: string;
+  method: string;
+}
+
+const STOPS: Readonly<Record<string, Stop>> = {
+  home: {
+    shows:
+      '`@AllowAnonymous()` opens the page; the guard sets the user where somebody is logged in. `ExhibitorsService.list` counts each event, kept for a minute by the sample.',
+    tries: ['Open “My booth” without a login: the login leads back to it.', 'Open the other portal below.'],
+    file: 'events/home.controller.ts',
+    method: 'home',
+  },
+  booth: {
+    shows:
+      '`ExhibitorGuard` asks the service for the exhibitors of your e-mail address; `@CurrentExhibitor()` is the chosen or the only one. The answer is cached: here 10 s, by default 60 s.',
+    tries: [
+      'Reload at once: the cache answers, without a request.',
+      'Reload after 10 s with “Service down”: the last good answer serves.',
+    ],
+    file: 'booth/booth.controller.ts',
+    method: 'mine',
+  },
+  choose: {
+    shows:
+      '`@CurrentExhibitor()` answers 409 `exhibitor_not_selected` for several exhibitors; a filter leads here. `ExhibitorSelection.select` accepts only the own ones.',
+    tries: ['Choose one: the choice is kept for this event.'],
+    file: 'booth/booth.controller.ts',
+    method: 'select',
+  },
+  event: {
+    shows:
+      '`ExhibitorIdentityGuard` requires a login, no exhibitor. `list` reads the page that you see without scripts; `pages` reads the whole event for the live list, four pages ahead.',
+    tries: [
+      'Choose “500” below: the page waits for the retries.',
+      'Press Stop: the requests under way are aborted.',
+    ],
+    file: 'events/event.controller.ts',
+    method: 'page',
+  },
+  search: {
+    shows:
+      '`stream` emits the exhibitors one by one, in order. `take` ends the reading when enough is found.',
+    tries: ['Search for “a”: few pages are read. Search for “zenith pumps”: all of them.'],
+    file: 'events/search.controller.ts',
+    method: 'search',
+  },
+  login: {
+    shows:
+      'Every failed login is an error with a `reason`. `onLoginFailed` of the callback guard leads here, with event and return address of the started login.',
+    tries: [
+      'Log in as Uma or Mo: each has another reason.',
+      'Cancel at the provider, then log in: you arrive where you wanted.',
+    ],
+    file: 'callback.guard.ts',
+    method: 'onLoginFailed',
+  },
+  problem: {
+    shows:
+      'Guards and services fail with an `ExhibitorError` and a stable `code`. This filter of the sample turns it into a page with the right status; `ExhibitorExceptionFilter` would answer JSON.',
+    tries: ['If you chose a fault below: remove it and try again.'],
+    file: 'pages/problem.filter.ts',
+    method: 'catch',
+  },
+};
+
+/** The stop of a view. */
+export function stopOf(view: string): Stop {
+  const stop = STOPS[view];
+  if (!stop) {
+    throw new Error(`the tour does not know the view ${view}`);
+  }
+  return stop;
+}

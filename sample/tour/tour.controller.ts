@@ -1,0 +1,30 @@
+import { Body, Controller, Get, Header, Inject, Post, Redirect } from '@nestjs/common';
+import { ExhibitorsService } from 'nestjs-exhibitor';
+import { Tour } from './tour.js';
+
+@Controller('tour')
+export class TourController {
+  constructor(
+    @Inject(Tour) private readonly tour: Tour,
+    @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService,
+  ) {}
+
+  /** For the script of the panel: a live list sends requests after its page was shown. */
+  @Get('activity')
+  @Header('Cache-Control', 'no-store')
+  activity() {
+    return this.tour.activity();
+  }
+
+  /** Adds a fault, and shows the page of the form again. */
+  @Post('fault')
+  @Redirect('/', 303)
+  async fault(@Body('fault') fault: unknown, @Body('returnTo') returnTo: unknown) {
+    await this.tour.choose(String(fault));
+    if (this.tour.fault !== undefined && fault !== 'down') {
+      // Else the page would come from the cache, without a request that meets the fault.
+      await this.exhibitors.invalidateLookups();
+    }
+    return { url: /^\/\w[^\\]*$/.test(String(returnTo)) ? String(returnTo) : '/' };
+  }
+}
