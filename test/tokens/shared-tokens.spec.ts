@@ -194,6 +194,8 @@ describe('a token that the service refused', () => {
   it('is dropped from the store, so that no other process takes it', async () => {
     const [one, two] = await fleet(2);
     await textOf(one);
+    // The callers do not wait for the store.
+    await eventually(() => [...store.raw.keys()].some((key) => key.includes(':token:')));
     one.answer = (_form, _count, response) => sendJson(response, {}, 503);
     one.revoked.add('token-1');
     expect(await one.call()).toBe('token_unavailable');
