@@ -82,28 +82,31 @@ export function setCookie(
   attributes: CookieAttributes,
   ttl: number,
 ): void {
-  http.addCookie(serialize(name, value, attributes, Math.ceil(ttl / 1000)));
-  http.cookieChanges.set(sentName(name, attributes), value);
+  const sent = attributes.secure ? `${HOST_PREFIX}${name}` : name;
+  http.addCookie(serialize(sent, value, attributes, Math.ceil(ttl / 1000)));
+  http.cookieChanges.set(sent, value);
 }
 
-/** Removes a cookie from the browser. */
-export function clearCookie(http: HttpContext, name: string, attributes: CookieAttributes): void {
-  http.addCookie(serialize(name, '', attributes, 0));
-  http.cookieChanges.set(sentName(name, attributes), undefined);
-}
-
-function sentName(name: string, { secure }: Pick<CookieAttributes, 'secure'>): string {
-  return secure ? `${HOST_PREFIX}${name}` : name;
+/** Removes cookies from the browser. They were set with this `sameSite`. */
+export function clearCookies(
+  http: HttpContext,
+  cookies: readonly ReceivedCookie[],
+  sameSite: CookieAttributes['sameSite'],
+): void {
+  for (const { sent, secure } of cookies) {
+    http.addCookie(serialize(sent, '', { secure, sameSite }, 0));
+    http.cookieChanges.set(sent, undefined);
+  }
 }
 
 function serialize(
-  name: string,
+  sent: string,
   value: string,
   { secure, sameSite }: CookieAttributes,
   maxAge: number,
 ): string {
   const cookie: SetCookie = {
-    name: sentName(name, { secure }),
+    name: sent,
     value,
     maxAge,
     path: '/',

@@ -1,5 +1,5 @@
 import {
-  clearCookie,
+  clearCookies,
   EXTENSION_COOKIE,
   heldCookies,
   ID_TOKEN_COOKIE,
@@ -31,7 +31,6 @@ export function trimCookies(
   sameSite: CookieAttributes['sameSite'],
   isKept: (login: ReceivedCookie, place: number) => boolean,
 ): void {
-  const remove = ({ name, secure }: ReceivedCookie): void => clearCookie(http, name, { secure, sameSite });
   const pending = heldCookies(http, LOGIN_COOKIE).toSorted((a, b) => startTimeOf(b) - startTimeOf(a));
   const kept = pending.filter(isKept);
   let bytes = ALL_BYTES - bytesOf(heldNamed(http, IDENTITY_COOKIE, EXTENSION_COOKIE)) - bytesOf(kept);
@@ -39,7 +38,7 @@ export function trimCookies(
   if (bytesOf(idTokens) < bytes) {
     bytes -= bytesOf(idTokens);
   } else {
-    idTokens.forEach(remove);
+    clearCookies(http, idTokens, sameSite);
   }
   bytes = Math.min(bytes, PENDING_BYTES - bytesOf(kept));
   let count = MAX_PENDING - kept.length;
@@ -47,7 +46,7 @@ export function trimCookies(
     bytes -= bytesOf([cookie]);
     count -= 1;
     if (bytes <= 0 || count < 0) {
-      remove(cookie);
+      clearCookies(http, [cookie], sameSite);
     }
   }
 }

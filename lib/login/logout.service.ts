@@ -4,7 +4,6 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { isCrossSiteRequest } from '../http/cross-site-request.js';
 import type { HttpContext } from '../http/http-context.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
-import { IdentityReader } from '../session/identity-reader.service.js';
 import { IdentitySession, type DepartingUser } from '../session/identity-session.service.js';
 import { belongsTo } from '../session/stored-identity.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
@@ -18,7 +17,6 @@ export class LogoutService {
   constructor(
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
-    @Inject(IdentityReader) private readonly reader: IdentityReader,
     @Inject(IdentitySession) private readonly session: IdentitySession,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
@@ -31,21 +29,14 @@ export class LogoutService {
    * @throws {ExhibitorError} `invalid_argument` for a request that a page of another site caused
    */
   async end(http: HttpContext): Promise<string | undefined> {
-    // Browsers that send Sec-Fetch-Site decide it themselves: no tenant is asked for, which may be slow just then.
-    const ownUrl =
-      http.header('sec-fetch-site') === undefined ? await orUnknown(this.#ownUrl(http)) : undefined;
-    if (isCrossSiteRequest(http, ownUrl)) {
+    const departing = await this.session.departing(http);
+    // As it is known now: a source of tenants may be slow just then.
+    const tenant = departing && this.tenants.peek(departing.identity.tenant);
+    if (isCrossSiteRequest(http, tenant?.login?.redirectUri)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
-    const departing = await this.session.departing(http);
     await this.session.forget(http);
     return departing && orUnknown(this.#endSessionUrl(departing));
-  }
-
-  /** Address of the host by its user. */
-  async #ownUrl(http: HttpContext): Promise<string | undefined> {
-    const state = await this.reader.read(http, undefined);
-    return state?.tenant.login?.redirectUri;
   }
 
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
@@ -64,8 +55,8 @@ export class LogoutService {
 }
 
 /**
- * A logout must not fail because a bearer token is refused, a tenant is not named or not found, or the provider cannot be
- * reached: the user is logged out here nevertheless.
+ * A logout must not fail because the tenant is not found or the provider cannot be reached: the user is logged out here
+ * nevertheless.
  */
 async function orUnknown<T>(url: Promise<T>): Promise<T | undefined> {
   try {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import * as v from 'valibot';
 import {
-  clearCookie,
+  clearCookies,
   heldCookies,
   isSecure,
   LOGIN_COOKIE,
@@ -69,9 +69,9 @@ export async function keepPendingLogin(
 ): Promise<void> {
   const name = `${LOGIN_COOKIE}${login.startedAt.toString(36)}-${shortDigestOf(login.state)}`;
   const sealed = await sealer.seal('login', login, ttl);
-  const attributes = attributesOf(login);
-  setCookie(http, name, sealed, attributes, ttl);
-  trimCookies(http, attributes.sameSite, (pending) => pending.name === name);
+  const sameSite = sameSiteOf(login);
+  setCookie(http, name, sealed, { secure: isSecure(login.redirectUri), sameSite }, ttl);
+  trimCookies(http, sameSite, (pending) => pending.name === name);
 }
 
 /**
@@ -117,9 +117,7 @@ async function openLogin(sealer: Sealer, cookie: ReceivedCookie): Promise<Pendin
 
 /** Removes a pending login from the browser. */
 export function clearPendingLogin(http: HttpContext, login: PendingLogin): void {
-  for (const { name, secure } of cookiesOf(http, login.state)) {
-    clearCookie(http, name, attributesOf(login, secure));
-  }
+  clearCookies(http, cookiesOf(http, login.state), sameSiteOf(login));
 }
 
 function cookiesOf(http: HttpContext, state: string): ReceivedCookie[] {
@@ -128,8 +126,8 @@ function cookiesOf(http: HttpContext, state: string): ReceivedCookie[] {
 }
 
 /** A form_post is a cross-site request: its cookie needs `SameSite=None`. Plain http is a loopback host, see the options. */
-function attributesOf(login: PendingLogin, secure = isSecure(login.redirectUri)): CookieAttributes {
-  return { secure, sameSite: isHybrid(login) ? 'none' : 'lax' };
+function sameSiteOf(login: PendingLogin): CookieAttributes['sameSite'] {
+  return isHybrid(login) ? 'none' : 'lax';
 }
 
 /** The login that a callback belongs to. */

@@ -1,5 +1,5 @@
 import {
-  clearCookie,
+  clearCookies,
   cookiesNamed,
   ID_TOKEN_COOKIE,
   isSecure,
@@ -49,9 +49,10 @@ export class IdTokenHints {
       return;
     }
     const secure = isSecure(login?.redirectUri);
-    this.#clear(http, (cookie) => kept === undefined || cookie.secure !== secure);
+    const isStale = (cookie: ReceivedCookie): boolean => kept === undefined || cookie.secure !== secure;
+    clearCookies(http, cookiesNamed(http, ID_TOKEN_COOKIE).filter(isStale), this.sameSite);
     if (kept !== undefined) {
-      setCookie(http, ID_TOKEN_COOKIE, kept, this.#attributes(secure), ttl);
+      setCookie(http, ID_TOKEN_COOKIE, kept, { secure, sameSite: this.sameSite }, ttl);
     }
   }
 
@@ -78,16 +79,6 @@ export class IdTokenHints {
 
   /** Removes the cookie, with and without its prefix. */
   clear(http: HttpContext): void {
-    this.#clear(http, () => true);
-  }
-
-  #clear(http: HttpContext, isStale: (cookie: ReceivedCookie) => boolean): void {
-    for (const { secure } of cookiesNamed(http, ID_TOKEN_COOKIE).filter(isStale)) {
-      clearCookie(http, ID_TOKEN_COOKIE, this.#attributes(secure));
-    }
-  }
-
-  #attributes(secure: boolean): CookieAttributes {
-    return { secure, sameSite: this.sameSite };
+    clearCookies(http, cookiesNamed(http, ID_TOKEN_COOKIE), this.sameSite);
   }
 }

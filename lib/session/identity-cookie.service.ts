@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import {
-  clearCookie,
+  clearCookies,
   cookiesNamed,
   IDENTITY_COOKIE,
   isSecure,
@@ -90,15 +90,14 @@ export class IdentityCookie {
     const ttl = endsAt - this.clock.epochMs();
     const { returnTo: _once, ...kept } = identity;
     const sealed = await this.#sealToFit(tenant, kept, selections, endsAt);
-    setCookie(http, IDENTITY_COOKIE, sealed, this.#attributes(isSecure(tenant.login?.redirectUri)), ttl);
+    const attributes = { secure: isSecure(tenant.login?.redirectUri), sameSite: this.#sameSite };
+    setCookie(http, IDENTITY_COOKIE, sealed, attributes, ttl);
     trimCookies(http, this.#sameSite, () => false);
   }
 
   /** Removes the cookie, with and without its prefix. */
   clear(http: HttpContext): void {
-    for (const { secure } of cookiesNamed(http, IDENTITY_COOKIE)) {
-      clearCookie(http, IDENTITY_COOKIE, this.#attributes(secure));
-    }
+    clearCookies(http, cookiesNamed(http, IDENTITY_COOKIE), this.#sameSite);
   }
 
   async #openAndKeep(sealed: string, extension: string | undefined): Promise<OpenedCookie | undefined> {
@@ -144,10 +143,6 @@ export class IdentityCookie {
 
   #seal(identity: ExhibitorIdentity, selections: Selections, endsAt: number): Promise<string> {
     return this.sealer.seal('identity', { identity, selections }, endsAt - this.clock.epochMs());
-  }
-
-  #attributes(secure: boolean): CookieAttributes {
-    return { secure, sameSite: this.#sameSite };
   }
 }
 

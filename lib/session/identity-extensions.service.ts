@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import {
-  clearCookie,
+  clearCookies,
   cookiesNamed,
   EXTENSION_COOKIE,
   heldCookies,
@@ -78,9 +78,7 @@ export class IdentityExtensions {
 
   /** Removes the cookie, with and without its prefix, also one that this reply sets. */
   clear(http: HttpContext): void {
-    for (const { secure } of heldCookies(http, EXTENSION_COOKIE)) {
-      clearCookie(http, EXTENSION_COOKIE, { secure, sameSite: this.#cookies.sameSite });
-    }
+    clearCookies(http, heldCookies(http, EXTENSION_COOKIE), this.#cookies.sameSite);
   }
 
   get #isEnabled(): boolean {
