@@ -1,7 +1,6 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import type { LoginParameters } from '../login/login-parameters.js';
-import { requireNavigation } from '../login/login.service.js';
 import { answered, HEADERS, LOGIN_HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
 
 /**
@@ -18,7 +17,6 @@ export class ExhibitorLoginGuard extends RouteGuard {
 
   /** @internal */
   protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<never> {
-    requireNavigation(http);
     const tenant = await this.getTenant(http, context);
     const url = await this[SERVICES].login.start(http, tenant, async () => ({
       eventId: await this.getEvent(http, context),

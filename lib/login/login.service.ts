@@ -3,7 +3,7 @@ import { publish, type LoginMessage } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import { LOGIN_COOKIE, receivedCookies } from '../http/cookies.js';
+import { LOGIN_COOKIE, receivedCookies, type CookieAttributes } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
@@ -89,13 +89,15 @@ export class LoginService {
    *
    * @param tenantKey default: the only tenant
    * @param getTarget called after the tenant is found
-   * @throws {ExhibitorError} `invalid_argument` for an invalid event id or login parameter; `unknown_tenant`, `tenant_required`
+   * @throws {ExhibitorError} `invalid_argument` for an invalid event id or login parameter, and for a request that cannot show the
+   * page of the provider; `unknown_tenant`, `tenant_required`
    */
   async start(
     http: HttpContext,
     tenantKey: string | undefined,
     getTarget: () => Promise<LoginTarget>,
   ): Promise<string> {
+    requireNavigation(http, this.#cookies.sameSite);
     const tenant = await this.tenants.resolve(tenantKey);
     const login = browserLoginOf(tenant);
     const target = await getTarget();
@@ -178,12 +180,13 @@ export class LoginService {
 }
 
 /**
- * Refuses a login that an image or a script of a page starts (Fetch Metadata): it would only replace a pending login.
- *
- * @throws {ExhibitorError} `invalid_argument`
+ * Refuses a login that an image or a script of a page starts (Fetch Metadata): it would only replace a pending login. So would one
+ * in a frame of another site, where browsers send back only cookies with `SameSite=None`.
  */
-export function requireNavigation(http: HttpContext): void {
-  if (!mayShowPage(http)) {
+function requireNavigation(http: HttpContext, sameSite: CookieAttributes['sameSite']): void {
+  const isForeignFrame =
+    http.header('sec-fetch-dest') === 'iframe' && http.header('sec-fetch-site') === 'cross-site';
+  if (!mayShowPage(http) || (isForeignFrame && sameSite !== 'none')) {
     throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
   }
 }

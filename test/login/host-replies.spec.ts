@@ -138,6 +138,27 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
     expect([reply.status, new URL(reply.location ?? '').origin]).toEqual([302, provider.url]);
   });
 
+  it.each([
+    ['same-site', 'lax', 302],
+    ['cross-site', 'lax', 400],
+    ['cross-site', 'strict', 400],
+    ['cross-site', 'none', 302],
+  ] as const)('start a login in a %s frame with cookies.sameSite %s: %i', async (site, sameSite, status) => {
+    const redirectUri = 'https://host.example.com/auth/callback';
+    host = await startHost({
+      kind,
+      options: () => ({
+        tenant: provider.tenantOptions(redirectUri),
+        secrets: [COOKIE_SECRET],
+        cookies: { sameSite },
+      }),
+    });
+    const reply = await new Visitor().visit(`${host.url}/auth/login`, {
+      headers: { 'sec-fetch-dest': 'iframe', 'sec-fetch-site': site },
+    });
+    expect([reply.status, reply.setCookies.length]).toEqual([status, status === 302 ? 1 : 0]);
+  });
+
   it('use the configured callback and ignore Host and X-Forwarded-Host', async () => {
     host = await startHost({
       kind,
