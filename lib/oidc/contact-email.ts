@@ -7,15 +7,6 @@ export type Claims = Record<string, unknown>;
 
 type EmailRules = Pick<LoginSettings, 'emailClaim' | 'requireVerifiedEmail'>;
 
-/** True where the claims decide about the contact e-mail address, so that userinfo is not needed. */
-export function hasContactEmail(claims: Claims, rules: EmailRules): boolean {
-  const email = emailOf(claims, rules);
-  if (email === undefined) {
-    return false;
-  }
-  return !rules.requireVerifiedEmail || isDenied(claims) || isVerified(claims, email);
-}
-
 /**
  * The contact e-mail address, unchanged, of the first source that has one; or the reason of the refusal. `email_verified:
  * false` in any source is a refusal. Some providers send it as a string.
@@ -26,12 +17,12 @@ export function contactEmail(
   sources: readonly Claims[],
   rules: EmailRules,
 ): { email: string } | { reason: LoginFailureReason } {
+  if (sources.some(isDenied)) {
+    return { reason: 'email_unverified' };
+  }
   const email = sources.map((claims) => emailOf(claims, rules)).find((value) => value !== undefined);
   if (email === undefined) {
     return { reason: 'email_missing' };
-  }
-  if (sources.some(isDenied)) {
-    return { reason: 'email_unverified' };
   }
   if (rules.requireVerifiedEmail && !sources.some((claims) => isVerified(claims, email))) {
     return { reason: 'email_unverified' };
@@ -44,7 +35,8 @@ function isVerified({ email, email_verified: flag }: Claims, address: string): b
   return email === address && (flag === true || flag === 'true');
 }
 
-function isDenied({ email_verified: flag }: Claims): boolean {
+/** True for claims that deny their address: no other source can mend that. */
+export function isDenied({ email_verified: flag }: Claims): boolean {
   return String(flag) === 'false';
 }
 

@@ -20,10 +20,10 @@ export class ProviderKeys {
         parse: (body, tenant) => {
           const keys = keySetOf(body);
           // Also where the last good keys are used meanwhile.
-          keys.catch(() => tools.log.report(tenant, uselessKeySet(isDiscovered(tenant))));
+          keys.catch(() => tools.log.report(tenant, uselessKeySet(tenant)));
           return keys;
         },
-        notFound: (tenant, status) => keysNotFound(isDiscovered(tenant), status),
+        notFound: keysNotFound,
       },
       tools,
     );
@@ -61,8 +61,4 @@ export class ProviderKeys {
     this.#fixed.set(source, known);
     return known;
   }
-}
-
-function isDiscovered({ login }: Tenant): boolean {
-  return login?.keys === undefined;
 }

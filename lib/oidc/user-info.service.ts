@@ -9,7 +9,7 @@ import type { Deadline } from '../time/deadline.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { isJwtType } from '../transport/wire/reply-body.js';
-import { contactEmail, hasContactEmail, userClaims, type Claims } from './contact-email.js';
+import { contactEmail, isDenied, userClaims, type Claims } from './contact-email.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 import { unusableReply, usableReply } from './provider-reply.js';
 import { TokenValidator } from './token-validator.service.js';
@@ -44,10 +44,10 @@ export class UserInfo {
   ): Promise<VerifiedUser> {
     const rules = { emailClaim: 'email', requireVerifiedEmail: false, ...tenant.login };
     const subject = String(token.sub);
-    const userinfo = hasContactEmail(token, rules)
-      ? undefined
-      : await this.read(tenant, accessToken, subject, deadline);
-    const contact = contactEmail(userinfo === undefined ? [token] : [token, userinfo], rules);
+    const ofToken = contactEmail([token], rules);
+    const mayComplete = 'reason' in ofToken && !isDenied(token);
+    const userinfo = mayComplete ? await this.read(tenant, accessToken, subject, deadline) : undefined;
+    const contact = userinfo === undefined ? ofToken : contactEmail([token, userinfo], rules);
     if ('reason' in contact) {
       throw new LoginFailedError(contact.reason, `the token is refused: ${contact.reason}`, {
         tenant: tenant.key,

@@ -55,7 +55,7 @@ function addressOption(tenant: EndpointPaths, operation: string): string {
     case 'metadata':
       return 'login.issuer';
     case 'keys':
-      return tenant.login?.keys === undefined ? 'login.discovery' : 'login.keys';
+      return tenant.keysOption;
     default:
       return tenant.endpointOption('token');
   }

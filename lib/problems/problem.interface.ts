@@ -4,7 +4,8 @@ export interface EndpointPaths {
   readonly tokenUrlOption: string;
   /** Of an endpoint of a login. */
   endpointOption(name: 'token' | 'userinfo'): string;
-  readonly login: { readonly keys?: unknown } | undefined;
+  /** Of the provider's keys. */
+  readonly keysOption: string;
 }
 
 /** A failure that only an operator can mend. */

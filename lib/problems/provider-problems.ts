@@ -40,20 +40,20 @@ export function refusedAddress(
 }
 
 /** The address of the keys answers something else. */
-export function keysNotFound(isDiscovered: boolean, status: number): Problem {
+export function keysNotFound(tenant: EndpointPaths, status: number): Problem {
   return {
     cause: 'keys',
-    options: [isDiscovered ? 'login.discovery' : 'login.keys'],
+    options: [tenant.keysOption],
     message: 'the address of the keys does not answer them',
     received: `status ${status}`,
   };
 }
 
 /** The address of the keys answers a set that cannot be used. */
-export function uselessKeySet(isDiscovered: boolean): Problem {
+export function uselessKeySet(tenant: EndpointPaths): Problem {
   return {
     cause: 'keys',
-    options: [isDiscovered ? 'login.discovery' : 'login.keys'],
+    options: [tenant.keysOption],
     message: 'the keys of the provider cannot be used',
     expected: `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`,
   };

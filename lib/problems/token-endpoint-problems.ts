@@ -12,7 +12,7 @@ type ClientPath = '' | 'login.';
 /** What is known of the options of a tenant's clients. */
 interface ClientOptions extends EndpointPaths {
   readonly clientAuth: unknown;
-  readonly login: { readonly clientAuth?: unknown; readonly keys?: unknown } | undefined;
+  readonly login: { readonly clientAuth?: unknown } | undefined;
 }
 
 /** Options to look at, by OAuth error (RFC 6749 §5.2), as paths below the client: `clientSecret`, `login.clientSecret`. */

@@ -88,6 +88,11 @@ export class Tenant {
     return this.#settings.login?.discovery === true ? 'login.discovery' : 'authUrl';
   }
 
+  /** Path of the option that sets the provider's keys or their address, for the operator. @internal */
+  get keysOption(): string {
+    return this.#settings.login?.keys === undefined ? 'login.discovery' : 'login.keys';
+  }
+
   /** @internal */
   get scope(): string | null {
     return this.#settings.scope;

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { contactEmail, hasContactEmail, userClaims } from '../../lib/oidc/contact-email.js';
+import { contactEmail, userClaims } from '../../lib/oidc/contact-email.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { changes, type Claims } from '../support/provider-script.js';
@@ -199,13 +199,18 @@ describe('email_verified', () => {
     expect(contactEmail([good], rules)).toEqual({ email: VICTIM });
   });
 
-  it('makes userinfo unnecessary only where it decides about the address', () => {
-    expect(hasContactEmail({ email: VICTIM, email_verified: true }, rules)).toBe(true);
-    expect(hasContactEmail({ email: VICTIM, email_verified: false }, rules)).toBe(true);
-    expect(hasContactEmail({ email: VICTIM }, rules)).toBe(false);
-    expect(hasContactEmail({ email_verified: true }, rules)).toBe(false);
-    const byUpn = { ...rules, emailClaim: 'upn' };
-    expect(hasContactEmail({ upn: VICTIM, email: MALLORY, email_verified: true }, byUpn)).toBe(false);
+  it.each<[string, Claims, asked: boolean]>([
+    ['decides', { email: VICTIM, email_verified: true }, false],
+    ['refuses', { email: VICTIM, email_verified: false }, false],
+    ['refuses, also without an address', { email: undefined, email_verified: false }, false],
+    ['leaves it open', { email: VICTIM, email_verified: undefined }, true],
+    ['names no address', { email: undefined, email_verified: true }, true],
+  ])('of the ID token that %s makes userinfo unnecessary or not', async (what, token, asked) => {
+    says({ what, token, userinfo: { email: VICTIM, email_verified: true } });
+    const host = await hostWith({ requireVerifiedEmail: true });
+    const before = provider.count('/connect/userinfo');
+    await logIn(new Visitor(), host);
+    expect(provider.count('/connect/userinfo') - before).toBe(asked ? 1 : 0);
   });
 
   it('of one source is not shown beside the email of the other', () => {
