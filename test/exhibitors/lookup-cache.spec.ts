@@ -75,6 +75,22 @@ describe('answers past their time', () => {
   });
 });
 
+describe('an older answer of another process', () => {
+  it('replaces no newer one, unless that was invalidated', () => {
+    const { clock, cache, keep } = cacheOf({ ttl: 1_000, staleIfError: 5_000 });
+    const keepOlder = (weight: number, generation = GENERATION) =>
+      cache.keep(subjectOf('a'), { records: ['older'], weight }, -200, generation);
+    keep(subjectOf('a'), ['newer']);
+    clock.time = 1_100;
+    for (const weight of [100, 1_000_000]) {
+      keepOlder(weight);
+      expect(cache.stale(subjectOf('a'))?.records).toEqual(['newer']);
+    }
+    keepOlder(100, { ...GENERATION, id: 'later' });
+    expect(cache.stale(subjectOf('a'))?.records).toEqual(['older']);
+  });
+});
+
 describe('a large answer in a full cache', () => {
   it('finds room within a moment, though the entries of other tenants are older', () => {
     const limits = {

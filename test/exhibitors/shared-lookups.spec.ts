@@ -479,4 +479,21 @@ describe('staleIfError with a store', () => {
     skip(71_000);
     await expect(own(await start(options))).rejects.toMatchObject({ code: 'service_unavailable' });
   });
+
+  it('prefers the newer answer in memory where the store did not take it', async () => {
+    jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    let version = 0;
+    const { tenant } = await serve(({ response }) =>
+      version < 2 ? [{ version: (version += 1) }] : sendJson(response, {}, 503),
+    );
+    const lookupCache = { ttl: 10_000, staleIfError: 60_000 };
+    const host = await start({ tenant, lookupCache, http: { attempts: 1 } });
+    expect(await own(host)).toEqual([{ version: 1 }]);
+    skip(11_000);
+    const set = jest.spyOn(store, 'set').mockRejectedValue(new Error('read-only'));
+    expect(await own(host)).toEqual([{ version: 2 }]);
+    set.mockRestore();
+    skip(11_000);
+    expect(await own(host)).toEqual([{ version: 2 }]);
+  });
 });

@@ -89,10 +89,20 @@ export class LookupCache {
     return this.entries.get(lookupKey(subject));
   }
 
-  /** @param freshFor milliseconds for which the answer is fresh, at most `ttl`; 0 or less for one that is not */
+  /**
+   * Keeps an answer, unless there is a newer one of the same generation: that of another process may be older.
+   *
+   * @param freshFor milliseconds for which the answer is fresh, at most `ttl`; 0 or less for one that is not
+   */
   keep(subject: LookupSubject, answer: LookupAnswer, freshFor: number, generation: Generation): void {
     const { max, maxBytes, staleIfError } = this.limits;
     const key = lookupKey(subject);
+    const ttl = Math.min(freshFor, this.limits.ttl);
+    const freshUntil = this.clock.now() + ttl;
+    const former = this.entries.peek(key);
+    if (former?.generation === generation.id && former.freshUntil > freshUntil) {
+      return;
+    }
     const bytes = ENTRY_WEIGHT + 4 * key.length + answer.weight;
     if (bytes > maxBytes * LARGEST_SHARE) {
       this.entries.delete(key);
@@ -100,7 +110,6 @@ export class LookupCache {
     }
     const { tenant, eventId, contactEmail } = subject;
     const emailAt = key.length - contactEmail.length;
-    const ttl = Math.min(freshFor, this.limits.ttl);
     const entry = {
       tenant: tenant.key,
       // As parts of the key: an event id that is a part of a long URL would keep all of it in memory.
@@ -108,7 +117,7 @@ export class LookupCache {
       contactEmail: key.slice(emailAt),
       records: answer.records,
       weight: bytes,
-      freshUntil: this.clock.now() + ttl,
+      freshUntil,
       generation: generation.id,
       recheckAt: generation.recheckAt,
     };
