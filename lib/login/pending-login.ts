@@ -141,7 +141,7 @@ export interface StartedLogin {
 
 /** What a host may know of a pending login. */
 export function startedLogin({ tenant, eventId, returnTo }: PendingLogin): StartedLogin {
-  const path = normalizeReturnTo(returnTo ?? '');
+  const path = returnTo === undefined ? undefined : normalizeReturnTo(returnTo);
   return {
     tenant,
     ...(eventId === undefined ? {} : { eventId }),

@@ -63,7 +63,7 @@ function hasNoCredentials(value: string): boolean {
 
 /** An https URL (http for loopback hosts) without credentials and fragment. */
 export const secureUrl = v.pipe(
-  text,
+  v.string('must be a string'),
   v.check((value) => parseUrl(value) !== undefined, 'must be an absolute URL'),
   v.check(isSecureOrLoopback, 'must be https (http only for localhost, 127.0.0.1 and [::1])'),
   v.check(hasNoCredentials, 'must not contain credentials'),

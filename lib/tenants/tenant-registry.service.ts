@@ -98,7 +98,8 @@ export class TenantRegistry {
     if (wanted === undefined) {
       throw new ExhibitorError(
         'tenant_required',
-        'there are several tenants: name one with the option `tenant`',
+        'there are several tenants, and none is named: `resolveTenant` names that of a request, the option `tenant` or ' +
+          '`forTenant` that of a call',
       );
     }
     return this.find(wanted);

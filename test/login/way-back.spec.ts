@@ -232,6 +232,13 @@ describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', 
     }
   });
 
+  it('names no return address where the login named none: the host has its own default', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host, '?eventId=world-2026');
+    expectPage(await toHost(visitor, failed(arrival, 'access_denied', 'GET')));
+    expect(told).toEqual([{ error: expect.anything(), login: { tenant: 'acme', eventId: 'world-2026' } }]);
+  });
+
   it('is told what the provider said, and the visitor is not', async () => {
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host, QUERY);

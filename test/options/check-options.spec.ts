@@ -238,6 +238,7 @@ describe('the options', () => {
       { tenant: { ...tenant(), authUrl: '/login' } },
       'tenant.authUrl: must be an absolute URL',
     ],
+    ['an empty address', { tenant: { ...tenant(), baseUrl: '' } }, 'tenant.baseUrl: must be an absolute URL'],
     [
       'an endpoint by http',
       { tenant: { ...tenant(), endpoints: { token: 'http://login.example/token' } } },
