@@ -52,6 +52,27 @@ describe('a response handler', () => {
     await expect(handler.outcome).resolves.toMatchObject({ kind: 'answered' });
   });
 
+  it('parses one reply in a turn, so that what is requested after it leaves before others are parsed', async () => {
+    const replies = new UnfinishedReplies();
+    const handlers = Array.from(
+      { length: 4 },
+      () => new ResponseHandler({ share: 'acme', replyLimit: CHUNK }, replies),
+    );
+    const controller = {} as Dispatcher.DispatchController;
+    for (const handler of handlers) {
+      handler.onResponseStart(controller, 200, { 'content-type': 'application/json' });
+      handler.onResponseData(controller, Buffer.from('[]'));
+      handler.onResponseEnd();
+    }
+    const settled = (): number => handlers.filter(({ isSettled }) => isSettled).length;
+    const counts = [settled()];
+    while (settled() < handlers.length) {
+      await nextTurn();
+      counts.push(settled());
+    }
+    expect(counts).toEqual([1, 2, 3, 4]);
+  });
+
   it('accepts 16 interim responses, and refuses a flood of them, which would never end', async () => {
     const page = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]';
     const interim = 'HTTP/1.1 103 Early Hints\r\nlink: <https://cdn.example>\r\n\r\n';

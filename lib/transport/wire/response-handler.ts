@@ -156,7 +156,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     const data = this.#body.join();
     const encoding = this.#headers['content-encoding'];
     if (encoding === undefined || encoding === 'identity' || data.length === 0) {
-      this.#read(data);
+      this.#replies.turns.take(() => this.#read(data));
     } else {
       const hold = (bytes: number): boolean => this.#hold(bytes);
       const work = (): ReturnType<typeof unpack> => unpack(data, encoding, this.limit, hold);

@@ -1,4 +1,5 @@
 import { SerialQueues } from '../../time/serial-queues.js';
+import { ReplyTurns } from './reply-turns.js';
 
 const MIB = 1024 * 1024;
 /** Bytes that the unfinished replies of one tenant may hold. One reply alone may be as large as its own limit. */
@@ -25,6 +26,7 @@ export interface UnfinishedReply {
 export class UnfinishedReplies {
   /** A tenant decompresses one reply at a time: each takes a thread of four, and one of Brotli 16 MiB that are not counted. */
   readonly decompressions = new SerialQueues<string>();
+  readonly turns = new ReplyTurns();
   readonly #byShare = new Map<string, Set<UnfinishedReply>>();
   #held = 0;
 
