@@ -1,17 +1,17 @@
 export { ExhibitorSandbox } from './sandbox/exhibitor-sandbox.js';
-export type { FaultMatch } from './sandbox/fault-queue.js';
-export type { Fault } from './sandbox/faults.js';
-export type { SandboxExhibitor } from './sandbox/generate-exhibitors.js';
-export type { SandboxOperation } from './sandbox/route.js';
-export type { SandboxRequest } from './sandbox/request-log.js';
+export type { FaultMatch } from './sandbox/faults/fault-queue.js';
+export type { Fault } from './sandbox/faults/fault-kinds.js';
+export type { SandboxExhibitor } from './sandbox/seed/generate-exhibitors.js';
+export type { SandboxOperation } from './sandbox/server/operations.js';
+export type { SandboxRequest } from './sandbox/server/request-log.js';
 export {
   defaultSeed,
   type SandboxSeed,
   type SeedEvent,
   type SeedPerson,
   type SeedTenant,
-} from './sandbox/seed.js';
-export type { PublicJwk } from './sandbox/signing-key.js';
+} from './sandbox/seed/seed.js';
+export type { PublicJwk } from './sandbox/provider/signing-key.js';
 export type {
   SandboxOptions,
   SandboxResponseType,

@@ -9,7 +9,7 @@ import type * as OidcProvider from 'oidc-provider';
 import { CommandError } from '../bin/command.error.js';
 import { environmentLines } from '../bin/host-environment.js';
 import { ExhibitorSandbox } from './sandbox/exhibitor-sandbox.js';
-import { parseSeed } from './sandbox/inputs.js';
+import { parseSeed } from './sandbox/seed/seed-file.js';
 
 const REDIRECT_URIS = ['http://127.0.0.1:3000/auth/callback', 'http://localhost:3000/auth/callback'];
 const NPX = 'npx -p nestjs-exhibitor -p oidc-provider nestjs-exhibitor sandbox';

@@ -4,7 +4,7 @@ import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { createClient, type RedisClientType } from 'redis';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { TokenService, type ExhibitorModuleOptions, type TenantOptions } from '../../lib/index.js';
-import { defaultSeed } from '../../lib/testing/sandbox/seed.js';
+import { defaultSeed } from '../../lib/testing/sandbox/seed/seed.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { signIn } from '../guards/signed-in.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';

@@ -207,21 +207,21 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
   });
 
   it.each([
-    [{ fault: { kind: 'truncate' } }, 'match is required'],
-    [{ match: 'lists', fault: { kind: 'truncate' } }, 'match must be ("token" | "list" |'],
+    [{ fault: { kind: 'truncate' } }, 'match: is required'],
+    [{ match: 'lists', fault: { kind: 'truncate' } }, 'match: Invalid type: Expected ("token" | "list" |'],
     [
       { match: { operation: ['lists'] }, fault: { kind: 'truncate' } },
-      'match.operation.0 must be ("token" |',
+      'match.operation.0: Invalid type: Exp',
     ],
-    [{ match: { probability: 2 }, fault: { kind: 'truncate' } }, 'match.probability must be <=1, not 2'],
-    [{ match: 'list', fault: { kind: 'explode' } }, 'fault.kind must be ("status" |'],
-    [{ match: 'list', fault: { kind: 'status' } }, 'fault.status is required'],
-    [{ match: 'list', fault: { kind: 'status', status: 99 } }, 'fault.status must be >=200, not 99'],
-    [{ match: 'list', fault: { kind: 'delay', ms: '5' } }, 'fault.ms must be number, not "5"'],
-    [{ match: 'list', fault: { kind: 'delay', ms: 0.5 } }, 'fault.ms must be a whole number'],
-    [{ match: 'list', fault: { kind: 'truncate', at: 1 } }, 'fault.at is not a field here'],
-    [{ match: 'list', fault: { kind: 'truncate' }, times: 0 }, 'times must be >=1, not 0'],
-    ['{', 'the body: it must be JSON'],
+    [{ match: { probability: 2 }, fault: { kind: 'truncate' } }, 'match.probability must be a number from 0'],
+    [{ match: 'list', fault: { kind: 'explode' } }, 'fault.kind: Invalid type: Expected ("status" |'],
+    [{ match: 'list', fault: { kind: 'status' } }, 'fault.status: is required'],
+    [{ match: 'list', fault: { kind: 'status', status: 99 } }, 'fault.status: Invalid value: Expected >=200'],
+    [{ match: 'list', fault: { kind: 'delay', ms: '5' } }, 'fault.ms: Invalid type: Expected number but rec'],
+    [{ match: 'list', fault: { kind: 'delay', ms: 0.5 } }, 'fault.ms: Invalid integer: Received 0.5'],
+    [{ match: 'list', fault: { kind: 'truncate', at: 1 } }, 'fault.at: is not an option'],
+    [{ match: 'list', fault: { kind: 'truncate' }, times: 0 }, 'times must be an integer from 1'],
+    ['{', 'the body: must be JSON'],
   ])('names what is wrong with the fault %j', async (fault, message) => {
     const reply = await at('/sandbox/faults', {
       method: 'POST',
@@ -379,17 +379,17 @@ describe('nestjs-exhibitor sandbox', () => {
   });
 
   it.each([
-    ['{', 'it must be JSON'],
-    ['null', 'it must be Object, not null'],
-    [{ event: [] }, 'event is not a field here'],
-    [{ events: [{ id: 'e' }] }, 'events.0.title is required'],
-    [{ events: {} }, 'events must be Array, not Object'],
-    [{ people: [{ sub: 'p', name: 1 }] }, 'people.0.name must be string, not 1'],
-    [{ tenants: [] }, 'tenants must be >=1, not 0'],
-    [{ tenants: [{ key: 'a' }] }, 'tenants.0.name is required\n  tenants.0.tenantId is required'],
-    [{ tenants: [{ key: '__proto__' }] }, 'tenants.0.key must be another name'],
-    [{ events: Array.from({ length: 12 }, () => ({})) }, 'events.4.title is required\n  and 14 others'],
-    [{ exhibitors: { acme: { e: [{ id: 'x' }] } } }, 'exhibitors.acme.e.0.contactEmails is required'],
+    ['{', 'must be JSON'],
+    ['null', ': Invalid type: Expected Object but received null'],
+    [{ event: [] }, 'event: is not an option'],
+    [{ events: [{ id: 'e' }] }, 'events.0.title: is required'],
+    [{ events: {} }, 'events: Invalid type: Expected Array but received Object'],
+    [{ people: [{ sub: 'p', name: 1 }] }, 'people.0.name: Invalid type: Expected string but received 1'],
+    [{ tenants: [] }, 'tenants: Invalid length: Expected >=1 but received 0'],
+    [{ tenants: [{ key: 'a' }] }, 'tenants.0.name: is required\n  tenants.0.tenantId: is required'],
+    [{ tenants: [{ key: '__proto__' }] }, 'tenants.0.key: must be another name'],
+    [{ events: Array.from({ length: 12 }, () => ({})) }, 'events.4.title: is required\n  and 14 others'],
+    [{ exhibitors: { acme: { e: [{ id: 'x' }] } } }, 'exhibitors.acme.e.0.contactEmails: is required'],
   ])('names what is wrong with the seed %j', async (seed, message) => {
     const file = fileWith('wrong.json', seed);
     await expect(run(['--seed', file])).rejects.toThrow(`${file}: `);

@@ -207,6 +207,14 @@ describe('faults of the sandbox', () => {
     expect(statuses).toEqual([500, 200]);
   });
 
+  it('are listed by HTTP, also those without an end and for paths', async () => {
+    const fault: Fault = { kind: 'truncate' };
+    sandbox.failNext({ path: /regional/i }, fault, Infinity);
+    const pending = await fetch(`${sandbox.url}/sandbox/faults`);
+
+    expect(await pending.json()).toEqual([{ match: { path: '/regional/i' }, fault, remaining: 'Infinity' }]);
+  });
+
   describe('apply to exactly the requests that match', () => {
     const FAULT: Fault = { kind: 'status', status: 418 };
     it('the given number of times, the oldest fault first', async () => {
@@ -261,6 +269,11 @@ describe('faults of the sandbox', () => {
 
     it.each([0, -1, 1.5, Number.NaN])('and cannot happen %d times', (times) => {
       expect(() => sandbox.failNext('list', FAULT, times)).toThrow(RangeError);
+    });
+
+    it.each([-0.1, 1.1, Number.NaN])('and to no share of %d', (probability) => {
+      const fail = (): void => sandbox.failNext({ operation: 'list', probability }, FAULT);
+      expect(fail).toThrow(new RangeError('failNext: match.probability must be a number from 0 to 1'));
     });
   });
 });

@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { defaultSeed, ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
-import { loadProvider } from '../../lib/testing/sandbox/identity-provider.js';
+import { loadProvider } from '../../lib/testing/sandbox/provider/load-provider.js';
 import type { TenantOptions } from '../../lib/options/tenant-options.interface.js';
 import { apiHeaders, eventUrl, tokenOf } from './rest-client.js';
 import { follow } from '../support/server.js';

@@ -4,7 +4,7 @@
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll, afterEach } from '@jest/globals';
-import { TENANTS } from '../../lib/testing/sandbox/seed.js';
+import { TENANTS } from '../../lib/testing/sandbox/seed/seed.js';
 import { addSecret, leaksOf } from './leaks.js';
 
 const CHANNEL = 'nestjs-exhibitor:error';

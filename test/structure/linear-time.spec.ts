@@ -11,7 +11,7 @@ import { hideSecrets, untrustedText } from '../../lib/model/untrusted-text.js';
 import { halfHash, isAccessTokenType } from '../../lib/oidc/check-claims.js';
 import { unverified } from '../../lib/oidc/verify-signature.js';
 import { bearerTokenOf } from '../../lib/session/bearer-identities.service.js';
-import { parseRoute } from '../../lib/testing/sandbox/route.js';
+import { parseRoute } from '../../lib/testing/sandbox/server/operations.js';
 import { lifetimeOf } from '../../lib/tokens/token-lifetime.js';
 import { parseTokenReply } from '../../lib/tokens/token-reply.js';
 import { parseRetryAfter } from '../../lib/transport/limits/retry-policy.js';
@@ -129,21 +129,22 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
     long('a ', 'Bearer '),
   ],
   [String.raw`bin/host-environment.ts /^[\w.:/@-]*$/`]: [long('a', '', '\n')],
-  [String.raw`testing/sandbox/console-page.ts /^(Bearer|Basic) /i`]: [],
-  [String.raw`testing/sandbox/console-page.ts /secret|token|code$|verifier|assertion|password|key/i`]: [
-    long('code', '', 'x'),
-  ],
+  [String.raw`testing/sandbox/console/console-page.ts /^(Bearer|Basic) /i`]: [],
+  [String.raw`testing/sandbox/console/console-page.ts /secret|token|code$|verifier|assertion|password|key/i`]:
+    [long('code', '', 'x')],
   [String.raw`testing/sandbox.command.ts /^https?:[^#]+$/`]: [long('a', 'https:', '#')],
   [String.raw`testing/sandbox.command.ts /^\d{1,9}$/`]: [],
-  [String.raw`testing/sandbox/api-tokens.ts /^Bearer ([\w.~+/=-]+)$/i`]: [long('a', 'Bearer ', '\u0001')],
-  [String.raw`testing/sandbox/console.ts /^\/sandbox(?:[/?]|$)/`]: [],
-  [String.raw`testing/sandbox/identity-provider.ts /['"]oidc-provider['"]/`]: [long(`'oidc-provider`)],
-  [String.raw`testing/sandbox/login-page.ts /[&<>"']/g`]: [long('&')],
-  [String.raw`testing/sandbox/request-log.ts /\?(.*)/s`]: [long('?', '', '\n')],
-  [String.raw`testing/sandbox/request-log.ts /^Bearer (.+)$/i`]: [long('a', 'Bearer ', '\n')],
-  [String.raw`testing/sandbox/request-log.ts /^Basic (.+)$/i`]: [long('a', 'Basic ', '\n')],
-  [String.raw`testing/sandbox/rest-api.ts /^[1-9]\d{0,8}$/`]: [],
-  [String.raw`testing/sandbox/route.ts /^\/api\/v1\/exhibitor\/event\/([^/]+)(?:\/contactEmail\/([^/]+))?$/`]:
+  [String.raw`testing/sandbox/rest-api/api-tokens.ts /^Bearer ([\w.~+/=-]+)$/i`]: [
+    long('a', 'Bearer ', '\u0001'),
+  ],
+  [String.raw`testing/sandbox/console/console.ts /^\/sandbox(?:[/?]|$)/`]: [],
+  [String.raw`testing/sandbox/provider/load-provider.ts /['"]oidc-provider['"]/`]: [long(`'oidc-provider`)],
+  [String.raw`testing/sandbox/server/html-page.ts /[&<>"']/g`]: [long('&')],
+  [String.raw`testing/sandbox/server/request-log.ts /\?(.*)/s`]: [long('?', '', '\n')],
+  [String.raw`testing/sandbox/server/request-log.ts /^Bearer (.+)$/i`]: [long('a', 'Bearer ', '\n')],
+  [String.raw`testing/sandbox/server/request-log.ts /^Basic (.+)$/i`]: [long('a', 'Basic ', '\n')],
+  [String.raw`testing/sandbox/rest-api/rest-api.ts /^[1-9]\d{0,8}$/`]: [],
+  [String.raw`testing/sandbox/server/operations.ts /^\/api\/v1\/exhibitor\/event\/([^/]+)(?:\/contactEmail\/([^/]+))?$/`]:
     [long('a', '/api/v1/exhibitor/event/', '/'), long('/contactEmail', '/api/v1/exhibitor/event/a')],
   [String.raw`tokens/token-lifetime.ts /^[+-]?\d+(?:\.\d+)?$/`]: [long('1', '+', '.'), long('1', '1.', 'a')],
   [String.raw`tokens/token-reply.ts /^[\x21-\x7e]+$/`]: [],

@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AdapterFactory, ClientMetadata, Configuration } from 'oidc-provider';
-import { loadProvider } from '../../lib/testing/sandbox/identity-provider.js';
-import { createProviderStorage } from '../../lib/testing/sandbox/identity-provider.js';
-import { isLoopbackUrl } from '../../lib/testing/sandbox/provider-clients.js';
+import { loadProvider } from '../../lib/testing/sandbox/provider/load-provider.js';
+import { isLoopbackUrl } from '../../lib/testing/sandbox/provider/provider-clients.js';
+import { createProviderStorage } from '../../lib/testing/sandbox/provider/provider-storage.js';
 import { KEYS } from './provider-keys.js';
 import { listen } from './server.js';
 

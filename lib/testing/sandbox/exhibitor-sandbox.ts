@@ -1,15 +1,16 @@
-import type { FaultMatch } from './fault-queue.js';
-import type { Fault } from './faults.js';
-import { followLogin } from './login.js';
-import { createIdentityProvider, loadProvider } from './identity-provider.js';
-import type { SandboxRequest } from './request-log.js';
-import { createRequestListener } from './request-listener.js';
-import { SandboxServer } from './sandbox-server.js';
+import type { FaultMatch } from './faults/fault-queue.js';
+import type { Fault } from './faults/fault-kinds.js';
+import { followLogin } from './provider/follow-login.js';
+import { createIdentityProvider } from './provider/identity-provider.js';
+import { loadProvider } from './provider/load-provider.js';
+import type { SandboxRequest } from './server/request-log.js';
+import { createRequestListener } from './server/request-listener.js';
+import { SandboxServer } from './server/sandbox-server.js';
 import { SandboxState } from './sandbox-state.js';
-import { defaultSeed, personOf, tenantOf } from './seed.js';
-import type { SandboxSeed, SeedEvent, SeedPerson, SeedTenant } from './seed.js';
-import type { SandboxExhibitor } from './generate-exhibitors.js';
-import { createSigningKey, type PublicJwk, type SigningKey } from './signing-key.js';
+import { defaultSeed, personOf, tenantOf } from './seed/seed.js';
+import type { SandboxSeed, SeedEvent, SeedPerson, SeedTenant } from './seed/seed.js';
+import type { SandboxExhibitor } from './seed/generate-exhibitors.js';
+import { createSigningKey, type PublicJwk, type SigningKey } from './provider/signing-key.js';
 import { createTenantOptions } from './sandbox-options.js';
 import type { SandboxOptions, SandboxTenantOptions, TenantOptionsOverrides } from './sandbox-options.js';
 
@@ -109,7 +110,7 @@ export class ExhibitorSandbox {
    * ExhibitorModule.forRoot({ tenants: { acme: sandbox.tenantOptions('acme') }, secrets });
    */
   tenantOptions(key: string, overrides?: TenantOptionsOverrides): SandboxTenantOptions {
-    return createTenantOptions(tenantOf(this.#state.seed, key), this.#state.url, this.#state.key, overrides);
+    return createTenantOptions(this.#state, tenantOf(this.#state.seed, key), overrides);
   }
 
   /**

@@ -8,11 +8,12 @@ import type { SandboxOptions } from './sandbox-options.js';
 declare const __filename: string;
 
 /**
- * The `ExhibitorSandbox` of the CommonJS build. Node itself loads the sandbox and `oidc-provider`, as ES modules and once for
- * all suites of a process: the transforms and the module registry of Jest do not reach them.
+ * The `ExhibitorSandbox` of the CommonJS build, which only Jest loads. A test under Jest has its own module registry,
+ * transforms and global classes, and therefore two problems with the sandbox:
  *
- * Jest runs tests in a realm of their own, where `toStrictEqual` compares prototypes, and `toThrow` compares classes. So every
- * value that the sandbox answers and every error that it throws is copied into this realm.
+ * 1. `oidc-provider` is an ES module, which Jest cannot load from CommonJS. So Node itself loads the sandbox, outside of Jest.
+ * 2. What the sandbox answers is made of Node's classes. `toStrictEqual` and `toThrow` tell them from the classes of the test.
+ *    So a test gets a proxy of the sandbox, and whatever it answers or throws is copied into classes of the test.
  */
 // oxlint-disable-next-line typescript/no-extraneous-class -- `instanceof`, as with the sandbox itself
 export class ExhibitorSandbox {
@@ -26,22 +27,23 @@ export class ExhibitorSandbox {
   }
 }
 
-/** By the `process` of Node: that of a test, and `node:module` in a test, are Jest's own. */
+/** Loads the sandbox with the `require` of Node: the `process`, `require` and `node:module` that a test sees are Jest's. */
 function loadSandbox(): typeof LoadedSandbox {
   const { getBuiltinModule }: NodeJS.Process = runInThisContext('process');
   const { createRequire } = getBuiltinModule('node:module');
   return createRequire(__filename)('../../testing/sandbox.js').ExhibitorSandbox;
 }
 
-/** A value, or a method that calls that of the sandbox: its private members are those of the sandbox itself. */
+/** A copy of a value. Of a method: a function that calls it on the sandbox itself, since a proxy has no private members. */
 function readMember(sandbox: LoadedSandbox, name: string | symbol): unknown {
   const member: unknown = Reflect.get(sandbox, name);
   return typeof member === 'function'
-    ? (...args: unknown[]) => copyResult(() => Reflect.apply(member, sandbox, args))
+    ? (...args: unknown[]) => copyOutcome(() => Reflect.apply(member, sandbox, args))
     : copy(member);
 }
 
-function copyResult(call: () => unknown): unknown {
+/** Copies what a call returns, resolves with, throws or rejects with. */
+function copyOutcome(call: () => unknown): unknown {
   try {
     const result = call();
     return types.isPromise(result) ? result.then(copy, throwCopy) : copy(result);
@@ -54,6 +56,7 @@ function copy(value: unknown): unknown {
   if (Array.isArray(value)) {
     return Array.from(value, copy);
   }
+  // Bytes, such as the body of a fault in `requests`, stay as they are.
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) {
     return value;
   }

@@ -1,7 +1,7 @@
 import type * as OidcProvider from 'oidc-provider';
-import { JWKS_PATH } from './route.js';
-import type { SandboxSeed, SeedTenant } from './seed.js';
-import type { PublicJwk, SigningKey } from './signing-key.js';
+import { JWKS_PATH } from './server/operations.js';
+import type { SandboxSeed, SeedTenant } from './seed/seed.js';
+import type { PublicJwk, SigningKey } from './provider/signing-key.js';
 
 /** Options of `ExhibitorSandbox.start`. */
 export interface SandboxOptions {
@@ -55,9 +55,8 @@ export interface TenantOptionsOverrides {
 
 /** Creates the options of a tenant for `ExhibitorModule`. */
 export function createTenantOptions(
+  { url, key }: { readonly url: string; readonly key: SigningKey },
   tenant: SeedTenant,
-  url: string,
-  key: SigningKey,
   overrides: TenantOptionsOverrides = {},
 ): SandboxTenantOptions {
   const {

@@ -1,9 +1,9 @@
-import { ApiTokens } from './api-tokens.js';
-import { ExhibitorRecords } from './exhibitor-records.js';
-import { FaultQueue } from './fault-queue.js';
-import { RequestLog } from './request-log.js';
-import { tenantOfClient, type SandboxSeed, type SeedPerson } from './seed.js';
-import type { SigningKey } from './signing-key.js';
+import { ApiTokens } from './rest-api/api-tokens.js';
+import { ExhibitorRecords } from './rest-api/exhibitor-records.js';
+import { FaultQueue } from './faults/fault-queue.js';
+import { RequestLog } from './server/request-log.js';
+import { tenantOfClient, type SandboxSeed, type SeedPerson } from './seed/seed.js';
+import type { SigningKey } from './provider/signing-key.js';
 
 /** What the servers of a sandbox read, and what its test changes meanwhile. */
 export class SandboxState {

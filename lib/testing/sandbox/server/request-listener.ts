@@ -1,12 +1,12 @@
 import { IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { parse } from 'node:querystring';
 import { buffer } from 'node:stream/consumers';
-import { handleConsole, isConsole } from './console.js';
-import { applyFault } from './faults.js';
-import type { Provider } from './identity-provider.js';
-import { handleLogin } from './login.js';
-import { replyFromRestApi } from './rest-api.js';
-import type { SandboxState } from './sandbox-state.js';
+import { handleConsole, isConsole } from '../console/console.js';
+import { FAULT_KINDS } from '../faults/fault-kinds.js';
+import type { Provider } from '../provider/identity-provider.js';
+import { handleLogin } from '../provider/login.js';
+import { replyFromRestApi } from '../rest-api/rest-api.js';
+import type { SandboxState } from '../sandbox-state.js';
 import { sendJson } from './send-reply.js';
 
 /**
@@ -40,7 +40,7 @@ export function createRequestListener(state: SandboxState, provider: Provider): 
 
     const fault = state.faults.take(record);
     record.fault = fault;
-    await (fault ? applyFault(fault, response, sendRegularReply) : sendRegularReply());
+    await (fault ? FAULT_KINDS[fault.kind].send(fault, response, sendRegularReply) : sendRegularReply());
   }
 
   return (request, response) => {

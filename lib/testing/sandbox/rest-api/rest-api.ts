@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
-import { MAX_ITEMS_PER_PAGE, pageOf } from '../page-of.js';
-import type { OpenRequest } from './request-log.js';
-import type { SandboxState } from './sandbox-state.js';
-import { pause, sendJson } from './send-reply.js';
+import { MAX_ITEMS_PER_PAGE, pageOf } from '../../page-of.js';
+import type { OpenRequest } from '../server/request-log.js';
+import type { SandboxState } from '../sandbox-state.js';
+import { pause, sendJson } from '../server/send-reply.js';
 
 /**
  * Replies to a list or a lookup by the rules of the service spec. Where the spec is silent, the sandbox limits `ItemsPerPage`

@@ -2,9 +2,9 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Socket } from 'node:net';
 import { parse, type ParsedUrlQuery } from 'node:querystring';
 import { decodeJwt, type JWTPayload } from 'jose';
-import type { Fault } from './faults.js';
-import { parseRoute, type Route, type SandboxOperation } from './route.js';
-import { tenantOfClient, type SandboxSeed } from './seed.js';
+import type { Fault } from '../faults/fault-kinds.js';
+import { parseRoute, type SandboxOperation } from './operations.js';
+import { tenantOfClient, type SandboxSeed } from '../seed/seed.js';
 
 const MAX_REQUESTS = 10_000;
 
@@ -54,11 +54,11 @@ export interface SandboxRequest {
 }
 
 /** A record that can still be updated. */
-export type OpenRequest = { -readonly [Field in keyof SandboxRequest]: SandboxRequest[Field] } & Route;
+export type OpenRequest = { -readonly [Field in keyof SandboxRequest]: SandboxRequest[Field] };
 
 /** Keeps the last 10,000 requests. */
 export class RequestLog {
-  #requests: OpenRequest[] = [];
+  #requests: SandboxRequest[] = [];
   #open = 0;
   #connections = 0;
   readonly #connectionNumbers = new WeakMap<Socket, number>();
@@ -66,7 +66,7 @@ export class RequestLog {
   constructor(private readonly seed: SandboxSeed) {}
 
   get requests(): readonly SandboxRequest[] {
-    return this.#requests.slice(-MAX_REQUESTS);
+    return [...this.#requests];
   }
 
   get open(): number {
@@ -97,10 +97,8 @@ export class RequestLog {
       done: false,
     };
     this.#setClient(record);
-    this.#requests.push(record);
-    // Old records are removed in batches: the removal of one record per request would copy the array each time.
-    if (this.#requests.length >= 2 * MAX_REQUESTS) {
-      this.#requests = this.#requests.slice(-MAX_REQUESTS);
+    if (this.#requests.push(record) > MAX_REQUESTS) {
+      this.#requests.shift();
     }
     this.#open += 1;
     response.once('close', () => {

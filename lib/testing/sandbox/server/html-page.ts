@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { SeedPerson } from './seed.js';
 
 // The colours are those of the browser, light or dark as the person prefers.
 const STYLE = `
@@ -14,9 +13,6 @@ button small { display: block }
 footer { margin-top: 1.5rem; padding-top: 1rem; border-top: 1px solid var(--line); color: var(--dim); font-size: .85rem }
 `;
 
-/** Clicks the button, so that its value is sent. */
-const SUBMIT = `document.querySelector('button[name="logout"]').click()`;
-
 const digestOf = (source: string) => createHash('sha256').update(source).digest('base64');
 
 /** Headers of a page with this script. Without `form-action`: Chromium applies it to redirects after a form too. */
@@ -29,57 +25,6 @@ export const pageHeaders = (script: string, style = ''): Readonly<Record<string,
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
 });
-
-export const PAGE_HEADERS = pageHeaders(SUBMIT);
-
-/** Content of the login page. */
-export interface LoginPage {
-  /** URL that the form is posted to. */
-  readonly action: string;
-  /** Name of the tenant, shown as the brand. */
-  readonly tenant: string;
-  readonly people: readonly SeedPerson[];
-}
-
-/** Renders the login page: one button for each person, and a Cancel button. */
-export function renderLoginPage({ action, tenant, people }: LoginPage): string {
-  const buttons = people.map(({ sub, name, email = 'no e-mail address', emailVerified }) => {
-    const remark = String(emailVerified) === 'false' ? ', not verified' : '';
-    return `<button name="person" value="${escape(sub)}">${escape(name)}<small>${escape(email)}${remark}</small></button>`;
-  });
-  return page(
-    'Sign in',
-    `<p class="tenant">${escape(tenant)}</p>
-    <h1>Sign in</h1>
-    <p>Choose the person to sign in as.</p>
-    <form method="post" action="${escape(action)}">
-      ${buttons.join('\n')}
-      <button class="cancel" name="cancel" value="yes">Cancel</button>
-    </form>`,
-  );
-}
-
-/** Renders a page with a title and a text, for requests that cannot continue. */
-export function renderNotice(title: string, text: string): string {
-  return page(title, `<h1>${escape(title)}</h1><p>${escape(text)}</p>`);
-}
-
-/**
- * Renders the logout page. With an ID token of the person, the form submits itself, as real providers then ask no question.
- *
- * @param form trusted markup of the form, with the id `op.logoutForm`
- */
-export function renderLogoutPage(form: string, submitsItself: boolean): string {
-  return page(
-    'Sign out',
-    `<h1>Sign out</h1>
-    <p>This ends the session at the identity provider.</p>
-    ${form}
-    <button form="op.logoutForm" name="logout" value="yes">Sign out</button>
-    <button class="cancel" form="op.logoutForm">Stay signed in</button>
-    ${submitsItself ? `<script>${SUBMIT}</script>` : ''}`,
-  );
-}
 
 /**
  * Renders a page.

@@ -1,5 +1,5 @@
-import type { SandboxExhibitor } from './generate-exhibitors.js';
-import { tenantOf, tenantsOf, type SandboxSeed, type SeedEvent } from './seed.js';
+import type { SandboxExhibitor } from '../seed/generate-exhibitors.js';
+import { tenantOf, tenantsOf, type SandboxSeed, type SeedEvent } from '../seed/seed.js';
 
 /** The current exhibitors of every tenant and event. */
 export class ExhibitorRecords {

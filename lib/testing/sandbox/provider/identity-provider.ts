@@ -1,18 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
 import type * as OidcProvider from 'oidc-provider';
-import { API_SCOPE, apiAudience } from './api-tokens.js';
+import { API_SCOPE, apiAudience } from '../rest-api/api-tokens.js';
 import { extendClients, isLoopbackUrl, logoutFeatures, providerClients } from './provider-clients.js';
-import { accountOf, findOrCreateGrant, createLoginPolicy, loginPageUrl } from './login.js';
+import { createGrant, createLoginPolicy, loginPageUrl } from './login.js';
 import { PAGE_HEADERS, renderNotice } from './login-page.js';
-import { END_SESSION_PATH, JWKS_PATH } from './route.js';
-import type { SandboxState } from './sandbox-state.js';
-
-// The in-memory adapter of `oidc-provider` keeps 1,000, which some hundred logins fill.
-const MOST_ENTRIES = 20_000;
-
-/** Interactions also name a grant, but remain valid when it is revoked. */
-const REVOKED_WITH_GRANT: ReadonlySet<unknown> = new Set(['AccessToken', 'AuthorizationCode']);
+import { END_SESSION_PATH, JWKS_PATH } from '../server/operations.js';
+import { createProviderStorage } from './provider-storage.js';
+import type { SeedPerson } from '../seed/seed.js';
+import type { SandboxState } from '../sandbox-state.js';
 
 export type Provider = InstanceType<typeof OidcProvider.Provider>;
 
@@ -25,7 +20,7 @@ export function createIdentityProvider(oidc: typeof OidcProvider, state: Sandbox
   // The service spec defines this `error_description`; `oidc-provider` sends a different one.
   provider.use(async (context, next) => {
     await next();
-    if (context.status === 401 && isInvalidClient(context.body)) {
+    if (context.status === 401 && Reflect.get(Object(context.body), 'error') === 'invalid_client') {
       context.body = { error: 'invalid_client', error_description: 'Invalid client credentials' };
     }
   });
@@ -34,7 +29,6 @@ export function createIdentityProvider(oidc: typeof OidcProvider, state: Sandbox
 
 function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProvider.Configuration {
   const { url, seed, key } = state;
-  const people = new Map(seed.people.map((person) => [person.sub, person]));
   const apiClients = new Set(seed.tenants.map(({ clientId }) => clientId));
 
   return {
@@ -71,11 +65,11 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
     clientBasedCORS: (_context, origin) => isLoopbackUrl(origin),
     // Two tabs can be logged in as two people: the second login must not revoke the tokens of the first.
     expiresWithSession: async () => false,
-    findAccount: (_context, sub) => accountOf(people.get(sub)),
-    loadExistingGrant: findOrCreateGrant,
+    findAccount: (_context, sub) => accountOf(seed.people.find((person) => person.sub === sub)),
+    loadExistingGrant: createGrant,
     interactions: { policy: createLoginPolicy(oidc, state), url: loginPageUrl },
     extraTokenClaims: (_context, token) =>
-      token.kind === 'ClientCredentials' ? { ...state.tokens.nextClaims() } : undefined,
+      token.kind === 'ClientCredentials' ? { ...state.tokens.claimsOf(token.clientId) } : undefined,
     renderError: (context, out) => {
       context.set(PAGE_HEADERS);
       context.body = renderNotice('This sign-in cannot continue', out.error_description ?? out.error);
@@ -124,74 +118,14 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
   };
 }
 
-function isInvalidClient(body: unknown): boolean {
-  return typeof body === 'object' && body !== null && 'error' in body && body.error === 'invalid_client';
-}
-
-const NOT_INSTALLED =
-  'ExhibitorSandbox requires the optional peer dependency "oidc-provider" 9, which is not installed. ' +
-  'Install it with: npm install --save-dev oidc-provider@9';
-
-/** Loads `oidc-provider` when a sandbox starts, so that the import of `nestjs-exhibitor/testing` does not require it. */
-export async function loadProvider(
-  load: () => Promise<typeof OidcProvider> = () => import('oidc-provider'),
-): Promise<typeof OidcProvider> {
-  try {
-    return await withoutImportWarning(load);
-  } catch (error) {
-    throw isNotInstalled(error) ? new Error(NOT_INSTALLED, { cause: error }) : error;
+function accountOf(person: SeedPerson | undefined): OidcProvider.Account | undefined {
+  if (!person) {
+    return undefined;
   }
-}
-
-function isNotInstalled(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    'code' in error &&
-    (error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND') &&
-    /['"]oidc-provider['"]/.test(error.message)
-  );
-}
-
-// On Node 20 `oidc-provider` logs on import that it recommends a later version. The sandbox works on Node 20.
-async function withoutImportWarning<T>(load: () => Promise<T>): Promise<T> {
-  const { warn } = console;
-  console.warn = (...message: unknown[]) => {
-    if (!String(message[0]).includes('oidc-provider WARNING')) {
-      warn.apply(console, message);
-    }
+  const { sub, name, email, emailVerified, emailOnlyInUserinfo } = person;
+  const claims = { sub, name, email, email_verified: emailVerified };
+  return {
+    accountId: sub,
+    claims: (use) => (use === 'id_token' && emailOnlyInUserinfo ? { sub, name } : claims),
   };
-  try {
-    return await load();
-  } finally {
-    console.warn = warn;
-  }
-}
-
-/** Creates the in-memory storage of an identity provider: sessions, interactions, grants, codes and access tokens. */
-export function createProviderStorage(): OidcProvider.AdapterFactory {
-  const entries = new LRUCache<string, OidcProvider.AdapterPayload>({ max: MOST_ENTRIES });
-
-  return (model) => ({
-    upsert: async (id, payload, expiresIn) => {
-      entries.set(`${model}:${id}`, payload, { ttl: expiresIn && expiresIn * 1000 });
-    },
-    find: async (id) => entries.get(`${model}:${id}`),
-    findByUid: async (uid) =>
-      [...entries.values()].find((payload) => payload.kind === 'Session' && payload.uid === uid),
-    // Used by the device flow only, which the sandbox does not support.
-    findByUserCode: async () => undefined,
-    consume: async (id) => {
-      Object.assign(entries.get(`${model}:${id}`) ?? {}, { consumed: Math.floor(Date.now() / 1000) });
-    },
-    destroy: async (id) => {
-      entries.delete(`${model}:${id}`);
-    },
-    revokeByGrantId: async (grantId) => {
-      for (const [key, payload] of entries.entries()) {
-        if (payload.grantId === grantId && REVOKED_WITH_GRANT.has(payload.kind)) {
-          entries.delete(key);
-        }
-      }
-    },
-  });
 }

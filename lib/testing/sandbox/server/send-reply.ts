@@ -1,6 +1,8 @@
 import type { ServerResponse } from 'node:http';
 
-/** Sends a reply with a known length. */
+export const JSON_CONTENT_TYPE = 'application/json; charset=utf-8';
+
+/** Sends a reply with a known length, as JSON where the headers name no other type. */
 export function sendReply(
   response: ServerResponse,
   status: number,
@@ -8,7 +10,7 @@ export function sendReply(
   body: string | Uint8Array,
 ): void {
   response.statusCode = status;
-  for (const [name, value] of Object.entries(headers)) {
+  for (const [name, value] of Object.entries({ 'content-type': JSON_CONTENT_TYPE, ...headers })) {
     response.setHeader(name, value);
   }
   response.setHeader('content-length', Buffer.byteLength(body));
@@ -22,8 +24,7 @@ export function sendJson(
   body: unknown,
   headers: Readonly<Record<string, string>> = {},
 ): void {
-  const contentType = { 'content-type': 'application/json; charset=utf-8' };
-  sendReply(response, status, { ...contentType, ...headers }, JSON.stringify(body));
+  sendReply(response, status, headers, JSON.stringify(body));
 }
 
 /** Resolves after `ms`, or as soon as the connection closes. */

@@ -1,7 +1,7 @@
 import type { ClientMetadata, KoaContextWithOIDC, Provider } from 'oidc-provider';
 import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';
-import type { SandboxState } from './sandbox-state.js';
-import type { SeedTenant } from './seed.js';
+import type { SandboxState } from '../sandbox-state.js';
+import type { SeedTenant } from '../seed/seed.js';
 
 // `oidc-provider` requires a redirect URI, with https for hybrid clients. Loopback URIs are accepted per request instead.
 const PLACEHOLDER_REDIRECT_URI = 'https://sandbox.invalid/callback';

@@ -2,10 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ParsedUrlQuery } from 'node:querystring';
 import type * as OidcProvider from 'oidc-provider';
 import { PAGE_HEADERS, renderLoginPage, renderNotice } from './login-page.js';
-import { LOGIN_PATH } from './route.js';
-import type { SandboxState } from './sandbox-state.js';
-import { tenantOfClient, type SandboxSeed, type SeedPerson } from './seed.js';
-import { sendReply } from './send-reply.js';
+import { LOGIN_PATH } from '../server/operations.js';
+import type { SandboxState } from '../sandbox-state.js';
+import { tenantOfClient, type SandboxSeed, type SeedPerson } from '../seed/seed.js';
+import { sendReply } from '../server/send-reply.js';
 
 /**
  * Shows the login page (GET), or passes the choice of the person to the identity provider (POST).
@@ -37,7 +37,7 @@ export async function handleLogin(
     const { client_id: clientId, tenantId } = interaction.params;
     const tenant = tenantName(seed, tenantId, clientId);
     const action = `${LOGIN_PATH}/${interaction.uid}`;
-    return sendReply(response, 200, PAGE_HEADERS, renderLoginPage({ action, tenant, people: seed.people }));
+    return sendReply(response, 200, PAGE_HEADERS, renderLoginPage(action, tenant, seed.people));
   }
   if (form['cancel'] !== undefined) {
     const denied = { error: 'access_denied', error_description: 'The sign-in was cancelled' };
@@ -77,38 +77,13 @@ function sendBadRequest(response: ServerResponse, title: string, text: string): 
   sendReply(response, 400, PAGE_HEADERS, renderNotice(title, text));
 }
 
-/** Converts a person of the seed to an account of `oidc-provider`. */
-export function accountOf(person: SeedPerson | undefined): OidcProvider.Account | undefined {
-  if (!person) {
-    return undefined;
-  }
-  const { sub, name, email, emailVerified, emailOnlyInUserinfo } = person;
-  return {
-    accountId: sub,
-    claims: (use) =>
-      use === 'id_token' && emailOnlyInUserinfo
-        ? { sub, name }
-        : {
-            sub,
-            name,
-            ...(email && { email }),
-            ...(emailVerified !== undefined && { email_verified: emailVerified }),
-          },
-  };
-}
-
-/** Returns the grant of the session, or creates one with every scope: the sandbox does not ask for consent. */
-export async function findOrCreateGrant(
+/** Grants every scope: the sandbox does not ask for consent. */
+export async function createGrant(
   context: OidcProvider.KoaContextWithOIDC,
 ): Promise<OidcProvider.Grant | undefined> {
   const { session, client, provider } = context.oidc;
   if (!session?.accountId || !client) {
     return undefined;
-  }
-  const grantId = session.grantIdFor(client.clientId);
-  const existing = grantId === undefined ? undefined : await provider.Grant.find(grantId);
-  if (existing?.accountId === session.accountId) {
-    return existing;
   }
   const grant = new provider.Grant({ accountId: session.accountId, clientId: client.clientId });
   grant.addOIDCScope('openid profile email');
@@ -143,38 +118,4 @@ export function createLoginPolicy(oidc: typeof OidcProvider, state: SandboxState
     }),
   );
   return prompts;
-}
-
-/** Redirects of one login are fewer than this. */
-const MOST_REDIRECTS = 10;
-
-/**
- * Follows the redirects of the provider as a browser would, up to the first address outside of it.
- *
- * @param provider origin of the provider
- * @throws Error where the provider shows a page, or sends the response by a form
- */
-export async function followLogin(provider: string, address: string): Promise<string> {
-  const cookies = new Map<string, string>();
-  let next = new URL(address, provider);
-  for (let redirects = 0; redirects < MOST_REDIRECTS && next.origin === provider; redirects++) {
-    const reply = await fetch(next, {
-      redirect: 'manual',
-      headers: { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') },
-    });
-    await reply.body?.cancel();
-    for (const cookie of reply.headers.getSetCookie()) {
-      const [pair = ''] = cookie.split(';', 1);
-      cookies.set(pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1));
-    }
-    const location = reply.headers.get('location');
-    if (location === null) {
-      throw new Error(
-        `ExhibitorSandbox.followLogin: ${next.pathname} answers ${reply.status} without a redirect; ` +
-          "call signInAs before, and use the response type 'code'",
-      );
-    }
-    next = new URL(location, next);
-  }
-  return next.href;
 }

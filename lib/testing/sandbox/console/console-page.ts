@@ -1,9 +1,9 @@
 import type { ParsedUrlQuery } from 'node:querystring';
-import type { Fault } from './faults.js';
-import { escape, page, pageHeaders } from './login-page.js';
-import type { SandboxRequest } from './request-log.js';
-import { OPERATIONS } from './route.js';
-import type { SandboxState } from './sandbox-state.js';
+import { FAULT_KINDS } from '../faults/fault-kinds.js';
+import { escape, page, pageHeaders } from '../server/html-page.js';
+import type { SandboxRequest } from '../server/request-log.js';
+import { OPERATIONS } from '../server/operations.js';
+import type { SandboxState } from '../sandbox-state.js';
 
 const STYLE = `
 body { max-width: 60rem }
@@ -35,28 +35,13 @@ update();
 
 export const CONSOLE_HEADERS = pageHeaders(SCRIPT, STYLE);
 
-/** Each kind of fault by an example, and the reply. */
-const KINDS: readonly (readonly [Fault, string])[] = [
-  [{ kind: 'status', status: 503, headers: { 'retry-after': '2' } }, 'This status; a body can be given.'],
-  [{ kind: 'body', body: '<html>', contentType: 'text/html' }, 'This body; a status can be given.'],
-  [{ kind: 'delay', ms: 3000 }, 'The reply, so much later.'],
-  [{ kind: 'drip', msPerByte: 20 }, 'The reply, byte by byte.'],
-  [{ kind: 'stall', at: 'before-headers' }, 'No reply; mid-body: half of it. The connection stays open.'],
-  [{ kind: 'reset', at: 'mid-body' }, 'Half of the reply, then a reset; also before-headers, mid-headers.'],
-  [{ kind: 'truncate' }, 'Half of the reply, then the connection is closed.'],
-  [{ kind: 'closeIdle' }, 'The reply, then the connection is closed, although it could be used again.'],
-  [{ kind: 'redirect', location: 'https://example.com/' }, 'A redirect; a status can be given.'],
-  [{ kind: 'largeBody', bytes: 50_000_000 }, 'JSON of this size.'],
-  [{ kind: 'gzipBomb', bytes: 50_000_000 }, 'JSON of this size, compressed.'],
-];
-
 const SECRET = /secret|token|code$|verifier|assertion|password|key/i;
 
 /** Renders the page. Its script requests it again and again, for the activity. */
 export function renderConsole(state: SandboxState): string {
   const call = JSON.stringify({ match: 'list', fault: { kind: 'status', status: 503 }, times: 2 });
-  const kinds = KINDS.map(
-    ([fault, reply]) => `<li>${code(JSON.stringify(fault))}<small>${reply}</small></li>`,
+  const kinds = Object.values(FAULT_KINDS).map(
+    ({ example, explanation }) => `<li>${code(JSON.stringify(example))}<small>${explanation}</small></li>`,
   );
   return page(
     'Requests and faults',
@@ -79,7 +64,7 @@ export function renderConsole(state: SandboxState): string {
 
 /** Renders the last requests, the newest first, and the faults that are still to be applied. */
 function renderActivity({ log, faults }: SandboxState): string {
-  const pending = faults.pending.map((fault) => `<li>${code(JSON.stringify(fault))}</li>`);
+  const pending = faults.toJSON().map((fault) => `<li>${code(JSON.stringify(fault))}</li>`);
   const requests = log.requests.slice(-100).toReversed().map(renderRequest);
   return `<h2>Pending faults</h2><ul>${pending.join('') || '<li>None.</li>'}</ul>
     <h2>Requests</h2><ol>${requests.join('') || '<li>None yet.</li>'}</ol>`;

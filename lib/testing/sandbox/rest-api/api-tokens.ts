@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { jwtVerify } from 'jose';
-import { tenantOfClient, tenantsOf, type SandboxSeed, type SeedTenant } from './seed.js';
+import { tenantOfClient, tenantsOf, type SandboxSeed, type SeedTenant } from '../seed/seed.js';
 
 /** The scope of the REST API (service spec, endpoint 1). */
 export const API_SCOPE = 'idp_api';
@@ -10,10 +10,9 @@ export function apiAudience(issuer: string): string {
   return `${issuer}/api/v1`;
 }
 
-/** The access tokens for the REST API. They carry ascending serial numbers: one number per client revokes all before it. */
+/** The access tokens for the REST API. Each carries the number of revocations before it. */
 export class ApiTokens {
-  #lastSerial = 0;
-  readonly #lastRevokedSerial = new Map<string, number>();
+  readonly #revocations = new Map<string, number>();
 
   constructor(
     private readonly issuer: string,
@@ -21,16 +20,15 @@ export class ApiTokens {
     private readonly seed: SandboxSeed,
   ) {}
 
-  /** Claims that the next access token must carry. */
-  nextClaims(): { readonly serial: number } {
-    this.#lastSerial += 1;
-    return { serial: this.#lastSerial };
+  /** Claims that the next access token of a client must carry. */
+  claimsOf(clientId = ''): { readonly revocations: number } {
+    return { revocations: this.#revocations.get(clientId) ?? 0 };
   }
 
   /** Revokes the access tokens issued so far to one tenant, or to all. */
   revoke(tenantKey?: string): void {
     for (const { clientId } of tenantsOf(this.seed, tenantKey)) {
-      this.#lastRevokedSerial.set(clientId, this.#lastSerial);
+      this.#revocations.set(clientId, this.claimsOf(clientId).revocations + 1);
     }
   }
 
@@ -42,13 +40,13 @@ export class ApiTokens {
         algorithms: ['RS256'],
         audience: apiAudience(this.issuer),
         issuer: this.issuer,
-        requiredClaims: ['exp', 'client_id', 'scope', 'serial'],
+        requiredClaims: ['exp', 'client_id', 'scope', 'revocations'],
         typ: 'at+jwt',
       });
       const clientId = String(payload['client_id']);
-      const revoked = Number(payload['serial']) <= (this.#lastRevokedSerial.get(clientId) ?? 0);
+      const isRevoked = payload['revocations'] !== this.claimsOf(clientId).revocations;
       const inScope = String(payload['scope']).split(' ').includes(API_SCOPE);
-      return inScope && !revoked ? tenantOfClient(this.seed, clientId) : undefined;
+      return inScope && !isRevoked ? tenantOfClient(this.seed, clientId) : undefined;
     } catch {
       return undefined;
     }

@@ -1,10 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { CONSOLE_HEADERS, renderConsole } from './console-page.js';
-import { parseFault } from './inputs.js';
-import { createTenantOptions } from './sandbox-options.js';
-import type { SandboxState } from './sandbox-state.js';
-import { sendJson, sendReply } from './send-reply.js';
+import { createTenantOptions } from '../sandbox-options.js';
+import type { SandboxState } from '../sandbox-state.js';
+import { sendJson, sendReply } from '../server/send-reply.js';
 
 /** Whether a request is for the page `/sandbox` or what belongs to it. */
 export function isConsole({ url = '' }: IncomingMessage): boolean {
@@ -30,11 +29,9 @@ export async function handleConsole(
       case 'DELETE /sandbox/tokens':
         state.tokens.revoke(searchParams.get('tenant') ?? undefined);
         return sendJson(response, 200, {});
-      case 'POST /sandbox/faults': {
-        const { match, fault, times } = parseFault(await text(request));
-        state.faults.add(match, fault, times);
+      case 'POST /sandbox/faults':
+        state.faults.addJson(await text(request));
         break;
-      }
       case 'DELETE /sandbox/faults':
         state.faults.clear();
         break;
@@ -43,17 +40,17 @@ export async function handleConsole(
       default:
         return sendJson(response, 404, { error: 'not_found', message: 'See GET /sandbox' });
     }
-    sendJson(response, 200, state.faults.pending);
+    sendJson(response, 200, state.faults);
   } catch (error) {
     sendJson(response, 400, { error: 'invalid_request', message: String(error) });
   }
 }
 
 /** The options of every tenant, as the option `tenants` of the module. */
-function tenantsOptions({ seed, url, key, redirectUris }: SandboxState) {
-  const overrides = { keys: 'url', redirectUri: redirectUris?.[0] } as const;
+function tenantsOptions(state: SandboxState) {
+  const overrides = { keys: 'url', redirectUri: state.redirectUris?.[0] } as const;
   return Object.fromEntries(
-    seed.tenants.map((tenant) => [tenant.key, createTenantOptions(tenant, url, key, overrides)]),
+    state.seed.tenants.map((tenant) => [tenant.key, createTenantOptions(state, tenant, overrides)]),
   );
 }
 

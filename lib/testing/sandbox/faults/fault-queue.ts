@@ -1,0 +1,110 @@
+import * as v from 'valibot';
+import { parseJson } from '../parse-json.js';
+import { OPERATIONS, type SandboxOperation } from '../server/operations.js';
+import type { SandboxRequest } from '../server/request-log.js';
+import { FAULT_KINDS, type Fault } from './fault-kinds.js';
+
+/**
+ * The requests that a fault applies to: those of an operation, or those that meet every given condition.
+ *
+ * @example
+ * const match: FaultMatch = { operation: 'token', tenant: 'acme', grantType: 'client_credentials' };
+ */
+export type FaultMatch =
+  | SandboxOperation
+  | {
+      /** One operation, or several: a provider that is down answers neither `authorize` nor `token`, `userinfo` or `keys`. */
+      readonly operation?: SandboxOperation | readonly SandboxOperation[];
+      /** Key of the tenant that the client belongs to, or that `X-Tenant-Id` names. */
+      readonly tenant?: string;
+      /** `grant_type` of a token request. */
+      readonly grantType?: string;
+      /** Tested against the raw path, without the query. */
+      readonly path?: RegExp;
+      /** Share of these requests that the fault applies to, at random: 0.1 for one in ten. Default 1. */
+      readonly probability?: number;
+    };
+
+const oneOperation = v.picklist(OPERATIONS);
+const conditions = v.strictObject({
+  // `lazy` instead of `union`, whose error does not name the field inside.
+  operation: v.optional(v.lazy((input) => (Array.isArray(input) ? v.array(oneOperation) : oneOperation))),
+  tenant: v.optional(v.string()),
+  grantType: v.optional(v.string()),
+  probability: v.optional(v.number()),
+});
+const faults = Object.entries(FAULT_KINDS).map(([kind, { members }]) =>
+  v.strictObject({ kind: v.literal(kind), ...members }),
+);
+
+/** The arguments of `failNext` in JSON. */
+const faultInJson = v.strictObject({
+  match: v.lazy((input) => (typeof input === 'string' ? oneOperation : conditions)),
+  fault: v.pipe(
+    v.variant('kind', faults),
+    v.transform((valid) => valid as unknown as Fault),
+  ),
+  times: v.optional(v.number(), 1),
+});
+
+/** Faults that no request has met yet. A request meets the oldest one that matches. */
+export class FaultQueue {
+  #pending: readonly { readonly match: FaultMatch; readonly fault: Fault; remaining: number }[] = [];
+
+  add(match: FaultMatch, fault: Fault, times: number): void {
+    const { probability = 1 } = typeof match === 'string' ? {} : match;
+    if (!(probability >= 0 && probability <= 1)) {
+      throw new RangeError('failNext: match.probability must be a number from 0 to 1');
+    }
+    if (!(times === Infinity || (Number.isInteger(times) && times > 0))) {
+      throw new RangeError('failNext: times must be an integer from 1, or Infinity');
+    }
+    this.#pending = [...this.#pending, { match, fault, remaining: times }];
+  }
+
+  /**
+   * Adds a fault that is given in JSON.
+   *
+   * @throws Error that names each wrong field, and what is expected there.
+   */
+  addJson(json: string): void {
+    const { match, fault, times } = parseJson(faultInJson, json, 'the body');
+    this.add(match, fault, times);
+  }
+
+  /** The oldest first. `Infinity` and regular expressions, which JSON does not have, are texts. */
+  toJSON(): unknown[] {
+    const isText = (value: unknown) => value === Infinity || value instanceof RegExp;
+    const replace = (_name: string, value: unknown) => (isText(value) ? String(value) : value);
+    return JSON.parse(JSON.stringify(this.#pending, replace));
+  }
+
+  /** Returns the fault for this request, if any, and removes it from the queue after its last use. */
+  take(request: SandboxRequest): Fault | undefined {
+    const pending = this.#pending.find(({ match }) => matches(match, request));
+    if (pending) {
+      pending.remaining -= 1;
+      this.#pending = this.#pending.filter(({ remaining }) => remaining > 0);
+    }
+    return pending?.fault;
+  }
+
+  clear(): void {
+    this.#pending = [];
+  }
+}
+
+function matches(match: FaultMatch, request: SandboxRequest): boolean {
+  if (typeof match === 'string') {
+    return match === request.operation;
+  }
+  const { operation = request.operation, tenant, grantType, path, probability = 1 } = match;
+  return (
+    [operation].flat().includes(request.operation) &&
+    (tenant === undefined || tenant === request.tenantKey || tenant === request.headerTenantKey) &&
+    (grantType === undefined || grantType === request.grantType) &&
+    // Not `path.test()`: with the flags `g` and `y` its result depends on the previous call.
+    (path === undefined || request.path.search(path) !== -1) &&
+    Math.random() < probability
+  );
+}

@@ -1,0 +1,28 @@
+import * as v from 'valibot';
+import { problemsOf } from '../../options/option-schemas.js';
+
+/** Problems that an error names. */
+const MOST_PROBLEMS = 10;
+
+/**
+ * Parses JSON that a person wrote.
+ *
+ * @param source of the JSON, for the error
+ * @throws Error that names each wrong field, and what is expected there.
+ */
+export function parseJson<Schema extends v.GenericSchema>(
+  schema: Schema,
+  json: string,
+  source: string,
+): v.InferOutput<Schema> {
+  const parsed = v.safeParse(v.pipe(v.string(), v.parseJson(undefined, 'must be JSON'), schema), json);
+  if (parsed.success) {
+    return parsed.output;
+  }
+  const problems = problemsOf(parsed.issues).map(({ path, expected }) =>
+    path ? `${path}: ${expected}` : expected,
+  );
+  const others = problems.splice(MOST_PROBLEMS).length;
+  const lines = others > 0 ? [...problems, `and ${others} others`] : problems;
+  throw new Error(`${source}: ${lines.join('\n  ')}`);
+}

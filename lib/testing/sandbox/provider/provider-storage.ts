@@ -1,0 +1,37 @@
+import { LRUCache } from 'lru-cache';
+import type * as OidcProvider from 'oidc-provider';
+
+// The in-memory adapter of `oidc-provider` keeps 1,000, which some hundred logins fill.
+const MOST_ENTRIES = 20_000;
+
+/** Interactions also name a grant, but remain valid when it is revoked. */
+const REVOKED_WITH_GRANT: ReadonlySet<unknown> = new Set(['AccessToken', 'AuthorizationCode']);
+
+/** Creates the in-memory storage of an identity provider: sessions, interactions, grants, codes and access tokens. */
+export function createProviderStorage(): OidcProvider.AdapterFactory {
+  const entries = new LRUCache<string, OidcProvider.AdapterPayload>({ max: MOST_ENTRIES });
+
+  return (model) => ({
+    upsert: async (id, payload, expiresIn) => {
+      entries.set(`${model}:${id}`, payload, { ttl: expiresIn && expiresIn * 1000 });
+    },
+    find: async (id) => entries.get(`${model}:${id}`),
+    findByUid: async (uid) =>
+      [...entries.values()].find((payload) => payload.kind === 'Session' && payload.uid === uid),
+    // Used by the device flow only, which the sandbox does not support.
+    findByUserCode: async () => undefined,
+    consume: async (id) => {
+      Object.assign(entries.get(`${model}:${id}`) ?? {}, { consumed: Math.floor(Date.now() / 1000) });
+    },
+    destroy: async (id) => {
+      entries.delete(`${model}:${id}`);
+    },
+    revokeByGrantId: async (grantId) => {
+      for (const [key, payload] of entries.entries()) {
+        if (payload.grantId === grantId && REVOKED_WITH_GRANT.has(payload.kind)) {
+          entries.delete(key);
+        }
+      }
+    },
+  });
+}

@@ -1,0 +1,47 @@
+import * as v from 'valibot';
+import { parseJson } from '../parse-json.js';
+import { defaultSeed, seedExhibitors, type SandboxSeed } from './seed.js';
+
+const text = v.string();
+const maybeText = v.optional(text);
+const texts = v.array(text);
+
+/** A name by which `exhibitors` of the seed has something. Valibot leaves out these three. */
+const name = v.pipe(
+  text,
+  v.check((value) => !['__proto__', 'prototype', 'constructor'].includes(value), 'must be another name'),
+);
+
+const tenant = v.strictObject({
+  key: name,
+  ...v.entriesFromList(['name', 'tenantId', 'clientId', 'clientSecret'], text),
+  ...v.entriesFromList(['loginClientId', 'loginClientSecret', 'publicLoginClientId'], text),
+  ...v.entriesFromList(['redirectUris', 'postLogoutRedirectUris'], v.optional(texts)),
+  backChannelLogoutUri: maybeText,
+});
+const person = v.strictObject({
+  sub: text,
+  name: text,
+  email: maybeText,
+  emailVerified: v.optional(v.union([v.boolean(), v.picklist(['true', 'false'])])),
+  emailOnlyInUserinfo: v.optional(v.boolean()),
+});
+const exhibitor = v.looseObject({ id: text, contactEmails: texts });
+
+const seedFile = v.strictObject({
+  tenants: v.exactOptional(v.pipe(v.array(tenant), v.minLength(1))),
+  events: v.exactOptional(v.array(v.strictObject({ id: name, title: text }))),
+  people: v.exactOptional(v.array(person)),
+  exhibitors: v.exactOptional(v.record(text, v.record(text, v.array(exhibitor)))),
+});
+
+/**
+ * Parses a seed file. What it leaves out is that of the default seed; without `exhibitors` they are generated.
+ *
+ * @throws Error that names the file, each wrong field, and what is expected there.
+ */
+export function parseSeed(file: string, json: string): SandboxSeed {
+  const { exhibitors, ...given } = parseJson(seedFile, json, file);
+  const seed = { ...defaultSeed(), ...given };
+  return { ...seed, exhibitors: exhibitors ?? seedExhibitors(seed.tenants, seed.events) };
+}
