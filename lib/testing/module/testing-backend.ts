@@ -103,14 +103,17 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     return this.#world.tenant ?? 'default';
   }
 
-  /** Records a call, and throws its failure, where one is due. @internal */
-  call(call: ExhibitorTestingCall): void {
+  /** Records a call. Throws its failure, where one is due, and where the caller has aborted it. @internal */
+  call(call: ExhibitorTestingCall, signal?: AbortSignal): void {
     this.#calls.push(call);
     const method = OBSERVABLES.get(call.method) ?? call.method;
     const index = this.#failures.findIndex((failure) => failure.method === method);
     const [due] = index === -1 ? [] : this.#failures.splice(index, 1);
     if (due !== undefined) {
       throw createFailure(due.code, { tenant: call.tenant, ...due.details });
+    }
+    if (signal?.aborted === true) {
+      throw new ExhibitorError('aborted', 'the caller aborted the call', { tenant: call.tenant });
     }
   }
 
@@ -149,13 +152,6 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   select(eventId: string, exhibitorId: string | undefined): void {
     const others = this.#selections.filter(([event]) => event !== eventId);
     this.#selections = exhibitorId === undefined ? others : [...others, [eventId, exhibitorId]];
-  }
-}
-
-/** @throws {ExhibitorError} `aborted` */
-export function throwIfAborted(signal: AbortSignal | undefined, tenant: string): void {
-  if (signal?.aborted === true) {
-    throw new ExhibitorError('aborted', 'the caller aborted the call', { tenant });
   }
 }
 

@@ -27,7 +27,7 @@ import { PageReader } from '../../exhibitors/pages/page-reader.js';
 import { pagesOf } from '../../exhibitors/pages/read-pages.js';
 import { checkEventId } from '../../model/event-id.js';
 import { pageOf } from '../page-of.js';
-import { ExhibitorTestingBackend, throwIfAborted } from './testing-backend.js';
+import { ExhibitorTestingBackend } from './testing-backend.js';
 
 /** The methods of `ExhibitorsService`; a class with private members is never the type of another one. */
 type ExhibitorsMethods<T> = Omit<Pick<ExhibitorsService<T>, keyof ExhibitorsService<T>>, 'forTenant'>;
@@ -128,11 +128,10 @@ export class TestingExhibitors<T = Exhibitor> implements ExhibitorsMethods<T> {
     options: CallOptions | undefined,
   ): string {
     const tenant = options?.tenant ?? this.#tenant ?? this.backend.tenant;
-    this.backend.call({ method, tenant, ...about });
+    this.backend.call({ method, tenant, ...about }, options?.signal);
     if (this.#tenant !== undefined && tenant !== this.#tenant) {
       throw new ExhibitorError('invalid_argument', 'tenant must not be another than that of forTenant');
     }
-    throwIfAborted(options?.signal, tenant);
     return tenant;
   }
 

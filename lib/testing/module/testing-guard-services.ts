@@ -10,47 +10,32 @@ export class TestingGuardServices extends ExhibitorGuardServices {
   declare readonly tenants: TenantRegistry;
 
   override get all(): GuardServices {
-    const services = super.all;
+    const { login, logout, ...services } = super.all;
+    const { backend } = this;
     return {
       ...services,
-      reader: this.#reader,
-      session: this.#session,
-      login: this.#loginInsteadOf(services.login),
-      logout: this.#logoutInsteadOf(services.logout),
-    };
-  }
-
-  get #reader(): GuardServices['reader'] {
-    return { acceptsBearer: false, read: async (_http, tenantKey) => this.#state(tenantKey) };
-  }
-
-  get #session(): GuardServices['session'] {
-    return {
-      extend: async () => undefined,
-      select: async (_http, _state, eventId, exhibitorId) => this.backend.select(eventId, exhibitorId),
-    };
-  }
-
-  /** A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend. */
-  #loginInsteadOf(login: GuardServices['login']): GuardServices['login'] {
-    return {
-      start: (http, tenantKey, target) => login.start(http, this.backend.tenantOf(tenantKey), target),
-      finish: async (http) => {
-        const state = await this.#state(undefined);
-        if (state === undefined) {
-          throw new LoginFailedError('denied', 'nobody is logged in at this ExhibitorTestingModule');
-        }
-        http.request.user = state.identity;
-        return state;
+      reader: { acceptsBearer: false, read: async (_http, tenantKey) => this.#state(tenantKey) },
+      session: {
+        extend: async () => undefined,
+        select: async (_http, _state, eventId, exhibitorId) => backend.select(eventId, exhibitorId),
       },
-    };
-  }
-
-  #logoutInsteadOf(logout: GuardServices['logout']): GuardServices['logout'] {
-    return {
-      end: async (http) => {
-        await logout.end(http);
-        this.backend.signOut();
+      // A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend.
+      login: {
+        start: (http, tenantKey, target) => login.start(http, backend.tenantOf(tenantKey), target),
+        finish: async (http) => {
+          const state = await this.#state(undefined);
+          if (state === undefined) {
+            throw new LoginFailedError('denied', 'nobody is logged in at this ExhibitorTestingModule');
+          }
+          http.request.user = state.identity;
+          return state;
+        },
+      },
+      logout: {
+        end: async (http) => {
+          await logout.end(http);
+          backend.signOut();
+        },
       },
     };
   }

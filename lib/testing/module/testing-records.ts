@@ -1,4 +1,5 @@
 import { defaultExhibitorId } from '../../exhibitors/exhibitor-id.js';
+import { freezeJson, isRecord } from '../../model/json-values.js';
 import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
 /** The exhibitors of a test, by event and by contact. */
@@ -36,7 +37,7 @@ export class TestingRecords<T> {
 
   /** Copies of the exhibitors of an event; `undefined` where there is no such event. */
   ofEvent(eventId: string): T[] | undefined {
-    return this.#events.get(eventId)?.map((record) => copy(record));
+    return this.#events.get(eventId)?.map(copy);
   }
 
   /**
@@ -46,9 +47,9 @@ export class TestingRecords<T> {
    */
   ofContact(eventId: string, email: string): readonly T[] {
     const named = this.#contacts.get(JSON.stringify([eventId, email])) ?? [];
-    return Object.freeze(
-      named.flatMap((one) => this.#find(eventId, one)).map((record) => copy(record, Object.freeze)),
-    );
+    const found = named.flatMap((one) => this.#find(eventId, one)).map(copy);
+    freezeJson(found);
+    return found;
   }
 
   #find(eventId: string, one: string | T): T[] {
@@ -64,16 +65,17 @@ export class TestingRecords<T> {
   }
 }
 
-/** Copies plain objects and arrays. Anything else, such as a `Date` or an instance of a class, is kept. */
-function copy<V>(value: V, finish?: (made: object) => unknown): V;
-function copy(value: unknown, finish: (made: object) => unknown = (made) => made): unknown {
+/** Copies what `freezeJson` freezes: arrays and plain objects, also of another realm. Anything else, such as a `Date`, is kept. */
+function copy<V>(value: V): V;
+function copy(value: unknown): unknown {
   if (Array.isArray(value)) {
-    return finish(value.map((inner) => copy(inner, finish)));
+    return value.map((inner) => copy(inner));
   }
-  if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) {
+  if (!isRecord(value)) {
     return value;
   }
-  return finish(
-    Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, copy(inner, finish)])),
-  );
+  const prototype: unknown = Object.getPrototypeOf(value);
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
+  const members = Object.entries(value).map(([name, inner]) => [name, copy(inner)]);
+  return isPlain ? Object.fromEntries(members) : value;
 }

@@ -5,7 +5,7 @@ import {
   type InvalidateOptions,
   type TokenService,
 } from '../../index.js';
-import { ExhibitorTestingBackend, throwIfAborted } from './testing-backend.js';
+import { ExhibitorTestingBackend } from './testing-backend.js';
 
 /** In place of `TokenService`: a token that nothing accepts. Records its calls, and fails where the test says so. */
 @Injectable()
@@ -14,8 +14,7 @@ export class TestingTokens implements Pick<TokenService, 'getToken' | 'invalidat
 
   async getToken(options?: GetTokenOptions): Promise<AccessToken> {
     const tenant = options?.tenant ?? this.backend.tenant;
-    this.backend.call({ method: 'token', tenant });
-    throwIfAborted(options?.signal, tenant);
+    this.backend.call({ method: 'token', tenant }, options?.signal);
     const expiresAt = new Date(Date.now() + 3_600_000);
     return { accessToken: 'test-token', tokenType: 'Bearer', scope: 'idp_api', expiresAt };
   }
