@@ -3,17 +3,6 @@ import type { HttpContext } from '../http/http-context.js';
 import { isHybrid } from '../tenants/tenant.js';
 import type { PendingLogin } from './pending-login.js';
 
-/** Parameters of an authorization response (RFC 6749 §4.1.2, RFC 9207 §2, OIDC Core §3.3.2.5). */
-export interface CallbackParameters {
-  state: string;
-  iss?: string;
-  error?: string;
-  errorDescription?: string;
-  code?: string;
-  idToken?: string;
-  accessToken?: string;
-}
-
 /** Largest accepted parameter. A code or an ID token is much shorter. */
 const MAX_LENGTH = 16_384;
 
@@ -29,6 +18,9 @@ const response = v.object({
   access_token: optional,
 });
 
+/** Parameters of an authorization response (RFC 6749 §4.1.2, RFC 9207 §2, OIDC Core §3.3.2.5). */
+export type CallbackParameters = v.InferOutput<typeof response>;
+
 /**
  * Reads the authorization response from the query of a GET or the form of a POST. `undefined` where a parameter is repeated
  * (RFC 6749 §3.1), is no string or is too long, or where `state` is missing.
@@ -38,12 +30,7 @@ export function readCallback({ request, target }: HttpContext): CallbackParamete
   const isRepeated = Object.keys(response.entries).some((name) => query.getAll(name).length > 1);
   const given = request.method === 'POST' ? request.body : !isRepeated && Object.fromEntries(query);
   const { success, output } = v.safeParse(response, given);
-  if (!success) {
-    return undefined;
-  }
-  const { state, iss, error, code, error_description: errorDescription } = output;
-  const { id_token: idToken, access_token: accessToken } = output;
-  return { state, iss, error, errorDescription, code, idToken, accessToken };
+  return success ? output : undefined;
 }
 
 /**
@@ -68,7 +55,7 @@ export function fitsLogin(
   return (
     isExpected &&
     parameters.code !== undefined &&
-    (parameters.idToken !== undefined) === hybrid &&
-    (parameters.accessToken !== undefined) === hasAccessToken
+    (parameters.id_token !== undefined) === hybrid &&
+    (parameters.access_token !== undefined) === hasAccessToken
   );
 }

@@ -119,7 +119,7 @@ export class CallbackService {
 
   /** What a user did is not reported. Other errors are, as unverified. */
   #checkError({ tenant, pending, parameters }: Callback): void {
-    const { error, errorDescription } = parameters;
+    const { error, error_description: errorDescription } = parameters;
     if (error === undefined) {
       return;
     }
@@ -138,7 +138,7 @@ export class CallbackService {
     if (!isHybrid(pending)) {
       return undefined;
     }
-    const { idToken, code, accessToken } = parameters;
+    const { id_token: idToken, code, access_token: accessToken } = parameters;
     const token = await this.#verifyIdToken(callback, idToken ?? '', 'client');
     const { c_hash: codeHash, at_hash: tokenHash } = token.payload;
     if (!hashFits(codeHash, code ?? '', token.header.alg)) {

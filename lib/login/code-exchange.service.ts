@@ -6,7 +6,7 @@ import { usableReply } from '../oidc/provider-reply.js';
 import { refusedCode } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { refusedClient, uselessLoginReply } from '../problems/token-endpoint-problems.js';
-import { browserLoginOf, type BrowserLogin, type Tenant } from '../tenants/tenant.js';
+import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import type { OAuthClient } from '../tokens/client-authentication.js';
 import { newerClient, withSecret } from '../tokens/client-secret.js';
@@ -45,7 +45,7 @@ export class CodeExchange {
     code: string,
     deadline: Deadline,
   ): Promise<LoginTokens> {
-    const login = browserLoginOf(tenant);
+    const { clientId: id, clientSecret, clientAuth: auth, issuer: audience } = browserLoginOf(tenant);
     const tokenUrl = await this.provider.urlOf(tenant, 'token', deadline);
     const grant: TokenGrant = {
       operation: 'code',
@@ -58,34 +58,17 @@ export class CodeExchange {
       secrets: [code, pending.verifier],
       repeat: 'never',
     };
-    const read = (): Promise<OAuthClient> => this.clientOf(tenant, login, tokenUrl, deadline);
+    const read = (): Promise<OAuthClient> =>
+      withSecret({ id, auth, audience, tokenUrl }, clientSecret, SECRET, tenant, deadline, this.log);
+    const send = (client: OAuthClient): Promise<EndpointReply> =>
+      usableReply(this.endpoint.send(tenant, client, grant, deadline), 'the token endpoint');
     const client = await read();
-    const first = await this.send(tenant, client, grant, deadline);
+    const first = await send(client);
     // The provider did not look at the code: the client was refused before (RFC 6749 §5.2).
     const isRefused = first.error?.oauthError === 'invalid_client';
-    const newest = isRefused ? await newerClient(client, login.clientSecret, read) : undefined;
-    const reply = newest === undefined ? first : await this.send(tenant, newest, grant, deadline);
+    const newest = isRefused ? await newerClient(client, clientSecret, read) : undefined;
+    const reply = newest === undefined ? first : await send(newest);
     return parseTokens(reply) ?? this.refuse(tenant, reply);
-  }
-
-  private send(
-    tenant: Tenant,
-    client: OAuthClient,
-    grant: TokenGrant,
-    deadline: Deadline,
-  ): Promise<EndpointReply> {
-    return usableReply(this.endpoint.send(tenant, client, grant, deadline), 'the token endpoint');
-  }
-
-  /** The client of a login, with its secret of now. */
-  private clientOf(
-    tenant: Tenant,
-    { clientId: id, clientSecret, clientAuth: auth, issuer: audience }: BrowserLogin,
-    tokenUrl: string,
-    deadline: Deadline,
-  ): Promise<OAuthClient> {
-    const client = { id, auth, audience, tokenUrl };
-    return withSecret(client, clientSecret, SECRET, tenant, deadline, this.log);
   }
 
   /** Fails with a reply that is not the tokens of a code, which is reported to the operator. */
