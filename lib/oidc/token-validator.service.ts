@@ -94,7 +94,12 @@ export class TokenValidator {
     const maxAge = smallerAge(settings.maxAge, given.maxAge);
     const login = { ...settings, maxAge, nonce: given.nonce };
     const check = CHECK_BY_USE[given.use](login, tenant.key);
-    const verified = await this.#verifySignature(tenant, login, given, deadline);
+    const signed = this.#verifySignature(tenant, login.algorithms, given.token, deadline);
+    const verified = await signed.catch((error: unknown) => {
+      throw error instanceof LoginFailedError
+        ? this.#error(tenant, login, given, error.reason, error.message)
+        : error;
+    });
     const reason = check(verified, this.#clock.epochMs() / 1000);
     if (reason === undefined) {
       return verified;
@@ -104,22 +109,6 @@ export class TokenValidator {
   }
 
   async #verifySignature(
-    tenant: Tenant,
-    login: LoginSettings,
-    given: GivenToken,
-    deadline: Deadline,
-  ): Promise<VerifiedToken> {
-    try {
-      return await this.#verifyByKeys(tenant, login.algorithms, given.token, deadline);
-    } catch (error) {
-      if (!(error instanceof LoginFailedError)) {
-        throw error;
-      }
-      throw this.#error(tenant, login, given, error.reason, error.message);
-    }
-  }
-
-  async #verifyByKeys(
     tenant: Tenant,
     algorithms: readonly string[],
     token: string,

@@ -81,7 +81,11 @@ export class UserInfo {
     } as const;
     const reply = await usableReply(this.transport.send(tenant, request, deadline), 'userinfo');
     const { status } = reply;
-    const body = isJwt(reply) ? await this.#signedClaims(tenant, reply.body, deadline) : reply.body;
+    let { body } = reply;
+    if (isJwt(reply)) {
+      const given = { use: 'userinfo', token: reply.body, delivery: 'provider' } as const;
+      body = (await this.validator.verify(tenant, given, deadline)).payload;
+    }
     if (status !== 200 || !isRecord(body)) {
       this.log.report(tenant, uselessUserInfo(tenant, status));
       throw unusableReply('userinfo');
@@ -90,12 +94,6 @@ export class UserInfo {
       throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });
     }
     return body;
-  }
-
-  /** The claims of a signed reply. The caller compares `sub`. */
-  async #signedClaims(tenant: Tenant, token: string, deadline: Deadline): Promise<Claims> {
-    const given = { use: 'userinfo', token, delivery: 'provider' } as const;
-    return (await this.validator.verify(tenant, given, deadline)).payload;
   }
 }
 

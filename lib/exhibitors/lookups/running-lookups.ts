@@ -32,7 +32,10 @@ export class RunningLookups {
     work: (lookup: StartedLookup) => Promise<FoundLookup>,
   ): Promise<FoundLookup> {
     const running = this.#latest.get(lookupKey(subject));
-    return running?.isOver === false ? running.join(caller) : this.start(subject, caller, work);
+    // Once the last caller has left or the time is up, no further caller can join.
+    return running?.lookup.deadline.isOver === false
+      ? running.join(caller)
+      : this.start(subject, caller, work);
   }
 
   /** Waits for a new lookup. It supersedes one that is under way, which still answers its callers. */
@@ -83,11 +86,6 @@ class RunningLookup {
   ) {
     // Callers wait on promises of their own. Without callers, a rejection here would be unhandled.
     answer.catch(() => {});
-  }
-
-  /** True once the last caller has left or the time is up: no further caller can join. */
-  get isOver(): boolean {
-    return this.lookup.deadline.isOver;
   }
 
   /** Waits for the answer within the deadline of a caller. */
