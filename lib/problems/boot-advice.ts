@@ -1,7 +1,10 @@
 import type { CheckedOptions } from '../options/check-options.js';
 import type { TenantSettings } from '../options/tenant-settings.js';
 
-/** Lines about values that are allowed and most likely mistakes. The module logs them at boot. Tenants of a source are not known then. */
+/**
+ * Lines about values that are allowed and most likely mistakes, or not recommended. The module logs them at boot. Tenants of a
+ * source are not known then.
+ */
 export function bootAdvice({ settings, tenants, pathOf }: CheckedOptions): string[] {
   const fixed = 'find' in tenants ? [] : [...tenants];
   return [
@@ -10,6 +13,7 @@ export function bootAdvice({ settings, tenants, pathOf }: CheckedOptions): strin
       ...secretAdvice(`${pathOf(key)}.clientSecret`, clientSecret),
       ...secretAdvice(`${pathOf(key)}.login.clientSecret`, login?.clientSecret),
       ...scopeAdvice(pathOf(key), login),
+      ...responseTypeAdvice(key, login),
     ]),
   ];
 }
@@ -29,5 +33,16 @@ function scopeAdvice(path: string, login: TenantSettings['login']): string[] {
   return [
     `${path}.login.scope: has neither 'profile' nor 'email', so the provider may send no e-mail address; every login is then ` +
       'refused (email_missing)',
+  ];
+}
+
+/** The hybrid flow sends tokens through the browser, so `code` is recommended (RFC 9700 §2.1.2). */
+function responseTypeAdvice(key: string, login: TenantSettings['login']): string[] {
+  if (login === undefined || login.responseType === 'code') {
+    return [];
+  }
+  return [
+    `tenant ${key}: login.responseType '${login.responseType}' sends tokens through the browser; ` +
+      "if the provider supports it, 'code' is recommended",
   ];
 }
