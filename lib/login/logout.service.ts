@@ -5,7 +5,7 @@ import { isCrossSiteRequest } from '../http/cross-site-request.js';
 import type { HttpContext } from '../http/http-context.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { IdentitySession, type DepartingUser } from '../session/identity-session.service.js';
-import { belongsTo } from '../session/stored-identity.js';
+import { identityFor } from '../session/stored-identity.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
@@ -43,7 +43,8 @@ export class LogoutService {
   async #endSessionUrl({ identity, secure, idToken }: DepartingUser): Promise<string | undefined> {
     // Options that are due to be read again serve as well: their source may be slow.
     const tenant = this.tenants.peek(identity.tenant) ?? (await this.tenants.get(identity.tenant));
-    if (tenant.login?.endSession !== true || !belongsTo(identity, tenant, secure, this.clock.epochMs())) {
+    const own = identityFor(identity, tenant, secure, this.clock.epochMs());
+    if (tenant.login?.endSession !== true || own === undefined) {
       return undefined;
     }
     const { clientId, postLogoutRedirectUri } = browserLoginOf(tenant);

@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isSecure } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -77,15 +76,8 @@ export class IdentityReader {
 
   async #readCookie(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
     const content = await this.cookie.read(http);
-    if (content === undefined) {
-      return undefined;
-    }
-    const accepted = await this.#accept(content.identity, tenantKey);
-    // A cookie without the __Host- prefix may have been set by a sibling domain.
-    if (accepted === undefined || isSecure(accepted.tenant.login?.redirectUri) !== content.secure) {
-      return undefined;
-    }
-    if (await this.denied.has(accepted.identity, accepted.tenant)) {
+    const accepted = content && (await this.#accept(content.identity, tenantKey, content.secure));
+    if (!content || !accepted || (await this.denied.has(accepted.identity, accepted.tenant))) {
       return undefined;
     }
     return { ...accepted, selections: content.selections, mode: 'cookie', endsAt: content.endsAt };
@@ -93,7 +85,7 @@ export class IdentityReader {
 
   async #readHost(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
     const data = readHostUser(http);
-    const accepted = data && (await this.#accept(data, tenantKey));
+    const accepted = data && (await this.#accept(data, tenantKey, undefined));
     if (accepted !== undefined && !(await this.denied.has(accepted.identity, accepted.tenant))) {
       return { ...accepted, selections: readSelections(http, accepted.identity), mode: 'host' };
     }
@@ -118,13 +110,14 @@ export class IdentityReader {
   async #accept(
     data: IdentityData,
     tenantKey: string | undefined,
+    secure: boolean | undefined,
   ): Promise<Pick<SessionState, 'identity' | 'tenant'> | undefined> {
     if (tenantKey !== undefined && tenantKey !== data.tenant) {
       return undefined;
     }
     try {
       const tenant = await this.tenants.find(data.tenant);
-      const identity = identityFor(data, tenant, this.clock.epochMs());
+      const identity = identityFor(data, tenant, secure, this.clock.epochMs());
       return identity && { identity, tenant };
     } catch (error) {
       if (error instanceof ExhibitorError && error.code === 'unknown_tenant') {

@@ -60,9 +60,16 @@ function isNumber(value: unknown): value is number {
  * The identity, where it belongs to this tenant and has not expired. Issuer, client and tenant id are compared with the
  * current options: if a key is given to another customer, the logins of the former customer must not be valid.
  *
+ * @param secure true where its cookie has the `__Host-` prefix, which must be as the tenant's cookies have it: a sibling domain can
+ * set a cookie without it; `undefined` in the host's session
  * @param now milliseconds since 1970
  */
-export function identityFor(data: IdentityData, tenant: Tenant, now: number): ExhibitorIdentity | undefined {
+export function identityFor(
+  data: IdentityData,
+  tenant: Tenant,
+  secure: boolean | undefined,
+  now: number,
+): ExhibitorIdentity | undefined {
   const { tenantId = tenant.tenantId, clientId = tenant.login?.clientId ?? '' } = data;
   if (data.tenant !== tenant.key || tenantId !== tenant.tenantId) {
     return undefined;
@@ -70,7 +77,7 @@ export function identityFor(data: IdentityData, tenant: Tenant, now: number): Ex
   if (data.issuer !== tenant.login?.issuer || clientId !== tenant.login.clientId) {
     return undefined;
   }
-  if (data.expiresAt <= now) {
+  if (data.expiresAt <= now || (secure !== undefined && secure !== isSecure(tenant.login.redirectUri))) {
     return undefined;
   }
   return isComplete(data) ? data : { ...data, tenantId, clientId };
@@ -79,17 +86,6 @@ export function identityFor(data: IdentityData, tenant: Tenant, now: number): Ex
 /** The identity of a cookie is complete, and not copied for each request. Hosts may leave members out. */
 function isComplete(data: IdentityData): data is ExhibitorIdentity {
   return data.tenantId !== undefined && data.clientId !== undefined;
-}
-
-/** True where {@link identityFor} answers an identity, and its cookie has the prefix that the tenant's cookies have. */
-export function belongsTo(
-  data: IdentityData,
-  tenant: Tenant,
-  secure: boolean | undefined,
-  now: number,
-): boolean {
-  const hasPrefix = secure === undefined || secure === isSecure(tenant.login?.redirectUri);
-  return hasPrefix && identityFor(data, tenant, now) !== undefined;
 }
 
 /** Identifies the user of an identity. */
