@@ -19,7 +19,7 @@ export function parsePage(body: unknown, tenant: string): ExhibitorPage<unknown>
   if (problem === undefined) {
     return body as ExhibitorPage<unknown>;
   }
-  throw malformed(`not a page of exhibitors: ${problem}`, tenant);
+  throw new ExhibitorError('malformed_response', `not a page of exhibitors: ${problem}`, { tenant });
 }
 
 function problemOf(body: unknown): string | undefined {
@@ -63,7 +63,7 @@ export function parseLookup(body: unknown, tenant: string, idOf: ExhibitorIdOf):
     return body;
   }
   if (!isRecord(body)) {
-    throw malformed('not the exhibitors of a contact: the reply is neither an object nor an array', tenant);
+    throw malformedLookup('the reply is neither an object nor an array', tenant);
   }
   if (Object.keys(body).length === 0) {
     return [];
@@ -72,7 +72,7 @@ export function parseLookup(body: unknown, tenant: string, idOf: ExhibitorIdOf):
     return rowsOf(body, tenant);
   }
   if (looksLikeError(body) && !hasId(body, idOf)) {
-    throw malformed('not the exhibitors of a contact: the reply looks like an error', tenant);
+    throw malformedLookup('the reply looks like an error', tenant);
   }
   return [body];
 }
@@ -103,11 +103,12 @@ function rowsOf({ data }: Record<string, unknown>, tenant: string): readonly unk
   if (Array.isArray(data)) {
     return data;
   }
-  throw malformed('not the exhibitors of a contact: data is not an array', tenant);
+  throw malformedLookup('data is not an array', tenant);
 }
 
-function malformed(message: string, tenant: string): ExhibitorError {
-  return new ExhibitorError('malformed_response', message, { tenant });
+/** Error for a reply to a lookup that cannot be used. */
+export function malformedLookup(problem: string, tenant: string): ExhibitorError {
+  return new ExhibitorError('malformed_response', `not the exhibitors of a contact: ${problem}`, { tenant });
 }
 
 /** Position of records in a reply, for errors that must not show the records. */

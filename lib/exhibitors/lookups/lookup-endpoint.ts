@@ -1,10 +1,9 @@
-import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { freezeJson, weighJson } from '../../model/json-values.js';
 import { MAX_RECORDS, type ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Deadline } from '../../time/deadline.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
-import { parseLookup, parseRecords } from '../parse-replies.js';
+import { malformedLookup, parseLookup, parseRecords } from '../parse-replies.js';
 import type { RestClient } from '../rest-client.service.js';
 import { ContactSlots } from './contact-slots.js';
 import type { LookupAnswer, LookupSubject } from './lookup-cache.js';
@@ -46,8 +45,7 @@ export class LookupEndpoint {
       }
       const rows = parseLookup(body, tenant, this.idOf);
       if (rows.length > maxRecords) {
-        const message = `not the exhibitors of a contact: more than ${maxRecords} records`;
-        throw new ExhibitorError('malformed_response', message, { tenant });
+        throw malformedLookup(`more than ${maxRecords} records`, tenant);
       }
       return rows;
     });

@@ -1,9 +1,8 @@
-import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import { isRecord } from '../../model/json-values.js';
 import { rowsExpected } from '../pages/page-drift.js';
 import { PageReader, type FetchedPage } from '../pages/page-reader.js';
-import { parsePage } from '../parse-replies.js';
+import { malformedLookup, parsePage } from '../parse-replies.js';
 
 /** Most pages of one lookup. */
 const MOST_PAGES = 20;
@@ -75,10 +74,10 @@ export async function readLookupPages({
   for (let page = await reader.next(); page !== undefined; page = await reader.next()) {
     // Before the second page is requested.
     if (totalPages > MOST_PAGES) {
-      throw malformed(`more than ${MOST_PAGES} pages`, tenant);
+      throw malformedLookup(`more than ${MOST_PAGES} pages`, tenant);
     }
     if (totalCount > maxRecords) {
-      throw malformed(`more than ${maxRecords} records`, tenant);
+      throw malformedLookup(`more than ${maxRecords} records`, tenant);
     }
     pages.push(page.data);
     hasMore = page.paginationMetadata.hasNextPage;
@@ -96,8 +95,4 @@ function pageOf(body: unknown, tenant: string): FetchedPage<unknown> {
 
 function drift(breach: PaginationBreach, tenant: string): PaginationDriftError {
   return new PaginationDriftError(breach, 0, { tenant });
-}
-
-function malformed(problem: string, tenant: string): ExhibitorError {
-  return new ExhibitorError('malformed_response', `not the exhibitors of a contact: ${problem}`, { tenant });
 }
