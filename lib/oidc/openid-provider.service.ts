@@ -5,7 +5,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { KeySource } from '../options/key-source.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { metadataNotFound, refusedAddress, uselessMetadata } from '../problems/provider-problems.js';
+import { refusedAddress, uselessMetadata } from '../problems/provider-problems.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { EndpointName, Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -53,7 +53,6 @@ export class OpenIdProvider {
         name: METADATA,
         urlOf: metadataUrl,
         parse: (body, tenant) => this.#parse(body, tenant, allowedOrigins),
-        notFound: (_tenant, status) => metadataNotFound(status),
       },
       tools,
     );

@@ -3,7 +3,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { weighJson } from '../model/json-values.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
-import type { Problem } from '../problems/problem.interface.js';
+import { unexpectedReply } from '../problems/provider-problems.js';
 import { newStateKey, type StateKey, type Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -22,8 +22,6 @@ export interface DocumentKind<T> {
   urlOf: (id: string) => string;
   /** @throws {LoginFailedError} where the reply is no such document */
   parse: (body: unknown, tenant: Tenant) => T | Promise<T>;
-  /** What the operator is told where the URL answers with another status than 200. */
-  notFound: (tenant: Tenant, status: number) => Problem;
 }
 
 /** What documents are fetched with. */
@@ -110,7 +108,7 @@ export class ProviderDocuments<T> {
 
   async #fetch(tenant: Tenant, id: string, kept: KeptDocument<T>): Promise<T> {
     const { http, transport, deadlines, log } = this.#tools;
-    const { operation, name, urlOf, parse, notFound } = this.#kind;
+    const { operation, name, urlOf, parse } = this.#kind;
     const dispatcher = transport.dispatcherOf(tenant);
     const attemptTimeout = Math.max(http.attemptTimeout, tenant.http.attemptTimeout);
     const asker = tenant.withState(
@@ -127,7 +125,7 @@ export class ProviderDocuments<T> {
       this.#keep(kept, weighJson(body));
       return parse(body, tenant);
     }
-    log.report(tenant, notFound(tenant, status));
+    log.report(tenant, unexpectedReply(operation, tenant, status));
     throw unusableReply(name);
   }
 }

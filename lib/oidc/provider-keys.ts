@@ -1,6 +1,6 @@
 import type { CompactVerifyGetKey } from 'jose';
 import type { KeySource } from '../options/key-source.js';
-import { keysNotFound, uselessKeySet } from '../problems/provider-problems.js';
+import { uselessKeySet } from '../problems/provider-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { keySetOf, type KeySet } from './key-set.js';
@@ -23,7 +23,6 @@ export class ProviderKeys {
           keys.catch(() => tools.log.report(tenant, uselessKeySet(tenant)));
           return keys;
         },
-        notFound: keysNotFound,
       },
       tools,
     );

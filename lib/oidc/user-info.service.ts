@@ -3,7 +3,7 @@ import type { JWTPayload } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { uselessUserInfo } from '../problems/provider-problems.js';
+import { unexpectedReply } from '../problems/provider-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
@@ -87,7 +87,7 @@ export class UserInfo {
       body = (await this.validator.verify(tenant, given, deadline)).payload;
     }
     if (status !== 200 || !isRecord(body)) {
-      this.log.report(tenant, uselessUserInfo(tenant, status));
+      this.log.report(tenant, unexpectedReply('userinfo', tenant, status));
       throw unusableReply('userinfo');
     }
     if (body['sub'] !== subject) {

@@ -4,14 +4,23 @@ import type { EndpointPaths, Problem } from './problem.interface.js';
 /** Options that decide where the metadata of the provider is read. */
 const METADATA_OPTIONS = ['login.issuer', 'login.discovery'];
 
-/** There is no metadata at the address that the issuer defines. */
-export function metadataNotFound(status: number): Problem {
-  return {
-    cause: 'metadata',
-    options: METADATA_OPTIONS,
-    message: 'the metadata of the provider was not found',
-    received: `status ${status}`,
-  };
+/** By what an address of the provider should answer: the message, and the options that decide about the address. */
+const EXPECTED_REPLIES: Readonly<
+  Record<'metadata' | 'keys' | 'userinfo', [string, (tenant: EndpointPaths) => readonly string[]]>
+> = {
+  metadata: ['the metadata of the provider was not found', () => METADATA_OPTIONS],
+  keys: ['the address of the keys does not answer them', (tenant) => [tenant.keysOption]],
+  userinfo: ['userinfo answered without claims', (tenant) => [tenant.endpointOption('userinfo')]],
+};
+
+/** An address of the provider answers something else. */
+export function unexpectedReply(
+  expected: keyof typeof EXPECTED_REPLIES,
+  tenant: EndpointPaths,
+  status: number,
+): Problem {
+  const [message, optionsOf] = EXPECTED_REPLIES[expected];
+  return { cause: expected, options: optionsOf(tenant), message, received: `status ${status}` };
 }
 
 /** The metadata names another issuer or is no object. */
@@ -39,16 +48,6 @@ export function refusedAddress(
   };
 }
 
-/** The address of the keys answers something else. */
-export function keysNotFound(tenant: EndpointPaths, status: number): Problem {
-  return {
-    cause: 'keys',
-    options: [tenant.keysOption],
-    message: 'the address of the keys does not answer them',
-    received: `status ${status}`,
-  };
-}
-
 /** The address of the keys answers a set that cannot be used. */
 export function uselessKeySet(tenant: EndpointPaths): Problem {
   return {
@@ -62,14 +61,4 @@ export function uselessKeySet(tenant: EndpointPaths): Problem {
 /** There are no keys, or none that can be used. */
 export function uselessKeys(message: string): Problem {
   return { cause: 'keys', options: ['login.keys'], message };
-}
-
-/** The userinfo endpoint answers something else. */
-export function uselessUserInfo(tenant: EndpointPaths, status: number): Problem {
-  return {
-    cause: 'userinfo',
-    options: [tenant.endpointOption('userinfo')],
-    message: 'userinfo answered without claims',
-    received: `status ${status}`,
-  };
 }
