@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { checkLookupFilter } from '../exhibitors/check-arguments.js';
+import { checkLookupFilter } from '../exhibitors/call-options.schema.js';
 import { SINGLE_TENANT } from '../options/check-options.js';
 import { checkTenant } from '../options/check-tenant.js';
 import { moduleSchema } from '../options/exhibitor-settings.js';

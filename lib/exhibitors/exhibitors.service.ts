@@ -23,7 +23,7 @@ import {
   snapshotOptions,
   streamOptions,
   type StreamCall,
-} from './check-arguments.js';
+} from './call-options.schema.js';
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './pages/exhibitor-page.interface.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';

@@ -45,7 +45,7 @@ export function keepPrivate(reply: unknown): void {
   };
 }
 
-/** Sets the headers of a call of `writeHead`: an object, or a list of names and values in turns. */
+/** Sets the headers of a call of `writeHead`: an object, or a list in which each name is followed by its value. */
 function setHeaders(response: ServerResponse, given: unknown): void {
   const fields = Array.isArray(given)
     ? given.flatMap((name, at) => (at % 2 === 0 ? [[name, given[at + 1]] as const] : []))

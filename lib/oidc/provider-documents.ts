@@ -35,7 +35,7 @@ export interface DocumentTools {
 }
 
 /** Bytes of heap for the documents of one kind: those of 20,000 tenants with two keys each. */
-const ROOM = 128 * 1024 * 1024;
+const MAX_BYTES = 128 * 1024 * 1024;
 
 /** Bytes of an entry without the document. */
 const ENTRY_WEIGHT = 1_024;
@@ -64,7 +64,7 @@ export class ProviderDocuments<T> {
   constructor(kind: DocumentKind<T>, tools: DocumentTools) {
     this.#kind = kind;
     this.#tools = tools;
-    this.#kept = new FairCache(tools.clock, ROOM);
+    this.#kept = new FairCache(tools.clock, MAX_BYTES);
   }
 
   /** The document, see {@link RemoteDocument.read}: the one that is published now for a caller to whom `seen` is of no use. */

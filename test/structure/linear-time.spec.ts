@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
-import { checkContactEmail } from '../../lib/exhibitors/check-arguments.js';
+import { checkContactEmail } from '../../lib/exhibitors/call-options.schema.js';
 import { parseRecords } from '../../lib/exhibitors/parse-replies.js';
 import { receivedCookies } from '../../lib/http/cookies.js';
 import { isCrossSiteRequest } from '../../lib/http/cross-site-request.js';
@@ -86,8 +86,8 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   ],
   [String.raw`doctor/login-steps.ts /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?:not|invalid|unknown)/i`]:
     [long('client is '), long('invalid_')],
-  [String.raw`exhibitors/check-arguments.ts /[\s\p{Cc}\p{Surrogate}]/u`]: [long('a', '', '@example.com')],
-  [String.raw`exhibitors/check-arguments.ts /^".+"$/`]: [long('"', '"', 'a'), long('a', '"', 'a')],
+  [String.raw`exhibitors/call-options.schema.ts /[\s\p{Cc}\p{Surrogate}]/u`]: [long('a', '', '@example.com')],
+  [String.raw`exhibitors/call-options.schema.ts /^".+"$/`]: [long('"', '"', 'a'), long('a', '"', 'a')],
   [String.raw`exhibitors/parse-replies.ts /^[\w$-]{1,64}$/`]: [],
   [String.raw`login/login-parameters.ts /^[A-Za-z\d]{1,8}(?:-[A-Za-z\d]{1,8}){0,9}$/`]: [
     long('a-'),

@@ -5,7 +5,7 @@ import type { Tenant } from '../../tenants/tenant.js';
 import type { Deadline } from '../../time/deadline.js';
 import { CallRunner, type RunningCall } from '../call-runner.service.js';
 import type { Call } from '../call-scope.js';
-import type { ListCall, StreamCall } from '../check-arguments.js';
+import type { ListCall, StreamCall } from '../call-options.schema.js';
 import { parsePage, parseRecords } from '../parse-replies.js';
 import { RestClient } from '../rest-client.service.js';
 import type { ExhibitorPage } from './exhibitor-page.interface.js';

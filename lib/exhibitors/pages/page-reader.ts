@@ -3,7 +3,7 @@ import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import { onAbort } from '../../time/on-abort.js';
 import { abortedCall } from '../call-scope.js';
-import type { StreamCall } from '../check-arguments.js';
+import type { StreamCall } from '../call-options.schema.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
 import { breachesOf, isBeyondEnd, rowsExpected, sizeBreaches, type SeenPage } from './page-drift.js';
 import { PageWindow } from './page-window.js';

@@ -8,7 +8,7 @@ import {
   lookupOptions,
   snapshotOptions,
   streamOptions,
-} from '../../exhibitors/check-arguments.js';
+} from '../../exhibitors/call-options.schema.js';
 import {
   ExhibitorError,
   type CallOptions,

@@ -1,4 +1,7 @@
-/** Checks of call arguments, before anything is sent. Errors show no value: it may be an e-mail address. */
+/**
+ * Schemas of the arguments of calls: page, page size, prefetch, attempts, e-mail address. They are checked before anything is
+ * sent. Errors show no value: it may be an e-mail address.
+ */
 import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { checkEventId } from '../model/event-id.js';

@@ -9,7 +9,7 @@ import {
   lookupOptions,
   snapshotOptions,
   streamOptions,
-} from '../../lib/exhibitors/check-arguments.js';
+} from '../../lib/exhibitors/call-options.schema.js';
 import { checkEventId } from '../../lib/model/event-id.js';
 import { hasUnsafeSegment, mayNameAnother } from '../../lib/model/path-segments.js';
 import { contactEmail } from '../../lib/oidc/contact-email.js';
