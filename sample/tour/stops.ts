@@ -46,7 +46,10 @@ const STOPS: Readonly<Record<string, Stop>> = {
   search: {
     shows:
       '`stream` emits the exhibitors one by one, in order. `take` ends the reading when enough is found.',
-    tries: ['Search for “a”: few pages are read. Search for “zenith pumps”: all of them.'],
+    tries: [
+      'Search for “a”: few pages are read. Search for “zenith pumps”: all of them.',
+      'Many searches need a database of your own: stop the sample and run `npm run mirror`.',
+    ],
     file: 'events/search.controller.ts',
     method: 'search',
   },

@@ -46,6 +46,12 @@ describeInChromium('The portal', (browser) => {
       expect(visitor.troubles).toEqual([]);
     });
 
+    it('at the other portal: leads to its start page, where the login names no page', async () => {
+      sample.sandbox.signInAs('olga.one');
+      await visitor.page.goto(`${sample.url}/../globex/auth/login`);
+      await visitor.arrivesAt('Where industries meet');
+    });
+
     it('with none: shows a message and a link to all events', async () => {
       await logIn('nora.none', '/events/regional-2026/mine');
       await visitor.arrivesAt('No exhibitor for you at this event');
@@ -385,6 +391,7 @@ describeInChromium('The portal', (browser) => {
     it('shows an event without exhibitors, and a page beyond the last', async () => {
       await visitor.page.goto(`${sample.url}/events/empty-2026/exhibitors`);
       expect(await visitor.text()).toContain('Nobody has registered for this event yet.');
+      expect(await visitor.page.getByRole('searchbox').count()).toBe(0);
       expect(await progress().count()).toBe(0);
       await visitor.page.goto(`${whole()}?page=999`);
       expect(await visitor.text()).toContain(
