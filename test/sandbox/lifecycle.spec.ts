@@ -21,7 +21,7 @@ describe('the lifecycle of a sandbox', () => {
     const port = Number(new URL(taken.url).port);
 
     await expect(ExhibitorSandbox.start({ port })).rejects.toThrow(
-      `ExhibitorSandbox: port ${port} on 127.0.0.1 is already in use. Choose another, or 0 for any free one`,
+      `ExhibitorSandbox: port ${port} on 127.0.0.1 is already in use. Choose another by port (--port), or 0 for any free one`,
     );
     await taken.stop();
     const sandbox = await ExhibitorSandbox.start({ port });

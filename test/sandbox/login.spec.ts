@@ -322,6 +322,17 @@ describe('login at the sandbox', () => {
       expect((await visitor.post(url, { person: 'stranger' })).reply.status).toBe(400);
       expect((await new Visitor().open(`${sandbox.url}/connect/login/over`)).reply.status).toBe(400);
     });
+
+    it('links from the page of a login that is over to the application', async () => {
+      const visitor = new Visitor();
+      const tenant = sandbox.tenantOptions('acme', { redirectUri: 'http://127.0.0.1:1/auth/callback' });
+      const { url } = await visitor.open(authorizeUrl(tenant));
+      await visitor.post(url, { person: 'sam.several' });
+      const { reply } = await visitor.open(url);
+
+      expect(reply.status).toBe(400);
+      expect(reply.text).toContain('<a href="http://127.0.0.1:1">');
+    });
   });
 
   describe('redirect addresses', () => {

@@ -2,7 +2,7 @@ import type { ParsedUrlQuery } from 'node:querystring';
 import { FAULT_KINDS } from '../faults/fault-kinds.js';
 import { escape, page, pageHeaders } from '../server/html-page.js';
 import type { SandboxRequest } from '../server/request-log.js';
-import { OPERATIONS } from '../server/operations.js';
+import { END_SESSION_PATH, OPERATIONS } from '../server/operations.js';
 import type { SandboxState } from '../sandbox-state.js';
 
 const STYLE = `
@@ -47,6 +47,7 @@ export function renderConsole(state: SandboxState): string {
     'Requests and faults',
     `<h1>Requests and faults</h1>
     <p>Of the REST API and identity provider at ${code(state.url)}. <span id="state" role="status"></span></p>
+    <p><a href="${END_SESSION_PATH}">Sign out</a> at the identity provider, to sign in as another person.</p>
     <div id="activity">${renderActivity(state)}</div>
     <h2>How to add and remove faults</h2>
     <p>${code(`curl ${state.url}/sandbox/faults -d '${call}'`)}</p>

@@ -67,7 +67,7 @@ export class SandboxServer {
 function listenError(port: number, cause: NodeJS.ErrnoException): Error {
   const reason =
     cause.code === 'EADDRINUSE'
-      ? 'is already in use. Choose another, or 0 for any free one'
+      ? 'is already in use. Choose another by port (--port), or 0 for any free one'
       : `is not available (${cause.code ?? cause.message})`;
   return new Error(`ExhibitorSandbox: port ${port} on ${HOST} ${reason}`, { cause });
 }
