@@ -2,25 +2,26 @@ import { ConfigurationError, ExhibitorError, PaginationDriftError } from '../ind
 import type { Exhibitor, ExhibitorsService } from '../index.js';
 import { shortDigestOf } from '../model/digest.js';
 import { canonicalJson } from '../model/json-values.js';
+import type { MirrorLog } from '../problems/mirror-log.js';
 import type { MirrorSettings } from './mirror-settings.js';
+import { scopeKey, type MirrorStore, type OnPage } from './mirror-store.js';
 import type { MirrorScope, Row } from './mirror-target.interface.js';
 
 /** Readings of an event that changes while it is read. What they found is kept, so each has less to write. */
 const MOST_READINGS = 5;
 
-/** Rows and pages of the present reading, and what was written and held back. */
-export type CopyCounts = Record<'rows' | 'pages' | 'added' | 'changed' | 'removed' | 'held', number>;
-
-export type OnPage = (counts: CopyCounts) => void;
-
-export interface CopyContext {
-  scope: MirrorScope;
+/** What the options of a mirror become. */
+export interface MirrorParts {
   settings: MirrorSettings;
+  log: MirrorLog;
+  store: MirrorStore;
+}
+
+export interface CopyContext extends MirrorParts {
+  scope: MirrorScope;
   exhibitors: ExhibitorsService;
   /** The copy fails with its reason. */
   signal: AbortSignal;
-  /** Number of removals that are approved, once. */
-  takeApproval(): Promise<number>;
   onPage: OnPage;
 }
 
@@ -42,7 +43,7 @@ export class EventCopy {
   constructor(private readonly context: CopyContext) {}
 
   async run(): Promise<void> {
-    const { scope, settings, signal, takeApproval } = this.context;
+    const { scope, settings, store, signal } = this.context;
     const { target, batch, removals } = settings;
     this.#generation = await target.begin(scope);
     for await (const { id, digest } of target.known(scope)) {
@@ -52,7 +53,11 @@ export class EventCopy {
     const known = this.#digests.size;
     const read = await this.#readAll();
     const gone = [...this.#digests.keys()].filter((id) => !read.has(id));
-    const approved = await takeApproval();
+    const approved = Number((await store.all('approved'))[scopeKey(scope)] ?? 0);
+    if (approved > 0) {
+      // Once, and before it is used: a copy that ends half-way must not leave it to the next one.
+      await store.set('approved', { [scopeKey(scope)]: '0' });
+    }
     if (areHeld(known, read.size, gone.length, removals) && gone.length > approved) {
       this.counts.held = gone.length;
       return;

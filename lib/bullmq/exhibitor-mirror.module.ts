@@ -2,7 +2,8 @@ import { Module, type DynamicModule, type FactoryProvider, type ModuleMetadata }
 import type { QueueOptions } from 'bullmq';
 import { ConfigurationError, type Exhibitor } from '../index.js';
 import { MirrorLog } from '../problems/mirror-log.js';
-import { ExhibitorMirror, MIRROR_PARTS, type MirrorParts } from './exhibitor-mirror.service.js';
+import type { MirrorParts } from './copy-event.js';
+import { ExhibitorMirror, MIRROR_PARTS } from './exhibitor-mirror.service.js';
 import type { ExhibitorMirrorOptions } from './mirror-options.interface.js';
 import { MirrorQueue } from './mirror-queue.js';
 import { checkMirrorOptions } from './mirror-settings.js';
@@ -15,6 +16,8 @@ export type ExhibitorMirrorAsyncOptions<T = Exhibitor> = Pick<ModuleMetadata, 'i
   Pick<Factory<T>, 'inject' | 'useFactory'>;
 
 const NOT_INSTALLED = 'requires BullMQ: npm install bullmq @nestjs/bullmq ioredis';
+const WRONG =
+  'must be a connection of BullMQ: options, or ioredis with maxRetriesPerRequest: null and without keyPrefix';
 
 /**
  * Keeps events in the host's own database. It needs `ExhibitorModule`, registered with `isGlobal` or imported here, and BullMQ
@@ -49,9 +52,14 @@ async function openMirror(options: unknown, shared?: Partial<QueueOptions>): Pro
   if (connection === undefined) {
     return { settings, log, store: memoryStore(log) };
   }
-  const bullMq = await import('bullmq').catch((cause: unknown) => {
-    throw new ConfigurationError([{ path: 'connection', expected: NOT_INSTALLED }], undefined, cause);
-  });
-  const store = new MirrorQueue(bullMq, { ...shared, connection, prefix }, settings, log);
-  return { settings, log, store };
+  const refuse = (expected: string, cause: unknown): never => {
+    throw new ConfigurationError([{ path: 'connection', expected }], undefined, cause);
+  };
+  const bullMq = await import('bullmq').catch((cause: unknown) => refuse(NOT_INSTALLED, cause));
+  try {
+    const store = new MirrorQueue(bullMq, { ...shared, connection, prefix }, settings, log);
+    return { settings, log, store };
+  } catch (cause) {
+    return refuse(WRONG, cause);
+  }
 }

@@ -2,22 +2,14 @@ import { Inject, Injectable, type OnApplicationBootstrap, type OnModuleDestroy }
 import { publish } from '../diagnostics/channels.js';
 import { ExhibitorError, ExhibitorsService, isExhibitorError, type MirrorMessage } from '../index.js';
 import { checkEventId } from '../model/event-id.js';
-import type { MirrorLog } from '../problems/mirror-log.js';
-import { EventCopy, SUPERSEDED, type OnPage } from './copy-event.js';
+import { EventCopy, SUPERSEDED, type MirrorParts } from './copy-event.js';
 import type { MirrorStatus } from './mirror-options.interface.js';
-import { listEvents, type MirrorSettings } from './mirror-settings.js';
-import { scopeKey, type MirrorStore } from './mirror-store.js';
+import { listEvents } from './mirror-settings.js';
+import { scopeKey, type OnPage } from './mirror-store.js';
 import type { MirrorScope } from './mirror-target.interface.js';
 
 /** Injection token of the {@link MirrorParts}. @internal */
 export const MIRROR_PARTS = Symbol('nestjs-exhibitor:mirror-parts');
-
-/** What the options of a mirror become. @internal */
-export interface MirrorParts {
-  settings: MirrorSettings;
-  log: MirrorLog;
-  store: MirrorStore;
-}
 
 /**
  * Copies events into the host's own database, and tells how old the copies are.
@@ -58,16 +50,12 @@ export class ExhibitorMirror implements OnApplicationBootstrap, OnModuleDestroy 
   async status(scope?: MirrorScope): Promise<MirrorStatus[]> {
     const { settings, log, store } = this.#parts;
     const texts = await store.all('status');
-    const statusOf = ({ tenant, eventId }: MirrorScope): MirrorStatus =>
-      parseStatus(texts[scopeKey({ tenant, eventId })] ?? JSON.stringify({ tenant, eventId }));
-    if (scope !== undefined) {
-      return [statusOf(scope)];
+    const listed: Record<string, string> = {};
+    for await (const { tenant, eventId } of scope === undefined ? listEvents(settings, log) : [scope]) {
+      const key = scopeKey({ tenant, eventId });
+      listed[key] = texts[key] ?? JSON.stringify({ tenant, eventId });
     }
-    const listed = new Map<string, MirrorStatus>();
-    for await (const event of listEvents(settings, log)) {
-      listed.set(scopeKey(event), statusOf(event));
-    }
-    return listed.size > 0 ? [...listed.values()] : Object.values(texts).map(parseStatus);
+    return Object.values(Object.keys(listed).length > 0 ? listed : texts).map(parseStatus);
   }
 
   /**
@@ -99,29 +87,17 @@ export class ExhibitorMirror implements OnApplicationBootstrap, OnModuleDestroy 
   }
 
   async #run({ tenant, eventId }: MirrorScope, onPage: OnPage): Promise<void> {
-    const { settings, log, store } = this.#parts;
+    const { log, store } = this.#parts;
     const scope = { tenant, eventId: checkEventId(eventId) };
-    const key = scopeKey(scope);
-    const copy = new EventCopy({
-      scope,
-      settings,
-      exhibitors: this.#exhibitors,
-      signal: this.#stop.signal,
-      takeApproval: async () => {
-        const approved = (await store.all('approved'))[key];
-        // Before it is used: a copy that ends half-way must not leave it to the next one.
-        await store.set('approved', { [key]: '0' });
-        return Number(approved ?? 0);
-      },
-      onPage,
-    });
+    const context = { scope, exhibitors: this.#exhibitors, signal: this.#stop.signal, onPage };
+    const copy = new EventCopy({ ...this.#parts, ...context });
     const began = performance.now();
     let end: Pick<MirrorMessage, 'outcome' | 'code'> = { outcome: 'superseded' };
     try {
       await copy.run();
       const { rows, held } = copy.counts;
       const status = { ...scope, completedAt: new Date(), rows, ...(held > 0 && { held }) };
-      await store.set('status', { [key]: JSON.stringify(status) });
+      await store.set('status', { [scopeKey(scope)]: JSON.stringify(status) });
       log.held(scope, held);
       end = { outcome: held > 0 ? 'held' : 'completed' };
     } catch (error) {

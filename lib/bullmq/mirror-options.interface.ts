@@ -4,7 +4,7 @@ import type { ExhibitorMirrorTarget, MirrorScope } from './mirror-target.interfa
 
 /** An event that is copied again and again. */
 export interface MirroredEvent extends MirrorScope {
-  /** Time between two copies of this event, in ms. Default: the option `every`. */
+  /** Time between two copies of this event, in ms; not less than between two listings of `events`. Default: the option `every`. */
   every?: number | undefined;
 }
 

@@ -24,6 +24,8 @@ const LOCK = { lockDuration: 10_000, stalledInterval: 5_000, maxStalledCount: 3 
 const REDIS_WITHIN = 5_000;
 const LISTED_WITHIN = 60_000;
 const POSTPONED_FOR = 1_000;
+/** Jobs that are added at once: 10 kB of memory each until Redis has answered. */
+const PORTION = 1_000;
 
 /** The queue and its worker in this process. What is remembered of events is in Redis, beside the jobs. */
 export class MirrorQueue implements MirrorStore {
@@ -58,17 +60,20 @@ export class MirrorQueue implements MirrorStore {
 
   start(copy: Copy): void {
     this.#copy = copy;
-    this.#worker?.run().catch((error: unknown) => this.#log.queueFails(error));
+    // With a URL that cannot be parsed, `run` would block the process.
+    const running = this.#queue.waitUntilReady().then(() => this.#worker?.run());
+    running.catch((error: unknown) => this.#log.queueFails(error));
     void this.#keepTicking(this.#stop.signal);
   }
 
   async close(): Promise<void> {
     this.#stop.abort();
-    const worker = this.#worker;
     // Without `true` it would connect again when the jobs under way have ended.
-    await worker?.pause(true);
-    await withTimeout(REDIS_WITHIN, async () => worker?.close()).catch(() => worker?.disconnect());
-    await this.#queue.getBackend().close(true);
+    await this.#worker?.pause(true);
+    await withTimeout(REDIS_WITHIN, async () => this.#worker?.close()).catch(() => {});
+    // While Redis is down, `close` and `disconnect` without `true` wait without an end.
+    const backends = [this.#worker, this.#queue].map((one) => one?.getBackend().close(true));
+    await withTimeout(REDIS_WITHIN, () => Promise.all(backends)).catch(() => {});
   }
 
   async all(kind: string): Promise<Record<string, string>> {
@@ -108,12 +113,12 @@ export class MirrorQueue implements MirrorStore {
   async #tick(now: number): Promise<void> {
     const { every: usual, jitter } = this.#settings;
     const due = await this.all('due');
-    const next: Record<string, string> = {};
+    const next: [key: string, at: string][] = [];
     const counts = new Map<string, number>();
     const jobs = [];
     for await (const { tenant, eventId, every = usual } of listEvents(this.#settings, this.#log)) {
       const key = scopeKey({ tenant, eventId });
-      const at = Number(next[key] ?? due[key] ?? 0);
+      const at = Number(due[key] ?? 0);
       // A time beyond that is of a longer `every`.
       if (at <= now || at > now + every) {
         // A second later for each copy of its tenant before it: tenants take turns, and what waits long comes first. At most 2 ** 21.
@@ -124,13 +129,14 @@ export class MirrorQueue implements MirrorStore {
         const deduplication = { id: shortDigestOf(key), keepLastIfActive: true };
         jobs.push({ name: 'copy', data: { tenant, eventId }, opts: { delay, priority, deduplication } });
         // Half a tick earlier, so that the tick nearest to it finds it due.
-        next[key] = String(now + every - this.#tickEvery / 2);
+        due[key] = String(now + every - this.#tickEvery / 2);
+        next.push([key, due[key]]);
       }
     }
-    if (jobs.length > 0) {
+    for (let from = 0; from < jobs.length; from += PORTION) {
       // In this order: what is added twice, after a crash, is one job.
-      await this.#queue.addBulk(jobs);
-      await this.set('due', next);
+      await this.#queue.addBulk(jobs.slice(from, from + PORTION));
+      await this.set('due', Object.fromEntries(next.slice(from, from + PORTION)));
     }
   }
 

@@ -15,14 +15,16 @@ const has = (value: unknown, name: PropertyKey): boolean =>
 const isEvents = (value: unknown): boolean =>
   typeof value === 'function' || has(value, Symbol.iterator) || has(value, Symbol.asyncIterator);
 const isTarget = (value: unknown): boolean => ['begin', 'known', 'apply'].every((name) => has(value, name));
-const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null;
+const isConnection = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && !('keyPrefix' in value);
+const CONNECTION = 'must be a connection of BullMQ, without keyPrefix';
 const EVENTS = 'must be an (async) iterable of { tenant, eventId, every? }, or a function that answers one';
 const removals = { rows: v.optional(whole(0, 1e9, 'rows'), 10), share: v.optional(share, 0.1) };
 const mirrorSchema = v.strictObject(
   {
     events: v.custom<Option<'events'>>(isEvents, EVENTS),
     target: v.custom<Option<'target'>>(isTarget, 'must have the methods begin, known and apply'),
-    connection: v.optional(v.custom<Option<'connection'>>(isObject, 'must be a connection of BullMQ')),
+    connection: v.optional(v.custom<Option<'connection'>>(isConnection, CONNECTION)),
     prefix: v.optional(text),
     worker: v.optional(v.boolean('must be true or false'), true),
     every: v.optional(milliseconds, 900_000),

@@ -1,6 +1,8 @@
 import type { MirrorLog } from '../problems/mirror-log.js';
-import type { OnPage } from './copy-event.js';
 import type { MirrorScope } from './mirror-target.interface.js';
+
+/** Takes, after each page, the rows and pages of the present reading, and what was written. */
+export type OnPage = (counts: object) => void;
 
 /** Remembers a text for each event, by {@link scopeKey}. Kinds: `status`, `approved` removals, when a copy is `due`. */
 export interface MirrorStore {

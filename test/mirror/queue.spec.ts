@@ -4,6 +4,7 @@ import type { INestApplicationContext, ModuleMetadata } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { Queue } from 'bullmq';
+import { Redis } from 'ioredis';
 import {
   ExhibitorMirror,
   ExhibitorMirrorModule,
@@ -145,7 +146,7 @@ describeWithRedis('a mirror with a queue', (path) => {
     let events: readonly MirroredEvent[] = [FAIR, ODD, { ...FAIR, tenant: 'globex', every: 3_600_000 }];
     sandbox.setExhibitors(ODD.eventId, records(3), 'acme');
     const mirror = await start({ events: () => Promise.resolve(events), every: 300, jitter: 0.5 });
-    await eventually(() => target.begun.filter(({ eventId }) => eventId === ODD.eventId).length >= 4);
+    await eventually(() => target.begun.filter(({ eventId }) => eventId === ODD.eventId).length >= 4, 10_000);
     expect(rows(ODD)).toBe(3);
     expect(target.begun.filter(({ tenant }) => tenant === 'globex')).toHaveLength(1);
     events = [FAIR];
@@ -287,6 +288,59 @@ describeWithRedis('a mirror with a queue', (path) => {
     await eventually(() => rows() === 60, 10_000);
     await Promise.all(apps.splice(0).map((app) => app.close()));
     await other.stop();
+  });
+
+  it('adds many copies in portions, and remembers each portion', async () => {
+    const many = Array.from({ length: 3_000 }, (_, index) => ({ tenant: 'acme', eventId: `e-${index}` }));
+    let release = (): void => {};
+    const released = new Promise<void>((resolve) => (release = resolve));
+    target.before = () => released;
+    await start({ events: many });
+    const queue = open();
+    const client = await queue.getBackend().client;
+    const remembered = async (): Promise<number> =>
+      Object.keys(await client.hgetall(queue.toKey('mirror-due'))).length;
+    await eventually(async () => (await remembered()) > 0, 10_000);
+    // A process that dies now leaves the rest to the next tick.
+    expect(await remembered()).toBeLessThan(3_000);
+    await eventually(async () => (await remembered()) === 3_000, 20_000);
+    const { active = 0, prioritized = 0, delayed = 0 } = await queue.getJobCounts();
+    expect(active + prioritized + delayed).toBe(3_000);
+    target.before = () => Promise.reject(new Error('enough'));
+    release();
+  }, 40_000);
+
+  it('closes within seconds while Redis is down', async () => {
+    const other = await RedisServer.start(path);
+    await start({ events: [FAIR], connection: { port: other.port } }, []);
+    await eventually(() => rows() === 60);
+    await other.stop();
+    await eventually(() => lines.warnings.length > 0);
+    const began = performance.now();
+    await Promise.all(apps.splice(0).map((app) => app.close()));
+    expect(performance.now() - began).toBeLessThan(9_000);
+  }, 20_000);
+
+  it('refuses a connection that BullMQ cannot use', async () => {
+    const clients = [{}, { maxRetriesPerRequest: null, keyPrefix: 'x:' }].map(
+      (options) => new Redis(redis.port, options),
+    );
+    try {
+      for (const connection of [...clients, { port: redis.port, keyPrefix: 'x:' }]) {
+        await expect(start({ connection }, [])).rejects.toMatchObject({
+          code: 'configuration_invalid',
+          problems: [{ path: 'connection', expected: expect.stringContaining('without keyPrefix') }],
+        });
+      }
+    } finally {
+      clients.forEach((client) => client.disconnect());
+    }
+  });
+
+  it('starts with a URL that cannot be parsed, and copies nothing', async () => {
+    await start({ connection: { url: 'redis://:pass/word@127.0.0.1' } }, []);
+    await pause(300);
+    expect(target.begun).toEqual([]);
   });
 
   it('takes the shared configuration of @nestjs/bullmq, and tells where there is none', async () => {
