@@ -1,4 +1,12 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import config from './jest.config.js';
+
+// For the tarball, which the first suite packs.
+const packed = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
+process.env.PACKED = packed;
+process.on('exit', () => rmSync(packed, { recursive: true, force: true }));
 
 /** Tests of the packed tarball: it is installed in folders outside the repository, as a host would. */
 export default {
@@ -7,5 +15,5 @@ export default {
   testPathIgnorePatterns: ['/node_modules/', '/package/hosts/'],
   setupFilesAfterEnv: [],
   testTimeout: 300_000,
-  maxWorkers: 1,
+  maxWorkers: 2,
 };

@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { environment } from './host-process.js';
@@ -11,11 +8,9 @@ describe('the doctor of the packed tarball, in an empty folder', () => {
   const outside = new Outside();
   let sandbox: ExhibitorSandbox;
   beforeAll(async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
-    const { tarball } = await pack(folder);
+    const { tarball } = await pack();
     outside.write('package.json', { name: 'empty', private: true });
     await outside.install(tarball);
-    rmSync(folder, { recursive: true });
     sandbox = await ExhibitorSandbox.start();
   });
   afterAll(async () => {

@@ -100,7 +100,7 @@ export async function isUp(url: string, process: ChildProcess): Promise<void> {
   const said: string[] = [];
   process.stdout?.on('data', (chunk) => said.push(String(chunk)));
   process.stderr?.on('data', (chunk) => said.push(String(chunk)));
-  for (let attempt = 0; attempt < 200; attempt++) {
+  for (let attempt = 0; attempt < 600; attempt++) {
     if (process.exitCode !== null) {
       throw new Error(`the host ended:\n${said.join('')}`);
     }

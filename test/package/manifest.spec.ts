@@ -1,24 +1,20 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { builtinModules } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { manifest, pack, ROOT, type PackedFile } from './tarball.js';
 
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE', 'llms.txt'];
 
 describe('the package', () => {
-  let folder: string;
   let files: PackedFile[];
   let tarball: string;
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
-    ({ files, tarball } = await pack(folder));
+    ({ files, tarball } = await pack());
   });
-  afterAll(() => rmSync(folder, { recursive: true }));
 
   it('contains the build, the Jest preset and documents only', () => {
     const foreign = files

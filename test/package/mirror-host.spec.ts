@@ -1,7 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Pool } from 'pg';
@@ -11,7 +10,7 @@ import { describeWithPostgres, PostgresServer } from '../support/postgres.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { freePort } from '../support/server.js';
 import { eventually } from '../support/wait.js';
-import { environment } from './host-process.js';
+import { environment, isUp } from './host-process.js';
 import { Outside, pack, versions } from './tarball.js';
 
 /** That of `nest new`, with the line that the page adds. */
@@ -34,8 +33,7 @@ describeWithPostgres('the application of docs/mirror.md, on the packed tarball',
     const children: ChildProcess[] = [];
 
     beforeAll(async () => {
-      const folder = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
-      const { tarball } = await pack(folder);
+      const { tarball } = await pack();
       outside.write('package.json', { name: 'mirror-host', private: true, type: 'module' });
       outside.write('src/main.ts', MAIN);
       filesOf('docs/mirror.md').forEach(([path, code]) => outside.write(path, code));
@@ -61,7 +59,6 @@ describeWithPostgres('the application of docs/mirror.md, on the packed tarball',
         ...versions('axios', 'passport', 'rxjs', 'reflect-metadata', 'zod', 'bullmq', 'ioredis', 'pg'),
         ...versions('@types/node', '@types/express', '@types/pg', 'typescript'),
       );
-      rmSync(folder, { recursive: true });
       await outside.run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', '.']);
       [sandbox, postgres, redis] = await Promise.all([
         ExhibitorSandbox.start(),
@@ -92,7 +89,7 @@ describeWithPostgres('the application of docs/mirror.md, on the packed tarball',
         const reply = await fetch(`http://127.0.0.1:${port}/mirror`);
         return (await reply.json()) as object[];
       };
-      await eventually(() => state().then(Boolean, () => false), 20_000);
+      await isUp(`http://127.0.0.1:${port}`, child);
       return { child, state };
     }
 

@@ -15,7 +15,7 @@ let outside: Outside;
 beforeAll(async () => {
   outside = new Outside();
   outside.copy(join(ROOT, 'test/package/hosts/app'));
-  const { tarball } = await pack(outside.folder);
+  const { tarball } = await pack();
   await outside.install(
     tarball,
     ...Object.entries(LOWEST).map(([name, version]) => `${name}@${version}`),

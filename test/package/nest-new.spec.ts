@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import {
   hostFiles,
@@ -54,12 +51,9 @@ const PROJECTS = [
 
 describe('in a stock project of nest new, after the install command of the README', () => {
   const projects = new Map<string, Outside>();
-  let folder: string;
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
-    const { tarball } = await pack(folder);
     const scaffolds = { 11: new Outside(), 12: new Outside() };
-    await Promise.all([scaffolds[11].scaffold(11), scaffolds[12].scaffold(12)]);
+    const [{ tarball }] = await Promise.all([pack(), scaffolds[11].scaffold(11), scaffolds[12].scaffold(12)]);
     await Promise.all(
       PROJECTS.map(async ([nest, manager]) => {
         const project = new Outside();
@@ -71,10 +65,7 @@ describe('in a stock project of nest new, after the install command of the READM
     scaffolds[11].remove();
     scaffolds[12].remove();
   }, 600_000);
-  afterAll(() => {
-    projects.forEach((project) => project.remove());
-    rmSync(folder, { recursive: true });
-  });
+  afterAll(() => projects.forEach((project) => project.remove()));
 
   it.each(PROJECTS)(
     'the documented tests pass, and a person logs in at the host of the README, on Nest %i with %s',

@@ -1,8 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
@@ -20,10 +19,8 @@ describe('a host that @nestjs/observe instruments', () => {
   let reported = '';
   let child: ChildProcess | undefined;
   beforeAll(async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
-    const { tarball } = await pack(folder);
+    const { tarball } = await pack();
     await Promise.all([install(11, tarball), install(12, tarball)]);
-    rmSync(folder, { recursive: true });
     sandbox = await ExhibitorSandbox.start();
     collector = await startServer(async (request, response) => {
       reported += gunzipSync(await buffer(request)).toString();

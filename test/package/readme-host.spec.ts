@@ -1,6 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
@@ -9,14 +8,12 @@ import { environment, startSandboxCommand, useHost, useSandboxCommand } from './
 import { manifest, Outside, pack, versions } from './tarball.js';
 import { freePort } from '../support/server.js';
 
-let folder: string;
 let tarball: string;
 let sandbox: ExhibitorSandbox;
 let child: ChildProcess | undefined;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'exhibitor-pack-'));
-  ({ tarball } = await pack(folder));
+  ({ tarball } = await pack());
   sandbox = await ExhibitorSandbox.start();
 });
 
@@ -24,10 +21,7 @@ afterEach(() => {
   child?.kill('SIGKILL');
 });
 
-afterAll(async () => {
-  await sandbox?.stop();
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => sandbox?.stop());
 
 describe('the packed tarball, installed outside the repository', () => {
   it('runs the host of the README on Nest 12 in plain Node, and a person logs in and sees no address of a contact', async () => {

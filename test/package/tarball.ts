@@ -1,8 +1,18 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { eventually } from '../support/wait.js';
 
 const run = promisify(execFile);
 
@@ -22,16 +32,51 @@ export interface PackedFile {
   path: string;
 }
 
-/** Packs the project as for publishing. */
-export async function pack(folder: string): Promise<{ tarball: string; files: PackedFile[] }> {
-  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: ROOT });
+interface Packed {
+  filename: string;
+  files: PackedFile[];
+}
+
+/** A folder of this run of Jest, which its configuration creates. */
+const PACKED = process.env['PACKED'] ?? '';
+
+/** Packs the project as for publishing. The first suite of a run does it, the others wait for it. */
+export async function pack(): Promise<{ tarball: string; files: PackedFile[] }> {
+  const report = join(PACKED, 'report.json');
+  if (isFirst()) {
+    const result = await packProject().catch((error: unknown) => ({ failure: String(error) }));
+    writeFileSync(`${report}.new`, JSON.stringify(result));
+    // It is complete when it has its name.
+    renameSync(`${report}.new`, report);
+  }
+  await eventually(() => existsSync(report), 240_000);
+  const { failure, filename, files } = JSON.parse(readFileSync(report, 'utf8')) as Packed & {
+    failure?: string;
+  };
+  if (failure !== undefined) {
+    throw new Error(failure);
+  }
+  return { tarball: join(PACKED, filename), files };
+}
+
+function isFirst(): boolean {
+  try {
+    mkdirSync(join(PACKED, 'packing'));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function packProject(): Promise<Packed> {
+  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', PACKED], { cwd: ROOT });
   // The build that `prepack` runs may print before the JSON.
   const report: unknown = JSON.parse(stdout.slice(stdout.search(/[[{]\s*["{]/)));
-  const [packed] = Object.values(report as Record<string, { filename: string; files: PackedFile[] }>);
+  const [packed] = Object.values(report as Record<string, Packed>);
   if (packed === undefined) {
     throw new Error(`npm pack said: ${stdout}`);
   }
-  return { tarball: join(folder, packed.filename), files: packed.files };
+  return packed;
 }
 
 /** A folder outside the repository: a new one by default. */
