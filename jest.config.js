@@ -29,7 +29,6 @@ export default {
   transform: { '^.+\\.ts$': '@swc/jest' },
   setupFiles: [
     'reflect-metadata',
-    '<rootDir>/test/setup/late-optimizing.js',
     '<rootDir>/test/setup/ended-contexts.js',
     '<rootDir>/test/setup/fresh-connections.ts',
   ],

@@ -1,16 +1,13 @@
 import TestSequencer from '@jest/test-sequencer';
 
-/**
- * Suites of more than 10 s, the longest last, and one that collects the garbage of its worker. In a fresh clone Jest has no
- * durations yet and would sort by file size.
- */
+/** Suites of more than 10 s, the longest last. In a fresh clone Jest has no durations yet and would sort by file size. */
 const LONG = [
-  'login/fuzz.spec.ts',
+  'mirror/queue.spec.ts',
   'exhibitors/leaving.spec.ts',
   'exhibitors/lookup-limits.spec.ts',
   'login/browser.spec.ts',
-  'model/json-values.spec.ts',
   'login/conformance.spec.ts',
+  'package/nest-new.spec.ts',
   'browser/npm-start.spec.ts',
   'browser/portal.spec.ts',
 ];
