@@ -16,11 +16,10 @@ export const HOST_VARIABLES = {
 
 /** The environment of that host as lines of an env file, for a tenant of the sandbox. */
 export function environmentLines(tenant: SandboxTenantOptions, cookieSecret: string): string[] {
-  const login = Object.entries(tenant.login).map(([name, value]) => [`login.${name}`, value]);
-  const values: Readonly<Record<string, unknown>> = { ...tenant, ...Object.fromEntries(login) };
-  const lines = Object.entries(HOST_VARIABLES).map(
-    ([option, name]) => `${name}=${quoted(String(values[option] ?? ''))}`,
-  );
+  const lines = Object.entries(HOST_VARIABLES).map(([path, name]) => {
+    const value = path.split('.').reduce<unknown>((options, option) => Object(options)[option], tenant);
+    return `${name}=${quoted(String(value ?? ''))}`;
+  });
   const { protocol, port } = new URL(tenant.login.redirectUri);
   // With https, a proxy in front of the host listens there.
   const listening = protocol === 'http:' ? [`PORT=${port || 80}`] : [];

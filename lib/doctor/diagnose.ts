@@ -1,19 +1,14 @@
-import * as v from 'valibot';
+import { ConfigurationError } from '../errors/configuration.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { checkLookupFilter } from '../exhibitors/call-options.schema.js';
-import { SINGLE_TENANT } from '../options/check-options.js';
-import { checkTenant } from '../options/check-tenant.js';
-import { moduleSchema } from '../options/exhibitor-settings.js';
-import { problemsOf } from '../options/option-schemas.js';
+import { checkOptions, SINGLE_TENANT } from '../options/check-options.js';
 import type { TenantOptions } from '../options/tenant-options.interface.js';
 import { Tenant } from '../tenants/tenant.js';
 import { loginClient, token } from './client-steps.js';
-import { clock, names, tls } from './connection-steps.js';
 import { Examination } from './examination.js';
 import { allWrong, notTested, Unproved, wrong, type DiagnosisHints, type Finding } from './finding.js';
-import { authorize, cookies } from './login-steps.js';
-import { keys, metadata } from './provider-steps.js';
-import { access, list, lookup } from './service-steps.js';
+import { authorize, cookies, keys, metadata } from './login-steps.js';
+import { access, clock, list, lookup, names, tls } from './service-steps.js';
 
 /** Returns what it proved, or throws {@link Unproved}. */
 type Step = (examination: Examination) => string | Promise<string>;
@@ -21,6 +16,13 @@ type Step = (examination: Examination) => string | Promise<string>;
 const SERVICE: Readonly<Record<string, Step>> = { names, tls, clock, token, tenant: access, list, lookup };
 const LOGIN: Readonly<Record<string, Step>> = { metadata, keys, authorize, login: loginClient, cookies };
 const STEPS = Object.entries({ ...SERVICE, ...LOGIN });
+
+/** What an error says, by its code. The message of a wrong argument begins with its name. */
+const VERDICTS: Readonly<Record<string, (message: string) => Unproved>> = {
+  configuration_invalid: () => notTested('the options have no login in the browser'),
+  invalid_argument: (message) => wrong(message.split(' ', 1).join(), message),
+  malformed_response: (message) => wrong('baseUrl', message),
+};
 
 /**
  * Finds out which values of a tenant are wrong, by at most a dozen requests to the service and the provider, one at a time, each
@@ -45,63 +47,64 @@ export async function* diagnoseModule(
   try {
     examination = begin(options, hints);
   } catch (error) {
-    yield unproved('options', error);
+    yield unproved('options', error instanceof ConfigurationError ? wrongOptions(error) : error);
     yield* STEPS.map(([step]) => unproved(step, notTested("the step 'options' failed")));
     return;
   }
   yield { step: 'options', status: 'ok', message: 'the options are valid' };
-  try {
-    for (const [step, prove] of STEPS) {
-      const finding = await run(step, prove, examination);
-      examination.findings.push(finding);
-      yield finding;
-    }
-  } finally {
-    await examination.close();
+  for (const [step, prove] of STEPS) {
+    const finding = await run(step, prove, examination);
+    examination.findings.push(finding);
+    yield finding;
   }
 }
 
-async function run(step: string, prove: Step, examination: Examination): Promise<Finding> {
-  try {
-    return { step, status: 'ok', message: await prove(examination) };
-  } catch (error) {
-    return unproved(step, error);
-  }
-}
-
-/** The finding on a step that threw. Other errors are thrown again. */
-function unproved(step: string, error: unknown): Finding {
-  if (error instanceof Unproved) {
-    return { step, ...error.finding };
-  }
-  // Steps of a login throw it where the tenant has none.
-  if (isExhibitorError(error) && error.code === 'configuration_invalid') {
-    return unproved(step, notTested('the options have no login in the browser'));
-  }
-  throw error;
-}
-
+/** @throws {ExhibitorError} `configuration_invalid` as the module does, `invalid_argument` for a hint */
 function begin(options: Readonly<Record<string, unknown>>, hints: DiagnosisHints): Examination {
   const { tenant, http, allowedOrigins } = options;
   const { authorizedParties, redirectUri } = Object(Object(tenant)['login']);
   const isBearer = authorizedParties !== undefined && redirectUri === undefined;
   const { session = isBearer ? 'bearer' : 'cookie' } = options;
   // The secret of a host's cookies is no value of onboarding.
-  const rules = v.safeParse(moduleSchema, { http, allowedOrigins, session, secrets: ['-'.repeat(32)] });
-  const { settings, problems } = rules.success
-    ? checkTenant(tenant, '', rules.output)
-    : { settings: undefined, problems: problemsOf(rules.issues) };
-  if (!rules.success || settings === undefined || problems.length > 0) {
-    throw allWrong(problems.map(({ path, expected }) => [path, `${path} ${expected}`]));
+  const secrets = ['-'.repeat(32)];
+  const { settings, tenants } = checkOptions({ tenant, http, allowedOrigins, session, secrets });
+  checkLookupFilter(hints);
+  const [own] = 'find' in tenants ? [] : tenants.values();
+  if (own === undefined) {
+    throw notTested('there are no options of a tenant');
   }
+  return new Examination(new Tenant(SINGLE_TENANT, own, settings.http), hints, settings);
+}
+
+function wrongOptions({ problems }: ConfigurationError): Unproved {
+  const found = problems.map(({ path, expected }) => [path.replace('tenant.', ''), expected] as const);
+  return allWrong(found.map(([option, expected]) => [option, `${option} ${expected}`]));
+}
+
+async function run(step: string, prove: Step, examination: Examination): Promise<Finding> {
   try {
-    checkLookupFilter(hints);
-    return new Examination(new Tenant(SINGLE_TENANT, settings, rules.output.http), hints, rules.output);
+    return { step, status: 'ok', message: await prove(examination) };
   } catch (error) {
-    if (!isExhibitorError(error)) {
-      throw error;
-    }
-    const [hint = ''] = error.message.split(' ');
-    throw wrong(error.code === 'configuration_invalid' ? 'http.dispatcher' : hint, error.message);
+    const finding = unproved(step, error);
+    const suspects = finding.option?.split(', ') ?? [];
+    // An option that is wrong by itself explains what later steps find.
+    const known = examination.findings.find(
+      ({ status, option = '' }) => status === 'wrong' && suspects.includes(option),
+    );
+    return known === undefined
+      ? finding
+      : unproved(step, notTested(`the step '${known.step}' failed for ${known.option}`));
   }
+}
+
+/** The finding on a step that threw. Errors that say nothing of the options are thrown again. */
+function unproved(step: string, error: unknown): Finding {
+  if (error instanceof Unproved) {
+    return { step, ...error.finding };
+  }
+  const verdict = isExhibitorError(error) ? VERDICTS[error.code]?.(error.message) : undefined;
+  if (verdict === undefined) {
+    throw error;
+  }
+  return { step, ...verdict.finding };
 }

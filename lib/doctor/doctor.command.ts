@@ -34,27 +34,21 @@ What to test with them:
 Exit code: 0 nothing is wrong, 1 something is wrong, 2 the check could not run.`;
 
 /** What sets the hints. */
-const HINTS = [
-  ['eventId', '--event'],
-  ['contactEmail', '--email'],
-  ['startUrl', '--start-url'],
-] as const;
+const HINTS = { eventId: '--event', contactEmail: '--email', startUrl: '--start-url' };
 
 const text = { type: 'string' } as const;
-const flags = { env: text, config: text, options: text, tenant: text, event: text, email: text } as const;
+const where = { env: text, config: text, options: text, tenant: text } as const;
+const what = { event: text, email: text, 'start-url': text, json: { type: 'boolean' } } as const;
 
 /** Prints a line for each step. Resolves with the exit code. */
 export async function run(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: { ...flags, 'start-url': text, json: { type: 'boolean' } },
-  });
+  const { values } = parseArgs({ args, options: { ...where, ...what } });
   const { env = '', config, options, tenant } = values;
-  const file = config ?? options;
   const variables = Object.entries(HOST_VARIABLES).map(([path, name]) => [path, env + name] as const);
-  const found = file === undefined ? fromEnvironment(variables) : await load(file, config === undefined);
+  const isFile = (config ?? options) !== undefined;
+  const found = isFile ? await load(config, options) : fromEnvironment(variables);
   const hints = { eventId: values.event, contactEmail: values.email, startUrl: values['start-url'] };
-  const sources = new Map([...HINTS, ...(file === undefined ? variables : [])]);
+  const sources = new Map([...Object.entries(HINTS), ...(isFile ? [] : variables)]);
   // Loads Nest, which --help does not need.
   const { diagnoseModule } = await import('./diagnose.js');
   let code = 0;
@@ -74,22 +68,22 @@ function lineOf(finding: Finding, sources: ReadonlyMap<string, string>): string 
   return `${mark.padEnd(8)}${step.padEnd(10)}${options}${[message, advice].filter(Boolean).join('. ')}`;
 }
 
-async function load(file: string, isModule: boolean): Promise<unknown> {
+/** The JSON of a file; or the default export of a module, or its `options`, or what that function returns. */
+async function load(config: string | undefined, options = ''): Promise<unknown> {
+  const file = config ?? options;
   try {
-    return isModule ? await evaluate(file) : JSON.parse(await readFile(file, 'utf8'));
+    if (config !== undefined) {
+      return JSON.parse(await readFile(config, 'utf8'));
+    }
+    const module: Record<string, unknown> = await import(pathToFileURL(resolve(options)).href);
+    const exported = module['default'] ?? module['options'];
+    return typeof exported === 'function' ? await exported() : exported;
   } catch (error) {
     // The message may quote the file.
     const { code, name = 'unknown error' }: { code?: string; name?: string } = Object(error);
     const advice = file.includes('.env') ? `. ${readsEnvFile(file)}` : '';
     throw new CommandError(`${file} cannot be read (${code ?? name})${advice}`);
   }
-}
-
-/** The default export of a module, or its `options`, or what that function returns. */
-async function evaluate(file: string): Promise<unknown> {
-  const module: Record<string, unknown> = await import(pathToFileURL(resolve(file)).href);
-  const exported = module['default'] ?? module['options'];
-  return typeof exported === 'function' ? exported() : exported;
 }
 
 /** Options of a module with one tenant: that of such options, or the options of a tenant themselves. `diagnose` checks them. */
@@ -101,8 +95,8 @@ async function pick(found: unknown, named: string | undefined): Promise<Record<s
   const source = Object(tenants);
   const isSource = typeof source.find === 'function';
   const keys = isSource ? [] : Object.keys(source);
-  const [key = named, ...others] = named === undefined ? keys : [named];
-  if (key === undefined || others.length > 0) {
+  const key = named ?? (keys.length > 1 ? undefined : keys[0]);
+  if (key === undefined) {
     throw new CommandError(`there are several tenants: name one with --tenant (${keys.join(', ') || '…'})`);
   }
   const tenant: unknown = isSource ? await source.find(key) : new Map(Object.entries(source)).get(key);
@@ -114,19 +108,17 @@ async function pick(found: unknown, named: string | undefined): Promise<Record<s
 
 /** @throws {CommandError} where none of the variables is set */
 function fromEnvironment(variables: readonly (readonly [option: string, name: string])[]): unknown {
-  const tenant: Record<string, unknown> = {};
-  const login: Record<string, unknown> = {};
+  const values: Record<string, Record<string, string>> = {};
   for (const [path, name] of variables) {
-    const option = path.replace('login.', '');
-    if (process.env[name]) {
-      (option === path ? tenant : login)[option] = process.env[name];
+    const [option = '', parent = ''] = path.split('.').toReversed();
+    const value = process.env[name];
+    if (value) {
+      values[parent] = { ...values[parent], [option]: value };
     }
   }
-  const hasLogin = Object.keys(login).length > 0;
-  if (!hasLogin && Object.keys(tenant).length === 0) {
+  if (Object.keys(values).length === 0) {
     const names = variables.map(([, name]) => name).join(', ');
-    const advice = `set ${names}, or name a file with --config or --options. ${readsEnvFile('FILE')}`;
-    throw new CommandError(`no values: ${advice}`);
+    throw new CommandError(`no values: set ${names}, or name a file. ${readsEnvFile('FILE')}`);
   }
-  return hasLogin ? { ...tenant, login } : tenant;
+  return { ...values[''], login: values['login'] };
 }

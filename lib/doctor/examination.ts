@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Agent, request, type Dispatcher } from 'undici';
+import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { hideSecrets } from '../model/untrusted-text.js';
 import type { Metadata } from '../oidc/parse-metadata.js';
@@ -15,6 +16,8 @@ import { notTested, unknown, wrong, type DiagnosisHints, type Finding, type Unpr
 
 const MOST_REQUESTS = 12;
 
+const jsonOrNothing = v.fallback(v.pipe(v.string(), v.parseJson()), undefined);
+
 /** A reply of any status and type. */
 export interface Reply {
   /** 0 where there is none. */
@@ -22,36 +25,31 @@ export interface Reply {
   headers: IncomingHttpHeaders;
   text: string;
   /** `undefined` where the text is no JSON. */
-  json: unknown;
+  json?: unknown;
   /** In ms since 1970. */
   receivedAt: number;
   /** Why there is no reply. */
   failure?: string;
-  /** Of the token endpoint. */
-  error?: OAuthFailure | undefined;
 }
 
-/** The requests of one diagnosis, one at a time, and what the steps found so far. */
+/** A reply of the token endpoint. */
+export type GrantReply = Reply & { error: OAuthFailure | undefined };
+
+/** The requests of one diagnosis, one at a time, and what its steps found so far. */
 export class Examination {
   readonly findings: Finding[] = [];
-  /** Origins without a reply, with the reason. */
-  readonly unreached = new Map<string, string>();
-  /** The access token of the REST API, and the reply of the list that it gave. */
+  /** The access token of the REST API. */
   token = '';
-  page: Reply | undefined;
   /** Addresses in the metadata of the provider. */
   published: Metadata['urls'] | undefined;
-  /** Whether the authorize endpoint knows `login.clientId`, where it said so. */
-  knowsClient: boolean | undefined;
-  loginClient: Promise<string> | undefined;
+  /** The authorize endpoint knows `login.clientId`. */
+  knowsClient = false;
 
-  readonly #first = new Map<string, Reply>();
+  readonly #replies = new Map<string, Reply>();
   readonly #clock = new Clock();
-  readonly #agent: Agent;
   readonly #dispatcher: Dispatcher;
   /** What a client was authenticated with. */
   readonly #secrets: string[] = [];
-  #sent = 0;
 
   /** @throws {ConfigurationError} where `http.dispatcher` fails */
   constructor(
@@ -59,34 +57,67 @@ export class Examination {
     readonly hints: DiagnosisHints,
     readonly rules: Pick<ExhibitorSettings, 'allowedOrigins'>,
   ) {
-    // Without keep-alive: a connection that the server is closing would fail a request.
-    this.#agent = new Agent({ pipelining: 0, maxResponseSize: tenant.http.maxResponseBytes });
-    this.#dispatcher = new HostDispatchers().of(tenant) ?? this.#agent;
-  }
-
-  /** The first reply to a GET without further headers. */
-  async first(url: string): Promise<Reply> {
-    const reply = this.#first.get(url) ?? (await this.send(url));
-    this.#first.set(url, reply);
-    return reply;
+    // Without keep-alive: a connection that the server is closing would fail a request, and none is left open.
+    const agent = { pipelining: 0, maxResponseSize: tenant.http.maxResponseBytes };
+    this.#dispatcher = new HostDispatchers().of(tenant) ?? new Agent(agent);
   }
 
   /**
-   * Sends a GET, or a POST of `body`.
+   * The reply to a GET, or to a POST of `body`. Of equal requests only the first is sent.
    *
-   * @throws {Unproved} where there was no connection before, and after a dozen requests
+   * @throws {Unproved} after a dozen requests
    * @throws {ExhibitorError} `aborted`
    */
-  async send(url: string, headers: Record<string, string> = {}, body?: string): Promise<Reply> {
-    const { origin } = new URL(url);
-    const known = this.unreached.get(origin);
-    if (known !== undefined) {
-      throw notTested(`there is no connection to ${origin}: ${known}`);
-    }
-    this.#sent += 1;
-    if (this.#sent > MOST_REQUESTS) {
+  async ask(url: string, headers: Record<string, string> = {}, body?: string): Promise<Reply> {
+    const key = JSON.stringify([url, headers, body]);
+    if (!this.#replies.has(key) && this.#replies.size >= MOST_REQUESTS) {
       throw notTested('a dozen requests were sent');
     }
+    const reply = this.#replies.get(key) ?? (await this.#send(url, headers, body));
+    this.#replies.set(key, reply);
+    return reply;
+  }
+
+  /** Asks the token endpoint. */
+  async grant(client: OAuthClient, form: Readonly<Record<string, string>>): Promise<GrantReply> {
+    const { headers, body } = authenticated(client, form, this.#clock);
+    const type = { 'content-type': 'application/x-www-form-urlencoded' };
+    const text = typeof body === 'string' ? body : await body();
+    const reply = await this.ask(client.tokenUrl, { ...headers, ...type }, text);
+    this.#secrets.push(...hiddenForms(client, { headers, body }));
+    return { ...reply, error: parseOAuthError(reply.json, [...Object.values(form), ...this.#secrets]) };
+  }
+
+  /** Text of a reply as a finding shows it. A provider may repeat what an earlier request contained. */
+  shown(value: string, longest = 200): string {
+    return hideSecrets(value, [...this.#secrets, this.token], longest);
+  }
+
+  /** The URL of an endpoint as a login finds it; with discovery also that of the keys. */
+  urlOf(name: 'authorize' | 'token' | 'keys'): string {
+    const { tenant, published } = this;
+    const isDiscovered = name === 'keys' || tenant.endpointOption(name) === 'login.discovery';
+    if (!isDiscovered) {
+      return tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
+    }
+    if (published === undefined) {
+      throw notTested("the step 'metadata' failed");
+    }
+    const url = published[name];
+    if (typeof url !== 'string') {
+      throw wrong('login.discovery', `the metadata has no address of its ${name} that the options accept`);
+    }
+    return url;
+  }
+
+  /** @throws {Unproved} unless this step proved what it tests */
+  require(step: string): void {
+    if (!this.findings.some((finding) => finding.step === step && finding.status === 'ok')) {
+      throw notTested(`the step '${step}' failed`);
+    }
+  }
+
+  async #send(url: string, headers: Record<string, string>, body: string | undefined): Promise<Reply> {
     const { signal } = this.hints;
     const limit = AbortSignal.timeout(this.tenant.http.attemptTimeout);
     try {
@@ -99,71 +130,21 @@ export class Examination {
       });
       const receivedAt = this.#clock.epochMs();
       const text = await reply.body.text();
-      return { status: reply.statusCode, headers: reply.headers, text, json: parseJson(text), receivedAt };
+      const json = v.parse(jsonOrNothing, text);
+      return { status: reply.statusCode, headers: reply.headers, text, json, receivedAt };
     } catch (error) {
       if (signal?.aborted === true) {
         throw new ExhibitorError('aborted', 'the caller aborted the diagnosis');
       }
       const failure = error instanceof Error && !limit.aborted ? errorCode(error) : 'no answer in time';
-      return { status: 0, headers: {}, text: '', json: undefined, receivedAt: 0, failure };
+      return { status: 0, headers: {}, text: '', receivedAt: 0, failure };
     }
-  }
-
-  /** Asks the token endpoint. */
-  async grant(client: OAuthClient, form: Readonly<Record<string, string>>): Promise<Reply> {
-    const { headers, body } = authenticated(client, form, this.#clock);
-    const type = { 'content-type': 'application/x-www-form-urlencoded' };
-    const text = typeof body === 'string' ? body : await body();
-    const reply = await this.send(client.tokenUrl, { ...headers, ...type }, text);
-    this.#secrets.push(...hiddenForms(client, { headers, body }));
-    return { ...reply, error: parseOAuthError(reply.json, [...Object.values(form), ...this.#secrets]) };
-  }
-
-  /** Text of a reply as a finding shows it. A provider may repeat what an earlier request contained. */
-  shown(value: string, longest = 200): string {
-    return hideSecrets(value, [...this.#secrets, this.token], longest);
-  }
-
-  /** The URL of an endpoint as a login finds it. */
-  endpoint(name: 'authorize' | 'token'): string {
-    const { tenant } = this;
-    const option = tenant.endpointOption(name);
-    this.requireUnrefuted(option);
-    const set = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
-    return option === 'login.discovery' ? this.discovered(name) : set;
-  }
-
-  /** A URL that only the metadata of the provider names. */
-  discovered(name: 'authorize' | 'token' | 'keys'): string {
-    if (this.published === undefined) {
-      throw notTested("the step 'metadata' failed");
-    }
-    const url = this.published[name];
-    if (typeof url !== 'string') {
-      throw wrong('login.discovery', `the metadata has no address of its ${name} that the options accept`);
-    }
-    return url;
-  }
-
-  /** @throws {Unproved} where a step found that this option is wrong */
-  requireUnrefuted(option: string): void {
-    const found = this.findings.find((finding) => finding.status === 'wrong' && finding.option === option);
-    if (found !== undefined) {
-      throw notTested(`the step '${found.step}' failed for ${option}`);
-    }
-  }
-
-  close(): Promise<void> {
-    return this.#agent.destroy();
   }
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+/** True where an address has no endpoint, or none that answers now. */
+export function isAbsent({ status }: Reply): boolean {
+  return [0, 404, 405, 429].includes(status) || status >= 500;
 }
 
 /** An address does not give the reply that it should. */

@@ -24,6 +24,9 @@ export interface DiagnosisHints {
   signal?: AbortSignal | undefined;
 }
 
+/** An option that is wrong, and why. */
+export type WrongOption = readonly [option: string, message: string];
+
 /** Thrown by a step that did not prove what it tests. */
 export class Unproved extends Error {
   constructor(readonly finding: Omit<Finding, 'step'>) {
@@ -38,21 +41,21 @@ export const notTested = (why: string): Unproved => unknown(`not tested: ${why}`
 export function wrong(
   option: string,
   message: string,
-  advice = `Is it as onboarding says? ${whomToAsk(option)}`,
+  advice = `Is it as onboarding says? Ask ${whomToAsk(option)}.`,
 ): Unproved {
   return new Unproved({ status: 'wrong', option, message, advice });
 }
 
-/** Several wrong options with their messages. */
-export function allWrong(found: readonly (readonly [option: string, message: string])[]): Unproved {
+/** Several wrong options. */
+export function allWrong(found: readonly WrongOption[]): Unproved {
   const [options = [], messages = []] = [0, 1].map((at) => [...new Set(found.map((pair) => pair[at]))]);
   return wrong(options.join(', '), messages.join('; '));
 }
 
 function whomToAsk(options: string): string {
-  const all = options.split(', ');
-  const ofProvider = all.filter((option) => option.startsWith('login.') || option.startsWith('endpoints.'));
-  const others = ofProvider.length < all.length ? ["the service's onboarding"] : [];
-  const provider = ofProvider.length > 0 ? ['the administrator of the identity provider'] : [];
-  return `Ask ${[...others, ...provider].join(' and ')}.`;
+  const whom = options.split(', ').map((option) => {
+    const isOfProvider = option.startsWith('login.') || option.startsWith('endpoints.');
+    return isOfProvider ? 'the administrator of the identity provider' : "the service's onboarding";
+  });
+  return [...new Set(whom)].join(' and ');
 }

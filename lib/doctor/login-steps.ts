@@ -1,10 +1,19 @@
 import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { createPendingLogin } from '../login/pending-login.js';
+import { isRecord } from '../model/json-values.js';
+import { keySetOf } from '../oidc/key-set.js';
+import { metadataUrl, parseMetadata } from '../oidc/parse-metadata.js';
+import type { KeySource } from '../options/key-source.js';
 import { parseUrl } from '../options/option-schemas.js';
-import { browserLoginOf, isHybrid } from '../tenants/tenant.js';
+import { browserLoginOf, isHybrid, loginOf } from '../tenants/tenant.js';
 import { loginClient } from './client-steps.js';
-import { unusable, type Examination } from './examination.js';
-import { notTested, unknown, wrong, type Unproved } from './finding.js';
+import { isAbsent, unusable, type Examination } from './examination.js';
+import { allWrong, notTested, unknown, wrong, type WrongOption } from './finding.js';
+
+/** Members that two equal public keys have in common (RFC 7638 §3.2). */
+const KEY_MEMBERS = ['kty', 'crv', 'n', 'e', 'x', 'y', 'k'];
+
+type Json = Readonly<Record<string, unknown>>;
 
 /** What a provider answers to a client that it knows, since nobody is logged in (OIDC Core §3.1.2.6). */
 const NOBODY = ['login_required', 'interaction_required', 'consent_required', 'account_selection_required'];
@@ -20,16 +29,109 @@ const OPTIONS_BY_ERROR = new Map([
 const REFUSES_REDIRECT = /(?:redirect|callback)[ _-]ur[il](?![=%&])/i;
 const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?:not|invalid|unknown)/i;
 
+/** The options that the metadata of the provider contradicts (Discovery 1.0 §3). */
+export async function metadata(examination: Examination): Promise<string> {
+  const { tenant, rules } = examination;
+  const login = loginOf(tenant);
+  const own = await documentAt(examination, login.issuer);
+  const body = own ?? (await documentAt(examination, tenant.authUrl));
+  const issuer = body?.['issuer'];
+  if (typeof issuer !== 'string') {
+    const message = 'the provider publishes no metadata that proves issuer, endpoints and algorithms';
+    throw login.discovery ? wrong('login.issuer', message) : unknown(message);
+  }
+  const read = parseMetadata(body, issuer, rules.allowedOrigins);
+  examination.published = 'urls' in read ? read.urls : undefined;
+  const found: WrongOption[] = [];
+  if (issuer !== login.issuer) {
+    // A token proves `authUrl`.
+    const options = own !== undefined || examination.token !== '' ? 'login.issuer' : 'login.issuer, authUrl';
+    const message = `the provider is the issuer '${examination.shown(issuer)}', not '${examination.shown(login.issuer)}'`;
+    found.push([options, message]);
+  }
+  // The steps `token` and `login` test the token endpoint. Without logins in the browser there is no other.
+  for (const name of login.redirectUri === undefined ? [] : (['authorize', 'userinfo'] as const)) {
+    const option = tenant.endpointOption(name);
+    const url = examination.published?.[name];
+    const used = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
+    if (typeof url === 'object') {
+      found.push([option, `expected ${url.expected}, received ${examination.shown(url.received)}`]);
+    } else if (option !== 'login.discovery' && url !== undefined && url !== used) {
+      found.push([option, `its ${name} endpoint is ${examination.shown(url)}, not ${used}`]);
+    }
+  }
+  const lists = [
+    ['login.algorithms', 'id_token_signing_alg_values_supported', login.algorithms],
+    ['login.scope', 'scopes_supported', login.scope.split(' ').filter((name) => name !== 'openid')],
+  ] as const;
+  for (const [option, member, wanted] of lists) {
+    const offered: unknown = body?.[member];
+    if (Array.isArray(offered) && wanted.length > 0 && !wanted.some((value) => offered.includes(value))) {
+      found.push([option, `${member}: ${examination.shown(offered.join(', '))}`]);
+    }
+  }
+  if (found.length > 0) {
+    throw allWrong(found);
+  }
+  return 'issuer, endpoints and algorithms are those of the metadata; only a login proves the audience';
+}
+
+/** The metadata of an issuer, which need not be an address (OIDC Core §2). */
+async function documentAt(examination: Examination, issuer: string): Promise<Json | undefined> {
+  const isAddress = parseUrl(issuer)?.protocol.startsWith('http') === true;
+  const json = isAddress ? (await examination.ask(metadataUrl(issuer))).json : undefined;
+  return isRecord(json) ? json : undefined;
+}
+
+/** The provider publishes one of the configured keys. */
+export async function keys(examination: Examination): Promise<string> {
+  const { keys: set } = loginOf(examination.tenant);
+  const source: KeySource = set ?? { kind: 'url', url: examination.urlOf('keys') };
+  const own = await keysOf(examination, source);
+  if (source.kind === 'url' && own.length === 0) {
+    const option = set === undefined ? 'login.discovery' : 'login.keys';
+    throw unusable(await examination.ask(source.url), option, examination.shown(source.url));
+  }
+  const url = examination.published?.keys;
+  const published = typeof url === 'string' ? await keysOf(examination, { kind: 'url', url }) : [];
+  if (published.length === 0 && source.kind !== 'url') {
+    throw unknown('the provider publishes no keys to compare with');
+  }
+  if (published.length > 0 && !published.some((one) => own.some((other) => isSame(one, other)))) {
+    const message =
+      'the provider publishes none of these keys, which it may have rotated: a JWKS URL follows that';
+    throw wrong('login.keys', message);
+  }
+  return 'the provider publishes such a key; a login only proves that it signs with it';
+}
+
+/** The keys of a source; of a URL none where none of them is usable. */
+async function keysOf(examination: Examination, source: KeySource): Promise<Json[]> {
+  if (source.kind === 'pem') {
+    return [{ ...source.key.export({ format: 'jwk' }) }];
+  }
+  const { json } = source.kind === 'url' ? await examination.ask(source.url) : { json: source.jwks };
+  const isUsable = await keySetOf(json).then(Boolean, () => false);
+  const list: unknown = Object(json)['keys'];
+  return isUsable && Array.isArray(list) ? list.filter(isRecord) : [];
+}
+
+function isSame(one: Json, other: Json): boolean {
+  const [first, second] = [one, other].map((key) => JSON.stringify(key, KEY_MEMBERS));
+  const isNamedOther = one['kid'] !== undefined && other['kid'] !== undefined && one['kid'] !== other['kid'];
+  return first === second && !isNamedOther;
+}
+
 /** With `prompt=none`, the authorize endpoint answers at once to the `redirectUri` of a client that it knows. */
 export async function authorize(examination: Examination): Promise<string> {
   const login = browserLoginOf(examination.tenant);
-  const url = examination.endpoint('authorize');
+  const url = examination.urlOf('authorize');
   const { redirectUri, responseType, maxAge } = login;
   const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, startedAt: 0, former: [] };
   const address = new URL(await authorizationUrl(login, createPendingLogin(start), url, { prompt: 'none' }));
   // Only a redirect can be read without a browser.
   address.searchParams.delete('response_mode');
-  const reply = await examination.send(address.href, { accept: 'text/html' });
+  const reply = await examination.ask(address.href, { accept: 'text/html' });
   const { location = '' } = reply.headers;
   const target = location !== '' && URL.canParse(location, url) ? new URL(location, url) : undefined;
   const callback = new URL(redirectUri);
@@ -40,20 +142,15 @@ export async function authorize(examination: Examination): Promise<string> {
   if (target !== undefined && !target.href.includes('error')) {
     throw unknown(`the provider redirects to ${target.origin}, not to redirectUri: log in once by a browser`);
   }
-  if (target === undefined && (reply.status >= 500 || [0, 404, 405, 429].includes(reply.status))) {
+  if (target === undefined && isAbsent(reply)) {
     throw unusable(reply, examination.tenant.endpointOption('authorize'), 'the authorize endpoint');
   }
-  throw await refusal(examination, reply.text);
+  const message = `the authorize endpoint refuses this login: '${redirectUri}' must be registered for the client, character by character`;
+  throw wrong(await suspectsOf(examination, reply.text), message);
 }
 
 /** The parameters that the provider sends to `redirectUri`. */
 function answer(examination: Examination, response: URLSearchParams): string {
-  const { issuer } = browserLoginOf(examination.tenant);
-  const iss = response.get('iss') ?? issuer;
-  if (iss !== issuer) {
-    const message = `the provider answers as the issuer '${examination.shown(iss)}', not '${issuer}'`;
-    throw wrong('login.issuer', message);
-  }
   const error = response.get('error');
   if (error === null || NOBODY.includes(error)) {
     return 'the authorize endpoint knows login.clientId and answers to login.redirectUri';
@@ -64,21 +161,15 @@ function answer(examination: Examination, response: URLSearchParams): string {
   throw option === undefined ? unknown(message) : wrong(option, message);
 }
 
-/** The provider shows a page of its own. Where that does not say why, the token endpoint may tell. */
-async function refusal(examination: Examination, page: string): Promise<Unproved> {
+/** What the page of a provider refuses. Where it does not say, the token endpoint may tell. */
+async function suspectsOf(examination: Examination, page: string): Promise<string> {
   if (REFUSES_REDIRECT.test(page)) {
     examination.knowsClient = true;
   } else if (REFUSES_CLIENT.test(page)) {
-    return wrong('login.clientId', 'the authorize endpoint does not know this client');
+    return 'login.clientId';
   }
-  if (examination.knowsClient === undefined) {
-    const [verdict] = await Promise.allSettled([loginClient(examination)]);
-    examination.knowsClient = verdict.status === 'fulfilled';
-  }
-  return wrong(
-    examination.knowsClient ? 'login.redirectUri' : 'login.clientId, login.redirectUri',
-    `the authorize endpoint refuses this login: '${browserLoginOf(examination.tenant).redirectUri}' must be registered, character by character`,
-  );
+  const isKnown = examination.knowsClient || (await loginClient(examination).then(Boolean, () => false));
+  return isKnown ? 'login.redirectUri' : 'login.clientId, login.redirectUri';
 }
 
 /** Browsers send the cookies of a login to `redirectUri`, and back to the page where logins start. */

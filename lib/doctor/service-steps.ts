@@ -1,96 +1,138 @@
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
 import { lookupPath } from '../exhibitors/lookups/lookup-endpoint.js';
+import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
 import { parseLookup, parsePage } from '../exhibitors/parse-replies.js';
+import { metadataUrl } from '../oidc/parse-metadata.js';
 import { token } from './client-steps.js';
-import { listUrl } from './connection-steps.js';
 import { unusable, type Examination, type Reply } from './examination.js';
-import { notTested, wrong } from './finding.js';
+import { allWrong, notTested, unknown, wrong, type WrongOption } from './finding.js';
+
+/** Codes of names that do not resolve. Other failures are those of a connection. */
+const NAME_FAILURES = ['ENOTFOUND', 'EAI_AGAIN'];
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
 const USUAL_SCOPE = 'idp_api';
 
+/** Whom a reply to a new token blames; the first row that fits. The challenge is that of RFC 6750 §3.1. */
+const REFUSALS = [
+  { status: 401, challenge: 'invalid_token', options: 'baseUrl, authUrl', why: 'do both belong together?' },
+  { status: 401, challenge: '', options: 'tenantId, baseUrl, authUrl', why: 'do they belong together?' },
+  { status: 403, challenge: 'insufficient_scope', options: 'scope', why: 'the scope is not enough' },
+  { status: 403, challenge: '', options: 'tenantId', why: 'the API client is not that of this tenant' },
+];
+
+/** The names of the service and the provider resolve. */
+export async function names(examination: Examination): Promise<string> {
+  await connect(examination, (failure) => NAME_FAILURES.includes(failure));
+  return 'the names of the service and the provider resolve';
+}
+
+/** They answer, with certificates that Node trusts. */
+export async function tls(examination: Examination): Promise<string> {
+  await connect(examination, () => true);
+  return 'the service and the provider answer; Node trusts the certificates of https addresses';
+}
+
+/** @throws {Unproved} with the options whose address cannot be reached for such a reason */
+async function connect(examination: Examination, isReason: (failure: string) => boolean): Promise<void> {
+  const { authUrl, login } = examination.tenant;
+  const discovered = login?.discovery === true ? [['login.issuer', metadataUrl(login.issuer)]] : [];
+  const urls = [['baseUrl', listUrl(examination)], ['authUrl', metadataUrl(authUrl)], ...discovered];
+  const found: WrongOption[] = [];
+  for (const [option = '', url = ''] of urls) {
+    const { failure } = await examination.ask(url);
+    if (failure !== undefined && isReason(failure)) {
+      found.push([option, `no connection to ${new URL(url).origin}: ${failure}`]);
+    }
+  }
+  if (found.length > 0) {
+    throw allWrong(found);
+  }
+}
+
+/** The clock of this machine and that of the provider, which dates its tokens. */
+export async function clock(examination: Examination): Promise<string> {
+  const { authUrl, login: { clockTolerance = 30 } = {} } = examination.tenant;
+  const { headers, receivedAt } = await examination.ask(metadataUrl(authUrl));
+  // A cache dates a reply when it was made (RFC 9111 §5.1).
+  const ahead = Math.round((receivedAt - Date.parse(headers.date ?? '')) / 1000) - Number(headers.age ?? 0);
+  if (!Number.isFinite(ahead)) {
+    throw unknown('no reply of the provider has a date');
+  }
+  const message = `the clock of this host is ${Math.abs(ahead)} s ${ahead < 0 ? 'behind' : 'ahead of'} that of the provider`;
+  if (Math.abs(ahead) > clockTolerance) {
+    throw wrong('login.clockTolerance', message, 'Set the clock of this host (NTP) rather than the option.');
+  }
+  return `${message}; logins accept ${clockTolerance} s`;
+}
+
 /** The service lets a request with token and tenant id in. */
 export async function access(examination: Examination): Promise<string> {
-  const { tenant } = examination;
-  if (examination.token === '') {
-    throw notTested("the step 'token' failed");
-  }
+  examination.require('token');
+  const { scope } = examination.tenant;
   const url = listUrl(examination);
   const page = await read(examination, url);
-  const { status } = page;
-  const challenge = String(page.headers['www-authenticate']);
-  if (status === 401 && tenant.scope !== USUAL_SCOPE) {
+  if (page.status === 401 && scope !== USUAL_SCOPE) {
     await token(examination, USUAL_SCOPE);
     if ((await read(examination, url)).status !== 401) {
       throw wrong('scope', `the service accepts tokens with the scope '${USUAL_SCOPE}', not these`);
     }
   }
-  if (status === 401) {
-    // RFC 6750 §3.1: `invalid_token` is not about the tenant.
-    const options = `${challenge.includes('invalid_token') ? '' : 'tenantId, '}baseUrl, authUrl`;
-    throw wrong(options, 'the service answers 401 to a new token: do both addresses belong together?');
-  }
-  if (status === 403) {
-    const option = challenge.includes('insufficient_scope') ? 'scope' : 'tenantId';
-    throw wrong(option, 'the service answers 403: the API client is not that of this tenant');
-  }
-  const withoutToken = await examination.first(url);
-  const wasDenied = [401, 403].includes(withoutToken.status);
-  if (status === 404 && !wasDenied) {
-    throw wrong('baseUrl', 'the service answers 404, with a token and without: there is no list');
+  const challenge = String(page.headers['www-authenticate']);
+  const refusal = REFUSALS.find((one) => one.status === page.status && challenge.includes(one.challenge));
+  if (refusal !== undefined) {
+    throw wrong(refusal.options, `the service answers ${page.status} to a new token: ${refusal.why}`);
   }
   // Any other reply that a request without a token does not get shows that this one was accepted; 429 shows nothing.
-  if (status < 300 || status === 429 || status >= 500 || !wasDenied) {
-    parsed(page, () => parsePage(page.json, tenant.key));
+  const wasDenied = [401, 403].includes((await examination.ask(url)).status);
+  if (!wasDenied || page.status < 400 || page.status === 429 || page.status >= 500) {
+    parsePage(bodyOf(page), examination.tenant.key);
   }
-  examination.page = page;
   return 'the service accepts the token and tenantId';
 }
 
 /** The first page of the event. */
-export function list({ page, hints, tenant }: Examination): string {
-  if (hints.eventId === undefined) {
+export async function list(examination: Examination): Promise<string> {
+  if (examination.hints.eventId === undefined) {
     throw notTested('name an event of the tenant by eventId or --event');
   }
-  if (page === undefined) {
-    throw notTested("the step 'tenant' failed");
-  }
+  examination.require('tenant');
+  const page = await read(examination, listUrl(examination));
   if (page.status === 404) {
     throw wrong('eventId', 'the service answers 404: this tenant has no such event');
   }
-  const { paginationMetadata } = parsed(page, () => parsePage(page.json, tenant.key));
+  const { paginationMetadata } = parsePage(bodyOf(page), examination.tenant.key);
   return `the event has ${paginationMetadata.totalCount} exhibitors`;
 }
 
 /** The exhibitors of the contact at the event. */
 export async function lookup(examination: Examination): Promise<string> {
-  const { page, tenant, hints } = examination;
+  const { tenant, hints } = examination;
   const { eventId, contactEmail } = hints;
   if (eventId === undefined || contactEmail === undefined) {
     throw notTested('name a contact of an event by contactEmail or --email');
   }
-  if (page?.status !== 200) {
-    throw notTested("the step 'list' failed");
-  }
+  examination.require('list');
   const reply = await read(examination, tenant.baseUrl + lookupPath(eventId, contactEmail));
-  const json = reply.status === 404 ? [] : reply.json;
-  const rows = parsed(reply, () => parseLookup(json, tenant.key, defaultExhibitorId));
+  const body = reply.status === 404 ? [] : bodyOf(reply);
+  const rows = parseLookup(body, tenant.key, defaultExhibitorId);
   return `the contact has ${rows.length} exhibitors at the event`;
+}
+
+/** The list endpoint. Its reply without a token proves the address. */
+function listUrl({ tenant, hints }: Examination): string {
+  return tenant.baseUrl + listPath(hints.eventId ?? 'nestjs-exhibitor-doctor', 1, 1);
 }
 
 function read(examination: Examination, url: string): Promise<Reply> {
   const { token: accessToken, tenant } = examination;
-  return examination.send(url, { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId });
+  return examination.ask(url, { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId });
 }
 
-/** @throws {Unproved} where a reply is not as documented */
-function parsed<T>(reply: Reply, parse: () => T): T {
-  if (reply.status !== 404 && (reply.status === 0 || reply.status >= 300)) {
+/** @throws {Unproved} where the reply has none */
+function bodyOf(reply: Reply): unknown {
+  if (reply.status < 200 || reply.status >= 300) {
     throw unusable(reply, 'baseUrl', 'the service');
   }
-  try {
-    return parse();
-  } catch (error) {
-    throw wrong('baseUrl', error instanceof Error ? error.message : 'the reply cannot be used');
-  }
+  return reply.json;
 }

@@ -18,7 +18,8 @@ export function bootAdvice({ settings, tenants, pathOf }: CheckedOptions): strin
   ];
 }
 
-function secretAdvice(path: string, secret: unknown): string[] {
+/** On the value of an option that is a secret. */
+export function secretAdvice(path: string, secret: unknown): string[] {
   if (typeof secret !== 'string' || secret.trim() === secret) {
     return [];
   }
