@@ -67,8 +67,9 @@ async function tryClient(
   if (prefix === 'login.' && error.oauthError === 'invalid_request') {
     throw unknown(message);
   }
-  const innocent = [urlOption, examination.knowsClient ? 'login.clientId' : urlOption];
-  const suspects = options.filter((option) => !innocent.includes(option));
+  // The address answers, and the authorize endpoint may know the client.
+  const cleared = examination.knowsClient ? [urlOption, 'login.clientId'] : [urlOption];
+  const suspects = options.filter((option) => !cleared.includes(option));
   const advice = secretAdvice(`${prefix}clientSecret`, secret);
   throw wrong((suspects.length > 0 ? suspects : options).join(', '), [message, ...advice].join('; '));
 }

@@ -36,10 +36,10 @@ export async function tls(examination: Examination): Promise<string> {
 /** @throws {Unproved} with the options whose address cannot be reached for such a reason */
 async function connect(examination: Examination, isReason: (failure: string) => boolean): Promise<void> {
   const { authUrl, login } = examination.tenant;
-  const discovered = login?.discovery === true ? [['login.issuer', metadataUrl(login.issuer)]] : [];
-  const urls = [['baseUrl', listUrl(examination)], ['authUrl', metadataUrl(authUrl)], ...discovered];
+  const discovered = login?.discovery === true ? { 'login.issuer': metadataUrl(login.issuer) } : {};
+  const urls = { baseUrl: listUrl(examination), authUrl: metadataUrl(authUrl), ...discovered };
   const found: WrongOption[] = [];
-  for (const [option = '', url = ''] of urls) {
+  for (const [option, url] of Object.entries(urls)) {
     const { failure } = await examination.ask(url);
     if (failure !== undefined && isReason(failure)) {
       found.push([option, `no connection to ${new URL(url).origin}: ${failure}`]);

@@ -16,12 +16,10 @@ export interface ExhibitorHealthOptions {
   timeout?: number;
 }
 
-/** What a check found. `error`: what failed. */
-type Finding = { status: 'up'; error?: undefined } | { status: 'degraded' | 'down'; error: unknown };
-
 /** The checks of one tenant and event. */
 interface Checks {
-  running?: Promise<Finding> | undefined;
+  /** `error`: what failed. Where it is up all the same, the token that is held still serves. */
+  running?: Promise<{ isUp: boolean; error: unknown }> | undefined;
   /** By `performance.now()`. */
   succeededAt?: number | undefined;
 }
@@ -71,43 +69,36 @@ export class ExhibitorHealthIndicator {
    * @param key name of the indicator in the reply
    */
   async isHealthy(key: string, options: ExhibitorHealthOptions = {}): Promise<HealthIndicatorResult> {
-    const checks = this.#checksOf(options);
+    const subject = JSON.stringify([options.tenant, options.eventId]);
+    const checks = this.#checks.get(subject) ?? {};
+    this.#checks.set(subject, checks);
     checks.running ??= this.#check(checks, options).finally(() => {
       checks.running = undefined;
     });
-    const { status, error } = await checks.running;
+    const { isUp, error } = await checks.running;
     const details = {
       circuit: wasNotSent(error) ? 'open' : 'closed',
       lastSuccessAgeMs: checks.succeededAt && Math.round(performance.now() - checks.succeededAt),
       code: isExhibitorError(error) ? error.code : undefined,
     };
     const result = this.#results.check(key);
-    if (status === 'degraded') {
+    if (isUp && error !== undefined) {
       // Terminus 11 has no such method.
       return result.degraded?.(details) ?? result.up({ ...details, degraded: true });
     }
-    return status === 'up' ? result.up(details) : result.down(details);
+    return isUp ? result.up(details) : result.down(details);
   }
 
-  #checksOf({ tenant, eventId }: ExhibitorHealthOptions): Checks {
-    const key = JSON.stringify([tenant, eventId]);
-    const checks = this.#checks.get(key) ?? {};
-    this.#checks.set(key, checks);
-    return checks;
-  }
-
-  async #check(checks: Checks, options: ExhibitorHealthOptions): Promise<Finding> {
+  async #check(checks: Checks, options: ExhibitorHealthOptions): Promise<{ isUp: boolean; error: unknown }> {
     const { tenant, eventId, maxAge = 300_000, timeout = 800 } = options;
-    const page =
-      eventId === undefined
-        ? undefined
-        : firstValueFrom(this.#exhibitors.list(eventId, { tenant, itemsPerPage: 1, deadline: timeout }));
+    const call = { tenant, itemsPerPage: 1, deadline: timeout };
+    const page = eventId === undefined ? undefined : firstValueFrom(this.#exhibitors.list(eventId, call));
     try {
       const [{ age, error }] = await Promise.all([this.#tokens.prove(tenant, maxAge, timeout), page]);
       checks.succeededAt = performance.now() - (page === undefined ? age : 0);
-      return error === undefined ? { status: 'up' } : { status: 'degraded', error };
+      return { isUp: true, error };
     } catch (error) {
-      return { status: 'down', error };
+      return { isUp: false, error };
     }
   }
 }
