@@ -85,12 +85,11 @@ async function documentAt(examination: Examination, issuer: string): Promise<Jso
 
 /** The provider publishes one of the configured keys. */
 export async function keys(examination: Examination): Promise<string> {
-  const { keys: set } = loginOf(examination.tenant);
-  const source: KeySource = set ?? { kind: 'url', url: examination.urlOf('keys') };
+  const { tenant } = examination;
+  const source: KeySource = loginOf(tenant).keys ?? { kind: 'url', url: examination.urlOf('keys') };
   const own = await keysOf(examination, source);
   if (source.kind === 'url' && own.length === 0) {
-    const option = set === undefined ? 'login.discovery' : 'login.keys';
-    throw unusable(await examination.ask(source.url), option, examination.shown(source.url));
+    throw unusable(await examination.ask(source.url), tenant.keysOption, examination.shown(source.url));
   }
   const url = examination.published?.keys;
   const published = typeof url === 'string' ? await keysOf(examination, { kind: 'url', url }) : [];
