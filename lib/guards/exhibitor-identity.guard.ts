@@ -1,8 +1,8 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { isNavigation } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
-import { isNavigation } from '../login/login.service.js';
 import { safeReturnTo } from '../login/return-to.js';
 import { setUser } from '../session/host-session.js';
 import type { SessionState } from '../session/identity-reader.service.js';

@@ -4,6 +4,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { LOGIN_COOKIE, receivedCookies, type CookieAttributes } from '../http/cookies.js';
+import { isInForeignFrame, mayShowPage } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/event-id.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
@@ -179,29 +180,11 @@ export class LoginService {
   }
 }
 
-/**
- * Refuses a login that an image or a script of a page starts (Fetch Metadata): it would only replace a pending login. So would one
- * in a frame of another site, where browsers send back only cookies with `SameSite=None`.
- */
+/** Refuses a login that no page could follow, as one that an image of a page starts: it would only replace a pending login. */
 function requireNavigation(http: HttpContext, sameSite: CookieAttributes['sameSite']): void {
-  const isForeignFrame =
-    http.header('sec-fetch-dest') === 'iframe' && http.header('sec-fetch-site') === 'cross-site';
-  if (!mayShowPage(http) || (isForeignFrame && sameSite !== 'none')) {
+  if (!mayShowPage(http) || (isInForeignFrame(http) && sameSite !== 'none')) {
     throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
   }
-}
-
-/** True for a GET by which a browser goes to a page. Browsers without Fetch Metadata are known by asking for HTML. */
-export function isNavigation(http: HttpContext): boolean {
-  const mode = http.header('sec-fetch-mode');
-  const isNavigating =
-    mode === undefined ? http.header('accept')?.includes('text/html') === true : mode === 'navigate';
-  return isNavigating && http.request.method === 'GET' && mayShowPage(http);
-}
-
-function mayShowPage(http: HttpContext): boolean {
-  const destination = http.header('sec-fetch-dest');
-  return destination === undefined || destination === 'document' || destination === 'iframe';
 }
 
 /** If a key is given to another provider or client, the pending logins of the former one must not be finished there. */

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { isCrossSiteRequest } from '../http/cross-site-request.js';
+import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { IdentitySession, type DepartingUser } from '../session/identity-session.service.js';

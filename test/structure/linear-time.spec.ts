@@ -3,7 +3,7 @@ import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
 import { checkContactEmail } from '../../lib/exhibitors/call-options.schema.js';
 import { parseRecords } from '../../lib/exhibitors/parse-replies.js';
 import { receivedCookies } from '../../lib/http/cookies.js';
-import { isCrossSiteRequest } from '../../lib/http/cross-site-request.js';
+import { isCrossSiteRequest } from '../../lib/http/fetch-metadata.js';
 import { HttpContext } from '../../lib/http/http-context.js';
 import { safeReturnTo } from '../../lib/login/return-to.js';
 import { checkEventId } from '../../lib/model/event-id.js';

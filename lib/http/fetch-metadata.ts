@@ -1,0 +1,42 @@
+/** What a browser says of the origin and the aim of a request: `Sec-Fetch-*` (W3C Fetch Metadata), in older ones `Origin`. */
+import type { HttpContext } from './http-context.js';
+
+/**
+ * True for a state-changing request that a page of another origin caused. Browsers send `Sec-Fetch-Site`, older ones
+ * `Origin`. A client that sends neither is not a browser and carries no cookies of a user.
+ *
+ * @param ownUrl an address of this host, its `redirectUri`. Without it, `Origin` is compared with `Host`.
+ */
+export function isCrossSiteRequest(http: HttpContext, ownUrl: string | undefined): boolean {
+  const site = http.header('sec-fetch-site');
+  if (site !== undefined) {
+    return site !== 'same-origin' && site !== 'none';
+  }
+  const origin = http.header('origin');
+  if (origin === undefined) {
+    return false;
+  }
+  if (ownUrl !== undefined) {
+    return origin !== new URL(ownUrl).origin;
+  }
+  return !URL.canParse(origin) || new URL(origin).host !== http.header('host');
+}
+
+/** True for a GET by which a browser goes to a page. Browsers without Fetch Metadata are known by asking for HTML. */
+export function isNavigation(http: HttpContext): boolean {
+  const mode = http.header('sec-fetch-mode');
+  const isNavigating =
+    mode === undefined ? http.header('accept')?.includes('text/html') === true : mode === 'navigate';
+  return isNavigating && http.request.method === 'GET' && mayShowPage(http);
+}
+
+/** False for a request of an image, a script and the like. */
+export function mayShowPage(http: HttpContext): boolean {
+  const destination = http.header('sec-fetch-dest');
+  return destination === undefined || destination === 'document' || destination === 'iframe';
+}
+
+/** True for a page in a frame of another site, where browsers send back only cookies with `SameSite=None`. */
+export function isInForeignFrame(http: HttpContext): boolean {
+  return http.header('sec-fetch-dest') === 'iframe' && http.header('sec-fetch-site') === 'cross-site';
+}
