@@ -61,7 +61,7 @@ export class BackChannelLogout {
     if ((await this.replays.find(spent)).value !== undefined) {
       throw alreadyUsed(tenant);
     }
-    await this.denied.deny(tenant.key, logout);
+    await this.denied.denyLogout(tenant.key, logout);
     // Once all identities that it ended have expired, the token does nothing, even if it is still valid.
     const lifetime = Math.min(logout.expiresAt - this.clock.epochMs(), this.absoluteTtl);
     if (!(await this.replays.record(spent, tenant.key, Math.max(0, lifetime) + CLOCK_MARGIN))) {

@@ -16,6 +16,9 @@ import {
 /** Members of an identity by which a logout finds it. */
 type Login = Pick<ExhibitorIdentity, 'id' | 'tenant' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
 
+/** An identity that ends here. */
+export type FormerIdentity = Pick<ExhibitorIdentity, 'id' | 'tenant' | 'expiresAt'>;
+
 /** Logins that are remembered as not denied. */
 const MAX_ACCEPTED = 20_000;
 
@@ -63,13 +66,24 @@ export class DeniedIdentities {
     return isShared && this.accepted.get(login) === undefined && this.isDeniedInStore(login, names, identity);
   }
 
+  /** Denies identities until they have expired, by any date that the host may be set back to. */
+  async deny(identities: readonly FormerIdentity[]): Promise<void> {
+    const deny = async ({ id, tenant, expiresAt }: FormerIdentity): Promise<void> => {
+      const ttl = expiresAt - this.clock.epochMs() + CLOCK_MARGIN;
+      if (id !== '' && ttl > 0) {
+        await this.replays.record({ kind: 'denied-identity', name: id }, tenant, ttl);
+      }
+    };
+    await Promise.all(identities.map(deny));
+  }
+
   /**
    * Denies the logins that a logout at the provider ended. With a `sid` that is this session, and, where the user is named,
    * the identities without a `sid`: they may belong to it. Without, all logins of the user.
    *
    * @param tenant key of the tenant whose provider it is
    */
-  async deny(tenant: string, { registrations, subject, sid, at }: ProviderLogout): Promise<void> {
+  async denyLogout(tenant: string, { registrations, subject, sid, at }: ProviderLogout): Promise<void> {
     const names = registrations.flatMap((one) => [
       ...(sid === undefined ? [] : [logoutName('session', one, sid)]),
       ...(subject === undefined

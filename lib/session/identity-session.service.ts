@@ -5,12 +5,11 @@ import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
-import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { Sealer } from '../store/sealer.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { DeniedIdentities } from './denied-identities.service.js';
+import { DeniedIdentities, type FormerIdentity } from './denied-identities.service.js';
 import { logInToHost, logOutOfHost, readHostUser, setUser, writeSelections } from './host-session.js';
 import { IdTokenHints, type BrowserMode } from './id-token-hints.js';
 import { IdentityCookie } from './identity-cookie.service.js';
@@ -18,9 +17,6 @@ import { IdentityExtensions } from './identity-extensions.service.js';
 import type { SessionState } from './identity-reader.service.js';
 import type { IdentityData } from './stored-identity.js';
 import { withSelection } from './stored-selections.js';
-
-/** What denies an identity. */
-export type FormerIdentity = Pick<IdentityData, 'id' | 'tenant' | 'expiresAt'>;
 
 /** A login that was verified. */
 export interface NewLogin {
@@ -55,8 +51,7 @@ export class IdentitySession {
     @Inject(IdentityExtensions) private readonly extensions: IdentityExtensions,
     @Inject(Sealer) sealer: Sealer,
     @Inject(DeniedIdentities) private readonly denied: DeniedIdentities,
-    @Inject(ReplayCache) private readonly replays: ReplayCache,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Clock) clock: Clock,
   ) {
     this.#modes = settings.session;
     const { sameSite, identityTtl, absoluteTtl } = settings.cookies;
@@ -91,7 +86,7 @@ export class IdentitySession {
       this.extensions.clear(http);
       await this.cookie.write(http, tenant, identity, [], endsAt);
     }
-    await this.#deny([...former, ...(await this.former(http))]);
+    await this.denied.deny([...former, ...(await this.former(http))]);
     setUser(http, { identity, mode });
     return { identity, tenant, selections: [], mode, endsAt };
   }
@@ -126,7 +121,7 @@ export class IdentitySession {
     this.#idTokens.clear(http);
     const usesHost = this.#modes.includes('host');
     const user = usesHost ? readHostUser(http) : undefined;
-    await this.#deny([...(await this.cookie.identities(http)), ...(user === undefined ? [] : [user])]);
+    await this.denied.deny([...(await this.cookie.identities(http)), ...(user === undefined ? [] : [user])]);
     if (usesHost) {
       await logOutOfHost(http);
     }
@@ -153,17 +148,6 @@ export class IdentitySession {
       const { tenant, identity, endsAt = identity.expiresAt } = state;
       await this.cookie.write(http, tenant, identity, selections, endsAt);
     }
-  }
-
-  /** Denies identities until they have expired, by any date that the host may be set back to. */
-  async #deny(identities: readonly FormerIdentity[]): Promise<void> {
-    const deny = async ({ id, tenant, expiresAt }: FormerIdentity): Promise<void> => {
-      const ttl = expiresAt - this.clock.epochMs() + CLOCK_MARGIN;
-      if (id !== '' && ttl > 0) {
-        await this.replays.record({ kind: 'denied-identity', name: id }, tenant, ttl);
-      }
-    };
-    await Promise.all(identities.map(deny));
   }
 
   #browserMode(): BrowserMode | undefined {

@@ -415,7 +415,7 @@ describe.each(['express', 'fastify'] as const)(
       const denied = host.app.get(DeniedIdentities, { strict: false });
       const flood = { registrations: ['copy'], at: Date.now(), tokenId: 't', expiresAt: Date.now() };
       for (let at = 0; at <= 50_000; at += 1) {
-        await denied.deny('copy', { ...flood, subject: `${at}`, sid: `${at}` });
+        await denied.denyLogout('copy', { ...flood, subject: `${at}`, sid: `${at}` });
       }
       expect(await Promise.all(visitors.map((visitor) => isLoggedIn(visitor, host)))).toEqual([false, false]);
     });

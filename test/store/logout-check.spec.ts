@@ -136,7 +136,7 @@ describe('logoutCheck.ttl', () => {
     await logOut(process, 'a');
     expect(process.isDenied(byUser)).toBe(true);
     expect(process.isDenied(byProvider)).toBe(false);
-    await process.denied.deny('acme', {
+    await process.denied.denyLogout('acme', {
       registrations: ['r'],
       subject: 'olga',
       at: 2,
