@@ -51,25 +51,14 @@ export interface Generation {
 /** The generation of everything where there is no store: it never changes. */
 const ONLY: Generation = { id: '', isUnset: true, isKnown: true, recheckAt: Number.POSITIVE_INFINITY };
 
-/** In place of a value that could not be read. No value of the store is equal to it. */
-const UNREAD = '?';
+/** What the store has for a name: `unknown` where it has not answered yet, or has not taken our own value. */
+type Value = 'unknown' | 'unset' | `random ${string}`;
 
 /** A value as it was read last. */
-class Known {
-  value = UNREAD;
-  /** {@link Clock.now} when the last read of it began. */
-  readAt = Number.NEGATIVE_INFINITY;
-  private pending: Promise<void> | undefined;
-
-  constructor(readonly name: string) {}
-
-  /** Reads or writes the value. Who needs it meanwhile waits for the read or write that is under way. */
-  once(work: () => Promise<void>): Promise<void> {
-    this.pending ??= work().finally(() => {
-      this.pending = undefined;
-    });
-    return this.pending;
-  }
+interface Reading {
+  readonly value: Value;
+  /** {@link Clock.now} when the read or write began. */
+  readonly at: number;
 }
 
 /**
@@ -81,7 +70,9 @@ class Known {
  */
 @Injectable()
 export class Generations {
-  private readonly known: FairCache<Known>;
+  private readonly readings: FairCache<Reading>;
+  /** By name: the read or write that is under way. Who needs the value meanwhile waits for it. */
+  private readonly pending = new Map<string, Promise<Reading>>();
   /** Of values, in ms. */
   private readonly lifetime: number;
 
@@ -96,7 +87,7 @@ export class Generations {
       ({ ttl, staleIfError }) => ttl + staleIfError,
     );
     this.lifetime = Math.max(...ages) + MARGIN;
-    this.known = new FairCache(clock, MAX);
+    this.readings = new FairCache(clock, MAX);
   }
 
   /** The generation of these names, where all were read within the last second. Synchronous and without timers. */
@@ -104,19 +95,8 @@ export class Generations {
     if (!this.values.enabled) {
       return ONLY;
     }
-    const now = this.clock.now();
-    const found: Known[] = [];
-    for (const name of names) {
-      const known = this.known.get(name);
-      if (known === undefined || now - known.readAt >= CURRENT) {
-        return undefined;
-      }
-      if (now - known.readAt >= RENEW) {
-        void this.refresh(known);
-      }
-      found.push(known);
-    }
-    return generationOf(found);
+    const found = names.map((name) => this.recent(name));
+    return found.every((reading) => reading !== undefined) ? generationOf(found) : undefined;
   }
 
   /** As {@link current}; reads what is due. While the store is down, the values as they were read last. */
@@ -125,12 +105,7 @@ export class Generations {
     if (current !== undefined) {
       return current;
     }
-    const now = this.clock.now();
-    const found = names.map((name) => this.known.get(name) ?? this.add(name));
-    await Promise.all(
-      found.filter(({ readAt }) => now - readAt >= CURRENT).map((known) => this.refresh(known)),
-    );
-    return generationOf(found);
+    return generationOf(await Promise.all(names.map((name) => this.recent(name) ?? this.refresh(name))));
   }
 
   /**
@@ -139,51 +114,62 @@ export class Generations {
    */
   async replace(name: string): Promise<void> {
     if (this.values.enabled) {
-      // In place of the former object: a read under way may answer the former value.
-      await this.writeNew(this.add(name));
+      this.readings.delete(name);
+      await this.keep(name, this.writeNew(name));
     }
   }
 
-  private add(name: string): Known {
-    const known = new Known(name);
-    this.known.set(name, known);
-    return known;
+  private recent(name: string): Reading | undefined {
+    const reading = this.readings.get(name);
+    const age = reading === undefined ? 0 : this.clock.now() - reading.at;
+    if (age >= RENEW) {
+      void this.refresh(name);
+    }
+    return age < CURRENT ? reading : undefined;
   }
 
-  private refresh(known: Known): Promise<void> {
-    return known.once(async () => {
-      const startedAt = this.clock.now();
-      // A value that waits in the outbox may replace a newer one of another process. Until then, the generation is unknown.
-      const isWaiting = this.outbox.has(KIND, known.name);
-      const found = isWaiting ? undefined : await this.values.read(KIND, known.name);
-      if (found === undefined) {
-        // The store is asked once a second.
-        known.readAt = this.clock.now();
-        return;
+  private refresh(name: string): Promise<Reading> {
+    return this.pending.get(name) ?? this.keep(name, this.readStored(name));
+  }
+
+  /** Keeps what a read or write finds, unless a later write takes its place: a read under way may answer the former value. */
+  private keep(name: string, work: Promise<Reading>): Promise<Reading> {
+    const pending = work.then((reading) => {
+      if (this.pending.get(name) === pending) {
+        this.pending.delete(name);
+        this.readings.set(name, reading);
       }
-      known.value = typeof found.value === 'string' ? found.value : '';
-      known.readAt = startedAt;
+      return reading;
     });
+    this.pending.set(name, pending);
+    return pending;
   }
 
-  private writeNew(known: Known): Promise<void> {
-    return known.once(async () => {
-      const { name } = known;
-      const startedAt = this.clock.now();
-      const value = randomBytes(9).toString('base64url');
-      const until = startedAt + this.lifetime;
-      await this.outbox.write({ kind: KIND, name, tenant: EVERY_TENANT, value, until });
-      known.value = this.outbox.has(KIND, name) ? UNREAD : value;
-      known.readAt = startedAt;
-    });
+  private async readStored(name: string): Promise<Reading> {
+    const startedAt = this.clock.now();
+    // A value that waits in the outbox may replace a newer one of another process. Until then, the generation is unknown.
+    const isWaiting = this.outbox.has(KIND, name);
+    const found = isWaiting ? undefined : await this.values.read(KIND, name);
+    if (found === undefined) {
+      // The store is asked once a second.
+      return { value: this.readings.get(name)?.value ?? 'unknown', at: this.clock.now() };
+    }
+    return { value: typeof found.value === 'string' ? `random ${found.value}` : 'unset', at: startedAt };
+  }
+
+  private async writeNew(name: string): Promise<Reading> {
+    const at = this.clock.now();
+    const value = randomBytes(9).toString('base64url');
+    await this.outbox.write({ kind: KIND, name, tenant: EVERY_TENANT, value, until: at + this.lifetime });
+    return { value: this.outbox.has(KIND, name) ? 'unknown' : `random ${value}`, at };
   }
 }
 
-function generationOf(found: readonly Known[]): Generation {
+function generationOf(found: readonly Reading[]): Generation {
   return {
     id: found.map(({ value }) => value).join(' '),
-    isUnset: found.every(({ value }) => value === ''),
-    isKnown: found.every(({ value }) => value !== UNREAD),
-    recheckAt: Math.min(...found.map(({ readAt }) => readAt)) + RENEW,
+    isUnset: found.every(({ value }) => value === 'unset'),
+    isKnown: found.every(({ value }) => value !== 'unknown'),
+    recheckAt: Math.min(...found.map(({ at }) => at)) + RENEW,
   };
 }
