@@ -1,10 +1,8 @@
 import type { Deadline } from '../time/deadline.js';
 import type { RememberedRejection } from './remembered-rejection.js';
-import type { ReplacedToken } from './replaced-token.js';
+import { ReplacedToken } from './replaced-token.js';
 import type { TimedToken } from './token-lifetime.js';
-
-/** How long a token that expired still names the lease for the next one, in ms: longer than a lease lives. */
-const NAMES_LEASE = 4_000;
+import type { TokenAnswer } from './token-records.js';
 
 /** A renewal that is under way. */
 export class Renewal {
@@ -16,12 +14,11 @@ export class Renewal {
   /**
    * @param deadline of the renewal itself, independent of its callers
    * @param patience for other processes: half of that deadline, and half of the deadline of each caller
-   * @param outcome `forced`: the token was refused or invalidated
    */
   constructor(
+    readonly replaced: ReplacedToken,
     readonly deadline: Deadline,
     readonly patience: Deadline,
-    readonly outcome: 'fetched' | 'forced',
     work: (renewal: Renewal) => Promise<TimedToken>,
   ) {
     this.result = work(this);
@@ -38,69 +35,66 @@ export class Renewal {
  * Tenants with equal credentials have separate tokens: forgetting or revoking one does not affect the other.
  */
 export class HeldToken {
-  timed: TimedToken | undefined = undefined;
   renewal: Renewal | undefined = undefined;
-  rejection: RememberedRejection | undefined = undefined;
   /** No early renewal before this time, because one failed. In ms of {@link Clock.now}. */
   pausedUntil = 0;
+  #timed: TimedToken | undefined = undefined;
+  #rejection: RememberedRejection | undefined = undefined;
   /** The token that was refused or invalidated, until there is a new one. */
   #bad: ReplacedToken | undefined = undefined;
 
-  /** The next token replaces one that was refused or invalidated. */
-  get isForced(): boolean {
-    return this.#bad !== undefined;
-  }
-
   /** The token, unless it has expired at `now`. */
   goodAt(now: number): TimedToken | undefined {
-    return this.timed !== undefined && now < this.timed.expiresAt ? this.timed : undefined;
+    return this.#timed !== undefined && now < this.#timed.expiresAt ? this.#timed : undefined;
   }
 
-  /** Stores a new token. */
-  keep(timed: TimedToken): void {
-    this.timed = timed;
-    this.rejection = undefined;
+  /** The rejection that is still remembered at `now`. */
+  rejectionAt(now: number): RememberedRejection | undefined {
+    return this.#rejection !== undefined && now < this.#rejection.until ? this.#rejection : undefined;
+  }
+
+  /** What the next token replaces. */
+  get replaced(): ReplacedToken {
+    return this.#bad ?? new ReplacedToken('expiring', this.#timed?.accessToken);
+  }
+
+  /** Keeps the answer to a renewal. */
+  keep(answer: TokenAnswer): void {
+    if (answer.kind === 'rejected') {
+      this.#rejection = answer.rejection;
+      return;
+    }
+    this.#timed = answer.timed;
+    this.#rejection = undefined;
     this.#bad = undefined;
   }
 
   /** The host invalidated the token, and forgives a rejection. What a renewal under way brings was requested before. */
   invalidate(now: number): void {
-    this.rejection = undefined;
+    this.#rejection = undefined;
     if (this.renewal !== undefined) {
       this.renewal.wasInvalidated = true;
       this.renewal = undefined;
     }
-    // Then this process asks the token endpoint anyway.
-    if (this.#bad?.kind !== 'refused-again') {
-      const text = this.timed?.accessToken ?? this.#bad?.text;
-      this.#remove({ kind: 'invalidated', text, at: now });
+    const { needsEndpoint, text } = this.replaced;
+    if (!needsEndpoint) {
+      this.#remove(new ReplacedToken('invalidated', text, now));
     }
   }
 
   /** The service refused this token in a request that was sent at `sentAt`. Without effect where it is not held any more. */
-  removeRefused(text: string, sentAt: number, kind: 'refused' | 'refused-again'): void {
-    const { timed } = this;
+  removeRefused(text: string, sentAt: number, reason: 'refused' | 'refused-again'): void {
+    const timed = this.#timed;
     if (timed?.accessToken !== text) {
       return;
     }
     // One that was about to end was probably refused for its age: any that was requested after it is good.
     const at = sentAt >= timed.endingAt ? timed.requestedAt : sentAt;
-    this.#remove({ kind, text, at });
-  }
-
-  /** What the next token replaces. */
-  replaced(now: number): ReplacedToken {
-    if (this.#bad !== undefined) {
-      return this.#bad;
-    }
-    // Idle processes hold different tokens that expired long ago. Their next token replaces none of them.
-    const { timed } = this;
-    const isRecent = timed !== undefined && now < timed.expiresAt + NAMES_LEASE;
-    return { kind: 'expiring', text: isRecent ? timed.accessToken : undefined };
+    this.#remove(new ReplacedToken(reason, text, at));
   }
 
   #remove(bad: ReplacedToken): void {
-    this.timed = undefined;
+    this.#timed = undefined;
     this.#bad = bad;
   }
 }

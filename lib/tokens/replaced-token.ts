@@ -2,56 +2,57 @@ import { digestOf } from '../model/digest.js';
 import type { TimedToken } from './token-lifetime.js';
 
 /**
- * The token that the next one replaces, and why. It decides which token of another process is taken in its place. `text` is the
- * access token, times are of {@link Clock.now}.
- */
-export type ReplacedToken =
-  /** It expires soon, or has just expired: any other one is taken. Without a text, there is none that matters any more. */
-  | { readonly kind: 'expiring'; readonly text: string | undefined }
-  /** The service refused it: one is taken that was requested after `at`, or because the same token was refused elsewhere. */
-  | { readonly kind: 'refused'; readonly text: string; readonly at: number }
-  /** It came in place of a refused one, and was refused as well: none is taken. */
-  | { readonly kind: 'refused-again'; readonly text: string }
-  /** The host invalidated it at `at`, or whatever there might be: a token or a rejection is taken that is later than that. */
-  | { readonly kind: 'invalidated'; readonly text: string | undefined; readonly at: number };
-
-/** True for a token that is no longer good, whatever its lifetime. */
-export function isBad({ kind }: ReplacedToken): boolean {
-  return kind !== 'expiring';
-}
-
-/** Fingerprint of a bad token, for the token that comes in its place: that one is newer, whatever the clocks say. */
-export function fingerprintOfBad(replaced: ReplacedToken): string | undefined {
-  return isBad(replaced) && replaced.text !== undefined ? digestOf(replaced.text) : undefined;
-}
-
-/**
- * Whether a token of another process is taken.
+ * The token that the next one replaces. Its reason decides what this process takes from the store, in place of asking the token
+ * endpoint. Times are in ms of {@link Clock.now}.
  *
- * @param insteadOf fingerprint of the bad token in whose place that process requested it
+ * | reason          | the replaced token                            | a token of another process is taken        | and a rejection     |
+ * | --------------- | --------------------------------------------- | ------------------------------------------ | ------------------- |
+ * | `expiring`      | ends soon or has ended, or there was none     | where it is another one                    | always              |
+ * | `refused`       | got a 401 in a request that was sent `at`     | requested after `at`, or instead of it     | always              |
+ * | `refused-again` | came instead of a refused one, and got a 401  | never                                      | never               |
+ * | `invalidated`   | was invalidated by the host `at`, or any is   | requested after `at`                       | recorded after `at` |
+ *
+ * All but an expiring one are bad: they leave the store before the endpoint is asked, so that no other process takes them.
  */
-export function mayReplace(
-  replaced: ReplacedToken,
-  stored: TimedToken,
-  insteadOf: string | undefined,
-): boolean {
-  if (stored.accessToken === replaced.text) {
-    return false;
-  }
-  switch (replaced.kind) {
-    case 'expiring':
-      return true;
-    case 'refused':
-      return insteadOf === digestOf(replaced.text) || stored.requestedAt > replaced.at;
-    case 'refused-again':
-      return false;
-    case 'invalidated':
-      // Not one that replaced the same token: the host may have invalidated that one.
-      return stored.requestedAt > replaced.at;
-  }
-}
+export class ReplacedToken {
+  /** @param text the access token, where there was one */
+  constructor(
+    private readonly reason: 'expiring' | 'refused' | 'refused-again' | 'invalidated',
+    readonly text: string | undefined,
+    private readonly at = Number.NEGATIVE_INFINITY,
+  ) {}
 
-/** Name of the lease on the next token: processes that replace the same token wait for each other. */
-export function leaseName(client: string, { text }: ReplacedToken): string {
-  return text === undefined ? client : `${client}:${digestOf(text)}`;
+  /** True for a token that is no longer good, whatever its lifetime. */
+  get isBad(): boolean {
+    return this.reason !== 'expiring';
+  }
+
+  /** True where the token endpoint is asked, whatever the store has. */
+  get needsEndpoint(): boolean {
+    return this.reason === 'refused-again';
+  }
+
+  /** Fingerprint of a bad token, which is stored beside the one that was requested in its place. */
+  get fingerprint(): string | undefined {
+    return this.isBad && this.text !== undefined ? digestOf(this.text) : undefined;
+  }
+
+  /**
+   * Whether a token of another process is taken.
+   *
+   * @param insteadOf {@link fingerprint} of the bad token in whose place that process requested it
+   */
+  isReplacedBy({ accessToken, requestedAt }: TimedToken, insteadOf: string | undefined): boolean {
+    if (accessToken === this.text) {
+      return false;
+    }
+    // One that was requested because of the same refused token is newer, whatever the clocks of the processes say.
+    const isNewer = this.reason === 'refused' && insteadOf === this.fingerprint;
+    return isNewer || requestedAt > this.at;
+  }
+
+  /** Whether the host invalidated a rejection that was recorded at `recordedAt`. */
+  forgives(recordedAt: number): boolean {
+    return this.reason === 'invalidated' && recordedAt <= this.at;
+  }
 }

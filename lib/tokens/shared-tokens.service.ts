@@ -9,7 +9,6 @@ import { secretTextOf, type OAuthClient } from './client-authentication.js';
 import { newerClient, readApiClient } from './client-secret.js';
 import type { Renewal } from './held-token.js';
 import { remember } from './remembered-rejection.js';
-import { leaseName, type ReplacedToken } from './replaced-token.js';
 import { TokenRecords, TOKEN_KIND, type TokenAnswer } from './token-records.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import { lookAgainAfter, TokenLease } from './token-lease.js';
@@ -20,7 +19,6 @@ interface Need {
   readonly client: OAuthClient;
   /** Name of what the processes share of this client. */
   readonly name: string;
-  readonly replaced: ReplacedToken;
   readonly renewal: Renewal;
 }
 
@@ -46,68 +44,49 @@ export class SharedTokens {
    *
    * @throws {ExhibitorError} `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
-  async fetch(tenant: Tenant, replaced: ReplacedToken, renewal: Renewal): Promise<TokenAnswer> {
+  async fetch(tenant: Tenant, renewal: Renewal): Promise<TokenAnswer> {
     const read = (): Promise<OAuthClient> => readApiClient(tenant, renewal.deadline, this.log);
     const client = await read();
-    const answer = await this.fetchAs(client, tenant, replaced, renewal);
+    const answer = await this.fetchAs(client, tenant, renewal);
     if (answer.kind !== 'rejected' || answer.rejection.error.oauthError !== 'invalid_client') {
       return answer;
     }
     const newest = await newerClient(client, tenant.settings.clientSecret, read);
-    return newest === undefined ? answer : this.fetchAs(newest, tenant, replaced, renewal);
+    return newest === undefined ? answer : this.fetchAs(newest, tenant, renewal);
   }
 
-  private async fetchAs(
-    client: OAuthClient,
-    tenant: Tenant,
-    replaced: ReplacedToken,
-    renewal: Renewal,
-  ): Promise<TokenAnswer> {
-    const need: Need = { tenant, client, name: clientName(tenant, client), replaced, renewal };
-    if (!this.values.enabled || replaced.kind === 'refused-again') {
-      const answer = await this.ask(need);
-      void this.share(need, answer);
-      return answer;
+  private async fetchAs(client: OAuthClient, tenant: Tenant, renewal: Renewal): Promise<TokenAnswer> {
+    const need: Need = { tenant, client, name: clientName(tenant, client), renewal };
+    if (!this.values.enabled || renewal.replaced.needsEndpoint) {
+      return this.ask(need);
     }
-    const found = await this.records.find(need.name, need.tenant.key, need.replaced);
+    const found = await this.find(need);
     this.values.publishOutcome(TOKEN_KIND, found === undefined ? 'miss' : 'hit');
-    return found ?? this.askUnderLease(need);
-  }
-
-  /** Takes the lease and asks, or waits for what its holder shares. When the patience is over, each process asks. */
-  private async askUnderLease(need: Need): Promise<TokenAnswer> {
-    const lease = new TokenLease(this.values, leaseName(need.name, need.replaced), this.clock);
-    let shared: Promise<void> | undefined;
-    try {
-      // The store may be slow as well: the wait ends in the middle of an operation.
-      const found = await need.renewal.patience.race(this.waitForOthers(need, lease)).catch(() => undefined);
-      if (found !== undefined) {
-        return found;
-      }
-      const answer = await this.ask(need);
-      shared = this.share(need, answer);
-      return answer;
-    } finally {
-      // The callers do not wait for the store.
-      void Promise.resolve(shared).then(() => lease.release());
+    if (found !== undefined) {
+      return found;
     }
+    const lease = new TokenLease(this.values, need.name, this.clock);
+    // When the patience is over, each process asks. The store may be slow: that ends the wait in the middle of an operation.
+    const waiting = renewal.patience.race(this.waitForOthers(need, lease));
+    return (await waiting.catch(() => undefined)) ?? this.ask(need, lease);
   }
 
-  /** What the holder of the lease shares; `undefined` as soon as this process must ask itself. */
+  /** What the holder of the lease shares; `undefined` where this process has the lease, or cannot know who has it. */
   private async waitForOthers(need: Need, lease: TokenLease): Promise<TokenAnswer | undefined> {
     const { patience } = need.renewal;
     for (let looks = 0; !patience.isOver; looks++) {
-      const isTaken = await lease.take();
+      const holder = await lease.take();
       // Also with the lease: its last holder may have finished since the last look.
-      const found = await this.records.find(need.name, need.tenant.key, need.replaced);
+      const found = await this.find(need);
       if (found !== undefined) {
         this.values.publishOutcome(TOKEN_KIND, 'waited');
+        void lease.release();
         return found;
       }
-      if (isTaken === true) {
+      if (holder === 'self') {
         this.values.publishOutcome(TOKEN_KIND, 'leased');
       }
-      if (isTaken !== false) {
+      if (holder !== 'other') {
         return undefined;
       }
       await patience.sleep(lookAgainAfter(looks, this.clock.random()));
@@ -115,9 +94,24 @@ export class SharedTokens {
     return undefined;
   }
 
-  /** Asks the endpoint. */
-  private async ask({ client, tenant, name, replaced, renewal }: Need): Promise<TokenAnswer> {
-    const { deadline } = renewal;
+  private find({ name, tenant, renewal }: Need): Promise<TokenAnswer | undefined> {
+    return this.records.find(name, tenant.key, renewal.replaced);
+  }
+
+  /** Asks the endpoint, shares what it answers, and releases the lease. The callers do not wait for the store. */
+  private async ask(need: Need, lease?: TokenLease): Promise<TokenAnswer> {
+    let sharing = Promise.resolve();
+    try {
+      const answer = await this.answerOfEndpoint(need);
+      sharing = this.share(need, answer);
+      return answer;
+    } finally {
+      void sharing.then(() => lease?.release());
+    }
+  }
+
+  private async answerOfEndpoint({ client, tenant, name, renewal }: Need): Promise<TokenAnswer> {
+    const { deadline, replaced } = renewal;
     if (deadline.isOver) {
       throw deadline.failure({ tenant: tenant.key, attempts: deadline.sent });
     }
@@ -134,12 +128,13 @@ export class SharedTokens {
   }
 
   /** Shares what the endpoint answered, unless the host has invalidated it meanwhile. */
-  private async share({ name, replaced, renewal }: Need, answer: TokenAnswer): Promise<void> {
-    if (!renewal.wasInvalidated) {
-      await (answer.kind === 'token'
-        ? this.records.keepToken(name, answer.timed, replaced)
-        : this.records.keepRejection(name, answer.rejection));
+  private async share({ name, renewal }: Need, answer: TokenAnswer): Promise<void> {
+    if (renewal.wasInvalidated) {
+      return;
     }
+    await (answer.kind === 'token'
+      ? this.records.keepToken(name, answer.timed, renewal.replaced)
+      : this.records.keepRejection(name, answer.rejection));
   }
 }
 

@@ -9,50 +9,52 @@ const TTL = 2_600;
 /** What is left of its lifetime when the holder is done, in ms: without a token in the store the next process asks at once. */
 const TTL_AFTER = 20;
 
+/** Who has a lease: this process, or another one. `unknown`: the store is down. */
+export type LeaseHolder = 'self' | 'other' | 'unknown';
+
 /**
- * The lease on a token request: a value in the shared store, set where absent. The process that set it asks the token endpoint,
- * while the others look for its token. It is never deleted, it lapses: so the processes that wait never all ask at once.
+ * The lease on the token requests of a client: a value in the shared store, set where absent. The process that set it asks the
+ * token endpoint, while the others look for its token. It is never deleted, it lapses: so the processes that wait never all ask at
+ * once.
  */
 export class TokenLease {
   /** Until then it is surely of this process. In ms of {@link Clock.now}. */
-  private oursUntil = Number.NEGATIVE_INFINITY;
+  private oursUntil: number | undefined;
 
-  /** @param name of what is asked for **and what it replaces**: a lease outlives its work, and must not delay the next one */
+  /** @param client name of what the processes share of the client */
   constructor(
     private readonly values: SharedValues,
-    private readonly name: string,
+    private readonly client: string,
     private readonly clock: Clock,
   ) {}
 
-  /** Takes the lease. Answers false where another process has it, and `undefined` where the store is down. */
-  async take(): Promise<boolean | undefined> {
-    const isTaken = await this.set({ ifAbsent: true });
-    if (isTaken !== false) {
-      return isTaken;
+  /** Takes the lease, unless another process has it. */
+  async take(): Promise<LeaseHolder> {
+    const holder = await this.set({ ifAbsent: true });
+    if (holder !== 'other') {
+      return holder;
     }
-    const held = await this.values.read(KIND, this.name);
-    if (held === undefined) {
-      return undefined;
-    }
+    const held = await this.values.read(KIND, this.client);
     // What does not open is no lease, and may live for ever. Where nothing is there, a lease has just lapsed.
-    const isRubbish = held.exists && held.value === undefined;
-    return isRubbish ? this.set() : false;
+    const isRubbish = held?.exists === true && held.value === undefined;
+    return isRubbish ? this.set() : 'other';
   }
 
-  /** The holder is done. A lease that was not taken, or that another process may have taken over, stays as it is. */
+  /** This process is done. A lease that another process has, or may have taken over, stays as it is. */
   async release(): Promise<void> {
-    if (this.clock.now() < this.oursUntil) {
-      await this.values.set(KIND, this.name, true, TTL_AFTER);
+    if (this.oursUntil !== undefined && this.clock.now() < this.oursUntil) {
+      await this.values.set(KIND, this.client, true, TTL_AFTER);
     }
   }
 
-  private async set(options?: { ifAbsent: true }): Promise<boolean | undefined> {
-    const oursUntil = this.clock.now() + TTL;
-    const isTaken = await this.values.set(KIND, this.name, true, TTL, options);
-    if (isTaken === true) {
-      this.oursUntil = oursUntil;
+  private async set(options?: { ifAbsent: true }): Promise<LeaseHolder> {
+    const until = this.clock.now() + TTL;
+    const isSet = await this.values.set(KIND, this.client, true, TTL, options);
+    if (isSet === undefined) {
+      return 'unknown';
     }
-    return isTaken;
+    this.oursUntil = isSet ? until : undefined;
+    return isSet ? 'self' : 'other';
   }
 }
 

@@ -3,7 +3,7 @@ import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import type { Clock } from '../time/clock.js';
 import type { RememberedRejection } from './remembered-rejection.js';
-import { fingerprintOfBad, isBad, mayReplace, type ReplacedToken } from './replaced-token.js';
+import type { ReplacedToken } from './replaced-token.js';
 import { earlyWindow, TimedToken } from './token-lifetime.js';
 import { HEADER_SAFE } from './token-reply.js';
 
@@ -17,7 +17,7 @@ const recordedToken = v.object({
   scope: optionalText,
   lifetime: v.number(),
   requestedAt: v.number(),
-  /** See {@link fingerprintOfBad}. */
+  /** See {@link ReplacedToken.isReplacedBy}. */
   insteadOf: optionalText,
 });
 
@@ -61,11 +61,11 @@ export class TokenRecords {
     const { token, rejection } = await this.read(name);
     if (token !== undefined) {
       const timed = this.timedOf(token);
-      if (!this.isEnding(timed) && mayReplace(replaced, timed, token.insteadOf)) {
+      if (!this.isEnding(timed) && replaced.isReplacedBy(timed, token.insteadOf)) {
         return { kind: 'token', timed };
       }
     }
-    if (rejection === undefined || this.isForgiven(rejection, replaced)) {
+    if (rejection === undefined || replaced.forgives(this.fromEpoch(rejection.at))) {
       return undefined;
     }
     const { oauthError, description, status } = rejection;
@@ -81,7 +81,7 @@ export class TokenRecords {
     }
     const { accessToken, scope, lifetime } = timed;
     const requestedAt = this.toEpoch(timed.requestedAt);
-    const token = { accessToken, scope, lifetime, requestedAt, insteadOf: fingerprintOfBad(replaced) };
+    const token = { accessToken, scope, lifetime, requestedAt, insteadOf: replaced.fingerprint };
     await this.values.set(TOKEN_KIND, name, { token }, left);
   }
 
@@ -104,15 +104,12 @@ export class TokenRecords {
     await this.values.set(TOKEN_KIND, name, { rejection }, until - now, { ifAbsent: true });
   }
 
-  /** Removes the refused or invalidated token, or the forgiven rejection, so that no other process takes it. */
-  async removeBad(name: string, replaced: ReplacedToken): Promise<void> {
-    if (!isBad(replaced)) {
-      return;
-    }
-    const { token } = await this.read(name);
-    // A record without a token holds a rejection: the host forgives it where there was no token to invalidate.
-    const { text } = replaced;
-    if (token === undefined ? text === undefined : token.accessToken === text) {
+  /**
+   * Removes the bad token, so that no other process takes it. Where there was no token to invalidate, it removes the rejection that
+   * was stored without one: the host forgives it.
+   */
+  async removeBad(name: string, { isBad, text }: ReplacedToken): Promise<void> {
+    if (isBad && (await this.read(name)).token?.accessToken === text) {
       await this.values.delete(TOKEN_KIND, name);
     }
   }
@@ -129,10 +126,6 @@ export class TokenRecords {
   /** True where every process would renew it at once: in the shortest early window. */
   private isEnding(timed: TimedToken): boolean {
     return this.clock.now() >= timed.expiresAt - earlyWindow(timed.lifetime, 1);
-  }
-
-  private isForgiven({ at }: { at: number }, replaced: ReplacedToken): boolean {
-    return replaced.kind === 'invalidated' && this.fromEpoch(at) <= replaced.at;
   }
 
   private fromEpoch(ms: number): number {

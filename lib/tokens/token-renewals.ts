@@ -39,23 +39,24 @@ export class TokenRenewals {
 
   /** Renews a token that is still good, unless a renewal is under way, failed in the last 5 s or was rejected. */
   renewEarly(tenant: Tenant, held: HeldToken, now: number): void {
-    const isRejected = held.rejection !== undefined && now < held.rejection.until;
-    if (held.renewal === undefined && now >= held.pausedUntil && !isRejected) {
+    if (held.renewal === undefined && now >= held.pausedUntil && held.rejectionAt(now) === undefined) {
       void this.reportEarly(tenant, held, this.renew(tenant, held));
     }
   }
 
   private async join(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {
     for (;;) {
-      if (held.rejection !== undefined && this.clock.now() < held.rejection.until) {
-        throw repeated(held.rejection);
+      const rejection = held.rejectionAt(this.clock.now());
+      if (rejection !== undefined) {
+        throw repeated(rejection);
       }
       const isJoined = held.renewal !== undefined;
       const renewal = held.renewal ?? this.renew(tenant, held);
       renewal.patience.shorten(deadline.untilHalf());
       try {
         const timed = await deadline.race(renewal.result, renewal.deadline);
-        const outcome = isJoined || timed.isShared ? 'shared' : renewal.outcome;
+        const own = renewal.replaced.isBad ? 'forced' : 'fetched';
+        const outcome = isJoined || timed.isShared ? 'shared' : own;
         publish('token', () => ({ tenant: tenant.key, outcome }));
         return timed;
       } catch (error) {
@@ -83,7 +84,7 @@ export class TokenRenewals {
     const deadline = this.deadlines.start(tenant.http.deadline);
     deadline.tenant = tenant.key;
     const patience = this.deadlines.start(deadline.untilHalf());
-    const renewal = new Renewal(deadline, patience, held.isForced ? 'forced' : 'fetched', (started) =>
+    const renewal = new Renewal(held.replaced, deadline, patience, (started) =>
       this.fetch(tenant, held, started),
     );
     held.renewal = renewal;
@@ -94,13 +95,12 @@ export class TokenRenewals {
 
   private async fetch(tenant: Tenant, held: HeldToken, renewal: Renewal): Promise<TimedToken> {
     try {
-      const answer = await this.tokens.fetch(tenant, held.replaced(this.clock.now()), renewal);
-      if (answer.kind === 'rejected') {
-        held.rejection = renewal.wasInvalidated ? held.rejection : answer.rejection;
-        throw answer.isShared ? repeated(answer.rejection) : answer.rejection.error;
-      }
+      const answer = await this.tokens.fetch(tenant, renewal);
       if (!renewal.wasInvalidated) {
-        held.keep(answer.timed);
+        held.keep(answer);
+      }
+      if (answer.kind === 'rejected') {
+        throw answer.isShared ? repeated(answer.rejection) : answer.rejection.error;
       }
       return answer.timed;
     } catch (error) {

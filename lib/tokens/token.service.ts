@@ -123,10 +123,15 @@ export class TokenService {
    * unless it was renewed meanwhile. A token of another process replaces it only if that was requested later than `sentAt`, or
    * where this one was about to end, later than this one.
    *
-   * @param kind `refused-again`: it came in place of a refused one, and no token of another process replaces it. @internal
+   * @param reason `refused-again`: it came in place of a refused one, and no token of another process replaces it. @internal
    */
-  removeRefused(tenant: Tenant, token: TimedToken, sentAt: number, kind: 'refused' | 'refused-again'): void {
-    this.#held.get(tenant.stateKey)?.removeRefused(token.accessToken, sentAt, kind);
+  removeRefused(
+    tenant: Tenant,
+    token: TimedToken,
+    sentAt: number,
+    reason: 'refused' | 'refused-again',
+  ): void {
+    this.#held.get(tenant.stateKey)?.removeRefused(token.accessToken, sentAt, reason);
   }
 
   /** The registry limits the time of the search, so this deadline ends only by signal or closing. */

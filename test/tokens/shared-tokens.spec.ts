@@ -41,6 +41,12 @@ async function fleet(
   return [one, ...others];
 }
 
+/** Time passes, for the processes and for their store. */
+function pass(ms: number): void {
+  benches.forEach(({ clock }) => (clock.ahead = ms));
+  store.skip(ms);
+}
+
 const textOf = async (bench: TokenBench): Promise<string> => (await bench.tokens.getToken()).accessToken;
 const textsOf = (all: readonly TokenBench[]): Promise<string[]> => Promise.all(all.map(textOf));
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
@@ -56,7 +62,7 @@ describe('processes that share a store', () => {
   it('share a token with its remaining lifetime', async () => {
     const [one, two] = await fleet(2);
     const first = await one.tokens.getToken();
-    benches.forEach(({ clock }) => (clock.ahead = 1_000_000));
+    pass(1_000_000);
     const second = await two?.tokens.getToken();
     expect(second).toMatchObject({ accessToken: 'token-1', scope: 'idp_api', tokenType: 'Bearer' });
     expect(Math.abs(Number(second?.expiresAt) - first.expiresAt.getTime())).toBeLessThan(5_000);
@@ -76,7 +82,7 @@ describe('processes that share a store', () => {
   ])('share the renewal, %s', async (_when, ahead) => {
     const all = await fleet(4, { answer: slowly(granted()) });
     await textsOf(all);
-    all.forEach(({ clock }) => (clock.ahead = ahead));
+    pass(ahead);
     await textsOf(all);
     await eventually(async () => (await textsOf(all)).every((text) => text === 'token-2'));
     expect(all[0].posts).toHaveLength(2);
@@ -85,7 +91,7 @@ describe('processes that share a store', () => {
   it('use a token in its early window, and renew it once', async () => {
     const [one, two] = await fleet(2, { answer: slowly(granted()) });
     await textOf(one);
-    benches.forEach(({ clock }) => (clock.ahead = HOUR - 50 * SECOND));
+    pass(HOUR - 50 * SECOND);
     expect(await textsOf([one, two ?? one])).toEqual(['token-1', 'token-1']);
     await eventually(async () => (await textsOf(benches)).every((text) => text === 'token-2'));
     expect(one.posts).toHaveLength(2);
@@ -106,7 +112,7 @@ describe('processes that share a store', () => {
     const secrets = [promoted, appended, promoted, appended];
     const all = await fleet(4, { answer: slowly(granted()), secrets });
     expect(await textsOf(all)).toEqual(times(4, 'token-1'));
-    all.forEach(({ clock }) => (clock.ahead = HOUR + SECOND));
+    pass(HOUR + SECOND);
     expect(await textsOf(all.toReversed())).toEqual(times(4, 'token-2'));
     expect(all[0].posts).toHaveLength(2);
   });
@@ -182,7 +188,7 @@ describe('a token that the service refused', () => {
     // It renews the token 30 s before its end, the other process 60 s.
     one.clock.chance = 1;
     await textsOf(benches);
-    benches.forEach(({ clock }) => (clock.ahead = HOUR - 50 * SECOND));
+    pass(HOUR - 50 * SECOND);
     await eventually(async () => two !== undefined && (await textOf(two)) === 'token-2');
     // The service rounds the end of a token.
     one.revoked.add('token-1');
@@ -310,8 +316,7 @@ describe('a permanent refusal', () => {
     expect(one.posts).toHaveLength(1);
     one.answer = slowly(granted());
     // By a process that got it from the store, it is not remembered for another 30 s.
-    [one, ...others, ...late].forEach(({ clock }) => (clock.ahead = 34 * SECOND));
-    store.skip(34 * SECOND);
+    pass(34 * SECOND);
     expect(await textsOf([...others, ...late])).toEqual(times(4, 'token-2'));
     expect(one.posts).toHaveLength(2);
   });
@@ -320,7 +325,7 @@ describe('a permanent refusal', () => {
     const [one, ...others] = await fleet(3);
     await textOf(one);
     one.answer = refused('invalid_client', 401);
-    benches.forEach(({ clock }) => (clock.ahead = HOUR - 50 * SECOND));
+    pass(HOUR - 50 * SECOND);
     expect(await textOf(one)).toBe('token-1');
     await eventually(() => one.messages.some(({ outcome }) => outcome === 'failed'));
     for (let call = 0; call < 3; call++) {
