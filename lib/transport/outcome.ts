@@ -30,7 +30,7 @@ export interface Failed {
   status?: number | undefined;
   /** What an interceptor of the host threw. */
   cause?: unknown;
-  /** A reused connection was reset before there was a reply: most likely the request was not read. */
+  /** See {@link isStale}. */
   stale?: boolean;
   /** Where the request was, if that matters. From `sent` on, it had a connection. */
   phase?: 'request interceptor' | 'connecting' | 'sent' | 'response interceptor';
@@ -43,6 +43,11 @@ export function wasNotSent(outcome: Outcome): boolean {
     (outcome.why === 'over' || outcome.why === 'interceptor') &&
     (outcome.phase === 'request interceptor' || outcome.phase === 'connecting')
   );
+}
+
+/** True where a reused connection was reset before there was a reply: most likely the request was not read. */
+export function isStale(outcome: Outcome): boolean {
+  return outcome.kind === 'failed' && outcome.stale === true;
 }
 
 /** True where sending the request again may help (RFC 9110 §15). */
@@ -72,7 +77,8 @@ export interface RequestResult {
 }
 
 /**
- * `bad` for a 5xx, a network failure and a timeout. A 4xx is caused by the request, an abort by the caller.
+ * `bad` for a 5xx, a network failure and a timeout. A 4xx is caused by the request, an abort by the caller; a stale connection
+ * says nothing about the service.
  *
  * @param isTimeUp the call ended because its deadline passed
  */
@@ -86,7 +92,9 @@ export function healthOf(outcome: Outcome, isTimeUp: boolean): Health {
   const { why, phase } = outcome;
   const isOfHost =
     why === 'interceptor' || phase === 'request interceptor' || phase === 'response interceptor';
-  return isOfHost || why === 'memory' || (why === 'over' && !isTimeUp) ? undefined : 'bad';
+  return isOfHost || isStale(outcome) || why === 'memory' || (why === 'over' && !isTimeUp)
+    ? undefined
+    : 'bad';
 }
 
 /** Error code of the outcome when there is no further attempt; `undefined` where it is final. */

@@ -8,11 +8,12 @@ import type { Deadline } from '../time/deadline.js';
 import type { Admission } from './limits/circuit.js';
 import { parseRetryAfter, retryReason, waitBeforeRetry, type RetryReason } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
-import { codeOf, describeOutcome, healthOf, isFinal, wasNotSent, type Outcome } from './outcome.js';
+import { codeOf, describeOutcome, healthOf, isFinal, isStale, wasNotSent, type Outcome } from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
-import type { AxiosClient, OutgoingRequest } from './wire/axios-client.js';
+import type { AxiosClient } from './wire/axios-client.js';
+import type { OutgoingRequest } from './wire/axios-passage.js';
 import { replyLimit } from './wire/reply-limits.js';
-import { requestHeaders } from './wire/request-headers.js';
+import { requestHeaders, requireSmallBody } from './wire/request-headers.js';
 
 /** What a request needs to be sent. */
 export interface RequestTools {
@@ -23,11 +24,9 @@ export interface RequestTools {
   log: ProblemLog;
 }
 
-/** What one attempt found. */
-interface Attempt {
+/** How one request on the wire ended. */
+interface Ended {
   outcome: Outcome;
-  /** It is sent again at once, on a new connection. */
-  isReplayed: boolean;
   /** False for a further failure of a contact: its retry costs nothing. */
   isCharged: boolean;
 }
@@ -40,7 +39,6 @@ export class RequestAttempts {
   #sent = 0;
   /** {@link Clock.now} when the last of them was sent. */
   #sentAt = 0;
-  #mayReplay: boolean;
 
   constructor(
     private readonly tenant: Tenant,
@@ -50,7 +48,6 @@ export class RequestAttempts {
   ) {
     this.#headers = requestHeaders(request);
     this.#isOnce = request.repeat === 'never';
-    this.#mayReplay = !this.#isOnce;
     deadline.tenant = tenant.key;
   }
 
@@ -61,13 +58,14 @@ export class RequestAttempts {
   async run(): Promise<TransportReply> {
     const { budget } = this.tools.limits;
     let paid: RetryReason | undefined;
+    let wasReplayed = false;
     for (let attempt = 1; ; attempt++) {
-      let found = await this.#attempt({ onNewConnection: this.#isOnce });
-      if (found.isReplayed) {
-        this.#mayReplay = false;
-        found = await this.#attempt({ onNewConnection: true });
+      let ended = await this.#sendInSlot({ onNewConnection: this.#isOnce });
+      if (isStale(ended.outcome) && !wasReplayed) {
+        wasReplayed = true;
+        ended = await this.#sendInSlot({ onNewConnection: true });
       }
-      const { outcome, isCharged } = found;
+      const { outcome, isCharged } = ended;
       if (isFinal(outcome)) {
         budget.giveBack(paid);
         const { status, headers, body } = outcome;
@@ -85,7 +83,7 @@ export class RequestAttempts {
   }
 
   /** One request in a slot of its tenant. */
-  async #attempt(route: { onNewConnection: boolean }): Promise<Attempt> {
+  async #sendInSlot(route: { onNewConnection: boolean }): Promise<Ended> {
     const { limits } = this.tools;
     const admission = await this.#enter();
     let outcome: Outcome;
@@ -95,15 +93,13 @@ export class RequestAttempts {
       limits.leave(this.tenant, admission);
       throw error;
     }
-    const isReplayed = this.#mayReplay && outcome.kind === 'failed' && outcome.stale === true;
-    // A stale connection says nothing about the service.
-    const health = isReplayed ? undefined : healthOf(outcome, this.deadline.isTimeUp);
+    const health = healthOf(outcome, this.deadline.isTimeUp);
     const { contact } = this.request;
     const isCharged = limits.leave(this.tenant, admission, { health, outcome, contact });
     if (outcome.kind === 'failed' && outcome.why === 'over') {
       throw this.#over(outcome.status);
     }
-    return { outcome, isReplayed, isCharged };
+    return { outcome, isCharged };
   }
 
   /** @throws {ExhibitorError} where there is no slot, or the call is over */
@@ -134,13 +130,14 @@ export class RequestAttempts {
   async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Outcome> {
     const { clock, client, dispatcher } = this.tools;
     const { attemptTimeout, maxResponseBytes } = this.tenant.http;
-    const { method, url, operation, acceptsJwt, share = this.tenant.key } = this.request;
+    const { method, url, operation, acceptsJwt, payer = this.tenant.key } = this.request;
     // The body is created in its slot, so that it is not old when it is sent.
     const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
+    requireSmallBody(body);
     // The call may have ended in the turn in which the slot was granted.
     this.#requireTime();
     const request = {
-      share,
+      payer,
       method,
       url,
       headers: this.#headers,
@@ -169,13 +166,10 @@ export class RequestAttempts {
   }
 
   #waitAfter(outcome: Outcome, attempt: number, retryAfterMs: number | undefined): number | undefined {
-    if (this.#isOnce) {
-      return undefined;
-    }
     return waitBeforeRetry({
       outcome,
       attempt,
-      attempts: this.tenant.http.attempts,
+      attempts: this.#isOnce ? 1 : this.tenant.http.attempts,
       retryAfterMs,
       remaining: this.deadline.remaining(),
       random: this.tools.clock.random(),

@@ -9,7 +9,8 @@ import { Deadlines } from '../time/deadlines.service.js';
 import { TenantLimits } from './limits/tenant-limits.js';
 import { RequestAttempts } from './request-attempts.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
-import { AxiosClient, splitUrl } from './wire/axios-client.js';
+import { AxiosClient } from './wire/axios-client.js';
+import { splitUrl } from './wire/connections.js';
 import { HostDispatchers } from './wire/host-dispatchers.js';
 
 /**

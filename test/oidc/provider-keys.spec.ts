@@ -49,10 +49,10 @@ describe('the keys behind a URL', () => {
   let fetches: number;
   let problems: Problem[];
   let reply: () => Promise<unknown>;
-  let shares: unknown[];
-  const send = async (_: Tenant, { share }: TransportRequest): Promise<TransportReply> => {
+  let payers: unknown[];
+  const send = async (_: Tenant, { payer }: TransportRequest): Promise<TransportReply> => {
     fetches++;
-    shares.push(share);
+    payers.push(payer);
     return { status: 200, headers: {}, body: await reply(), sentAt: 0, attempts: 1 };
   };
 
@@ -74,7 +74,7 @@ describe('the keys behind a URL', () => {
   beforeEach(() => {
     clock = new StoppedClock();
     problems = [];
-    shares = [];
+    payers = [];
     const tools = {
       clock,
       log: { report: (_: Tenant, problem: Problem) => void problems.push(problem) },
@@ -118,11 +118,11 @@ describe('the keys behind a URL', () => {
     expect(fetches).toBe(1);
   });
 
-  it('are fetched in a share of their own: what one tenant waits for must not delay the others', async () => {
+  it('are fetched for a payer of their own: what one tenant waits for must not delay the others', async () => {
     await keysFor('a', tenantWith(10 * SECOND, 'hostile'));
     clock.time += 10 * MINUTE;
     await kids('a');
-    expect(shares).toEqual([expect.stringContaining(SOURCE.url), shares[0]]);
+    expect(payers).toEqual([expect.stringContaining(SOURCE.url), payers[0]]);
   });
 
   it('are fetched again at once for a kid that appeared right after the first fetch', async () => {

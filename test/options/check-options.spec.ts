@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '../../lib/errors/configuration.error.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { checkTenant } from '../../lib/options/check-tenant.js';
-import { splitUrl } from '../../lib/transport/wire/axios-client.js';
+import { splitUrl } from '../../lib/transport/wire/connections.js';
 import { pemOf } from '../support/keys.js';
 
 const privateKey = createPrivateKey(pemOf('provider'));

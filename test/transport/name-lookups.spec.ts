@@ -69,7 +69,7 @@ describe('a name whose servers do not answer', () => {
   it('delays no request that other tenants share', async () => {
     await askSilentNames(3);
     const url = server.url.replace('127.0.0.1', 'keys.test');
-    const shared = sender.send({ operation: 'keys', url, share: 'keys' }, { tenant: 'hostile' });
+    const shared = sender.send({ operation: 'keys', url, payer: 'keys' }, { tenant: 'hostile' });
     expect(await millisecondsOf(shared)).toBeLessThan(SOON);
   });
 

@@ -206,9 +206,11 @@ describe('a reply', () => {
 });
 
 describe('a request', () => {
-  it('with a body above the limit of the service is not sent', async () => {
+  it.each([
+    ['a text', 'x'.repeat(300_000)],
+    ['the result of a function', async () => 'x'.repeat(300_000)],
+  ])('with a body above the limit of the service is not sent: %s', async (_what, body) => {
     await replying((response) => sendJson(response));
-    const body = 'x'.repeat(300_000);
     await expect(sender.send({ method: 'POST', operation: 'token', body })).rejects.toMatchObject({
       code: 'invalid_argument',
     });

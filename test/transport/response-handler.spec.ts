@@ -12,7 +12,7 @@ import { Sender, tenantAt } from './transport-bench.js';
 const CHUNK = 32 * 1024;
 
 function handlerOf(replyLimit: number): ResponseHandler {
-  return new ResponseHandler({ share: 'acme', replyLimit }, new UnfinishedReplies());
+  return new ResponseHandler({ payer: 'acme', replyLimit }, new UnfinishedReplies());
 }
 
 /** Passes chunks until it is paused, as undici does; returns the number of chunks in each turn. */
@@ -56,7 +56,7 @@ describe('a response handler', () => {
     const replies = new UnfinishedReplies();
     const handlers = Array.from(
       { length: 4 },
-      () => new ResponseHandler({ share: 'acme', replyLimit: CHUNK }, replies),
+      () => new ResponseHandler({ payer: 'acme', replyLimit: CHUNK }, replies),
     );
     const controller = {} as Dispatcher.DispatchController;
     for (const handler of handlers) {

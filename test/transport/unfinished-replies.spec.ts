@@ -151,7 +151,7 @@ const controller = line as unknown as Dispatcher.DispatchController;
 const CHUNK = Buffer.alloc(MIB, ' ');
 
 function begin(replies: UnfinishedReplies, tenant: string, mib: number): ResponseHandler {
-  const handler = new ResponseHandler({ share: tenant, replyLimit: 100 * MIB }, replies);
+  const handler = new ResponseHandler({ payer: tenant, replyLimit: 100 * MIB }, replies);
   handler.onRequestStart(controller);
   handler.onResponseStart(controller, 200, { 'content-type': 'application/json' });
   for (let sent = 0; sent < mib; sent += 1) {
@@ -167,7 +167,7 @@ function endOf(
   body: Buffer,
   replyLimit = 100 * MIB,
 ): Promise<Outcome> {
-  const handler = new ResponseHandler({ share: 'acme', replyLimit }, replies);
+  const handler = new ResponseHandler({ payer: 'acme', replyLimit }, replies);
   handler.onRequestStart(controller);
   handler.onResponseStart(controller, 200, {
     'content-type': 'application/json',

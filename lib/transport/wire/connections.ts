@@ -1,23 +1,25 @@
 import { Socket } from 'node:net';
 import { Agent, buildConnector, Client, Pool, type Dispatcher } from 'undici';
 import type { Clock } from '../../time/clock.js';
-import { NameLookups } from './name-lookups.js';
+import { NameLookups, type Connecting } from './name-lookups.js';
 
 /** Receives the response to a request. */
 export interface ResponseReceiver extends Dispatcher.DispatchHandler {
   /** Settles when the request has ended, however it did. */
   readonly outcome: Promise<unknown>;
   /** See {@link TransportRequest}. */
-  readonly share: string;
-  /** True until the request is written to a connection, or ends before. */
-  readonly isWaiting: boolean;
+  readonly payer: string;
   /** A connection that served another request before may be closing already. */
   isOnNewConnection: boolean;
 }
 
 /** A request for undici. */
-export interface WireRequest extends Dispatcher.DispatchOptions {
-  origin: string;
+export interface WireRequest {
+  /** Absolute, with an encoded path and query. */
+  url: string;
+  method: 'GET' | 'POST';
+  headers: Readonly<Record<string, string | string[]>>;
+  body: string | undefined;
 }
 
 /** Where a request is sent. */
@@ -33,14 +35,19 @@ const CONNECT_TIMEOUT = 10_000;
 
 const UNWANTED = 'no request waits for this connection';
 
-/** The agent and the pools of undici wrap the handler on its way to the client. The request arrives as it is. */
+/** A request on its way through the agent and the pool of undici. */
 interface OwnRequest extends Dispatcher.DispatchOptions {
   receiver?: ResponseReceiver;
 }
 
 /**
- * A client of undici, which has one connection. With `pipelining: 1` it is given a request only after the last one has ended. This
- * one connects for that request, and stops when it has ended.
+ * A client of undici, which has one connection. This one connects for a request of a payer, and stops when that has ended. It relies
+ * on what undici 7.30.2 does; `undici-contract.spec.ts` fails where a later version does otherwise:
+ *
+ * - Agent and pool wrap the handler of a request, but pass the request itself on to a client as it is.
+ * - With `pipelining: 1`, a client is given a request only after the last one has ended. So it connects for the last one.
+ * - A request that waits for a connection cannot be stopped. undici may connect for it although it has ended.
+ * - After an error of `connect` without a code of undici, what waits fails, and is not sent later.
  */
 class OwnClient extends Client {
   /** The last request, until it has ended: an idle client must not keep its reply. */
@@ -54,31 +61,27 @@ class OwnClient extends Client {
 
   override dispatch(request: OwnRequest, handler: Dispatcher.DispatchHandler): boolean {
     const { receiver } = request;
-    if (receiver !== undefined) {
-      this.#request = receiver;
-      void receiver.outcome.then(() => this.#forget(receiver));
-    }
+    this.#request = receiver;
+    const forget = (): void => {
+      if (this.#request === receiver) {
+        this.#request = undefined;
+      }
+    };
+    void receiver?.outcome.then(forget);
     return super.dispatch(request, handler);
-  }
-
-  #forget(ended: ResponseReceiver): void {
-    if (this.#request === ended) {
-      this.#request = undefined;
-    }
   }
 
   /** A connector of its own for each connection: its `lookup` is for this request. */
   #connect(...[options, callback]: Parameters<buildConnector.connector>): void {
     const request = this.#request;
-    // undici also connects where only a request that was stopped is left in its queue: a needless connection to a service that
-    // may already be slow.
-    if (request?.isWaiting !== true) {
+    if (request === undefined) {
+      // It has ended: a needless connection, to a service that may already be slow.
       queueMicrotask(() => callback(new Error(UNWANTED), null));
       return;
     }
     request.isOnNewConnection = true;
     // The socket keeps this as long as it lives, so it is not the request with its reply.
-    const connecting = { share: request.share, isWanted: true };
+    const connecting: Connecting = { payer: request.payer, isWanted: true };
     const connect = buildConnector({
       timeout: CONNECT_TIMEOUT,
       lookup: (...args) => this.#names.lookup(connecting, ...args),
@@ -109,17 +112,25 @@ export class Connections {
     this.#names = new NameLookups(clock);
   }
 
-  send(request: WireRequest, receiver: ResponseReceiver, { dispatcher, onNewConnection }: Route): void {
-    const own: OwnRequest = { ...request, receiver };
+  send(
+    { url, method, headers, body }: WireRequest,
+    receiver: ResponseReceiver,
+    { dispatcher, onNewConnection }: Route,
+  ): void {
+    const { origin, path } = splitUrl(url);
+    // The deadline limits headers and body; undici's own timers are not needed.
+    const request = { origin, path, method, headers, body, headersTimeout: 0, bodyTimeout: 0 };
     if (dispatcher !== undefined) {
       // Which connection it uses is not known.
       receiver.isOnNewConnection = true;
       dispatcher.dispatch({ ...request, reset: onNewConnection }, receiver);
     } else if (onNewConnection) {
-      const client = new OwnClient(request.origin, this.#names);
+      const client = new OwnClient(origin, this.#names);
       void receiver.outcome.then(() => client.destroy());
-      client.dispatch({ ...own, reset: true }, receiver);
+      const own: OwnRequest = { ...request, receiver, reset: true };
+      client.dispatch(own, receiver);
     } else {
+      const own: OwnRequest = { ...request, receiver };
       this.#agent.dispatch(own, receiver);
     }
   }
@@ -128,4 +139,14 @@ export class Connections {
   close(): Promise<void> {
     return this.#agent.destroy();
   }
+}
+
+/** Origin and path of an absolute URL. The path is kept as it is; `new URL` would normalize it. */
+export function splitUrl(url: string): { origin: string; path: string } {
+  const authority = url.indexOf('//') + 2;
+  const slash = url.indexOf('/', authority);
+  if (slash === -1) {
+    return { origin: url, path: '/' };
+  }
+  return { origin: url.slice(0, slash), path: url.slice(slash) };
 }

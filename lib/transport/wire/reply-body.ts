@@ -13,6 +13,16 @@ const unpackers = {
 /** Value of `Accept-Encoding`. */
 export const ACCEPTED_ENCODINGS = 'gzip, deflate, br';
 
+/** What is accepted as the reply to a request. */
+export interface ExpectedReply {
+  /** See {@link TransportRequest}. */
+  payer: string;
+  /** Largest accepted reply in bytes, compressed and decompressed. */
+  replyLimit: number;
+  /** Accepts a JWT as well, whose text is then the body. */
+  acceptsJwt?: boolean | undefined;
+}
+
 /** Reason why a complete body cannot be used. */
 export class UnreadableBody {
   constructor(readonly why: string) {}
@@ -61,6 +71,24 @@ export function isJsonType(contentType: string | undefined): boolean {
 /** True for `application/jwt`, RFC 7519 §10.3.1. */
 export function isJwtType(contentType: string | undefined): boolean {
   return contentType?.split(';', 1)[0]?.trim().toLowerCase() === 'application/jwt';
+}
+
+/** The body of a complete reply: parsed JSON, the text of a JWT, nothing on 204. A refusal of any type may be JSON that explains it. */
+export function parseBody(
+  data: Buffer,
+  status: number,
+  contentType: string | undefined,
+  { acceptsJwt, replyLimit }: ExpectedReply,
+): unknown {
+  if (status === 204) {
+    return undefined;
+  }
+  if (status >= 400 || isJsonType(contentType)) {
+    return parseJson(data, replyLimit);
+  }
+  return acceptsJwt === true && isJwtType(contentType)
+    ? data.toString('latin1').trim()
+    : new UnreadableBody('its content type is not JSON');
 }
 
 /**

@@ -6,15 +6,15 @@ import { ACCEPTED_ENCODINGS } from './reply-body.js';
 
 const LARGEST_UPLOAD = 256 * 1024;
 
-/**
- * All headers of a request. `Accept` is JSON, or JSON and JWT.
- *
- * @throws {ExhibitorError} `invalid_argument` where the body has more than 256 KiB
- */
-export function requestHeaders({ headers, body, acceptsJwt }: TransportRequest): RequestHeaders {
-  if (typeof body === 'string' && Buffer.byteLength(body) > LARGEST_UPLOAD) {
+/** @throws {ExhibitorError} `invalid_argument` where the body has more than 256 KiB */
+export function requireSmallBody(body: string | undefined): void {
+  if (body !== undefined && Buffer.byteLength(body) > LARGEST_UPLOAD) {
     throw new ExhibitorError('invalid_argument', 'the request is too large to be sent');
   }
+}
+
+/** All headers of a request. `Accept` is JSON, or JSON and JWT. */
+export function requestHeaders({ headers, body, acceptsJwt }: TransportRequest): RequestHeaders {
   // One spread, at the end: V8 takes twenty times as long for any other.
   const all = {
     accept: acceptsJwt === true ? 'application/json, application/jwt' : 'application/json',

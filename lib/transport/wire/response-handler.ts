@@ -3,29 +3,11 @@ import type { Dispatcher } from 'undici';
 import type { Failed, Outcome } from '../outcome.js';
 import { BodyBlocks } from './body-blocks.js';
 import type { ResponseReceiver } from './connections.js';
-import { isJsonType, isJwtType, parseJson, unpack, UnreadableBody } from './reply-body.js';
+import { ReadingPace } from './reading-pace.js';
+import { parseBody, unpack, UnreadableBody, type ExpectedReply } from './reply-body.js';
 import { LARGE_BODY, LARGEST_REFUSAL, MOST_INTERIM, TOO_LARGE } from './reply-limits.js';
 import { errorCode, isStaleConnection } from './stale-connection.js';
 import type { UnfinishedReplies, UnfinishedReply } from './unfinished-replies.js';
-
-/**
- * Bytes of one reply that are read in one turn of the event loop. Without this, a socket delivers 2 MiB in a row and delays
- * the small replies of every other tenant.
- */
-const READ_PER_TURN = 64 * 1024;
-
-/** Bytes that a chunk counts for at least: to read 64 KiB in chunks of one byte takes 100 ms. */
-const LEAST_OF_CHUNK = 128;
-
-/** What is accepted as the reply to a request. */
-export interface ExpectedReply {
-  /** See {@link TransportRequest}. */
-  share: string;
-  /** Largest accepted reply in bytes, compressed and decompressed. */
-  replyLimit: number;
-  /** Accepts a JWT as well, whose text is then the body. */
-  acceptsJwt?: boolean | undefined;
-}
 
 /**
  * Receives the response to one request from undici, up to the end of its body. Settles once, with an {@link Outcome}; later
@@ -34,26 +16,26 @@ export interface ExpectedReply {
 export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   isOnNewConnection = false;
   readonly outcome: Promise<Outcome>;
-  readonly share: string;
+  readonly payer: string;
   readonly limit: number;
-  /** Bytes of the body, and of its decompressed form. */
-  held = 0;
+  /** Of the body, and of its decompressed form. */
+  bytes = 0;
 
-  readonly #acceptsJwt: boolean;
+  readonly #expected: ExpectedReply;
   readonly #replies: UnfinishedReplies;
   #settle: ((outcome: Outcome) => void) | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
   #headers: Record<string, string | undefined> = {};
   readonly #body = new BodyBlocks();
+  readonly #pace = new ReadingPace();
   #contentLength = Number.NaN;
-  #sizeThisTurn = 0;
   #interim = 0;
 
-  constructor({ share, replyLimit, acceptsJwt = false }: ExpectedReply, replies: UnfinishedReplies) {
-    this.share = share;
-    this.limit = replyLimit;
-    this.#acceptsJwt = acceptsJwt;
+  constructor(expected: ExpectedReply, replies: UnfinishedReplies) {
+    this.payer = expected.payer;
+    this.limit = expected.replyLimit;
+    this.#expected = expected;
     this.#replies = replies;
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve;
@@ -69,8 +51,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   stop(why: 'timeout' | 'over'): Failed {
     const message = why === 'timeout' ? 'the service did not answer in time' : 'the call is over';
     const status = this.#status || undefined;
-    const phase = this.isSent ? 'sent' : 'connecting';
-    const failed: Failed = { kind: 'failed', why, message, status, phase };
+    const failed: Failed = { kind: 'failed', why, message, status, phase: this.#phase };
     this.#abort(failed);
     return failed;
   }
@@ -86,12 +67,8 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     this.#abort({ kind: 'failed', why: 'memory', message, status: this.#status });
   }
 
-  get isSent(): boolean {
-    return this.#controller !== undefined;
-  }
-
-  get isWaiting(): boolean {
-    return !this.isSent && !this.isSettled;
+  get #phase(): 'connecting' | 'sent' {
+    return this.#controller === undefined ? 'connecting' : 'sent';
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -141,12 +118,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
       return;
     }
     this.#body.add(chunk, chunk.length === this.#contentLength);
-    this.#sizeThisTurn += Math.max(chunk.length, LEAST_OF_CHUNK);
-    if (this.#sizeThisTurn >= READ_PER_TURN) {
-      this.#sizeThisTurn = 0;
-      controller.pause();
-      setImmediate(() => controller.resume());
-    }
+    this.#pace.count(chunk.length, controller);
   }
 
   onResponseEnd(): void {
@@ -160,32 +132,34 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     } else {
       const hold = (bytes: number): boolean => this.#hold(bytes);
       const work = (): ReturnType<typeof unpack> => unpack(data, encoding, this.limit, hold);
-      void this.#replies.decompressions.after(this.share, work).then((unpacked) => this.#read(unpacked));
+      void this.#replies.decompressions.after(this.payer, work).then((unpacked) => this.#read(unpacked));
     }
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    const isSent = this.#phase === 'sent';
     const hasReply = this.#status !== 0;
     this.#done({
       kind: 'failed',
       why: 'network',
       message: hasReply ? 'the reply was cut short' : 'the service could not be reached',
-      phase: this.isSent ? 'sent' : 'connecting',
-      errorCode: this.isSent ? undefined : errorCode(error),
+      phase: this.#phase,
+      errorCode: isSent ? undefined : errorCode(error),
       status: this.#status || undefined,
-      stale: this.isSent && isStaleConnection(error, this, hasReply),
+      stale: isSent && isStaleConnection(error, this, hasReply),
     });
   }
 
   /** Counts further bytes. Answers false where the reply has ended, which they may cause. */
   #hold(bytes: number): boolean {
     if (!this.isSettled) {
-      this.held += bytes;
+      this.bytes += bytes;
       this.#replies.hold(this, bytes);
     }
     return !this.isSettled;
   }
 
+  /** The body is complete. */
   #read(data: Buffer | UnreadableBody): void {
     if (this.isSettled) {
       return;
@@ -205,20 +179,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   }
 
   #parse(data: Buffer): unknown {
-    if (this.#status === 204) {
-      return undefined;
-    }
-    // Refusals of any type are read: their JSON explains them.
-    if (this.#status >= 400) {
-      return parseJson(data, this.limit);
-    }
-    const type = this.#headers['content-type'];
-    if (this.#acceptsJwt && isJwtType(type)) {
-      return data.toString('latin1').trim();
-    }
-    return isJsonType(type)
-      ? parseJson(data, this.limit)
-      : new UnreadableBody('its content type is not JSON');
+    return parseBody(data, this.#status, this.#headers['content-type'], this.#expected);
   }
 
   #answered(body: unknown): Outcome {

@@ -1,0 +1,147 @@
+import type { HttpService } from '@nestjs/axios';
+// The default export, which every version has in ES modules and in CommonJS.
+import axios, { type AxiosAdapter, type AxiosRequestConfig } from 'axios';
+import { firstValueFrom } from 'rxjs';
+import type { Dispatcher } from 'undici';
+import { ExhibitorError } from '../../errors/exhibitor.error.js';
+import { codeOf, type Failed, type Outcome } from '../outcome.js';
+import type { Connections, WireRequest } from './connections.js';
+import { withHeadersOfHost } from './request-headers.js';
+import type { ExpectedReply } from './reply-body.js';
+import type { ResponseHandler } from './response-handler.js';
+
+/** One request, without retries. */
+export interface OutgoingRequest extends ExpectedReply, WireRequest {
+  headers: Readonly<Record<string, string>>;
+  /** Time limit in ms from sending to the end of the reply; without one, the deadline of the call is the limit. */
+  timeout: number | undefined;
+  /** Sends on a new connection instead of one of the pool. */
+  onNewConnection: boolean;
+  /** Dispatcher of the host; our own connections if none. */
+  dispatcher: Dispatcher | undefined;
+}
+
+/** What requests are sent with. */
+export interface AxiosTools {
+  readonly http: HttpService;
+  /** Without interceptors, axios is given no headers: it takes 10 µs to copy and check them. */
+  readonly hasInterceptors: boolean;
+  readonly connections: Connections;
+}
+
+// Without a token in the config, HttpService creates one for each request and cancels it after each, also after a success.
+const NO_CANCELLATION = new axios.CancelToken(() => {});
+
+const NO_HEADERS = new axios.AxiosHeaders();
+
+/**
+ * One request on its way through axios: interceptors of the host, the adapter, which sends it and waits for the reply, interceptors
+ * again.
+ */
+export class AxiosPassage {
+  /** The interceptors of requests have let it pass. */
+  #isPassedOn = false;
+  /** What the adapter rejected with. Interceptors may pass it on. */
+  #failure: ExhibitorError | undefined;
+
+  constructor(
+    private readonly request: OutgoingRequest,
+    private readonly handler: ResponseHandler,
+    private readonly tools: AxiosTools,
+  ) {}
+
+  /** Never rejects. */
+  async run(): Promise<Outcome> {
+    const { method, url, headers } = this.request;
+    const config: AxiosRequestConfig = {
+      method,
+      url,
+      headers: this.tools.hasInterceptors ? { ...headers } : undefined,
+      adapter: this.#adapter,
+      cancelToken: NO_CANCELLATION,
+    };
+    try {
+      await firstValueFrom(this.tools.http.request(config));
+    } catch (error) {
+      if (this.#failure === undefined || error !== this.#failure) {
+        return this.#failedInInterceptor(error);
+      }
+    }
+    return this.handler.isSettled
+      ? this.handler.outcome
+      : this.#failedInInterceptor(new TypeError('an axios interceptor replaced the adapter of the request'));
+  }
+
+  /** The call is over. */
+  stop(): Failed {
+    const interceptor = this.#interceptor;
+    const failed = this.handler.stop('over');
+    return interceptor === undefined ? failed : { ...failed, phase: interceptor };
+  }
+
+  /** The interceptors that have the request; `undefined` while it is with the service. */
+  get #interceptor(): 'request interceptor' | 'response interceptor' | undefined {
+    if (!this.#isPassedOn) {
+      return 'request interceptor';
+    }
+    return this.handler.isSettled ? 'response interceptor' : undefined;
+  }
+
+  /**
+   * Sends with undici. A failure is no `AxiosError`: that one shows the bearer token. Interceptors of responses get any
+   * status as a response.
+   */
+  readonly #adapter: AxiosAdapter = async (config) => {
+    const { hasInterceptors } = this.tools;
+    const own = this.request.headers;
+    const outcome = await this.#send(hasInterceptors ? withHeadersOfHost(own, config.headers) : own);
+    if (outcome.kind === 'failed') {
+      this.#failure = new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', outcome.message);
+      throw this.#failure;
+    }
+    return {
+      data: undefined,
+      status: outcome.status,
+      statusText: '',
+      headers: hasInterceptors ? outcome.headers : NO_HEADERS,
+      config,
+    };
+  };
+
+  async #send(headers: WireRequest['headers']): Promise<Outcome> {
+    const { handler, request } = this;
+    const { url, method, body, timeout } = request;
+    // The call may have ended in an interceptor.
+    if (handler.isSettled) {
+      return handler.outcome;
+    }
+    this.#isPassedOn = true;
+    const timer = timeout === undefined ? undefined : setTimeout(() => handler.stop('timeout'), timeout);
+    try {
+      this.tools.connections.send({ url, method, headers, body }, handler, request);
+      return await handler.outcome;
+    } catch {
+      // undici, or a dispatcher of the host, is closed.
+      return handler.fail('the request could not be sent');
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #failedInInterceptor(error: unknown): Promise<Outcome> {
+    const reply = this.handler.isSettled ? await this.handler.outcome : undefined;
+    return {
+      kind: 'failed',
+      why: 'interceptor',
+      message: 'an axios interceptor of the host failed',
+      cause: this.#isOwnAxiosError(error) ? undefined : error,
+      status: reply?.status,
+      phase: this.#interceptor,
+    };
+  }
+
+  /** axios creates errors that show this request, for instance where an interceptor cancels it. */
+  #isOwnAxiosError(error: unknown): boolean {
+    return axios.isAxiosError(error) && error.config?.adapter === this.#adapter;
+  }
+}
