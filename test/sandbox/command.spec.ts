@@ -387,8 +387,7 @@ describe('nestjs-exhibitor sandbox', () => {
     [{ people: [{ sub: 'p', name: 1 }] }, 'people.0.name: Invalid type: Expected string but received 1'],
     [{ tenants: [] }, 'tenants: Invalid length: Expected >=1 but received 0'],
     [{ tenants: [{ key: 'a' }] }, 'tenants.0.name: is required\n  tenants.0.tenantId: is required'],
-    [{ tenants: [{ key: '__proto__' }] }, 'tenants.0.key: must be another name'],
-    [{ events: Array.from({ length: 12 }, () => ({})) }, 'events.4.title: is required\n  and 14 others'],
+    [{ events: Array.from({ length: 12 }, () => ({})) }, /events\.4\.title: is required$/],
     [{ exhibitors: { acme: { e: [{ id: 'x' }] } } }, 'exhibitors.acme.e.0.contactEmails: is required'],
   ])('names what is wrong with the seed %j', async (seed, message) => {
     const file = fileWith('wrong.json', seed);

@@ -137,7 +137,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`testing/sandbox/rest-api/api-tokens.ts /^Bearer ([\w.~+/=-]+)$/i`]: [
     long('a', 'Bearer ', '\u0001'),
   ],
-  [String.raw`testing/sandbox/console/console.ts /^\/sandbox(?:[/?]|$)/`]: [],
+  [String.raw`testing/sandbox/console/console-routes.ts /^\/sandbox(?:[/?]|$)/`]: [],
   [String.raw`testing/sandbox/provider/load-provider.ts /['"]oidc-provider['"]/`]: [long(`'oidc-provider`)],
   [String.raw`testing/sandbox/server/html-page.ts /[&<>"']/g`]: [long('&')],
   [String.raw`testing/sandbox/server/request-log.ts /\?(.*)/s`]: [long('?', '', '\n')],

@@ -56,7 +56,8 @@ export class ExhibitorSandbox {
   static async start(options: SandboxOptions = {}): Promise<ExhibitorSandbox> {
     const { port = 0, seed = defaultSeed(), signingKey, load, redirectUris } = options;
     const [oidc, key] = await Promise.all([loadProvider(load), createSigningKey(signingKey)]);
-    const server = await SandboxServer.listen(port);
+    const server = new SandboxServer();
+    await server.listen(port);
     const sandbox = new ExhibitorSandbox(server, seed, key, redirectUris);
     const provider = createIdentityProvider(oidc, sandbox.#state);
     server.serve(createRequestListener(sandbox.#state, provider));

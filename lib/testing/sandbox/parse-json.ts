@@ -19,10 +19,7 @@ export function parseJson<Schema extends v.GenericSchema>(
   if (parsed.success) {
     return parsed.output;
   }
-  const problems = problemsOf(parsed.issues).map(({ path, expected }) =>
-    path ? `${path}: ${expected}` : expected,
-  );
-  const others = problems.splice(MOST_PROBLEMS).length;
-  const lines = others > 0 ? [...problems, `and ${others} others`] : problems;
+  const problems = problemsOf(parsed.issues).slice(0, MOST_PROBLEMS);
+  const lines = problems.map(({ path, expected }) => (path ? `${path}: ${expected}` : expected));
   throw new Error(`${source}: ${lines.join('\n  ')}`);
 }

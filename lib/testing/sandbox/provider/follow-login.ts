@@ -8,17 +8,18 @@ const MOST_REDIRECTS = 10;
  * @throws Error where the provider shows a page, or sends the response by a form
  */
 export async function followLogin(provider: string, address: string): Promise<string> {
+  /** By name, as `name=value`. */
   const cookies = new Map<string, string>();
   let next = new URL(address, provider);
   for (let redirects = 0; redirects < MOST_REDIRECTS && next.origin === provider; redirects++) {
     const reply = await fetch(next, {
       redirect: 'manual',
-      headers: { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') },
+      headers: { cookie: [...cookies.values()].join('; ') },
     });
     await reply.body?.cancel();
     for (const cookie of reply.headers.getSetCookie()) {
       const [pair = ''] = cookie.split(';', 1);
-      cookies.set(pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1));
+      cookies.set(pair.slice(0, pair.indexOf('=')), pair);
     }
     const location = reply.headers.get('location');
     if (location === null) {

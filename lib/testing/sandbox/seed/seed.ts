@@ -131,12 +131,8 @@ function tenant(key: string, name: string, tenantId: string, secret: string): Se
 
 /** @throws Error if the seed has no such tenant. */
 export function tenantOf({ tenants }: SandboxSeed, key: string): SeedTenant {
-  const found = tenants.find((candidate) => candidate.key === key);
-  if (found) {
-    return found;
-  }
-  const known = tenants.map((candidate) => candidate.key).join(', ');
-  throw new Error(`ExhibitorSandbox has no tenant "${key}"; it has ${known}`);
+  const keys = tenants.map((candidate) => candidate.key);
+  return found(tenants[keys.indexOf(key)], `tenant "${key}"`, keys);
 }
 
 /**
@@ -161,10 +157,13 @@ export function tenantOfClient({ tenants }: SandboxSeed, id: unknown): SeedTenan
  * @throws Error if the seed has no such person.
  */
 export function personOf({ people }: SandboxSeed, person: string): SeedPerson {
-  const found = people.find(({ email, sub }) => person === sub || person === email);
-  if (found) {
-    return found;
+  const match = people.find(({ email, sub }) => person === sub || person === email);
+  return found(match, 'such person', [...people.map(({ sub }) => sub), 'their e-mail addresses']);
+}
+
+function found<T>(value: T | undefined, what: string, known: readonly string[]): T {
+  if (value === undefined) {
+    throw new Error(`ExhibitorSandbox has no ${what}; it has ${known.join(', ')}`);
   }
-  const known = people.map(({ sub }) => sub).join(', ');
-  throw new Error(`ExhibitorSandbox has no such person; it has ${known} and their e-mail addresses`);
+  return value;
 }

@@ -1,7 +1,7 @@
 import { IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { parse } from 'node:querystring';
 import { buffer } from 'node:stream/consumers';
-import { handleConsole, isConsole } from '../console/console.js';
+import { handleConsole, isConsole } from '../console/console-routes.js';
 import { FAULT_KINDS } from '../faults/fault-kinds.js';
 import type { Provider } from '../provider/identity-provider.js';
 import { handleLogin } from '../provider/login.js';
@@ -35,7 +35,7 @@ export function createRequestListener(state: SandboxState, provider: Provider): 
       if (record.operation === 'login') {
         return handleLogin(provider, state, request, response, record.body);
       }
-      return handleAsProvider(body.length > 0 ? copyWithBody(request, body) : request, response);
+      return handleAsProvider(copyWithBody(request, body), response);
     };
 
     const fault = state.faults.take(record);

@@ -1,39 +1,35 @@
 import { once } from 'node:events';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import type { Socket } from 'node:net';
 
 const HOST = '127.0.0.1';
 
 /** The HTTP server of a sandbox and its open connections. */
 export class SandboxServer {
+  readonly #server = createServer();
   readonly #connections = new Set<Socket>();
-  #closing: Promise<void> | undefined;
-
-  private constructor(private readonly server: Server) {
-    server.on('connection', (socket) => {
-      this.#connections.add(socket);
-      socket.once('close', () => this.#connections.delete(socket));
-    });
-  }
+  #closed: Promise<unknown> | undefined;
 
   /** Listens on 127.0.0.1, but not in production. Port 0 selects a free port. */
-  static async listen(port: number): Promise<SandboxServer> {
+  async listen(port: number): Promise<void> {
     if (process.env['NODE_ENV'] === 'production') {
       throw new Error(
         'ExhibitorSandbox is for development and tests only: it does not start with NODE_ENV=production',
       );
     }
-    const server = createServer();
-    const sandboxServer = new SandboxServer(server);
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', (cause) => reject(listenError(port, cause)));
-      server.listen(port, HOST, resolve);
+    this.#server.on('connection', (socket) => {
+      this.#connections.add(socket);
+      socket.once('close', () => this.#connections.delete(socket));
     });
-    return sandboxServer;
+    try {
+      await once(this.#server.listen(port, HOST), 'listening');
+    } catch (cause) {
+      throw listenError(port, cause);
+    }
   }
 
   get url(): string {
-    const address = this.server.address();
+    const address = this.#server.address();
     return `http://${HOST}:${typeof address === 'object' ? address?.port : address}`;
   }
 
@@ -43,31 +39,24 @@ export class SandboxServer {
   }
 
   serve(listener: RequestListener): void {
-    this.server.on('request', listener);
+    this.#server.on('request', listener);
   }
 
   /** Stops listening and destroys every connection, including those with a request under way. */
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  }
-
-  async #close(): Promise<void> {
-    const closed = [once(this.server, 'close')];
-    this.server.close();
+  async close(): Promise<void> {
     // `close` of the server may come before the `close` listeners of the sockets have run.
-    for (const socket of this.#connections) {
-      closed.push(once(socket, 'close'));
-      socket.destroy();
-    }
-    await Promise.all(closed);
+    this.#closed ??= Promise.all([this.#server, ...this.#connections].map((one) => once(one, 'close')));
+    this.#server.close();
+    this.#connections.forEach((socket) => socket.destroy());
+    await this.#closed;
   }
 }
 
-function listenError(port: number, cause: NodeJS.ErrnoException): Error {
+function listenError(port: number, cause: unknown): Error {
+  const code: unknown = Reflect.get(Object(cause), 'code');
   const reason =
-    cause.code === 'EADDRINUSE'
+    code === 'EADDRINUSE'
       ? 'is already in use. Choose another by port (--port), or 0 for any free one'
-      : `is not available (${cause.code ?? cause.message})`;
+      : `is not available (${String(code)})`;
   return new Error(`ExhibitorSandbox: port ${port} on ${HOST} ${reason}`, { cause });
 }
