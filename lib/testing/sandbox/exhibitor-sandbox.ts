@@ -179,7 +179,7 @@ export class ExhibitorSandbox {
    *
    * @param match an operation, or conditions that must all be met.
    * @param times number of requests; `Infinity` applies the fault until {@link clearFaults}. Default 1.
-   * @throws RangeError if `times` is neither an integer from 1 nor `Infinity`.
+   * @throws RangeError if `times` is neither an integer from 1 nor `Infinity`, or `probability` is not from 0 to 1.
    * @example
    * sandbox.failNext({ operation: 'token', tenant: 'acme' }, { kind: 'reset', at: 'mid-body' }, 2);
    */

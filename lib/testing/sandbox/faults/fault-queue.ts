@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import * as v from 'valibot';
 import { parseJson } from '../parse-json.js';
 import { OPERATIONS, type SandboxOperation } from '../server/operations.js';
@@ -42,6 +43,7 @@ const faultInJson = v.strictObject({
   match: v.lazy((input) => (typeof input === 'string' ? oneOperation : conditions)),
   fault: v.pipe(
     v.variant('kind', faults),
+    // The table holds the members of each kind to those of its type.
     v.transform((valid) => valid as unknown as Fault),
   ),
   times: v.optional(v.number(), 1),
@@ -72,10 +74,11 @@ export class FaultQueue {
     this.add(match, fault, times);
   }
 
-  /** The oldest first. `Infinity` and regular expressions, which JSON does not have, are texts. */
+  /** The oldest first. `Infinity` and regular expressions, which JSON does not have, are strings. */
   toJSON(): unknown[] {
-    const isText = (value: unknown) => value === Infinity || value instanceof RegExp;
-    const replace = (_name: string, value: unknown) => (isText(value) ? String(value) : value);
+    // Not `instanceof`: under Jest, the expressions of a test are of another class.
+    const isNoJson = (value: unknown) => value === Infinity || types.isRegExp(value);
+    const replace = (_name: string, value: unknown) => (isNoJson(value) ? String(value) : value);
     return JSON.parse(JSON.stringify(this.#pending, replace));
   }
 

@@ -12,7 +12,6 @@ const LOOPBACK_HOSTS = new Set(['127.0.0.1', 'localhost', '[::1]']);
 export function providerClients(tenants: readonly SeedTenant[]): ClientMetadata[] {
   return tenants.flatMap((tenant) => {
     const login: Omit<ClientMetadata, 'client_id'> = {
-      client_name: tenant.name,
       grant_types: ['authorization_code', 'implicit'],
       response_types: ['code', 'code id_token', 'code id_token token'],
       redirect_uris: [PLACEHOLDER_REDIRECT_URI, ...(tenant.redirectUris ?? [])],
@@ -24,7 +23,6 @@ export function providerClients(tenants: readonly SeedTenant[]): ClientMetadata[
       {
         client_id: tenant.clientId,
         client_secret: tenant.clientSecret,
-        client_name: tenant.name,
         grant_types: ['client_credentials'],
         response_types: [],
         redirect_uris: [],
