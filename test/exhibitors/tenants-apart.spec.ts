@@ -40,7 +40,11 @@ beforeAll(async () => {
     }));
     sandbox.setExhibitors(eventOf(key), records, key);
   }
-  host = await startRestHost(threeTenants(sandbox));
+  // On a busy machine, 200 calls at once may take longer than a call of a host.
+  host = await startRestHost({
+    ...threeTenants(sandbox),
+    http: { deadline: 25_000, attemptTimeout: 25_000 },
+  });
 });
 afterAll(async () => {
   await host?.close();

@@ -102,7 +102,7 @@ describeWithRedis('a mirror with a queue', (path) => {
 
   it('copies each event once, however many processes start at the same moment', async () => {
     const [mirror] = await Promise.all([start(), start(), start(), start()]);
-    await eventually(() => EVENTS.every((scope) => rows(scope) === 60));
+    await eventually(() => EVENTS.every((scope) => rows(scope) === 60), 20_000);
     await pause(300);
     expect(target.begun).toHaveLength(3);
     expect(await mirror.status()).toEqual(

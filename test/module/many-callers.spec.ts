@@ -17,7 +17,8 @@ afterAll(() => sandbox?.stop());
 beforeEach(async () => {
   const { login: _, ...tenant } = sandbox.tenantOptions('acme');
   app = await NestFactory.createApplicationContext(
-    ExhibitorModule.forRoot({ tenant, http: { deadline: 20_000 } }),
+    // A busy machine needs seconds for 1,000 requests: none may be sent again.
+    ExhibitorModule.forRoot({ tenant, http: { deadline: 28_000, attemptTimeout: 28_000 } }),
     { logger: false, abortOnError: false },
   );
   exhibitors = app.get(ExhibitorsService);
