@@ -6,6 +6,7 @@ import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { checkEventId } from '../model/event-id.js';
 import { MAX_ADDRESS_BYTES, mayNameAnother } from '../model/path-segments.js';
+import { whole } from '../options/option-schemas.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 import type { LookupFilter } from './call-options.interface.js';
 
@@ -26,30 +27,30 @@ const contactEmail = v.pipe(
 );
 
 /** Default and maximum of `ItemsPerPage` (service specification, Limits). */
-const itemsPerPage = v.optional(whole(50), 50);
-const prefetch = v.optional(whole(16), 4);
+const itemsPerPage = v.optional(whole(1, 50), 50);
+const prefetch = v.optional(whole(1, 16), 4);
 
 const callOptions = {
   tenant: tenantKey,
-  deadline: v.optional(whole(LONGEST_TIMER)),
+  deadline: v.optional(whole(1, LONGEST_TIMER)),
   signal: v.optional(v.custom<AbortSignal>(isAbortSignal, 'must be an AbortSignal')),
 };
-export const listOptions = options({ page: v.optional(whole(), 1), itemsPerPage });
+export const listOptions = options({ page: v.optional(whole(1), 1), itemsPerPage });
 /** The size of an event: the `paginationMetadata` of any page fits. */
 const expectedSize = v.object(
   // NaN stands for a missing count, which would otherwise get the message of the object.
-  { totalCount: v.optional(whole(undefined, 0), NaN), itemsPerPage: v.optional(whole(undefined, 0)) },
+  { totalCount: v.optional(whole(0), NaN), itemsPerPage: v.optional(whole(0)) },
   'must be an object',
 );
 export const streamOptions = options({
   itemsPerPage,
-  startPage: v.optional(whole(), 1),
-  maxPages: v.optional(whole()),
+  startPage: v.optional(whole(1), 1),
+  maxPages: v.optional(whole(1)),
   prefetch,
   onDrift: v.nullish(v.picklist(['error', 'ignore'], "must be 'error' or 'ignore'"), 'error'),
   expect: v.optional(expectedSize),
 });
-export const snapshotOptions = options({ itemsPerPage, prefetch, attempts: v.optional(whole(100), 3) });
+export const snapshotOptions = options({ itemsPerPage, prefetch, attempts: v.optional(whole(1, 100), 3) });
 export const lookupOptions = options({ fresh: v.nullish(v.boolean('must be true or false'), false) });
 const lookupFilter = v.object(
   {
@@ -101,18 +102,6 @@ function check<Output>(schema: v.GenericSchema<unknown, Output>, value: unknown,
 /** The options of every call, and these. */
 function options<const Entries extends v.ObjectEntries>(entries: Entries) {
   return v.object({ ...callOptions, ...entries }, 'must be an object');
-}
-
-/** A whole number from `least` to `most`. */
-function whole(most = Number.MAX_SAFE_INTEGER, least = 1) {
-  const range = most === Number.MAX_SAFE_INTEGER ? `of ${least} or more` : `from ${least} to ${most}`;
-  const expected = `must be a whole number ${range}`;
-  return v.pipe(
-    v.number(expected),
-    v.safeInteger(expected),
-    v.minValue(least, expected),
-    v.maxValue(most, expected),
-  );
 }
 
 function isEmailAddress(value: string): boolean {

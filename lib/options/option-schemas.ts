@@ -27,11 +27,14 @@ export function callable<F>(expected = 'must be a function') {
 export const oneOf = <const T extends readonly string[]>(values: T) =>
   v.picklist(values, `must be one of ${values.map((value) => `'${value}'`).join(', ')}`);
 
-export function whole(minimum: number, maximum: number, unit: string) {
-  const expected = `must be a whole number of ${unit} from ${minimum} to ${maximum}`;
+/** A whole number, of a unit where that does not go without saying. */
+export function whole(minimum: number, maximum = Number.MAX_SAFE_INTEGER, unit?: string) {
+  const isOpen = maximum === Number.MAX_SAFE_INTEGER;
+  const range = isOpen ? `, ${minimum} or more` : ` from ${minimum} to ${maximum}`;
+  const expected = `must be a whole number${unit === undefined ? '' : ` of ${unit}`}${range}`;
   return v.pipe(
     v.number(expected),
-    v.integer(expected),
+    v.safeInteger(expected),
     v.minValue(minimum, expected),
     v.maxValue(maximum, expected),
   );

@@ -292,18 +292,18 @@ describe('the options of a call', () => {
   });
 
   it.each<[string, () => unknown, string]>([
-    ['page 0', () => checkCall(listOptions, { page: 0 }), 'page must be a whole number of 1 or more'],
-    ['page 1.5', () => checkCall(listOptions, { page: 1.5 }), 'page must be a whole number of 1 or more'],
-    ['page NaN', () => checkCall(listOptions, { page: NaN }), 'page must be a whole number of 1 or more'],
+    ['page 0', () => checkCall(listOptions, { page: 0 }), 'page must be a whole number, 1 or more'],
+    ['page 1.5', () => checkCall(listOptions, { page: 1.5 }), 'page must be a whole number, 1 or more'],
+    ['page NaN', () => checkCall(listOptions, { page: NaN }), 'page must be a whole number, 1 or more'],
     [
       'page "2"',
       () => checkCall(listOptions, { page: untyped('2') }),
-      'page must be a whole number of 1 or more',
+      'page must be a whole number, 1 or more',
     ],
     [
       'page null',
       () => checkCall(listOptions, { page: untyped(null) }),
-      'page must be a whole number of 1 or more',
+      'page must be a whole number, 1 or more',
     ],
     [
       'itemsPerPage 0',
@@ -328,12 +328,12 @@ describe('the options of a call', () => {
     [
       'maxPages 0',
       () => checkCall(streamOptions, { maxPages: 0 }),
-      'maxPages must be a whole number of 1 or more',
+      'maxPages must be a whole number, 1 or more',
     ],
     [
       'startPage 0',
       () => checkCall(streamOptions, { startPage: 0 }),
-      'startPage must be a whole number of 1 or more',
+      'startPage must be a whole number, 1 or more',
     ],
     [
       'onDrift',
@@ -345,17 +345,17 @@ describe('the options of a call', () => {
     ...[undefined, -1, 1.5, NaN, Infinity, '7', null].map((totalCount): [string, () => unknown, string] => [
       `expect.totalCount ${totalCount}`,
       () => checkCall(streamOptions, { expect: { totalCount: untyped(totalCount) } }),
-      'expect.totalCount must be a whole number of 0 or more',
+      'expect.totalCount must be a whole number, 0 or more',
     ]),
     [
       'expect without totalCount',
       () => checkCall(streamOptions, { expect: untyped({ total: 7 }) }),
-      'expect.totalCount must be a whole number of 0 or more',
+      'expect.totalCount must be a whole number, 0 or more',
     ],
     [
       'expect.itemsPerPage',
       () => checkCall(streamOptions, { expect: { totalCount: 7, itemsPerPage: untyped('50') } }),
-      'expect.itemsPerPage must be a whole number of 0 or more',
+      'expect.itemsPerPage must be a whole number, 0 or more',
     ],
     [
       'attempts 0',
