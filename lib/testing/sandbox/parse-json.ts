@@ -1,5 +1,4 @@
 import * as v from 'valibot';
-import { problemsOf } from '../../options/option-schemas.js';
 
 /** Problems that an error names. */
 const MOST_PROBLEMS = 10;
@@ -19,7 +18,18 @@ export function parseJson<Schema extends v.GenericSchema>(
   if (parsed.success) {
     return parsed.output;
   }
-  const problems = problemsOf(parsed.issues).slice(0, MOST_PROBLEMS);
-  const lines = problems.map(({ path, expected }) => (path ? `${path}: ${expected}` : expected));
-  throw new Error(`${source}: ${lines.join('\n  ')}`);
+  const problems = parsed.issues.slice(0, MOST_PROBLEMS).map(problemOf);
+  throw new Error(`${source}: ${problems.join('\n  ')}`);
+}
+
+/** In the words for wrong options. Their own function is in the chunk of the module, which requires Nest; the command does not. */
+function problemOf(issue: v.BaseIssue<unknown>): string {
+  const path = v.getDotPath(issue);
+  if (path === null) {
+    return issue.message;
+  }
+  if (issue.expected === 'never') {
+    return `${path}: is not an option`;
+  }
+  return `${path}: ${issue.input === undefined ? 'is required' : issue.message}`;
 }
