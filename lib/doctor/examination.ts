@@ -38,6 +38,8 @@ export type GrantReply = Reply & { error: OAuthFailure | undefined };
 /** The requests of one diagnosis, one at a time, and what its steps found so far. */
 export class Examination {
   readonly findings: Finding[] = [];
+  /** Origins that gave no reply, with the reason. */
+  readonly unreached = new Map<string, string>();
   /** The access token of the REST API. */
   token = '';
   /** Addresses in the metadata of the provider. */
@@ -65,16 +67,27 @@ export class Examination {
   /**
    * The reply to a GET, or to a POST of `body`. Of equal requests only the first is sent.
    *
-   * @throws {Unproved} after a dozen requests
+   * @throws {Unproved} where the origin gave no reply before, and after a dozen requests
    * @throws {ExhibitorError} `aborted`
    */
   async ask(url: string, headers: Record<string, string> = {}, body?: string): Promise<Reply> {
     const key = JSON.stringify([url, headers, body]);
-    if (!this.#replies.has(key) && this.#replies.size >= MOST_REQUESTS) {
+    const known = this.#replies.get(key);
+    if (known !== undefined) {
+      return known;
+    }
+    const { origin } = new URL(url);
+    if (this.unreached.has(origin)) {
+      throw notTested(`there is no connection to ${origin}: ${this.unreached.get(origin)}`);
+    }
+    if (this.#replies.size >= MOST_REQUESTS) {
       throw notTested('a dozen requests were sent');
     }
-    const reply = this.#replies.get(key) ?? (await this.#send(url, headers, body));
+    const reply = await this.#send(url, headers, body);
     this.#replies.set(key, reply);
+    if (reply.failure !== undefined) {
+      this.unreached.set(origin, reply.failure);
+    }
     return reply;
   }
 

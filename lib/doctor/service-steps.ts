@@ -35,14 +35,19 @@ export async function tls(examination: Examination): Promise<string> {
 
 /** @throws {Unproved} with the options whose address cannot be reached for such a reason */
 async function connect(examination: Examination, isReason: (failure: string) => boolean): Promise<void> {
-  const { authUrl, login } = examination.tenant;
+  const { tenant, unreached } = examination;
+  const { authUrl, login } = tenant;
   const discovered = login?.discovery === true ? { 'login.issuer': metadataUrl(login.issuer) } : {};
   const urls = { baseUrl: listUrl(examination), authUrl: metadataUrl(authUrl), ...discovered };
   const found: WrongOption[] = [];
   for (const [option, url] of Object.entries(urls)) {
-    const { failure } = await examination.ask(url);
+    const { origin } = new URL(url);
+    if (!unreached.has(origin)) {
+      await examination.ask(url);
+    }
+    const failure = unreached.get(origin);
     if (failure !== undefined && isReason(failure)) {
-      found.push([option, `no connection to ${new URL(url).origin}: ${failure}`]);
+      found.push([option, `no connection to ${origin}: ${failure}`]);
     }
   }
   if (found.length > 0) {

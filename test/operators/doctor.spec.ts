@@ -188,6 +188,17 @@ const MISTAKES: readonly [what: string, values: () => Values, options: string][]
     'clientSecret',
   ],
   ['the scope', () => ({ scope: 'api' }), 'scope'],
+  [
+    'a dispatcher that fails',
+    () => ({
+      http: {
+        dispatcher: () => {
+          throw new Error();
+        },
+      },
+    }),
+    'http.dispatcher',
+  ],
   ['an event', () => ({ eventId: 'world-1926' }), 'eventId'],
   ['an event id', () => ({ eventId: '..' }), 'eventId'],
   ['an e-mail address', () => ({ contactEmail: 'olga' }), 'contactEmail'],
@@ -293,13 +304,25 @@ describe('a wrong value', () => {
     ]);
   });
 
-  it('is named by the first step that finds it', async () => {
-    const findings = await findingsOf({ ...tenantOf(), authUrl: deaf });
-    const known = findings.filter(
-      ({ message }) => message === "not tested: the step 'tls' failed for authUrl",
-    );
-    expect(known.map(({ step }) => step)).toEqual(['token', 'metadata', 'authorize', 'login']);
-    expect(findings.filter(({ status }) => status === 'wrong').map(({ step }) => step)).toEqual(['tls']);
+  it('is named by the first step that finds it, and no further request waits for an address without a reply', async () => {
+    const right = sandbox.tenantOptions('acme', { keys: 'url' });
+    const { options } = withValues({ authUrl: deaf }, right);
+    const messageOf = new Map((await findingsOf(options)).map(({ step, message }) => [step, message]));
+    expect(messageOf.get('metadata')).toBe("not tested: the step 'tls' failed for authUrl");
+    for (const step of ['token', 'authorize', 'login']) {
+      expect(messageOf.get(step)).toContain(`not tested: there is no connection to ${deaf}: `);
+    }
+    const silent = await startServer(() => undefined);
+    const all = {
+      baseUrl: silent.url,
+      authUrl: silent.url,
+      'login.issuer': silent.url,
+      'login.keys': `${silent.url}/keys`,
+    };
+    const findings = await findingsOf(withValues({ ...all, http: { attemptTimeout: 50 } }).options);
+    expect(named(findings)).toEqual(['authUrl', 'baseUrl']);
+    expect(sent.all).toBe(1);
+    await silent.stop();
   });
 
   it('is a secret with a line break, which the message says', async () => {
