@@ -36,7 +36,7 @@ export class LogoutService {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     await this.session.forget(http);
-    return departing && orUnknown(this.#endSessionUrl(departing));
+    return departing && this.#endSessionUrl(departing).catch(unknown);
   }
 
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
@@ -55,17 +55,9 @@ export class LogoutService {
   }
 }
 
-/**
- * A logout must not fail because the tenant is not found or the provider cannot be reached: the user is logged out here
- * nevertheless.
- */
-async function orUnknown<T>(url: Promise<T>): Promise<T | undefined> {
-  try {
-    return await url;
-  } catch (error) {
-    if (isExhibitorError(error)) {
-      return undefined;
-    }
+/** A logout does not fail where the tenant is not found or the provider cannot be reached: the user is logged out here. */
+function unknown(error: unknown): undefined {
+  if (!isExhibitorError(error)) {
     throw error;
   }
 }
