@@ -158,52 +158,41 @@ export function loginOnOtherHost(http: HttpContext, redirectUri: string): Proble
 
 /** A callback without the cookie of any pending login. */
 export function callbackWithoutCookie(): Problem {
-  return {
-    cause: 'callback cookie',
-    options: ['login.redirectUri'],
-    message:
-      'the callback is refused (state): it brought no login cookie; the login started on another host or in another browser, ' +
-      'has expired or was finished before',
-    isUnverified: true,
-  };
+  const message =
+    'the callback is refused (state): it brought no login cookie; the login started on another host or in another browser, ' +
+    'has expired or was finished before';
+  return ofCallback('callback cookie', message, { options: ['login.redirectUri'] });
 }
 
 /** The parameter `iss` of an authorization response (RFC 9207) is missing or another one. */
 export function wrongCallbackIssuer(issuer: string, received: string | undefined): Problem {
-  return {
-    cause: 'callback iss',
+  return ofCallback('callback iss', 'the callback is refused (issuer): its parameter iss is not the issuer', {
     options: ['login.issuer'],
-    message: 'the callback is refused (issuer): its parameter iss is not the issuer',
     expected: issuer,
     received: received ?? 'none',
-    isUnverified: true,
-  };
+  });
 }
 
 /** With `callbackTenant: 'resolved'`: the callback is that of another tenant than the login. */
 export function foreignCallback(received: string): Problem {
   const message = 'the callback is refused (state): resolveTenant does not answer this tenant for it';
-  return { cause: 'callback tenant', options: [], message, received, isUnverified: true };
+  return ofCallback('callback tenant', message, { received });
 }
 
 /** The authorization response is an error. */
 export function callbackError(failure: OAuthFailure): Problem {
-  return {
-    cause: 'callback error',
-    options: [],
-    message: `the callback received an error instead of a code: ${describeFailure(failure)}`,
-    isUnverified: true,
-  };
+  const message = `the callback received an error instead of a code: ${describeFailure(failure)}`;
+  return ofCallback('callback error', message);
 }
 
-/** The token endpoint refused a code. The browser delivered it, so that anybody can cause this. */
+/** The token endpoint refused a code. */
 export function refusedCode(failure: OAuthFailure): Problem {
-  return {
-    cause: 'code',
-    options: [],
-    message: `the token endpoint refused a code: ${describeFailure(failure)}`,
-    isUnverified: true,
-  };
+  return ofCallback('code', `the token endpoint refused a code: ${describeFailure(failure)}`);
+}
+
+/** A browser delivers a callback, so that anybody can cause these. */
+function ofCallback(cause: string, message: string, values: Partial<Problem> = {}): Problem {
+  return { cause, options: [], message, isUnverified: true, ...values };
 }
 
 /** The identity of a user is too large for its cookie, or for the memory of bearer tokens. The provider chooses the names of claims. */
