@@ -319,7 +319,7 @@ describe('a wrong value', () => {
       'login.issuer': silent.url,
       'login.keys': `${silent.url}/keys`,
     };
-    const findings = await findingsOf(withValues({ ...all, http: { attemptTimeout: 50 } }).options);
+    const findings = await findingsOf(withValues({ ...all, http: { attemptTimeout: 500 } }).options);
     expect(named(findings)).toEqual(['authUrl', 'baseUrl']);
     expect(sent.all).toBe(1);
     await silent.stop();
@@ -551,7 +551,7 @@ describe('a diagnosis', () => {
 
   it('waits for no reply longer than an attempt may take', async () => {
     const silent = await startServer(() => undefined);
-    const findings = await findingsOf({ ...tenantOf(), baseUrl: silent.url, http: { attemptTimeout: 50 } });
+    const findings = await findingsOf({ ...tenantOf(), baseUrl: silent.url, http: { attemptTimeout: 1_000 } });
     expect(findings.find(({ step }) => step === 'tls')).toMatchObject({ status: 'wrong', option: 'baseUrl' });
     await silent.stop();
   });
