@@ -21,7 +21,7 @@ import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
 import { RequestResolver } from './guards/request-resolver.service.js';
 import { BackChannelLogout } from './login/back-channel-logout.service.js';
-import { CallbackService } from './login/callback.service.js';
+import { CallbackVerifier } from './login/callback-verifier.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
 import { LoginService } from './login/login.service.js';
 import { LogoutService } from './login/logout.service.js';
@@ -156,7 +156,7 @@ const EXPORTED: Provider[] = [
     IdentityReader,
     IdentitySession,
     CodeExchange,
-    CallbackService,
+    CallbackVerifier,
     LoginService,
     LogoutService,
     BackChannelLogout,

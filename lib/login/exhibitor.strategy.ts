@@ -1,5 +1,5 @@
 /**
- * Starts logins by passport-openidconnect. `CallbackService` handles the callback instead: that package verifies no signature,
+ * Starts logins by passport-openidconnect. `CallbackVerifier` handles the callback instead: that package verifies no signature,
  * reads only the query and crashes on malformed replies.
  */
 import type Passport from 'passport';

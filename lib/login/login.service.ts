@@ -22,7 +22,7 @@ import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
-import { CallbackService } from './callback.service.js';
+import { CallbackVerifier } from './callback-verifier.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
 import { checkLoginParameters } from './login-parameters.js';
 import {
@@ -76,7 +76,7 @@ export class LoginService {
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
     @Inject(Sealer) private readonly sealer: Sealer,
     @Inject(ReplayCache) private readonly replays: ReplayCache,
-    @Inject(CallbackService) private readonly callback: CallbackService,
+    @Inject(CallbackVerifier) private readonly callback: CallbackVerifier,
     @Inject(IdentitySession) private readonly session: IdentitySession,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,

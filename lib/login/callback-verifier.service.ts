@@ -55,7 +55,7 @@ interface Callback {
  * code, ID token, userinfo; one deadline covers all.
  */
 @Injectable()
-export class CallbackService {
+export class CallbackVerifier {
   readonly #identityTtl: number;
 
   constructor(
