@@ -551,7 +551,11 @@ describe('a diagnosis', () => {
 
   it('waits for no reply longer than an attempt may take', async () => {
     const silent = await startServer(() => undefined);
-    const findings = await findingsOf({ ...tenantOf(), baseUrl: silent.url, http: { attemptTimeout: 1_000 } });
+    const findings = await findingsOf({
+      ...tenantOf(),
+      baseUrl: silent.url,
+      http: { attemptTimeout: 1_000 },
+    });
     expect(findings.find(({ step }) => step === 'tls')).toMatchObject({ status: 'wrong', option: 'baseUrl' });
     await silent.stop();
   });
