@@ -5,7 +5,7 @@ import { parseLookup, parsePage } from '../exhibitors/parse-replies.js';
 import { metadataUrl } from '../oidc/parse-metadata.js';
 import { token } from './client-steps.js';
 import { unusable, type Examination, type Reply } from './examination.js';
-import { allWrong, notTested, unknown, wrong, type WrongOption } from './finding.js';
+import { allWrong, notTested, unknown, Unproved, wrong, type WrongOption } from './finding.js';
 
 /** Codes of names that do not resolve. Other failures are those of a connection. */
 const NAME_FAILURES = ['ENOTFOUND', 'EAI_AGAIN'];
@@ -78,7 +78,8 @@ export async function access(examination: Examination): Promise<string> {
   const url = listUrl(examination);
   const page = await read(examination, url);
   if (page.status === 401 && scope !== USUAL_SCOPE) {
-    await token(examination, USUAL_SCOPE);
+    // Where that scope is refused, the token stays, and so does the reply.
+    await token(examination, USUAL_SCOPE).catch(ignoreUnproved);
     if ((await read(examination, url)).status !== 401) {
       throw wrong('scope', `the service accepts tokens with the scope '${USUAL_SCOPE}', not these`);
     }
@@ -122,6 +123,12 @@ export async function lookup(examination: Examination): Promise<string> {
   const body = reply.status === 404 ? [] : bodyOf(reply);
   const rows = parseLookup(body, tenant.key, defaultExhibitorId);
   return `the contact has ${rows.length} exhibitors at the event`;
+}
+
+function ignoreUnproved(error: unknown): void {
+  if (!(error instanceof Unproved)) {
+    throw error;
+  }
 }
 
 /** The list endpoint. Its reply without a token proves the address. */

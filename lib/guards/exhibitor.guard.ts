@@ -66,7 +66,10 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     throw new ExhibitorError('event_required', 'the request names no event', { tenant: session.tenant.key });
   }
 
-  /** The user has no exhibitor at the event. By default throws 403 `no_exhibitor`. If it returns, the handler runs. */
+  /**
+   * The user has no exhibitor at the event. By default throws 403 `no_exhibitor`. If it returns, the handler runs, unless the request
+   * names an exhibitor.
+   */
   protected onNoExhibitor(session: SessionState, _eventId: string): void | Promise<void> {
     throw new ExhibitorError('no_exhibitor', 'you have no exhibitor at this event', {
       tenant: session.tenant.key,

@@ -42,7 +42,7 @@ const WARN_EVERY = 60_000;
 
 /**
  * What the shared store has not taken. It is written again, with back-off, until the store takes it or it is no longer needed,
- * and once more when the application is closed. So a logout is lost only with its process, or with the data of the store.
+ * and for a second when the application is closed. So a logout is lost only with its process, or with the data of the store.
  */
 @Injectable()
 export class Outbox implements OnModuleDestroy {
@@ -158,7 +158,7 @@ export class Outbox implements OnModuleDestroy {
     return !written.includes(false);
   }
 
-  /** Also where there is a value by now: another process wrote it for the same reason, and it says the same. */
+  /** Also where there is a value by now: another process wrote it for the same reason. */
   private async writeAgain(entry: OutboxEntry): Promise<boolean> {
     const { kind, name, value, until } = entry;
     const left = Math.max(1, until - this.clock.now());

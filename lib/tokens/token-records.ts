@@ -45,7 +45,17 @@ export type TokenAnswer =
   | { readonly kind: 'token'; readonly timed: TimedToken }
   | { readonly kind: 'rejected'; readonly rejection: RememberedRejection; readonly isShared: boolean };
 
-/** Tokens and permanent rejections in the shared store: one record for each client, see `clientName`. */
+/**
+ * Tokens and permanent rejections in the shared store: one record for each client, see `clientName`. A rejection that has lapsed is
+ * not in it, whatever the store still has.
+ *
+ * | the record before      | a token comes | a rejection comes           | a bad token is removed        |
+ * | ---------------------- | ------------- | --------------------------- | ----------------------------- |
+ * | nothing                | the token     | the rejection               | nothing                       |
+ * | a rejection            | the token     | the former rejection stays  | nothing, where it is forgiven |
+ * | a token                | the new token | both, if the token is good  | nothing, where it is that one |
+ * | a token, a rejection   | the new token | both, with the new one      | nothing, where it is that one |
+ */
 export class TokenRecords {
   constructor(
     private readonly values: SharedValues,
@@ -53,7 +63,7 @@ export class TokenRecords {
   ) {}
 
   /**
-   * The token, where it can be used in place of the replaced one; else the rejection, unless it is forgiven.
+   * The token, where it can be used in place of the replaced one; else the rejection, unless it has lapsed or is forgiven.
    *
    * @param tenant key of the tenant, for the error of a rejection
    */
@@ -104,18 +114,22 @@ export class TokenRecords {
     await this.values.set(TOKEN_KIND, name, { rejection }, until - now, { ifAbsent: true });
   }
 
-  /**
-   * Removes the bad token, so that no other process takes it. Where there was no token to invalidate, it removes the rejection that
-   * was stored without one: the host forgives it.
-   */
-  async removeBad(name: string, { isBad, text }: ReplacedToken): Promise<void> {
-    if (isBad && (await this.read(name)).token?.accessToken === text) {
+  /** Removes the bad token, so that no other process takes it, or a forgiven rejection that is stored without a token. */
+  async removeBad(name: string, replaced: ReplacedToken): Promise<void> {
+    if (!replaced.isBad) {
+      return;
+    }
+    const { token, rejection } = await this.read(name);
+    const isForgiven = rejection !== undefined && replaced.forgives(this.fromEpoch(rejection.at));
+    if (token === undefined ? isForgiven : token.accessToken === replaced.text) {
       await this.values.delete(TOKEN_KIND, name);
     }
   }
 
   private async read(name: string): Promise<TokenRecord> {
-    return v.parse(tokenRecord, (await this.values.read(TOKEN_KIND, name))?.value);
+    const { token, rejection } = v.parse(tokenRecord, (await this.values.read(TOKEN_KIND, name))?.value);
+    const isLapsed = rejection !== undefined && rejection.until <= this.clock.epochMs();
+    return { token, rejection: isLapsed ? undefined : rejection };
   }
 
   private timedOf(token: v.InferOutput<typeof recordedToken>): TimedToken {

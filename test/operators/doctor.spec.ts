@@ -383,6 +383,21 @@ describe('a provider that answers in its own way', () => {
     );
   });
 
+  it('refuses the usual scope, which says nothing of the scope that is configured', async () => {
+    let requests = 0;
+    const findings = await examine(
+      {
+        '/connect/token': () =>
+          (requests += 1) === 1
+            ? [200, { access_token: 'a', token_type: 'Bearer', expires_in: 3600 }]
+            : [400, { error: 'invalid_scope' }],
+        '/api/v1/exhibitor/event/world-2026': () => [401],
+      },
+      { scope: 'exhibitor_read' },
+    );
+    expect(findings.find(({ step }) => step === 'tenant')?.option).toBe('tenantId, baseUrl, authUrl');
+  });
+
   it('redirects to its login page in spite of prompt=none, which proves nothing', async () => {
     const findings = await examine({ '/connect/authorize': () => [302, {}, '/account/login'] });
     expect(statusOf(findings, 'authorize')).toBe('unknown');

@@ -337,6 +337,19 @@ describe('a permanent refusal', () => {
     expect(one.posts).toHaveLength(2);
   });
 
+  it('does not answer for the endpoint once it has lapsed beside a token', async () => {
+    const [one, ...others] = await fleet(2);
+    await textOf(one);
+    one.answer = refused('invalid_client', 401);
+    await pass(HOUR - 50 * SECOND);
+    expect(await textOf(one)).toBe('token-1');
+    await eventually(() => one.messages.some(({ outcome }) => outcome === 'failed'));
+    one.answer = granted();
+    await pass(0);
+    benches.forEach(({ clock }) => (clock.ahead = HOUR - 5 * SECOND));
+    expect(await textsOf(others)).toEqual(['token-3']);
+  });
+
   it('does not hold for another secret, nor after invalidate', async () => {
     const answer: Answer = (form, count, response) =>
       form.get('client_secret') === 'the right secret'

@@ -35,22 +35,20 @@ const CONNECT_TIMEOUT = 10_000;
 
 const UNWANTED = 'no request waits for this connection';
 
-/** A request on its way through the agent and the pool of undici. */
+/** Agent and pool of undici wrap the handler of a request, but pass the request itself on to a client: so it carries its receiver. */
 interface OwnRequest extends Dispatcher.DispatchOptions {
   receiver?: ResponseReceiver;
 }
 
 /**
- * A client of undici, which has one connection. This one connects for a request of a payer, and stops when that has ended. It relies
- * on what undici 7.30.2 does; `undici-contract.spec.ts` fails where a later version does otherwise:
- *
- * - Agent and pool wrap the handler of a request, but pass the request itself on to a client as it is.
- * - With `pipelining: 1`, a client is given a request only after the last one has ended. So it connects for the last one.
- * - A request that waits for a connection cannot be stopped. undici may connect for it although it has ended.
- * - After an error of `connect` without a code of undici, what waits fails, and is not sent later.
+ * A client of undici, which has one connection. This one connects for a request of a payer, and stops when that has ended. What it
+ * relies on in undici 7.30.2 is said where it does; `undici-contract.spec.ts` fails where a later version does otherwise.
  */
 class OwnClient extends Client {
-  /** The last request, until it has ended: an idle client must not keep its reply. */
+  /**
+   * The last request, for which the client connects: with `pipelining: 1`, it is given another one only after this one has ended. Not
+   * longer, since an idle client must not keep its reply.
+   */
   #request: ResponseReceiver | undefined;
   readonly #names: NameLookups;
 
@@ -75,7 +73,8 @@ class OwnClient extends Client {
   #connect(...[options, callback]: Parameters<buildConnector.connector>): void {
     const request = this.#request;
     if (request === undefined) {
-      // It has ended: a needless connection, to a service that may already be slow.
+      // undici cannot stop a request that waits for a connection, and connects for it although it has ended: a needless connection, to
+      // a service that may already be slow. After this error, which has no code of undici, the request fails and is not sent later.
       queueMicrotask(() => callback(new Error(UNWANTED), null));
       return;
     }
