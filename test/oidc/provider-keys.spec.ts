@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { CompactVerifyGetKey, JWK } from 'jose';
+import { importJWK, type CompactVerifyGetKey, type JWK } from 'jose';
 import { ProviderKeys } from '../../lib/oidc/provider-keys.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import type { KeySource } from '../../lib/options/key-source.js';
@@ -33,6 +33,13 @@ function tenantWith(deadline: number, name = 'acme'): Tenant {
 async function kidsOf(getKey: CompactVerifyGetKey): Promise<string[]> {
   const found = await Promise.allSettled(['a', 'b'].map(async (kid) => (await keyOf(getKey, kid)) && kid));
   return found.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+}
+
+/** Processor time of some work, in µs. */
+async function userTime(work: () => Promise<unknown>): Promise<number> {
+  const began = process.cpuUsage();
+  await work();
+  return process.cpuUsage(began).user;
 }
 
 function keyOf(getKey: CompactVerifyGetKey, kid?: string, alg = 'RS256'): ReturnType<CompactVerifyGetKey> {
@@ -347,16 +354,16 @@ describe('the keys behind a URL', () => {
 
   it('are imported when a token asks for them: a set of slow keys takes no time of other requests', async () => {
     const slow = signingKey('ES512').jwk;
-    published = {
-      keys: [key('a'), ...Array.from({ length: 99 }, (_, index) => ({ ...slow, kid: `key-${index}` }))],
-    };
-    const began = process.cpuUsage();
-    const getKey = await keysFor('a');
-    await keyOf(getKey, 'a');
-    await keyOf(getKey, 'key-7', 'ES512');
-    await expect(keyOf(getKey, undefined, 'ES512')).rejects.toThrow();
-    // To import all takes 120 ms.
-    expect(process.cpuUsage(began).user / 1_000).toBeLessThan(60);
+    const slowKeys = Array.from({ length: 99 }, (_, index) => ({ ...slow, kid: `key-${index}` }));
+    published = { keys: [key('a'), ...slowKeys] };
+    const used = await userTime(async () => {
+      const getKey = await keysFor('a');
+      await keyOf(getKey, 'a');
+      await keyOf(getKey, 'key-7', 'ES512');
+      await expect(keyOf(getKey, undefined, 'ES512')).rejects.toThrow();
+    });
+    const all = await userTime(() => Promise.all(slowKeys.map((jwk) => importJWK(jwk, 'ES512'))));
+    expect(used).toBeLessThan(all / 2);
   });
 
   it('are never those with a giant exponent or modulus, whose import takes a second', async () => {
