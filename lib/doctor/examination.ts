@@ -124,7 +124,7 @@ export class Examination {
   }
 
   /** @throws {Unproved} unless this step proved what it tests */
-  require(step: string): void {
+  needs(step: string): void {
     if (!this.findings.some((finding) => finding.step === step && finding.status === 'ok')) {
       throw notTested(`the step '${step}' failed`);
     }

@@ -73,7 +73,7 @@ export async function clock(examination: Examination): Promise<string> {
 
 /** The service lets a request with token and tenant id in. */
 export async function access(examination: Examination): Promise<string> {
-  examination.require('token');
+  examination.needs('token');
   const { scope } = examination.tenant;
   const url = listUrl(examination);
   const page = await read(examination, url);
@@ -102,7 +102,7 @@ export async function list(examination: Examination): Promise<string> {
   if (examination.hints.eventId === undefined) {
     throw notTested('name an event of the tenant by eventId or --event');
   }
-  examination.require('tenant');
+  examination.needs('tenant');
   const page = await read(examination, listUrl(examination));
   if (page.status === 404) {
     throw wrong('eventId', 'the service answers 404: this tenant has no such event');
@@ -118,7 +118,7 @@ export async function lookup(examination: Examination): Promise<string> {
   if (eventId === undefined || contactEmail === undefined) {
     throw notTested('name a contact of an event by contactEmail or --email');
   }
-  examination.require('list');
+  examination.needs('list');
   const reply = await read(examination, tenant.baseUrl + lookupPath(eventId, contactEmail));
   const body = reply.status === 404 ? [] : bodyOf(reply);
   const rows = parseLookup(body, tenant.key, defaultExhibitorId);
