@@ -52,10 +52,10 @@ describe('a response handler', () => {
     await expect(handler.outcome).resolves.toMatchObject({ kind: 'answered' });
   });
 
-  it('parses one reply in a turn, so that what is requested after it leaves before others are parsed', async () => {
+  it('parses four replies in a turn, so that what is requested after them leaves before others are parsed', async () => {
     const replies = new UnfinishedReplies();
     const handlers = Array.from(
-      { length: 4 },
+      { length: 10 },
       () => new ResponseHandler({ payer: 'acme', replyLimit: CHUNK }, replies),
     );
     const controller = {} as Dispatcher.DispatchController;
@@ -70,7 +70,7 @@ describe('a response handler', () => {
       await nextTurn();
       counts.push(settled());
     }
-    expect(counts).toEqual([1, 2, 3, 4]);
+    expect(counts).toEqual([4, 8, 10]);
   });
 
   it('accepts 16 interim responses, and refuses a flood of them, which would never end', async () => {
