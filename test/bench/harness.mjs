@@ -148,3 +148,8 @@ export function seededRandom(seed) {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
   };
 }
+
+/** Options of a tenant whose service and provider are a stub. */
+export function tenantAt(stub) {
+  return { tenantId: 'bench', baseUrl: stub, authUrl: stub, clientId: 'bench', clientSecret: 'bench-secret' };
+}

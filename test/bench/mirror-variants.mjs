@@ -5,22 +5,15 @@ import { concatMap, EMPTY, expand, from, lastValueFrom } from 'rxjs';
 import { ExhibitorMirror, ExhibitorMirrorModule } from '../../dist/bullmq/index.js';
 import { ExhibitorModule, ExhibitorsService } from '../../dist/index.js';
 import { MIRROR_TABLES, PostgresMirror } from '../../sample/dist/mirror/postgres-mirror.js';
-import { serveVariant } from './harness.mjs';
+import { serveVariant, tenantAt } from './harness.mjs';
 
 const [variant, stub, connectionString] = process.argv.slice(2);
 
 const pool = new pg.Pool({ connectionString });
 await pool.query(MIRROR_TABLES);
-const tenant = {
-  tenantId: 'bench',
-  baseUrl: stub,
-  authUrl: stub,
-  clientId: 'bench',
-  clientSecret: 'bench-secret',
-};
 const root = ExhibitorModule.forRootAsync({
   isGlobal: true,
-  useFactory: () => ({ tenants: { [variant]: tenant } }),
+  useFactory: () => ({ tenants: { [variant]: tenantAt(stub) } }),
 });
 const mirror = ExhibitorMirrorModule.forRootAsync({
   useFactory: () => ({ events: [], worker: false, target: new PostgresMirror(pool) }),

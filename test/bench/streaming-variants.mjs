@@ -3,7 +3,7 @@ import { Agent } from 'node:http';
 import { create } from 'axios';
 import pMap from 'p-map';
 import { EMPTY, expand, from, lastValueFrom, mergeMap, reduce } from 'rxjs';
-import { serveVariant } from './harness.mjs';
+import { serveVariant, tenantAt } from './harness.mjs';
 
 const [variant, stub] = process.argv.slice(2);
 
@@ -75,16 +75,12 @@ async function exhibitorsService() {
   await import('reflect-metadata');
   const { NestFactory } = await import('@nestjs/core');
   const { ExhibitorModule, ExhibitorsService } = await import('../../dist/index.js');
-  const tenant = {
-    tenantId: 'bench',
-    baseUrl: stub,
-    authUrl: stub,
-    clientId: 'bench',
-    clientSecret: 'bench-secret',
-  };
-  const app = await NestFactory.createApplicationContext(ExhibitorModule.forRoot({ tenant }), {
-    logger: false,
-  });
+  const app = await NestFactory.createApplicationContext(
+    ExhibitorModule.forRoot({ tenant: tenantAt(stub) }),
+    {
+      logger: false,
+    },
+  );
   return app.get(ExhibitorsService);
 }
 

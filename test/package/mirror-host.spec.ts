@@ -11,7 +11,7 @@ import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { freePort } from '../support/server.js';
 import { eventually } from '../support/wait.js';
 import { environment, isUp } from './host-process.js';
-import { Outside, pack, versions } from './tarball.js';
+import { HOST_COMPILER_OPTIONS, Outside, pack, versions } from './tarball.js';
 
 /** That of `nest new`, with the line that the page adds. */
 const MAIN = `
@@ -38,17 +38,7 @@ describeWithPostgres('the application of docs/mirror.md, on the packed tarball',
       outside.write('src/main.ts', MAIN);
       filesOf('docs/mirror.md').forEach(([path, code]) => outside.write(path, code));
       outside.write('tsconfig.json', {
-        compilerOptions: {
-          module: 'nodenext',
-          target: 'ES2023',
-          strict: true,
-          skipLibCheck: true,
-          experimentalDecorators: true,
-          emitDecoratorMetadata: true,
-          types: ['node'],
-          rootDir: 'src',
-          outDir: 'dist',
-        },
+        compilerOptions: { ...HOST_COMPILER_OPTIONS, target: 'ES2023', skipLibCheck: true },
         include: ['src'],
       });
       await outside.install(

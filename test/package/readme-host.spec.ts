@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { hostFiles } from '../structure/readme.js';
 import { environment, startSandboxCommand, useHost, useSandboxCommand } from './host-process.js';
-import { manifest, Outside, pack, versions } from './tarball.js';
+import { HOST_COMPILER_OPTIONS, manifest, Outside, pack, versions } from './tarball.js';
 import { freePort } from '../support/server.js';
 
 let tarball: string;
@@ -30,19 +30,7 @@ describe('the packed tarball, installed outside the repository', () => {
     outside.write('package.json', { name: 'readme-host', private: true, type: 'module' });
     outside.write('src/main.ts', MAIN);
     hostFiles().forEach(([path, code]) => outside.write(path, code));
-    outside.write('tsconfig.json', {
-      compilerOptions: {
-        module: 'nodenext',
-        target: 'ES2022',
-        strict: true,
-        experimentalDecorators: true,
-        emitDecoratorMetadata: true,
-        types: ['node'],
-        rootDir: 'src',
-        outDir: 'dist',
-      },
-      include: ['src'],
-    });
+    outside.write('tsconfig.json', { compilerOptions: HOST_COMPILER_OPTIONS, include: ['src'] });
     await outside.install(
       tarball,
       ...versions(

@@ -37,6 +37,18 @@ interface Packed {
   files: PackedFile[];
 }
 
+/** Options of TypeScript for the host of a page. */
+export const HOST_COMPILER_OPTIONS = {
+  module: 'nodenext',
+  target: 'ES2022',
+  strict: true,
+  experimentalDecorators: true,
+  emitDecoratorMetadata: true,
+  types: ['node'],
+  rootDir: 'src',
+  outDir: 'dist',
+};
+
 /** A folder of this run of Jest, which its configuration creates. */
 const PACKED = process.env['PACKED'] ?? '';
 
