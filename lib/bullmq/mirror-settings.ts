@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { ConfigurationError } from '../index.js';
-import { milliseconds, problemsOf, text, whole } from '../options/option-schemas.js';
+import { milliseconds, problemsOf, text, whole } from '../options/value-schemas.js';
 import type { MirrorLog } from '../problems/mirror-log.js';
 import type { ExhibitorMirrorOptions, MirroredEvent } from './mirror-options.interface.js';
 

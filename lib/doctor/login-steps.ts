@@ -4,7 +4,7 @@ import { isRecord } from '../model/json-values.js';
 import { keySetOf } from '../oidc/key-set.js';
 import { metadataUrl, parseMetadata } from '../oidc/parse-metadata.js';
 import type { KeySource } from '../options/key-source.js';
-import { parseUrl } from '../options/option-schemas.js';
+import { parseUrl } from '../options/value-schemas.js';
 import { browserLoginOf, isHybrid, loginOf } from '../tenants/tenant.js';
 import { loginClient } from './client-steps.js';
 import { isAbsent, unusable, type Examination } from './examination.js';

@@ -6,7 +6,7 @@ import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { checkEventId } from '../model/event-id.js';
 import { MAX_ADDRESS_BYTES, mayNameAnother } from '../model/path-segments.js';
-import { whole } from '../options/option-schemas.js';
+import { whole } from '../options/value-schemas.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 import type { LookupFilter } from './call-options.interface.js';
 

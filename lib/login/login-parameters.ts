@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { problemsOf, whole } from '../options/option-schemas.js';
+import { problemsOf, whole } from '../options/value-schemas.js';
 
 /** Parameters of one login, over the options of the tenant. What is absent is taken from the tenant. */
 export interface LoginParameters {

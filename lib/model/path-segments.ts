@@ -5,6 +5,10 @@
  * follows a `;` in a segment, or tabs and line breaks, as URL parsers do.
  */
 export function hasUnsafeSegment(text: string): boolean {
+  // Most event ids. To decode one takes a fortieth of the time of a call.
+  if (/^[\w-]+$/.test(text)) {
+    return false;
+  }
   return decodeFully(text)
     .replaceAll(/[\t\n\r]/g, '')
     .split(/[/\\]/)

@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
-import { endpointUrl, isAllowedUrl } from '../options/option-schemas.js';
+import { endpointUrl, isAllowedUrl } from '../options/value-schemas.js';
 import type { EndpointName } from '../tenants/tenant.js';
 
 /** Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). */

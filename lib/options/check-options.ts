@@ -4,7 +4,7 @@ import { untrustedText } from '../model/untrusted-text.js';
 import { isRecord } from '../model/json-values.js';
 import { moduleNeeds, tenantUnder, type TenantRules } from './check-tenant.js';
 import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
-import { problemsOf, refineAny } from './option-schemas.js';
+import { problemsOf, refineAny } from './value-schemas.js';
 import type { TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
 

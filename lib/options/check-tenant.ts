@@ -3,7 +3,7 @@ import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import { isRecord } from '../model/json-values.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
-import { isAllowedUrl, problemsOf, refine, refineAny } from './option-schemas.js';
+import { isAllowedUrl, problemsOf, refine, refineAny } from './value-schemas.js';
 import { tenantSchema, type TenantSettings } from './tenant-settings.js';
 
 /** The module settings that the options of a tenant depend on. */

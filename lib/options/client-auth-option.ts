@@ -2,7 +2,7 @@ import { createPrivateKey, KeyObject } from 'node:crypto';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
 import { isGiant, isJwk, TOO_LONG, withLineBreaks } from './key-source.js';
-import { parsedBy, text } from './option-schemas.js';
+import { parsedBy, text } from './value-schemas.js';
 
 /** A parsed private key that signs client assertions (`private_key_jwt`). */
 export interface AssertionKey {

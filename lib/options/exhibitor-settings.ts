@@ -6,7 +6,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import * as v from 'valibot';
 import type { ExhibitorModuleOptions } from './exhibitor-options.interface.js';
 import type { HttpSettings } from './http-options.interface.js';
-import { callable, milliseconds, oneOf, parseUrl, refine, text, whole } from './option-schemas.js';
+import { callable, milliseconds, oneOf, parseUrl, refine, text, whole } from './value-schemas.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { LONGEST_TIMER } from '../time/clock.js';

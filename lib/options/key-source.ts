@@ -2,7 +2,7 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import { parsedBy, parseUrl, endpointUrl } from './option-schemas.js';
+import { parsedBy, parseUrl, endpointUrl } from './value-schemas.js';
 
 /** The parsed option `keys`: one PEM key, a key set, or the URL of a key set. */
 export type KeySource =

@@ -13,7 +13,7 @@ import {
   strings,
   text,
   whole,
-} from './option-schemas.js';
+} from './value-schemas.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { HttpOptions } from './http-options.interface.js';
 

@@ -66,7 +66,9 @@ interface Reading {
  * many processes hold. Whoever keeps something reads its generation before it is made, keeps it beside it, and uses it only while
  * the generation is the same.
  *
- * A generation that was never replaced, or long ago, has no value in the store. A value outlives what it invalidates.
+ * A generation that was never replaced, or long ago, has no value in the store. A value outlives what it invalidates. For example,
+ * process A keeps a lookup beside `unset`; B replaces the generation with `random x`; within a second A reads that, sees that it is
+ * another one, and asks the service again.
  */
 @Injectable()
 export class Generations {

@@ -85,14 +85,14 @@ export class Outbox implements OnModuleDestroy {
     this.firstAttempts.add(entry);
     const isSet = await this.values.set(kind, name, value, until - this.clock.now(), { ifAbsent });
     this.firstAttempts.delete(entry);
-    const isTaken = ifAbsent && isSet === false;
-    if (isSet === true || isTaken) {
+    const existed = ifAbsent && isSet === false;
+    if (isSet === true || existed) {
       this.remove(entry);
     } else {
       this.warn();
       void this.retry();
     }
-    return !isTaken;
+    return !existed;
   }
 
   /** True while a value is not in the store. */

@@ -36,16 +36,29 @@ interface KnownTenant {
   failedAt?: number;
 }
 
-/** `paused`: the source failed a moment ago and is not asked. `gone`: not even the last good options may be used. */
-function stateOf(known: KnownTenant, now: number): 'fresh' | 'paused' | 'due' | 'gone' {
+/**
+ * Whether the source is asked for a known tenant, and whether a call waits for its answer.
+ *
+ * | state        | its options                          | the source is asked | a call                                         |
+ * | ------------ | ------------------------------------ | ------------------- | ---------------------------------------------- |
+ * | `fresh`      | are new enough                       | no                  | takes them                                     |
+ * | `due`        | are old                              | yes                 | waits; takes the last good ones after 1 s      |
+ * | `failing`    | are old, and the source failed       | yes                 | takes the last good ones: it may fail again    |
+ * | `paused`     | as `failing`, less than 5 s ago      | no                  | takes the last good ones                       |
+ * | `outdated`   | are too old to be used               | yes                 | waits for the answer, or fails with the source |
+ */
+function stateOf(known: KnownTenant, now: number): 'fresh' | 'due' | 'failing' | 'paused' | 'outdated' {
   const { freshUntil, lastGoodUntil, failedAt } = known;
   if (now < freshUntil) {
     return 'fresh';
   }
   if (now >= lastGoodUntil) {
-    return 'gone';
+    return 'outdated';
   }
-  return failedAt !== undefined && now < failedAt + RETRY_AFTER ? 'paused' : 'due';
+  if (failedAt === undefined) {
+    return 'due';
+  }
+  return now < failedAt + RETRY_AFTER ? 'paused' : 'failing';
 }
 
 /**
@@ -108,15 +121,16 @@ export class RunTimeTenants {
     }
     const known = this.#known.get(key);
     const state = known && stateOf(known, this.#clock.now());
-    if (known === undefined || state === 'gone') {
+    if (known === undefined || state === 'outdated') {
       return this.#read(key, generation);
     }
-    if (state !== 'due') {
-      return known.tenant;
+    if (state === 'due') {
+      return this.#newOrLastGood(this.#read(key, generation), known);
     }
-    const read = this.#read(key, generation);
-    // Where the source failed last time, no call waits for it to fail again.
-    return known.failedAt === undefined ? this.#newOrLastGood(read, known) : known.tenant;
+    if (state === 'failing') {
+      void this.#read(key, generation);
+    }
+    return known.tenant;
   }
 
   /** Drops a tenant in this process. */

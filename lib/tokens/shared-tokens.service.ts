@@ -71,7 +71,10 @@ export class SharedTokens {
     return (await waiting.catch(() => undefined)) ?? this.ask(need, lease);
   }
 
-  /** What the holder of the lease shares; `undefined` where this process has the lease, or cannot know who has it. */
+  /**
+   * What the holder of the lease shares; `undefined` where this process is to ask: it has the lease, or cannot know who has it.
+   * In each round it tries to take the lease, then looks for an answer, then pauses.
+   */
   private async waitForOthers(need: Need, lease: TokenLease): Promise<TokenAnswer | undefined> {
     const { patience } = need.renewal;
     for (let looks = 0; !patience.isOver; looks++) {

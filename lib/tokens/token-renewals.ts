@@ -87,6 +87,7 @@ export class TokenRenewals {
     const renewal = new Renewal(held.replaced, deadline, patience, (started) =>
       this.fetch(tenant, held, started),
     );
+    // It cannot have ended yet: `fetch` waits for the client's secret first.
     held.renewal = renewal;
     // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
     renewal.result.catch(() => undefined);

@@ -100,6 +100,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`model/event-id.ts /\p{Surrogate}/u`]: [],
   [String.raw`model/json-values.ts /[\u0100-\uffff]/`]: [],
   [String.raw`model/path-segments.ts /[/\\]/`]: [],
+  [String.raw`model/path-segments.ts /^[\w-]+$/`]: [long('a', '', '.')],
   [String.raw`model/path-segments.ts /[\t\n\r]/g`]: [],
   [String.raw`model/path-segments.ts /[;?#]/`]: [],
   [String.raw`model/path-segments.ts /[\s\p{Cc}]/u`]: [],
@@ -118,11 +119,11 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`oidc/check-claims.ts /^(application\/)?at\+jwt$/i`]: [long('application/')],
   [String.raw`oidc/check-claims.ts /(256|384|512)$/`]: [long('256', '', 'a')],
   [String.raw`options/exhibitor-settings.ts /\/$/`]: [],
-  [String.raw`options/option-schemas.ts /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/`]: [
+  [String.raw`options/value-schemas.ts /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/`]: [
     long(' ', 'a'),
     long(' a', 'a', ' '),
   ],
-  [String.raw`options/option-schemas.ts /(?<!\/)\/+$/`]: [long('/', 'a', 'a'), long('a//')],
+  [String.raw`options/value-schemas.ts /(?<!\/)\/+$/`]: [long('/', 'a', 'a'), long('a//')],
   [String.raw`session/bearer-identities.service.ts /^Bearer +([\x21-\x7e]+) *$/i`]: [
     long('a', 'Bearer ', '\u0001'),
     long(' ', 'Bearer a', '\u0001'),

@@ -41,7 +41,7 @@ export class AxiosClient {
     const passage = new AxiosPassage(request, new ResponseHandler(request, this.#replies), this.#tools);
     return new Promise((resolve) => {
       const forget = deadline.onOver(() => resolve(passage.stop()));
-      void passage.run().then(resolve).finally(forget);
+      void passage.run().then(resolve).then(forget);
     });
   }
 

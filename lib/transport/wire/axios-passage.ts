@@ -1,7 +1,6 @@
 import type { HttpService } from '@nestjs/axios';
 // The default export, which every version has in ES modules and in CommonJS.
 import axios, { type AxiosAdapter, type AxiosRequestConfig } from 'axios';
-import { firstValueFrom } from 'rxjs';
 import type { Dispatcher } from 'undici';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { codeOf, type Failed, type Outcome } from '../outcome.js';
@@ -29,9 +28,6 @@ export interface AxiosTools {
   readonly connections: Connections;
 }
 
-// Without a token in the config, HttpService creates one for each request and cancels it after each, also after a success.
-const NO_CANCELLATION = new axios.CancelToken(() => {});
-
 const NO_HEADERS = new axios.AxiosHeaders();
 
 /**
@@ -58,10 +54,9 @@ export class AxiosPassage {
       url,
       headers: this.tools.hasInterceptors ? { ...headers } : undefined,
       adapter: this.#adapter,
-      cancelToken: NO_CANCELLATION,
     };
     try {
-      await firstValueFrom(this.tools.http.request(config));
+      await this.tools.http.axiosRef.request(config);
     } catch (error) {
       if (this.#failure === undefined || error !== this.#failure) {
         return this.#failedInInterceptor(error);
@@ -94,7 +89,9 @@ export class AxiosPassage {
   readonly #adapter: AxiosAdapter = async (config) => {
     const { hasInterceptors } = this.tools;
     const own = this.request.headers;
-    const outcome = await this.#send(hasInterceptors ? withHeadersOfHost(own, config.headers) : own);
+    const timer = this.#send(hasInterceptors ? withHeadersOfHost(own, config.headers) : own);
+    const outcome = await this.handler.outcome;
+    clearTimeout(timer);
     if (outcome.kind === 'failed') {
       this.#failure = new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', outcome.message);
       throw this.#failure;
@@ -108,24 +105,21 @@ export class AxiosPassage {
     };
   };
 
-  async #send(headers: WireRequest['headers']): Promise<Outcome> {
+  /** Sends, unless the call ended in an interceptor. Answers the timer of the time limit. */
+  #send(headers: WireRequest['headers']): NodeJS.Timeout | undefined {
     const { handler, request } = this;
     const { url, method, body, timeout } = request;
-    // The call may have ended in an interceptor.
     if (handler.isSettled) {
-      return handler.outcome;
+      return undefined;
     }
     this.#isPassedOn = true;
-    const timer = timeout === undefined ? undefined : setTimeout(() => handler.stop('timeout'), timeout);
     try {
       this.tools.connections.send({ url, method, headers, body }, handler, request);
-      return await handler.outcome;
     } catch {
       // undici, or a dispatcher of the host, is closed.
-      return handler.fail('the request could not be sent');
-    } finally {
-      clearTimeout(timer);
+      handler.fail('the request could not be sent');
     }
+    return timeout === undefined ? undefined : setTimeout(() => handler.stop('timeout'), timeout);
   }
 
   async #failedInInterceptor(error: unknown): Promise<Outcome> {

@@ -126,10 +126,10 @@ export class Connections {
     } else if (onNewConnection) {
       const client = new OwnClient(origin, this.#names);
       void receiver.outcome.then(() => client.destroy());
-      const own: OwnRequest = { ...request, receiver, reset: true };
+      const own: OwnRequest = { receiver, reset: true, ...request };
       client.dispatch(own, receiver);
     } else {
-      const own: OwnRequest = { ...request, receiver };
+      const own: OwnRequest = { receiver, ...request };
       this.#agent.dispatch(own, receiver);
     }
   }

@@ -44,7 +44,7 @@ export class LookupThreads {
     return this.#payers.after(lookup.payer, () => lookup.known() ?? this.#onThread(lookup));
   }
 
-  /** On the thread that is free first. The other one then passes it over. */
+  /** Waits for both threads, and begins on the one that is free first. The other one then passes it over. */
   #onThread<T>({ name, payer, known, start }: WaitingLookup<T>): Promise<T> {
     return new Promise((resolve) => {
       let hasBegun = false;

@@ -12,6 +12,9 @@ import type { UnfinishedReplies, UnfinishedReply } from './unfinished-replies.js
 /**
  * Receives the response to one request from undici, up to the end of its body. Settles once, with an {@link Outcome}; later
  * events are ignored.
+ *
+ * In order: request start, response start (before it, 1xx responses), data, end, then its turn to be decompressed and parsed. Each
+ * step may settle it early: an error of the connection, a limit that is exceeded, the time limit.
  */
 export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   isOnNewConnection = false;
