@@ -39,7 +39,8 @@ export class CallRunner {
     const startedAt = this.clock.now();
     const tenant = await this.tenant(call);
     const left = (call.deadline ?? tenant.http.deadline) - (this.clock.now() - startedAt);
-    const limits = { ...call, deadline: Math.max(1, Math.ceil(left)) };
+    const { signal, consumer } = call;
+    const limits = { deadline: Math.max(1, Math.ceil(left)), signal, consumer };
     return this.within(tenant, limits, (deadline) => work(tenant, deadline));
   }
 

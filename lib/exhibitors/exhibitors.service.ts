@@ -81,8 +81,8 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return fromCall(
-      () => ({ ...checkCall(listOptions, this.#bound(options)), eventId: checkEventId(eventId) }),
-      async (call, consumer) => consumer.next(await this.#pages.page<T>(call.eventId, { ...call, consumer })),
+      () => ({ eventId: checkEventId(eventId), ...checkCall(listOptions, this.#bound(options)) }),
+      async (call, consumer) => consumer.next(await this.#pages.page<T>(call.eventId, { consumer, ...call })),
     );
   }
 
@@ -150,7 +150,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return fromCall(
-      () => ({ ...checkCall(snapshotOptions, this.#bound(options)), eventId: checkEventId(eventId) }),
+      () => ({ eventId: checkEventId(eventId), ...checkCall(snapshotOptions, this.#bound(options)) }),
       async (call, consumer) => {
         const { signal, close } = openScope(call.signal);
         consumer.add(close);
@@ -173,12 +173,12 @@ export class ExhibitorsService<T = Exhibitor> {
   lookup(eventId: string, contactEmail: string, options?: LookupOptions): Observable<readonly T[]> {
     return fromCall(
       () => ({
-        ...checkCall(lookupOptions, this.#bound(options)),
         eventId: checkEventId(eventId),
         contactEmail: checkContactEmail(contactEmail),
+        ...checkCall(lookupOptions, this.#bound(options)),
       }),
       async ({ fresh, eventId: event, contactEmail: contact, ...limits }, consumer) => {
-        const records = await this.#calls.run({ ...limits, consumer }, (tenant, deadline) => {
+        const records = await this.#calls.run({ consumer, ...limits }, (tenant, deadline) => {
           const subject = { tenant, eventId: event, contactEmail: contact };
           return fresh ? this.#lookups.findFresh(subject, deadline) : this.#lookups.find(subject, deadline);
         });
@@ -229,7 +229,7 @@ export class ExhibitorsService<T = Exhibitor> {
     options: StreamOptions | undefined,
   ): [check: () => StreamCall & { eventId: string }, open: OpenReader<StreamCall & { eventId: string }, T>] {
     return [
-      () => ({ ...checkCall(streamOptions, this.#bound(options)), eventId: checkEventId(eventId) }),
+      () => ({ eventId: checkEventId(eventId), ...checkCall(streamOptions, this.#bound(options)) }),
       (call) => this.#pages.reader<T>(call.eventId, call),
     ];
   }

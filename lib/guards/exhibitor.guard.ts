@@ -49,7 +49,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     };
     http.request.exhibitors = exhibitors;
     http.request.exhibitorContext = exhibitorContext;
-    return { ...results, ...found, exhibitor, context: exhibitorContext };
+    return { eventId, exhibitors, exhibitor, context: exhibitorContext, ...results };
   }
 
   /** The exhibitors of the user at the event: a cached lookup. An override may read the request, `http`. */

@@ -1,9 +1,7 @@
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
 import { MAX_ADDRESS_BYTES, mayNameAnother } from '../model/path-segments.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
-
-/** Claims of a user. */
-export type Claims = Record<string, unknown>;
+import type { Claims } from './user-claims.js';
 
 type EmailRules = Pick<LoginSettings, 'emailClaim' | 'requireVerifiedEmail'>;
 
@@ -47,42 +45,4 @@ function emailOf(claims: Claims, { emailClaim }: EmailRules): string | undefined
     return undefined;
   }
   return mayNameAnother(value) ? undefined : value;
-}
-
-/** Claims that describe the token, not the user (RFC 7519 §4.1, OIDC Core §2). */
-const PROTOCOL_CLAIMS = new Set([
-  'iss',
-  'aud',
-  'exp',
-  'iat',
-  'nbf',
-  'jti',
-  'nonce',
-  'azp',
-  'at_hash',
-  'c_hash',
-  's_hash',
-  'sid',
-]);
-
-/** Claims about one authentication. Only the ID token is bound to it. */
-const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
-
-/**
- * Claims of the user. Those of the token, which is signed, take precedence over userinfo; those about the authentication are
- * taken from it alone. `email_verified` is only taken from a source whose `email` is taken.
- */
-export function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
-  const { email_verified: _ofSomeSource, ...merged }: Claims = { ...aboutPerson(userinfo), ...token };
-  const flag = [token, userinfo].find(
-    (claims) => claims?.['email'] === merged['email'] && claims?.['email_verified'] !== undefined,
-  )?.['email_verified'];
-  const claims = flag === undefined ? merged : { ...merged, email_verified: flag };
-  return Object.fromEntries(Object.entries(claims).filter(([name]) => !PROTOCOL_CLAIMS.has(name)));
-}
-
-function aboutPerson(userinfo: Claims = {}): Claims {
-  return Object.fromEntries(
-    Object.entries(userinfo).filter(([name]) => !AUTHENTICATION_CLAIMS.includes(name)),
-  );
 }

@@ -9,10 +9,11 @@ import type { Deadline } from '../time/deadline.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { isJwtType } from '../transport/wire/reply-body.js';
-import { contactEmail, isDenied, userClaims, type Claims } from './contact-email.js';
+import { contactEmail, isDenied } from './contact-email.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 import { unusableReply, usableReply } from './provider-reply.js';
 import { TokenValidator } from './token-validator.service.js';
+import { userClaims, type Claims } from './user-claims.js';
 
 /** What a verified token and userinfo say about the user. */
 export interface VerifiedUser {

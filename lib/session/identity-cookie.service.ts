@@ -64,7 +64,7 @@ export class IdentityCookie {
       const sealed = extension === undefined ? value : `${value} ${extension}`;
       const opened = this.#opened.get(sealed) ?? (await this.#openAndKeep(value, extension));
       if (opened !== undefined && opened.endsAt > this.clock.epochMs()) {
-        return { ...opened, secure };
+        return { secure, ...opened };
       }
     }
     return undefined;

@@ -80,14 +80,14 @@ export class IdentityReader {
     if (!content || !accepted || (await this.denied.has(accepted.identity, accepted.tenant))) {
       return undefined;
     }
-    return { ...accepted, selections: content.selections, mode: 'cookie', endsAt: content.endsAt };
+    return { mode: 'cookie', selections: content.selections, endsAt: content.endsAt, ...accepted };
   }
 
   async #readHost(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
     const data = readHostUser(http);
     const accepted = data && (await this.#accept(data, tenantKey, undefined));
     if (accepted !== undefined && !(await this.denied.has(accepted.identity, accepted.tenant))) {
-      return { ...accepted, selections: readSelections(http, accepted.identity), mode: 'host' };
+      return { mode: 'host', selections: readSelections(http, accepted.identity), ...accepted };
     }
     if (data !== undefined && (tenantKey ?? data.tenant) === data.tenant) {
       // The handler of a public page must not take this one for a user.

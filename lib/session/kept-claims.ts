@@ -1,4 +1,4 @@
-import type { Claims } from '../oidc/contact-email.js';
+import type { Claims } from '../oidc/user-claims.js';
 import { claimsRemoved } from '../problems/login-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import type { Tenant } from '../tenants/tenant.js';

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { contactEmail, userClaims } from '../../lib/oidc/contact-email.js';
+import { contactEmail } from '../../lib/oidc/contact-email.js';
+import { userClaims } from '../../lib/oidc/user-claims.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { changes, type Claims } from '../support/provider-script.js';

@@ -50,9 +50,10 @@ export class ExhibitorPages {
   async #fetch<T>(tenant: Tenant, path: string, deadline: Deadline): Promise<FetchedPage<T>> {
     const { body } = await this.rest.get(tenant, { operation: 'list', path, template: TEMPLATE }, deadline);
     const wire = parsePage(body, tenant.key);
-    const records = parseRecords<T>(wire.data, this.#schema, { tenant: tenant.key, path: 'data' });
+    const rows = wire.data;
+    const records = parseRecords<T>(rows, this.#schema, { tenant: tenant.key, path: 'data' });
     const data = records instanceof Promise ? await deadline.race(records) : records;
-    return { page: { ...wire, data }, rows: wire.data };
+    return { page: Object.assign(wire, { data }), rows };
   }
 }
 
