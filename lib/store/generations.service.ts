@@ -42,7 +42,7 @@ export interface Generation {
   readonly id: string;
   /** There was no invalidation that matters any more. */
   readonly isUnset: boolean;
-  /** False where the store was never reached: the id is of this process only. */
+  /** False where the store was never reached, or has not taken our own value: the id is of this process only. */
   readonly isKnown: boolean;
   /** {@link Clock.now} from which {@link Generations.current} must be asked again. */
   readonly recheckAt: number;
@@ -92,7 +92,7 @@ export class Generations {
     this.readings = new FairCache(clock, MAX);
   }
 
-  /** The generation of these names, where all were read within the last second. Synchronous and without timers. */
+  /** The generation of these names, where all were read within the last second. Synchronous; what is due is read in the background. */
   current(names: readonly string[]): Generation | undefined {
     if (!this.values.enabled) {
       return ONLY;
@@ -123,7 +123,10 @@ export class Generations {
 
   private recent(name: string): Reading | undefined {
     const reading = this.readings.get(name);
-    const age = reading === undefined ? 0 : this.clock.now() - reading.at;
+    if (reading === undefined) {
+      return undefined;
+    }
+    const age = this.clock.now() - reading.at;
     if (age >= RENEW) {
       void this.refresh(name);
     }
@@ -153,7 +156,7 @@ export class Generations {
     const isWaiting = this.outbox.has(KIND, name);
     const found = isWaiting ? undefined : await this.values.read(KIND, name);
     if (found === undefined) {
-      // The store is asked once a second.
+      // As if it was read now, so that a store that is down is not asked at each call.
       return { value: this.readings.get(name)?.value ?? 'unknown', at: this.clock.now() };
     }
     return { value: typeof found.value === 'string' ? `random ${found.value}` : 'unset', at: startedAt };

@@ -57,7 +57,8 @@ export class RequestAttempts {
    */
   async run(): Promise<TransportReply> {
     const { budget } = this.tools.limits;
-    let paid: RetryReason | undefined;
+    /** A success gives back what the last of them has cost. */
+    let lastCharged: RetryReason | undefined;
     let wasReplayed = false;
     for (let attempt = 1; ; attempt++) {
       let ended = await this.#sendInSlot({ onNewConnection: this.#isOnce });
@@ -67,7 +68,7 @@ export class RequestAttempts {
       }
       const { outcome, isCharged } = ended;
       if (isFinal(outcome)) {
-        budget.giveBack(paid);
+        budget.giveBack(lastCharged);
         const { status, headers, body } = outcome;
         return { status, headers, body, sentAt: this.#sentAt, attempts: this.#sent };
       }
@@ -77,7 +78,7 @@ export class RequestAttempts {
       if (wait === undefined || (price !== undefined && !budget.take(price))) {
         throw this.#failure(outcome, retryAfterMs);
       }
-      paid = price ?? paid;
+      lastCharged = price ?? lastCharged;
       await this.deadline.sleep(wait);
     }
   }

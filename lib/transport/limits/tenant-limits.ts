@@ -69,8 +69,8 @@ export class RequestLimits {
   }
 
   /**
-   * Returns the slot and records the result of its request, if it was sent. Answers false for a further failure of one contact: it
-   * does not count, unless it was a trial, so that a service that is down is tried only once in a pause.
+   * Returns the slot and records the result of its request, if it was sent. Answers whether it counts: a further failure of one contact
+   * neither opens the circuit nor costs a retry. As a trial it counts, so that a service that is down is tried only once in a pause.
    */
   leave(tenant: Tenant, admission: Admission, result?: RequestResult): boolean {
     this.#slots.leave(slotsOf(tenant));
@@ -78,8 +78,8 @@ export class RequestLimits {
       this.#circuit ??= new Circuit();
       this.#failedContacts ??= new FailedContactPersons();
     }
-    const isFirst = result === undefined || this.#failedContacts?.record(result) !== false;
-    const isCounted = isFirst || admission === 'trial';
+    const isRepeated = result !== undefined && this.#failedContacts?.record(result) === false;
+    const isCounted = !isRepeated || admission === 'trial';
     const health = isCounted ? result?.health : undefined;
     this.#circuit?.record(health, admission, this.clock.now(), this.clock.random());
     return isCounted;

@@ -35,8 +35,8 @@ const NO_HEADERS = new axios.AxiosHeaders();
  * again.
  */
 export class AxiosPassage {
-  /** The interceptors of requests have let it pass. */
-  #isPassedOn = false;
+  /** Who has it: the interceptors of requests, then the service, then those of responses. */
+  #stage: 'request interceptor' | 'service' | 'response interceptor' = 'request interceptor';
   /** What the adapter rejected with. Interceptors may pass it on. */
   #failure: ExhibitorError | undefined;
 
@@ -69,17 +69,8 @@ export class AxiosPassage {
 
   /** The call is over. */
   stop(): Failed {
-    const interceptor = this.#interceptor;
     const failed = this.handler.stop('over');
-    return interceptor === undefined ? failed : { ...failed, phase: interceptor };
-  }
-
-  /** The interceptors that have the request; `undefined` while it is with the service. */
-  get #interceptor(): 'request interceptor' | 'response interceptor' | undefined {
-    if (!this.#isPassedOn) {
-      return 'request interceptor';
-    }
-    return this.handler.isSettled ? 'response interceptor' : undefined;
+    return this.#stage === 'service' ? failed : { ...failed, phase: this.#stage };
   }
 
   /**
@@ -92,6 +83,7 @@ export class AxiosPassage {
     const timer = this.#send(hasInterceptors ? withHeadersOfHost(own, config.headers) : own);
     const outcome = await this.handler.outcome;
     clearTimeout(timer);
+    this.#stage = 'response interceptor';
     if (outcome.kind === 'failed') {
       this.#failure = new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', outcome.message);
       throw this.#failure;
@@ -112,7 +104,7 @@ export class AxiosPassage {
     if (handler.isSettled) {
       return undefined;
     }
-    this.#isPassedOn = true;
+    this.#stage = 'service';
     try {
       this.tools.connections.send({ url, method, headers, body }, handler, request);
     } catch {
@@ -130,7 +122,7 @@ export class AxiosPassage {
       message: 'an axios interceptor of the host failed',
       cause: this.#isOwnAxiosError(error) ? undefined : error,
       status: reply?.status,
-      phase: this.#interceptor,
+      phase: this.#stage === 'service' ? undefined : this.#stage,
     };
   }
 

@@ -12,9 +12,9 @@ export class BodyBlocks {
   #free: Buffer = EMPTY;
 
   /**
-   * Keeps a part of the body. A small chunk is copied: its Buffer takes about a hundred bytes of heap, and may keep the 64 KiB
-   * that were read from the socket. One that fills its memory is not, since V8 collects garbage by what is allocated outside
-   * its heap as well. Blocks are not enlarged: to copy megabytes in one turn delays the small replies of every other tenant.
+   * Keeps a part of the body. A chunk that takes less than half of its memory is copied: its Buffer takes about a hundred bytes of
+   * heap, and may keep the 64 KiB that were read from the socket. Any other is not: copies make V8 collect garbage more often.
+   * Blocks are not enlarged: to copy megabytes in one turn delays the small replies of every other tenant.
    *
    * @param isWhole the chunk is the whole body
    */

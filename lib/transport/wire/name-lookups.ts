@@ -4,7 +4,7 @@ import { callbackify, promisify } from 'node:util';
 import type { Clock } from '../../time/clock.js';
 import { FairCache } from '../../time/fair-cache.js';
 import { withTimeout } from '../../time/with-timeout.js';
-import { LookupThreads, SLOW } from './lookup-threads.js';
+import { NameLookupThreads, SLOW } from './name-lookup-threads.js';
 
 /** Time in ms for which an answer is used without a new look-up. */
 const FRESH = 30_000;
@@ -30,17 +30,17 @@ export interface Connecting {
 
 /**
  * Resolves names by the operating system (`/etc/hosts`, search domains). Addresses are kept for all tenants, and used while a new
- * look-up is slow or fails. {@link LookupThreads} decides when a name is looked up.
+ * look-up is slow or fails. {@link NameLookupThreads} decides when a name is looked up.
  */
 export class NameLookups {
   readonly #answers: FairCache<NameAnswer>;
   /** Look-ups that have begun, by name: a name has one at a time. */
   readonly #running = new Map<string, Promise<LookupAddress[]>>();
-  readonly #threads: LookupThreads;
+  readonly #threads: NameLookupThreads;
 
   constructor(private readonly clock: Clock) {
     this.#answers = new FairCache(clock, MOST_NAMES);
-    this.#threads = new LookupThreads(clock);
+    this.#threads = new NameLookupThreads(clock);
   }
 
   /** The `lookup` of a socket. */

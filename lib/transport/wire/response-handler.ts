@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { Failed, Outcome } from '../outcome.js';
 import { BodyBlocks } from './body-blocks.js';
-import type { ResponseReceiver } from './connections.js';
+import type { ResponseReceiver } from './own-client.js';
 import { ReadingPace } from './reading-pace.js';
 import { parseBody, unpack, UnreadableBody, type ExpectedReply } from './reply-body.js';
 import { LARGE_BODY, LARGEST_REFUSAL, MOST_INTERIM, TOO_LARGE } from './reply-limits.js';

@@ -12,7 +12,7 @@ const FIRST_ONLY = 10 * 60_000;
 const MOST_PAYERS = 10_000;
 
 /** A look-up that waits for its turn. */
-export interface WaitingLookup<T> {
+export interface WaitingNameLookup<T> {
   readonly name: string;
   /** See {@link TransportRequest}. */
   readonly payer: string;
@@ -30,7 +30,7 @@ export interface WaitingLookup<T> {
  * - While it is busy, the second one takes names for which name servers answer c-ares. They may be silent afterwards: a payer
  *   whose look-up was slow does not use the second thread for some time.
  */
-export class LookupThreads {
+export class NameLookupThreads {
   readonly #payers = new SerialQueues<string>();
   readonly #threads = new SerialQueues<'first' | 'second'>();
   readonly #slowPayers: FairCache<true>;
@@ -40,12 +40,12 @@ export class LookupThreads {
   }
 
   /** Starts a look-up when its payer and a thread are free, unless the name is known by then. */
-  inTurn<T>(lookup: WaitingLookup<T>): Promise<T> {
+  inTurn<T>(lookup: WaitingNameLookup<T>): Promise<T> {
     return this.#payers.after(lookup.payer, () => lookup.known() ?? this.#onThread(lookup));
   }
 
   /** Waits for both threads, and begins on the one that is free first. The other one then passes it over. */
-  #onThread<T>({ name, payer, known, start }: WaitingLookup<T>): Promise<T> {
+  #onThread<T>({ name, payer, known, start }: WaitingNameLookup<T>): Promise<T> {
     return new Promise((resolve) => {
       let hasBegun = false;
       const begin = async (): Promise<void> => {
