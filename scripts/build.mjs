@@ -72,7 +72,7 @@ function writeDeclarations() {
   }
 }
 
-/** Writes each input with the modules that it imports by a relative path or that are in `replaced`. Comments are left out. */
+/** Writes each input with what it imports by a relative path, or by a name or file in `replaced`, which has the file to take. Without comments. */
 async function bundle(input, replaced, output) {
   const modules = {
     name: 'modules',

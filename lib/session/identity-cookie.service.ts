@@ -10,29 +10,20 @@ import {
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import { trimCookies } from '../http/trim-cookies.js';
-import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { freezeJson, isRecord, weighEntry } from '../model/json-values.js';
+import { isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { FairCache } from '../time/fair-cache.js';
 import { IdentityExtensions } from './identity-extensions.service.js';
 import { KeptClaims } from './kept-claims.js';
+import { OpenedCookies, type OpenedCookie } from './opened-cookies.js';
 import { parseIdentity, type IdentityData } from './stored-identity.js';
 import { parseSelections, type Selections } from './stored-selections.js';
 
 /** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
 const MAX_SEALED = 3_850;
-
-/** Content of a cookie that opened. Deeply frozen, since the requests of a user share it. */
-export interface OpenedCookie {
-  readonly identity: IdentityData;
-  readonly selections: Selections;
-  /** End of the login, ms since the epoch: no extension goes beyond it. */
-  readonly endsAt: number;
-}
 
 /** Content of the cookie of a request. */
 export interface CookieContent extends OpenedCookie {
@@ -161,40 +152,4 @@ function extendedBy(opened: OpenedCookie, { value: id, until }: Unsealed): Opene
   const { identity } = opened;
   const expiresAt = Math.max(identity.expiresAt, Math.min(until, opened.endsAt));
   return id === identity.id ? { ...opened, identity: { ...identity, expiresAt } } : opened;
-}
-
-/** Estimated bytes of heap of all remembered cookies together. */
-const MAX_REMEMBERED_BYTES = 16 * 1024 * 1024;
-
-/** How long an opened cookie is remembered, in ms. */
-const LONGEST_REMEMBERED = 60_000;
-
-/**
- * Identity cookies that opened, so that one is opened once a minute and not at each request. They are found by the digest of
- * the sealed value: the memory of the process holds no cookie that could be used. Forged cookies do not open and take no place.
- * Only opening is remembered. Whoever reads an entry checks expiry, tenant and logout as if the cookie had just been opened.
- */
-export class OpenedCookies {
-  readonly #cookies: FairCache<OpenedCookie>;
-
-  constructor(
-    private readonly clock: Clock,
-    maxBytes = MAX_REMEMBERED_BYTES,
-  ) {
-    this.#cookies = new FairCache(clock, maxBytes);
-  }
-
-  get(sealed: string): OpenedCookie | undefined {
-    return this.#cookies.get(digestOf(sealed));
-  }
-
-  /** Freezes the content and remembers it until it expires, for a minute at most. */
-  keep(sealed: string, opened: OpenedCookie): void {
-    freezeJson(opened);
-    const ttl = Math.min(LONGEST_REMEMBERED, opened.endsAt - this.clock.epochMs());
-    if (ttl > 0) {
-      const { tenant } = opened.identity;
-      this.#cookies.set(digestOf(sealed), opened, { tenant, ttl, weight: weighEntry(opened) });
-    }
-  }
 }

@@ -62,7 +62,7 @@ export class ReplayCache {
   }
 
   /**
-   * Records a name for `ttl` ms. Answers false where it is recorded already, here or in another process.
+   * Records a name for `ttl` ms. Answers false where it is recorded already: here, or what is used once also in another process.
    *
    * @param tenant key of the tenant that it is about
    */

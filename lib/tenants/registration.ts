@@ -3,8 +3,8 @@ import type { LoginSettings } from '../options/tenant-settings.js';
 
 /**
  * Names under which a logout at the provider is recorded and looked for. The first is the {@link registrationOf} of the tenant.
- * Keys that are set as they are get replaced, and processes with the former and the new ones run at the same time: with them
- * there is a name of the tenant itself. No other tenant has its key.
+ * Keys that the options contain are replaced from time to time, and then processes with the former and the new ones run at the same
+ * time: for such keys there is a name of the tenant itself. No other tenant has its key.
  */
 export function registrationsOf(key: string, login: LoginSettings): readonly string[] {
   const { issuer, clientId, keys } = login;

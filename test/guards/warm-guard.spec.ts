@@ -6,7 +6,7 @@ import {
   type ExhibitorIdentity,
   type ExhibitorModuleOptions,
 } from '../../lib/index.js';
-import { OpenedCookies } from '../../lib/session/identity-cookie.service.js';
+import { OpenedCookies } from '../../lib/session/opened-cookies.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { Deadlines } from '../../lib/time/deadlines.service.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';

@@ -47,5 +47,6 @@ export class TestingGuardServices extends ExhibitorGuardServices {
   }
 }
 
+// Not in its constructor, whose parameters are those of `ExhibitorGuardServices`.
 Inject(ExhibitorTestingBackend)(TestingGuardServices.prototype, 'backend');
 Inject(TenantRegistry)(TestingGuardServices.prototype, 'tenants');

@@ -60,10 +60,8 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   }
 
   /** The request could not be given to undici. */
-  fail(message: string): Failed {
-    const failed: Failed = { kind: 'failed', why: 'network', message };
-    this.#done(failed);
-    return failed;
+  fail(message: string): void {
+    this.#done({ kind: 'failed', why: 'network', message });
   }
 
   giveUp(message: string): void {
