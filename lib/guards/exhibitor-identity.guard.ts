@@ -32,7 +32,9 @@ export class ExhibitorIdentityGuard extends RouteGuard {
       return true;
     }
     const type = context.getType<string>();
-    return type === 'http' || type === 'graphql' ? super.canActivate(context) : this.#decideMessage(context);
+    return type === 'http' || type === 'graphql'
+      ? super.canActivate(context)
+      : this.#anonymousOrThrow(context);
   }
 
   /** @internal */
@@ -154,7 +156,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
 
   /**
    * A global guard leaves the routes of login and logout to their own guards: it would close the way in, and a failing lookup
-   * the way out.
+   * the way out. `@AllowAnonymous(false)` on the handler wins over that. A guard that stands in `@UseGuards` of the route is not
+   * global: it was asked for.
    */
   #isExempt(context: ExecutionContext): boolean {
     const handler = context.getHandler();
@@ -167,8 +170,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     );
   }
 
-  /** A gateway or a message handler. */
-  async #decideMessage(context: ExecutionContext): Promise<boolean> {
+  /** A message of a gateway or of a transport has no user: true where its handler allows anonymous ones, else throws. */
+  async #anonymousOrThrow(context: ExecutionContext): Promise<boolean> {
     return (await this.allowsAnonymous(context)) || super.canActivate(context);
   }
 

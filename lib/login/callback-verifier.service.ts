@@ -185,20 +185,18 @@ export class CallbackVerifier {
 
 /** Both ID tokens of the hybrid flow must have the same issuer and subject (OIDC Core §3.3.3.6). */
 function checkSameUser(tenant: Tenant, front: VerifiedToken | undefined, back: VerifiedToken): void {
-  const { iss, sub } = (front ?? back).payload;
-  if (iss !== back.payload.iss || sub !== back.payload.sub) {
+  const { iss, sub } = back.payload;
+  if (front !== undefined && (front.payload.iss !== iss || front.payload.sub !== sub)) {
     throw refusal(tenant, 'subject');
   }
 }
 
 /** Asks the option `authorize` of the host. */
-async function authorize({ tenant, login }: Callback, identity: ExhibitorIdentity): Promise<void> {
-  if (login.authorize === undefined) {
-    return;
-  }
+async function authorize({ tenant, login, deadline }: Callback, identity: ExhibitorIdentity): Promise<void> {
   let isAuthorized: unknown;
   try {
-    isAuthorized = await login.authorize(identity);
+    const asked = async (): Promise<unknown> => login.authorize === undefined || login.authorize(identity);
+    isAuthorized = await deadline.race(asked());
   } catch (cause) {
     if (isExhibitorError(cause)) {
       throw cause;

@@ -29,6 +29,12 @@ const LONGEST_NAME = 256;
  * Identities that a logout ended. A logout at this host ends one identity, by its id. A logout at the provider ends the logins
  * of a session or of a user that began no later than it, so that a login after it is not refused. It is looked for under the
  * registration that verified the login, and under those that the tenant has now.
+ *
+ * | a logout token with | writes                   | an identity     | is denied by                  |
+ * | ------------------- | ------------------------ | --------------- | ----------------------------- |
+ * | `sid`               | `session`                | with a `sid`    | its id, `user`, `session`     |
+ * | `sub`               | `user`                   | without a `sid` | its id, `user`, `sessionless` |
+ * | both                | `session`, `sessionless` |                 |                               |
  */
 @Injectable()
 export class DeniedIdentities {

@@ -13,6 +13,9 @@ const SELECTIONS = 'exhibitorSelections';
 /** Member of `request.session` with the sealed ID token. */
 const ID_TOKEN = 'exhibitorIdToken';
 
+/** Member that is set before a method is called, to see whether it empties the session. */
+const MARK = 'exhibitorMark';
+
 /** Identities of cookies and bearer tokens that were set as `request.user`. */
 const ofOtherSessions = new WeakSet<object>();
 
@@ -49,8 +52,8 @@ export async function logInToHost({ request }: HttpContext, identity: ExhibitorI
 export async function logOutOfHost(http: HttpContext): Promise<void> {
   const { session } = http.request;
   if (isRecord(session)) {
-    delete session[SELECTIONS];
-    delete session[ID_TOKEN];
+    session[SELECTIONS] = undefined;
+    session[ID_TOKEN] = undefined;
   }
   if (!(await callToEnd(http.request, 'logOut'))) {
     await callToEnd(http.request.session, 'regenerate');
@@ -65,12 +68,8 @@ export function readIdToken({ request: { session } }: HttpContext): string | und
 
 /** Stores the sealed ID token; `undefined` removes it. A host without a session keeps none. */
 export function writeIdToken({ request: { session } }: HttpContext, sealed: string | undefined): void {
-  if (!isRecord(session)) {
-    return;
-  }
-  if (sealed === undefined) {
-    delete session[ID_TOKEN];
-  } else {
+  if (isRecord(session)) {
+    // Not deleted: in a session of `@fastify/secure-session` that has no effect.
     session[ID_TOKEN] = sealed;
   }
 }
@@ -107,7 +106,9 @@ export function writeSelections(
 
 /**
  * Calls a method that ends by callback or by promise, as those of sessions do. Answers false where the target has no such
- * method.
+ * method. A session of `@fastify/secure-session` is all in its cookie: `regenerate` empties it at once and never calls back.
+ * Neither the parameters nor the result of the method show that. So a session that has lost its mark, and has no id, is not
+ * waited for; with an id it is, since that may change later (session fixation).
  */
 async function callToEnd(target: unknown, name: string, ...values: unknown[]): Promise<boolean> {
   const members: Record<string, unknown> = Object(target);
@@ -115,12 +116,15 @@ async function callToEnd(target: unknown, name: string, ...values: unknown[]): P
   if (typeof method !== 'function') {
     return false;
   }
+  members[MARK] = true;
   await new Promise<void>((resolve, reject) => {
     const done = (error?: unknown): void =>
       error === undefined || error === null ? resolve() : reject(error);
     const result: unknown = method.call(target, ...values, done);
     if (result instanceof Promise) {
       result.then(() => resolve(), reject);
+    } else if ([MARK, 'id', 'sessionId'].every((member) => members[member] === undefined)) {
+      resolve();
     }
   });
   return true;

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import type { ExhibitorErrorCode } from '../errors/error-codes.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { untrustedText } from '../model/untrusted-text.js';
@@ -14,15 +13,12 @@ import { TimeoutError, withTimeout } from '../time/with-timeout.js';
 import { withRequireIss } from './require-iss.js';
 import { Tenant } from './tenant.js';
 
-/** What the source says of a tenant, rather than that it fails. A host may throw these errors itself. */
-const ANSWERS: ReadonlySet<ExhibitorErrorCode> = new Set(['unknown_tenant', 'configuration_invalid']);
-
 /** Limits that are no larger than those of the module: all tenants share its process. */
 const LIMITS = ['deadline', 'attemptTimeout', 'attempts', 'maxResponseBytes', 'maxConcurrent'] as const;
 
 /** True where the source failed: it threw, rejected or did not answer. Wrong options are an answer. */
 export function isSourceFailure(error: unknown): boolean {
-  return !isExhibitorError(error) || !ANSWERS.has(error.code);
+  return !isExhibitorError(error) || error.code !== 'configuration_invalid';
 }
 
 /**
@@ -65,6 +61,10 @@ async function findInSource(source: TenantSource, key: string, deadline: number)
     return await withTimeout(deadline, () => source.find(key));
   } catch (error) {
     if (isExhibitorError(error)) {
+      // A host may throw `unknown_tenant` itself. It is remembered as any other answer that there is no such tenant.
+      if (error.code === 'unknown_tenant') {
+        return undefined;
+      }
       throw error;
     }
     if (error instanceof TimeoutError) {

@@ -69,7 +69,10 @@ export class HeldToken {
     this.#bad = undefined;
   }
 
-  /** The host invalidated the token, and forgives a rejection. What a renewal under way brings was requested before. */
+  /**
+   * The host invalidated the token, and forgives a rejection. What a renewal under way brings was requested before. A token that
+   * was refused again stays so: for an invalidated one, a token of another process would do.
+   */
   invalidate(now: number): void {
     this.#rejection = undefined;
     if (this.renewal !== undefined) {

@@ -10,7 +10,7 @@ import type { TimedToken } from './token-lifetime.js';
  * | `expiring`      | ends soon or has ended, or there was none     | where it is another one                    | always              |
  * | `refused`       | got a 401 in a request that was sent `at`     | requested after `at`, or instead of it     | always              |
  * | `refused-again` | came instead of a refused one, and got a 401  | never                                      | never               |
- * | `invalidated`   | was invalidated by the host `at`, or any is   | requested after `at`                       | recorded after `at` |
+ * | `invalidated`   | was invalidated `at`, or there was none then  | requested after `at`                       | recorded after `at` |
  *
  * All but an expiring one are bad: they leave the store before the endpoint is asked, so that no other process takes them.
  */

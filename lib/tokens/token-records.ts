@@ -51,10 +51,10 @@ export type TokenAnswer =
  *
  * | the record before      | a token comes | a rejection comes           | a bad token is removed        |
  * | ---------------------- | ------------- | --------------------------- | ----------------------------- |
- * | nothing                | the token     | the rejection               | nothing                       |
- * | a rejection            | the token     | the former rejection stays  | nothing, where it is forgiven |
- * | a token                | the new token | both, if the token is good  | nothing, where it is that one |
- * | a token, a rejection   | the new token | both, with the new one      | nothing, where it is that one |
+ * | (empty)                | the token     | the rejection               | unchanged                     |
+ * | a rejection            | the token     | the former rejection stays  | (empty), where it is forgiven |
+ * | a token                | the new token | both, if the token is good  | (empty), where it is that one |
+ * | a token, a rejection   | the new token | both, with the new one      | (empty), where it is that one |
  */
 export class TokenRecords {
   constructor(

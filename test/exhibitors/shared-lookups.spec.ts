@@ -480,6 +480,29 @@ describe('staleIfError with a store', () => {
     await expect(own(await start(options))).rejects.toMatchObject({ code: 'service_unavailable' });
   });
 
+  it.each([
+    { what: 'one, where the store is slow', wait: 900, deadline: 400, wasInvalidated: false, isUsed: false },
+    { what: 'it, where the store answers', wait: 10, deadline: 1_100, wasInvalidated: false, isUsed: true },
+    { what: 'one invalidated meanwhile', wait: 10, deadline: 1_100, wasInvalidated: true, isUsed: false },
+  ])('asks the store only briefly after the deadline: $what', async (given) => {
+    let isSilent = false;
+    const { tenant, urls } = await serve(() => (isSilent ? undefined : [{ id: 1 }]));
+    const options = { tenant, lookupCache: { ttl: 10_000, staleIfError: 60_000 } };
+    const [one, other] = [await start(options), await start(options)];
+    await own(one);
+    isSilent = true;
+    skip(11_000);
+    slowDown(given.wait);
+    const startedAt = performance.now();
+    const answer = own(one, { deadline: given.deadline }).catch(({ code }: { code: string }) => code);
+    await eventually(() => urls.length === 2);
+    if (given.wasInvalidated) {
+      await other.exhibitors.invalidateLookups();
+    }
+    expect(await answer).toEqual(given.isUsed ? [{ id: 1 }] : 'deadline_exceeded');
+    expect(performance.now() - startedAt).toBeLessThan(given.deadline + 300);
+  });
+
   it('prefers the newer answer in memory where the store did not take it', async () => {
     jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     let version = 0;

@@ -1,11 +1,30 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Module, type INestApplication } from '@nestjs/common';
-import { ExhibitorModule, type ExhibitorIdentity } from '../../lib/index.js';
+import { randomUUID } from 'node:crypto';
+import fastifySecureSession from '@fastify/secure-session';
+import { Controller, Get, Module, Redirect, Req, UseGuards, type INestApplication } from '@nestjs/common';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import expressSession, { MemoryStore } from 'express-session';
+import {
+  CurrentIdentity,
+  ExhibitorCallbackGuard,
+  ExhibitorModule,
+  type ExhibitorIdentity,
+} from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { copyOf, identityOf } from '../login/journey.js';
 import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, createApp, setUser } from '../support/host.js';
+import {
+  COOKIE_SECRET,
+  createApp,
+  setUser,
+  startHost,
+  type HostKind,
+  type SessionRequest,
+} from '../support/host.js';
 import { freePort } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
+import { Visitor } from '../support/visitor.js';
+import { bodyOf, signIn } from './signed-in.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
@@ -137,5 +156,135 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
   it('treats a person of another tenant as not logged in', async () => {
     expect((await get('/me', { 'x-tenant': 'acme' })).status).toBe(200);
     expect((await get('/me', { 'x-tenant': 'globex' })).status).toBe(401);
+  });
+});
+
+/** Stores the identity in the session, as a host without Passport does. */
+@Controller()
+class StoringController extends BoothController {
+  @Get('auth/callback')
+  @UseGuards(ExhibitorCallbackGuard)
+  @Redirect('/', 303)
+  override callback(
+    @CurrentIdentity() identity: ExhibitorIdentity,
+    @Req() request: SessionRequest = {},
+  ): { url: string } {
+    Object.assign(request.session ?? {}, { user: identity });
+    return super.callback(identity);
+  }
+
+  @Get('visit')
+  visit(@Req() { session = {} }: SessionRequest): object {
+    const before = session['visited'] === true;
+    session['visited'] = true;
+    return { before };
+  }
+}
+
+/** Its store takes a while to remove a session. */
+class SlowStore extends MemoryStore {
+  override destroy(id: string, done?: (error?: unknown) => void): void {
+    setTimeout(() => super.destroy(id, done), 50);
+  }
+}
+
+/** Sessions by id that `regenerate` empties at once or later, and gives another id later. */
+const ownSessions = (idName: string, isEmptied: 'at once' | 'later') => (app: INestApplication) => {
+  const sessions = new Map<string, Record<string, unknown>>();
+  app.use(
+    (request: SessionRequest & { headers: Record<string, string> }, response: never, next: () => void) => {
+      const reply: { setHeader(name: string, value: string): void } = response;
+      let id = /own=([^;]+)/.exec(request.headers['cookie'] ?? '')?.[1] ?? randomUUID();
+      const session = sessions.get(id) ?? {};
+      const keep = (): void => {
+        sessions.set(id, session);
+        reply.setHeader('Set-Cookie', `own=${id}; Path=/`);
+      };
+      keep();
+      const regenerate = (done: () => void): void => {
+        const empty = (): void => Object.keys(session).forEach((name) => delete session[name]);
+        if (isEmptied === 'at once') {
+          empty();
+        }
+        setTimeout(() => {
+          empty();
+          sessions.delete(id);
+          id = randomUUID();
+          keep();
+          done();
+        }, 50);
+      };
+      request.session = Object.defineProperties(session, {
+        [idName]: { get: () => id, configurable: true },
+        regenerate: { value: regenerate, configurable: true },
+      });
+      next();
+    },
+  );
+};
+
+describe.each<[what: string, kind: HostKind, configure: (app: INestApplication) => unknown]>([
+  [
+    '@fastify/secure-session',
+    'fastify',
+    (app) =>
+      (app as NestFastifyApplication).register(
+        fastifySecureSession as never,
+        { key: Buffer.alloc(32, 'k'), cookie: { path: '/' } } as never,
+      ),
+  ],
+  [
+    'express-session with a slow store',
+    'express',
+    (app) =>
+      app.use(
+        expressSession({
+          secret: COOKIE_SECRET,
+          resave: false,
+          saveUninitialized: true,
+          store: new SlowStore(),
+        }),
+      ),
+  ],
+  ['a session of its own that is emptied before it has another id', 'express', ownSessions('id', 'at once')],
+  ['a session of its own whose id has another name', 'express', ownSessions('key', 'later')],
+])('a host without Passport and with %s', (_what, kind, configure) => {
+  it('has a login that regenerates the session, selections, and a logout', async () => {
+    const host = await startHost({
+      kind,
+      controllers: [StoringController],
+      configure: async (app) => {
+        await configure(app);
+        setUser(app, kind, ({ session }) => session?.['user']);
+      },
+      options: (redirectUri) => ({
+        session: 'host',
+        secrets: [COOKIE_SECRET],
+        tenant: sandbox.tenantOptions('acme', { redirectUri }),
+      }),
+    });
+    const visitor = new Visitor();
+    const hasVisited = async () => bodyOf(await visitor.visit(`${host.url}/visit`))['before'];
+    expect([await hasVisited(), await hasVisited()]).toEqual([false, true]);
+    const planted = copyOf(visitor, host);
+    await signIn(sandbox, host, 'sam.several', {}, visitor);
+    expect(await identityOf(planted, host)).toBeUndefined();
+    expect(await identityOf(visitor, host)).toMatchObject({ email: 'sam.several@example.com' });
+    expect(await hasVisited()).toBe(false);
+
+    const booth = () => visitor.visit(`${host.url}/events/world-2026/booth`);
+    const [, { id } = { id: '' }] = bodyOf<{ id: string }[]>(
+      await visitor.visit(`${host.url}/events/world-2026/mine`),
+    );
+    expect((await booth()).status).toBe(409);
+    await visitor.visit(`${host.url}/events/world-2026/select`, { json: { id } });
+    expect(bodyOf(await booth())).toMatchObject({ id });
+
+    expect((await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
+    expect(await identityOf(visitor, host)).toBeUndefined();
+    expect(await hasVisited()).toBe(false);
+    await signIn(sandbox, host, 'sam.several', {}, visitor);
+    expect((await booth()).status).toBe(409);
+    await host.close();
   });
 });

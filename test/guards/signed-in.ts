@@ -7,8 +7,8 @@ export async function signIn(
   host: { url: string },
   person = 'sam.several',
   query: Record<string, string> = {},
+  visitor = new Visitor(),
 ): Promise<Visitor> {
-  const visitor = new Visitor();
   sandbox.signInAs(person);
   const done = await visitor.follow(
     `${host.url}/auth/login?${new URLSearchParams({ returnTo: '/landed', ...query }).toString()}`,

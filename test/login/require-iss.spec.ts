@@ -596,6 +596,23 @@ describe.each(KINDS)('login.authorize on %s', (kind) => {
     expect(reply.text).not.toContain('directory');
     expect(await identityOf(visitor, host)).toBeUndefined();
   });
+
+  it('fails the login with 504 at the deadline where it hangs, and may reject later', async () => {
+    let fail: (error: Error) => void = () => undefined;
+    const authorize = () => new Promise<boolean>((_, reject) => (fail = reject));
+    const host = await start(kind, (callback) => ({
+      tenant: { ...honest.tenantOptions(callback, { authorize }), http: { deadline: 500 } },
+    }));
+    const visitor = new Visitor();
+    const reply = await logIn(visitor, host);
+    expect([reply.status, JSON.parse(reply.text)]).toEqual([
+      504,
+      expect.objectContaining({ code: 'deadline_exceeded' }),
+    ]);
+    fail(new Error('the directory is down'));
+    await new Promise(setImmediate);
+    expect(await identityOf(visitor, host)).toBeUndefined();
+  });
 });
 
 describe.each(KINDS)('the e-mail address on %s', (kind) => {

@@ -118,15 +118,25 @@ async function withFastifySession(app: NestFastifyApplication): Promise<void> {
   await app.register(auth.secureSession() as never);
 }
 
+/** A request with the session that a host has set. */
+export interface SessionRequest {
+  user?: unknown;
+  session?: Record<string, unknown>;
+}
+
 /** Sets `request.user` of every request, as the session of a host does. */
-export function setUser(app: INestApplication, kind: HostKind, user: () => unknown): void {
+export function setUser(
+  app: INestApplication,
+  kind: HostKind,
+  user: (request: SessionRequest) => unknown,
+): void {
   if (kind.startsWith('fastify')) {
     const fastify = app.getHttpAdapter().getInstance();
-    fastify.addHook('preHandler', async (request: { user?: unknown }) => void (request.user = user()));
+    fastify.addHook('preHandler', async (request: SessionRequest) => void (request.user = user(request)));
     return;
   }
-  app.use((request: { user?: unknown }, _: unknown, next: () => void) => {
-    request.user = user();
+  app.use((request: SessionRequest, _: unknown, next: () => void) => {
+    request.user = user(request);
     next();
   });
 }

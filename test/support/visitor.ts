@@ -117,7 +117,7 @@ export class Visitor {
   }
 
   #keep(host: string, header: string): void {
-    const { name, value, maxAge, path = '/' } = parseSetCookie(header);
+    const { name, value, maxAge, path = '/' } = parseSetCookie(header, { decode: (raw) => raw });
     const isGone = value === undefined || value === '' || maxAge === 0;
     if (path === '/') {
       if (isGone) {

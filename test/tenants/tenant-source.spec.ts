@@ -6,7 +6,7 @@ import { firstValueFrom } from 'rxjs';
 import { Agent } from 'undici';
 import {
   ConfigurationError,
-  type ExhibitorError,
+  ExhibitorError,
   ExhibitorModule,
   ExhibitorsService,
   isExhibitorError,
@@ -106,8 +106,13 @@ describe('tenants of a source', () => {
     expect(await registry.get('acme')).toMatchObject({ key: 'acme', baseUrl: sandbox.url });
   });
 
-  it.each([undefined, null])('that are not found (%s) are unknown', async (nothing) => {
-    const { exhibitors, tokens, registry } = await boot(() => nothing as undefined);
+  const thrown = new ExhibitorError('unknown_tenant', 'no customer nobody');
+  it.each([
+    ['undefined', () => undefined],
+    ['null', () => null as unknown as undefined],
+    ['an error that says so', () => Promise.reject(thrown)],
+  ])('that are not found (%s) are unknown, and remembered as such', async (_, find) => {
+    const { asked, exhibitors, tokens, registry } = await boot(find);
     for (const call of [
       registry.get('nobody'),
       tokens.getToken({ tenant: 'nobody' }),
@@ -115,6 +120,8 @@ describe('tenants of a source', () => {
     ]) {
       expect(await failureOf(call)).toMatchObject({ code: 'unknown_tenant', tenant: 'nobody' });
     }
+    expect((await failureOf(registry.get('nobody'))).code).toBe('unknown_tenant');
+    expect(asked).toEqual(['nobody']);
     expect(sandbox.requests).toHaveLength(0);
   });
 
@@ -437,6 +444,21 @@ describe('while the source fails', () => {
     await forgotten.registry.get('acme');
     forgotten.registry.forget('acme');
     expect(await failureOf(forgotten.registry.get('acme'))).toMatchObject({ code: 'service_unavailable' });
+  });
+
+  it.each([
+    ['undefined', (): Answer => undefined],
+    [
+      'unknown_tenant',
+      (): Answer => Promise.reject(new ExhibitorError('unknown_tenant', 'no customer acme')),
+    ],
+  ])('they are not used after it has answered that there is no such tenant: %s', async (_, answer) => {
+    const { registry, answerWith, clock } = await bootAndFail();
+    answerWith(answer);
+    expect(await failureOf(registry.get('acme'))).toMatchObject({ code: 'unknown_tenant' });
+    clock.skip(6_000);
+    answerWith(down);
+    expect(await failureOf(registry.get('acme'))).toMatchObject({ code: 'service_unavailable' });
   });
 
   it.each([

@@ -13,8 +13,8 @@ export class ContactSlots {
   /**
    * Runs a lookup when there is a slot for it.
    *
-   * @throws {ExhibitorError} `deadline_exceeded` or `aborted` where the call is over before; `service_unavailable` where too
-   * many wait
+   * @throws {ExhibitorError} `deadline_exceeded` or `aborted` where the call is over and has no slot; `service_unavailable`
+   * where too many wait
    */
   async run<R>(
     { tenant, contactEmail }: LookupSubject,

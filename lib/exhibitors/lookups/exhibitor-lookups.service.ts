@@ -7,6 +7,7 @@ import { ALL_LOOKUPS, Generations, lookupsOf, type Generation } from '../../stor
 import { SharedValues } from '../../store/shared-values.service.js';
 import { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
+import { withTimeout } from '../../time/with-timeout.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import type { ExhibitorIdOf } from '../exhibitor-id.js';
 import { RestClient } from '../rest-client.service.js';
@@ -22,6 +23,9 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
   'rate_limited',
   'token_unavailable',
 ]);
+
+/** What a lookup that failed may wait for the store after its deadline, in ms. */
+const AFTER_DEADLINE = 100;
 
 /** The generation of an answer that was asked for before the store had told its generation. It equals no other. */
 const UNKNOWN: Generation = { id: 'unknown', isUnset: false, isKnown: false, recheckAt: -Infinity };
@@ -74,7 +78,7 @@ export class ExhibitorLookups {
       report(subject, isCached ? 'hit' : 'miss');
       return records;
     } catch (error) {
-      const stale = isOutage(error) ? await this.stale(subject) : undefined;
+      const stale = isOutage(error) ? await this.stale(subject, deadline) : undefined;
       report(subject, stale === undefined ? 'miss' : 'stale');
       if (stale === undefined) {
         throw error;
@@ -183,14 +187,15 @@ export class ExhibitorLookups {
     }
   }
 
-  /** An older answer that was not invalidated meanwhile, also not by another process. */
-  private async stale(subject: LookupSubject): Promise<readonly unknown[] | undefined> {
+  /** An older answer that was not invalidated meanwhile, also not by another process; none where the store is too slow to tell. */
+  private async stale(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[] | undefined> {
     const cached = this.#cache.stale(subject);
     if (cached === undefined) {
       return undefined;
     }
-    const { id } = await this.generations.read(namesOf(subject));
-    return id === cached.generation ? cached.records : undefined;
+    const wait = Math.max(AFTER_DEADLINE, deadline.remaining());
+    const now = await withTimeout(wait, () => this.generations.read(namesOf(subject))).catch(() => undefined);
+    return now?.id === cached.generation ? cached.records : undefined;
   }
 }
 

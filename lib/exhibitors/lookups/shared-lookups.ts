@@ -100,7 +100,10 @@ export class SharedLookups {
   }
 }
 
-/** The result of work at the store. `undefined`, which is a miss, where the work fails or takes too much of the call's time. */
+/**
+ * The result of work at the store. `undefined`, which is a miss, where the work fails or takes too much of the call's time.
+ * Throws where the call is over.
+ */
 export function missUnlessSoon<T>(work: Promise<T>, deadline: Deadline): Promise<T | undefined> {
   const result = withTimeout(deadline.remaining() * STORE_SHARE, () => work);
   return deadline.race(result.catch(() => undefined));
