@@ -13,7 +13,7 @@ const SELECTIONS = 'exhibitorSelections';
 /** Member of `request.session` with the sealed ID token. */
 const ID_TOKEN = 'exhibitorIdToken';
 
-/** Member that is set before a method is called, to see whether it empties the session. */
+/** Member that is set before `regenerate` is called, to see whether it empties the session at once. */
 const MARK = 'exhibitorMark';
 
 /** Identities of cookies and bearer tokens that were set as `request.user`. */
@@ -116,14 +116,17 @@ async function callToEnd(target: unknown, name: string, ...values: unknown[]): P
   if (typeof method !== 'function') {
     return false;
   }
-  members[MARK] = true;
+  const isSession = name === 'regenerate';
+  if (isSession) {
+    members[MARK] = true;
+  }
   await new Promise<void>((resolve, reject) => {
     const done = (error?: unknown): void =>
       error === undefined || error === null ? resolve() : reject(error);
     const result: unknown = method.call(target, ...values, done);
     if (result instanceof Promise) {
       result.then(() => resolve(), reject);
-    } else if ([MARK, 'id', 'sessionId'].every((member) => members[member] === undefined)) {
+    } else if (isSession && [MARK, 'id', 'sessionId'].every((member) => members[member] === undefined)) {
       resolve();
     }
   });
