@@ -37,7 +37,8 @@ interface KnownTenant {
 }
 
 /**
- * Whether the source is asked for a known tenant, and whether a call waits for its answer.
+ * Whether the source is asked for a known tenant, and whether a call waits for its answer. One that another process forgot is not
+ * known any more; a key without a tenant is not asked for within {@link UNKNOWN}.
  *
  * | state        | its options                          | the source is asked | a call                                         |
  * | ------------ | ------------------------------------ | ------------------- | ---------------------------------------------- |
@@ -207,6 +208,7 @@ export class RunTimeTenants {
     if (answer === undefined || !now.isKnown) {
       return;
     }
+    // An unset generation has outlived what it invalidated.
     if (now.isUnset || now.id === answer.generation.id) {
       answer.generation = now;
     } else {

@@ -128,7 +128,7 @@ export class ExhibitorLookups {
   }
 
   /**
-   * The answer in memory, where its generation is the current one: that is compared about once a second.
+   * The answer in memory, where its generation is the current one: that is compared about twice a second.
    *
    * @param read the current generation, where the caller has read it
    */
