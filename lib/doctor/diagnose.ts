@@ -20,7 +20,7 @@ const STEPS = Object.entries({ ...SERVICE, ...LOGIN });
 /** What an error says, by its code. The message of a wrong argument begins with its name. */
 const VERDICTS: Readonly<Record<string, (message: string) => Unproved>> = {
   configuration_invalid: () => notTested('the options have no login in the browser'),
-  invalid_argument: (message) => wrong(message.split(' ', 1).join(), message),
+  invalid_argument: (message) => wrong(message.slice(0, message.indexOf(' ')), message),
   malformed_response: (message) => wrong('baseUrl', message),
 };
 
@@ -62,8 +62,8 @@ export async function* diagnoseModule(
 /** @throws {ExhibitorError} `configuration_invalid` as the module does, `invalid_argument` for a hint */
 function begin(options: Readonly<Record<string, unknown>>, hints: DiagnosisHints): Examination {
   const { tenant, http, allowedOrigins } = options;
-  const { authorizedParties, redirectUri } = Object(Object(tenant)['login']);
-  const isBearer = authorizedParties !== undefined && redirectUri === undefined;
+  const { login }: { login?: { authorizedParties?: unknown; redirectUri?: unknown } } = Object(tenant);
+  const isBearer = login?.authorizedParties !== undefined && login.redirectUri === undefined;
   const { session = isBearer ? 'bearer' : 'cookie' } = options;
   // The secret of a host's cookies is no value of onboarding.
   const secrets = ['-'.repeat(32)];
@@ -99,11 +99,8 @@ async function run(step: string, prove: Step, examination: Examination): Promise
 
 /** The finding on a step that threw. Errors that say nothing of the options are thrown again. */
 function unproved(step: string, error: unknown): Finding {
-  if (error instanceof Unproved) {
-    return { step, ...error.finding };
-  }
-  const verdict = isExhibitorError(error) ? VERDICTS[error.code]?.(error.message) : undefined;
-  if (verdict === undefined) {
+  const verdict = isExhibitorError(error) ? VERDICTS[error.code]?.(error.message) : error;
+  if (!(verdict instanceof Unproved)) {
     throw error;
   }
   return { step, ...verdict.finding };

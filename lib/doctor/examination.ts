@@ -26,7 +26,7 @@ export interface Reply {
   text: string;
   /** `undefined` where the text is no JSON. */
   json?: unknown;
-  /** In ms since 1970. */
+  /** In ms since 1970; 0 where no response began. */
   receivedAt: number;
   /** Why there is no reply. */
   failure?: string;
@@ -38,7 +38,7 @@ export type GrantReply = Reply & { error: OAuthFailure | undefined };
 /** The requests of one diagnosis, one at a time, and what its steps found so far. */
 export class Examination {
   readonly findings: Finding[] = [];
-  /** Origins that gave no reply, with the reason. */
+  /** Origins that began no reply, or did not end one in time, with the reason. Other failures say nothing of a next request. */
   readonly unreached = new Map<string, string>();
   /** The access token of the REST API. */
   token = '';
@@ -67,7 +67,7 @@ export class Examination {
   /**
    * The reply to a GET, or to a POST of `body`. Of equal requests only the first is sent.
    *
-   * @throws {Unproved} where the origin gave no reply before, and after a dozen requests
+   * @throws {Unproved} where the origin is unreached, and after a dozen requests
    * @throws {ExhibitorError} `aborted`
    */
   async ask(url: string, headers: Record<string, string> = {}, body?: string): Promise<Reply> {
@@ -78,16 +78,13 @@ export class Examination {
     }
     const { origin } = new URL(url);
     if (this.unreached.has(origin)) {
-      throw notTested(`there is no connection to ${origin}: ${this.unreached.get(origin)}`);
+      throw notTested(`an earlier request to ${origin} failed: ${this.unreached.get(origin)}`);
     }
     if (this.#replies.size >= MOST_REQUESTS) {
       throw notTested('a dozen requests were sent');
     }
     const reply = await this.#send(url, headers, body);
     this.#replies.set(key, reply);
-    if (reply.failure !== undefined) {
-      this.unreached.set(origin, reply.failure);
-    }
     return reply;
   }
 
@@ -133,6 +130,7 @@ export class Examination {
   async #send(url: string, headers: Record<string, string>, body: string | undefined): Promise<Reply> {
     const { signal } = this.hints;
     const limit = AbortSignal.timeout(this.tenant.http.attemptTimeout);
+    let receivedAt = 0;
     try {
       const reply = await request(url, {
         method: body === undefined ? 'GET' : 'POST',
@@ -141,7 +139,7 @@ export class Examination {
         dispatcher: this.#dispatcher,
         signal: signal === undefined ? limit : AbortSignal.any([limit, signal]),
       });
-      const receivedAt = this.#clock.epochMs();
+      receivedAt = this.#clock.epochMs();
       const text = await reply.body.text();
       const json = v.parse(jsonOrNothing, text);
       return { status: reply.statusCode, headers: reply.headers, text, json, receivedAt };
@@ -149,8 +147,11 @@ export class Examination {
       if (signal?.aborted === true) {
         throw new ExhibitorError('aborted', 'the caller aborted the diagnosis');
       }
-      const failure = error instanceof Error && !limit.aborted ? errorCode(error) : 'no answer in time';
-      return { status: 0, headers: {}, text: '', receivedAt: 0, failure };
+      const failure = limit.aborted ? 'no answer in time' : errorCode(Object(error));
+      if (receivedAt === 0 || limit.aborted) {
+        this.unreached.set(new URL(url).origin, failure);
+      }
+      return { status: 0, headers: {}, text: '', receivedAt, failure };
     }
   }
 }

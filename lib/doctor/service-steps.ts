@@ -1,5 +1,6 @@
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
 import { lookupPath } from '../exhibitors/lookups/lookup-endpoint.js';
+import { isPartOfLookup } from '../exhibitors/lookups/lookup-pages.js';
 import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
 import { parseLookup, parsePage } from '../exhibitors/parse-replies.js';
 import { metadataUrl } from '../oidc/parse-metadata.js';
@@ -42,12 +43,10 @@ async function connect(examination: Examination, isReason: (failure: string) => 
   const found: WrongOption[] = [];
   for (const [option, url] of Object.entries(urls)) {
     const { origin } = new URL(url);
-    if (!unreached.has(origin)) {
-      await examination.ask(url);
-    }
+    await examination.ask(url).catch(ignoreUnproved);
     const failure = unreached.get(origin);
     if (failure !== undefined && isReason(failure)) {
-      found.push([option, `no connection to ${origin}: ${failure}`]);
+      found.push([option, `a request to ${origin} failed: ${failure}`]);
     }
   }
   if (found.length > 0) {
@@ -89,9 +88,7 @@ export async function access(examination: Examination): Promise<string> {
   if (refusal !== undefined) {
     throw wrong(refusal.options, `the service answers ${page.status} to a new token: ${refusal.why}`);
   }
-  // Any other reply that a request without a token does not get shows that this one was accepted; 429 shows nothing.
-  const wasDenied = [401, 403].includes((await examination.ask(url)).status);
-  if (!wasDenied || page.status < 400 || page.status === 429 || page.status >= 500) {
+  if (!provesToken(page, await examination.ask(url))) {
     parsePage(bodyOf(page), examination.tenant.key);
   }
   return 'the service accepts the token and tenantId';
@@ -122,7 +119,12 @@ export async function lookup(examination: Examination): Promise<string> {
   const reply = await read(examination, tenant.baseUrl + lookupPath(eventId, contactEmail));
   const body = reply.status === 404 ? [] : bodyOf(reply);
   const rows = parseLookup(body, tenant.key, defaultExhibitorId);
-  return `the contact has ${rows.length} exhibitors at the event`;
+  return `the contact has ${isPartOfLookup(body) ? 'at least ' : ''}${rows.length} exhibitors at the event`;
+}
+
+/** A refusal of something else, where a request without a token is denied: the token was accepted. 429 shows nothing. */
+function provesToken({ status }: Reply, withoutToken: Reply): boolean {
+  return status >= 400 && status < 500 && status !== 429 && [401, 403].includes(withoutToken.status);
 }
 
 function ignoreUnproved(error: unknown): void {

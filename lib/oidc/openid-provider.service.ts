@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { CompactVerifyGetKey } from 'jose';
-import { LoginFailedError } from '../errors/login-failed.error.js';
+import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { KeySource } from '../options/key-source.js';
@@ -64,7 +64,7 @@ export class OpenIdProvider {
 
   /** The URL of an endpoint that a login needs. */
   async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'userinfo', deadline: Deadline): Promise<string> {
-    return (await this.findUrl(tenant, name, deadline)) ?? refuseMissing(tenant, `${name} endpoint`);
+    return (await this.findUrl(tenant, name, deadline)) ?? refuse(tenant, `names no ${name} endpoint`);
   }
 
   /** The URL of an endpoint; `undefined` where the provider has none. */
@@ -101,7 +101,7 @@ export class OpenIdProvider {
       return set;
     }
     const url = await this.#discoveredUrl(tenant, 'keys', deadline);
-    return { kind: 'url', url: url ?? refuseMissing(tenant, 'keys') };
+    return { kind: 'url', url: url ?? refuse(tenant, 'names no keys') };
   }
 
   /** The URL that the metadata names; `undefined` where it names none. */
@@ -113,15 +113,12 @@ export class OpenIdProvider {
       return read;
     }
     // The provider may have mended it: a host should not have to wait until the metadata is read again anyway.
-    const { urls } = await this.#metadata.read(tenant, issuer, deadline, metadata);
-    const url = urls[name];
+    const url = (await this.#metadata.read(tenant, issuer, deadline, metadata)).urls[name];
     if (typeof url !== 'object') {
       return url;
     }
     this.#log.report(tenant, refusedAddress(name, url));
-    throw new LoginFailedError('provider', `${METADATA} names an address that is not accepted`, {
-      tenant: tenant.key,
-    });
+    return refuse(tenant, 'names an address that is not accepted');
   }
 
   #parse(body: unknown, tenant: Tenant, allowedOrigins: ExhibitorSettings['allowedOrigins']): Metadata {
@@ -130,15 +127,12 @@ export class OpenIdProvider {
     if (!('reason' in metadata)) {
       return metadata;
     }
-    const { reason, received } = metadata;
     // Also where the last good metadata is used meanwhile.
-    this.#log.report(tenant, uselessMetadata(reason, issuer, received));
-    throw new LoginFailedError(reason, `${METADATA} cannot be used (${reason})`);
+    this.#log.report(tenant, uselessMetadata(metadata.reason, issuer, metadata.received));
+    return refuse(tenant, `cannot be used (${metadata.reason})`, metadata.reason);
   }
 }
 
-function refuseMissing(tenant: Tenant, what: string): never {
-  throw new LoginFailedError('provider', `the metadata of the provider names no ${what}`, {
-    tenant: tenant.key,
-  });
+function refuse(tenant: Tenant, why: string, reason: LoginFailureReason = 'provider'): never {
+  throw new LoginFailedError(reason, `${METADATA} ${why}`, { tenant: tenant.key });
 }

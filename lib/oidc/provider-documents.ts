@@ -1,5 +1,6 @@
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import { weighJson } from '../model/json-values.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
@@ -126,7 +127,7 @@ export class ProviderDocuments<T> {
       return parse(body, tenant);
     }
     log.report(tenant, unexpectedReply(operation, tenant, status));
-    throw unusableReply(name);
+    throw unusableReply(name, tenant.key);
   }
 }
 
@@ -136,10 +137,13 @@ async function waitAs<T>(tenant: Tenant, deadline: Deadline, shared: Promise<T>)
   try {
     return await deadline.race(shared);
   } catch (error) {
-    if (!isExhibitorError(error) || error.tenant === undefined || error.tenant === tenant.key) {
+    if (!isExhibitorError(error) || error.tenant === tenant.key) {
       throw error;
     }
     const { code, message, status, retryAfterMs, attempts, cause } = error;
-    throw new ExhibitorError(code, message, { tenant: tenant.key, status, retryAfterMs, attempts, cause });
+    const details = { tenant: tenant.key, status, retryAfterMs, attempts, cause };
+    throw code === 'login_failed'
+      ? new LoginFailedError(error.reason, message, details)
+      : new ExhibitorError(code, message, details);
   }
 }

@@ -13,11 +13,12 @@ export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R
   try {
     return await reply;
   } catch (error) {
-    throw isExhibitorError(error) && error.code === 'malformed_response' ? unusableReply(name) : error;
+    const isMalformed = isExhibitorError(error) && error.code === 'malformed_response';
+    throw isMalformed ? unusableReply(name, error.tenant) : error;
   }
 }
 
 /** Error for a reply of the provider that cannot be used. */
-export function unusableReply(name: string): LoginFailedError {
-  return new LoginFailedError('provider', `${name}: the reply cannot be used`);
+export function unusableReply(name: string, tenant: string | undefined): LoginFailedError {
+  return new LoginFailedError('provider', `${name}: the reply cannot be used`, { tenant });
 }

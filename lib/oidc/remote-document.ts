@@ -17,14 +17,22 @@ const PAUSE = 30_000;
 /**
  * A document of a URL: fetched when first needed, by one request for concurrent callers, and used for 10 minutes. While it
  * cannot be fetched, the last good one is used, for a day.
+ *
+ * A caller takes a fresh document, unless it was of no use to it. For any other caller, the first row that fits:
+ *
+ * | the last fetch                    | where there is a last good document        | where there is none     |
+ * | --------------------------------- | ------------------------------------------ | ----------------------- |
+ * | goes on                           | waits; takes that one if it is too slow    | waits                   |
+ * | caused a pause, which is not over | takes that one                             | fails as that fetch did |
+ * | else, also if there was none      | fetches, and waits as for one that goes on | fetches, and waits      |
  */
 export class RemoteDocument<T> {
-  /** Times in ms of {@link Clock.now}. */
-  #current: { value: T; fetchedAt: number } | undefined;
-  #freshUntil = Number.NEGATIVE_INFINITY;
-  #pausedUntil = Number.NEGATIVE_INFINITY;
-  #fetching: Promise<void> | undefined;
-  #failure: unknown;
+  #lastGood: { value: T; fetchedAt: number } | undefined;
+  /** The last fetch, and whether it goes on. */
+  #fetched: Promise<T> | undefined;
+  #isFetching = false;
+  /** Times in ms of {@link Clock.now}. A fetch sets those that it began with: where they were expired since, that has no effect. */
+  #until = { fresh: 0, paused: 0 };
 
   constructor(private readonly clock: Clock) {}
 
@@ -36,45 +44,37 @@ export class RemoteDocument<T> {
    * @param seen a document of no use to the caller: it is fetched again, even if it is fresh
    */
   async read(fetch: () => Promise<T>, patience: number, seen?: T): Promise<T> {
-    const isAgain = seen !== undefined && this.#current?.value === seen;
     const now = this.clock.now();
-    const isPaused = this.#fetching === undefined && now < this.#pausedUntil;
-    if ((isAgain || now >= this.#freshUntil) && !isPaused) {
-      this.#fetching ??= this.#fetch(fetch, isAgain);
-      const fetching = this.#fetching;
-      // A fetch never rejects. After a timeout there is a last good document.
-      await (this.#hasLastGood ? withTimeout(patience, () => fetching).catch(() => undefined) : fetching);
+    const good = this.#lastGood && now < this.#lastGood.fetchedAt + LAST_GOOD ? this.#lastGood : undefined;
+    const isAgain = seen !== undefined && good?.value === seen;
+    if (good !== undefined && now < this.#until.fresh && !isAgain) {
+      return good.value;
     }
-    if (this.#current === undefined || !this.#hasLastGood) {
-      throw this.#failure;
-    }
-    return this.#current.value;
+    const isDue = !this.#isFetching && now >= this.#until.paused;
+    const fetched = (isDue ? undefined : this.#fetched) ?? this.#fetch(fetch, isAgain);
+    this.#fetched = fetched;
+    return good === undefined ? fetched : withTimeout(patience, () => fetched).catch(() => good.value);
   }
 
   /** The next caller fetches the document, also during a pause. The last good one is used where that fails. */
   expire(): void {
-    this.#freshUntil = Number.NEGATIVE_INFINITY;
-    this.#pausedUntil = Number.NEGATIVE_INFINITY;
+    this.#until = { fresh: 0, paused: 0 };
   }
 
-  async #fetch(fetch: () => Promise<T>, isAgain: boolean): Promise<void> {
+  async #fetch(fetch: () => Promise<T>, isAgain: boolean): Promise<T> {
+    const until = this.#until;
+    let pause = PAUSE;
+    this.#isFetching = true;
     try {
       const value = await fetch();
       const fetchedAt = this.clock.now();
-      this.#current = { value, fetchedAt };
-      this.#freshUntil = fetchedAt + FRESH;
-      this.#failure = undefined;
-    } catch (error) {
-      this.#failure = error;
+      this.#lastGood = { value, fetchedAt };
+      until.fresh = fetchedAt + FRESH;
+      pause = isAgain ? PAUSE : 0;
+      return value;
     } finally {
-      this.#fetching = undefined;
+      this.#isFetching = false;
+      until.paused = this.clock.now() + pause;
     }
-    if (isAgain || this.#failure !== undefined) {
-      this.#pausedUntil = this.clock.now() + PAUSE;
-    }
-  }
-
-  get #hasLastGood(): boolean {
-    return this.#current !== undefined && this.clock.now() - this.#current.fetchedAt < LAST_GOOD;
   }
 }

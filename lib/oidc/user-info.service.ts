@@ -89,7 +89,7 @@ export class UserInfo {
     }
     if (status !== 200 || !isRecord(body)) {
       this.log.report(tenant, unexpectedReply('userinfo', tenant, status));
-      throw unusableReply('userinfo');
+      throw unusableReply('userinfo', tenant.key);
     }
     if (body['sub'] !== subject) {
       throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });

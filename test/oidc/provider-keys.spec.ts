@@ -205,6 +205,40 @@ describe('the keys behind a URL', () => {
     expect(fetches).toBe(3);
   });
 
+  it('are fetched again where they were expired during a fetch, which callers may still wait for', async () => {
+    await kids('a');
+    for (const outcome of [published, new Error('down')]) {
+      clock.time += 10 * MINUTE;
+      let finish = (): void => undefined;
+      reply = () =>
+        new Promise((resolve, reject) => {
+          finish = () => (outcome instanceof Error ? reject(outcome) : resolve(outcome));
+        });
+      const before = fetches;
+      const first = kids('a');
+      keys.expire(tenant);
+      const second = kids('a');
+      finish();
+      expect(await Promise.all([first, second])).toEqual([['a'], ['a']]);
+      expect(fetches).toBe(before + 1);
+      reply = async () => ({ keys: [key('a')] });
+      await Promise.all([kids('a'), kids('a')]);
+      await kids('a');
+      expect(fetches).toBe(before + 2);
+    }
+  });
+
+  it('are those that were good when a caller began to wait, also where they pass a day meanwhile', async () => {
+    await kids('a');
+    clock.time = 24 * HOUR - 1;
+    let finish = (): void => undefined;
+    reply = () => new Promise((resolve) => (finish = () => resolve(published)));
+    const waiting = keysFor('a', tenantWith(40));
+    clock.time = 24 * HOUR;
+    expect(await kidsOf(await waiting)).toEqual(['a']);
+    finish();
+  });
+
   it('are waited for no longer than half of the deadline of a caller where there are last good ones', async () => {
     await kids('a');
     clock.time += 10 * MINUTE;

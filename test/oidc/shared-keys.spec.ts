@@ -9,12 +9,13 @@ import {
   type ExhibitorModuleOptions,
   type TenantOptions,
 } from '../../lib/index.js';
+import { OpenIdProvider } from '../../lib/oidc/openid-provider.service.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
 import { Transport } from '../../lib/transport/transport.service.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { KEYS, sign } from '../support/provider-keys.js';
-import { answers } from '../support/provider-script.js';
+import { answers, changes, sends } from '../support/provider-script.js';
 import { CLIENT_ID, ScriptedProvider } from '../support/provider.js';
 import { sendJson, startServer } from '../support/server.js';
 import type { TenantsOption } from '../support/module-options.js';
@@ -36,8 +37,8 @@ afterEach(async () => {
   provider.jwks = { keys: [rs256.jwk] };
 });
 
-function tenant(changes: Partial<TenantOptions> = {}, keys = `${provider.url}${JWKS}`): TenantOptions {
-  return { ...provider.tenantOptions('https://host.example/auth/callback', { keys }), ...changes };
+function tenant(own: Partial<TenantOptions> = {}, keys = `${provider.url}${JWKS}`): TenantOptions {
+  return { ...provider.tenantOptions('https://host.example/auth/callback', { keys }), ...own };
 }
 
 async function boot(
@@ -160,6 +161,34 @@ describe('the keys of a URL', () => {
       { reason: { code: 'service_unavailable', status: 500, tenant: 'globex' } },
     ]);
     expect(fetches()).toBe(1);
+  });
+
+  it('and metadata are refused by an error that names the tenant that waits', async () => {
+    const all = { keys: undefined, discovery: true };
+    const options = provider.tenantOptions('https://host.example/auth/callback', all);
+    const context = await boot({ acme: options, globex: options });
+    const { registry, clock } = servicesOf(context);
+    const metadata = context.get(OpenIdProvider, { strict: false });
+    const read = async (key: string): Promise<unknown> => {
+      const deadline = new Deadline(clock, 2_000);
+      return metadata.urlOf(await registry.get(key), 'token', deadline).finally(() => deadline.clear());
+    };
+    for (const [change, reason] of [
+      [answers({}, 404), 'provider'],
+      [sends({ body: '{' }), 'provider'],
+      [changes({ issuer: 'https://evil.example' }), 'issuer'],
+    ] as const) {
+      registry.forget('acme');
+      provider.script = { metadata: change };
+      const failures = await Promise.allSettled(['acme', 'globex', 'globex'].map(read));
+      const refusal = { name: 'LoginFailedError', reason };
+      expect(failures).toMatchObject([
+        { reason: { ...refusal, tenant: 'acme' } },
+        { reason: { ...refusal, tenant: 'globex' } },
+        { reason: { ...refusal, tenant: 'globex' } },
+      ]);
+      await expect(validate('globex')).rejects.toMatchObject({ reason, tenant: 'globex' });
+    }
   });
 
   it.each<[string, (tenants: Record<string, TenantOptions>) => TenantsOption]>([

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest 
 import { run } from '../../lib/doctor/doctor.command.js';
 import { diagnose, type DiagnosisHints, type Finding } from '../../lib/doctor/index.js';
 import type { TenantOptions } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox, Fault } from '../../lib/testing/index.js';
 import { environment } from '../package/host-process.js';
 import { CertifiedProvider } from '../support/certified-provider.js';
 import { NameServers } from '../support/name-servers.js';
@@ -310,7 +310,7 @@ describe('a wrong value', () => {
     const messageOf = new Map((await findingsOf(options)).map(({ step, message }) => [step, message]));
     expect(messageOf.get('metadata')).toBe("not tested: the step 'tls' failed for authUrl");
     for (const step of ['token', 'authorize', 'login']) {
-      expect(messageOf.get(step)).toContain(`not tested: there is no connection to ${deaf}: `);
+      expect(messageOf.get(step)).toContain(`not tested: an earlier request to ${deaf} failed: `);
     }
     const silent = await startServer(() => undefined);
     const all = {
@@ -321,6 +321,11 @@ describe('a wrong value', () => {
     };
     const findings = await findingsOf(withValues({ ...all, http: { attemptTimeout: 500 } }).options);
     expect(named(findings)).toEqual(['authUrl', 'baseUrl']);
+    const failed = `request to ${silent.url} failed: no answer in time`;
+    expect(findings.find(({ step }) => step === 'tls')?.message).toBe(`a ${failed}`);
+    expect(findings.find(({ step }) => step === 'authorize')?.message).toBe(
+      `not tested: an earlier ${failed}`,
+    );
     expect(sent.all).toBe(1);
     await silent.stop();
   });
@@ -474,6 +479,29 @@ describe('a provider that answers in its own way', () => {
     const messages = findings.map(({ message }) => message).join(' ');
     expect(messages).toContain("the issuer '[removed]'");
     expect(messages).not.toMatch(/\p{C}|access-1/u);
+  });
+
+  it.each<[what: string, fault: Fault]>([
+    ['too large', { kind: 'largeBody', bytes: 100_000 }],
+    ['cut short', { kind: 'truncate' }],
+    ['reset', { kind: 'reset', at: 'mid-body' }],
+  ])('answers one request by a reply that is %s, which hinders no other step', async (_, fault) => {
+    sandbox.failNext({ path: /openid-configuration/ }, fault, Infinity);
+    const findings = await findingsOf({ ...tenantOf(), http: { maxResponseBytes: 65_536 } });
+    const rest = findings.filter(({ status }) => status !== 'ok').map(({ step }) => step);
+    expect(rest).toEqual(['clock', 'metadata', 'keys']);
+  });
+
+  it('answers the first of several pages to a lookup', async () => {
+    const paginationMetadata = { currentPage: 1, totalCount: 3, totalPages: 2, itemsPerPage: 2 };
+    const page = (): [number, unknown] => [200, { paginationMetadata, data: [{ id: '1' }, { id: '2' }] }];
+    const findings = await examine({
+      '/connect/token': () => [200, { access_token: 'a', token_type: 'Bearer' }],
+      '/api/v1/exhibitor/event/world-2026': page,
+      [`/api/v1/exhibitor/event/world-2026/contactEmail/${encodeURIComponent(EMAIL)}`]: page,
+    });
+    const { message } = findings.find(({ step }) => step === 'lookup') ?? {};
+    expect(message).toBe('the contact has at least 2 exhibitors at the event');
   });
 
   it('answers another list than that of the service', async () => {

@@ -56,8 +56,9 @@ function copy(value: unknown): unknown {
   if (Array.isArray(value)) {
     return Array.from(value, copy);
   }
-  // Bytes, such as the body of a fault in `requests`, stay as they are.
-  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) {
+  // Bytes, dates and others stay as they are. In every realm, the prototype of a plain object has none itself.
+  const prototype: unknown = Object.getPrototypeOf(Object(value)) ?? Object.prototype;
+  if (typeof value !== 'object' || value === null || Object.getPrototypeOf(prototype) !== null) {
     return value;
   }
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, copy(inner)]));

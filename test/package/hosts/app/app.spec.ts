@@ -30,6 +30,9 @@ describe('the sandbox under the usual Jest of a CommonJS host', () => {
     expect(sandbox.tenantOptions('acme').login.keys).toStrictEqual(sandbox.publicJwks);
     sandbox.setExhibitors('own', [{ id: 'x-1', contactEmails: [] }], 'acme');
     expect(sandbox.exhibitors('own', 'acme')).toStrictEqual([{ id: 'x-1', contactEmails: [] }]);
+    const own = { since: new Date(0), page: new URL('https://x.example/'), halls: new Map([['a', 1]]) };
+    sandbox.setExhibitors('own', [{ id: 'x-1', contactEmails: [], ...own }], 'acme');
+    expect(sandbox.exhibitors('own', 'acme')).toStrictEqual([{ id: 'x-1', contactEmails: [], ...own }]);
     expect(() => sandbox.failNext('list', { kind: 'truncate' }, 0)).toThrow(RangeError);
     expect(() => sandbox.tenantOptions('nobody')).toThrow(Error);
     await expect(sandbox.followLogin(`${sandbox.url}/connect/authorize`)).rejects.toThrow(Error);
