@@ -304,8 +304,8 @@ describeWithRedis('a mirror with a queue', (path) => {
     // A process that dies now leaves the rest to the next tick.
     expect(await remembered()).toBeLessThan(3_000);
     await eventually(async () => (await remembered()) === 3_000, 20_000);
-    const { active = 0, prioritized = 0, delayed = 0 } = await queue.getJobCounts();
-    expect(active + prioritized + delayed).toBe(3_000);
+    const jobs = await queue.getJobs(['active', 'prioritized', 'delayed']);
+    expect(jobs.filter(({ name }) => name === 'copy')).toHaveLength(3_000);
     target.before = () => Promise.reject(new Error('enough'));
     release();
   }, 40_000);
