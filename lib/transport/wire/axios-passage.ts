@@ -1,6 +1,6 @@
 import type { HttpService } from '@nestjs/axios';
 // The default export, which every version has in ES modules and in CommonJS.
-import axios, { type AxiosAdapter, type AxiosRequestConfig } from 'axios';
+import axios, { type AxiosAdapter } from 'axios';
 import type { Dispatcher } from 'undici';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { codeOf, type Failed, type Outcome } from '../outcome.js';
@@ -23,7 +23,7 @@ export interface OutgoingRequest extends ExpectedReply, WireRequest {
 /** What requests are sent with. */
 export interface AxiosTools {
   readonly http: HttpService;
-  /** Without interceptors, axios is given no headers: it takes 10 µs to copy and check them. */
+  /** Without interceptors, axios is given the adapter only: it takes 15 µs to copy and check the rest. */
   readonly hasInterceptors: boolean;
   readonly connections: Connections;
 }
@@ -48,15 +48,11 @@ export class AxiosPassage {
 
   /** Never rejects. */
   async run(): Promise<Outcome> {
+    const adapter = this.#adapter;
     const { method, url, headers } = this.request;
-    const config: AxiosRequestConfig = {
-      method,
-      url,
-      headers: this.tools.hasInterceptors ? { ...headers } : undefined,
-      adapter: this.#adapter,
-    };
+    const seen = this.tools.hasInterceptors ? { method, url, headers: { ...headers } } : {};
     try {
-      await this.tools.http.axiosRef.request(config);
+      await this.tools.http.axiosRef.request({ adapter, ...seen });
     } catch (error) {
       if (this.#failure === undefined || error !== this.#failure) {
         return this.#failedInInterceptor(error);
