@@ -9,8 +9,8 @@ const LAST_GOOD = 86_400_000;
 
 /**
  * Time in ms without fetches after one that failed, and after one because the document was of no use to a caller. Any token can
- * cause such a fetch, so that forged tokens must not cause a flood of them. The first fetch and the regular ones cause no pause:
- * what changes right after them must be found at once.
+ * cause such a fetch, so that forged tokens must not cause a flood of them. Where they succeed, the first fetch and the regular ones
+ * cause no pause: what changes right after them must be found at once.
  */
 const PAUSE = 30_000;
 
@@ -56,7 +56,7 @@ export class RemoteDocument<T> {
     return good === undefined ? fetched : withTimeout(patience, () => fetched).catch(() => good.value);
   }
 
-  /** The next caller fetches the document, also during a pause. The last good one is used where that fails. */
+  /** The next caller after a fetch under way fetches the document, also during a pause. The last good one is used where that fails. */
   expire(): void {
     this.#until = { fresh: 0, paused: 0 };
   }

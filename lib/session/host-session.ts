@@ -40,7 +40,7 @@ export function readHostUser({ request: { user } }: HttpContext): IdentityData |
 
 /**
  * Stores the identity in the host's session and changes the session id, so that an id that was set before the login has no
- * access to it (session fixation). Passport's `logIn` does both.
+ * access to it (session fixation). Passport's `logIn` does both; without it, the host stores the identity.
  */
 export async function logInToHost({ request }: HttpContext, identity: ExhibitorIdentity): Promise<void> {
   if (!(await callToEnd(request, 'logIn', identity))) {

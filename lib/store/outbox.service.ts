@@ -158,9 +158,14 @@ export class Outbox implements OnModuleDestroy {
     return !written.includes(false);
   }
 
-  /** Also where there is a value by now: another process wrote it for the same reason. */
+  /** Also where there is a value by now: another process wrote it for the same reason. The later time of two logouts stays. */
   private async writeAgain(entry: OutboxEntry): Promise<boolean> {
     const { kind, name, value, until } = entry;
+    const stored = typeof value === 'number' ? (await this.values.read(kind, name))?.value : undefined;
+    if (typeof stored === 'number' && stored >= Number(value)) {
+      this.remove(entry);
+      return true;
+    }
     const left = Math.max(1, until - this.clock.now());
     const isSet = await this.values.set(kind, name, value, left, { evenAtRest: true });
     if (isSet === true) {

@@ -75,8 +75,8 @@ export class RunTimeTenants {
   readonly #log: ThrottledLog;
   readonly #known: FairCache<KnownTenant>;
   readonly #unknown: FairCache<Pick<KnownTenant, 'generation'>>;
-  /** Calls of the source under way. */
-  readonly #reads = new Map<string, Promise<Tenant | undefined>>();
+  /** Calls of the source under way, with the {@link Generation.id} before them. */
+  readonly #reads = new Map<string, { read: Promise<Tenant | undefined>; generation: string }>();
 
   /** @param dropped is called with each tenant that was forgotten, here or in another process */
   constructor(
@@ -158,17 +158,17 @@ export class RunTimeTenants {
     }
   }
 
-  /** Asks the source; joins a call that is under way. */
+  /** Asks the source; joins a call that is under way, unless the tenant was forgotten after its beginning. */
   #read(key: string, generation: Generation): Promise<Tenant | undefined> {
     const running = this.#reads.get(key);
-    if (running !== undefined) {
-      return running;
+    if (running?.generation === generation.id) {
+      return running.read;
     }
     const read = readTenant(this.#source, key, this.#settings, this.peek(key), this.#log);
-    this.#reads.set(key, read);
+    this.#reads.set(key, { read, generation: generation.id });
     const end = (note: () => void): void => {
       // Not where the tenant was forgotten meanwhile: the answer may be outdated.
-      if (this.#reads.get(key) === read) {
+      if (this.#reads.get(key)?.read === read) {
         this.#reads.delete(key);
         note();
       }

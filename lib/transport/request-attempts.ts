@@ -57,7 +57,7 @@ export class RequestAttempts {
    */
   async run(): Promise<TransportReply> {
     const { budget } = this.tools.limits;
-    /** A success gives back what the last of them has cost. */
+    /** Why the last retry that was paid for was necessary. A success gives its price back. */
     let lastCharged: RetryReason | undefined;
     let wasReplayed = false;
     for (let attempt = 1; ; attempt++) {

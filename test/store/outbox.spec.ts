@@ -161,6 +161,18 @@ describe('records that the store has not taken', () => {
     expect(await isRecorded(startProcess().replays, 'denied-identity', 'x')).toBe(true);
   });
 
+  it('leave a later logout that another process has recorded meanwhile', async () => {
+    const [one, other] = [startProcess(), startProcess()];
+    store.failure = 'rejects';
+    await one.replays.recordLogout('user', 'acme', 100, TTL);
+    store.failure = 'none';
+    await other.replays.recordLogout('user', 'acme', 200, TTL);
+    skipDelay(one);
+    await eventually(() => !one.outbox.has('logged-out', 'user'));
+    const name = { kind: 'logged-out', name: 'user' } as const;
+    expect(await startProcess().replays.find(name)).toEqual({ value: 200, isCertain: true });
+  });
+
   it('replace what else is under the key of a logout', async () => {
     const [one, other] = [startProcess(), startProcess()];
     await claim(one.replays, 'denied-identity', 'x', TTL);

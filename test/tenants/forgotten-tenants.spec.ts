@@ -76,6 +76,21 @@ describe('a tenant that is forgotten in one process', () => {
     ]);
   });
 
+  it('is read again also where a call of the source that began before has not ended', async () => {
+    const [one, other] = [await startProcess(), await startProcess()];
+    let answer = (_options: TenantOptions): void => {};
+    source = () => new Promise((resolve) => (answer = resolve));
+    const before = other.registry.get('acme');
+    await eventually(() => other.asked.length === 1);
+    source = async (key) => ({ ...(await optionsOf(key)), tenantId: 'newer' });
+    await forgetIn(one, 'acme');
+    other.clock.skip(1_000);
+    expect(await other.registry.get('acme')).toMatchObject({ tenantId: 'newer' });
+    answer(await optionsOf('acme'));
+    expect(await before).toMatchObject({ tenantId: 'id of acme' });
+    expect(await other.registry.get('acme')).toMatchObject({ tenantId: 'newer' });
+  });
+
   it('is not read a second time for the same reason', async () => {
     const [one, other] = [await startProcess(), await startProcess()];
     await other.registry.get('acme');

@@ -41,7 +41,7 @@ export class Connections {
     // The deadline limits headers and body; undici's own timers are not needed.
     const request = { origin, path, method, headers, body, headersTimeout: 0, bodyTimeout: 0 };
     if (dispatcher !== undefined) {
-      // Which connection it uses is not known.
+      // It is not known which connection it uses: a failure must not be taken for that of a stale one.
       receiver.isOnNewConnection = true;
       dispatcher.dispatch({ ...request, reset: onNewConnection }, receiver);
     } else if (onNewConnection) {
