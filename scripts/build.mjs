@@ -72,7 +72,7 @@ function writeDeclarations() {
   }
 }
 
-/** Writes each input with what it imports by a relative path, or by a name or file in `replaced`, which has the file to take. Without comments. */
+/** Writes each input with what it imports by a relative path, or by a name or file that `replaced` maps to another. Comments are left out. */
 async function bundle(input, replaced, output) {
   const modules = {
     name: 'modules',

@@ -121,14 +121,14 @@ export class MirrorQueue implements MirrorStore {
       // 0: never copied. A time beyond the next one is of a longer `every`.
       const at = Number(due[key] ?? 0);
       if (at <= now || at > now + every) {
-        // The second in which it is its turn: the n-th copy of a tenant has the n-th. The lowest comes first; BullMQ takes 2 ** 21 at most.
+        // The second of its turn: the n-th copy of a tenant has the n-th. The lowest comes first; BullMQ takes 2 ** 21 at most.
         const rank = (counts.get(tenant) ?? 0) + 1;
         counts.set(tenant, rank);
         const priority = 1 + ((Math.floor(now / 1_000) + rank) % 2_000_000);
         const delay = at === 0 ? 0 : Math.round(Math.random() * jitter * every);
         const deduplication = { id: shortDigestOf(key), keepLastIfActive: true };
         jobs.push({ name: 'copy', data: { tenant, eventId }, opts: { delay, priority, deduplication } });
-        // Half a tick earlier, so that the tick nearest to it finds it due. In `due` too: an event that is listed twice is copied once.
+        // Half a tick earlier, so that the tick nearest to it finds it due. Noted at once: an event may be listed twice.
         due[key] = String(now + every - this.#tickEvery / 2);
         next.push([key, due[key]]);
       }

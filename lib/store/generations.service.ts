@@ -137,7 +137,10 @@ export class Generations {
     return this.pending.get(name) ?? this.keep(name, this.readStored(name));
   }
 
-  /** Keeps what a read or write finds, unless a later write takes its place: a read under way may answer the former value. `work` never rejects. */
+  /**
+   * Keeps what a read or write finds, unless a later write takes its place: a read under way may answer the former value. `work`
+   * never rejects.
+   */
   private keep(name: string, work: Promise<Reading>): Promise<Reading> {
     const pending = work.then((reading) => {
       if (this.pending.get(name) === pending) {

@@ -42,7 +42,8 @@ const WARN_EVERY = 60_000;
 
 /**
  * What the shared store has not taken. It is written again, with back-off, until the store takes it or it is no longer needed,
- * and for a second when the application is closed. So a logout is lost only with its process, with the data of the store, or beyond {@link MAX_ENTRIES}.
+ * and for a second when the application is closed. So a logout is lost only with its process, with the data of the store, or
+ * beyond {@link MAX_ENTRIES}.
  */
 @Injectable()
 export class Outbox implements OnModuleDestroy {

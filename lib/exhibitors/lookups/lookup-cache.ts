@@ -121,7 +121,7 @@ export class LookupCache {
       generation: generation.id,
       recheckAt: generation.recheckAt,
     };
-    // Both limits are one: with `max` 10 and `maxBytes` 100 the capacity is 1000, and an entry of 5 bytes weighs 100, one of 20 weighs 200.
+    // Both limits are one: with `max` 10 and `maxBytes` 100 the capacity is 1000; an entry of 5 bytes weighs 100, one of 20 bytes 200.
     const weight = Math.max(bytes * max, maxBytes);
     this.entries.set(key, entry, { tenant: tenant.key, weight, ttl: ttl + staleIfError });
   }

@@ -1,5 +1,5 @@
 import { defaultExhibitorId } from '../../exhibitors/exhibitor-id.js';
-import { freezeJson, isRecord } from '../../model/json-values.js';
+import { copyJson, freezeJson } from '../../model/json-values.js';
 import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
 /** The exhibitors of a test, by event and by contact. */
@@ -37,7 +37,7 @@ export class TestingRecords<T> {
 
   /** Copies of the exhibitors of an event; `undefined` where there is no such event. */
   ofEvent(eventId: string): T[] | undefined {
-    return this.#events.get(eventId)?.map(copy);
+    return this.#events.get(eventId)?.map((record) => copyJson(record));
   }
 
   /**
@@ -47,7 +47,7 @@ export class TestingRecords<T> {
    */
   ofContact(eventId: string, email: string): readonly T[] {
     const named = this.#contacts.get(JSON.stringify([eventId, email])) ?? [];
-    const found = named.flatMap((one) => this.#find(eventId, one)).map(copy);
+    const found = named.flatMap((one) => this.#find(eventId, one)).map((record) => copyJson(record));
     freezeJson(found);
     return found;
   }
@@ -63,19 +63,4 @@ export class TestingRecords<T> {
     }
     return (this.#events.get(eventId) ?? []).filter((record) => this.idOf(record) === one);
   }
-}
-
-/** Copies what `freezeJson` freezes: arrays and plain objects, also of another realm. Anything else, such as a `Date`, is kept. */
-function copy<V>(value: V): V;
-function copy(value: unknown): unknown {
-  if (Array.isArray(value)) {
-    return value.map((inner) => copy(inner));
-  }
-  if (!isRecord(value)) {
-    return value;
-  }
-  const prototype: unknown = Object.getPrototypeOf(value);
-  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
-  const members = Object.entries(value).map(([name, inner]) => [name, copy(inner)]);
-  return isPlain ? Object.fromEntries(members) : value;
 }

@@ -1,5 +1,6 @@
 import { types } from 'node:util';
 import { runInThisContext } from 'node:vm';
+import { copyJson } from '../../model/json-values.js';
 import type { ExhibitorSandbox as LoadedSandbox } from './exhibitor-sandbox.js';
 import type { SandboxOptions } from './sandbox-options.js';
 
@@ -39,29 +40,17 @@ function readMember(sandbox: LoadedSandbox, name: string | symbol): unknown {
   const member: unknown = Reflect.get(sandbox, name);
   return typeof member === 'function'
     ? (...args: unknown[]) => copyOutcome(() => Reflect.apply(member, sandbox, args))
-    : copy(member);
+    : copyJson(member);
 }
 
 /** Copies what a call returns, resolves with, throws or rejects with. */
 function copyOutcome(call: () => unknown): unknown {
   try {
     const result = call();
-    return types.isPromise(result) ? result.then(copy, throwCopy) : copy(result);
+    return types.isPromise(result) ? result.then((value) => copyJson(value), throwCopy) : copyJson(result);
   } catch (error) {
     return throwCopy(error);
   }
-}
-
-function copy(value: unknown): unknown {
-  if (Array.isArray(value)) {
-    return Array.from(value, copy);
-  }
-  // Bytes, dates and others stay as they are. In every realm, the prototype of a plain object has none itself.
-  const prototype: unknown = Object.getPrototypeOf(Object(value)) ?? Object.prototype;
-  if (typeof value !== 'object' || value === null || Object.getPrototypeOf(prototype) !== null) {
-    return value;
-  }
-  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, copy(inner)]));
 }
 
 function throwCopy(error: unknown): never {

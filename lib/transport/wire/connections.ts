@@ -43,7 +43,7 @@ export class Connections {
     if (dispatcher !== undefined) {
       // It is not known which connection it uses: a failure must not be taken for that of a stale one.
       receiver.isOnNewConnection = true;
-      dispatcher.dispatch({ ...request, reset: onNewConnection }, receiver);
+      dispatcher.dispatch({ reset: onNewConnection, ...request }, receiver);
     } else if (onNewConnection) {
       const client = new OwnClient(origin, this.#names);
       void receiver.outcome.then(() => client.destroy());

@@ -1,4 +1,4 @@
-/** Replies that are parsed in one turn of the event loop. With one, `list` at 32 at once takes a sixth more time; with all, an event 7 %. */
+/** Replies that are parsed in one turn of the event loop. With one, `list` at 32 at once takes a sixth more time. */
 const PER_TURN = 6;
 
 /**
