@@ -167,8 +167,13 @@ const EXPORTED: Provider[] = [
   exports: EXPORTED,
 })
 export class ExhibitorModule implements OnModuleInit, OnApplicationBootstrap {
-  /** What `nestjs-exhibitor/testing` replaces. @internal */
-  static readonly forTests = { options: MODULE_OPTIONS_TOKEN, extension: ExhibitorExtensionModule };
+  /** What `nestjs-exhibitor/testing` replaces: every call and every request passes these two services. @internal */
+  static readonly forTests = {
+    options: MODULE_OPTIONS_TOKEN,
+    extension: ExhibitorExtensionModule,
+    calls: CallRunner,
+    transport: Transport,
+  };
 
   readonly #options: CheckedOptions;
   readonly #modules: ModulesContainer;

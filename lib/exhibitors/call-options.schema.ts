@@ -8,7 +8,7 @@ import { checkEventId } from '../model/event-id.js';
 import { MAX_ADDRESS_BYTES, mayNameAnother } from '../model/path-segments.js';
 import { whole } from '../options/value-schemas.js';
 import { LONGEST_TIMER } from '../time/clock.js';
-import type { LookupFilter } from './call-options.interface.js';
+import type { CallOptions, LookupFilter } from './call-options.interface.js';
 
 const tenantKey = v.optional(
   v.custom<string>((value) => typeof value === 'string' && value !== '', 'must be the key of a tenant'),
@@ -62,8 +62,42 @@ const lookupFilter = v.object(
 );
 
 /** Checked options, with their defaults. */
+export type CallSchema<Call> = v.GenericSchema<unknown, Call>;
 export type ListCall = v.InferOutput<typeof listOptions>;
 export type StreamCall = v.InferOutput<typeof streamOptions>;
+
+/** What a call is about. */
+export interface CallSubject {
+  eventId: string;
+  contactEmail?: string;
+}
+
+/** @throws {ExhibitorError} `invalid_argument` */
+export function checkSubject(subject: CallSubject): void {
+  checkEventId(subject.eventId);
+  if ('contactEmail' in subject) {
+    checkContactEmail(subject.contactEmail);
+  }
+}
+
+/**
+ * The options of a call of a view that is bound to a tenant. To name another one is refused, so that its data cannot be read by
+ * mistake.
+ *
+ * @throws {ExhibitorError} `invalid_argument`
+ */
+export function withTenant<Options extends Pick<CallOptions, 'tenant'>>(
+  options: Options | undefined,
+  boundTo: string | undefined,
+): Options | { tenant: string } | undefined {
+  if (boundTo === undefined) {
+    return options;
+  }
+  if ((options?.tenant ?? boundTo) === boundTo) {
+    return { ...options, tenant: boundTo };
+  }
+  throw new ExhibitorError('invalid_argument', 'tenant must not be another than that of forTenant');
+}
 
 /**
  * Checks that a value can be an e-mail address, including international ones (RFC 6531), and has no segment that changes a
@@ -80,7 +114,7 @@ export function checkContactEmail(value: unknown): string {
  *
  * @throws {ExhibitorError} `invalid_argument`
  */
-export function checkCall<Call>(schema: v.GenericSchema<unknown, Call>, given: unknown): Call {
+export function checkCall<Call>(schema: CallSchema<Call>, given: unknown): Call {
   return check(schema, given ?? {}, 'options');
 }
 

@@ -7,11 +7,18 @@ import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import type { CallOptions } from './call-options.interface.js';
+import {
+  checkCall,
+  checkSubject,
+  withTenant,
+  type CallSchema,
+  type CallSubject,
+} from './call-options.schema.js';
 
 /** A call, and the subscription of its consumer, whose end aborts it. */
 export type RunningCall<Options extends CallOptions = CallOptions> = Options & { consumer?: Subscription };
 
-/** Finds the tenant of a call and gives the call its deadline. */
+/** Checks the arguments of a call, finds its tenant and gives it its deadline. */
 @Injectable()
 export class CallRunner {
   readonly #defaultDeadline: number;
@@ -23,6 +30,24 @@ export class CallRunner {
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
     this.#defaultDeadline = settings.http.deadline;
+  }
+
+  /**
+   * The checked arguments of a call, with the defaults of its options. Tests of hosts replace this method to record calls.
+   *
+   * @param method of `ExhibitorsService`
+   * @param boundTo key of the tenant of `forTenant`
+   * @throws {ExhibitorError} `invalid_argument`
+   */
+  check<Subject extends CallSubject, Call extends object>(
+    _method: string,
+    subject: Subject,
+    schema: CallSchema<Call>,
+    options: CallOptions | undefined,
+    boundTo: string | undefined,
+  ): Subject & Call {
+    checkSubject(subject);
+    return Object.assign(checkCall(schema, withTenant(options, boundTo)), subject);
   }
 
   /** True once the module was closed: every call fails. */

@@ -1,7 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { checkEventId } from '../model/event-id.js';
 import type { Exhibitor } from '../model/exhibitor-request.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -15,13 +13,12 @@ import type {
 import { CallRunner } from './call-runner.service.js';
 import { fromCall, openScope } from './call-scope.js';
 import {
-  checkCall,
-  checkContactEmail,
   checkLookupFilter,
   listOptions,
   lookupOptions,
   snapshotOptions,
   streamOptions,
+  withTenant,
   type StreamCall,
 } from './call-options.schema.js';
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
@@ -81,7 +78,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return fromCall(
-      () => ({ eventId: checkEventId(eventId), ...checkCall(listOptions, this.#bound(options)) }),
+      () => this.#calls.check('list', { eventId }, listOptions, options, this.#tenant),
       async (call, consumer) => consumer.next(await this.#pages.page<T>(call.eventId, { consumer, ...call })),
     );
   }
@@ -100,7 +97,9 @@ export class ExhibitorsService<T = Exhibitor> {
    * return this.exhibitors.pages(eventId).pipe(map(({ paginationMetadata }) => ({ data: paginationMetadata })));
    */
   pages(eventId: string, options?: StreamOptions): Observable<ExhibitorPage<T>> {
-    return fromPages(...this.#reading(eventId, options), (page, subscriber) => subscriber.next(page));
+    return fromPages(...this.#reading('pages', eventId, options), (page, subscriber) =>
+      subscriber.next(page),
+    );
   }
 
   /**
@@ -112,7 +111,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * exhibitors.stream('world-2026').pipe(filter(isNew), take(10), toArray());
    */
   stream(eventId: string, options?: StreamOptions): Observable<T> {
-    return fromPages(...this.#reading(eventId, options), ({ data }, subscriber) => {
+    return fromPages(...this.#reading('stream', eventId, options), ({ data }, subscriber) => {
       for (const exhibitor of data) {
         if (subscriber.closed) {
           return;
@@ -130,7 +129,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * for await (const exhibitor of exhibitors.iterate('world-2026', { prefetch: 2 })) await store(exhibitor);
    */
   iterate(eventId: string, options?: StreamOptions): AsyncIterableIterator<T> {
-    return new PageIterator(...this.#reading(eventId, options), ({ data }) => data);
+    return new PageIterator(...this.#reading('iterate', eventId, options), ({ data }) => data);
   }
 
   /**
@@ -141,7 +140,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * for await (const page of exhibitors.iteratePages('world-2026')) await store(page.data, page.paginationMetadata);
    */
   iteratePages(eventId: string, options?: StreamOptions): AsyncIterableIterator<ExhibitorPage<T>> {
-    return new PageIterator(...this.#reading(eventId, options), (page) => [page]);
+    return new PageIterator(...this.#reading('iteratePages', eventId, options), (page) => [page]);
   }
 
   /**
@@ -150,7 +149,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return fromCall(
-      () => ({ eventId: checkEventId(eventId), ...checkCall(snapshotOptions, this.#bound(options)) }),
+      () => this.#calls.check('snapshot', { eventId }, snapshotOptions, options, this.#tenant),
       async (call, consumer) => {
         const { signal, close } = openScope(call.signal);
         consumer.add(close);
@@ -172,11 +171,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   lookup(eventId: string, contactEmail: string, options?: LookupOptions): Observable<readonly T[]> {
     return fromCall(
-      () => ({
-        eventId: checkEventId(eventId),
-        contactEmail: checkContactEmail(contactEmail),
-        ...checkCall(lookupOptions, this.#bound(options)),
-      }),
+      () => this.#calls.check('lookup', { eventId, contactEmail }, lookupOptions, options, this.#tenant),
       async ({ fresh, eventId: event, contactEmail: contact, ...limits }, consumer) => {
         const records = await this.#calls.run({ consumer, ...limits }, (tenant, deadline) => {
           const subject = { tenant, eventId: event, contactEmail: contact };
@@ -205,7 +200,8 @@ export class ExhibitorsService<T = Exhibitor> {
   }
 
   async #request(tenant: Tenant, eventId: string, contactEmail: string): Promise<readonly T[]> {
-    const subject = { tenant, eventId: checkEventId(eventId), contactEmail: checkContactEmail(contactEmail) };
+    this.#calls.check('lookup', { eventId, contactEmail }, lookupOptions, { tenant: tenant.key }, undefined);
+    const subject = { tenant, eventId, contactEmail };
     const records = await this.#calls.within(tenant, {}, (deadline) => this.#lookups.find(subject, deadline));
     return parsedRecords<T>(records);
   }
@@ -221,30 +217,17 @@ export class ExhibitorsService<T = Exhibitor> {
    * await exhibitors.invalidateLookups({ tenant: 'acme', eventId: 'world-2026' });
    */
   async invalidateLookups(filter?: LookupFilter): Promise<void> {
-    await this.#lookups.invalidate(checkLookupFilter(this.#bound(filter)));
+    await this.#lookups.invalidate(checkLookupFilter(withTenant(filter, this.#tenant)));
   }
 
   #reading(
+    method: string,
     eventId: string,
     options: StreamOptions | undefined,
   ): [check: () => StreamCall & { eventId: string }, open: OpenReader<StreamCall & { eventId: string }, T>] {
     return [
-      () => ({ eventId: checkEventId(eventId), ...checkCall(streamOptions, this.#bound(options)) }),
+      () => this.#calls.check(method, { eventId }, streamOptions, options, this.#tenant),
       (call) => this.#pages.reader<T>(call.eventId, call),
     ];
-  }
-
-  /** Options with the tenant of this view. Naming another tenant is refused, so that its data cannot be read by mistake. */
-  #bound<Options extends { tenant?: string }>(
-    options: Options | undefined,
-  ): Options | { tenant: string } | undefined {
-    const tenant = this.#tenant;
-    if (tenant === undefined) {
-      return options;
-    }
-    if ((options?.tenant ?? tenant) === tenant) {
-      return { ...options, tenant };
-    }
-    throw new ExhibitorError('invalid_argument', 'tenant must not be another than that of forTenant');
   }
 }

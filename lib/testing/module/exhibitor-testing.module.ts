@@ -2,15 +2,14 @@ import { Module, type DynamicModule, type Provider, type Type } from '@nestjs/co
 import {
   ExhibitorGuardServices,
   ExhibitorModule,
-  ExhibitorsService,
+  TenantRegistry,
   TokenService,
   type Exhibitor,
   type ExhibitorModuleOptions,
 } from '../../index.js';
 import { ExhibitorTestingBackend, TESTING_CLIENT, TESTING_ISSUER } from './testing-backend.js';
 import { TestingGuardServices } from './testing-guard-services.js';
-import { TestingExhibitors } from './testing-exhibitors.service.js';
-import { TestingTokens } from './testing-token.service.js';
+import { TestingCalls, TestingTenants, TestingTokens, TestingTransport } from './testing-services.js';
 import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
 /** What {@link ExhibitorTestingModule.override} needs of Nest's `TestingModuleBuilder`. */
@@ -22,9 +21,11 @@ export interface OverridableBuilder {
   overrideModule(module: Type): { useModule(module: DynamicModule): unknown };
 }
 
-/** The public services that a test replaces. */
+/** The services that a test replaces. */
 const REPLACED = [
-  [ExhibitorsService, TestingExhibitors],
+  [ExhibitorModule.forTests.calls, TestingCalls],
+  [ExhibitorModule.forTests.transport, TestingTransport],
+  [TenantRegistry, TestingTenants],
   [TokenService, TestingTokens],
   [ExhibitorGuardServices, TestingGuardServices],
 ] as const;
@@ -118,16 +119,7 @@ function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOption
     allowedOrigins: 'any',
     resolveTenant: ({ params }) => backend.tenantOf(params?.['tenant']),
     secrets: ['seals the cookies of tests, which hold nothing'],
-    http: { dispatcher: answerNotFound },
+    lookupCache: false,
     exhibitorId: (exhibitor) => backend.records.idOf(exhibitor) ?? '',
   };
-}
-
-/** What a service that no test replaces requests, the keys of the provider, is not sent either. */
-function answerNotFound({ MockAgent }: typeof import('undici')) {
-  const agent = new MockAgent();
-  agent.disableNetConnect();
-  const any = () => true;
-  agent.get(any).intercept({ path: any, method: any }).reply(404).persist();
-  return agent;
 }

@@ -103,17 +103,14 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     return this.#world.tenant ?? 'default';
   }
 
-  /** Records a call. Throws its failure, where one is due, and where the caller has aborted it. @internal */
-  call(call: ExhibitorTestingCall, signal?: AbortSignal): void {
+  /** Records a call. Throws its failure, where one is due. @internal */
+  call(call: ExhibitorTestingCall): void {
     this.#calls.push(call);
     const method = OBSERVABLES.get(call.method) ?? call.method;
     const index = this.#failures.findIndex((failure) => failure.method === method);
     const [due] = index === -1 ? [] : this.#failures.splice(index, 1);
     if (due !== undefined) {
       throw createFailure(due.code, { tenant: call.tenant, ...due.details });
-    }
-    if (signal?.aborted === true) {
-      throw new ExhibitorError('aborted', 'the caller aborted the call', { tenant: call.tenant });
     }
   }
 

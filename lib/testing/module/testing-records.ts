@@ -1,5 +1,5 @@
 import { defaultExhibitorId } from '../../exhibitors/exhibitor-id.js';
-import { copyJson, freezeJson } from '../../model/json-values.js';
+import { copyJson } from '../../model/json-values.js';
 import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
 /** The exhibitors of a test, by event and by contact. */
@@ -41,15 +41,13 @@ export class TestingRecords<T> {
   }
 
   /**
-   * Frozen copies of the exhibitors of a contact, as of a lookup.
+   * Copies of the exhibitors of a contact.
    *
    * @throws Error where the contact has an id that the event never had: a mistake in the test
    */
   ofContact(eventId: string, email: string): readonly T[] {
     const named = this.#contacts.get(JSON.stringify([eventId, email])) ?? [];
-    const found = named.flatMap((one) => this.#find(eventId, one)).map((record) => copyJson(record));
-    freezeJson(found);
-    return found;
+    return named.flatMap((one) => this.#find(eventId, one)).map((record) => copyJson(record));
   }
 
   #find(eventId: string, one: string | T): T[] {

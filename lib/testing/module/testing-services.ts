@@ -1,0 +1,85 @@
+import { Inject } from '@nestjs/common';
+import {
+  ExhibitorModule,
+  TenantRegistry,
+  TokenService,
+  type AccessToken,
+  type GetTokenOptions,
+} from '../../index.js';
+import { pageOf } from '../page-of.js';
+import { parseRoute } from '../sandbox/server/operations.js';
+import { ExhibitorTestingBackend } from './testing-backend.js';
+
+/** Services of the module in which tests differ from it. What they inherit is that of the module. */
+
+const { calls: CallRunner, transport: Transport } = ExhibitorModule.forTests;
+
+/** A call that names no tenant is one of the tenant of the world. */
+export class TestingTenants extends TenantRegistry {
+  declare readonly backend: ExhibitorTestingBackend;
+
+  override get onlyKey(): string {
+    return this.backend.tenant;
+  }
+}
+
+/** Records the calls of `ExhibitorsService`, and fails where the test says so. */
+export class TestingCalls extends CallRunner {
+  declare readonly backend: ExhibitorTestingBackend;
+
+  override check: InstanceType<typeof CallRunner>['check'] = (method, subject, schema, options, boundTo) => {
+    this.backend.call({ method, tenant: options?.tenant ?? boundTo ?? this.backend.tenant, ...subject });
+    return super.check(method, subject, schema, options, boundTo);
+  };
+}
+
+/** Records the calls of `TokenService`, and fails where the test says so. */
+export class TestingTokens extends TokenService {
+  declare readonly backend: ExhibitorTestingBackend;
+
+  override async getToken(options?: GetTokenOptions): Promise<AccessToken> {
+    this.#record(options?.tenant);
+    return super.getToken(options);
+  }
+
+  override async prove(...args: Parameters<TokenService['prove']>): ReturnType<TokenService['prove']> {
+    this.#record(args[0]);
+    return super.prove(...args);
+  }
+
+  #record(tenant = this.backend.tenant): void {
+    this.backend.call({ method: 'token', tenant });
+  }
+}
+
+/** Answers requests from memory. Nothing is sent. */
+export class TestingTransport extends Transport {
+  declare readonly backend: ExhibitorTestingBackend;
+
+  override send: InstanceType<typeof Transport>['send'] = async ({ stateKey }, { operation, url }) => {
+    const { pathname, searchParams } = new URL(url);
+    const { eventId = '', contactEmail = '' } = parseRoute(pathname);
+    const { records } = this.backend;
+    const reply = { headers: {}, sentAt: performance.now(), attempts: 1 };
+    // A 404 is about the event: the log need not warn of the base URL.
+    stateKey.hasAnswered = true;
+    if (operation === 'token') {
+      const body = { access_token: 'test-token', token_type: 'Bearer', scope: 'idp_api', expires_in: 3_600 };
+      return { ...reply, status: 200, body };
+    }
+    if (operation === 'lookup') {
+      return { ...reply, status: 200, body: records.ofContact(eventId, contactEmail) };
+    }
+    const event = operation === 'list' ? records.ofEvent(eventId) : undefined;
+    if (event === undefined) {
+      return { ...reply, status: 404, body: undefined };
+    }
+    const page = pageOf(event, Number(searchParams.get('Page')), Number(searchParams.get('ItemsPerPage')));
+    return { ...reply, status: 200, body: page };
+  };
+}
+
+// Not in their constructors, whose parameters are those of the module.
+for (const { prototype } of [TestingTenants, TestingCalls, TestingTokens, TestingTransport]) {
+  Inject(ExhibitorTestingBackend)(prototype, 'backend');
+}
