@@ -87,14 +87,14 @@ export function checkSubject(subject: CallSubject): void {
  * @throws {ExhibitorError} `invalid_argument`
  */
 export function withTenant<Options extends Pick<CallOptions, 'tenant'>>(
-  options: Options | undefined,
+  given: Options | undefined,
   boundTo: string | undefined,
 ): Options | { tenant: string } | undefined {
   if (boundTo === undefined) {
-    return options;
+    return given;
   }
-  if ((options?.tenant ?? boundTo) === boundTo) {
-    return { ...options, tenant: boundTo };
+  if ((given?.tenant ?? boundTo) === boundTo) {
+    return { ...given, tenant: boundTo };
   }
   throw new ExhibitorError('invalid_argument', 'tenant must not be another than that of forTenant');
 }

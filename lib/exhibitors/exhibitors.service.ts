@@ -42,24 +42,15 @@ import { parsedRecords } from './parse-replies.js';
  */
 @Injectable()
 export class ExhibitorsService<T = Exhibitor> {
-  readonly #pages: ExhibitorPages;
-  readonly #lookups: ExhibitorLookups;
-  readonly #calls: CallRunner;
-  readonly #clock: Clock;
   #tenant: string | undefined;
 
   /** @internal */
   constructor(
-    @Inject(ExhibitorPages) pages: ExhibitorPages,
-    @Inject(ExhibitorLookups) lookups: ExhibitorLookups,
-    @Inject(CallRunner) calls: CallRunner,
-    @Inject(Clock) clock: Clock,
-  ) {
-    this.#pages = pages;
-    this.#lookups = lookups;
-    this.#calls = calls;
-    this.#clock = clock;
-  }
+    @Inject(ExhibitorPages) private readonly events: ExhibitorPages,
+    @Inject(ExhibitorLookups) private readonly lookups: ExhibitorLookups,
+    @Inject(CallRunner) private readonly calls: CallRunner,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {}
 
   /**
    * A view bound to one tenant. Its calls need no option `tenant` and must not name another. Cheap to create.
@@ -68,7 +59,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * const acme = exhibitors.forTenant('acme');
    */
   forTenant(key: string): ExhibitorsService<T> {
-    const view = new ExhibitorsService<T>(this.#pages, this.#lookups, this.#calls, this.#clock);
+    const view = new ExhibitorsService<T>(this.events, this.lookups, this.calls, this.clock);
     view.#tenant = key;
     return view;
   }
@@ -78,8 +69,8 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return fromCall(
-      () => this.#calls.check('list', { eventId }, listOptions, options, this.#tenant),
-      async (call, consumer) => consumer.next(await this.#pages.page<T>(call.eventId, { consumer, ...call })),
+      () => this.calls.check('list', { eventId }, listOptions, options, this.#tenant),
+      async (call, consumer) => consumer.next(await this.events.page<T>(call.eventId, { consumer, ...call })),
     );
   }
 
@@ -149,13 +140,13 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return fromCall(
-      () => this.#calls.check('snapshot', { eventId }, snapshotOptions, options, this.#tenant),
+      () => this.calls.check('snapshot', { eventId }, snapshotOptions, options, this.#tenant),
       async (call, consumer) => {
         const { signal, close } = openScope(call.signal);
         consumer.add(close);
         const whole = { ...call, signal, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
-        const open = () => this.#pages.reader<T>(call.eventId, whole);
-        consumer.next(await takeSnapshot(open, call.attempts, this.#clock));
+        const open = () => this.events.reader<T>(call.eventId, whole);
+        consumer.next(await takeSnapshot(open, call.attempts, this.clock));
       },
     );
   }
@@ -171,11 +162,11 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   lookup(eventId: string, contactEmail: string, options?: LookupOptions): Observable<readonly T[]> {
     return fromCall(
-      () => this.#calls.check('lookup', { eventId, contactEmail }, lookupOptions, options, this.#tenant),
+      () => this.calls.check('lookup', { eventId, contactEmail }, lookupOptions, options, this.#tenant),
       async ({ fresh, eventId: event, contactEmail: contact, ...limits }, consumer) => {
-        const records = await this.#calls.run({ consumer, ...limits }, (tenant, deadline) => {
+        const records = await this.calls.run({ consumer, ...limits }, (tenant, deadline) => {
           const subject = { tenant, eventId: event, contactEmail: contact };
-          return fresh ? this.#lookups.findFresh(subject, deadline) : this.#lookups.find(subject, deadline);
+          return fresh ? this.lookups.findFresh(subject, deadline) : this.lookups.find(subject, deadline);
         });
         consumer.next(parsedRecords<T>(records));
       },
@@ -184,25 +175,25 @@ export class ExhibitorsService<T = Exhibitor> {
 
   /** The id of a record, by the option `exhibitorId`. @internal */
   idOf(exhibitor: T): string | undefined {
-    return this.#lookups.idOf(exhibitor);
+    return this.lookups.idOf(exhibitor);
   }
 
   /**
    * The lookup of the guard. A remembered answer needs no deadline, and no check: its arguments were checked. @internal
    */
   lookupFor(tenant: Tenant, eventId: string, contactEmail: string): readonly T[] | Promise<readonly T[]> {
-    const remembered = this.#calls.isClosed
+    const remembered = this.calls.isClosed
       ? undefined
-      : this.#lookups.remembered({ tenant, eventId, contactEmail });
+      : this.lookups.remembered({ tenant, eventId, contactEmail });
     return remembered === undefined
       ? this.#request(tenant, eventId, contactEmail)
       : parsedRecords<T>(remembered);
   }
 
   async #request(tenant: Tenant, eventId: string, contactEmail: string): Promise<readonly T[]> {
-    this.#calls.check('lookup', { eventId, contactEmail }, lookupOptions, { tenant: tenant.key }, undefined);
+    this.calls.check('lookup', { eventId, contactEmail }, lookupOptions, { tenant: tenant.key }, undefined);
     const subject = { tenant, eventId, contactEmail };
-    const records = await this.#calls.within(tenant, {}, (deadline) => this.#lookups.find(subject, deadline));
+    const records = await this.calls.within(tenant, {}, (deadline) => this.lookups.find(subject, deadline));
     return parsedRecords<T>(records);
   }
 
@@ -217,7 +208,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * await exhibitors.invalidateLookups({ tenant: 'acme', eventId: 'world-2026' });
    */
   async invalidateLookups(filter?: LookupFilter): Promise<void> {
-    await this.#lookups.invalidate(checkLookupFilter(withTenant(filter, this.#tenant)));
+    await this.lookups.invalidate(checkLookupFilter(withTenant(filter, this.#tenant)));
   }
 
   #reading(
@@ -226,8 +217,8 @@ export class ExhibitorsService<T = Exhibitor> {
     options: StreamOptions | undefined,
   ): [check: () => StreamCall & { eventId: string }, open: OpenReader<StreamCall & { eventId: string }, T>] {
     return [
-      () => this.#calls.check(method, { eventId }, streamOptions, options, this.#tenant),
-      (call) => this.#pages.reader<T>(call.eventId, call),
+      () => this.calls.check(method, { eventId }, streamOptions, options, this.#tenant),
+      (call) => this.events.reader<T>(call.eventId, call),
     ];
   }
 }

@@ -55,16 +55,15 @@ interface KeptDocument<T> {
  * options of the module: those of one tenant must not fail the others. Only longer times are taken over.
  */
 export class ProviderDocuments<T> {
-  readonly #kind: DocumentKind<T>;
-  readonly #tools: DocumentTools;
   readonly #kept: FairCache<KeptDocument<T>>;
   /** The document that a tenant used last. */
   readonly #lastUsed = new WeakMap<StateKey, KeptDocument<T>>();
   readonly #dispatcherKeys = new WeakMap<object, StateKey>();
 
-  constructor(kind: DocumentKind<T>, tools: DocumentTools) {
-    this.#kind = kind;
-    this.#tools = tools;
+  constructor(
+    private readonly kind: DocumentKind<T>,
+    private readonly tools: DocumentTools,
+  ) {
     this.#kept = new FairCache(tools.clock, MAX_BYTES);
   }
 
@@ -83,11 +82,11 @@ export class ProviderDocuments<T> {
   }
 
   #documentOf(tenant: Tenant, id: string): KeptDocument<T> {
-    const dispatcher = this.#tools.transport.dispatcherOf(tenant);
+    const dispatcher = this.tools.transport.dispatcherOf(tenant);
     const key = `${dispatcher === undefined ? 0 : this.#idOf(dispatcher)} ${id}`;
     let kept = this.#kept.get(key);
     if (kept === undefined) {
-      const document = new RemoteDocument<T>(this.#tools.clock);
+      const document = new RemoteDocument<T>(this.tools.clock);
       kept = { key, tenant: tenant.key, document, stateKey: newStateKey() };
       this.#keep(kept, 0);
     }
@@ -108,8 +107,8 @@ export class ProviderDocuments<T> {
   }
 
   async #fetch(tenant: Tenant, id: string, kept: KeptDocument<T>): Promise<T> {
-    const { http, transport, deadlines, log } = this.#tools;
-    const { operation, name, urlOf, parse } = this.#kind;
+    const { http, transport, deadlines, log } = this.tools;
+    const { operation, name, urlOf, parse } = this.kind;
     const dispatcher = transport.dispatcherOf(tenant);
     const attemptTimeout = Math.max(http.attemptTimeout, tenant.http.attemptTimeout);
     const asker = tenant.withState(

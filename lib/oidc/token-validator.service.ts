@@ -51,26 +51,14 @@ type ClaimsCheck = (verified: VerifiedToken, now: number) => LoginFailureReason 
  */
 @Injectable()
 export class TokenValidator {
-  readonly #tenants: TenantRegistry;
-  readonly #provider: OpenIdProvider;
-  readonly #clock: Clock;
-  readonly #deadlines: Deadlines;
-  readonly #log: ProblemLog;
-
   /** @internal */
   constructor(
-    @Inject(TenantRegistry) tenants: TenantRegistry,
-    @Inject(OpenIdProvider) provider: OpenIdProvider,
-    @Inject(Clock) clock: Clock,
-    @Inject(Deadlines) deadlines: Deadlines,
-    @Inject(ProblemLog) log: ProblemLog,
-  ) {
-    this.#tenants = tenants;
-    this.#provider = provider;
-    this.#clock = clock;
-    this.#deadlines = deadlines;
-    this.#log = log;
-  }
+    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
+    @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
+  ) {}
 
   /**
    * The claims of a valid token.
@@ -80,9 +68,9 @@ export class TokenValidator {
    * `deadline_exceeded` where the keys cannot be fetched
    */
   async validate(token: string, options: ValidateOptions): Promise<JWTPayload> {
-    const tenant = await this.#tenants.resolve(options.tenant);
+    const tenant = await this.tenants.resolve(options.tenant);
     const { use, nonce } = options;
-    const { payload } = await this.#deadlines.within(tenant.http.deadline, (deadline) =>
+    const { payload } = await this.deadlines.within(tenant.http.deadline, (deadline) =>
       this.verify(tenant, { use, token, nonce }, deadline),
     );
     return payload;
@@ -100,7 +88,7 @@ export class TokenValidator {
         ? this.#error(tenant, login, given, error.reason, error.message)
         : error;
     });
-    const reason = check(verified, this.#clock.epochMs() / 1000);
+    const reason = check(verified, this.clock.epochMs() / 1000);
     if (reason === undefined) {
       return verified;
     }
@@ -115,14 +103,14 @@ export class TokenValidator {
     deadline: Deadline,
   ): Promise<VerifiedToken> {
     const { kid } = checkHeader(token, algorithms);
-    const keys = await this.#provider.keysFor(tenant, kid, deadline);
+    const keys = await this.provider.keysFor(tenant, kid, deadline);
     try {
       return await verifyToken(token, keys, algorithms);
     } catch (error) {
       // Without a `kid`, whether a key is missing shows only when none fits the signature.
       const mayBeMissing =
         error instanceof LoginFailedError && error.reason === 'signature' && kid === undefined;
-      const newer = mayBeMissing ? await this.#provider.keysFor(tenant, kid, deadline, keys) : keys;
+      const newer = mayBeMissing ? await this.provider.keysFor(tenant, kid, deadline, keys) : keys;
       if (newer === keys) {
         throw error;
       }
@@ -143,7 +131,7 @@ export class TokenValidator {
       reason === 'provider'
         ? uselessKeys(message)
         : refusedToken(reason, { use, delivery, header, payload }, login);
-    this.#log.report(tenant, problem);
+    this.log.report(tenant, problem);
     return new LoginFailedError(reason, message, { tenant: tenant.key });
   }
 }

@@ -15,13 +15,14 @@ const LOGGER = new Logger('nestjs-exhibitor');
  * log.warn(storeDown(error));
  */
 export class ThrottledLog {
-  readonly #every: number;
   /** Causes of which no line may be logged now. */
   readonly #logged: FairCache<true>;
 
   /** @param every shortest time between two lines of one cause, in ms */
-  constructor(clock: Clock, every: number) {
-    this.#every = every;
+  constructor(
+    clock: Clock,
+    private readonly every: number,
+  ) {
     this.#logged = new FairCache(clock, MAX_CAUSES);
   }
 
@@ -42,7 +43,7 @@ export class ThrottledLog {
     if (this.#logged.get(cause) !== undefined) {
       return false;
     }
-    this.#logged.set(cause, true, { ttl: this.#every });
+    this.#logged.set(cause, true, { ttl: this.every });
     return true;
   }
 }

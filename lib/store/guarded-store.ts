@@ -27,15 +27,14 @@ export interface StoreAnswer<R> {
  * others still do without.
  */
 export class GuardedStore {
-  readonly #store: SharedStore;
-  readonly #clock: Clock;
   readonly #log: ThrottledLog;
   /** {@link Clock.now} before which the store is not asked; `undefined` where it answers. */
   #restsUntil: number | undefined;
 
-  constructor(store: SharedStore, clock: Clock) {
-    this.#store = store;
-    this.#clock = clock;
+  constructor(
+    private readonly store: SharedStore,
+    private readonly clock: Clock,
+  ) {
     this.#log = new ThrottledLog(clock, WARN_EVERY);
   }
 
@@ -51,13 +50,13 @@ export class GuardedStore {
     if (!evenAtRest && !this.#mayAsk()) {
       return undefined;
     }
-    const began = this.#clock.now();
+    const began = this.clock.now();
     try {
-      const answer = await withTimeout(MAX_WAIT, () => operation(this.#store));
+      const answer = await withTimeout(MAX_WAIT, () => operation(this.store));
       this.#restsUntil = undefined;
       return { answer };
     } catch (error) {
-      const now = this.#clock.now();
+      const now = this.clock.now();
       this.#restsUntil = now - began < SILENCE ? undefined : now + PAUSE_AFTER_SILENCE;
       this.#log.warn(storeDown(error));
       return undefined;
@@ -66,7 +65,7 @@ export class GuardedStore {
 
   /** False while the store rests. The first operation after it is a probe: until it ends, there is no other. */
   #mayAsk(): boolean {
-    const now = this.#clock.now();
+    const now = this.clock.now();
     if (this.#restsUntil === undefined) {
       return true;
     }

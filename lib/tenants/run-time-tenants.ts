@@ -67,11 +67,6 @@ function stateOf(known: KnownTenant, now: number): 'fresh' | 'due' | 'failing' |
  * fails, the last good options of a tenant are used (`tenantCache.staleIfError`).
  */
 export class RunTimeTenants {
-  readonly #source: TenantSource;
-  readonly #settings: ExhibitorSettings;
-  readonly #clock: Clock;
-  readonly #generations: Generations;
-  readonly #dropped: (tenant: Tenant) => void;
   readonly #log: ThrottledLog;
   readonly #known: FairCache<KnownTenant>;
   readonly #unknown: FairCache<Pick<KnownTenant, 'generation'>>;
@@ -80,17 +75,12 @@ export class RunTimeTenants {
 
   /** @param dropped is called with each tenant that was forgotten, here or in another process */
   constructor(
-    source: TenantSource,
-    settings: ExhibitorSettings,
-    clock: Clock,
-    generations: Generations,
-    dropped: (tenant: Tenant) => void,
+    private readonly source: TenantSource,
+    private readonly settings: ExhibitorSettings,
+    private readonly clock: Clock,
+    private readonly generations: Generations,
+    private readonly dropped: (tenant: Tenant) => void,
   ) {
-    this.#source = source;
-    this.#settings = settings;
-    this.#clock = clock;
-    this.#generations = generations;
-    this.#dropped = dropped;
     this.#log = new ThrottledLog(clock, WARN_EVERY);
     this.#known = new FairCache(clock, settings.tenantCache.max);
     this.#unknown = new FairCache(clock, UNKNOWN.max);
@@ -99,10 +89,10 @@ export class RunTimeTenants {
   /** The tenant of this key, where its options need not be read again. */
   fresh(key: string): Tenant | undefined {
     const known = this.#known.get(key);
-    if (known === undefined || stateOf(known, this.#clock.now()) !== 'fresh') {
+    if (known === undefined || stateOf(known, this.clock.now()) !== 'fresh') {
       return undefined;
     }
-    const now = this.#generations.current([tenantForgotten(key)]);
+    const now = this.generations.current([tenantForgotten(key)]);
     return now?.id === known.generation.id ? known.tenant : undefined;
   }
 
@@ -115,13 +105,13 @@ export class RunTimeTenants {
   async find(key: string): Promise<Tenant | undefined> {
     const names = [tenantForgotten(key)];
     // Without an await where it is in memory: the source is then asked in the turn of the call.
-    const generation = this.#generations.current(names) ?? (await this.#generations.read(names));
+    const generation = this.generations.current(names) ?? (await this.generations.read(names));
     this.#dropIfForgotten(key, generation);
     if (this.#unknown.peek(key) !== undefined) {
       return undefined;
     }
     const known = this.#known.get(key);
-    const state = known && stateOf(known, this.#clock.now());
+    const state = known && stateOf(known, this.clock.now());
     if (known === undefined || state === 'outdated') {
       return this.#read(key, generation);
     }
@@ -141,19 +131,19 @@ export class RunTimeTenants {
     this.#unknown.delete(key);
     this.#reads.delete(key);
     if (tenant !== undefined) {
-      this.#dropped(tenant);
+      this.dropped(tenant);
     }
   }
 
   /** The answer to a read, or the last good options where the source fails or is slow. */
   async #newOrLastGood(read: Promise<Tenant | undefined>, known: KnownTenant): Promise<Tenant | undefined> {
     try {
-      return await withTimeout(Math.min(PATIENCE, this.#settings.http.deadline / 2), () => read);
+      return await withTimeout(Math.min(PATIENCE, this.settings.http.deadline / 2), () => read);
     } catch (error) {
       if (!isSourceFailure(error)) {
         throw error;
       }
-      known.failedAt ??= this.#clock.now();
+      known.failedAt ??= this.clock.now();
       return known.tenant;
     }
   }
@@ -164,7 +154,7 @@ export class RunTimeTenants {
     if (running?.generation === generation.id) {
       return running.read;
     }
-    const read = readTenant(this.#source, key, this.#settings, this.peek(key), this.#log);
+    const read = readTenant(this.source, key, this.settings, this.peek(key), this.#log);
     this.#reads.set(key, { read, generation: generation.id });
     const end = (note: () => void): void => {
       // Not where the tenant was forgotten meanwhile: the answer may be outdated.
@@ -186,8 +176,8 @@ export class RunTimeTenants {
       this.#unknown.set(key, { generation }, { ttl: UNKNOWN.ttl });
       return;
     }
-    const { ttl, staleIfError } = this.#settings.tenantCache;
-    const freshUntil = this.#clock.now() + ttl;
+    const { ttl, staleIfError } = this.settings.tenantCache;
+    const freshUntil = this.clock.now() + ttl;
     this.#known.set(key, { tenant, generation, freshUntil, lastGoodUntil: freshUntil + staleIfError });
   }
 
@@ -196,9 +186,9 @@ export class RunTimeTenants {
     if (known === undefined) {
       return;
     }
-    known.failedAt = isSourceFailure(error) ? this.#clock.now() : undefined;
+    known.failedAt = isSourceFailure(error) ? this.clock.now() : undefined;
     if (known.failedAt !== undefined) {
-      this.#log.warn(tenantSourceFails(key, this.#settings.tenantCache.staleIfError));
+      this.#log.warn(tenantSourceFails(key, this.settings.tenantCache.staleIfError));
     }
   }
 

@@ -48,20 +48,13 @@ const MOST_CHECKS = 1_000;
  */
 @Injectable()
 export class ExhibitorHealthIndicator {
-  readonly #results: HealthIndicatorService;
-  readonly #tokens: TokenService;
-  readonly #exhibitors: ExhibitorsService;
   readonly #checks = new LRUCache<string, Checks>({ max: MOST_CHECKS });
 
   constructor(
-    @Inject(HealthIndicatorService) results: HealthIndicatorService,
-    @Inject(TokenService) tokens: TokenService,
-    @Inject(ExhibitorsService) exhibitors: ExhibitorsService,
-  ) {
-    this.#results = results;
-    this.#tokens = tokens;
-    this.#exhibitors = exhibitors;
-  }
+    @Inject(HealthIndicatorService) private readonly results: HealthIndicatorService,
+    @Inject(TokenService) private readonly tokens: TokenService,
+    @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService,
+  ) {}
 
   /**
    * Checks a tenant. A failure is a status, also where the tenant is unknown.
@@ -81,7 +74,7 @@ export class ExhibitorHealthIndicator {
       lastSuccessAgeMs: checks.succeededAt && Math.round(performance.now() - checks.succeededAt),
       code: isExhibitorError(error) ? error.code : undefined,
     };
-    const result = this.#results.check(key);
+    const result = this.results.check(key);
     if (isUp && error !== undefined) {
       // Terminus 11 has no such method.
       return result.degraded?.(details) ?? result.up({ ...details, degraded: true });
@@ -92,9 +85,9 @@ export class ExhibitorHealthIndicator {
   async #check(checks: Checks, options: ExhibitorHealthOptions): Promise<{ isUp: boolean; error: unknown }> {
     const { tenant, eventId, maxAge = 300_000, timeout = 800 } = options;
     const call = { tenant, itemsPerPage: 1, deadline: timeout };
-    const page = eventId === undefined ? undefined : firstValueFrom(this.#exhibitors.list(eventId, call));
+    const page = eventId === undefined ? undefined : firstValueFrom(this.exhibitors.list(eventId, call));
     try {
-      const [{ age, error }] = await Promise.all([this.#tokens.prove(tenant, maxAge, timeout), page]);
+      const [{ age, error }] = await Promise.all([this.tokens.prove(tenant, maxAge, timeout), page]);
       checks.succeededAt = performance.now() - (page === undefined ? age : 0);
       return { isUp: true, error };
     } catch (error) {

@@ -19,8 +19,6 @@ export class Deadline {
   /** Key of the tenant of those requests. */
   tenant: string | undefined;
 
-  readonly #clock: Clock;
-  readonly #onClear: ((cleared: Deadline) => void) | undefined;
   /** Called when the call is over. */
   readonly #listeners = new Set<() => void>();
   #forgetSignal: (() => void) | undefined;
@@ -34,9 +32,12 @@ export class Deadline {
    *
    * @param onClear called when the call is over or done, perhaps more than once
    */
-  constructor(clock: Clock, ms: number, signal?: AbortSignal, onClear?: (cleared: Deadline) => void) {
-    this.#clock = clock;
-    this.#onClear = onClear;
+  constructor(
+    private readonly clock: Clock,
+    ms: number,
+    signal?: AbortSignal,
+    private readonly onClear?: (cleared: Deadline) => void,
+  ) {
     this.#halfAt = clock.now() + ms / 2;
     this.#endsAt = clock.now() + ms;
     this.#forgetSignal = onAbort(signal, () => this.abort());
@@ -57,12 +58,12 @@ export class Deadline {
 
   /** Milliseconds left, 0 or more. */
   remaining(): number {
-    return this.isOver ? 0 : Math.max(0, this.#endsAt - this.#clock.now());
+    return this.isOver ? 0 : Math.max(0, this.#endsAt - this.clock.now());
   }
 
   /** Milliseconds until half of the time that it started with has passed, 0 or more. */
   untilHalf(): number {
-    return Math.max(0, this.#halfAt - this.#clock.now());
+    return Math.max(0, this.#halfAt - this.clock.now());
   }
 
   /** The error of a call that is over: `aborted`, `deadline_exceeded`, or `service_unavailable` when closed. */
@@ -123,14 +124,14 @@ export class Deadline {
 
   /** Extends the deadline to at least `ms` milliseconds from now: shared work lasts as long as its last caller waits. */
   extend(ms: number): void {
-    if (ms > this.#endsAt - this.#clock.now()) {
+    if (ms > this.#endsAt - this.clock.now()) {
       this.#endIn(ms);
     }
   }
 
   /** Shortens the deadline to at most `ms` milliseconds from now. */
   shorten(ms: number): void {
-    if (ms < this.#endsAt - this.#clock.now()) {
+    if (ms < this.#endsAt - this.clock.now()) {
       this.#endIn(ms);
     }
   }
@@ -151,12 +152,12 @@ export class Deadline {
     this.#timer = undefined;
     this.#forgetSignal?.();
     this.#listeners.clear();
-    this.#onClear?.(this);
+    this.onClear?.(this);
   }
 
   #endIn(ms: number): void {
     if (this.#timer !== undefined) {
-      this.#endsAt = this.#clock.now() + ms;
+      this.#endsAt = this.clock.now() + ms;
       clearTimeout(this.#timer);
       this.#setTimer(ms);
     }

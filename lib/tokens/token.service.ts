@@ -39,24 +39,18 @@ export interface InvalidateOptions {
 @Injectable()
 export class TokenService {
   readonly #held = new WeakMap<StateKey, HeldToken>();
-  readonly #tenants: TenantRegistry;
-  readonly #clock: Clock;
-  readonly #deadlines: Deadlines;
   readonly #renewals: TokenRenewals;
   /** The last answer of {@link getToken}: creating it is most of the cost of a hit. All of them would be 200 bytes a tenant. */
   #last: { timed: TimedToken; answer: AccessToken } | undefined;
 
   /** @internal */
   constructor(
-    @Inject(TenantRegistry) tenants: TenantRegistry,
-    @Inject(Clock) clock: Clock,
-    @Inject(Deadlines) deadlines: Deadlines,
+    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Inject(SharedTokens) tokens: SharedTokens,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
-    this.#tenants = tenants;
-    this.#clock = clock;
-    this.#deadlines = deadlines;
     this.#renewals = new TokenRenewals(clock, deadlines, tokens, log);
   }
 
@@ -68,19 +62,19 @@ export class TokenService {
    */
   async getToken(options?: GetTokenOptions): Promise<AccessToken> {
     const signal = options?.signal;
-    const known = this.#tenants.resolve(options?.tenant);
+    const known = this.tenants.resolve(options?.tenant);
     const tenant = known instanceof Promise ? await this.#found(known, signal) : known;
     const fresh = signal?.aborted === true ? undefined : this.#fresh(tenant);
     if (fresh !== undefined) {
       return this.#answer(fresh);
     }
-    if (this.#deadlines.isClosed) {
+    if (this.deadlines.isClosed) {
       throw new ExhibitorError('token_unavailable', 'no token: the module was closed', {
         tenant: tenant.key,
         attempts: 0,
       });
     }
-    const timed = await this.#deadlines.within(
+    const timed = await this.deadlines.within(
       tenant.http.deadline,
       (deadline) => this.#wait(tenant, deadline),
       signal,
@@ -95,8 +89,8 @@ export class TokenService {
    * @throws {ExhibitorError} `unknown_tenant`, `tenant_required`
    */
   async invalidate(options?: InvalidateOptions): Promise<void> {
-    const tenant = await this.#tenants.resolve(options?.tenant);
-    const now = this.#clock.now();
+    const tenant = await this.tenants.resolve(options?.tenant);
+    const now = this.clock.now();
     if (options?.rejected === undefined) {
       // Also where this process holds none: it must not take an older one from the store.
       this.#heldOf(tenant).invalidate(now);
@@ -112,9 +106,9 @@ export class TokenService {
 
   /** For health checks, within `timeout` ms: see {@link proveTokens}. Errors as {@link getToken}. @internal */
   prove(key: string | undefined, maxAge: number, timeout: number): Promise<TokenProof> {
-    return this.#deadlines.within(timeout, async (deadline) => {
-      const tenant = await deadline.race(Promise.resolve(this.#tenants.resolve(key)));
-      return proveTokens(this.#heldOf(tenant), maxAge, this.#clock, () => this.#wait(tenant, deadline));
+    return this.deadlines.within(timeout, async (deadline) => {
+      const tenant = await deadline.race(Promise.resolve(this.tenants.resolve(key)));
+      return proveTokens(this.#heldOf(tenant), maxAge, this.clock, () => this.#wait(tenant, deadline));
     });
   }
 
@@ -136,7 +130,7 @@ export class TokenService {
 
   /** The registry limits the time of the search, so this deadline ends only by signal or closing. */
   #found(tenant: Promise<Tenant>, signal: AbortSignal | undefined): Promise<Tenant> {
-    return this.#deadlines.within(LONGEST_TIMER, (search) => search.race(tenant), signal);
+    return this.deadlines.within(LONGEST_TIMER, (search) => search.race(tenant), signal);
   }
 
   #answer(timed: TimedToken): AccessToken {
@@ -147,7 +141,7 @@ export class TokenService {
   }
 
   #fresh(tenant: Tenant): TimedToken | undefined {
-    const now = this.#clock.now();
+    const now = this.clock.now();
     const held = this.#held.get(tenant.stateKey);
     const timed = held?.goodAt(now);
     if (held === undefined || timed === undefined) {

@@ -45,15 +45,14 @@ const storedLookup = v.object({
  * `secrets` are rotated.
  */
 export class SharedLookups {
-  readonly #values: SharedValues;
-  readonly #clock: Clock;
-  readonly #limits: LookupCacheSettings;
   readonly #keys: readonly KeyObject[];
 
-  constructor(values: SharedValues, clock: Clock, limits: LookupCacheSettings, secrets: readonly string[]) {
-    this.#values = values;
-    this.#clock = clock;
-    this.#limits = limits;
+  constructor(
+    private readonly values: SharedValues,
+    private readonly clock: Clock,
+    private readonly limits: LookupCacheSettings,
+    secrets: readonly string[],
+  ) {
     this.#keys = secrets.map(hmacKeyOf);
   }
 
@@ -62,20 +61,20 @@ export class SharedLookups {
     if (!generation.isKnown) {
       return undefined;
     }
-    const answers = await Promise.all(this.#keys.map((key) => this.#values.read(KIND, nameOf(key, subject))));
-    const { ttl, staleIfError, maxRecords } = this.#limits;
+    const answers = await Promise.all(this.#keys.map((key) => this.values.read(KIND, nameOf(key, subject))));
+    const { ttl, staleIfError, maxRecords } = this.limits;
     const [newest] = answers
       .map((answer) => v.safeParse(storedLookup, answer?.value))
       .flatMap(({ success, output }) => (success ? [output] : []))
       .filter((stored) => stored.generation === generation.id && stored.rows.length <= maxRecords)
       .toSorted((one, other) => other.freshUntil - one.freshUntil);
     if (answers.some((answer) => answer !== undefined)) {
-      this.#values.publishOutcome(KIND, newest === undefined ? 'miss' : 'hit');
+      this.values.publishOutcome(KIND, newest === undefined ? 'miss' : 'hit');
     }
     if (newest === undefined) {
       return undefined;
     }
-    const freshFor = Math.min(ttl, newest.freshUntil - this.#clock.epochMs());
+    const freshFor = Math.min(ttl, newest.freshUntil - this.clock.epochMs());
     return freshFor > -staleIfError ? { rows: newest.rows, freshFor } : undefined;
   }
 
@@ -92,11 +91,11 @@ export class SharedLookups {
     }
     const name = nameOf(first, subject);
     if (weight > LARGEST_SHARED) {
-      return this.#values.delete(KIND, name);
+      return this.values.delete(KIND, name);
     }
-    const { ttl, staleIfError } = this.#limits;
-    const freshUntil = this.#clock.epochMs() + ttl;
-    await this.#values.set(KIND, name, { generation: generation.id, freshUntil, rows }, ttl + staleIfError);
+    const { ttl, staleIfError } = this.limits;
+    const freshUntil = this.clock.epochMs() + ttl;
+    await this.values.set(KIND, name, { generation: generation.id, freshUntil, rows }, ttl + staleIfError);
   }
 }
 

@@ -40,11 +40,12 @@ export class OwnClient extends Client {
    * request, since an idle client must not keep its reply.
    */
   #receiver: ResponseReceiver | undefined;
-  readonly #names: NameLookups;
 
-  constructor(origin: string | URL, names: NameLookups) {
+  constructor(
+    origin: string | URL,
+    private readonly names: NameLookups,
+  ) {
     super(origin, { pipelining: 1, connect: (...args) => this.#connect(...args) });
-    this.#names = names;
   }
 
   override dispatch(request: OwnRequest, handler: Dispatcher.DispatchHandler): boolean {
@@ -73,7 +74,7 @@ export class OwnClient extends Client {
     const connecting: Connecting = { payer: receiver.payer, isWanted: true };
     const connect = buildConnector({
       timeout: CONNECT_TIMEOUT,
-      lookup: (...args) => this.#names.lookup(connecting, ...args),
+      lookup: (...args) => this.names.lookup(connecting, ...args),
     });
     const socket: unknown = connect(options, (...result) => {
       connecting.isWanted = false;

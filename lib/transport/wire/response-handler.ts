@@ -24,8 +24,6 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   /** Of the body, and of its decompressed form. */
   bytes = 0;
 
-  readonly #expected: ExpectedReply;
-  readonly #replies: UnfinishedReplies;
   #settle: ((outcome: Outcome) => void) | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
@@ -35,11 +33,12 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   #contentLength = Number.NaN;
   #interim = 0;
 
-  constructor(expected: ExpectedReply, replies: UnfinishedReplies) {
+  constructor(
+    private readonly expected: ExpectedReply,
+    private readonly replies: UnfinishedReplies,
+  ) {
     this.payer = expected.payer;
     this.limit = expected.replyLimit;
-    this.#expected = expected;
-    this.#replies = replies;
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve;
     });
@@ -129,11 +128,11 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     const data = this.#body.join();
     const encoding = this.#headers['content-encoding'];
     if (encoding === undefined || encoding === 'identity' || data.length === 0) {
-      this.#replies.turns.take(() => this.#read(data));
+      this.replies.turns.take(() => this.#read(data));
     } else {
       const hold = (bytes: number): boolean => this.#hold(bytes);
       const work = (): ReturnType<typeof unpack> => unpack(data, encoding, this.limit, hold);
-      void this.#replies.decompressions.after(this.payer, work).then((unpacked) => this.#read(unpacked));
+      void this.replies.decompressions.after(this.payer, work).then((unpacked) => this.#read(unpacked));
     }
   }
 
@@ -155,7 +154,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   #hold(bytes: number): boolean {
     if (!this.isSettled) {
       this.bytes += bytes;
-      this.#replies.hold(this, bytes);
+      this.replies.hold(this, bytes);
     }
     return !this.isSettled;
   }
@@ -180,7 +179,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
   }
 
   #parse(data: Buffer): unknown {
-    return parseBody(data, this.#status, this.#headers['content-type'], this.#expected);
+    return parseBody(data, this.#status, this.#headers['content-type'], this.expected);
   }
 
   #answered(body: unknown): Outcome {
@@ -204,7 +203,7 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
 
   #done(outcome: Outcome): void {
     this.#body.clear();
-    this.#replies.release(this);
+    this.replies.release(this);
     this.#settle?.(outcome);
     this.#settle = undefined;
   }
