@@ -39,7 +39,6 @@ const mirrorSchema = v.strictObject(
 const event = { tenant: text, eventId: text, every: v.optional(milliseconds) };
 const eventSchema = v.object(event, 'must be { tenant, eventId, every? }');
 
-/** Checked options of a mirror, with their defaults. */
 export type MirrorSettings = v.InferOutput<typeof mirrorSchema>;
 
 /** @throws {ConfigurationError} with every problem and its option path */

@@ -13,7 +13,6 @@ export interface MirrorStore {
   close(): Promise<void>;
 }
 
-/** The store of one process. */
 export function memoryStore(log: MirrorLog): MirrorStore {
   const kinds = new Map<string, Record<string, string>>();
   return {

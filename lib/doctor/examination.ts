@@ -18,7 +18,6 @@ const MOST_REQUESTS = 12;
 
 const jsonOrNothing = v.fallback(v.pipe(v.string(), v.parseJson()), undefined);
 
-/** A reply of any status and type. */
 export interface Reply {
   /** 0 where there is none. */
   status: number;
@@ -32,7 +31,6 @@ export interface Reply {
   failure?: string;
 }
 
-/** A reply of the token endpoint. */
 export type GrantReply = Reply & { error: OAuthFailure | undefined };
 
 /** The requests of one diagnosis, one at a time, and what its steps found so far. */
@@ -88,7 +86,6 @@ export class Examination {
     return reply;
   }
 
-  /** Asks the token endpoint. */
   async grant(client: OAuthClient, form: Readonly<Record<string, string>>): Promise<GrantReply> {
     const { headers, body } = authenticated(client, form, this.#clock);
     const type = { 'content-type': 'application/x-www-form-urlencoded' };

@@ -24,7 +24,6 @@ export interface DiagnosisHints {
   signal?: AbortSignal | undefined;
 }
 
-/** An option that is wrong, and why. */
 export type WrongOption = readonly [option: string, message: string];
 
 /** Thrown by a step that did not prove what it tests. */
@@ -46,7 +45,6 @@ export function wrong(
   return new Unproved({ status: 'wrong', option, message, advice });
 }
 
-/** Several wrong options. */
 export function allWrong(found: readonly WrongOption[]): Unproved {
   const [options = [], messages = []] = [0, 1].map((at) => [...new Set(found.map((pair) => pair[at]))]);
   return wrong(options.join(', '), messages.join('; '));

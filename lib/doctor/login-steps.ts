@@ -83,7 +83,6 @@ async function documentAt(examination: Examination, issuer: string): Promise<Jso
   return isRecord(json) ? json : undefined;
 }
 
-/** The provider publishes one of the configured keys. */
 export async function keys(examination: Examination): Promise<string> {
   const { tenant } = examination;
   const source: KeySource = loginOf(tenant).keys ?? { kind: 'url', url: examination.urlOf('keys') };

@@ -22,13 +22,11 @@ const REFUSALS = [
   { status: 403, challenge: '', options: 'tenantId', why: 'the API client is not that of this tenant' },
 ];
 
-/** The names of the service and the provider resolve. */
 export async function names(examination: Examination): Promise<string> {
   await connect(examination, (failure) => NAME_FAILURES.includes(failure));
   return 'the names of the service and the provider resolve';
 }
 
-/** They answer, with certificates that Node trusts. */
 export async function tls(examination: Examination): Promise<string> {
   await connect(examination, () => true);
   return 'the service and the provider answer; Node trusts the certificates of https addresses';
@@ -70,7 +68,6 @@ export async function clock(examination: Examination): Promise<string> {
   return `${message}; logins accept ${clockTolerance} s`;
 }
 
-/** The service lets a request with token and tenant id in. */
 export async function access(examination: Examination): Promise<string> {
   examination.needs('token');
   const { scope } = examination.tenant;
@@ -94,7 +91,6 @@ export async function access(examination: Examination): Promise<string> {
   return 'the service accepts the token and tenantId';
 }
 
-/** The first page of the event. */
 export async function list(examination: Examination): Promise<string> {
   if (examination.hints.eventId === undefined) {
     throw notTested('name an event of the tenant by eventId or --event');
@@ -108,7 +104,6 @@ export async function list(examination: Examination): Promise<string> {
   return `the event has ${paginationMetadata.totalCount} exhibitors`;
 }
 
-/** The exhibitors of the contact at the event. */
 export async function lookup(examination: Examination): Promise<string> {
   const { tenant, hints } = examination;
   const { eventId, contactEmail } = hints;

@@ -66,7 +66,6 @@ export type CallSchema<Call> = v.GenericSchema<unknown, Call>;
 export type ListCall = v.InferOutput<typeof listOptions>;
 export type StreamCall = v.InferOutput<typeof streamOptions>;
 
-/** What a call is about. */
 export interface CallSubject {
   eventId: string;
   contactEmail?: string;
@@ -133,7 +132,6 @@ function check<Output>(schema: v.GenericSchema<unknown, Output>, value: unknown,
   throw new ExhibitorError('invalid_argument', `${v.getDotPath(issue) ?? name} ${issue.message}`);
 }
 
-/** The options of every call, and these. */
 function options<const Entries extends v.ObjectEntries>(entries: Entries) {
   return v.object({ ...callOptions, ...entries }, 'must be an object');
 }

@@ -79,7 +79,6 @@ export class CallRunner {
     return wait.race(found).finally(() => wait.clear());
   }
 
-  /** Runs a request of a known tenant within the deadline of the call. */
   async within<R>(
     tenant: Tenant,
     call: Omit<RunningCall, 'tenant'>,

@@ -6,7 +6,6 @@ import type { CallOptions } from './call-options.interface.js';
 /** A checked call. Its signal aborts when the caller's own signal does, and when the consumer unsubscribes. */
 export type Call<Options extends CallOptions> = Omit<Options, 'signal'> & { signal: AbortSignal };
 
-/** Lifetime of a call. */
 export interface CallScope {
   readonly signal: AbortSignal;
   /** The call is done or its consumer has left: aborts what is still running. */
@@ -23,7 +22,6 @@ export function openScope(callerSignal: AbortSignal | undefined): CallScope {
   return { signal: controller.signal, close };
 }
 
-/** Error of a call that its caller aborted. */
 export function abortedCall(): ExhibitorError {
   return new ExhibitorError('aborted', 'the caller aborted the call');
 }

@@ -106,7 +106,6 @@ function rowsOf({ data }: Record<string, unknown>, tenant: string): readonly unk
   throw malformedLookup('data is not an array', tenant);
 }
 
-/** Error for a reply to a lookup that cannot be used. */
 export function malformedLookup(problem: string, tenant: string): ExhibitorError {
   return new ExhibitorError('malformed_response', `not the exhibitors of a contact: ${problem}`, { tenant });
 }

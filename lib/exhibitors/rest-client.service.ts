@@ -10,7 +10,6 @@ import { TokenService } from '../tokens/token.service.js';
 import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 
-/** A GET of the REST API. */
 export interface RestRequest {
   operation: 'list' | 'lookup';
   /** Path below `{base_url}` with encoded parameters and query. */

@@ -2,7 +2,6 @@ import type { ExecutionContext } from '@nestjs/common';
 import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 
-/** Request and response of an execution context. */
 export interface RequestPair {
   request: ExhibitorRequest;
   response: unknown;

@@ -10,7 +10,6 @@ import { IdentitySession } from '../session/identity-session.service.js';
 import type { RequestPair } from './execution-context.js';
 import { RequestResolver } from './request-resolver.service.js';
 
-/** The services behind the guards, the filter and the selection. */
 export interface GuardServices {
   readonly resolver: RequestResolver;
   readonly reader: Pick<IdentityReader, 'acceptsBearer' | 'read'>;

@@ -84,7 +84,6 @@ export class ExhibitorSelection<T = Exhibitor> {
   }
 }
 
-/** The request, and what {@link ExhibitorGuard} has found for it. */
 interface Current extends EventResults {
   http: HttpContext;
 }

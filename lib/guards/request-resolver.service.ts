@@ -116,7 +116,6 @@ export class RequestResolver {
     return exhibitors.length === 1 ? { exhibitorId: this.#idOf(only), exhibitor: only } : {};
   }
 
-  /** The record with this id. */
   find(exhibitors: readonly unknown[], exhibitorId: string): unknown {
     return exhibitors.find((exhibitor) => this.#idOf(exhibitor) === exhibitorId);
   }

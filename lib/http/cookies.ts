@@ -1,10 +1,8 @@
 import { parseCookie, stringifySetCookie, type SetCookie } from 'cookie';
 import type { HttpContext } from './http-context.js';
 
-/** Name of the identity cookie. */
 export const IDENTITY_COOKIE = 'exhibitor-identity';
 
-/** Name of the cookie that extends the identity. */
 export const EXTENSION_COOKIE = 'exhibitor-identity-extension';
 
 /** Name of the cookie with the ID token, for the logout at the provider. */
@@ -18,7 +16,6 @@ const HOST_PREFIX = '__Host-';
 
 const AS_SENT = { decode: (value: string): string => value };
 
-/** A cookie of the browser. */
 export interface ReceivedCookie {
   /** Name as it is sent. */
   sent: string;
@@ -74,7 +71,6 @@ export interface CookieAttributes {
   sameSite: 'lax' | 'strict' | 'none';
 }
 
-/** Sets a cookie for `ttl` milliseconds. */
 export function setCookie(
   http: HttpContext,
   name: string,

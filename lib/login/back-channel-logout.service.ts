@@ -14,7 +14,6 @@ import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
 
-/** Largest accepted logout token. */
 const MAX_LENGTH = 16_384;
 
 /** Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0). */

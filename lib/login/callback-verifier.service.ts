@@ -34,7 +34,6 @@ const REASON_BY_ERROR: Readonly<Record<string, LoginFailureReason>> = {
   account_selection_required: 'account_selection_required',
 };
 
-/** A login that was verified. */
 export interface VerifiedLogin {
   identity: ExhibitorIdentity;
   /** Of the token endpoint, for the logout at the provider. */
@@ -191,7 +190,6 @@ function checkSameUser(tenant: Tenant, front: VerifiedToken | undefined, back: V
   }
 }
 
-/** Asks the option `authorize` of the host. */
 async function authorize({ tenant, login, deadline }: Callback, identity: ExhibitorIdentity): Promise<void> {
   let isAuthorized: unknown;
   try {

@@ -14,7 +14,6 @@ import { TokenEndpoint, type EndpointReply, type TokenGrant } from '../tokens/to
 import { parseTokenReply } from '../tokens/token-reply.js';
 import type { PendingLogin } from './pending-login.js';
 
-/** Tokens of a login. */
 export interface LoginTokens {
   idToken: string;
   /** For userinfo. It is never sent to the REST API. */

@@ -46,7 +46,6 @@ const NO_COOKIE =
   'the browser sent no login cookie: this login was finished before, has expired, or started on another host or in another ' +
   'browser: start the login again';
 
-/** What a login is started for. */
 export interface LoginTarget {
   eventId: string | undefined;
   /** Where to go after the login. Dropped unless it is a path of this origin. */
@@ -55,7 +54,6 @@ export interface LoginTarget {
   parameters: unknown;
 }
 
-/** The route of a callback. */
 export interface CallbackRoute {
   /** Answers the path of the request, which must be that of the `redirectUri`. */
   getPath: () => string | Promise<string>;
@@ -65,7 +63,6 @@ export interface CallbackRoute {
   checkTenant: (tenant: Tenant) => Promise<void>;
 }
 
-/** Starts and finishes logins in the browser. */
 @Injectable()
 export class LoginService {
   readonly #cookies: ExhibitorSettings['cookies'];

@@ -45,7 +45,6 @@ const MOST_FORMER = 3;
 /** 256 random bits: neither state (RFC 9700 §4.7), nonce nor verifier (RFC 7636 §7.1) can be guessed. */
 const random = () => randomBytes(32).toString('base64url');
 
-/** A new login with its own state, nonce and PKCE verifier. */
 export function createPendingLogin(start: Omit<PendingLogin, 'state' | 'nonce' | 'verifier'>): PendingLogin {
   return { ...start, state: random(), nonce: random(), verifier: random() };
 }
@@ -94,7 +93,6 @@ export async function addFormer(
   }
 }
 
-/** The pending login with this state in this browser. */
 export async function findPendingLogin(
   http: HttpContext,
   sealer: Sealer,
@@ -115,7 +113,6 @@ async function openLogin(sealer: Sealer, cookie: ReceivedCookie): Promise<Pendin
   return success && cookie.secure === isSecure(login.redirectUri) ? login : undefined;
 }
 
-/** Removes a pending login from the browser. */
 export function clearPendingLogin(http: HttpContext, login: PendingLogin): void {
   clearCookies(http, cookiesOf(http, login.state), sameSiteOf(login));
 }

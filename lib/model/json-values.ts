@@ -75,7 +75,6 @@ export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, canonicalValue) ?? '';
 }
 
-/** A replacer of `JSON.stringify`. */
 function canonicalValue(_name: string, value: unknown): unknown {
   if (typeof value === 'bigint') {
     return `${value}n`;

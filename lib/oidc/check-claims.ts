@@ -14,10 +14,8 @@ export interface LoginBinding {
   maxAge?: number | undefined;
 }
 
-/** Expected claims of an ID token. */
 type IdTokenExpectation = Expectation & LoginBinding & { audience: string; clientId: string };
 
-/** Expected claims of a user's access token. */
 type AccessTokenExpectation = Expectation & Pick<LoginSettings, 'authorizedParties'> & { audience: string };
 
 /**
@@ -175,7 +173,6 @@ function isTime(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value);
 }
 
-/** True for a string that is not empty. */
 export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
@@ -190,7 +187,6 @@ export function halfHash(value: string, algorithm: string): string {
   return digest.subarray(0, digest.length / 2).toString('base64url');
 }
 
-/** True where a hash claim is the hash of the value. */
 export function hashFits(claim: unknown, value: string, algorithm: string): boolean {
   if (typeof claim !== 'string') {
     return false;

@@ -4,7 +4,6 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { isShort, MOST_KEYS } from '../options/key-source.js';
 
-/** The keys of a JWKS. */
 export interface KeySet {
   readonly kids: ReadonlySet<string | undefined>;
   /** A key is imported when a token first asks for it, once per set: to import one of P-521 takes a millisecond. */

@@ -4,20 +4,16 @@ import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import { isLogoutTokenType, isText, issueFailure, logoutEventOf } from './check-claims.js';
 
-/** Expected claims of a logout token. */
 type LogoutTokenExpectation = Pick<LoginSettings, 'issuer' | 'clientId' | 'clockTolerance'>;
 
-/** A logout at the provider. */
 export interface ProviderLogout {
   /** Of the tenant that verified the token, see `registrationsOf`. */
   registrations: readonly string[];
   /** The user; every login of this user where no session is named. */
   subject?: string;
-  /** The session at the provider. */
   sid?: string;
   /** Time of the logout by the clock of the provider, in ms since 1970; no later than now. */
   at: number;
-  /** Id of the token. */
   tokenId: string;
   /** End of the token, in ms since 1970. */
   expiresAt: number;

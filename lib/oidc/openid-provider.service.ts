@@ -62,7 +62,6 @@ export class OpenIdProvider {
     });
   }
 
-  /** The URL of an endpoint that a login needs. */
   async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'userinfo', deadline: Deadline): Promise<string> {
     return (await this.findUrl(tenant, name, deadline)) ?? refuse(tenant, `names no ${name} endpoint`);
   }

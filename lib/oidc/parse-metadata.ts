@@ -13,7 +13,6 @@ const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
   keys: 'jwks_uri',
 };
 
-/** Name of a URL of the metadata. */
 export type MetadataUrl = keyof typeof MEMBERS;
 
 /** A URL that must not be used, with what was expected and received. */

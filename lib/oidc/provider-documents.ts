@@ -14,18 +14,15 @@ import type { Transport } from '../transport/transport.service.js';
 import { unusableReply, usableReply } from './provider-reply.js';
 import { RemoteDocument } from './remote-document.js';
 
-/** A kind of documents that providers publish. */
 export interface DocumentKind<T> {
   operation: 'keys' | 'metadata';
   /** Names the document in errors. */
   name: string;
-  /** The URL of a document. */
   urlOf: (id: string) => string;
   /** @throws {LoginFailedError} where the reply is no such document */
   parse: (body: unknown, tenant: Tenant) => T | Promise<T>;
 }
 
-/** What documents are fetched with. */
 export interface DocumentTools {
   /** Of the module. */
   http: HttpSettings;

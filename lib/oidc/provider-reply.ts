@@ -18,7 +18,6 @@ export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R
   }
 }
 
-/** Error for a reply of the provider that cannot be used. */
 export function unusableReply(name: string, tenant: string | undefined): LoginFailedError {
   return new LoginFailedError('provider', `${name}: the reply cannot be used`, { tenant });
 }

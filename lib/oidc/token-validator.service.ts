@@ -32,7 +32,6 @@ export interface ValidateOptions {
   nonce?: string | undefined;
 }
 
-/** A token to verify. */
 export interface GivenToken extends LoginBinding {
   use: TokenUse;
   token: string;

@@ -1,4 +1,3 @@
-/** Claims of a user. */
 export type Claims = Record<string, unknown>;
 
 /** Claims that describe the token, not the user (RFC 7519 §4.1, OIDC Core §2). */

@@ -15,7 +15,6 @@ import { unusableReply, usableReply } from './provider-reply.js';
 import { TokenValidator } from './token-validator.service.js';
 import { userClaims, type Claims } from './user-claims.js';
 
-/** What a verified token and userinfo say about the user. */
 export interface VerifiedUser {
   subject: string;
   email: string;

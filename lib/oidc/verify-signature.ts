@@ -2,7 +2,6 @@ import type { CompactJWSHeaderParameters, CompactVerifyGetKey, JWTPayload } from
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 
-/** A token with a valid signature. */
 export interface VerifiedToken {
   header: CompactJWSHeaderParameters;
   payload: JWTPayload;

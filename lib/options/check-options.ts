@@ -8,7 +8,6 @@ import { problemsOf, refineAny } from './value-schemas.js';
 import type { TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
 
-/** Injection token of the {@link CheckedOptions}. */
 export const CHECKED_OPTIONS = Symbol('nestjs-exhibitor:checked-options');
 
 /** Key of the tenant given as `tenant`. */

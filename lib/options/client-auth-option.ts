@@ -13,7 +13,6 @@ export interface AssertionKey {
   audience?: string;
 }
 
-/** The parsed option `clientAuth`. */
 export type ClientAuthSettings = 'post' | 'basic' | AssertionKey;
 
 const EC_ALGORITHM: Readonly<Record<string, string>> = {
@@ -104,7 +103,6 @@ const assertionKey = v.pipe(
   }),
 );
 
-/** Schema of the option `clientAuth`. */
 export const clientAuth = v.lazy((value) =>
   isRecord(value) ? assertionKey : v.picklist(['post', 'basic'], EXPECTED),
 );
@@ -112,7 +110,6 @@ export const clientAuth = v.lazy((value) =>
 /** A secret of a client, or a function of the host that reads it. */
 export type SecretSource = string | (() => string | Promise<string>);
 
-/** Schema of the options `clientSecret`. */
 export const clientSecret = v.union(
   [text, v.custom<() => string | Promise<string>>((value) => typeof value === 'function')],
   'must be a non-empty string or a function',

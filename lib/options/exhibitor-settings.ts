@@ -138,5 +138,4 @@ export const moduleSchema = v.object({
   exhibitorId: v.optional(callable<(exhibitor: unknown) => unknown>()),
 });
 
-/** Checked module options, without the tenants. */
 export type ExhibitorSettings = v.InferOutput<typeof moduleSchema>;

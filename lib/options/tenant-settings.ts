@@ -181,8 +181,6 @@ export const tenantSchema = v.pipe(
   ),
 );
 
-/** Checked options of one tenant. */
 export type TenantSettings = v.InferOutput<typeof tenantSchema>;
 
-/** Checked login options of one tenant. */
 export type LoginSettings = v.InferOutput<typeof loginSchema>;

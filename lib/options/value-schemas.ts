@@ -42,12 +42,10 @@ export function whole(minimum: number, maximum = Number.MAX_SAFE_INTEGER, unit?:
 
 export const milliseconds = whole(1, LONGEST_TIMER, 'milliseconds');
 
-/** The parsed absolute URL, or `undefined`. */
 export function parseUrl(value: string): URL | undefined {
   return URL.canParse(value) ? new URL(value) : undefined;
 }
 
-/** Whether the option `allowedOrigins` allows a URL. */
 export function isAllowedUrl(url: string, allowedOrigins: readonly string[] | 'any' = 'any'): boolean {
   return allowedOrigins === 'any' || allowedOrigins.includes(parseUrl(url)?.origin ?? '');
 }

@@ -1,6 +1,5 @@
 import type { EndpointPaths, Problem } from './problem.interface.js';
 
-/** A request that failed for the last time. */
 export interface FailedRequest {
   operation: string;
   origin: string;
@@ -42,7 +41,6 @@ export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Pr
   };
 }
 
-/** Option with the address of a request. */
 function addressOption(tenant: EndpointPaths, operation: string): string {
   switch (operation) {
     case 'list':

@@ -18,7 +18,6 @@ export function lostLogouts(count: number): string {
   return `${count} logout(s) were not written to the shared store before the close`;
 }
 
-/** The {@link TenantSource} of the host fails. */
 export function tenantSourceFails(key: string, staleIfError: number): string {
   return (
     `the tenant source fails, first noticed for the tenant ${untrustedText(key)}; ` +

@@ -13,10 +13,8 @@ import { describeFailure, type OAuthFailure } from './token-endpoint-problems.js
  */
 export type TokenDelivery = 'provider' | 'client';
 
-/** What a token is for. */
 export type TokenUse = 'id_token' | 'access_token' | 'logout_token' | 'userinfo';
 
-/** A token that was refused. */
 export interface RefusedToken {
   use: TokenUse;
   delivery: TokenDelivery;
@@ -58,7 +56,6 @@ export function refusedToken(
 
 type Values = Pick<Problem, 'options' | 'expected' | 'received'>;
 
-/** Which option to look at, by the reason of the refusal. */
 const VALUES_BY_REASON: Readonly<
   Partial<Record<LoginFailureReason, (refused: RefusedToken, login: LoginSettings) => Values | undefined>>
 > = {
@@ -98,7 +95,6 @@ const ownAudience = ({ audience, clientId }: LoginSettings): Omit<Values, 'recei
   };
 };
 
-/** The expected audience, by what a token is for. */
 const AUDIENCE_BY_USE: Readonly<Record<TokenUse, (login: LoginSettings) => Omit<Values, 'received'>>> = {
   id_token: ownAudience,
   userinfo: ownAudience,
@@ -179,13 +175,11 @@ export function foreignCallback(received: string): Problem {
   return ofCallback('callback tenant', message, { received });
 }
 
-/** The authorization response is an error. */
 export function callbackError(failure: OAuthFailure): Problem {
   const message = `the callback received an error instead of a code: ${describeFailure(failure)}`;
   return ofCallback('callback error', message);
 }
 
-/** The token endpoint refused a code. */
 export function refusedCode(failure: OAuthFailure): Problem {
   return ofCallback('code', `the token endpoint refused a code: ${describeFailure(failure)}`);
 }

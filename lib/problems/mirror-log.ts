@@ -4,7 +4,6 @@ import { untrustedText } from '../model/untrusted-text.js';
 import { Clock } from '../time/clock.js';
 import { ThrottledLog } from './throttled-log.js';
 
-/** An event of a tenant. */
 interface Scope {
   tenant: string;
   eventId: string;

@@ -14,7 +14,6 @@ const REPORT_EVERY = 60_000;
 const LONGEST_MESSAGE = 400;
 const LONGEST_VALUE = 200;
 
-/** The tenant of a problem. */
 interface ReportedTenant {
   readonly key: string;
   /** Replaced where the options of the tenant change. */

@@ -16,7 +16,6 @@ import {
 /** Members of an identity by which a logout finds it. */
 type Login = Pick<ExhibitorIdentity, 'id' | 'tenant' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
 
-/** An identity that ends here. */
 export type FormerIdentity = Pick<ExhibitorIdentity, 'id' | 'tenant' | 'expiresAt'>;
 
 /** Logins that are remembered as not denied. */

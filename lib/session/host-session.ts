@@ -48,7 +48,6 @@ export async function logInToHost({ request }: HttpContext, identity: ExhibitorI
   }
 }
 
-/** Ends the host's session of this user. */
 export async function logOutOfHost(http: HttpContext): Promise<void> {
   const { session } = http.request;
   if (isRecord(session)) {
@@ -60,7 +59,6 @@ export async function logOutOfHost(http: HttpContext): Promise<void> {
   }
 }
 
-/** The sealed ID token in the host's session. */
 export function readIdToken({ request: { session } }: HttpContext): string | undefined {
   const sealed = isRecord(session) ? session[ID_TOKEN] : undefined;
   return typeof sealed === 'string' ? sealed : undefined;
@@ -74,7 +72,6 @@ export function writeIdToken({ request: { session } }: HttpContext, sealed: stri
   }
 }
 
-/** The selections of the user in the host's session. */
 export function readSelections({ request: { session } }: HttpContext, identity: IdentityData): Selections {
   const stored = isRecord(session) ? session[SELECTIONS] : undefined;
   return isRecord(stored) && stored['owner'] === ownerOf(identity)

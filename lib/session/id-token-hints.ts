@@ -18,7 +18,6 @@ import { readIdToken, writeIdToken } from './host-session.js';
 /** Largest sealed ID token, in bytes: cookies of the module share a budget, and it becomes a part of an address. */
 const MAX_SEALED = 2_500;
 
-/** Where the browser's identity is kept. */
 export type BrowserMode = 'cookie' | 'host';
 
 /**

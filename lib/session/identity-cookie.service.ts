@@ -25,7 +25,6 @@ import { parseSelections, type Selections } from './stored-selections.js';
 /** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
 const MAX_SEALED = 3_850;
 
-/** Content of the cookie of a request. */
 export interface CookieContent extends OpenedCookie {
   /** True where it was sent with the `__Host-` prefix. */
   secure: boolean;

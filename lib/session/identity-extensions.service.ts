@@ -17,7 +17,6 @@ import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 
-/** The user of a request. */
 interface Extendable {
   identity: Pick<ExhibitorIdentity, 'id' | 'expiresAt'>;
   tenant: Tenant;

@@ -18,7 +18,6 @@ import type { SessionState } from './identity-reader.service.js';
 import type { IdentityData } from './stored-identity.js';
 import { withSelection } from './stored-selections.js';
 
-/** A login that was verified. */
 export interface NewLogin {
   identity: ExhibitorIdentity;
   idToken: string;
@@ -26,7 +25,6 @@ export interface NewLogin {
   former: readonly FormerIdentity[];
 }
 
-/** The user whom a logout ends. */
 export interface DepartingUser {
   /** Not compared with its tenant yet. */
   identity: IdentityData;
@@ -91,7 +89,6 @@ export class IdentitySession {
     return { identity, tenant, selections: [], mode, endsAt };
   }
 
-  /** Extends the identity of a request, where that is due. */
   extend(http: HttpContext, state: SessionState): Promise<void> {
     return this.extensions.extend(http, state);
   }

@@ -7,7 +7,6 @@ import type { Clock } from '../time/clock.js';
 /** About the authentication, not the person: hosts check them, so they are always kept. */
 const ALWAYS_KEPT = ['auth_time', 'acr'];
 
-/** Decides which claims of a user are kept. */
 export class KeptClaims {
   /** One line for each tenant. */
   readonly #log: ThrottledLog;

@@ -16,7 +16,6 @@ export interface OpenedCookie {
 /** Estimated bytes of heap of all remembered cookies together. */
 const MAX_REMEMBERED_BYTES = 16 * 1024 * 1024;
 
-/** How long an opened cookie is remembered, in ms. */
 const LONGEST_REMEMBERED = 60_000;
 
 /**

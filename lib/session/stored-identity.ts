@@ -88,7 +88,6 @@ function isComplete(data: IdentityData): data is ExhibitorIdentity {
   return data.tenantId !== undefined && data.clientId !== undefined;
 }
 
-/** Identifies the user of an identity. */
 export function ownerOf({
   tenant,
   issuer,

@@ -3,7 +3,6 @@ import * as v from 'valibot';
 /** Selected exhibitor by event, the newest last. */
 export type Selections = readonly (readonly [eventId: string, exhibitorId: string])[];
 
-/** Number of selections that are kept. */
 const MAX_SELECTIONS = 20;
 
 const selectionsSchema = v.array(v.tuple([v.string(), v.string()]));

@@ -31,7 +31,6 @@ export function lookupsOf(tenant: string): string {
   return `lookups:${tenant}`;
 }
 
-/** Replaced when the tenant is forgotten. */
 export function tenantForgotten(tenant: string): string {
   return `forgotten:${tenant}`;
 }

@@ -11,7 +11,6 @@ import { SharedValues } from './shared-values.service.js';
 export type OutboxKind =
   'denied-identity' | 'logged-out' | 'generation' | 'spent-logout-token' | 'spent-state';
 
-/** A value for the shared store. */
 export interface OutboxEntry {
   readonly kind: OutboxKind;
   readonly name: string;
@@ -25,7 +24,6 @@ export interface OutboxEntry {
 /** Entries of each kind that are kept. */
 export const MAX_ENTRIES = 100_000;
 
-/** Entries that are written at the same time. */
 const BATCH = 200;
 
 /** Time between two batches while the store takes them, in ms. While it does not, the clock is read as often. */
@@ -120,7 +118,6 @@ export class Outbox implements OnModuleDestroy {
     }
   }
 
-  /** Writes one batch after the other until nothing is left. */
   private async retry(): Promise<void> {
     if (this.isRetrying) {
       return;

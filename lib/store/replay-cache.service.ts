@@ -9,7 +9,6 @@ import { SharedValues } from './shared-values.service.js';
  */
 export type ReplayKind = 'denied-identity' | 'logged-out' | 'spent-state' | 'spent-logout-token';
 
-/** Names a record. */
 export interface ReplayName {
   readonly kind: ReplayKind;
   readonly name: string;
@@ -18,7 +17,6 @@ export interface ReplayName {
 /** The time of a logout in ms since 1970, or true. */
 export type ReplayValue = true | number;
 
-/** What is known of a name. */
 export interface ReplayAnswer {
   /** The later of two logouts; `undefined` where nothing is recorded. */
   readonly value: ReplayValue | undefined;

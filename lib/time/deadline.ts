@@ -90,7 +90,6 @@ export class Deadline {
     });
   }
 
-  /** Waits `ms` milliseconds, or until the call is over. */
   sleep(ms: number): Promise<void> {
     if (this.isOver) {
       return Promise.resolve();

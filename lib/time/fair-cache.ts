@@ -30,7 +30,6 @@ interface Share<V> {
   place: number;
 }
 
-/** What belongs to a value. */
 export interface FairCacheEntry {
   /** Key of the tenant whose share it takes; default: all entries are one share. */
   tenant?: string;
@@ -173,7 +172,6 @@ export class FairCache<V> {
   }
 }
 
-/** Adds an entry to its share as the most recently used one. */
 function append<V>(entry: Entry<V>): void {
   const { share } = entry;
   entry.older = share.newest;

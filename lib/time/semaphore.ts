@@ -15,7 +15,6 @@ export class Semaphore {
   /** Created at the first wait: most semaphores need none, and an empty set takes 200 bytes of each tenant. */
   #waiting: Set<() => void> | undefined;
 
-  /** True where no call has a slot. */
   get isIdle(): boolean {
     return this.#active === 0;
   }

@@ -7,7 +7,6 @@ import type { AssertionKey, ClientAuthSettings } from '../options/client-auth-op
 import type { Clock } from '../time/clock.js';
 import type { TransportRequest } from '../transport/transport-request.interface.js';
 
-/** A client of the token endpoint. */
 export interface OAuthClient {
   id: string;
   /** Absent: a public client, or one with a private key. */
@@ -19,7 +18,6 @@ export interface OAuthClient {
   tokenUrl: string;
 }
 
-/** Headers and body of a token request. */
 export type ClientRequest = Required<Pick<TransportRequest, 'headers' | 'body'>>;
 
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';

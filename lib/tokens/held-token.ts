@@ -4,7 +4,6 @@ import { ReplacedToken } from './replaced-token.js';
 import type { TimedToken } from './token-lifetime.js';
 import type { TokenAnswer } from './token-records.js';
 
-/** A renewal that is under way. */
 export class Renewal {
   /** The host invalidated the token meanwhile. What comes was requested before: it serves those who wait, and is not kept. */
   wasInvalidated = false;
@@ -53,12 +52,10 @@ export class HeldToken {
     return this.#rejection !== undefined && now < this.#rejection.until ? this.#rejection : undefined;
   }
 
-  /** What the next token replaces. */
   get replaced(): ReplacedToken {
     return this.#bad ?? new ReplacedToken('expiring', this.#timed?.accessToken);
   }
 
-  /** Keeps the answer to a renewal. */
   keep(answer: TokenAnswer): void {
     if (answer.kind === 'rejected') {
       this.#rejection = answer.rejection;

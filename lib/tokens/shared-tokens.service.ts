@@ -13,7 +13,6 @@ import { TokenRecords, TOKEN_KIND, type TokenAnswer } from './token-records.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import { lookAgainAfter, TokenLease } from './token-lease.js';
 
-/** A client that needs a token. */
 interface Need {
   readonly tenant: Tenant;
   readonly client: OAuthClient;

@@ -38,7 +38,6 @@ export interface AccessToken {
   readonly expiresAt: Date;
 }
 
-/** A token as the token endpoint granted it. */
 export interface GrantedToken {
   accessToken: string;
   scope?: string;

@@ -14,7 +14,6 @@ const LONGEST_ERROR_CODE = 100;
 /** Visible ASCII. Other characters could end the header in which the token is sent, or start another one. */
 export const HEADER_SAFE = /^[\x21-\x7e]+$/;
 
-/** Parses a token reply (RFC 6749 §5.1). */
 export function parseTokenReply(body: unknown, requestedScope: string | null): TokenReply {
   if (!isRecord(body)) {
     return malformed('it is not an object');

@@ -1,9 +1,7 @@
 import type { ExhibitorErrorCode } from '../errors/error-codes.js';
 
-/** Result of one request. */
 export type Outcome = Answered | Failed;
 
-/** The service answered. */
 export interface Answered {
   kind: 'answered';
   status: number;
@@ -12,7 +10,6 @@ export interface Answered {
   body: unknown;
 }
 
-/** There is no usable answer. */
 export interface Failed {
   kind: 'failed';
   /**
@@ -112,7 +109,6 @@ function codeOfStatus(status: number): ExhibitorErrorCode | undefined {
   return status === 408 || status >= 500 ? 'service_unavailable' : undefined;
 }
 
-/** Error message of the outcome. */
 export function describeOutcome(outcome: Outcome): string {
   if (outcome.kind === 'failed') {
     return outcome.message;

@@ -15,7 +15,6 @@ import type { OutgoingRequest } from './wire/axios-passage.js';
 import { replyLimit } from './wire/reply-limits.js';
 import { requestHeaders, requireSmallBody } from './wire/request-headers.js';
 
-/** What a request needs to be sent. */
 export interface RequestTools {
   clock: Clock;
   client: AxiosClient;
@@ -24,7 +23,6 @@ export interface RequestTools {
   log: ProblemLog;
 }
 
-/** How one request on the wire ended. */
 interface Ended {
   outcome: Outcome;
   /** False for a further failure of a contact: its retry costs nothing. */
@@ -184,7 +182,6 @@ export class RequestAttempts {
     return parseRetryAfter(outcome.headers['retry-after'], this.tools.clock.epochMs());
   }
 
-  /** The error of a call that is over. */
   #over(status?: number): ExhibitorError {
     return this.deadline.failure({ tenant: this.tenant.key, attempts: this.#sent, status });
   }

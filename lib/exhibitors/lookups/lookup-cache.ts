@@ -5,7 +5,6 @@ import type { Clock } from '../../time/clock.js';
 import { FairCache } from '../../time/fair-cache.js';
 import type { LookupFilter } from '../call-options.interface.js';
 
-/** Arguments of a lookup. */
 export interface LookupSubject {
   tenant: Tenant;
   eventId: string;
@@ -17,7 +16,6 @@ export interface LookupName extends Omit<LookupSubject, 'tenant'> {
   tenant: string;
 }
 
-/** The records of a lookup. */
 export interface LookupAnswer {
   /** Frozen. */
   records: readonly unknown[];
@@ -25,11 +23,9 @@ export interface LookupAnswer {
   weight: number;
 }
 
-/** A cached answer. */
 export interface CachedLookup extends LookupName, LookupAnswer {
   /** {@link Clock.now} until which the answer is fresh. */
   readonly freshUntil: number;
-  /** Generation that the answer belongs to. */
   readonly generation: string;
   /** {@link Clock.now} from which the generation must be compared again. */
   recheckAt: number;
@@ -53,7 +49,6 @@ export function lookupKey({ tenant, eventId, contactEmail }: LookupSubject): str
   return [tenant.stateKey.id, eventId.length, eventId + contactEmail].join(':');
 }
 
-/** True where a lookup matches the filter. */
 export function isLookupOf(name: LookupName, filter: LookupFilter): boolean {
   return (
     (filter.tenant === undefined || filter.tenant === name.tenant) &&

@@ -87,7 +87,6 @@ export class LookupEndpoint {
   }
 }
 
-/** Path of a lookup. */
 export function lookupPath(eventId: string, contactEmail: string): string {
   return `/api/v1/exhibitor/event/${encodeURIComponent(eventId)}/contactEmail/${encodeURIComponent(contactEmail)}`;
 }

@@ -4,16 +4,12 @@ import { rowsExpected } from '../pages/page-drift.js';
 import { PageReader, type FetchedPage } from '../pages/page-reader.js';
 import { malformedLookup, parsePage } from '../parse-replies.js';
 
-/** Most pages of one lookup. */
 const MOST_PAGES = 20;
 
-/** A lookup that the service answers in several pages. */
 export interface LookupPages {
   /** Key of the tenant, for errors. */
   tenant: string;
-  /** Body of the first reply. */
   first: unknown;
-  /** Most records of all pages. */
   maxRecords: number;
   /** The body of a further page; `undefined` where there is none. */
   fetch(query: string): Promise<unknown>;

@@ -3,7 +3,6 @@ import { Deadline } from '../../time/deadline.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { isLookupOf, lookupKey, type LookupSubject } from './lookup-cache.js';
 
-/** The result of a lookup. */
 export interface FoundLookup {
   /** Frozen. */
   readonly records: readonly unknown[];
@@ -11,7 +10,6 @@ export interface FoundLookup {
   readonly isCached: boolean;
 }
 
-/** A lookup that was started. */
 export interface StartedLookup {
   readonly subject: LookupSubject;
   /** Of the lookup itself: it lasts as long as the last of its callers waits. */
@@ -88,7 +86,6 @@ class RunningLookup {
     answer.catch(() => {});
   }
 
-  /** Waits for the answer within the deadline of a caller. */
   async join(caller: Deadline): Promise<FoundLookup> {
     const { deadline } = this.lookup;
     this.#callers += 1;

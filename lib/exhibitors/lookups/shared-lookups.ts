@@ -21,7 +21,6 @@ const STORE_SHARE = 1 / 4;
 
 type LookupCacheSettings = Exclude<ExhibitorSettings['lookupCache'], false>;
 
-/** An answer of the store. */
 export interface SharedLookup {
   /** As the service sent them. */
   readonly rows: readonly unknown[];
@@ -29,9 +28,7 @@ export interface SharedLookup {
   readonly freshFor: number;
 }
 
-/** What is stored. */
 const storedLookup = v.object({
-  /** Generation that the answer belongs to. */
   generation: v.string(),
   /** Milliseconds since 1970, the only clock that processes share. */
   freshUntil: v.number(),

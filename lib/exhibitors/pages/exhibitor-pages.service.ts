@@ -26,7 +26,6 @@ export class ExhibitorPages {
     this.#schema = settings.exhibitorSchema;
   }
 
-  /** One page. */
   async page<T>(eventId: string, call: RunningCall<ListCall>): Promise<ExhibitorPage<T>> {
     const path = listPath(eventId, call.page, call.itemsPerPage);
     const { page } = await this.calls.run(call, (tenant, deadline) => this.#fetch<T>(tenant, path, deadline));
@@ -57,7 +56,6 @@ export class ExhibitorPages {
   }
 }
 
-/** Path and query of a page of the list. */
 export function listPath(eventId: string, page: number, itemsPerPage: number): string {
   return `/api/v1/exhibitor/event/${encodeURIComponent(eventId)}?Page=${page}&ItemsPerPage=${itemsPerPage}`;
 }

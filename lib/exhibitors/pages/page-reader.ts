@@ -14,7 +14,6 @@ export interface FetchedPage<T> {
   rows: readonly unknown[];
 }
 
-/** How to read an event. */
 export interface ReadPlan<T> extends Pick<
   StreamCall,
   'itemsPerPage' | 'startPage' | 'maxPages' | 'prefetch' | 'onDrift' | 'expect'
@@ -70,7 +69,6 @@ export class PageReader<T> {
     this.#window.fetchAhead();
   }
 
-  /** Aborts all requests. */
   close(): void {
     this.#forgetSignal();
     this.#window.close();

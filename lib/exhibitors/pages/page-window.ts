@@ -19,7 +19,6 @@ export class PageWindow<P> {
     this.#lastPage = first;
   }
 
-  /** Sets the number of the last page to fetch. */
   extendTo(last: number): void {
     this.#lastPage = last;
   }

@@ -4,7 +4,6 @@ import { fromCall, openScope, type Call, type CallScope } from '../call-scope.js
 import type { ExhibitorPage } from './exhibitor-page.interface.js';
 import type { PageReader } from './page-reader.js';
 
-/** Opens a reader for a checked call. */
 export type OpenReader<Options extends CallOptions, T> = (call: Call<Options>) => Promise<PageReader<T>>;
 
 /** The pages of a reader, which is closed after the last one and when the loop is left. */

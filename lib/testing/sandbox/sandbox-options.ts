@@ -53,7 +53,6 @@ export interface TenantOptionsOverrides {
   readonly keys?: 'jwks' | 'pem' | 'url';
 }
 
-/** Creates the options of a tenant for `ExhibitorModule`. */
 export function createTenantOptions(
   { url, key }: { readonly url: string; readonly key: SigningKey },
   tenant: SeedTenant,

@@ -21,7 +21,6 @@ export class Circuit {
   #openUntil: number | undefined;
   #isTrialRunning = false;
 
-  /** Decides about a request that is about to be sent. */
   admit(now: number): Admission {
     const refusal = this.refusal(now);
     if (refusal !== undefined) {

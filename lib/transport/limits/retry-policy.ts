@@ -13,12 +13,10 @@ export function backOff(attempt: number, random: number): number {
   return random * Math.min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2 ** (attempt - 1));
 }
 
-/** State of a call after an attempt. */
 export interface AttemptEnd {
   outcome: Outcome;
   /** Number of the attempt, from 1. Replays on a fresh connection are not counted. */
   attempt: number;
-  /** Largest number of attempts. */
   attempts: number;
   /** Wait that the service asked for. */
   retryAfterMs: number | undefined;
@@ -73,7 +71,6 @@ const GAIN_WITHOUT_RETRY = 1;
 /** Reason of a retry, which decides its price. */
 export type RetryReason = keyof typeof PRICES;
 
-/** Reason of a retry after this outcome. */
 export function retryReason(outcome: Outcome): RetryReason {
   return outcome.kind === 'failed' && outcome.why === 'timeout' ? 'timeout' : 'error';
 }

@@ -20,7 +20,6 @@ export interface OutgoingRequest extends ExpectedReply, WireRequest {
   dispatcher: Dispatcher | undefined;
 }
 
-/** What requests are sent with. */
 export interface AxiosTools {
   readonly http: HttpService;
   /** Without interceptors, axios is given the adapter only: it takes 15 µs to copy and check the rest. */
@@ -63,7 +62,6 @@ export class AxiosPassage {
       : this.#failedInInterceptor(new TypeError('an axios interceptor replaced the adapter of the request'));
   }
 
-  /** The call is over. */
   stop(): Failed {
     const failed = this.handler.stop('over');
     return this.#stage === 'service' ? failed : { ...failed, phase: this.#stage };

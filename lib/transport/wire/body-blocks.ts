@@ -41,13 +41,11 @@ export class BodyBlocks {
     }
   }
 
-  /** The body. */
   join(): Buffer {
     const [first] = this.#blocks;
     return first?.length === this.size ? first : Buffer.concat(this.#blocks, this.size);
   }
 
-  /** Drops it. */
   clear(): void {
     this.#blocks = [];
     this.#free = EMPTY;

@@ -3,7 +3,6 @@ import type { Clock } from '../../time/clock.js';
 import { NameLookups } from './name-lookups.js';
 import { OwnClient, type OwnRequest, type ResponseReceiver } from './own-client.js';
 
-/** A request for undici. */
 export interface WireRequest {
   /** Absolute, with an encoded path and query. */
   url: string;
@@ -12,7 +11,6 @@ export interface WireRequest {
   body: string | undefined;
 }
 
-/** Where a request is sent. */
 interface Route {
   /** Dispatcher of the host; our own connections if none. */
   dispatcher: Dispatcher | undefined;

@@ -13,14 +13,12 @@ const USABLE = 24 * 60 * 60_000;
 /** Largest number of names that are remembered. */
 const MOST_NAMES = 10_000;
 
-/** The answer to the last look-up of a name that succeeded. */
 interface NameAnswer {
   readonly addresses: LookupAddress[];
   /** {@link Clock.now} until which no new look-up is made. */
   freshUntil: number;
 }
 
-/** A connection that is being opened. */
 export interface Connecting {
   /** See {@link TransportRequest}. */
   readonly payer: string;

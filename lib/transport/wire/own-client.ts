@@ -2,7 +2,6 @@ import { Socket } from 'node:net';
 import { buildConnector, Client, type Dispatcher } from 'undici';
 import type { Connecting, NameLookups } from './name-lookups.js';
 
-/** Receives the response to a request. */
 export interface ResponseReceiver extends Dispatcher.DispatchHandler {
   /** Settles when the request has ended, however it did. */
   readonly outcome: Promise<unknown>;

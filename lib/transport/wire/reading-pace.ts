@@ -13,7 +13,6 @@ const LEAST_OF_CHUNK = 128;
 export class ReadingPace {
   #sizeThisTurn = 0;
 
-  /** A chunk was read. */
   count(bytes: number, controller: Dispatcher.DispatchController): void {
     this.#sizeThisTurn += Math.max(bytes, LEAST_OF_CHUNK);
     if (this.#sizeThisTurn >= READ_PER_TURN) {

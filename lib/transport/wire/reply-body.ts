@@ -10,10 +10,8 @@ const unpackers = {
   deflate: createInflate,
 };
 
-/** Value of `Accept-Encoding`. */
 export const ACCEPTED_ENCODINGS = 'gzip, deflate, br';
 
-/** What is accepted as the reply to a request. */
 export interface ExpectedReply {
   /** See {@link TransportRequest}. */
   payer: string;
@@ -23,7 +21,6 @@ export interface ExpectedReply {
   acceptsJwt?: boolean | undefined;
 }
 
-/** Reason why a complete body cannot be used. */
 export class UnreadableBody {
   constructor(readonly why: string) {}
 }

@@ -44,7 +44,6 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     });
   }
 
-  /** True once there is an outcome. */
   get isSettled(): boolean {
     return this.#settle === undefined;
   }
@@ -58,7 +57,6 @@ export class ResponseHandler implements ResponseReceiver, UnfinishedReply {
     return failed;
   }
 
-  /** The request could not be given to undici. */
   fail(message: string): void {
     this.#done({ kind: 'failed', why: 'network', message });
   }

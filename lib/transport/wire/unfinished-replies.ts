@@ -48,7 +48,6 @@ export class UnfinishedReplies {
     }
   }
 
-  /** The reply has ended. */
   release(reply: UnfinishedReply): void {
     const ofPayer = this.#byPayer.get(reply.payer);
     if (ofPayer?.delete(reply) === true) {

@@ -50,7 +50,6 @@ export type Fault =
   | { readonly kind: 'redirect'; readonly location: string; readonly status?: number }
   | { readonly kind: 'closeIdle' };
 
-/** Sends the regular reply to the request. */
 type SendRegularReply = () => Promise<void>;
 
 /** A kind of fault: how it is given in JSON, what the page `/sandbox` says about it, and how the reply is sent. */

@@ -5,7 +5,6 @@ import { tenantOfClient, tenantsOf, type SandboxSeed, type SeedTenant } from '..
 /** The scope of the REST API (service spec, endpoint 1). */
 export const API_SCOPE = 'idp_api';
 
-/** Audience of access tokens for the REST API. */
 export function apiAudience(issuer: string): string {
   return `${issuer}/api/v1`;
 }
@@ -25,7 +24,6 @@ export class ApiTokens {
     return { revocations: this.#revocations.get(clientId) ?? 0 };
   }
 
-  /** Revokes the access tokens issued so far to one tenant, or to all. */
   revoke(tenantKey?: string): void {
     for (const { clientId } of tenantsOf(this.seed, tenantKey)) {
       this.#revocations.set(clientId, this.claimsOf(clientId).revocations + 1);

@@ -1,7 +1,6 @@
 import type { SandboxExhibitor } from '../seed/generate-exhibitors.js';
 import { tenantOf, tenantsOf, type SandboxSeed, type SeedEvent } from '../seed/seed.js';
 
-/** The current exhibitors of every tenant and event. */
 export class ExhibitorRecords {
   readonly #byTenant: ReadonlyMap<string, Map<string, readonly SandboxExhibitor[]>>;
   readonly #events: Map<string, SeedEvent>;

@@ -144,7 +144,6 @@ export function tenantsOf(seed: SandboxSeed, key: string | undefined): readonly 
   return key === undefined ? seed.tenants : [tenantOf(seed, key)];
 }
 
-/** The tenant that one of the three clients belongs to. */
 export function tenantOfClient({ tenants }: SandboxSeed, id: unknown): SeedTenant | undefined {
   return tenants.find(
     ({ clientId, loginClientId, publicLoginClientId }) =>

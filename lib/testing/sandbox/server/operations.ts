@@ -1,4 +1,3 @@
-/** Path of the JWKS. */
 export const JWKS_PATH = '/connect/jwks';
 /** Path of the logout (OpenID Connect RP-Initiated Logout 1.0). */
 export const END_SESSION_PATH = '/connect/endsession';

@@ -110,7 +110,6 @@ export class RequestLog {
     return record;
   }
 
-  /** Adds the form fields of the body to a record. */
   recordForm(record: OpenRequest, form: ParsedUrlQuery): void {
     record.body = form;
     record.grantType = stringOrUndefined(form['grant_type']);

@@ -33,7 +33,6 @@ export class SandboxServer {
     return `http://${HOST}:${typeof address === 'object' ? address?.port : address}`;
   }
 
-  /** Number of open TCP connections. */
   get openConnections(): number {
     return this.#connections.size;
   }

@@ -17,7 +17,6 @@ export function sendReply(
   response.end(body);
 }
 
-/** Sends a reply with a JSON body. */
 export function sendJson(
   response: ServerResponse,
   status: number,
