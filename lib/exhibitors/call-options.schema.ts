@@ -61,8 +61,9 @@ const lookupFilter = v.object(
   'must be an object',
 );
 
-/** Checked options, with their defaults. */
 export type CallSchema<Call> = v.GenericSchema<unknown, Call>;
+
+/** Checked options, with their defaults. */
 export type ListCall = v.InferOutput<typeof listOptions>;
 export type StreamCall = v.InferOutput<typeof streamOptions>;
 
