@@ -11,8 +11,9 @@ import { unknown, wrong } from './finding.js';
 const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
 
 /** An access token of the REST API. */
-export function token(examination: Examination, scope = examination.tenant.scope): Promise<string> {
-  const { clientId: id, clientAuth: auth, tokenUrl } = examination.tenant;
+export function token(examination: Examination, scope = examination.tenant.settings.scope): Promise<string> {
+  const { settings, tokenUrl } = examination.tenant;
+  const { clientId: id, clientAuth: auth } = settings;
   const form = { grant_type: 'client_credentials', ...(scope === null ? {} : { scope }) };
   return tryClient(examination, '', { id, auth, tokenUrl, audience: tokenUrl }, form, (reply) => {
     const read = parseTokenReply(reply.json, scope);

@@ -70,7 +70,7 @@ export async function clock(examination: Examination): Promise<string> {
 
 export async function access(examination: Examination): Promise<string> {
   examination.needs('token');
-  const { scope } = examination.tenant;
+  const { scope } = examination.tenant.settings;
   const url = listUrl(examination);
   const page = await read(examination, url);
   if (page.status === 401 && scope !== USUAL_SCOPE) {

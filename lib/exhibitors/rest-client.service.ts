@@ -7,17 +7,13 @@ import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import type { TimedToken } from '../tokens/token-lifetime.js';
 import { TokenService } from '../tokens/token.service.js';
-import type { TransportReply } from '../transport/transport-request.interface.js';
+import type { TransportReply, TransportRequest } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 
-export interface RestRequest {
+export interface RestRequest extends Pick<TransportRequest, 'template' | 'contact'> {
   operation: 'list' | 'lookup';
   /** Path below `{base_url}` with encoded parameters and query. */
   path: string;
-  /** Path with the names of its parameters, for diagnostics. */
-  template: string;
-  /** E-mail address that a lookup is about. */
-  contact?: string;
 }
 
 /** Sends REST requests with bearer token and tenant header (service specification, Authentication). */

@@ -25,7 +25,7 @@ export async function authorizationUrl(
     optionsOf(login, pending, authorizeUrl),
     parametersOf(login, pending, parameters),
   );
-  const url = new URL(await redirectOf(strategy));
+  const url = new URL(await strategy.begin());
   // passport-openidconnect always requests `code`.
   url.searchParams.set('response_type', pending.responseType);
   return url.href;
@@ -87,12 +87,25 @@ async function loadStrategy() {
   class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
     declare redirect: (url: string) => void;
     declare error: (error: unknown) => void;
+    declare authenticate: (request: object) => void;
 
     constructor(
       options: StrategyOptions,
       private readonly parameters: Record<string, string>,
     ) {
       super(options);
+    }
+
+    /**
+     * The address that the browser is redirected to. The request has no query: the package would handle `code` or `error` in it as
+     * a callback. Passport's own middleware needs methods that Fastify's reply does not have.
+     */
+    begin(): Promise<string> {
+      return new Promise((resolve, reject) => {
+        this.redirect = resolve;
+        this.error = reject;
+        this.authenticate({ query: {}, headers: {} });
+      });
     }
 
     override authorizationParams(): Record<string, string> {
@@ -111,23 +124,4 @@ async function loadStrategy() {
   }
 
   return LoginStrategy;
-}
-
-/** A strategy as Passport calls it to begin a login. */
-interface BeginningStrategy {
-  authenticate(request: object): void;
-  redirect: (url: string) => void;
-  error: (error: unknown) => void;
-}
-
-/**
- * The address that a strategy redirects to. The request has no query: the package would handle `code` or `error` in it as a
- * callback. Passport's own middleware needs methods that Fastify's reply does not have.
- */
-function redirectOf(strategy: BeginningStrategy): Promise<string> {
-  return new Promise((resolve, reject) => {
-    strategy.redirect = resolve;
-    strategy.error = reject;
-    strategy.authenticate({ query: {}, headers: {} });
-  });
 }

@@ -11,8 +11,10 @@ type ClientPath = '' | 'login.';
 
 /** What is known of the options of a tenant's clients. */
 interface ClientOptions extends EndpointPaths {
-  readonly clientAuth: unknown;
-  readonly login: { readonly clientAuth?: unknown } | undefined;
+  readonly settings: {
+    readonly clientAuth?: unknown;
+    readonly login?: { readonly clientAuth?: unknown } | undefined;
+  };
 }
 
 /** Options to look at, by OAuth error (RFC 6749 §5.2), as paths below the client: `clientSecret`, `login.clientSecret`. */
@@ -32,7 +34,8 @@ export function refusedClient(tenant: ClientOptions, client: ClientPath, failure
   const { oauthError } = failure;
   const options = Object.hasOwn(OPTIONS_BY_ERROR, oauthError) ? OPTIONS_BY_ERROR[oauthError] : undefined;
   const name = client === '' ? 'API' : 'login';
-  const auth = client === '' ? tenant.clientAuth : tenant.login?.clientAuth;
+  const { settings } = tenant;
+  const auth = client === '' ? settings.clientAuth : settings.login?.clientAuth;
   // A client with a private key has no secret.
   const pathOf = (option: string): string =>
     client + (option === 'clientSecret' && typeof auth === 'object' ? 'clientAuth' : option);

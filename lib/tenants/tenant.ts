@@ -1,6 +1,5 @@
 import { inspect } from 'node:util';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import type { ClientAuthSettings } from '../options/client-auth-option.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
 import { registrationsOf } from './registration.js';
@@ -60,11 +59,6 @@ export class Tenant {
     return this.#http;
   }
 
-  /** @internal */
-  get clientId(): string {
-    return this.#settings.clientId;
-  }
-
   /** Token endpoint of the API client. Discovery never changes it. @internal */
   get tokenUrl(): string {
     return this.#settings.endpoints?.token ?? this.defaultEndpoint('token');
@@ -94,11 +88,6 @@ export class Tenant {
   }
 
   /** @internal */
-  get scope(): string | null {
-    return this.#settings.scope;
-  }
-
-  /** @internal */
   get login(): LoginSettings | undefined {
     return this.#settings.login;
   }
@@ -107,11 +96,6 @@ export class Tenant {
   get registrations(): readonly string[] {
     this.#registrations ??= this.login === undefined ? [] : registrationsOf(this.key, this.login);
     return this.#registrations;
-  }
-
-  /** @internal */
-  get clientAuth(): ClientAuthSettings | undefined {
-    return this.#settings.clientAuth;
   }
 
   /** The same tenant with a new {@link stateKey}. @internal */

@@ -141,6 +141,6 @@ export class SharedTokens {
 }
 
 /** Names a client by what only a holder of its secret knows: a process without the secret finds nothing. */
-function clientName({ tokenUrl, clientId, scope }: Tenant, client: OAuthClient): string {
+function clientName({ tokenUrl, settings: { clientId, scope } }: Tenant, client: OAuthClient): string {
   return JSON.stringify([tokenUrl, clientId, scope, digestOf(secretTextOf(client))]);
 }

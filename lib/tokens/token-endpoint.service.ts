@@ -61,7 +61,7 @@ export class TokenEndpoint {
    * `deadline_exceeded`
    */
   async request(client: OAuthClient, tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
-    const { scope } = tenant;
+    const { scope } = tenant.settings;
     const form = { grant_type: 'client_credentials', ...(scope === null ? {} : { scope }) };
     const sent = this.send(tenant, client, { operation: 'token', form }, deadline);
     const { status, body, sentAt, error } = await sent.catch((failure: unknown) => {

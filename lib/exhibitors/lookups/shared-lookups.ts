@@ -111,7 +111,7 @@ function hmacKeyOf(secret: string): KeyObject {
 
 /** Everything that an answer depends on. The base URL is that of the service; the tenant key may mean another one elsewhere. */
 function nameOf(key: KeyObject, { tenant, eventId, contactEmail }: LookupSubject): string {
-  const { baseUrl, tenantId, clientId } = tenant;
-  const name = JSON.stringify([baseUrl, tenant.key, tenantId, clientId, eventId, contactEmail]);
+  const { baseUrl, key: tenantKey, tenantId, settings } = tenant;
+  const name = JSON.stringify([baseUrl, tenantKey, tenantId, settings.clientId, eventId, contactEmail]);
   return createHmac('sha256', key).update(name).digest('base64url');
 }
