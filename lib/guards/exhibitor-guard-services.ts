@@ -34,12 +34,11 @@ export interface GuardServices {
  */
 @Injectable()
 export class ExhibitorGuardServices {
-  readonly #adapterHost: HttpAdapterHost;
   readonly #all: GuardServices;
 
   /** @internal */
   constructor(
-    @Inject(HttpAdapterHost) adapterHost: HttpAdapterHost,
+    @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(RequestResolver) resolver: RequestResolver,
     @Inject(IdentityReader) reader: IdentityReader,
     @Inject(IdentitySession) session: IdentitySession,
@@ -48,7 +47,6 @@ export class ExhibitorGuardServices {
     @Inject(BackChannelLogout) backChannel: BackChannelLogout,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
-    this.#adapterHost = adapterHost;
     this.#all = { resolver, reader, session, login, logout, backChannel, log };
   }
 
@@ -59,7 +57,7 @@ export class ExhibitorGuardServices {
 
   /** @internal */
   get adapter(): AbstractHttpAdapter {
-    return this.#adapterHost.httpAdapter;
+    return this.adapterHost.httpAdapter;
   }
 
   /** @internal */

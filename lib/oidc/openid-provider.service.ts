@@ -56,7 +56,7 @@ export class OpenIdProvider {
       },
       tools,
     );
-    registry.onForget((tenant) => {
+    registry.forgotten.subscribe((tenant) => {
       this.#metadata.expire(tenant);
       this.#keys.expire(tenant);
     });

@@ -1,3 +1,4 @@
+import type { Subject } from 'rxjs';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
 import { tenantSourceFails } from '../problems/host-problems.js';
@@ -73,13 +74,13 @@ export class RunTimeTenants {
   /** Calls of the source under way, with the {@link Generation.id} before them. */
   readonly #reads = new Map<string, { read: Promise<Tenant | undefined>; generation: string }>();
 
-  /** @param dropped is called with each tenant that was forgotten, here or in another process */
+  /** @param forgotten is told of each tenant that was forgotten, here or in another process */
   constructor(
     private readonly source: TenantSource,
     private readonly settings: ExhibitorSettings,
     private readonly clock: Clock,
     private readonly generations: Generations,
-    private readonly dropped: (tenant: Tenant) => void,
+    private readonly forgotten: Subject<Tenant>,
   ) {
     this.#log = new ThrottledLog(clock, WARN_EVERY);
     this.#known = new FairCache(clock, settings.tenantCache.max);
@@ -131,7 +132,7 @@ export class RunTimeTenants {
     this.#unknown.delete(key);
     this.#reads.delete(key);
     if (tenant !== undefined) {
-      this.dropped(tenant);
+      this.forgotten.next(tenant);
     }
   }
 

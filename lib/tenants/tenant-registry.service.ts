@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { Subject } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -21,20 +22,17 @@ const MAX_KEY_BYTES = 256;
 export class TenantRegistry {
   readonly #fixed = new Map<string, Tenant>();
   readonly #found: RunTimeTenants | undefined;
-  readonly #generations: Generations;
-  readonly #forgetListeners: ((tenant: Tenant) => void)[] = [];
+  /** Each tenant that is forgotten, for state that tenants share. @internal */
+  readonly forgotten = new Subject<Tenant>();
 
   /** @internal */
   constructor(
     @Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions,
     @Inject(Clock) clock: Clock,
-    @Inject(Generations) generations: Generations,
+    @Inject(Generations) private readonly generations: Generations,
   ) {
-    this.#generations = generations;
     if ('find' in tenants) {
-      this.#found = new RunTimeTenants(tenants, settings, clock, generations, (tenant) =>
-        this.#tellListeners(tenant),
-      );
+      this.#found = new RunTimeTenants(tenants, settings, clock, generations, this.forgotten);
       return;
     }
     for (const [key, tenant] of requireIssDefaults(tenants)) {
@@ -114,22 +112,11 @@ export class TenantRegistry {
     const fixed = this.#fixed.get(key);
     if (fixed !== undefined) {
       this.#fixed.set(key, fixed.withoutState());
-      this.#tellListeners(fixed);
+      this.forgotten.next(fixed);
     }
     this.#found?.forget(key);
     // The other processes. Its lookups in the store are dropped as well.
-    void this.#generations.replace(lookupsOf(key));
-    void this.#generations.replace(tenantForgotten(key));
-  }
-
-  /** Calls `listener` with each tenant that is forgotten, for state that tenants share. @internal */
-  onForget(listener: (tenant: Tenant) => void): void {
-    this.#forgetListeners.push(listener);
-  }
-
-  #tellListeners(tenant: Tenant): void {
-    for (const listener of this.#forgetListeners) {
-      listener(tenant);
-    }
+    void this.generations.replace(lookupsOf(key));
+    void this.generations.replace(tenantForgotten(key));
   }
 }

@@ -16,6 +16,8 @@ export interface StartedLookup {
   readonly deadline: Deadline;
 }
 
+type LookupWork = (lookup: StartedLookup) => Promise<FoundLookup>;
+
 /** Lookups under way, for which all callers of equal lookups wait (single flight). */
 export class RunningLookups {
   /** The latest lookup of each contact at an event, by cache key. */
@@ -24,11 +26,7 @@ export class RunningLookups {
   constructor(private readonly clock: Clock) {}
 
   /** Waits for an equal lookup that is under way, else for a new one. */
-  join(
-    subject: LookupSubject,
-    caller: Deadline,
-    work: (lookup: StartedLookup) => Promise<FoundLookup>,
-  ): Promise<FoundLookup> {
+  join(subject: LookupSubject, caller: Deadline, work: LookupWork): Promise<FoundLookup> {
     const running = this.#latest.get(lookupKey(subject));
     // Once the last caller has left or the time is up, no further caller can join.
     return running?.lookup.deadline.isOver === false
@@ -37,11 +35,7 @@ export class RunningLookups {
   }
 
   /** Waits for a new lookup. It supersedes one that is under way, which still answers its callers. */
-  start(
-    subject: LookupSubject,
-    caller: Deadline,
-    work: (lookup: StartedLookup) => Promise<FoundLookup>,
-  ): Promise<FoundLookup> {
+  start(subject: LookupSubject, caller: Deadline, work: LookupWork): Promise<FoundLookup> {
     const lookup = { subject, deadline: new Deadline(this.clock, caller.remaining()) };
     // The work begins later in this turn, when the lookup is the latest.
     const answer = Promise.resolve(lookup)
