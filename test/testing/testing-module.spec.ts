@@ -294,6 +294,18 @@ describe('ExhibitorTestingModule', () => {
     expect((await firstValueFrom(exhibitors.list('fair'))).data[0]?.inner).toEqual({ index: 0 });
   });
 
+  it('copies no more of a large event than what is read', async () => {
+    let reads = 0;
+    const record = (id: string): Exhibitor => Object.defineProperty({ id }, 'name', counted);
+    const counted = { enumerable: true, get: (): string => `read ${(reads += 1)} times` };
+    await create({ events: { fair: Array.from({ length: 120 }, (_, index) => record(`x-${index}`)) } });
+    const exhibitors = module.get(ExhibitorsService);
+    await firstValueFrom(exhibitors.list('fair', { itemsPerPage: 7 }));
+    expect(reads).toBe(7);
+    await firstValueFrom(exhibitors.snapshot('fair'));
+    expect(reads).toBe(127);
+  });
+
   it('fails each method as the service would', async () => {
     await create(WORLD);
     const exhibitors = module.get(ExhibitorsService);

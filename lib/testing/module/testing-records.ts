@@ -1,5 +1,4 @@
 import { defaultExhibitorId } from '../../exhibitors/exhibitor-id.js';
-import { copyJson } from '../../model/json-values.js';
 import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
 /** The exhibitors of a test, by event and by contact. */
@@ -35,19 +34,15 @@ export class TestingRecords<T> {
     this.#contacts.set(JSON.stringify([eventId, email]), [...exhibitors]);
   }
 
-  /** Copies of the exhibitors of an event; `undefined` where there is no such event. */
-  ofEvent(eventId: string): T[] | undefined {
-    return this.#events.get(eventId)?.map((record) => copyJson(record));
+  /** `undefined` where there is no such event. */
+  ofEvent(eventId: string): readonly T[] | undefined {
+    return this.#events.get(eventId);
   }
 
-  /**
-   * Copies of the exhibitors of a contact.
-   *
-   * @throws Error where the contact has an id that the event never had: a mistake in the test
-   */
+  /** @throws Error where the contact has an id that the event never had: a mistake in the test */
   ofContact(eventId: string, email: string): readonly T[] {
     const named = this.#contacts.get(JSON.stringify([eventId, email])) ?? [];
-    return named.flatMap((one) => this.#find(eventId, one)).map((record) => copyJson(record));
+    return named.flatMap((one) => this.#find(eventId, one));
   }
 
   #find(eventId: string, one: string | T): T[] {

@@ -6,6 +6,7 @@ import {
   type AccessToken,
   type GetTokenOptions,
 } from '../../index.js';
+import { copyJson } from '../../model/json-values.js';
 import { pageOf } from '../page-of.js';
 import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
@@ -57,26 +58,31 @@ export class TestingTransport extends Transport {
   declare readonly backend: ExhibitorTestingBackend;
 
   override send: InstanceType<typeof Transport>['send'] = async ({ stateKey }, { operation, url }) => {
-    const { pathname, searchParams } = new URL(url);
-    const { eventId = '', contactEmail = '' } = parseRoute(pathname);
-    const { records } = this.backend;
-    const reply = { headers: {}, sentAt: performance.now(), attempts: 1 };
     // A 404 is about the event: the log need not warn of the base URL.
     stateKey.hasAnswered = true;
-    if (operation === 'token') {
-      const body = { access_token: 'test-token', token_type: 'Bearer', scope: 'idp_api', expires_in: 3_600 };
-      return { ...reply, status: 200, body };
-    }
-    if (operation === 'lookup') {
-      return { ...reply, status: 200, body: records.ofContact(eventId, contactEmail) };
-    }
-    const event = operation === 'list' ? records.ofEvent(eventId) : undefined;
-    if (event === undefined) {
-      return { ...reply, status: 404, body: undefined };
-    }
-    const page = pageOf(event, Number(searchParams.get('Page')), Number(searchParams.get('ItemsPerPage')));
-    return { ...reply, status: 200, body: page };
+    // A copy, since a caller may change what it gets.
+    const body = copyJson(this.#bodyOf(operation, new URL(url)));
+    const status = body === undefined ? 404 : 200;
+    return { status, headers: {}, body, sentAt: performance.now(), attempts: 1 };
   };
+
+  #bodyOf(operation: string, { pathname, searchParams }: URL): unknown {
+    const { records } = this.backend;
+    const { eventId = '', contactEmail = '' } = parseRoute(pathname);
+    const event = records.ofEvent(eventId);
+    switch (operation) {
+      case 'token':
+        return { access_token: 'test-token', token_type: 'Bearer', scope: 'idp_api', expires_in: 3_600 };
+      case 'lookup':
+        return records.ofContact(eventId, contactEmail);
+      case 'list':
+        return (
+          event && pageOf(event, Number(searchParams.get('Page')), Number(searchParams.get('ItemsPerPage')))
+        );
+      default:
+        return undefined;
+    }
+  }
 }
 
 // Not in their constructors, whose parameters are those of the module.
