@@ -15,6 +15,14 @@ import type { TimedToken } from './token-lifetime.js';
 /** Pause in ms after a failed early renewal. The old token is still good. */
 const PAUSE_AFTER_FAILURE = 5_000;
 
+/** Proof that the token endpoint grants tokens, for health checks. */
+export interface TokenProof {
+  /** Ms since the token that calls use was requested. */
+  age: number;
+  /** Why there is no newer one, where that is no proof. */
+  error: unknown;
+}
+
 /** Renews tokens: one renewal of a tenant at a time, for all callers of this process, early or late. */
 export class TokenRenewals {
   constructor(
@@ -42,6 +50,34 @@ export class TokenRenewals {
     if (held.renewal === undefined && now >= held.pausedUntil && held.rejectionAt(now) === undefined) {
       void this.reportEarly(tenant, held, this.renew(tenant, held));
     }
+  }
+
+  /**
+   * A token that was requested within the last `maxAge` ms, by this process or another one; else a new one is requested, and calls
+   * use the held one meanwhile. Where that fails, the held one while it is good, with the error.
+   *
+   * @throws as {@link wait}, where there is no good token either
+   */
+  async prove(tenant: Tenant, held: HeldToken, maxAge: number, deadline: Deadline): Promise<TokenProof> {
+    const since = this.clock.now() - maxAge;
+    let timed = held.goodAt(this.clock.now());
+    let error: unknown;
+    try {
+      while (timed === undefined || timed.requestedAt < since) {
+        timed = await this.wait(tenant, held, deadline);
+        // That of another process may be old. The next one is not the same.
+        if (!timed.isShared) {
+          break;
+        }
+      }
+    } catch (failure) {
+      error = failure;
+      timed = held.goodAt(this.clock.now());
+      if (timed === undefined) {
+        throw failure;
+      }
+    }
+    return { age: this.clock.now() - timed.requestedAt, error };
   }
 
   private async join(tenant: Tenant, held: HeldToken, deadline: Deadline): Promise<TimedToken> {

@@ -10,8 +10,7 @@ import { Deadlines } from '../time/deadlines.service.js';
 import { HeldToken } from './held-token.js';
 import { SharedTokens } from './shared-tokens.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
-import { proveTokens, type TokenProof } from './token-proof.js';
-import { TokenRenewals } from './token-renewals.js';
+import { TokenRenewals, type TokenProof } from './token-renewals.js';
 
 /** Options of {@link TokenService.getToken}. */
 export interface GetTokenOptions {
@@ -104,11 +103,11 @@ export class TokenService {
     return this.#fresh(tenant) ?? this.#wait(tenant, deadline);
   }
 
-  /** For health checks, within `timeout` ms: see {@link proveTokens}. Errors as {@link getToken}. @internal */
+  /** For health checks, within `timeout` ms: see {@link TokenRenewals.prove}. Errors as {@link getToken}. @internal */
   prove(key: string | undefined, maxAge: number, timeout: number): Promise<TokenProof> {
     return this.deadlines.within(timeout, async (deadline) => {
       const tenant = await deadline.race(Promise.resolve(this.tenants.resolve(key)));
-      return proveTokens(this.#heldOf(tenant), maxAge, this.clock, () => this.#wait(tenant, deadline));
+      return this.#renewals.prove(tenant, this.#heldOf(tenant), maxAge, deadline);
     });
   }
 

@@ -164,23 +164,24 @@ interface FailureDetails extends ExhibitorErrorDetails {
 
 /** The error of this code, of the class that the services use. */
 function createFailure(code: ExhibitorErrorCode, details: FailureDetails): ExhibitorError {
-  const { problems, reason, oauthError, oauthErrorDescription, breach, lastGoodPage, ...known } = details;
+  const {
+    problems = [{ path: 'tenant', expected: 'a failure of this test' }],
+    reason = 'denied',
+    oauthError = 'invalid_client',
+    oauthErrorDescription,
+    breach = { field: 'totalCount', expected: 1, seen: 2, page: 2 },
+    lastGoodPage = 0,
+    ...known
+  } = details;
   switch (code) {
     case 'token_rejected':
-      return new TokenRejectedError(oauthError ?? 'invalid_client', oauthErrorDescription, known);
+      return new TokenRejectedError(oauthError, oauthErrorDescription, known);
     case 'login_failed':
-      return new LoginFailedError(reason ?? 'denied', 'a failure of this test', known);
+      return new LoginFailedError(reason, 'a failure of this test', known);
     case 'pagination_drift':
-      return new PaginationDriftError(
-        breach ?? { field: 'totalCount', expected: 1, seen: 2, page: 2 },
-        lastGoodPage ?? 0,
-        known,
-      );
+      return new PaginationDriftError(breach, lastGoodPage, known);
     case 'configuration_invalid':
-      return new ConfigurationError(
-        problems ?? [{ path: 'tenant', expected: 'a failure of this test' }],
-        known.tenant,
-      );
+      return new ConfigurationError(problems, known.tenant);
     default:
       return new ExhibitorError(code, 'a failure of this test', known);
   }

@@ -7,7 +7,7 @@ import {
   type GetTokenOptions,
 } from '../../index.js';
 import { copyJson } from '../../model/json-values.js';
-import { pageOf } from '../page-of.js';
+import { pageOf } from '../sandbox/rest-api/exhibitor-records.js';
 import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
 

@@ -18,18 +18,6 @@ export function parseJson<Schema extends v.GenericSchema>(
   if (parsed.success) {
     return parsed.output;
   }
-  const problems = parsed.issues.slice(0, MOST_PROBLEMS).map(problemOf);
-  throw new Error(`${source}: ${problems.join('\n  ')}`);
-}
-
-/** In the words for wrong options. Their own function is in the chunk of the module, which requires Nest; the command does not. */
-function problemOf(issue: v.BaseIssue<unknown>): string {
-  const path = v.getDotPath(issue);
-  if (path === null) {
-    return issue.message;
-  }
-  if (issue.expected === 'never') {
-    return `${path}: is not an option`;
-  }
-  return `${path}: ${issue.input === undefined ? 'is required' : issue.message}`;
+  const [first, ...others] = parsed.issues;
+  throw new Error(`${source}:\n${v.summarize([first, ...others.slice(0, MOST_PROBLEMS - 1)])}`);
 }

@@ -3,6 +3,8 @@ import { JWKS_PATH } from './server/operations.js';
 import type { SandboxSeed, SeedTenant } from './seed/seed.js';
 import type { PublicJwk, SigningKey } from './provider/signing-key.js';
 
+const REDIRECT_URI = 'http://127.0.0.1:3000/auth/callback';
+
 /** Options of `ExhibitorSandbox.start`. */
 export interface SandboxOptions {
   /** Port on 127.0.0.1. Default 0: any free port. */
@@ -58,31 +60,17 @@ export function createTenantOptions(
   tenant: SeedTenant,
   overrides: TenantOptionsOverrides = {},
 ): SandboxTenantOptions {
-  const {
-    redirectUri = 'http://127.0.0.1:3000/auth/callback',
-    responseType = 'code',
-    publicClient = false,
-  } = overrides;
-  const keys = {
+  const { redirectUri = REDIRECT_URI, responseType = 'code', publicClient, keys = 'jwks' } = overrides;
+  const forms = {
     jwks: { keys: [...key.publicJwks.keys] },
     pem: key.publicKeyPem,
     url: `${url}${JWKS_PATH}`,
   };
-  const { tenantId, clientId, clientSecret, loginClientId, loginClientSecret, publicLoginClientId } = tenant;
-  return {
-    tenantId,
-    baseUrl: url,
-    authUrl: url,
-    clientId,
-    clientSecret,
-    login: {
-      ...(publicClient
-        ? { clientId: publicLoginClientId }
-        : { clientId: loginClientId, clientSecret: loginClientSecret }),
-      redirectUri,
-      issuer: url,
-      keys: keys[overrides.keys ?? 'jwks'],
-      responseType,
-    },
-  };
+  const { tenantId, clientId, clientSecret, publicLoginClientId, loginClientId, loginClientSecret } = tenant;
+  const client =
+    publicClient === true
+      ? { clientId: publicLoginClientId }
+      : { clientId: loginClientId, clientSecret: loginClientSecret };
+  const login = { redirectUri, issuer: url, keys: forms[keys], responseType, ...client };
+  return { tenantId, baseUrl: url, authUrl: url, clientId, clientSecret, login };
 }

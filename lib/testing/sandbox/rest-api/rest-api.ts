@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { MAX_ITEMS_PER_PAGE, pageOf } from '../../page-of.js';
+import { MAX_ITEMS_PER_PAGE, pageOf } from './exhibitor-records.js';
 import type { OpenRequest } from '../server/request-log.js';
 import type { SandboxState } from '../sandbox-state.js';
 import { pause, sendJson } from '../server/send-reply.js';
