@@ -54,6 +54,10 @@ export function heldCookies(http: HttpContext, prefix: string): ReceivedCookie[]
   return [...received, ...[...changes].flatMap(([sent, value]) => toCookies(sent, value, prefix))];
 }
 
+export function heldNamed(http: HttpContext, ...names: string[]): ReceivedCookie[] {
+  return heldCookies(http, '').filter(({ name }) => names.includes(name));
+}
+
 function toCookies(sent: string, value: string | undefined, prefix: string): ReceivedCookie[] {
   const secure = sent.startsWith(HOST_PREFIX);
   const name = secure ? sent.slice(HOST_PREFIX.length) : sent;

@@ -2,6 +2,7 @@ import {
   clearCookies,
   EXTENSION_COOKIE,
   heldCookies,
+  heldNamed,
   ID_TOKEN_COOKIE,
   IDENTITY_COOKIE,
   LOGIN_COOKIE,
@@ -49,10 +50,6 @@ export function trimCookies(
       clearCookies(http, [cookie], sameSite);
     }
   }
-}
-
-function heldNamed(http: HttpContext, ...names: string[]): ReceivedCookie[] {
-  return heldCookies(http, '').filter(({ name }) => names.includes(name));
 }
 
 /** Size of cookies in a request: `name=value; `. */

@@ -89,7 +89,6 @@ function problemsBetween(options: Record<string, unknown>, rules: TenantRules): 
 
 const EXPECTED = 'must be an object of one or more tenants by key, or have a find method';
 
-/** A source as it is, or fixed tenants by key. */
 function tenantsSchema(tenant: ReturnType<typeof tenantUnder>) {
   const byKey = v.pipe(
     v.custom<Record<string, unknown>>((value) => isRecord(value) && Object.keys(value).length > 0, EXPECTED),

@@ -7,10 +7,8 @@ import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import { ownerOf, parseIdentity, type IdentityData } from './stored-identity.js';
 import { parseSelections, type Selections } from './stored-selections.js';
 
-/** Member of `request.session` with the selections. */
 const SELECTIONS = 'exhibitorSelections';
 
-/** Member of `request.session` with the sealed ID token. */
 const ID_TOKEN = 'exhibitorIdToken';
 
 /** Member that is set before `regenerate` is called, to see whether it empties the session at once. */

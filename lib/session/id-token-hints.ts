@@ -75,9 +75,4 @@ export class IdTokenHints {
     }
     return undefined;
   }
-
-  /** Removes the cookie, with and without its prefix. */
-  clear(http: HttpContext): void {
-    clearCookies(http, cookiesNamed(http, ID_TOKEN_COOKIE), this.sameSite);
-  }
 }

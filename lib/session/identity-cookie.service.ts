@@ -1,7 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import {
-  clearCookies,
   cookiesNamed,
   IDENTITY_COOKIE,
   isSecure,
@@ -83,11 +82,6 @@ export class IdentityCookie {
     const attributes = { secure: isSecure(tenant.login?.redirectUri), sameSite: this.#sameSite };
     setCookie(http, IDENTITY_COOKIE, sealed, attributes, ttl);
     trimCookies(http, this.#sameSite, () => false);
-  }
-
-  /** Removes the cookie, with and without its prefix. */
-  clear(http: HttpContext): void {
-    clearCookies(http, cookiesNamed(http, IDENTITY_COOKIE), this.#sameSite);
   }
 
   async #openAndKeep(sealed: string, extension: string | undefined): Promise<OpenedCookie | undefined> {

@@ -1,12 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import {
-  clearCookies,
-  cookiesNamed,
-  EXTENSION_COOKIE,
-  heldCookies,
-  isSecure,
-  setCookie,
-} from '../http/cookies.js';
+import { cookiesNamed, EXTENSION_COOKIE, isSecure, setCookie } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import { trimCookies } from '../http/trim-cookies.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -73,11 +66,6 @@ export class IdentityExtensions {
       setCookie(http, EXTENSION_COOKIE, sealed, { secure, sameSite }, ttl);
       trimCookies(http, sameSite, (_, place) => place === 0);
     }
-  }
-
-  /** Removes the cookie, with and without its prefix, also one that this reply sets. */
-  clear(http: HttpContext): void {
-    clearCookies(http, heldCookies(http, EXTENSION_COOKIE), this.#cookies.sameSite);
   }
 
   get #isEnabled(): boolean {

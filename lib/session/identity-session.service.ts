@@ -1,6 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import {
+  clearCookies,
+  EXTENSION_COOKIE,
+  heldNamed,
+  ID_TOKEN_COOKIE,
+  IDENTITY_COOKIE,
+} from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -39,6 +46,7 @@ export interface DepartingUser {
 export class IdentitySession {
   readonly #modes: readonly SessionMode[];
   readonly #idTokens: IdTokenHints;
+  readonly #sameSite: CheckedOptions['settings']['cookies']['sameSite'];
   /** By how much a login may outlast its identity, in ms. */
   readonly #longestExtension: number;
 
@@ -53,6 +61,7 @@ export class IdentitySession {
   ) {
     this.#modes = settings.session;
     const { sameSite, identityTtl, absoluteTtl } = settings.cookies;
+    this.#sameSite = sameSite;
     this.#idTokens = new IdTokenHints(sealer, clock, sameSite);
     this.#longestExtension = absoluteTtl - identityTtl;
   }
@@ -81,7 +90,7 @@ export class IdentitySession {
     const endsAt = identity.expiresAt + (mode === 'cookie' ? this.#longestExtension : 0);
     await this.#idTokens.keep(http, mode, tenant, { id: identity.id, expiresAt: endsAt }, idToken);
     if (mode === 'cookie') {
-      this.extensions.clear(http);
+      clearCookies(http, heldNamed(http, EXTENSION_COOKIE), this.#sameSite);
       await this.cookie.write(http, tenant, identity, [], endsAt);
     }
     await this.denied.deny([...former, ...(await this.former(http))]);
@@ -113,9 +122,7 @@ export class IdentitySession {
    * a logout must not fail because the tenant cannot be found.
    */
   async forget(http: HttpContext): Promise<void> {
-    this.cookie.clear(http);
-    this.extensions.clear(http);
-    this.#idTokens.clear(http);
+    clearCookies(http, heldNamed(http, IDENTITY_COOKIE, EXTENSION_COOKIE, ID_TOKEN_COOKIE), this.#sameSite);
     const usesHost = this.#modes.includes('host');
     const user = usesHost ? readHostUser(http) : undefined;
     await this.denied.deny([...(await this.cookie.identities(http)), ...(user === undefined ? [] : [user])]);

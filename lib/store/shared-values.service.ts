@@ -70,7 +70,6 @@ export class SharedValues {
     await this.attempt(kind, (store) => store.delete(keyOf(kind, name)));
   }
 
-  /** Publishes a message on `nestjs-exhibitor:store`. */
   publishOutcome(kind: string, outcome: StoreMessage['outcome']): void {
     publish('store', () => ({ kind, outcome }));
   }

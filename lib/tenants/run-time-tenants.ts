@@ -97,7 +97,6 @@ export class RunTimeTenants {
     return now?.id === known.generation.id ? known.tenant : undefined;
   }
 
-  /** The tenant of this key, if it is known now. */
   peek(key: string): Tenant | undefined {
     return this.#known.peek(key)?.tenant;
   }

@@ -23,7 +23,6 @@ interface Share<V> {
   readonly tenant: string;
   oldest: Entry<V> | undefined;
   newest: Entry<V> | undefined;
-  /** Sum of the weights of its entries. */
   weight: number;
   /** Number of the last write of the tenant. */
   lastWrite: number;

@@ -19,7 +19,6 @@ export class Semaphore {
     return this.#active === 0;
   }
 
-  /** Takes a slot, or waits for one. */
   async enter({ slots, waiting }: SemaphoreLimits, deadline: Deadline): Promise<Entry> {
     if (this.#active < slots) {
       this.#active += 1;

@@ -3,7 +3,6 @@ export class SerialQueues<K> {
   /** The end of the last work of each queue. */
   readonly #lastOf = new Map<K, Promise<void>>();
 
-  /** True where no work of this queue is under way. */
   isFree(queue: K): boolean {
     return !this.#lastOf.has(queue);
   }

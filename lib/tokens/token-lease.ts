@@ -28,7 +28,6 @@ export class TokenLease {
     private readonly clock: Clock,
   ) {}
 
-  /** Takes the lease, unless another process has it. */
   async take(): Promise<LeaseHolder> {
     const holder = await this.set({ ifAbsent: true });
     if (holder !== 'other') {

@@ -83,7 +83,6 @@ export class TokenRecords {
     return { kind: 'rejected', rejection: { error, until: this.fromEpoch(rejection.until) }, isShared: true };
   }
 
-  /** Shares a token, in place of the former record. */
   async keepToken(name: string, timed: TimedToken, replaced: ReplacedToken): Promise<void> {
     const left = timed.expiresAt - this.clock.now();
     if (left <= 0) {

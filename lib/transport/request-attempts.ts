@@ -81,7 +81,6 @@ export class RequestAttempts {
     }
   }
 
-  /** One request in a slot of its tenant. */
   async #sendInSlot(route: { onNewConnection: boolean }): Promise<Ended> {
     const { limits } = this.tools;
     const admission = await this.#enter();
@@ -203,7 +202,6 @@ export class RequestAttempts {
     });
   }
 
-  /** Publishes the end of one request on the diagnostics channel. */
   #publish(outcome: Outcome, durationMs: number): void {
     publish('request', () => {
       const { operation, template } = this.request;

@@ -73,7 +73,6 @@ export class LookupCache {
     this.entries = new FairCache(clock, this.limits.max * this.limits.maxBytes);
   }
 
-  /** The answer, while it is fresh. */
   fresh(subject: LookupSubject): CachedLookup | undefined {
     const entry = this.entries.get(lookupKey(subject));
     return entry !== undefined && this.clock.now() < entry.freshUntil ? entry : undefined;

@@ -23,7 +23,6 @@ export class PageWindow<P> {
     this.#lastPage = last;
   }
 
-  /** Requests as many pages as fit into the window. */
   fetchAhead(): void {
     while (!this.#isStopped && this.#replies.length < this.size && this.#nextPage <= this.#lastPage) {
       this.#replies.push(this.#start(this.#nextPage));
@@ -37,7 +36,6 @@ export class PageWindow<P> {
     return this.#replies.shift();
   }
 
-  /** Aborts all requests and starts no more. */
   close(): void {
     this.#isStopped = true;
     this.#requests.abort();

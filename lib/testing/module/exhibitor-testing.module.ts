@@ -21,7 +21,6 @@ export interface OverridableBuilder {
   overrideModule(module: Type): { useModule(module: DynamicModule): unknown };
 }
 
-/** The services that a test replaces. */
 const REPLACED = [
   [ExhibitorModule.forTests.calls, TestingCalls],
   [ExhibitorModule.forTests.transport, TestingTransport],

@@ -1,7 +1,6 @@
 import { defaultExhibitorId } from '../../exhibitors/exhibitor-id.js';
 import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
-/** The exhibitors of a test, by event and by contact. */
 export class TestingRecords<T> {
   readonly idOf: (exhibitor: T) => string | undefined;
   readonly #events = new Map<string, readonly T[]>();

@@ -16,7 +16,6 @@ export class HostDispatchers {
   /** By who they are for: the module, or the state of a tenant. */
   readonly #byOwner = new WeakMap<object, WeakMap<Factory, Dispatcher>>();
 
-  /** The dispatcher for this tenant, if the host configured one. */
   of(tenant: Tenant): Dispatcher | undefined {
     const factory = tenant.http.dispatcher;
     if (factory === undefined) {

@@ -8,10 +8,8 @@ import { errorCode } from './stale-connection.js';
 export const SLOW = 1_000;
 /** Time in ms for which a payer whose look-up was slow uses the first thread only. */
 const FIRST_ONLY = 10 * 60_000;
-/** Largest number of slow payers that are remembered. */
 const MOST_PAYERS = 10_000;
 
-/** A look-up that waits for its turn. */
 export interface WaitingNameLookup<T> {
   readonly name: string;
   /** See {@link TransportRequest}. */

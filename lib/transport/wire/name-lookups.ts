@@ -10,7 +10,6 @@ import { NameLookupThreads, SLOW } from './name-lookup-threads.js';
 const FRESH = 30_000;
 /** Time in ms for which an answer is used while new look-ups are slow or fail. TLS makes a stale address harmless. */
 const USABLE = 24 * 60 * 60_000;
-/** Largest number of names that are remembered. */
 const MOST_NAMES = 10_000;
 
 interface NameAnswer {

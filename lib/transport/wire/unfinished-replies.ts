@@ -11,9 +11,7 @@ const MOST_OF_ALL = 512 * MIB;
 export interface UnfinishedReply {
   /** Key of its tenant, or of a document that several tenants wait for. */
   readonly payer: string;
-  /** Largest body in bytes. */
   readonly limit: number;
-  /** Bytes that it takes. */
   readonly bytes: number;
   /** Ends it: it takes memory that others need. */
   giveUp(why: string): void;

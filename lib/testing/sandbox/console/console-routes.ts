@@ -5,7 +5,6 @@ import { createTenantOptions } from '../sandbox-options.js';
 import type { SandboxState } from '../sandbox-state.js';
 import { sendJson, sendReply } from '../server/send-reply.js';
 
-/** Whether a request is for the page `/sandbox` or what belongs to it. */
 export function isConsole({ url = '' }: IncomingMessage): boolean {
   return /^\/sandbox(?:[/?]|$)/.test(url);
 }
@@ -46,7 +45,6 @@ export async function handleConsole(
   }
 }
 
-/** The options of every tenant, as the option `tenants` of the module. */
 function tenantsOptions(state: SandboxState) {
   const overrides = { keys: 'url', redirectUri: state.redirectUris?.[0] } as const;
   return Object.fromEntries(

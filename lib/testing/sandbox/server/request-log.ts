@@ -56,7 +56,6 @@ export interface SandboxRequest {
 /** A record that can still be updated. */
 export type OpenRequest = { -readonly [Field in keyof SandboxRequest]: SandboxRequest[Field] };
 
-/** Keeps the last 10,000 requests. */
 export class RequestLog {
   #requests: SandboxRequest[] = [];
   #open = 0;

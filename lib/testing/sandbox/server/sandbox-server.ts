@@ -4,7 +4,6 @@ import type { Socket } from 'node:net';
 
 const HOST = '127.0.0.1';
 
-/** The HTTP server of a sandbox and its open connections. */
 export class SandboxServer {
   readonly #server = createServer();
   readonly #connections = new Set<Socket>();
