@@ -16,7 +16,7 @@ import {
   type SeedTenant,
 } from '../../lib/testing/index.js';
 import { faultTable, OPERATIONS, type Ending, type FaultOperation, type FaultRow } from './fault-table.js';
-import { follow, type TestServer } from '../support/server.js';
+import { follow, freePort, type TestServer } from '../support/server.js';
 import { pause } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
 
@@ -194,12 +194,12 @@ async function addressOf(
   if (of === 'unknown name') {
     return `https://${'x'.repeat(64)}.invalid`;
   }
-  const port = await openSilentPort();
-  if (of === 'silent port') {
-    silent.set(key, port);
-    return port.url;
+  if (of === 'refused port') {
+    // Not one that a server has just left: the system may give it to the server of another suite.
+    return `http://127.0.0.1:${await freePort()}`;
   }
-  await port.stop();
+  const port = await openSilentPort();
+  silent.set(key, port);
   return port.url;
 }
 
