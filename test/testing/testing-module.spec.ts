@@ -306,6 +306,19 @@ describe('ExhibitorTestingModule', () => {
     expect(reads).toBe(127);
   });
 
+  it('fails a reading during which the event changes', async () => {
+    await create(WORLD);
+    const reading = module.get(ExhibitorsService).iteratePages('fair', { itemsPerPage: 1, prefetch: 1 });
+    await reading.next();
+    module.get(ExhibitorTestingBackend).setExhibitors('fair', BOOTHS.slice(1));
+    const rest = (async () => {
+      for await (const page of reading) {
+        expect(page.data).toHaveLength(1);
+      }
+    })();
+    await expect(rest).rejects.toMatchObject({ code: 'pagination_drift', breach: { field: 'totalCount' } });
+  });
+
   it('fails each method as the service would', async () => {
     await create(WORLD);
     const exhibitors = module.get(ExhibitorsService);
