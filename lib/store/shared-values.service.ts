@@ -10,11 +10,11 @@ import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';
 
-/** An answer of the store; `value` is `undefined` where there is none or it does not open. */
+/** An answer of the store; `value` is `undefined` where there is none, it does not open or has lapsed. */
 export interface StoredValue {
   readonly value: unknown;
-  /** The store has a value, which may not open. */
-  readonly exists: boolean;
+  /** The store has a value that no process of this host has sealed for its key. */
+  readonly isRubbish: boolean;
 }
 
 /**
@@ -28,7 +28,7 @@ export class SharedValues {
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Sealer) private readonly sealer: Sealer,
-    @Inject(Clock) clock: Clock,
+    @Inject(Clock) private readonly clock: Clock,
   ) {
     this.store = settings.store === undefined ? undefined : new GuardedStore(settings.store, clock);
   }
@@ -75,10 +75,14 @@ export class SharedValues {
   }
 
   private async open(key: string, sealed: unknown): Promise<StoredValue> {
-    const content = typeof sealed === 'string' ? await this.sealer.open('store', sealed) : undefined;
+    const unsealed = typeof sealed === 'string' ? await this.sealer.unseal('store', sealed) : undefined;
+    const content = unsealed?.value;
     // The key is sealed with the value: a value that was copied to another key of the store does not count.
-    const isOwn = isRecord(content) && content['key'] === key;
-    return { value: isOwn ? content['value'] : undefined, exists: typeof sealed === 'string' };
+    if (unsealed === undefined || !isRecord(content) || content['key'] !== key) {
+      return { value: undefined, isRubbish: sealed !== undefined };
+    }
+    const hasLapsed = unsealed.until <= this.clock.epochMs();
+    return { value: hasLapsed ? undefined : content['value'], isRubbish: false };
   }
 
   private async attempt<R>(

@@ -34,8 +34,9 @@ export class TokenLease {
       return holder;
     }
     const held = await this.values.read(KIND, this.client);
-    // What does not open is no lease, and may live for ever. Where nothing is there, a lease has just lapsed.
-    const isRubbish = held?.exists === true && held.value === undefined;
+    // Rubbish is no lease, and may live for ever. A lease that has just lapsed is another one's until the store has dropped it: two
+    // processes could take it over.
+    const isRubbish = held?.isRubbish === true;
     return isRubbish ? this.set() : 'other';
   }
 

@@ -69,6 +69,16 @@ describe('the lease on a token request', () => {
     expect(late.posts).toHaveLength(0);
   });
 
+  it('is that of its holder while the store has it, also for a process to which it has lapsed', async () => {
+    const all = await startProcesses(3, slowly);
+    await startHolder(all);
+    const [one, , ahead = one] = all;
+    ahead.clock.ahead = 3_000;
+    void textOf(ahead).catch(() => undefined);
+    await pause(500);
+    expect(one.posts).toHaveLength(1);
+  });
+
   it('lapses as soon as its holder is done, and is never deleted', async () => {
     const [one] = await startProcesses(1, slowly);
     const text = textOf(one);
