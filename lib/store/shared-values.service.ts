@@ -79,7 +79,7 @@ export class SharedValues {
     const content = unsealed?.value;
     // The key is sealed with the value: a value that was copied to another key of the store does not count.
     if (unsealed === undefined || !isRecord(content) || content['key'] !== key) {
-      return { value: undefined, isRubbish: sealed !== undefined };
+      return { value: undefined, isRubbish: typeof sealed === 'string' };
     }
     const hasLapsed = unsealed.until <= this.clock.epochMs();
     return { value: hasLapsed ? undefined : content['value'], isRubbish: false };
