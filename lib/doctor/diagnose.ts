@@ -66,7 +66,7 @@ function begin(options: Readonly<Record<string, unknown>>, hints: DiagnosisHints
   const isBearer = login?.authorizedParties !== undefined && login.redirectUri === undefined;
   const { session = isBearer ? 'bearer' : 'cookie' } = options;
   // The secret of a host's cookies is no value of onboarding.
-  const secrets = ['-'.repeat(32)];
+  const secrets = ['of no cookie: the doctor seals nothing'];
   const { settings, tenants } = checkOptions({ tenant, http, allowedOrigins, session, secrets });
   checkLookupFilter(hints);
   const [own] = 'find' in tenants ? [] : tenants.values();

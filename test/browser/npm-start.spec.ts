@@ -4,6 +4,7 @@ import { portOf } from '../../sample/ports.js';
 import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { runPlainHost, type Ended } from './plain-host.js';
 import { ProjectCopy, type StartedProcess } from './project-copy.js';
+import { COOKIE_SECRET } from '../support/host.js';
 import { freePort, isFree } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
 
@@ -161,7 +162,7 @@ describe('a host in plain node with the built package', () => {
   const run = (closes: boolean, patience: number): Promise<Ended> =>
     runPlainHost(
       project.folder,
-      { tenant: sandbox.tenantOptions('acme'), secrets: ['s'.repeat(32)], closes },
+      { tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET], closes },
       patience,
     );
 

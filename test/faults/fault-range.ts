@@ -16,6 +16,7 @@ import {
   type SeedTenant,
 } from '../../lib/testing/index.js';
 import { faultTable, OPERATIONS, type Ending, type FaultOperation, type FaultRow } from './fault-table.js';
+import { COOKIE_SECRET } from '../support/host.js';
 import { follow, freePort, type TestServer } from '../support/server.js';
 import { pause } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
@@ -60,7 +61,7 @@ export class FaultRange {
     for (const cell of cells) {
       tenants[cell.key] = await tenantOf(cell, sandbox, silent);
     }
-    const imports = ExhibitorModule.forRoot({ tenants: tenants as never, secrets: ['x'.repeat(32)] });
+    const imports = ExhibitorModule.forRoot({ tenants: tenants as never, secrets: [COOKIE_SECRET] });
     const app = await NestFactory.createApplicationContext(imports, { logger: ['fatal'] });
     return new FaultRange(cells, sandbox, app, silent);
   }

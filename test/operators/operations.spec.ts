@@ -168,7 +168,7 @@ describe('secrets from a vault', () => {
   }
 
   it('are read again for each token, and once more where the provider refuses one', async () => {
-    const host = await deploy('-'.repeat(32));
+    const host = await deploy('a-secret-of-the-tests-without-spaces');
     const tokens = host.app.get(TokenService);
     const secret = values['exhibitor/api-client-secret'];
     await tokens.getToken();
@@ -186,7 +186,10 @@ describe('secrets from a vault', () => {
   });
 
   it('that seal cookies rotate in three deployments, and nobody is logged out', async () => {
-    const [before, after] = ['before'.padEnd(32, '.'), 'after'.padEnd(32, '.')];
+    const [before, after] = [
+      'the-first-secret-of-these-tests-which-goes',
+      'the-second-secret-of-these-tests-which-stays',
+    ];
     const deployments = [before, `${before} ${after}`, `${after} ${before}`, after];
     const hosts: Host[] = [];
     for (const secrets of deployments) {

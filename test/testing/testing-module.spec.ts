@@ -133,6 +133,23 @@ describe('ExhibitorTestingModule', () => {
     });
   });
 
+  it('starts with NODE_ENV=production only where the test says so', async () => {
+    const before = process.env['NODE_ENV'];
+    process.env['NODE_ENV'] = 'production';
+    try {
+      const refusal =
+        'ExhibitorTestingModule is for development and tests only: it does not start with NODE_ENV=production';
+      expect(() => ExhibitorTestingModule.forRoot(WORLD)).toThrow(refusal);
+      const builder = Test.createTestingModule({});
+      expect(() => ExhibitorTestingModule.override(builder, WORLD)).toThrow(refusal);
+      await create({ ...WORLD, allowInProduction: true });
+      expect(await (await serve())('/me')).toMatchObject({ status: 200 });
+      ExhibitorTestingModule.override(builder, { allowInProduction: true });
+    } finally {
+      process.env['NODE_ENV'] = before;
+    }
+  });
+
   it('keeps a selection until the logout', async () => {
     await create(WORLD);
     const get = await serve();

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { Module, type DynamicModule, type Provider, type Type } from '@nestjs/common';
 import {
   ExhibitorGuardServices,
@@ -7,6 +8,7 @@ import {
   type Exhibitor,
   type ExhibitorModuleOptions,
 } from '../../index.js';
+import { refuseProduction } from '../sandbox/server/sandbox-server.js';
 import { ExhibitorTestingBackend, TESTING_CLIENT, TESTING_ISSUER } from './testing-backend.js';
 import { TestingGuardServices } from './testing-guard-services.js';
 import { TestingCalls, TestingTenants, TestingTokens, TestingTransport } from './testing-services.js';
@@ -32,7 +34,8 @@ const REPLACED = [
 /**
  * {@link ExhibitorModule} for tests of controllers and services: the same guards, decorators and services, with no service,
  * provider, options or secrets behind them. {@link ExhibitorTestingBackend} controls them. Guards run only for requests: send
- * them with supertest or `app.inject`.
+ * them with supertest or `app.inject`. It logs everybody in, so it does not start with `NODE_ENV=production`, unless
+ * `allowInProduction` is true.
  *
  * @example
  * const module = await Test.createTestingModule({
@@ -47,8 +50,13 @@ const REPLACED = [
  */
 @Module({})
 export class ExhibitorTestingModule {
-  /** A global module with the public services. */
+  /**
+   * A global module with the public services.
+   *
+   * @throws Error with `NODE_ENV=production`, without `allowInProduction`
+   */
   static forRoot<T = Exhibitor>(world: ExhibitorTestingWorld<T> = {}): DynamicModule {
+    refuseUnlessAllowed(world.allowInProduction);
     const definition = ExhibitorModule.forRootAsync({ isGlobal: true, ...OPTIONS });
     return {
       ...definition,
@@ -67,11 +75,13 @@ export class ExhibitorTestingModule {
    *
    * @param builder of `Test.createTestingModule({ imports: [AppModule] })`
    * @returns the builder
+   * @throws Error with `NODE_ENV=production`, without `allowInProduction`
    */
   static override<Builder extends OverridableBuilder, T = Exhibitor>(
     builder: Builder,
     world: ExhibitorTestingWorld<T> = {},
   ): Builder {
+    refuseUnlessAllowed(world.allowInProduction);
     const { options, extension } = ExhibitorModule.forTests;
     builder.overrideProvider(options).useFactory({ factory: OPTIONS.useFactory, inject: OPTIONS.inject });
     for (const [token, type] of REPLACED) {
@@ -84,6 +94,12 @@ export class ExhibitorTestingModule {
       exports: [ExhibitorTestingBackend],
     });
     return builder;
+  }
+}
+
+function refuseUnlessAllowed(isAllowed = false): void {
+  if (!isAllowed) {
+    refuseProduction('ExhibitorTestingModule');
   }
 }
 
@@ -117,7 +133,7 @@ function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOption
     },
     allowedOrigins: 'any',
     resolveTenant: ({ params }) => backend.tenantOf(params?.['tenant']),
-    secrets: ['seals the cookies of tests, which hold nothing'],
+    secrets: [randomBytes(32).toString('base64url')],
     lookupCache: false,
     exhibitorId: (exhibitor) => backend.records.idOf(exhibitor) ?? '',
   };

@@ -2,6 +2,8 @@ import type { Exhibitor, ExhibitorIdentity } from '../../index.js';
 
 /** What the services and guards of a test find instead of the service and the provider. Everything is optional. */
 export interface ExhibitorTestingWorld<T = Exhibitor> {
+  /** Lets the module start with `NODE_ENV=production`, where every request is logged in. Default false. */
+  allowInProduction?: boolean;
   /**
    * Key of the tenant of every call and request that names none. Default `default`. A request names its tenant by the route
    * parameter `tenant`, or by its identity. Every key is a tenant.

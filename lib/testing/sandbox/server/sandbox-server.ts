@@ -4,6 +4,13 @@ import type { Socket } from 'node:net';
 
 const HOST = '127.0.0.1';
 
+/** @throws Error with `NODE_ENV=production`: by what has this name, anybody is anybody. */
+export function refuseProduction(name: string): void {
+  if (process.env['NODE_ENV'] === 'production') {
+    throw new Error(`${name} is for development and tests only: it does not start with NODE_ENV=production`);
+  }
+}
+
 export class SandboxServer {
   readonly #server = createServer();
   readonly #connections = new Set<Socket>();
@@ -11,11 +18,7 @@ export class SandboxServer {
 
   /** Listens on 127.0.0.1, but not in production. Port 0 selects a free port. */
   async listen(port: number): Promise<void> {
-    if (process.env['NODE_ENV'] === 'production') {
-      throw new Error(
-        'ExhibitorSandbox is for development and tests only: it does not start with NODE_ENV=production',
-      );
-    }
+    refuseProduction('ExhibitorSandbox');
     this.#server.on('connection', (socket) => {
       this.#connections.add(socket);
       socket.once('close', () => this.#connections.delete(socket));
