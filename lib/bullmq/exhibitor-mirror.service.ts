@@ -1,7 +1,7 @@
 import { Inject, Injectable, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import { publish } from '../diagnostics/channels.js';
 import { ExhibitorError, ExhibitorsService, isExhibitorError, type MirrorMessage } from '../index.js';
-import { checkEventId } from '../model/event-id.js';
+import { checkEventId } from '../model/path-parameters.js';
 import { EventCopy, SUPERSEDED, type MirrorParts } from './copy-event.js';
 import type { MirrorStatus } from './mirror-options.interface.js';
 import { listEvents } from './mirror-settings.js';

@@ -1,29 +1,13 @@
-/**
- * Schemas of the arguments of calls: page, page size, prefetch, attempts, e-mail address. They are checked before anything is
- * sent. Errors show no value: it may be an e-mail address.
- */
+/** Schemas of the options of calls: page, page size, prefetch, attempts. They are checked before anything is sent. */
 import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { checkEventId } from '../model/event-id.js';
-import { MAX_ADDRESS_BYTES, mayNameAnother } from '../model/path-segments.js';
+import { checkContactEmail, checkEventId } from '../model/path-parameters.js';
 import { whole } from '../options/value-schemas.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 import type { CallOptions, LookupFilter } from './call-options.interface.js';
 
 const tenantKey = v.optional(
   v.custom<string>((value) => typeof value === 'string' && value !== '', 'must be the key of a tenant'),
-);
-const contactEmail = v.pipe(
-  v.string('must be an e-mail address'),
-  v.check(
-    (value) => Buffer.byteLength(value) <= MAX_ADDRESS_BYTES,
-    `must be an e-mail address of ${MAX_ADDRESS_BYTES} bytes of UTF-8 or less`,
-  ),
-  v.check(isEmailAddress, 'must be an e-mail address'),
-  v.check(
-    (value) => !mayNameAnother(value),
-    "must be an e-mail address without empty, '.' and '..' segments between slashes, and without ';', '?' and '#' after '@'",
-  ),
 );
 
 /** Default and maximum of `ItemsPerPage` (service specification, Limits). */
@@ -56,7 +40,7 @@ const lookupFilter = v.object(
   {
     tenant: tenantKey,
     eventId: v.optional(v.pipe(v.unknown(), v.transform(checkEventId))),
-    contactEmail: v.optional(contactEmail),
+    contactEmail: v.optional(v.pipe(v.unknown(), v.transform(checkContactEmail))),
   },
   'must be an object',
 );
@@ -100,16 +84,6 @@ export function withTenant<Options extends Pick<CallOptions, 'tenant'>>(
 }
 
 /**
- * Checks that a value can be an e-mail address, including international ones (RFC 6531), and has no segment that changes a
- * path. It is no full validation: the address is used byte for byte.
- *
- * @throws {ExhibitorError} `invalid_argument`
- */
-export function checkContactEmail(value: unknown): string {
-  return check(contactEmail, value, 'contactEmail');
-}
-
-/**
  * The options of a call, with their defaults.
  *
  * @throws {ExhibitorError} `invalid_argument`
@@ -135,19 +109,6 @@ function check<Output>(schema: v.GenericSchema<unknown, Output>, value: unknown,
 
 function options<const Entries extends v.ObjectEntries>(entries: Entries) {
   return v.object({ ...callOptions, ...entries }, 'must be an object');
-}
-
-function isEmailAddress(value: string): boolean {
-  const at = value.lastIndexOf('@');
-  const local = value.slice(0, at);
-  if (at < 1 || at === value.length - 1) {
-    return false;
-  }
-  // encodeURIComponent throws a URIError for lone surrogates.
-  if (/[\s\p{Cc}\p{Surrogate}]/u.test(value)) {
-    return false;
-  }
-  return !local.includes('@') || /^".+"$/.test(local);
 }
 
 function isAbortSignal(value: unknown): boolean {

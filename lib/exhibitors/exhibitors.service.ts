@@ -155,7 +155,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * The exhibitors of an event for a contact e-mail address, which is used byte for byte; an empty list where there are none.
    * Answers are cached (`lookupCache`), and concurrent equal lookups share one request, so the records are frozen. An answer
    * in several pages is read to its end, within the deadline of the call; also fails with `pagination_drift` where its pages
-   * contradict each other. An address that would change a path, such as `../a@example.com`, is `invalid_argument`.
+   * contradict each other. An address that would change a path, such as `a/b@example.com`, is `invalid_argument`.
    *
    * @example
    * const mine = await firstValueFrom(exhibitors.lookup('world-2026', identity.email));

@@ -1,7 +1,7 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
-import { checkEventId } from '../model/event-id.js';
+import { checkEventId } from '../model/path-parameters.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
 import type { GuardResults } from './execution-context.js';

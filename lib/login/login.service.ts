@@ -6,7 +6,7 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import { LOGIN_COOKIE, receivedCookies, type CookieAttributes } from '../http/cookies.js';
 import { isInForeignFrame, mayShowPage } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
-import { checkEventId } from '../model/event-id.js';
+import { checkEventId } from '../model/path-parameters.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';

@@ -1,5 +1,5 @@
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
-import { MAX_ADDRESS_BYTES, mayNameAnother } from '../model/path-segments.js';
+import { isContactEmail } from '../model/path-parameters.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Claims } from './user-claims.js';
 
@@ -38,11 +38,8 @@ export function isDenied({ email_verified: flag }: Claims): boolean {
   return String(flag) === 'false';
 }
 
-/** The address as it is. One that is too long, or could name another contact in the path of a lookup, counts as none. */
+/** The address as it is. One that cannot be looked up counts as none. */
 function emailOf(claims: Claims, { emailClaim }: EmailRules): string | undefined {
   const value = Object.hasOwn(claims, emailClaim) ? claims[emailClaim] : undefined;
-  if (typeof value !== 'string' || !value.includes('@') || Buffer.byteLength(value) > MAX_ADDRESS_BYTES) {
-    return undefined;
-  }
-  return mayNameAnother(value) ? undefined : value;
+  return isContactEmail(value) ? value : undefined;
 }

@@ -27,7 +27,7 @@ const ASIDE = ['testing', 'redis', 'terminus', 'doctor', 'bullmq', 'bin'];
 
 /** The testing module reads ids as the service itself. The mirror checks its options, and tells what it does, as the module. */
 const CHECKS =
-  '^lib/(exhibitors/exhibitor-id|model/(event-id|digest|json-values)|options/value-schemas|diagnostics/channels|problems/mirror-log|time/with-timeout)\\.ts$';
+  '^lib/(exhibitors/exhibitor-id|model/(path-parameters|digest|json-values)|options/value-schemas|diagnostics/channels|problems/mirror-log|time/with-timeout)\\.ts$';
 
 /** What the doctor leaves to hosts: it sends what calls and logins send, by the same classes. */
 const HOST_SIDE = ['store', 'http', 'session', 'guards', 'decorators', 'testing'];

@@ -1,12 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
-import { checkContactEmail } from '../../lib/exhibitors/call-options.schema.js';
 import { parseRecords } from '../../lib/exhibitors/parse-replies.js';
 import { receivedCookies } from '../../lib/http/cookies.js';
 import { isCrossSiteRequest } from '../../lib/http/fetch-metadata.js';
 import { HttpContext } from '../../lib/http/http-context.js';
 import { safeReturnTo } from '../../lib/login/return-to.js';
-import { checkEventId } from '../../lib/model/event-id.js';
+import { checkContactEmail, checkEventId } from '../../lib/model/path-parameters.js';
 import { hideSecrets, untrustedText } from '../../lib/model/untrusted-text.js';
 import { halfHash, isAccessTokenType } from '../../lib/oidc/check-claims.js';
 import { unverified } from '../../lib/oidc/verify-signature.js';
@@ -86,8 +85,6 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   ],
   [String.raw`doctor/login-steps.ts /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?:not|invalid|unknown)/i`]:
     [long('client is '), long('invalid_')],
-  [String.raw`exhibitors/call-options.schema.ts /[\s\p{Cc}\p{Surrogate}]/u`]: [long('a', '', '@example.com')],
-  [String.raw`exhibitors/call-options.schema.ts /^".+"$/`]: [long('"', '"', 'a'), long('a', '"', 'a')],
   [String.raw`exhibitors/parse-replies.ts /^[\w$-]{1,64}$/`]: [],
   [String.raw`login/login-parameters.ts /^[A-Za-z\d]{1,8}(?:-[A-Za-z\d]{1,8}){0,9}$/`]: [
     long('a-'),
@@ -96,16 +93,12 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`login/login-parameters.ts /^[\x21-\x7e]+$/`]: [],
   [String.raw`login/login-parameters.ts /\p{Cc}/u`]: [],
   [String.raw`login/return-to.ts /[\p{Cc}\\]/u`]: [],
-  [String.raw`model/event-id.ts /\p{Cc}/u`]: [],
-  [String.raw`model/event-id.ts /\p{Surrogate}/u`]: [],
   [String.raw`model/json-values.ts /[\u0100-\uffff]/`]: [],
-  [String.raw`model/path-segments.ts /[/\\]/`]: [],
-  [String.raw`model/path-segments.ts /^[\w-]+$/`]: [long('a', '', '.')],
-  [String.raw`model/path-segments.ts /[\t\n\r]/g`]: [],
-  [String.raw`model/path-segments.ts /[;?#]/`]: [],
-  [String.raw`model/path-segments.ts /[\s\p{Cc}]/u`]: [],
-  [String.raw`model/path-segments.ts /(?:[\xc0\xc1]|\xe0[\x80\x81]|\xf0\x80[\x80\x81])[\x80-\xbf]/g`]: [],
-  [String.raw`model/path-segments.ts /^[\da-f]{2}$/i`]: [],
+  [String.raw`model/path-parameters.ts /[/\\%?#;]/`]: [],
+  [String.raw`model/path-parameters.ts /\p{Cc}/u`]: [],
+  [String.raw`model/path-parameters.ts /\p{Surrogate}/u`]: [],
+  [String.raw`model/path-parameters.ts /[\s\p{Cc}\p{Surrogate}]/u`]: [long('a', '', '@example.com')],
+  [String.raw`model/path-parameters.ts /^".+"$/`]: [long('"', '"', 'a'), long('a', '"', 'a')],
   [String.raw`model/untrusted-text.ts /[^\s<>"'()]+/g`]: [long('a ')],
   [String.raw`model/untrusted-text.ts /@|%(?:25)*40|eyJ/`]: [
     long('25', '%'),
