@@ -83,8 +83,9 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /**
-   * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: that of `resolveEvent`, else the parameter
-   * `eventId`, else the event of the login.
+   * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: that of `resolveEvent`, else the route parameter
+   * `eventId`, else the query `eventId`, else the event of the login. On a route with other parameters than `tenant` and
+   * `exhibitorId`, and in GraphQL, query and login do not count: the handler may act on another event.
    *
    * @param session `undefined` where nobody is logged in
    */
@@ -93,7 +94,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     context: ExecutionContext,
     session: SessionState | undefined,
   ): string | undefined | Promise<string | undefined> {
-    return this[SERVICES].resolver.eventId(http, context, session?.identity.eventId);
+    return this[SERVICES].resolver.eventId(http, context, session);
   }
 
   /**

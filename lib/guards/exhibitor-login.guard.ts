@@ -40,7 +40,7 @@ export class ExhibitorLoginGuard extends RouteGuard {
     http: HttpContext,
     context: ExecutionContext,
   ): string | undefined | Promise<string | undefined> {
-    return this[SERVICES].resolver.eventId(http, context);
+    return this[SERVICES].resolver.loginEventId(http, context);
   }
 
   /** Where to go after the login. Anything but a path of this origin is dropped. */

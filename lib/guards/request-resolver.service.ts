@@ -4,8 +4,10 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitors/exhibitor-id.js';
 import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
 import type { HttpContext } from '../http/http-context.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import { unnamedEvent } from '../problems/host-problems.js';
 import { foreignCallback } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { SessionState } from '../session/identity-reader.service.js';
@@ -68,17 +70,42 @@ export class RequestResolver {
     }
   }
 
-  /** The event that `resolveEvent` answers, else the route parameter, else the query, else the event of the login. */
+  /**
+   * The event that a request is about: that of `resolveEvent`, else the route parameter `eventId`, else the query, else the event
+   * of the login. Where the handler may read it elsewhere, the query and the login do not count: the guard would decide about
+   * another event.
+   *
+   * @param session `undefined` where nobody is logged in
+   */
   async eventId(
     { request }: HttpContext,
     context: ExecutionContext,
-    loginEvent?: string,
+    session: SessionState | undefined,
   ): Promise<string | undefined> {
-    const named =
-      this.#settings.resolveEvent === undefined
-        ? (textOf(request.params?.['eventId']) ?? textOf(request.query?.['eventId']))
-        : checkAnswer('resolveEvent', await this.#settings.resolveEvent(request, context));
-    return named ?? loginEvent;
+    const source = eventSourceOf(request, context);
+    const loginEvent = source === 'any' ? session?.identity.eventId : undefined;
+    if (this.#settings.resolveEvent !== undefined) {
+      return (await this.#resolvedEvent(request, context)) ?? loginEvent;
+    }
+    if (source !== 'option') {
+      const given = source === 'any' ? request.query : request.params;
+      return textOf(given?.['eventId']) ?? loginEvent;
+    }
+    if (session !== undefined) {
+      this.log.report(session.tenant, unnamedEvent(context.getClass().name, context.getHandler().name));
+    }
+    return undefined;
+  }
+
+  /** The event to log in for. It decides nothing yet, so that the query counts on every route. */
+  async loginEventId({ request }: HttpContext, context: ExecutionContext): Promise<string | undefined> {
+    return this.#settings.resolveEvent === undefined
+      ? (textOf(request.params?.['eventId']) ?? textOf(request.query?.['eventId']))
+      : this.#resolvedEvent(request, context);
+  }
+
+  async #resolvedEvent(request: ExhibitorRequest, context: ExecutionContext): Promise<string | undefined> {
+    return checkAnswer('resolveEvent', await this.#settings.resolveEvent?.(request, context));
   }
 
   /** The exhibitors of the user at the event, always with the client-credentials token of the tenant. */
@@ -119,6 +146,24 @@ export class RequestResolver {
   find(exhibitors: readonly unknown[], exhibitorId: string): unknown {
     return exhibitors.find((exhibitor) => this.#idOf(exhibitor) === exhibitorId);
   }
+}
+
+/** Parameters of a route that name no event. */
+const OTHER_PARAMETERS = ['tenant', 'exhibitorId'];
+
+/**
+ * Where the event of a request may be read: in the route parameter `eventId`; only by the option, in GraphQL and where other
+ * parameters may name it; else anywhere.
+ */
+function eventSourceOf(request: ExhibitorRequest, context: ExecutionContext): 'parameter' | 'option' | 'any' {
+  const parameters = Object.keys(request.params ?? {}).filter((name) => !OTHER_PARAMETERS.includes(name));
+  if (context.getType<string>() !== 'http') {
+    return 'option';
+  }
+  if (parameters.includes('eventId')) {
+    return 'parameter';
+  }
+  return parameters.length === 0 ? 'any' : 'option';
 }
 
 /** The types say so already, but ids from a database are often numbers, and other objects would be read as `[object Object]`. */

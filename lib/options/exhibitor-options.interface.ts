@@ -50,7 +50,11 @@ interface CommonOptions<T> {
    * resolveTenant: ({ params }) => params?.['tenant'], // GET /:tenant/auth/callback
    */
   callbackTenant?: 'resolved' | undefined;
-  /** Event of a request. Default: route parameter `eventId`, else query `eventId`, else the event of the login. */
+  /**
+   * Event of a request. Default: route parameter `eventId`; on routes without it, query `eventId`, else the event of the login. On a
+   * route with other parameters than `tenant` and `exhibitorId`, and in GraphQL, only this option names the event: without it the
+   * reply is 400 `event_required`.
+   */
   resolveEvent?:
     ((request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>) | undefined;
   /** Id of the exhibitor of a request. Default: route parameter `exhibitorId`, else the stored selection, else the only one. */

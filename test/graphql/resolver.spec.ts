@@ -230,8 +230,14 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
     });
   });
 
-  it('uses the event of the login where the request names none', async () => {
-    expect((await ask('{ event }')).data).toEqual({ event: 'boutique-2026' });
+  it('has no event where resolveEvent names none, whatever the query and the login say', async () => {
+    const reply = await visitor.visit(`${host.url}/graphql?eventId=world-2026`, {
+      json: { query: '{ event }' },
+    });
+    expect(JSON.parse(reply.text)).toMatchObject({
+      data: null,
+      errors: [{ extensions: { originalError: { statusCode: 400, code: 'event_required' } } }],
+    });
   });
 
   it('can store a selection for each event', async () => {

@@ -133,6 +133,7 @@ function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOption
     },
     allowedOrigins: 'any',
     resolveTenant: ({ params }) => backend.tenantOf(params?.['tenant']),
+    resolveEvent: ({ params, query }) => backend.eventOf(params?.['eventId'] ?? query?.['eventId']),
     secrets: [randomBytes(32).toString('base64url')],
     lookupCache: false,
     exhibitorId: (exhibitor) => backend.records.idOf(exhibitor) ?? '',

@@ -119,6 +119,13 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     return tenant ?? this.#identity?.tenant ?? this.tenant;
   }
 
+  /** The event of a request that names `eventId`, or none. @internal */
+  eventOf(eventId: unknown): string | undefined {
+    return typeof eventId === 'string' && eventId !== ''
+      ? eventId
+      : (this.#identity?.eventId ?? this.#world.eventId);
+  }
+
   /** The user, where one is logged in at this tenant. @internal */
   identityAt(tenant: { key: string; tenantId: string }): ExhibitorIdentity | undefined {
     const given = this.#identity;
