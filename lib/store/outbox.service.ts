@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Inject, Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
 import { lostLogouts, unwrittenLogouts } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock } from '../time/clock.js';
@@ -44,7 +44,7 @@ const WARN_EVERY = 60_000;
  * beyond {@link MAX_ENTRIES}.
  */
 @Injectable()
-export class Outbox implements OnModuleDestroy {
+export class Outbox implements BeforeApplicationShutdown {
   /** By kind, the most important one first, and by name. No kind displaces entries of another. */
   private readonly entries: Readonly<Record<OutboxKind, FairCache<OutboxEntry>>>;
   /**
@@ -100,7 +100,7 @@ export class Outbox implements OnModuleDestroy {
   }
 
   /** The last attempts, for a second at most. */
-  async onModuleDestroy(): Promise<void> {
+  async beforeApplicationShutdown(): Promise<void> {
     this.isClosed = true;
     const end = new AbortController();
     const writeAll = async (): Promise<void> => {

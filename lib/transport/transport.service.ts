@@ -1,4 +1,4 @@
-import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Inject, Injectable, type OnApplicationShutdown, type OnModuleDestroy } from '@nestjs/common';
 import type { Dispatcher } from 'undici';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
@@ -13,15 +13,19 @@ import { AxiosClient } from './wire/axios-client.js';
 import { splitUrl } from './wire/connections.js';
 import { HostDispatchers } from './wire/host-dispatchers.js';
 
+/** Time in ms from Nest's first hook until all calls end in any case: an endless `@Sse()` stream would hold the process. */
+const CLOSE_AFTER = 10_000;
+
 /**
  * Sends every request to the service and the provider. Retries, limits, circuits and the meaning of network failures are
  * decided here and nowhere else.
  */
 @Injectable()
-export class Transport implements OnModuleDestroy {
+export class Transport implements OnModuleDestroy, OnApplicationShutdown {
   readonly #client: AxiosClient;
   readonly #dispatchers = new HostDispatchers();
   readonly #limits: TenantLimits;
+  #closeTimer: NodeJS.Timeout | undefined;
 
   constructor(
     @Inject(Clock) private readonly clock: Clock,
@@ -56,11 +60,21 @@ export class Transport implements OnModuleDestroy {
     return this.#dispatchers.of(tenant);
   }
 
+  /** Nest calls this hook while the HTTP server still accepts requests, so calls go on until that has closed. */
+  onModuleDestroy(): void {
+    this.#closeTimer = setTimeout(() => void this.#close(), CLOSE_AFTER).unref();
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    clearTimeout(this.#closeTimer);
+    await this.#close();
+  }
+
   /**
-   * Ends all calls of the module, then closes our connections. Dispatchers of hosts stay open. One hook does both: Nest destroys
-   * a service before those that it uses, and a call must not take its closed connection for a failure of the service.
+   * Ends all calls of the module, then closes our connections: a call must not take its closed connection for a failure of the
+   * service. Dispatchers of hosts stay open.
    */
-  async onModuleDestroy(): Promise<void> {
+  async #close(): Promise<void> {
     this.deadlines.close();
     await this.#client.close();
   }

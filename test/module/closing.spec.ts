@@ -1,9 +1,21 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { request } from 'node:http';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
-import type { INestApplicationContext } from '@nestjs/common';
-import { firstValueFrom, toArray } from 'rxjs';
+import {
+  Controller,
+  Get,
+  Inject,
+  Injectable,
+  Param,
+  Sse,
+  type BeforeApplicationShutdown,
+  type INestApplicationContext,
+  type MessageEvent,
+} from '@nestjs/common';
+import { concatMap, firstValueFrom, interval, map, toArray, type Observable } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, isExhibitorError, TokenService } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { startHost, type Host, type HostKind } from '../support/host.js';
 import { eventually } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
 
@@ -90,5 +102,112 @@ describe('a closed application', () => {
     await app.close();
     await app.close();
     expect(sandbox.openConnections).toBe(0);
+  });
+});
+
+@Controller()
+class EventController {
+  constructor(@Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService) {}
+
+  @Get('events/:eventId')
+  list(@Param('eventId') eventId: string) {
+    return this.exhibitors.list(eventId);
+  }
+
+  /** Never completes. */
+  @Sse('live')
+  live(): Observable<MessageEvent> {
+    return interval(50).pipe(
+      concatMap(() => this.exhibitors.list('boutique-2026')),
+      map(({ paginationMetadata }) => ({ data: paginationMetadata })),
+    );
+  }
+}
+
+/** Nest's hook between `onModuleDestroy` and the close of the HTTP server, for as long as the test says. */
+@Injectable()
+class LastWork implements BeforeApplicationShutdown {
+  static hold: () => Promise<void> = async () => {};
+
+  beforeApplicationShutdown(): Promise<void> {
+    return LastWork.hold();
+  }
+}
+
+const ALL_BUT_TIMEOUTS = [
+  'Date',
+  'hrtime',
+  'nextTick',
+  'performance',
+  'queueMicrotask',
+  'setImmediate',
+  'clearImmediate',
+  'setInterval',
+  'clearInterval',
+] as const;
+
+/** The status of a reply, on a connection of its own. */
+function statusOf(url: string): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    request(url, { agent: false }, (response) => {
+      response.resume().on('end', () => resolve(response.statusCode));
+    })
+      .on('error', reject)
+      .end();
+  });
+}
+
+describe.each<HostKind>(['express', 'fastify'])('a closing host on %s', (kind) => {
+  let host: Host;
+  const start = async (): Promise<void> => {
+    const { login: _, ...tenant } = sandbox.tenantOptions('acme');
+    host = await startHost({
+      kind,
+      controllers: [EventController],
+      providers: [LastWork],
+      forceCloseConnections: false,
+      options: () => ({ tenant: { ...tenant, http: { deadline: 60_000, attemptTimeout: 60_000 } } }),
+    });
+  };
+  afterEach(async () => {
+    LastWork.hold = async () => {};
+    jest.useRealTimers();
+    await host.close();
+  });
+
+  it('serves requests that are under way, and those that arrive until the server closes', async () => {
+    await start();
+    sandbox.failNext('list', { kind: 'delay', ms: 300 }, 2);
+    const early = statusOf(`${host.url}/events/boutique-2026`);
+    await eventually(() => sandbox.openRequests === 1);
+    let late: Promise<number | undefined> | undefined;
+    LastWork.hold = async () => {
+      late = statusOf(`${host.url}/events/world-2026`);
+      await eventually(() => sandbox.openRequests === 2);
+    };
+    await host.close();
+    expect([await early, await late]).toEqual([200, 200]);
+    await eventually(() => sandbox.openConnections === 0);
+  });
+
+  it('ends an endless stream 10 s after the close began, and with it the last connection', async () => {
+    await start();
+    const stream = statusOf(`${host.url}/live`);
+    await eventually(() => sandbox.openConnections > 0);
+    jest.useFakeTimers({ doNotFake: [...ALL_BUT_TIMEOUTS] });
+    let isClosed = false;
+    const closed = host.close().then(() => (isClosed = true));
+    const settle = async (): Promise<void> => {
+      for (let turn = 0; turn < 200; turn += 1) {
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    await settle();
+    jest.advanceTimersByTime(9_999);
+    await settle();
+    expect(isClosed).toBe(false);
+    jest.advanceTimersByTime(1);
+    await closed;
+    expect(await stream).toBe(200);
   });
 });

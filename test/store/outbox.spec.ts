@@ -31,7 +31,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   store.failure = 'none';
-  await Promise.all(processes.map(({ outbox }) => outbox.onModuleDestroy()));
+  await Promise.all(processes.map(({ outbox }) => outbox.beforeApplicationShutdown()));
   jest.restoreAllMocks();
 });
 
@@ -203,7 +203,7 @@ describe('records that the store has not taken', () => {
     await claim(one.replays, 'denied-identity', 'x', TTL);
     await claim(one.replays, 'spent-state', 'x', TTL);
     const calls = store.calls;
-    await one.outbox.onModuleDestroy();
+    await one.outbox.beforeApplicationShutdown();
     expect(store.calls).toBe(calls);
     expect(logouts).toEqual([]);
   });

@@ -58,7 +58,7 @@ beforeEach(() => {
 afterEach(async () => {
   store.failure = 'none';
   // What the store has not taken must not be written during the next test.
-  await Promise.all(outboxes.splice(0).map((outbox) => outbox.onModuleDestroy()));
+  await Promise.all(outboxes.splice(0).map((outbox) => outbox.beforeApplicationShutdown()));
   jest.restoreAllMocks();
 });
 

@@ -39,6 +39,8 @@ export interface HostOptions {
   providers?: Provider[];
   /** Sets up the application before it listens: middleware, plugins. */
   configure?: (app: INestApplication) => unknown;
+  /** Whether a close ends open connections. Default true. */
+  forceCloseConnections?: boolean;
   /** Options of the module; given the address of this host. */
   options: (callback: string, url: string) => ModuleOptions | Promise<ModuleOptions>;
   /** That of the package, with these options. */
@@ -54,6 +56,7 @@ export async function startHost({
   controllers = [BoothController],
   providers = [],
   configure,
+  forceCloseConnections = true,
   options,
   module = (given) => ExhibitorModule.forRoot(given),
   importedBefore = [],
@@ -72,15 +75,19 @@ export async function startHost({
   })
   class AppModule {}
 
-  const app = await createApp(kind, AppModule);
+  const app = await createApp(kind, AppModule, forceCloseConnections);
   await configure?.(app);
   await app.listen(port, '127.0.0.1');
   return { app, url, callback, close: () => app.close() };
 }
 
 /** A Nest application of this kind, not listening yet. */
-export async function createApp(kind: HostKind, module: Type): Promise<INestApplication> {
-  const quiet = { logger: ['fatal'] as ['fatal'], forceCloseConnections: true, abortOnError: false };
+export async function createApp(
+  kind: HostKind,
+  module: Type,
+  forceCloseConnections = true,
+): Promise<INestApplication> {
+  const quiet = { logger: ['fatal'] as ['fatal'], forceCloseConnections, abortOnError: false };
   if (kind.startsWith('express')) {
     const app = await NestFactory.create<NestExpressApplication>(module, new ExpressAdapter(), quiet);
     if (kind.includes('session')) {

@@ -125,7 +125,7 @@ export class TokenBench {
 
   async stop(): Promise<void> {
     unsubscribe('nestjs-exhibitor:token', this.#collect);
-    await this.#transport.onModuleDestroy();
+    await this.#transport.onApplicationShutdown();
     this.server.closeAllConnections();
     await new Promise((resolve) => this.server.close(resolve));
   }

@@ -63,7 +63,7 @@ export class Sender {
   }
 
   close(): Promise<void> {
-    return this.transport.onModuleDestroy();
+    return this.transport.onApplicationShutdown();
   }
 }
 
