@@ -24,6 +24,7 @@ Options:
   --port PORT         Port, 0 for any free one. Default 4010.
   --redirect-uri URL  Where a login may end; can be repeated. The provider refuses all others.
                       Default ${REDIRECT_URIS.join(' and ')}.
+  --host NAME         A name, besides localhost and the like, by which a proxy reaches it; can be repeated.
   --seed FILE         Tenants, events, people and exhibitors as JSON. What the file leaves out stays as it is.
   --latency MS        Delay of each reply of the REST API. Default 0.
   --write-env FILE    Writes the environment to a new file, for node --env-file=FILE.
@@ -38,12 +39,13 @@ export async function run(args: string[]): Promise<number> {
     options: {
       port: { type: 'string', default: '4010' },
       'redirect-uri': { type: 'string', multiple: true, default: REDIRECT_URIS },
+      host: { type: 'string', multiple: true },
       seed: { type: 'string' },
       latency: { type: 'string', default: '0' },
       'write-env': { type: 'string' },
     },
   });
-  const { seed: seedFile, 'write-env': envFile, 'redirect-uri': redirectUris } = values;
+  const { seed: seedFile, 'write-env': envFile, 'redirect-uri': redirectUris, host: hosts } = values;
   const wrong = redirectUris.find((uri) => !URL.canParse(uri) || !/^https?:[^#]+$/.test(uri));
   if (wrong !== undefined) {
     throw new CommandError(`--redirect-uri must be an http or https URL without a fragment, not "${wrong}"`);
@@ -54,7 +56,7 @@ export async function run(args: string[]): Promise<number> {
   const port = wholeNumber('--port', values.port, 65_535);
   const latency = wholeNumber('--latency', values.latency, 3_600_000);
   const seed = seedFile === undefined ? undefined : parseSeed(seedFile, await readFile(seedFile, 'utf8'));
-  const sandbox = await ExhibitorSandbox.start({ port, seed, load: loadProvider, redirectUris });
+  const sandbox = await ExhibitorSandbox.start({ port, seed, load: loadProvider, redirectUris, hosts });
   sandbox.latency = latency;
   try {
     const ended = new Promise<NodeJS.Signals>((resolve) => {

@@ -41,9 +41,9 @@ export class ExhibitorSandbox {
     private readonly server: SandboxServer,
     seed: SandboxSeed,
     key: SigningKey,
-    redirectUris: readonly string[] | undefined,
+    { redirectUris, hosts }: SandboxOptions,
   ) {
-    this.#state = new SandboxState(server.url, seed, key, this, redirectUris);
+    this.#state = new SandboxState(server.url, seed, key, this, redirectUris, hosts);
   }
 
   /**
@@ -54,11 +54,11 @@ export class ExhibitorSandbox {
    * const sandbox = await ExhibitorSandbox.start({ port: 4010 });
    */
   static async start(options: SandboxOptions = {}): Promise<ExhibitorSandbox> {
-    const { port = 0, seed = defaultSeed(), signingKey, load, redirectUris } = options;
+    const { port = 0, seed = defaultSeed(), signingKey, load } = options;
     const [oidc, key] = await Promise.all([loadProvider(load), createSigningKey(signingKey)]);
     const server = new SandboxServer();
     await server.listen(port);
-    const sandbox = new ExhibitorSandbox(server, seed, key, redirectUris);
+    const sandbox = new ExhibitorSandbox(server, seed, key, options);
     const provider = createIdentityProvider(oidc, sandbox.#state);
     server.serve(createRequestListener(sandbox.#state, provider));
     return sandbox;
@@ -154,7 +154,7 @@ export class ExhibitorSandbox {
     this.#state.logoutUris.set(tenantOf(this.#state.seed, tenant).key, uri);
   }
 
-  /** The last 10,000 requests, oldest first. Each access returns a new array; its records are still updated. */
+  /** The last 10,000 requests, or fewer where their forms are large (16 MiB of text); oldest first. Each access returns a new array; its records are still updated. */
   get requests(): readonly SandboxRequest[] {
     return this.#state.log.requests;
   }

@@ -12,6 +12,11 @@ export interface SandboxOptions {
   /** Tenants, events, people and exhibitors. Default `defaultSeed()`. */
   readonly seed?: SandboxSeed;
   /**
+   * Names in `Host` that it answers to, besides those of loopback (`localhost`, `*.localhost`, `127.0.0.0/8`, `[::1]`), for example
+   * of a proxy. All others get 403, so that no web page reaches it by a name of its own (DNS rebinding). Default: none.
+   */
+  readonly hosts?: readonly string[];
+  /**
    * RSA private key of the identity provider (PEM). Default: a new one, which takes about 200 ms to generate.
    *
    * @internal

@@ -28,6 +28,8 @@ export class SandboxState {
     readonly settings: { readonly latency: number; readonly tokenLifetime: number },
     /** Where a login may end. Default: at every http URI on loopback. */
     readonly redirectUris?: readonly string[],
+    /** Names besides those of loopback that requests may have in `Host`. */
+    readonly hosts: readonly string[] = [],
   ) {
     this.log = new RequestLog(seed);
     this.records = new ExhibitorRecords(seed);

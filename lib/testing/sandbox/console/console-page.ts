@@ -86,9 +86,9 @@ function renderRequest(request: SandboxRequest): string {
 }
 
 function parametersOf(values: ParsedUrlQuery): string[] {
-  return Object.entries(values).map(
-    ([name, value]) => `${name}=${SECRET.test(name) ? '…' : String(value).slice(0, 200)}`,
-  );
+  return Object.entries(values)
+    .slice(0, 30)
+    .map(([name, value]) => `${name.slice(0, 200)}=${SECRET.test(name) ? '…' : String(value).slice(0, 200)}`);
 }
 
 function code(text: string): string {

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { text } from 'node:stream/consumers';
 import { CONSOLE_HEADERS, renderConsole } from './console-page.js';
 import { createTenantOptions } from '../sandbox-options.js';
 import type { SandboxState } from '../sandbox-state.js';
-import { sendJson, sendReply } from '../server/send-reply.js';
+import { readBody } from '../server/accepted-requests.js';
+import { sendJson, sendReply, sendTooLarge } from '../server/send-reply.js';
 
 export function isConsole({ url = '' }: IncomingMessage): boolean {
   return /^\/sandbox(?:[/?]|$)/.test(url);
@@ -15,7 +15,7 @@ export async function handleConsole(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  if (!isOwnRequest(request, state.url)) {
+  if (!isOwnRequest(request)) {
     return sendJson(response, 403, { error: 'foreign', message: 'Other pages may not use the sandbox' });
   }
   const { pathname, searchParams } = new URL(request.url ?? '', state.url);
@@ -28,9 +28,14 @@ export async function handleConsole(
       case 'DELETE /sandbox/tokens':
         state.tokens.revoke(searchParams.get('tenant') ?? undefined);
         return sendJson(response, 200, {});
-      case 'POST /sandbox/faults':
-        state.faults.addJson(await text(request));
+      case 'POST /sandbox/faults': {
+        const body = await readBody(request);
+        if (body === 'too large') {
+          return sendTooLarge(response);
+        }
+        state.faults.addJson(String(body));
         break;
+      }
       case 'DELETE /sandbox/faults':
         state.faults.clear();
         break;
@@ -53,12 +58,9 @@ function tenantsOptions(state: SandboxState) {
 }
 
 /**
- * Whether the page itself or a program sent a request. A page of another site in the developer's browser reaches loopback too:
- * by a name of its own (DNS rebinding), which `Host` shows, or across origins: browsers send `Origin` with every request that
- * changes something, or whose reply the page could read.
+ * Whether the page itself or a program sent a request. Browsers send `Origin` with every request of another page that changes
+ * something, or whose reply that page could read.
  */
-function isOwnRequest({ headers: { host, origin } }: IncomingMessage, url: string): boolean {
-  const own = new URL(url).host;
-  const isOwnHost = host === own || host === own.replace('127.0.0.1', 'localhost');
-  return isOwnHost && (origin === undefined || origin === `http://${host}`);
+function isOwnRequest({ headers: { host, origin } }: IncomingMessage): boolean {
+  return origin === undefined || origin === `http://${host}`;
 }

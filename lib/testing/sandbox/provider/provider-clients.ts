@@ -1,12 +1,11 @@
 import type { ClientMetadata, KoaContextWithOIDC, Provider } from 'oidc-provider';
+import { isLoopback } from '../server/accepted-requests.js';
 import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';
 import type { SandboxState } from '../sandbox-state.js';
 import type { SeedTenant } from '../seed/seed.js';
 
 // `oidc-provider` requires a redirect URI, with https for hybrid clients. Loopback URIs are accepted per request instead.
 const PLACEHOLDER_REDIRECT_URI = 'https://sandbox.invalid/callback';
-
-const LOOPBACK_HOSTS = new Set(['127.0.0.1', 'localhost', '[::1]']);
 
 /** The clients of the tenants: for each tenant an API client, a confidential login client and a public login client. */
 export function providerClients(tenants: readonly SeedTenant[]): ClientMetadata[] {
@@ -45,7 +44,7 @@ export function isLoopbackUrl(url: string): boolean {
     return false;
   }
   const { protocol, hostname, username, password, hash } = new URL(url);
-  return protocol === 'http:' && LOOPBACK_HOSTS.has(hostname) && `${username}${password}${hash}` === '';
+  return protocol === 'http:' && isLoopback(hostname) && `${username}${password}${hash}` === '';
 }
 
 /** Features of `oidc-provider`: logout by a client (RP-Initiated Logout 1.0) and logout tokens (Back-Channel Logout 1.0). */

@@ -3,13 +3,19 @@ import type * as OidcProvider from 'oidc-provider';
 
 // The in-memory adapter of `oidc-provider` keeps 1,000, which some hundred logins fill.
 const MOST_ENTRIES = 20_000;
+/** In characters of JSON. The parameters of a login are in its entries. */
+const MOST_TEXT = 32 * 1024 * 1024;
 
 /** Interactions also name a grant, but remain valid when it is revoked. */
 const REVOKED_WITH_GRANT: ReadonlySet<unknown> = new Set(['AccessToken', 'AuthorizationCode']);
 
 /** Creates the in-memory storage of an identity provider: sessions, interactions, grants, codes and access tokens. */
 export function createProviderStorage(): OidcProvider.AdapterFactory {
-  const entries = new LRUCache<string, OidcProvider.AdapterPayload>({ max: MOST_ENTRIES });
+  const entries = new LRUCache<string, OidcProvider.AdapterPayload>({
+    max: MOST_ENTRIES,
+    maxSize: MOST_TEXT,
+    sizeCalculation: (payload) => JSON.stringify(payload).length,
+  });
 
   return (model) => ({
     upsert: async (id, payload, expiresIn) => {

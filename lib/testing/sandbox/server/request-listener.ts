@@ -1,13 +1,18 @@
 import { IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
-import { parse } from 'node:querystring';
-import { buffer } from 'node:stream/consumers';
 import { handleConsole, isConsole } from '../console/console-routes.js';
 import { FAULT_KINDS } from '../faults/fault-kinds.js';
 import type { Provider } from '../provider/identity-provider.js';
 import { handleLogin } from '../provider/login.js';
 import { replyFromRestApi } from '../rest-api/rest-api.js';
 import type { SandboxState } from '../sandbox-state.js';
-import { sendJson } from './send-reply.js';
+import { isForSandbox, readBody } from './accepted-requests.js';
+import { sendJson, sendTooLarge } from './send-reply.js';
+
+const FOREIGN_HOST = {
+  error: 'foreign_host',
+  message:
+    'The sandbox answers to names of this machine, such as localhost, and to those it was started with (--host)',
+};
 
 /**
  * Logs each request, applies its fault and passes it to the REST API, the login page or the identity provider. Requests for
@@ -18,12 +23,15 @@ export function createRequestListener(state: SandboxState, provider: Provider): 
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const record = state.log.begin(request, response);
-    const body = await buffer(request).catch(() => undefined);
-    if (!body) {
+    const body = await readBody(request);
+    if (body === undefined) {
       response.destroy();
       return;
     }
-    state.log.recordForm(record, isForm(request) ? { ...parse(body.toString()) } : {});
+    if (body === 'too large') {
+      return sendTooLarge(response);
+    }
+    state.log.recordForm(record, isForm(request) ? body.toString() : '');
 
     const sendRegularReply = async () => {
       if (response.destroyed) {
@@ -44,6 +52,9 @@ export function createRequestListener(state: SandboxState, provider: Provider): 
   }
 
   return (request, response) => {
+    if (!isForSandbox(request, state.hosts)) {
+      return sendJson(response, 403, FOREIGN_HOST);
+    }
     const answer = isConsole(request) ? handleConsole(state, request, response) : handle(request, response);
     void answer.catch((error: unknown) => sendFailure(response, error));
   };

@@ -7,6 +7,8 @@ import { parseRoute, type SandboxOperation } from './operations.js';
 import { tenantOfClient, type SandboxSeed } from '../seed/seed.js';
 
 const MAX_REQUESTS = 10_000;
+/** Of addresses, headers and forms, in characters. Parsed, they take some times as many bytes. */
+const MAX_TEXT = 16 * 1024 * 1024;
 
 /**
  * A request that the sandbox received. A record is updated until its request has ended (`done`).
@@ -57,7 +59,8 @@ export interface SandboxRequest {
 export type OpenRequest = { -readonly [Field in keyof SandboxRequest]: SandboxRequest[Field] };
 
 export class RequestLog {
-  #requests: SandboxRequest[] = [];
+  #requests: { readonly record: SandboxRequest; text: number }[] = [];
+  #text = 0;
   #open = 0;
   #connections = 0;
   readonly #connectionNumbers = new WeakMap<Socket, number>();
@@ -65,7 +68,7 @@ export class RequestLog {
   constructor(private readonly seed: SandboxSeed) {}
 
   get requests(): readonly SandboxRequest[] {
-    return [...this.#requests];
+    return this.#requests.map(({ record }) => record);
   }
 
   get open(): number {
@@ -74,6 +77,7 @@ export class RequestLog {
 
   clear(): void {
     this.#requests = [];
+    this.#text = 0;
   }
 
   /** Records a request when its headers have arrived, until its reply was sent or its connection is closed. */
@@ -96,9 +100,8 @@ export class RequestLog {
       done: false,
     };
     this.#setClient(record);
-    if (this.#requests.push(record) > MAX_REQUESTS) {
-      this.#requests.shift();
-    }
+    this.#requests.push({ record, text: 0 });
+    this.#addText(record, [request.url ?? '', ...request.rawHeaders].join('').length);
     this.#open += 1;
     response.once('close', () => {
       this.#open -= 1;
@@ -109,10 +112,24 @@ export class RequestLog {
     return record;
   }
 
-  recordForm(record: OpenRequest, form: ParsedUrlQuery): void {
+  recordForm(record: OpenRequest, text: string): void {
+    const form = { ...parse(text) };
     record.body = form;
+    this.#addText(record, text.length);
     record.grantType = stringOrUndefined(form['grant_type']);
     this.#setClient(record);
+  }
+
+  /** The oldest requests make room. */
+  #addText(of: OpenRequest, length: number): void {
+    const entry = this.#requests.findLast(({ record }) => record === of);
+    if (entry !== undefined) {
+      entry.text += length;
+      this.#text += length;
+    }
+    while (this.#requests.length > MAX_REQUESTS || this.#text > MAX_TEXT) {
+      this.#text -= this.#requests.shift()?.text ?? 0;
+    }
   }
 
   #connectionNumber(socket: Socket): number {

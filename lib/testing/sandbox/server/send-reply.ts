@@ -26,6 +26,12 @@ export function sendJson(
   sendReply(response, status, headers, JSON.stringify(body));
 }
 
+/** Refuses a body that is not read to its end, so the connection is of no further use. */
+export function sendTooLarge(response: ServerResponse): void {
+  const message = 'The sandbox takes bodies of 1 MiB at most';
+  sendJson(response, 413, { error: 'too_large', message }, { connection: 'close' });
+}
+
 /** Resolves after `ms`, or as soon as the connection closes. */
 export function pause(ms: number, response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
