@@ -10,7 +10,7 @@ import { TokenService } from '../tokens/token.service.js';
 import type { TransportReply, TransportRequest } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 
-export interface RestRequest extends Pick<TransportRequest, 'template' | 'contact'> {
+export interface RestRequest extends Pick<TransportRequest, 'template'> {
   operation: 'list' | 'lookup';
   /** Path below `{base_url}` with encoded parameters and query. */
   path: string;
@@ -34,42 +34,40 @@ export class RestClient {
    * 4xx, and errors of {@link Transport.send} and the token service
    */
   async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
-    let attempts = 0;
     let firstRefusedAt = Number.POSITIVE_INFINITY;
     for (let tokens = 1; ; tokens++) {
       const token = await this.tokens.tokenFor(tenant, deadline);
       const reply = await this.#send(tenant, request, token, deadline);
-      attempts += reply.attempts;
       if (reply.status !== 401) {
-        return this.#accept(reply, tenant, request, attempts);
+        return this.#accept(reply, tenant, request, deadline);
       }
       const next = tokenAfter(token, tokens, firstRefusedAt);
       this.tokens.removeRefused(tenant, token, reply.sentAt, next === 'own' ? 'refused-again' : 'refused');
       if (next === 'none') {
-        return this.#accept(reply, tenant, request, attempts);
+        return this.#accept(reply, tenant, request, deadline);
       }
       firstRefusedAt = Math.min(firstRefusedAt, this.clock.now());
     }
   }
 
-  #accept(reply: TransportReply, tenant: Tenant, request: RestRequest, attempts: number): TransportReply {
+  #accept(reply: TransportReply, tenant: Tenant, request: RestRequest, deadline: Deadline): TransportReply {
     if (reply.status < 300) {
       tenant.stateKey.hasAnswered = true;
       return reply;
     }
     this.log.report(tenant, statusProblem(reply.status, request, tenant.stateKey.hasAnswered));
-    throw errorOf(reply.status, tenant, attempts);
+    throw errorOf(reply.status, tenant, deadline.sent);
   }
 
   #send(
     tenant: Tenant,
-    { operation, path, template, contact }: RestRequest,
+    { operation, path, template }: RestRequest,
     { accessToken }: TimedToken,
     deadline: Deadline,
   ): Promise<TransportReply> {
     const headers = { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId };
     const url = `${tenant.baseUrl}${path}`;
-    const request = { operation, method: 'GET', url, template, headers, contact } as const;
+    const request = { operation, method: 'GET', url, template, headers } as const;
     return this.transport.send(tenant, request, deadline);
   }
 }

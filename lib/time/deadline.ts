@@ -78,7 +78,8 @@ export class Deadline {
    * @param under deadline of the work: the failure reports its tenant and its number of requests
    */
   race<T>(shared: Promise<T>, under: Deadline = this): Promise<T> {
-    const failure = (): ExhibitorError => this.failure({ tenant: under.tenant, attempts: under.sent });
+    const sent = (): number => (under === this ? this.sent : this.sent + under.sent);
+    const failure = (): ExhibitorError => this.failure({ tenant: under.tenant, attempts: sent() });
     if (this.isOver) {
       // This may be the only caller, and an unhandled rejection ends the process.
       shared.catch(() => {});

@@ -1,4 +1,5 @@
 import type { ExhibitorErrorCode } from '../errors/error-codes.js';
+import type { Operation } from './transport-request.interface.js';
 
 export type Outcome = Answered | Failed;
 
@@ -62,36 +63,33 @@ export function isFinal(outcome: Outcome): outcome is Answered {
   return outcome.kind === 'answered' && codeOfStatus(outcome.status) === undefined;
 }
 
-/** Meaning of a result for the circuit; `undefined` where it says nothing about the service. */
-export type Health = 'good' | 'bad' | undefined;
-
-/** The result of a request, for the limits. */
-export interface RequestResult {
-  health: Health;
-  outcome: Outcome;
-  /** E-mail address that the request was about. */
-  contact: string | undefined;
+/** True where a status line came. A 5xx, a redirect and a body that is cut short are replies. */
+export function hasReply({ status }: Outcome): boolean {
+  return status !== undefined;
 }
 
 /**
- * `bad` for a 5xx, a network failure and a timeout. A 4xx is caused by the request, an abort by the caller; a stale connection
- * says nothing about the service.
+ * True where a request ended without a reply although there was time for one: the service may be unreachable.
  *
- * @param isTimeUp the call ended because its deadline passed
+ * - What happens in interceptors of the host, and aborts, say nothing about the service.
+ * - A code that an attacker made up may cause late replies and resets: of a login's code, only failed connections count.
+ * - A stale connection is replaced; the request on the new one counts.
+ *
+ * @param hadTime the call ended by its deadline, and had `attemptTimeout` when the request left our queue
  */
-export function healthOf(outcome: Outcome, isTimeUp: boolean): Health {
-  if (outcome.kind === 'answered') {
-    return outcome.status >= 500 ? 'bad' : 'good';
-  }
-  if (outcome.why === 'malformed') {
-    return 'good';
+export function isUnanswered(outcome: Outcome, operation: Operation, hadTime: boolean): boolean {
+  if (outcome.kind === 'answered' || hasReply(outcome) || isStale(outcome)) {
+    return false;
   }
   const { why, phase } = outcome;
-  const isOfHost =
-    why === 'interceptor' || phase === 'request interceptor' || phase === 'response interceptor';
-  return isOfHost || isStale(outcome) || why === 'memory' || (why === 'over' && !isTimeUp)
-    ? undefined
-    : 'bad';
+  if (operation === 'code') {
+    return why === 'network' && phase === 'connecting';
+  }
+  return why === 'network' || why === 'timeout' || (why === 'over' && hadTime && !isOfHost(outcome));
+}
+
+function isOfHost({ phase }: Failed): boolean {
+  return phase === 'request interceptor' || phase === 'response interceptor';
 }
 
 /** Error code of the outcome when there is no further attempt; `undefined` where it is final. */

@@ -5,10 +5,18 @@ import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import type { Admission } from './limits/circuit.js';
-import { parseRetryAfter, retryReason, waitBeforeRetry, type RetryReason } from './limits/retry-policy.js';
+import { parseRetryAfter, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
-import { codeOf, describeOutcome, healthOf, isFinal, isStale, wasNotSent, type Outcome } from './outcome.js';
+import {
+  codeOf,
+  describeOutcome,
+  hasReply,
+  isFinal,
+  isStale,
+  isUnanswered,
+  wasNotSent,
+  type Outcome,
+} from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient } from './wire/axios-client.js';
 import type { OutgoingRequest } from './wire/axios-passage.js';
@@ -23,11 +31,8 @@ export interface RequestTools {
   log: ProblemLog;
 }
 
-interface Ended {
-  outcome: Outcome;
-  /** False for a further failure of a contact: its retry costs nothing. */
-  isCharged: boolean;
-}
+/** Share of `attemptTimeout` that a call must have had for its timeout to count: it needs a little of its time to come to sending. */
+const MOST_OF_TIME = 0.9;
 
 /** The attempts of one request: the first, a replay on a new connection, and retries. */
 export class RequestAttempts {
@@ -55,66 +60,60 @@ export class RequestAttempts {
    */
   async run(): Promise<TransportReply> {
     const { budget } = this.tools.limits;
-    /** Why the last retry that was paid for was necessary. A success gives its price back. */
-    let lastCharged: RetryReason | undefined;
     let wasReplayed = false;
     for (let attempt = 1; ; attempt++) {
-      let ended = await this.#sendInSlot({ onNewConnection: this.#isOnce });
-      if (isStale(ended.outcome) && !wasReplayed) {
+      let outcome = await this.#sendInSlot({ onNewConnection: this.#isOnce });
+      if (isStale(outcome) && !wasReplayed) {
         wasReplayed = true;
-        ended = await this.#sendInSlot({ onNewConnection: true });
+        outcome = await this.#sendInSlot({ onNewConnection: true });
       }
-      const { outcome, isCharged } = ended;
       if (isFinal(outcome)) {
-        budget.giveBack(lastCharged);
+        budget.succeeded();
         const { status, headers, body } = outcome;
         return { status, headers, body, sentAt: this.#sentAt, attempts: this.#sent };
       }
       const retryAfterMs = this.#retryAfter(outcome);
       const wait = this.#waitAfter(outcome, attempt, retryAfterMs);
-      const price = isCharged ? retryReason(outcome) : undefined;
-      if (wait === undefined || (price !== undefined && !budget.take(price))) {
+      if (wait === undefined || !budget.take()) {
         throw this.#failure(outcome, retryAfterMs);
       }
-      lastCharged = price ?? lastCharged;
       await this.deadline.sleep(wait);
     }
   }
 
-  async #sendInSlot(route: { onNewConnection: boolean }): Promise<Ended> {
+  async #sendInSlot(route: { onNewConnection: boolean }): Promise<Outcome> {
     const { limits } = this.tools;
-    const admission = await this.#enter();
+    await this.#enter();
     let outcome: Outcome;
     try {
       outcome = await this.#send(route);
-    } catch (error) {
-      limits.leave(this.tenant, admission);
-      throw error;
+    } finally {
+      limits.leave(this.tenant);
     }
-    const health = healthOf(outcome, this.deadline.isTimeUp);
-    const { contact } = this.request;
-    const isCharged = limits.leave(this.tenant, admission, { health, outcome, contact });
     if (outcome.kind === 'failed' && outcome.why === 'over') {
       throw this.#over(outcome.status);
     }
-    return { outcome, isCharged };
+    return outcome;
   }
 
   /** @throws {ExhibitorError} where there is no slot, or the call is over */
-  async #enter(): Promise<Admission> {
+  async #enter(): Promise<void> {
     this.#requireTime();
-    const admission = await this.tools.limits.enter(this.tenant, this.deadline);
-    if (admission === 'over') {
+    const entry = await this.tools.limits.enter(this.tenant, this.deadline);
+    if (entry === 'over') {
       throw this.#over();
     }
-    if (typeof admission === 'object') {
-      throw new ExhibitorError('service_unavailable', 'not sent: the service fails or is too busy', {
-        tenant: this.tenant.key,
-        attempts: this.#sent,
-        retryAfterMs: Math.ceil(admission.retryAfterMs),
-      });
+    if (entry !== 'entered') {
+      throw new ExhibitorError(
+        'service_unavailable',
+        'not sent: the service cannot be reached, or too many wait',
+        {
+          tenant: this.tenant.key,
+          attempts: this.deadline.sent,
+          retryAfterMs: entry.retryAfterMs,
+        },
+      );
     }
-    return admission;
   }
 
   /** @throws {ExhibitorError} where the call is over */
@@ -127,7 +126,7 @@ export class RequestAttempts {
   /** @throws {ExhibitorError} where the call is over, and whatever the body throws */
   async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Outcome> {
     const { clock, client, dispatcher } = this.tools;
-    const { attemptTimeout, maxResponseBytes } = this.tenant.http;
+    const { maxResponseBytes } = this.tenant.http;
     const { method, url, operation, acceptsJwt, payer = this.tenant.key } = this.request;
     // The body is created in its slot, so that it is not old when it is sent.
     const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
@@ -141,20 +140,38 @@ export class RequestAttempts {
       headers: this.#headers,
       body,
       // A request that is sent once has the whole deadline; others leave time for the next attempt.
-      timeout: this.#isOnce ? undefined : attemptTimeout,
+      timeout: this.#isOnce ? undefined : this.#attemptTimeout,
       replyLimit: replyLimit(operation, maxResponseBytes),
       acceptsJwt,
       onNewConnection,
       dispatcher,
     };
+    const hadTime = this.deadline.remaining() >= this.#attemptTimeout * MOST_OF_TIME;
     this.#sentAt = clock.now();
     this.#countSent(1);
     const outcome = await client.send(request, this.deadline);
+    this.#record(outcome, hadTime);
     this.#publish(outcome, clock.now() - this.#sentAt);
     if (wasNotSent(outcome)) {
       this.#countSent(-1);
     }
     return outcome;
+  }
+
+  /** At most the deadline that calls of the tenant have. */
+  get #attemptTimeout(): number {
+    const { attemptTimeout, deadline } = this.tenant.http;
+    return Math.min(attemptTimeout, deadline);
+  }
+
+  #record(outcome: Outcome, hadTime: boolean): void {
+    const { circuit } = this.tools.limits;
+    const now = this.tools.clock.now();
+    if (hasReply(outcome)) {
+      circuit.replied(now);
+    } else if (isUnanswered(outcome, this.request.operation, hadTime && this.deadline.isTimeUp)) {
+      circuit.unanswered(this.#sentAt, now);
+    }
   }
 
   /** Others that wait for this call read the number of its deadline, also while a request runs. */
@@ -182,7 +199,7 @@ export class RequestAttempts {
   }
 
   #over(status?: number): ExhibitorError {
-    return this.deadline.failure({ tenant: this.tenant.key, attempts: this.#sent, status });
+    return this.deadline.failure({ tenant: this.tenant.key, attempts: this.deadline.sent, status });
   }
 
   /** The error after the last attempt. Tells operators as well where they may have to mend an address. */
@@ -195,7 +212,7 @@ export class RequestAttempts {
     }
     return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), {
       tenant: tenant.key,
-      attempts: this.#sent,
+      attempts: this.deadline.sent,
       status: outcome.status,
       retryAfterMs,
       cause: outcome.kind === 'failed' ? outcome.cause : undefined,

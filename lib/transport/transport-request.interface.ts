@@ -15,11 +15,6 @@ export interface TransportRequest {
   headers?: RequestHeaders;
   /** An `application/x-www-form-urlencoded` body; a function creates one for each attempt. */
   body?: string | (() => Promise<string>);
-  /**
-   * E-mail address that a lookup is about. Failures of its lookups count once in circuit and retry budget until a lookup
-   * succeeds: one person's requests must not close the service for others.
-   */
-  contact?: string;
   /** Accepts a JWT (`application/jwt`) as well, whose text is then the body. Default: JSON only. */
   acceptsJwt?: boolean;
   /** `'never'`: exactly one request, on a new connection (redeems an authorization code). Default `'safe'`. */

@@ -46,13 +46,9 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
    */
   async send(tenant: Tenant, request: TransportRequest, deadline: Deadline): Promise<TransportReply> {
     const dispatcher = this.#dispatchers.of(tenant);
-    const limits = this.#limits.acquire(tenant, request.operation, splitUrl(request.url).origin);
+    const limits = this.#limits.of(tenant, request.operation, splitUrl(request.url).origin);
     const tools = { clock: this.clock, client: this.#client, log: this.log, dispatcher, limits };
-    try {
-      return await new RequestAttempts(tenant, request, deadline, tools).run();
-    } finally {
-      this.#limits.release(tenant, limits);
-    }
+    return new RequestAttempts(tenant, request, deadline, tools).run();
   }
 
   /** The dispatcher that the host configured for this tenant; `undefined` for our own connections. */

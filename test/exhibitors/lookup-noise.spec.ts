@@ -1,8 +1,9 @@
-/** One person's failing lookups must not close the service for others; a service that is down is still left alone. */
+/** One person's failures must not close the service for others; a service that cannot be reached is still left alone. */
 import type { ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
 import type { HttpOptions } from '../../lib/index.js';
+import { clockOf } from '../support/clock.js';
 import { sendJson } from '../support/server.js';
 import { aWhile, eventually } from '../support/wait.js';
 import { honest, startRestHost, startService, type Answer } from './rest-host.js';
@@ -16,12 +17,16 @@ afterEach(async () => {
 
 async function against(answer: Answer, http: HttpOptions = {}) {
   const service = await startService(answer);
-  const { exhibitors, close } = await startRestHost({ tenant: service.tenant, http, lookupCache: false });
+  const { context, exhibitors, close } = await startRestHost({
+    tenant: service.tenant,
+    http,
+    lookupCache: false,
+  });
   endings.push(close, service.stop);
   const find = (eventId: string, name: string, options = {}) =>
     firstValueFrom(exhibitors.lookup(eventId, `${name}@example.com`, options));
-  const list = () => firstValueFrom(exhibitors.list('good'));
-  return { service, find, list };
+  const list = (eventId: string, options = {}) => firstValueFrom(exhibitors.list(eventId, options));
+  return { service, find, list, clock: clockOf(context) };
 }
 
 /** Answers 500 to what is about a junk event. */
@@ -34,99 +39,84 @@ const failing: Answer = ({ url, page, itemsPerPage, response }) => {
 
 const times = (count: number) => Array.from({ length: count }, (_, index) => index);
 
-/** Error codes and numbers of requests of calls, one after the other. */
-async function failuresOf(count: number, call: (index: number) => Promise<unknown>): Promise<number[]> {
-  const attempts: number[] = [];
-  for (const index of times(count)) {
-    const error: unknown = await call(index).then(
-      () => undefined,
-      (reason: unknown) => reason,
-    );
-    expect(error).toMatchObject({ code: 'service_unavailable' });
-    attempts.push(Number((error as { attempts?: number }).attempts));
+/** What a call ends with. */
+const endOf = (call: Promise<unknown>): Promise<unknown> => call.catch((reason: unknown) => reason);
+
+/** Each call fails after a request: no circuit is open. */
+async function expectAllSent(calls: Promise<unknown>[]): Promise<void> {
+  for (const end of await Promise.all(calls.map(endOf))) {
+    expect(end).toMatchObject({ code: 'service_unavailable' });
+    expect(end).not.toMatchObject({ attempts: 0 });
   }
-  return attempts;
 }
 
-describe('sixty lookups of one contact that fail', () => {
-  it('leave the lookups of others, and lists, untouched', async () => {
-    const { find, list } = await against(failing, { attempts: 1 });
-    const sent = await failuresOf(60, (index) => find(`junk-${index}`, 'mallory'));
-    expect(new Set(sent)).toEqual(new Set([1]));
+describe('a user for whose requests the service fails', () => {
+  it('by 5xx to the lists of an event: lists and lookups of others are served', async () => {
+    const { list, find } = await against(failing, { attempts: 1 });
+    await expectAllSent(times(90).map(() => list('junk')));
+    await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
     await expect(find('good', 'olga')).resolves.toEqual([{ id: 1 }]);
-    await expect(find('good', 'mallory')).resolves.toEqual([{ id: 1 }]);
-    await expect(list()).resolves.toMatchObject({ data: [{ id: 0 }] });
   });
 
-  it('leave others their retries', async () => {
-    let isFirst = true;
-    const { find } = await against(
-      (request) => {
-        if (request.url.includes('flaky') && isFirst) {
-          isFirst = false;
-          return sendJson(request.response, {}, 503);
-        }
-        return failing(request);
-      },
-      { attempts: 3 },
-    );
-    await Promise.all(
-      times(60).map((index) =>
-        expect(find(`junk-${index}`, 'mallory')).rejects.toMatchObject({ attempts: 3 }),
-      ),
-    );
-    await expect(find('flaky', 'olga')).resolves.toEqual([{ id: 1 }]);
+  it('by 5xx to lookups, whatever the addresses: those of others are served', async () => {
+    const { list, find } = await against(failing, { attempts: 1 });
+    await expectAllSent(times(90).map((index) => find('junk', `mallory${index}`)));
+    await expect(find('good', 'olga')).resolves.toEqual([{ id: 1 }]);
+    await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
   });
 
-  it('that take too long count once as well', async () => {
-    const { find } = await against(
+  it('by silence: while others are answered, their requests pass', async () => {
+    const { list } = await against(
       (request) => (request.url.includes('junk') ? undefined : failing(request)),
-      { attempts: 1, attemptTimeout: 100, deadline: 20_000 },
+      {
+        attempts: 1,
+        attemptTimeout: 100,
+      },
     );
-    await Promise.all(
-      times(60).map((index) =>
-        expect(find(`junk-${index}`, 'mallory')).rejects.toMatchObject({ attempts: 1 }),
-      ),
-    );
-    await expect(find('good', 'olga')).resolves.toEqual([{ id: 1 }]);
+    for (const _round of times(3)) {
+      const silent = times(30).map(() => list('junk'));
+      await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
+      await expectAllSent(silent);
+      await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
+    }
   });
 
-  it('of contacts in turn with good ones of others do not open the circuit', async () => {
-    const { find } = await against(failing, { attempts: 1 });
-    for (const index of times(120)) {
-      await expect(find(`junk-${index}`, `mallory${index % 3}`)).rejects.toMatchObject({ attempts: 1 });
-      await expect(find('good', 'olga')).resolves.toHaveLength(1);
-    }
+  it('with 750 slow lists: lookups, which guards wait for, do not wait with them', async () => {
+    const { list, find, service } = await against((request) =>
+      request.url.includes('contactEmail') ? [{ id: 1 }] : undefined,
+    );
+    const controller = new AbortController();
+    const slow = times(750).map(() => endOf(list('slow', { signal: controller.signal })));
+    await eventually(() => service.urls.length === 64);
+    await expect(find('good', 'olga')).resolves.toEqual([{ id: 1 }]);
+    controller.abort();
+    await Promise.all(slow);
   });
 });
 
 describe('a service that is down', () => {
-  it('opens the circuit within 50 contacts, for lists as well', async () => {
-    const { find, list } = await against(failing, { attempts: 1 });
-    const sent = await failuresOf(60, (index) => find('junk', `contact${index}`));
-    expect(sent.filter((attempts) => attempts === 1).length).toBeLessThanOrEqual(50);
-    await expect(find('good', 'olga')).rejects.toMatchObject({
-      attempts: 0,
-      retryAfterMs: expect.any(Number),
-    });
-    await expect(list()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
-  });
-
-  it('opens the circuit within 50 failed lists, for lookups as well', async () => {
-    const { find, list } = await against(
-      (request) =>
-        request.url.includes('contactEmail') ? failing(request) : sendJson(request.response, {}, 500),
+  it('with 5xx is used as soon as it is well, also while one user still fails', async () => {
+    let isDown = true;
+    const { list, find } = await against(
+      (request) => (isDown ? sendJson(request.response, {}, 503) : failing(request)),
       { attempts: 1 },
     );
-    const sent = await failuresOf(60, list);
-    expect(sent.filter((attempts) => attempts === 1).length).toBeLessThanOrEqual(50);
-    await expect(find('good', 'olga')).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
+    await expectAllSent([
+      ...times(60).map(() => list('good')),
+      ...times(60).map((n) => find('good', `a${n}`)),
+    ]);
+    isDown = false;
+    for (const index of times(60)) {
+      await expectAllSent([list('junk')]);
+      await expect(find('good', `olga${index}`)).resolves.toEqual([{ id: 1 }]);
+    }
   });
 
-  it('opens the circuit by connections of one contact that are reset', async () => {
-    const { find } = await against(
+  it('without replies gets no more requests for 5 s, then those of all, also while one user still fails', async () => {
+    let isDown = true;
+    const { list, find, clock } = await against(
       (request) => {
-        if (request.url.includes('contactEmail')) {
+        if (isDown || request.url.includes('junk')) {
           request.request.socket.destroy();
           return undefined;
         }
@@ -134,9 +124,39 @@ describe('a service that is down', () => {
       },
       { attempts: 1 },
     );
-    const sent = await failuresOf(60, (index) => find(`e${index}`, 'olga'));
-    expect(sent.filter((attempts) => attempts > 0).length).toBeLessThanOrEqual(50);
-    expect(sent.at(-1)).toBe(0);
+    const ends = await Promise.all(times(60).map(() => endOf(list('good'))));
+    expect(ends).toEqual(times(60).map(() => expect.objectContaining({ code: 'service_unavailable' })));
+    await expect(list('good')).rejects.toMatchObject({ attempts: 0, retryAfterMs: expect.any(Number) });
+    // Lookups have a circuit of their own, which has not failed yet.
+    await expect(find('good', 'olga')).rejects.not.toMatchObject({ attempts: 0 });
+    isDown = false;
+    clock.skip(5_000);
+    await expectAllSent(times(30).map(() => list('junk')));
+    const others = await Promise.all(times(60).map(() => list('good')));
+    expect(others).toHaveLength(60);
+    await expectAllSent(times(30).map(() => list('junk')));
+    await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
+  });
+});
+
+describe('sixty calls that have little time', () => {
+  it('do not open the circuit of a slow service: a health check must not stop the users', async () => {
+    const { list } = await against(
+      ({ page, itemsPerPage, response }) =>
+        void setTimeout(() => sendJson(response, honest(page, itemsPerPage, 1)), 300),
+    );
+    const checks = times(60).map(() => endOf(list('good', { deadline: 100 })));
+    for (const end of await Promise.all(checks)) {
+      expect(end).toMatchObject({ code: 'deadline_exceeded', attempts: 1 });
+    }
+    await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
+  });
+
+  it('open it where all the time that calls of the tenant have passes without a reply', async () => {
+    const { list } = await against(() => undefined, { deadline: 500 });
+    await endOf(list('first'));
+    await Promise.all(times(60).map(() => endOf(list('good'))));
+    await expect(list('good')).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
   });
 });
 

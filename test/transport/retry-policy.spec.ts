@@ -79,32 +79,26 @@ describe('the wait before a retry', () => {
 });
 
 describe('the retry budget', () => {
-  it('allows 100 retries after errors, or 50 after timeouts, then none', () => {
-    for (const [reason, most] of [
-      ['error', 100],
-      ['timeout', 50],
-    ] as const) {
-      const budget = new RetryBudget();
-      const paid = Array.from({ length: 200 }, () => budget.take(reason)).filter(Boolean);
-      expect(paid).toHaveLength(most);
+  const retries = (budget: RetryBudget): number => {
+    for (let taken = 0; ; taken += 1) {
+      if (!budget.take()) {
+        return taken;
+      }
     }
-  });
+  };
 
-  it('regains the cost of a successful retry, and a little for each success without one', () => {
+  it('allows 100 retries, then one for each five successes', () => {
     const budget = new RetryBudget();
-    while (budget.take('error')) {}
-    budget.giveBack('error');
-    expect([budget.take('error'), budget.take('error')]).toEqual([true, false]);
-    for (let success = 0; success < 5; success += 1) {
-      budget.giveBack(undefined);
+    expect(retries(budget)).toBe(100);
+    for (const gained of [0, 0, 0, 0, 1]) {
+      budget.succeeded();
+      expect(retries(budget)).toBe(gained);
     }
-    expect([budget.take('error'), budget.take('error')]).toEqual([true, false]);
   });
 
   it('never exceeds its maximum', () => {
     const budget = new RetryBudget();
-    budget.giveBack('timeout');
-    const paid = Array.from({ length: 200 }, () => budget.take('timeout')).filter(Boolean);
-    expect(paid).toHaveLength(50);
+    budget.succeeded();
+    expect(retries(budget)).toBe(100);
   });
 });

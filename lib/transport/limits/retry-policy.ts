@@ -63,38 +63,25 @@ export function parseRetryAfter(value: string | undefined, epochMs: number): num
   return Number.isNaN(date) ? undefined : Math.max(0, date - epochMs);
 }
 
-/** Size of the token bucket and prices of a retry, as in the AWS SDKs. */
+/** Tokens of a full bucket, of a retry, and of a success. */
 const FULL = 500;
-const PRICES = { error: 5, timeout: 10 };
-const GAIN_WITHOUT_RETRY = 1;
+const RETRY = 5;
+const SUCCESS = 1;
 
-/** Reason of a retry, which decides its price. */
-export type RetryReason = keyof typeof PRICES;
-
-export function retryReason(outcome: Outcome): RetryReason {
-  return outcome.kind === 'failed' && outcome.why === 'timeout' ? 'timeout' : 'error';
-}
-
-/** Retries that a tenant has left at one origin. Stops retries when most requests fail, before a circuit opens. */
+/** Retries that a tenant has left at one origin: where everything fails, they must not multiply the load. */
 export class RetryBudget {
   #left = FULL;
 
-  get isFull(): boolean {
-    return this.#left === FULL;
-  }
-
-  /** Takes the price of one retry. Answers false, and takes nothing, where too little is left. */
-  take(reason: RetryReason): boolean {
-    const price = PRICES[reason];
-    if (this.#left < price) {
+  /** Takes one retry. Answers false, and takes nothing, where too little is left. */
+  take(): boolean {
+    if (this.#left < RETRY) {
       return false;
     }
-    this.#left -= price;
+    this.#left -= RETRY;
     return true;
   }
 
-  /** After a success: returns the price of the last retry, or 1 where there was none. */
-  giveBack(reason: RetryReason | undefined): void {
-    this.#left = Math.min(FULL, this.#left + (reason === undefined ? GAIN_WITHOUT_RETRY : PRICES[reason]));
+  succeeded(): void {
+    this.#left = Math.min(FULL, this.#left + SUCCESS);
   }
 }
