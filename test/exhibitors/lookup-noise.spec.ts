@@ -73,7 +73,7 @@ describe('a user for whose requests the service fails', () => {
         attemptTimeout: 100,
       },
     );
-    for (const _round of times(3)) {
+    for (let round = 0; round < 3; round += 1) {
       const silent = times(30).map(() => list('junk'));
       await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
       await expectAllSent(silent);
