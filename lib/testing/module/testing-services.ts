@@ -39,17 +39,8 @@ export class TestingTokens extends TokenService {
   declare readonly backend: ExhibitorTestingBackend;
 
   override async getToken(options?: GetTokenOptions): Promise<AccessToken> {
-    this.#record(options?.tenant);
+    this.backend.call({ method: 'token', tenant: options?.tenant ?? this.backend.tenant });
     return super.getToken(options);
-  }
-
-  override async prove(...args: Parameters<TokenService['prove']>): ReturnType<TokenService['prove']> {
-    this.#record(args[0]);
-    return super.prove(...args);
-  }
-
-  #record(tenant = this.backend.tenant): void {
-    this.backend.call({ method: 'token', tenant });
   }
 }
 
