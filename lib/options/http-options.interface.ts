@@ -6,7 +6,10 @@ export interface HttpOptions {
   deadline?: number | undefined;
   /** Time limit of one attempt in ms. Default 4 000, so that there is time for another attempt. */
   attemptTimeout?: number | undefined;
-  /** Largest number of requests of a call, including the first. Default 3. */
+  /**
+   * Largest number of tries at one request, including the first. Default 3. One replay of a request that was reset before any
+   * reply is not counted. After a 401 the request is sent with another token and counts anew.
+   */
   attempts?: number | undefined;
   /**
    * Largest accepted reply in bytes, decompressed. Default 5 MiB; token, userinfo and key replies 256 KiB at most. A reply

@@ -9,7 +9,7 @@ export interface ExhibitorTestingWorld<T = Exhibitor> {
    * parameter `tenant`, or by its identity. Every key is a tenant.
    */
   tenant?: string;
-  /** Event of every request that names none by the route parameter or the query `eventId`. Default: none. */
+  /** Event of a request that names none by the route parameter or the query `eventId`, and of a user without an `eventId` of its own. */
   eventId?: string;
   /** The user who is logged in; `null`: nobody. Default: a user with the e-mail address `user@example.com`. */
   identity?: Partial<ExhibitorIdentity> | null;
