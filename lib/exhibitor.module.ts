@@ -44,6 +44,7 @@ import { Outbox } from './store/outbox.service.js';
 import { ReplayCache } from './store/replay-cache.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
+import { SpentStates } from './store/spent-states.service.js';
 import { ProblemLog } from './problems/problem-log.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
 import { Clock } from './time/clock.js';
@@ -140,6 +141,7 @@ const EXPORTED: Provider[] = [
     Generations,
     Outbox,
     ReplayCache,
+    SpentStates,
     Transport,
     SharedTokens,
     TokenEndpoint,

@@ -15,8 +15,8 @@ import { callbackWithoutCookie, loginOnOtherHost } from '../problems/login-probl
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
-import { CLOCK_MARGIN, ReplayCache } from '../store/replay-cache.service.js';
 import { Sealer } from '../store/sealer.service.js';
+import { SpentStates } from '../store/spent-states.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -72,7 +72,7 @@ export class LoginService {
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
     @Inject(Sealer) private readonly sealer: Sealer,
-    @Inject(ReplayCache) private readonly replays: ReplayCache,
+    @Inject(SpentStates) private readonly states: SpentStates,
     @Inject(CallbackVerifier) private readonly callback: CallbackVerifier,
     @Inject(IdentitySession) private readonly session: IdentitySession,
     @Inject(Clock) private readonly clock: Clock,
@@ -131,7 +131,7 @@ export class LoginService {
     try {
       const { pending, parameters } = await this.#match(http, getPath);
       onMatched(startedLogin(pending));
-      await this.#spend(http, pending);
+      await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);
       checkSameProvider(tenant, pending);
       await checkTenant(tenant);
@@ -167,11 +167,13 @@ export class LoginService {
     throw new LoginFailedError('state', NO_COOKIE);
   }
 
-  /** A state is used once: in this browser, in this process, and with a `store` in all processes. */
-  async #spend(http: HttpContext, pending: PendingLogin): Promise<void> {
+  /**
+   * A state is used once: in this browser, in this process, and with a `store` in all processes. With an `error` nothing can be
+   * redeemed, so only its pending login goes: callbacks that anybody can send leave nothing behind.
+   */
+  async #spend(http: HttpContext, pending: PendingLogin, { error }: CallbackParameters): Promise<void> {
     clearPendingLogin(http, pending);
-    const spent = { kind: 'spent-state', name: pending.state } as const;
-    if (!(await this.replays.record(spent, pending.tenant, this.#cookies.loginTtl + CLOCK_MARGIN))) {
+    if (error === undefined && !(await this.states.spend(pending.state, this.#cookies.loginTtl))) {
       throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }
   }

@@ -8,8 +8,7 @@ import { withTimeout } from '../time/with-timeout.js';
 import { SharedValues } from './shared-values.service.js';
 
 /** What must reach the store, even if it is down now. */
-export type OutboxKind =
-  'denied-identity' | 'logged-out' | 'generation' | 'spent-logout-token' | 'spent-state';
+export type OutboxKind = 'denied-identity' | 'logged-out' | 'generation' | 'spent-logout-token';
 
 export interface OutboxEntry {
   readonly kind: OutboxKind;
@@ -66,7 +65,6 @@ export class Outbox implements BeforeApplicationShutdown {
       'logged-out': new FairCache(clock, MAX_ENTRIES),
       generation: new FairCache(clock, MAX_ENTRIES),
       'spent-logout-token': new FairCache(clock, MAX_ENTRIES),
-      'spent-state': new FairCache(clock, MAX_ENTRIES),
     };
   }
 

@@ -5,9 +5,9 @@ import { Outbox, type OutboxEntry } from './outbox.service.js';
 import { SharedValues } from './shared-values.service.js';
 
 /**
- * What is recorded: an identity that was logged out, a logout at the provider, a login state or a logout token that was used.
+ * What is recorded: an identity that was logged out, a logout at the provider, or a logout token that was used.
  */
-export type ReplayKind = 'denied-identity' | 'logged-out' | 'spent-state' | 'spent-logout-token';
+export type ReplayKind = 'denied-identity' | 'logged-out' | 'spent-logout-token';
 
 export interface ReplayName {
   readonly kind: ReplayKind;
@@ -49,7 +49,6 @@ export class ReplayCache {
     this.caches = {
       'denied-identity': new FairCache(clock, MAX),
       'logged-out': new FairCache(clock, MAX),
-      'spent-state': new FairCache(clock, MAX),
       'spent-logout-token': new FairCache(clock, MAX),
     };
   }
@@ -72,7 +71,7 @@ export class ReplayCache {
     const lifetime = Math.max(1, ttl);
     cache.set(name, true, { tenant, ttl: lifetime });
     // Only what is used once must be absent. A logout replaces whatever the store has under its key.
-    const ifAbsent = kind === 'spent-state' || kind === 'spent-logout-token';
+    const ifAbsent = kind === 'spent-logout-token';
     const entry: OutboxEntry = { kind, name, tenant, value: true, until: this.clock.now() + lifetime };
     return this.outbox.write(entry, { ifAbsent });
   }

@@ -66,6 +66,15 @@ export class SharedValues {
     return (await this.attempt(kind, write, options))?.answer;
   }
 
+  /**
+   * Sets a key alone for `ttl` ms where it is absent: its value is `1`, which says nothing and needs no seal. Answers whether it was
+   * set; `undefined` where there is no store or it is down.
+   */
+  async mark(kind: string, name: string, ttl: number): Promise<boolean | undefined> {
+    const options = { ttl: Math.ceil(ttl), ifAbsent: true };
+    return (await this.attempt(kind, (store) => store.set(keyOf(kind, name), '1', options)))?.answer;
+  }
+
   async delete(kind: string, name: string): Promise<void> {
     await this.attempt(kind, (store) => store.delete(keyOf(kind, name)));
   }

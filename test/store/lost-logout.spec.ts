@@ -6,13 +6,12 @@ import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/h
 import { ScriptedProvider } from '../support/provider.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
-import { copyOf, expectRefusal, identityOf, logIn, toHost, toProvider } from '../login/journey.js';
+import { copyOf, identityOf, logIn } from '../login/journey.js';
 import { MemoryStore } from './memory-store.js';
 import type { OtherOptions } from '../support/module-options.js';
 
 const HOUR = 3_600_000;
 const IDENTITY_TTL = 8 * HOUR;
-const LOGIN_TTL = 600_000;
 
 let provider: ScriptedProvider;
 let store: MemoryStore;
@@ -228,27 +227,5 @@ describe('a clock that goes back an hour', () => {
     clock.skip(-HOUR, ['epochMs']);
     expect(await isLoggedIn(copy, one)).toBe(false);
     expect(await isLoggedIn(stays, one)).toBe(true);
-  });
-
-  it('revives no spent state, neither here nor at another process', async () => {
-    const { one, other } = await startBoth();
-    const [visitor, later] = [new Visitor(), new Visitor()];
-    const [arrival, unused] = [await toProvider(visitor, one), await toProvider(later, one)];
-    const copy = copyOf(visitor, one);
-    expect((await toHost(visitor, arrival)).status).toBe(303);
-    for (const host of [one, other]) {
-      const clock = clockOf(host.app);
-      clock.skip(LOGIN_TTL + 1_000, ['now']);
-      clock.skip(LOGIN_TTL + 1_000 - HOUR, ['epochMs']);
-    }
-    store.skip(LOGIN_TTL + 1_000);
-    for (const { callback } of [one, other]) {
-      const reply = await toHost(copyOf(copy, one), { ...arrival, callback });
-      expectRefusal(reply, 'state');
-    }
-    // The provider's date is right: a token of its own would be from the future here.
-    const iat = Math.floor((Date.now() - HOUR) / 1000);
-    provider.script = { backToken: { claims: (claims) => void Object.assign(claims, { iat }) } };
-    expect((await toHost(later, unused)).status).toBe(303);
   });
 });

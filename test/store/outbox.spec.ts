@@ -61,14 +61,14 @@ function skipDelay({ clock }: Process): void {
 }
 
 describe('records that the store has not taken', () => {
-  it.each(['denied-identity', 'spent-state'] as const)('are written again: %s', async (kind) => {
+  it.each(['denied-identity', 'spent-logout-token'] as const)('are written again: %s', async (kind) => {
     const [one, other] = [startProcess(), startProcess()];
     store.failure = 'rejects';
     await claim(one.replays, kind, 'x', TTL);
     store.failure = 'none';
     skipDelay(one);
     await eventually(() => isRecorded(other.replays, kind, 'x'));
-    expect(await claim(other.replays, 'spent-state', 'x', TTL)).toBe(kind === 'denied-identity');
+    expect(await claim(other.replays, 'spent-logout-token', 'x', TTL)).toBe(kind === 'denied-identity');
     expect(await isRecorded(other.replays, kind, 'y')).toBe(false);
   });
 
@@ -126,7 +126,7 @@ describe('records that the store has not taken', () => {
   it('are bounded: a flood of states pushes out its own oldest, no logout, and delays none by a batch', async () => {
     const one = startProcess();
     const spend = (tenant: string, name: string) =>
-      one.replays.record({ kind: 'spent-state', name }, tenant, TTL);
+      one.replays.record({ kind: 'spent-logout-token', name }, tenant, TTL);
     store.failure = 'hangs';
     // The first one makes the store pause; the others are not even sent.
     await claim(one.replays, 'denied-identity', 'kept', TTL);
@@ -143,9 +143,9 @@ describe('records that the store has not taken', () => {
     expect(written.mock.calls.length).toBeLessThanOrEqual(200);
     const other = startProcess();
     expect(await isRecorded(other.replays, 'denied-identity', 'kept')).toBe(true);
-    const found = ['x', 'y', 'oldest'].map((name) => isRecorded(other.replays, 'spent-state', name));
+    const found = ['x', 'y', 'oldest'].map((name) => isRecorded(other.replays, 'spent-logout-token', name));
     expect(await Promise.all(found)).toEqual([true, true, false]);
-    const here = (name: string) => one.replays.recordedHere({ kind: 'spent-state', name });
+    const here = (name: string) => one.replays.recordedHere({ kind: 'spent-logout-token', name });
     expect(['x', 'y', 'oldest'].map(here)).toEqual([true, true, undefined]);
   });
 
@@ -155,7 +155,7 @@ describe('records that the store has not taken', () => {
     await claim(one.replays, 'denied-identity', 'x', TTL);
     store.failure = 'none';
     store.delay = 500;
-    const login = claim(one.replays, 'spent-state', 'y', TTL);
+    const login = claim(one.replays, 'spent-logout-token', 'y', TTL);
     skipDelay(one);
     expect(await login).toBe(true);
     expect(await isRecorded(startProcess().replays, 'denied-identity', 'x')).toBe(true);
@@ -201,7 +201,7 @@ describe('records that the store has not taken', () => {
   it('leave none behind where the store takes them at once', async () => {
     const one = startProcess();
     await claim(one.replays, 'denied-identity', 'x', TTL);
-    await claim(one.replays, 'spent-state', 'x', TTL);
+    await claim(one.replays, 'spent-logout-token', 'x', TTL);
     const calls = store.calls;
     await one.outbox.beforeApplicationShutdown();
     expect(store.calls).toBe(calls);

@@ -201,7 +201,7 @@ describe('a store that fails', () => {
       valueOf(values, 'token', 'acme'),
       values.set('token', 'acme', 1, 60_000),
       values.delete('token', 'acme'),
-      claim(replays, 'spent-state', 'x', 60_000),
+      claim(replays, 'spent-logout-token', 'x', 60_000),
       isRecorded(replays, 'denied-identity', 'y'),
     ]);
     expect(answers).toEqual([undefined, undefined, undefined, true, false]);
@@ -294,27 +294,27 @@ describe('a store that fails', () => {
 describe('the replay cache', () => {
   it('accepts a mark once, in a process and across processes', async () => {
     const [one, other] = [startProcess(store), startProcess(store)];
-    expect(await claim(one.replays, 'spent-state', 'x', 60_000)).toBe(true);
-    expect(await claim(one.replays, 'spent-state', 'x', 60_000)).toBe(false);
-    expect(await claim(other.replays, 'spent-state', 'x', 60_000)).toBe(false);
-    expect(await isRecorded(other.replays, 'spent-state', 'x')).toBe(true);
+    expect(await claim(one.replays, 'spent-logout-token', 'x', 60_000)).toBe(true);
+    expect(await claim(one.replays, 'spent-logout-token', 'x', 60_000)).toBe(false);
+    expect(await claim(other.replays, 'spent-logout-token', 'x', 60_000)).toBe(false);
+    expect(await isRecorded(other.replays, 'spent-logout-token', 'x')).toBe(true);
     expect(await isRecorded(other.replays, 'denied-identity', 'x')).toBe(false);
   });
 
   it('accepts a mark once of many at the same time', async () => {
     const processes = Array.from({ length: 50 }, () => startProcess(store));
     const claims = await Promise.all(
-      processes.map(({ replays }) => claim(replays, 'spent-state', 'x', 60_000)),
+      processes.map(({ replays }) => claim(replays, 'spent-logout-token', 'x', 60_000)),
     );
     expect(claims.filter((isFirst) => isFirst)).toHaveLength(1);
   });
 
   it('keeps marks in the process without a store', async () => {
     const [one, other] = [startProcess(undefined), startProcess(undefined)];
-    expect(await claim(one.replays, 'spent-state', 'x', 60_000)).toBe(true);
-    expect(await claim(one.replays, 'spent-state', 'x', 60_000)).toBe(false);
-    expect(await isRecorded(one.replays, 'spent-state', 'x')).toBe(true);
-    expect(await claim(other.replays, 'spent-state', 'x', 60_000)).toBe(true);
+    expect(await claim(one.replays, 'spent-logout-token', 'x', 60_000)).toBe(true);
+    expect(await claim(one.replays, 'spent-logout-token', 'x', 60_000)).toBe(false);
+    expect(await isRecorded(one.replays, 'spent-logout-token', 'x')).toBe(true);
+    expect(await claim(other.replays, 'spent-logout-token', 'x', 60_000)).toBe(true);
   });
 
   it('end with their time', async () => {
@@ -327,10 +327,10 @@ describe('the replay cache', () => {
   it('keeps the last 100,000 marks', async () => {
     const { replays } = startProcess(undefined);
     for (let index = 0; index <= 100_000; index++) {
-      await claim(replays, 'spent-state', `s${index}`, 60_000);
+      await claim(replays, 'spent-logout-token', `s${index}`, 60_000);
     }
-    expect(await isRecorded(replays, 'spent-state', 's0')).toBe(false);
-    expect(await isRecorded(replays, 'spent-state', 's1')).toBe(true);
-    expect(await isRecorded(replays, 'spent-state', 's100000')).toBe(true);
+    expect(await isRecorded(replays, 'spent-logout-token', 's0')).toBe(false);
+    expect(await isRecorded(replays, 'spent-logout-token', 's1')).toBe(true);
+    expect(await isRecorded(replays, 'spent-logout-token', 's100000')).toBe(true);
   });
 });

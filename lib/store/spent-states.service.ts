@@ -1,0 +1,33 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { Clock } from '../time/clock.js';
+import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { SharedValues } from './shared-values.service.js';
+
+/** States that are remembered in one process. */
+const MAX = 100_000;
+
+/** Login states that were used: in this process the last 100,000, across processes with a `store`. */
+@Injectable()
+export class SpentStates {
+  private readonly spent: ExpiringCache<true>;
+
+  constructor(
+    @Inject(SharedValues) private readonly values: SharedValues,
+    @Inject(Clock) clock: Clock,
+  ) {
+    this.spent = createCache(clock, { max: MAX });
+  }
+
+  /**
+   * Spends a state. Answers false where it was used before. A store that is down refuses no login.
+   *
+   * @param ttl how long its pending login can still be redeemed, in ms
+   */
+  async spend(state: string, ttl: number): Promise<boolean> {
+    if (this.spent.has(state)) {
+      return false;
+    }
+    this.spent.set(state, true, { ttl });
+    return (await this.values.mark('spent-state', state, ttl)) !== false;
+  }
+}
