@@ -32,7 +32,7 @@ export type ExhibitorModuleOptions<T = Exhibitor> = TenantsOption & CommonOption
 
 interface CommonOptions<T> {
   /**
-   * Cache of the tenants of a source: `ttl` in ms (default 300 000), `max` entries (default 10 000). While the source throws or
+   * Cache of the tenants of a source: `ttl` in ms (default 60 000), `max` entries (default 10 000). While the source throws or
    * does not answer, the last good options of a tenant are used for another `staleIfError` ms (default 3 600 000; 0: never).
    */
   tenantCache?:

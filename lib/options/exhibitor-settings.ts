@@ -88,7 +88,7 @@ export const moduleSchema = v.object({
   tenantCache: v.optional(
     v.strictObject(
       {
-        ttl: v.optional(milliseconds, 300_000),
+        ttl: v.optional(milliseconds, 60_000),
         max: v.optional(count, 10_000),
         staleIfError: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 3_600_000),
       },

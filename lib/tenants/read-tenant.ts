@@ -1,10 +1,10 @@
-import { isDeepStrictEqual } from 'node:util';
+import { KeyObject } from 'node:crypto';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { digestOf } from '../model/digest.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { checkTenant } from '../options/check-tenant.js';
-import type { TenantSettings } from '../options/tenant-settings.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
 import { httpCapped } from '../problems/host-problems.js';
@@ -16,28 +16,36 @@ import { Tenant } from './tenant.js';
 /** Limits that are no larger than those of the module: all tenants share its process. */
 const LIMITS = ['deadline', 'attemptTimeout', 'attempts', 'maxResponseBytes', 'maxConcurrent'] as const;
 
-/** True where the source failed: it threw, rejected or did not answer. Wrong options are an answer. */
-export function isSourceFailure(error: unknown): boolean {
-  return !isExhibitorError(error) || error.code !== 'configuration_invalid';
+export interface ReadTenant {
+  readonly tenant: Tenant;
+  /** Of the options as the source answered them. */
+  readonly digest: string;
+}
+
+interface Reading {
+  /** How long to wait for the source, in ms. */
+  timeout: number;
+  /** The tenant as it was read last: its state is kept where its options are the same. */
+  before: ReadTenant | undefined;
+  log: ThrottledLog;
 }
 
 /**
  * Reads a tenant from its source.
  *
- * @param before the tenant as it was read last: its state is kept where nothing but functions changed
- * @throws {ExhibitorError} `configuration_invalid`, `service_unavailable`, `deadline_exceeded`
+ * @throws {ExhibitorError} `unknown_tenant`, `configuration_invalid`; `service_unavailable` and `deadline_exceeded` where the
+ * source fails
  */
 export async function readTenant(
   source: TenantSource,
   key: string,
   rules: ExhibitorSettings,
-  before: Tenant | undefined,
-  log: ThrottledLog,
-): Promise<Tenant | undefined> {
-  const options = await findInSource(source, key, rules.http.deadline);
+  { timeout, before, log }: Reading,
+): Promise<ReadTenant> {
+  const options = await findInSource(source, key, timeout);
   // Many databases answer null for a missing row.
   if (options === undefined || options === null) {
-    return undefined;
+    throw unknownTenant(untrustedText(key));
   }
   const { settings, problems } = checkTenant(options, `tenants.${untrustedText(key)}`, rules);
   if (settings === undefined || problems.length > 0) {
@@ -47,54 +55,41 @@ export async function readTenant(
   for (const name of raised) {
     settings.http = { ...settings.http, [name]: rules.http[name] };
   }
-  const complete = withRequireIss(settings, true);
-  const isUnchanged = before !== undefined && isSame(before.settings, complete);
-  if (raised.length > 0 && !isUnchanged) {
+  const digest = digestOf(JSON.stringify(options, comparable));
+  const state = digest === before?.digest ? before.tenant.stateKey : undefined;
+  if (raised.length > 0 && state === undefined) {
     log.warn(httpCapped(key, raised), `http ${key}`);
   }
-  return new Tenant(key, complete, rules.http, isUnchanged ? before.stateKey : undefined);
+  return { tenant: new Tenant(key, withRequireIss(settings, true), rules.http, state), digest };
+}
+
+/** @param tenant the key, in a form that may be shown */
+export function unknownTenant(tenant: string | undefined): ExhibitorError {
+  return new ExhibitorError('unknown_tenant', 'there is no such tenant', { tenant });
 }
 
 /** Guards and logins wait for the source without a deadline of their own. */
-async function findInSource(source: TenantSource, key: string, deadline: number): Promise<unknown> {
+async function findInSource(source: TenantSource, key: string, timeout: number): Promise<unknown> {
   try {
-    return await withTimeout(deadline, () => source.find(key));
+    return await withTimeout(timeout, () => source.find(key));
   } catch (error) {
     if (isExhibitorError(error)) {
-      // A host may throw `unknown_tenant` itself. It is remembered as any other answer that there is no such tenant.
-      if (error.code === 'unknown_tenant') {
-        return undefined;
-      }
-      throw error;
+      // A host may throw `unknown_tenant` itself.
+      throw error.code === 'unknown_tenant' ? unknownTenant(untrustedText(key)) : error;
     }
-    if (error instanceof TimeoutError) {
-      throw new ExhibitorError('deadline_exceeded', 'the tenant source did not answer in time', {
-        tenant: untrustedText(key),
-      });
-    }
-    throw new ExhibitorError('service_unavailable', 'the tenant source failed', {
-      tenant: untrustedText(key),
-      cause: error,
-    });
+    const isLate = error instanceof TimeoutError;
+    throw new ExhibitorError(
+      isLate ? 'deadline_exceeded' : 'service_unavailable',
+      isLate ? 'the tenant source did not answer in time' : 'the tenant source failed',
+      { tenant: untrustedText(key), cause: isLate ? undefined : error },
+    );
   }
 }
 
-/** Compares options without their functions, since a source creates new ones at each call, and without the dispatcher. */
-function isSame(before: TenantSettings, after: TenantSettings): boolean {
-  return isDeepStrictEqual(comparable(before), comparable(after));
-}
-
-function comparable({ http, ...settings }: TenantSettings): unknown {
-  const { dispatcher: _dispatcher, ...limits } = http ?? {};
-  return withoutFunctions({ ...settings, http: limits });
-}
-
-function withoutFunctions(value: unknown): unknown {
+/** Of a function counts only that there is one: a source creates new ones at each call, and the newest is called. */
+function comparable(_name: string, value: unknown): unknown {
   if (typeof value === 'function') {
-    return 'function';
+    return { isFunction: true };
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || value.constructor !== Object) {
-    return value;
-  }
-  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withoutFunctions(inner)]));
+  return value instanceof KeyObject ? value.export({ format: 'jwk' }) : value;
 }

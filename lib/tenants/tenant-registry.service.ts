@@ -3,14 +3,14 @@ import { Subject } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { Generations, lookupsOf, tenantForgotten } from '../store/generations.service.js';
 import { Clock } from '../time/clock.js';
+import { unknownTenant } from './read-tenant.js';
 import { requireIssDefaults } from './require-iss.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';
 
 /** Largest key of a tenant of a source, in bytes of UTF-8: unknown keys come from requests and are remembered. */
-const MAX_KEY_BYTES = 256;
+const MAX_KEY_BYTES = 128;
 
 /**
  * The tenants: those of the options, or those that a {@link TenantSource} finds.
@@ -26,13 +26,9 @@ export class TenantRegistry {
   readonly forgotten = new Subject<Tenant>();
 
   /** @internal */
-  constructor(
-    @Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions,
-    @Inject(Clock) clock: Clock,
-    @Inject(Generations) private readonly generations: Generations,
-  ) {
+  constructor(@Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions, @Inject(Clock) clock: Clock) {
     if ('find' in tenants) {
-      this.#found = new RunTimeTenants(tenants, settings, clock, generations, this.forgotten);
+      this.#found = new RunTimeTenants(tenants, settings, clock);
       return;
     }
     for (const [key, tenant] of requireIssDefaults(tenants)) {
@@ -66,23 +62,22 @@ export class TenantRegistry {
    * within `http.deadline`. While it fails, the last good options of the tenant are used (`tenantCache.staleIfError`).
    */
   async get(key: string): Promise<Tenant> {
-    const tenant = this.#fixed.get(key);
-    if (tenant !== undefined) {
-      return tenant;
-    }
-    const isShort = Buffer.byteLength(String(key)) <= MAX_KEY_BYTES;
-    const found = isShort && key !== '' ? await this.#found?.find(key) : undefined;
-    if (found === undefined) {
-      throw new ExhibitorError('unknown_tenant', 'there is no such tenant', {
-        tenant: isShort ? untrustedText(String(key)) : undefined,
-      });
-    }
-    return found;
+    return this.find(key);
   }
 
   /** As {@link get}, but answers no promise where the tenant is known. @internal */
   find(key: string): Tenant | Promise<Tenant> {
-    return this.#fixed.get(key) ?? this.#found?.fresh(key) ?? this.get(key);
+    const tenant = this.#fixed.get(key);
+    if (tenant !== undefined) {
+      return tenant;
+    }
+    if (Buffer.byteLength(String(key)) > MAX_KEY_BYTES) {
+      throw unknownTenant(undefined);
+    }
+    if (this.#found === undefined || key === '') {
+      throw unknownTenant(untrustedText(String(key)));
+    }
+    return this.#found.find(key);
   }
 
   /**
@@ -104,19 +99,18 @@ export class TenantRegistry {
   }
 
   /**
-   * Drops the state of a tenant: tokens, limits and keys; keys that other tenants share are fetched again when one of them is
-   * next needed. A tenant of a source is read again when it is next needed; its last good options are dropped as well, with a
-   * `store` in every process within a second.
+   * Drops the state of a tenant in this process: tokens, limits and lookups. A tenant of a source is read again when it is next
+   * needed; its last good options are dropped as well. Other processes follow when `tenantCache.ttl` is over.
    */
   forget(key: string): void {
+    const tenant = this.peek(key);
     const fixed = this.#fixed.get(key);
     if (fixed !== undefined) {
       this.#fixed.set(key, fixed.withoutState());
-      this.forgotten.next(fixed);
     }
     this.#found?.forget(key);
-    // The other processes. Its lookups in the store are dropped as well.
-    void this.generations.replace(lookupsOf(key));
-    void this.generations.replace(tenantForgotten(key));
+    if (tenant !== undefined) {
+      this.forgotten.next(tenant);
+    }
   }
 }

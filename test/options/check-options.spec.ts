@@ -117,7 +117,7 @@ describe('the options', () => {
       session: ['cookie'],
       secrets: [],
       cookies: { loginTtl: 600_000, identityTtl: 28_800_000, absoluteTtl: 28_800_000, sameSite: 'lax' },
-      tenantCache: { ttl: 300_000, max: 10_000, staleIfError: 3_600_000 },
+      tenantCache: { ttl: 60_000, max: 10_000, staleIfError: 3_600_000 },
       lookupCache: { ttl: 60_000, max: 10_000, staleIfError: 0, maxBytes: 67_108_864, maxRecords: 1_000 },
       logoutCheck: { ttl: 1_000 },
       http: {

@@ -74,7 +74,7 @@ describe('the tenants of the options', () => {
   it.each([
     ['a\nb', 'a b'],
     ['zoe.private@example.com', '[removed]'],
-    ['n'.repeat(250), `${'n'.repeat(100)}…`],
+    ['n'.repeat(120), `${'n'.repeat(100)}…`],
   ])('are asked for by a key from outside, which errors show in a short form: %#', async (key, shown) => {
     const failure = { code: 'unknown_tenant', tenant: shown };
     await expect(app.get(TenantRegistry).get(key)).rejects.toMatchObject(failure);
