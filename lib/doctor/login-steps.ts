@@ -126,7 +126,9 @@ export async function authorize(examination: Examination): Promise<string> {
   const url = examination.urlOf('authorize');
   const { redirectUri, responseType, maxAge } = login;
   const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, startedAt: 0, former: [] };
-  const address = new URL(await authorizationUrl(login, createPendingLogin(start), url, { prompt: 'none' }));
+  const address = new URL(
+    await authorizationUrl(login, createPendingLogin(start, '0'), url, { prompt: 'none' }),
+  );
   // Only a redirect can be read without a browser.
   address.searchParams.delete('response_mode');
   const reply = await examination.ask(address.href, { accept: 'text/html' });

@@ -1,67 +1,39 @@
-import { parseCookie, stringifySetCookie, type SetCookie } from 'cookie';
+import { stringifySetCookie, type SetCookie } from 'cookie';
 import type { HttpContext } from './http-context.js';
-
-export const IDENTITY_COOKIE = 'exhibitor-identity';
-
-export const EXTENSION_COOKIE = 'exhibitor-identity-extension';
-
-/** Name of the cookie with the ID token, for the logout at the provider. */
-export const ID_TOKEN_COOKIE = 'exhibitor-id-token';
-
-/** Start of the name of a pending login; the time of its start in base 36 follows. */
-export const LOGIN_COOKIE = 'exhibitor-login-';
 
 /** Browsers accept `__Host-` cookies only with Secure, `Path=/` and no Domain (RFC 6265bis §4.1.3.2). */
 const HOST_PREFIX = '__Host-';
 
-const AS_SENT = { decode: (value: string): string => value };
+/** Characters that number the cookies of pending logins. */
+export const LOGIN_DIGITS = Array.from('0123456789abcdef');
 
-export interface ReceivedCookie {
-  /** Name as it is sent. */
-  sent: string;
-  /** Name without `__Host-`. */
-  name: string;
-  /** True where it was sent with `__Host-`. */
-  secure: boolean;
-  /** Value as it is sent. Sealed values need no decoding. */
-  value: string;
+/**
+ * Largest sum of our cookies in a request, in bytes: proxies accept header lines of 8 kB, and the host has cookies of its own.
+ */
+const MAX_BYTES = 7_000;
+
+/** The names of our cookies, without `__Host-`. They are fixed: no other cookie of a request is read. */
+export interface CookieNames {
+  identity: string;
+  /** The ID token, for the logout at the provider. */
+  idToken: string;
+  extension: string;
+  /** Pending logins, numbered by {@link LOGIN_DIGITS}. */
+  logins: readonly string[];
 }
 
-/** True where the callback address, and so the host, uses https. */
-export function isSecure(redirectUri: string | undefined): boolean {
-  return redirectUri?.startsWith('https:') === true;
+/** @param name how all of them begin, see the option `cookies.name` */
+export function cookieNames(name: string): CookieNames {
+  return {
+    identity: `${name}-identity`,
+    idToken: `${name}-id-token`,
+    extension: `${name}-identity-extension`,
+    logins: LOGIN_DIGITS.map((digit) => loginCookieName(name, digit)),
+  };
 }
 
-/** The cookie of this name, that with `__Host-` first: a page of a sibling domain cannot set it. */
-export function cookiesNamed(http: HttpContext, name: string): ReceivedCookie[] {
-  const cookies = parse(http);
-  return [`${HOST_PREFIX}${name}`, name].flatMap((sent) => toCookies(sent, cookies[sent], name));
-}
-
-/** The cookies of a request whose name, without `__Host-`, starts with `prefix`. */
-export function receivedCookies(http: HttpContext, prefix: string): ReceivedCookie[] {
-  return Object.entries(parse(http)).flatMap(([sent, value]) => toCookies(sent, value, prefix));
-}
-
-function parse(http: HttpContext): Record<string, string | undefined> {
-  return parseCookie(http.header('cookie') ?? '', AS_SENT);
-}
-
-/** The cookies that the browser has after this reply. */
-export function heldCookies(http: HttpContext, prefix: string): ReceivedCookie[] {
-  const changes = http.cookieChanges;
-  const received = receivedCookies(http, prefix).filter(({ sent }) => !changes.has(sent));
-  return [...received, ...[...changes].flatMap(([sent, value]) => toCookies(sent, value, prefix))];
-}
-
-export function heldNamed(http: HttpContext, ...names: string[]): ReceivedCookie[] {
-  return heldCookies(http, '').filter(({ name }) => names.includes(name));
-}
-
-function toCookies(sent: string, value: string | undefined, prefix: string): ReceivedCookie[] {
-  const secure = sent.startsWith(HOST_PREFIX);
-  const name = secure ? sent.slice(HOST_PREFIX.length) : sent;
-  return name.startsWith(prefix) && value !== undefined ? [{ sent, name, secure, value }] : [];
+export function loginCookieName(name: string, digit: string): string {
+  return `${name}-login-${digit}`;
 }
 
 /**
@@ -75,6 +47,47 @@ export interface CookieAttributes {
   sameSite: 'lax' | 'strict' | 'none';
 }
 
+/** True where the callback address, and so the host, uses https. */
+export function isSecure(redirectUri: string | undefined): boolean {
+  return redirectUri?.startsWith('https:') === true;
+}
+
+export interface ReceivedCookie {
+  /** True where it was sent with `__Host-`: a page of a sibling domain cannot set it. */
+  secure: boolean;
+  /** Value as it is sent. Sealed values need no decoding. */
+  value: string;
+}
+
+/** The cookies of this name with and without `__Host-`. Only one with the prefix that the host's scheme asks for is valid. */
+export function receivedCookies(http: HttpContext, name: string): ReceivedCookie[] {
+  return [true, false].flatMap((secure) => {
+    const value = receivedCookie(http, name, secure);
+    return value === undefined ? [] : [{ secure, value }];
+  });
+}
+
+/** The first cookie of this name. It is looked for as a text: to parse 15 kB of other names takes a millisecond and more. */
+export function receivedCookie(http: HttpContext, name: string, secure: boolean): string | undefined {
+  const header = http.header('cookie') ?? '';
+  const start = `${sentName(name, secure)}=`;
+  for (let at = header.indexOf(start); at >= 0; at = header.indexOf(start, at + 1)) {
+    if (isCookieStart(header, at)) {
+      const end = header.indexOf(';', at);
+      return header.slice(at + start.length, end < 0 ? undefined : end).trim();
+    }
+  }
+  return undefined;
+}
+
+function isCookieStart(header: string, at: number): boolean {
+  let before = at - 1;
+  while (header[before] === ' ' || header[before] === '\t') {
+    before -= 1;
+  }
+  return before < 0 || header[before] === ';';
+}
+
 export function setCookie(
   http: HttpContext,
   name: string,
@@ -82,31 +95,81 @@ export function setCookie(
   attributes: CookieAttributes,
   ttl: number,
 ): void {
-  const sent = attributes.secure ? `${HOST_PREFIX}${name}` : name;
-  http.addCookie(serialize(sent, value, attributes, Math.ceil(ttl / 1000)));
-  http.cookieChanges.set(sent, value);
+  addCookie(http, name, value, attributes, Math.ceil(ttl / 1000));
 }
 
-/** Removes cookies from the browser. They were set with this `sameSite`. */
-export function clearCookies(
+/** Removes a cookie that was set with these attributes. */
+export function clearCookie(http: HttpContext, name: string, attributes: CookieAttributes): void {
+  addCookie(http, name, '', attributes, 0);
+}
+
+/** Removes the cookies of this name that the browser has after this reply, with and without `__Host-`. */
+export function clearHeldCookies(
   http: HttpContext,
-  cookies: readonly ReceivedCookie[],
+  name: string,
   sameSite: CookieAttributes['sameSite'],
 ): void {
-  for (const { sent, secure } of cookies) {
-    http.addCookie(serialize(sent, '', { secure, sameSite }, 0));
-    http.cookieChanges.set(sent, undefined);
+  for (const secure of [true, false]) {
+    if (heldCookie(http, name, secure) !== undefined) {
+      clearCookie(http, name, { secure, sameSite });
+    }
   }
 }
 
-function serialize(
-  sent: string,
+/**
+ * Keeps the sum of our cookies in its limit: the other pending logins go, then the ID token, since a logout at the provider works
+ * without it. To be called after a cookie was set.
+ *
+ * @param attributes of that cookie: in its context, browsers accept the removal of others with the same `sameSite`
+ * @param kept name of the pending login that was just set
+ */
+export function fitCookies(
+  http: HttpContext,
+  { identity, extension, idToken, logins }: CookieNames,
+  attributes: CookieAttributes,
+  kept?: string,
+): void {
+  const others = logins.filter((name) => name !== kept);
+  const lengthOf = (names: readonly string[]): number =>
+    names.reduce((sum, name) => sum + heldLength(http, name, attributes.secure), 0);
+  const needed = lengthOf([identity, extension, ...(kept === undefined ? [] : [kept])]);
+  const clear = (names: readonly string[]): void =>
+    names
+      .filter((name) => heldLength(http, name, attributes.secure) > 0)
+      .forEach((name) => clearCookie(http, name, attributes));
+  if (needed + lengthOf([idToken, ...others]) > MAX_BYTES) {
+    clear(others);
+  }
+  if (needed + lengthOf([idToken]) > MAX_BYTES) {
+    clear([idToken]);
+  }
+}
+
+/** Length of a cookie in a request: `name=value; `. */
+function heldLength(http: HttpContext, name: string, secure: boolean): number {
+  const value = heldCookie(http, name, secure);
+  return value === undefined ? 0 : sentName(name, secure).length + Buffer.byteLength(value) + 3;
+}
+
+/** The cookie that the browser has after this reply. */
+export function heldCookie(http: HttpContext, name: string, secure: boolean): string | undefined {
+  const sent = sentName(name, secure);
+  return http.cookieChanges.has(sent) ? http.cookieChanges.get(sent) : receivedCookie(http, name, secure);
+}
+
+function sentName(name: string, secure: boolean): string {
+  return secure ? `${HOST_PREFIX}${name}` : name;
+}
+
+function addCookie(
+  http: HttpContext,
+  name: string,
   value: string,
   { secure, sameSite }: CookieAttributes,
   maxAge: number,
-): string {
+): void {
   const cookie: SetCookie = {
-    name: sent,
+    name: sentName(name, secure),
     value,
     maxAge,
     path: '/',
@@ -114,5 +177,6 @@ function serialize(
     secure: secure || sameSite === 'none',
     sameSite,
   };
-  return stringifySetCookie(cookie);
+  http.addCookie(stringifySetCookie(cookie));
+  http.cookieChanges.set(cookie.name, value === '' ? undefined : value);
 }

@@ -3,7 +3,7 @@ import { publish, type LoginMessage } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import { LOGIN_COOKIE, receivedCookies, type CookieAttributes } from '../http/cookies.js';
+import type { CookieAttributes } from '../http/cookies.js';
 import { isInForeignFrame, mayShowPage } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/path-parameters.js';
@@ -26,11 +26,8 @@ import { CallbackVerifier } from './callback-verifier.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';
 import { checkLoginParameters } from './login-parameters.js';
 import {
-  addFormer,
-  clearPendingLogin,
   createPendingLogin,
-  findPendingLogin,
-  keepPendingLogin,
+  PendingLogins,
   providerDigest,
   startedLogin,
   type PendingLogin,
@@ -66,12 +63,13 @@ export interface CallbackRoute {
 @Injectable()
 export class LoginService {
   readonly #cookies: ExhibitorSettings['cookies'];
+  readonly #pending: PendingLogins;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
-    @Inject(Sealer) private readonly sealer: Sealer,
+    @Inject(Sealer) sealer: Sealer,
     @Inject(SpentStates) private readonly states: SpentStates,
     @Inject(CallbackVerifier) private readonly callback: CallbackVerifier,
     @Inject(IdentitySession) private readonly session: IdentitySession,
@@ -80,6 +78,7 @@ export class LoginService {
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#cookies = settings.cookies;
+    this.#pending = new PendingLogins(sealer, settings.cookies);
   }
 
   /**
@@ -101,7 +100,7 @@ export class LoginService {
     const target = await getTarget();
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
     const parameters = checkLoginParameters(target.parameters, tenant.key);
-    const pending = createPendingLogin({
+    const start = {
       tenant: tenant.key,
       provider: providerDigest(login),
       redirectUri: login.redirectUri,
@@ -111,12 +110,14 @@ export class LoginService {
       startedAt: this.clock.epochMs(),
       maxAge: smallerAge(login.maxAge, parameters.maxAge),
       former: await this.session.former(http),
-    });
+    };
+    const digit = this.#pending.chooseDigit(http, login, this.clock.random());
+    const pending = createPendingLogin(start, digit);
     const authorizeUrl = await this.deadlines.within(tenant.http.deadline, (deadline) =>
       this.provider.urlOf(tenant, 'authorize', deadline),
     );
     const url = await authorizationUrl(login, pending, authorizeUrl, parameters);
-    await keepPendingLogin(http, this.sealer, pending, this.#cookies.loginTtl);
+    await this.#pending.keep(http, pending);
     this.log.report(tenant, loginOnOtherHost(http, login.redirectUri));
     publish('login', () => ({ tenant: tenant.key, outcome: 'started' }));
     return url;
@@ -137,11 +138,6 @@ export class LoginService {
       await checkTenant(tenant);
       const verified = await this.callback.verify(tenant, pending, parameters);
       const state = await this.session.establish(http, tenant, { ...verified, former: pending.former });
-      if (state.mode === 'cookie') {
-        const { identity, endsAt = identity.expiresAt } = state;
-        const former = { ...identity, expiresAt: endsAt };
-        await addFormer(http, this.sealer, former, this.#cookies, this.clock.epochMs());
-      }
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
     } catch (error) {
@@ -156,11 +152,11 @@ export class LoginService {
     getPath: () => string | Promise<string>,
   ): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
     const parameters = readCallback(http);
-    const pending = parameters && (await findPendingLogin(http, this.sealer, parameters.state));
+    const pending = parameters && (await this.#pending.find(http, parameters.state));
     if (pending && fitsLogin(parameters, pending, http.request.method, await getPath())) {
       return { pending, parameters };
     }
-    if (receivedCookies(http, LOGIN_COOKIE).length > 0) {
+    if (this.#pending.areSent(http)) {
       throw new LoginFailedError('state', `this response belongs to no pending login: ${ADVICE}`);
     }
     this.log.report(this.tenants.peek(this.tenants.onlyKey ?? ''), callbackWithoutCookie());
@@ -172,7 +168,7 @@ export class LoginService {
    * redeemed, so only its pending login goes: callbacks that anybody can send leave nothing behind.
    */
   async #spend(http: HttpContext, pending: PendingLogin, { error }: CallbackParameters): Promise<void> {
-    clearPendingLogin(http, pending);
+    this.#pending.clear(http, pending);
     if (error === undefined && !(await this.states.spend(pending.state, this.#cookies.loginTtl))) {
       throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }

@@ -1,17 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import * as v from 'valibot';
 import {
-  clearCookies,
-  heldCookies,
+  clearCookie,
+  cookieNames,
+  fitCookies,
+  heldCookie,
   isSecure,
-  LOGIN_COOKIE,
+  LOGIN_DIGITS,
+  loginCookieName,
   receivedCookies,
   setCookie,
   type CookieAttributes,
-  type ReceivedCookie,
+  type CookieNames,
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
-import { trimCookies } from '../http/trim-cookies.js';
 import { shortDigestOf } from '../model/digest.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { Sealer } from '../store/sealer.service.js';
@@ -39,14 +41,18 @@ const pendingLogin = v.object({
 /** A login that was started. It is sealed in a cookie of the browser, and the callback is compared with it. */
 export type PendingLogin = v.InferOutput<typeof pendingLogin>;
 
-/** Each login denies the one before it, so that the last few are enough: browsers ignore a cookie that is too large. */
-const MOST_FORMER = 3;
+/** Largest sealed pending login, in bytes. */
+const MAX_SEALED = 2_000;
 
 /** 256 random bits: neither state (RFC 9700 §4.7), nonce nor verifier (RFC 7636 §7.1) can be guessed. */
 const random = () => randomBytes(32).toString('base64url');
 
-export function createPendingLogin(start: Omit<PendingLogin, 'state' | 'nonce' | 'verifier'>): PendingLogin {
-  return { ...start, state: random(), nonce: random(), verifier: random() };
+/** @param digit numbers its cookie, and is the first character of its state */
+export function createPendingLogin(
+  start: Omit<PendingLogin, 'state' | 'nonce' | 'verifier'>,
+  digit: string,
+): PendingLogin {
+  return { ...start, state: `${digit}${random()}`, nonce: random(), verifier: random() };
 }
 
 /**
@@ -57,74 +63,79 @@ export function providerDigest({ issuer, clientId }: BrowserLogin): string {
 }
 
 /**
- * Stores a pending login in a sealed cookie of its own for `ttl` milliseconds, and removes the oldest ones beyond the limits. Its
- * name contains the start time and a digest of the state: several tabs can log in at the same time, without a session.
+ * The sealed cookies of pending logins. There are 16 names, so that several tabs can log in at the same time without a session and
+ * a request has no more of them to read. The state names its cookie, so that a callback opens that one only.
  */
-export async function keepPendingLogin(
-  http: HttpContext,
-  sealer: Sealer,
-  login: PendingLogin,
-  ttl: number,
-): Promise<void> {
-  const name = `${LOGIN_COOKIE}${login.startedAt.toString(36)}-${shortDigestOf(login.state)}`;
-  const sealed = await sealer.seal('login', login, ttl);
-  const sameSite = sameSiteOf(login);
-  setCookie(http, name, sealed, { secure: isSecure(login.redirectUri), sameSite }, ttl);
-  trimCookies(http, sameSite, (pending) => pending.name === name);
-}
+export class PendingLogins {
+  readonly #name: string;
+  readonly #names: CookieNames;
+  readonly #ttl: number;
 
-/**
- * Adds a new identity to the other pending logins of this browser, which replace it: a callback by the form of another site
- * brings no identity cookie, and with `sameSite: 'strict'` none does.
- */
-export async function addFormer(
-  http: HttpContext,
-  sealer: Sealer,
-  { id, tenant, expiresAt }: PendingLogin['former'][number],
-  { loginTtl, sameSite }: ExhibitorSettings['cookies'],
-  now: number,
-): Promise<void> {
-  for (const cookie of heldCookies(http, LOGIN_COOKIE)) {
-    const login = await openLogin(sealer, cookie);
-    if (login !== undefined && (isHybrid(login) || sameSite === 'strict')) {
-      const former = [...login.former, { id, tenant, expiresAt }].slice(-MOST_FORMER);
-      await keepPendingLogin(http, sealer, { ...login, former }, login.startedAt + loginTtl - now);
-    }
+  constructor(
+    private readonly sealer: Sealer,
+    { name, loginTtl }: ExhibitorSettings['cookies'],
+  ) {
+    this.#name = name;
+    this.#names = cookieNames(name);
+    this.#ttl = loginTtl;
   }
-}
 
-export async function findPendingLogin(
-  http: HttpContext,
-  sealer: Sealer,
-  state: string,
-): Promise<PendingLogin | undefined> {
-  for (const cookie of cookiesOf(http, state)) {
-    const login = await openLogin(sealer, cookie);
-    if (login?.state === state) {
-      return login;
-    }
+  /**
+   * A digit whose cookie this browser does not have; any where it has all. Tabs that start at the same moment may get the same one:
+   * then the later login replaces the other.
+   *
+   * @param chance from 0 (inclusive) to 1 (exclusive)
+   */
+  chooseDigit(http: HttpContext, { redirectUri }: BrowserLogin, chance: number): string {
+    const secure = isSecure(redirectUri);
+    const isFree = (digit: string) =>
+      heldCookie(http, loginCookieName(this.#name, digit), secure) === undefined;
+    const free = LOGIN_DIGITS.filter(isFree);
+    const digits = free.length > 0 ? free : LOGIN_DIGITS;
+    return digits[Math.floor(chance * digits.length)] ?? '0';
   }
-  return undefined;
-}
 
-async function openLogin(sealer: Sealer, cookie: ReceivedCookie): Promise<PendingLogin | undefined> {
-  const { output: login, success } = v.safeParse(pendingLogin, await sealer.open('login', cookie.value));
-  // Without the check of the prefix, a sibling domain could set a login of its own (RFC 9700 §4.7).
-  return success && cookie.secure === isSecure(login.redirectUri) ? login : undefined;
-}
+  /** Keeps a pending login. One that is too large loses its `returnTo`. */
+  async keep(http: HttpContext, login: PendingLogin): Promise<void> {
+    const whole = await this.sealer.seal('login', login, this.#ttl);
+    const sealed =
+      whole.length <= MAX_SEALED
+        ? whole
+        : await this.sealer.seal('login', { ...login, returnTo: undefined }, this.#ttl);
+    const [name, attributes] = [this.#nameOf(login.state), attributesOf(login)];
+    setCookie(http, name, sealed, attributes, this.#ttl);
+    fitCookies(http, this.#names, attributes, name);
+  }
 
-export function clearPendingLogin(http: HttpContext, login: PendingLogin): void {
-  clearCookies(http, cookiesOf(http, login.state), sameSiteOf(login));
-}
+  async find(http: HttpContext, state: string): Promise<PendingLogin | undefined> {
+    for (const { value, secure } of receivedCookies(http, this.#nameOf(state))) {
+      const { output: login, success } = v.safeParse(pendingLogin, await this.sealer.open('login', value));
+      // Without the check of the prefix, a sibling domain could set a login of its own (RFC 9700 §4.7).
+      if (success && login.state === state && secure === isSecure(login.redirectUri)) {
+        return login;
+      }
+    }
+    return undefined;
+  }
 
-function cookiesOf(http: HttpContext, state: string): ReceivedCookie[] {
-  const suffix = `-${shortDigestOf(state)}`;
-  return receivedCookies(http, LOGIN_COOKIE).filter(({ name }) => name.endsWith(suffix));
+  clear(http: HttpContext, login: PendingLogin): void {
+    clearCookie(http, this.#nameOf(login.state), attributesOf(login));
+  }
+
+  /** True where the browser has sent any. */
+  areSent(http: HttpContext): boolean {
+    return this.#names.logins.some((name) => receivedCookies(http, name).length > 0);
+  }
+
+  /** The first character of a state that is not ours may name a cookie that no login has set. */
+  #nameOf(state: string): string {
+    return loginCookieName(this.#name, state.slice(0, 1));
+  }
 }
 
 /** A form_post is a cross-site request: its cookie needs `SameSite=None`. Plain http is a loopback host, see the options. */
-function sameSiteOf(login: PendingLogin): CookieAttributes['sameSite'] {
-  return isHybrid(login) ? 'none' : 'lax';
+function attributesOf(login: PendingLogin): CookieAttributes {
+  return { secure: isSecure(login.redirectUri), sameSite: isHybrid(login) ? 'none' : 'lax' };
 }
 
 /** The login that a callback belongs to. */

@@ -66,7 +66,8 @@ interface CommonOptions<T> {
    */
   secrets?: string[] | undefined;
   /**
-   * Lifetimes in ms: `loginTtl` (default 600 000) and `identityTtl` (default 28 800 000). `sameSite` of the identity cookie,
+   * How the names of our cookies begin: `name` (default `exhibitor`), a letter and up to 31 more letters, digits, `-` and `_`.
+   * Services of one host name set different ones. Lifetimes in ms: `loginTtl` (default 600 000) and `identityTtl` (default 28 800 000). `sameSite` of the identity cookie,
    * default `lax`. Where `absoluteTtl` (ms, default `identityTtl`) is longer than `identityTtl`, a guarded request extends the
    * identity once half of `identityTtl` has passed, until `absoluteTtl` after the login. With `session: 'host'` the identity ends
    * then, and the host's session decides how long it lasts without a request.
@@ -76,6 +77,7 @@ interface CommonOptions<T> {
    */
   cookies?:
     | {
+        name?: string | undefined;
         loginTtl?: number | undefined;
         identityTtl?: number | undefined;
         absoluteTtl?: number | undefined;

@@ -65,15 +65,22 @@ const logoutCheck = v.strictObject(
   'must be { ttl }',
 );
 
+/** Not `__Host-`, which is ours to add. */
+const cookieName = v.pipe(
+  v.string('must be a string'),
+  v.regex(/^[A-Za-z][\w-]{0,31}$/, 'must be a letter and up to 31 more letters, digits, - and _'),
+);
+
 const cookies = v.pipe(
   v.strictObject(
     {
+      name: v.optional(cookieName, 'exhibitor'),
       loginTtl: v.optional(milliseconds, 600_000),
       identityTtl: v.optional(milliseconds, 28_800_000),
       absoluteTtl: v.optional(milliseconds),
       sameSite: v.optional(oneOf(['lax', 'strict', 'none']), 'lax'),
     },
-    'must be { loginTtl, identityTtl, absoluteTtl, sameSite }',
+    'must be { name, loginTtl, identityTtl, absoluteTtl, sameSite }',
   ),
   v.transform((given) => ({ ...given, absoluteTtl: given.absoluteTtl ?? given.identityTtl })),
   refine(({ identityTtl, absoluteTtl }) =>

@@ -1,11 +1,9 @@
 import {
-  clearCookies,
-  cookiesNamed,
-  ID_TOKEN_COOKIE,
+  clearHeldCookies,
   isSecure,
+  receivedCookie,
   setCookie,
   type CookieAttributes,
-  type ReceivedCookie,
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -28,6 +26,8 @@ export class IdTokenHints {
   constructor(
     private readonly sealer: Sealer,
     private readonly clock: Clock,
+    /** Of its cookie. */
+    private readonly name: string,
     private readonly sameSite: CookieAttributes['sameSite'],
   ) {}
 
@@ -47,11 +47,11 @@ export class IdTokenHints {
       writeIdToken(http, kept);
       return;
     }
-    const secure = isSecure(login?.redirectUri);
-    const isStale = (cookie: ReceivedCookie): boolean => kept === undefined || cookie.secure !== secure;
-    clearCookies(http, cookiesNamed(http, ID_TOKEN_COOKIE).filter(isStale), this.sameSite);
-    if (kept !== undefined) {
-      setCookie(http, ID_TOKEN_COOKIE, kept, { secure, sameSite: this.sameSite }, ttl);
+    if (kept === undefined) {
+      clearHeldCookies(http, this.name, this.sameSite);
+    } else {
+      const attributes = { secure: isSecure(login?.redirectUri), sameSite: this.sameSite };
+      setCookie(http, this.name, kept, attributes, ttl);
     }
   }
 
@@ -61,17 +61,10 @@ export class IdTokenHints {
    * @param secure true where the identity came in a cookie with `__Host-`: that of the ID token must have it too
    */
   async read(http: HttpContext, mode: BrowserMode, id: string, secure: boolean): Promise<string | undefined> {
-    const candidates =
-      mode === 'host'
-        ? [readIdToken(http)]
-        : cookiesNamed(http, ID_TOKEN_COOKIE).map((cookie) =>
-            cookie.secure === secure ? cookie.value : undefined,
-          );
-    for (const sealed of candidates) {
-      const content = sealed === undefined ? undefined : await this.sealer.open('id-token', sealed);
-      if (isRecord(content) && content['id'] === id && typeof content['idToken'] === 'string') {
-        return content['idToken'];
-      }
+    const sealed = mode === 'host' ? readIdToken(http) : receivedCookie(http, this.name, secure);
+    const content = sealed === undefined ? undefined : await this.sealer.open('id-token', sealed);
+    if (isRecord(content) && content['id'] === id && typeof content['idToken'] === 'string') {
+      return content['idToken'];
     }
     return undefined;
   }

@@ -1,14 +1,15 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import {
-  cookiesNamed,
-  IDENTITY_COOKIE,
+  cookieNames,
+  fitCookies,
   isSecure,
+  receivedCookies,
   setCookie,
   type CookieAttributes,
+  type CookieNames,
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
-import { trimCookies } from '../http/trim-cookies.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -21,8 +22,8 @@ import { OpenedCookies, type OpenedCookie } from './opened-cookies.js';
 import { parseIdentity, type IdentityData } from './stored-identity.js';
 import { parseSelections, type Selections } from './stored-selections.js';
 
-/** Largest sealed value. Browsers ignore a cookie of more than 4,096 bytes, with name and attributes (RFC 6265bis §5.6). */
-const MAX_SEALED = 3_850;
+/** Largest sealed identity, in bytes. */
+const MAX_SEALED = 3_000;
 
 export interface CookieContent extends OpenedCookie {
   /** True where it was sent with the `__Host-` prefix. */
@@ -32,6 +33,7 @@ export interface CookieContent extends OpenedCookie {
 /** The identity and the selections of a user, in one sealed cookie. */
 @Injectable()
 export class IdentityCookie {
+  readonly #names: CookieNames;
   readonly #sameSite: CookieAttributes['sameSite'];
   readonly #claims: KeptClaims;
   readonly #opened: OpenedCookies;
@@ -42,13 +44,14 @@ export class IdentityCookie {
     @Inject(Clock) private readonly clock: Clock,
     @Inject(IdentityExtensions) private readonly extensions: IdentityExtensions,
   ) {
+    this.#names = cookieNames(settings.cookies.name);
     this.#sameSite = settings.cookies.sameSite;
     this.#opened = new OpenedCookies(clock);
     this.#claims = new KeptClaims(clock);
   }
 
   async read(http: HttpContext): Promise<CookieContent | undefined> {
-    for (const { value, secure } of cookiesNamed(http, IDENTITY_COOKIE)) {
+    for (const { value, secure } of receivedCookies(http, this.#names.identity)) {
       const extension = this.extensions.received(http, secure);
       const sealed = extension === undefined ? value : `${value} ${extension}`;
       const opened = this.#opened.get(sealed) ?? (await this.#openAndKeep(value, extension));
@@ -61,7 +64,7 @@ export class IdentityCookie {
 
   /** Every identity that the request carries, valid or not, with the end of its login: what a logout must deny. */
   async identities(http: HttpContext): Promise<IdentityData[]> {
-    const cookies = cookiesNamed(http, IDENTITY_COOKIE);
+    const cookies = receivedCookies(http, this.#names.identity);
     const opened = await Promise.all(cookies.map(({ value }) => this.#open(value)));
     return opened.flatMap((content) =>
       content === undefined ? [] : [{ ...content.identity, expiresAt: content.endsAt }],
@@ -80,8 +83,8 @@ export class IdentityCookie {
     const { returnTo: _once, ...kept } = identity;
     const sealed = await this.#sealToFit(tenant, kept, selections, endsAt);
     const attributes = { secure: isSecure(tenant.login?.redirectUri), sameSite: this.#sameSite };
-    setCookie(http, IDENTITY_COOKIE, sealed, attributes, ttl);
-    trimCookies(http, this.#sameSite, () => false);
+    setCookie(http, this.#names.identity, sealed, attributes, ttl);
+    fitCookies(http, this.#names, attributes);
   }
 
   async #openAndKeep(sealed: string, extension: string | undefined): Promise<OpenedCookie | undefined> {

@@ -1,7 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { cookiesNamed, EXTENSION_COOKIE, isSecure, setCookie } from '../http/cookies.js';
+import {
+  cookieNames,
+  fitCookies,
+  isSecure,
+  receivedCookie,
+  setCookie,
+  type CookieNames,
+} from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
-import { trimCookies } from '../http/trim-cookies.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
@@ -25,6 +31,7 @@ interface Extendable {
 @Injectable()
 export class IdentityExtensions {
   readonly #cookies: ExhibitorSettings['cookies'];
+  readonly #names: CookieNames;
   /** Requests whose reply sets an extension. Several guards may run for one request. */
   readonly #extended = new WeakSet<object>();
 
@@ -34,6 +41,7 @@ export class IdentityExtensions {
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#cookies = settings.cookies;
+    this.#names = cookieNames(settings.cookies.name);
   }
 
   /**
@@ -42,9 +50,7 @@ export class IdentityExtensions {
    * @param secure true where the identity came in a cookie with `__Host-`: that of the extension must have it too
    */
   received(http: HttpContext, secure: boolean): string | undefined {
-    return this.#isEnabled
-      ? cookiesNamed(http, EXTENSION_COOKIE).find((cookie) => cookie.secure === secure)?.value
-      : undefined;
+    return this.#isEnabled ? receivedCookie(http, this.#names.extension, secure) : undefined;
   }
 
   /** Extends the identity in a cookie once half of its time has passed. */
@@ -62,9 +68,9 @@ export class IdentityExtensions {
     const ttl = Math.min(identityTtl, endsAt - now);
     const sealed = await this.sealer.seal('extension', id, ttl);
     if (http.takesHeaders) {
-      const secure = isSecure(tenant.login?.redirectUri);
-      setCookie(http, EXTENSION_COOKIE, sealed, { secure, sameSite }, ttl);
-      trimCookies(http, sameSite, (_, place) => place === 0);
+      const attributes = { secure: isSecure(tenant.login?.redirectUri), sameSite };
+      setCookie(http, this.#names.extension, sealed, attributes, ttl);
+      fitCookies(http, this.#names, attributes);
     }
   }
 

@@ -1,13 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import {
-  clearCookies,
-  EXTENSION_COOKIE,
-  heldNamed,
-  ID_TOKEN_COOKIE,
-  IDENTITY_COOKIE,
-} from '../http/cookies.js';
+import { clearHeldCookies, cookieNames, type CookieNames } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -46,6 +40,7 @@ export interface DepartingUser {
 export class IdentitySession {
   readonly #modes: readonly SessionMode[];
   readonly #idTokens: IdTokenHints;
+  readonly #names: CookieNames;
   readonly #sameSite: CheckedOptions['settings']['cookies']['sameSite'];
   /** By how much a login may outlast its identity, in ms. */
   readonly #longestExtension: number;
@@ -60,9 +55,10 @@ export class IdentitySession {
     @Inject(Clock) clock: Clock,
   ) {
     this.#modes = settings.session;
-    const { sameSite, identityTtl, absoluteTtl } = settings.cookies;
+    const { name, sameSite, identityTtl, absoluteTtl } = settings.cookies;
+    this.#names = cookieNames(name);
     this.#sameSite = sameSite;
-    this.#idTokens = new IdTokenHints(sealer, clock, sameSite);
+    this.#idTokens = new IdTokenHints(sealer, clock, this.#names.idToken, sameSite);
     this.#longestExtension = absoluteTtl - identityTtl;
   }
 
@@ -90,7 +86,7 @@ export class IdentitySession {
     const endsAt = identity.expiresAt + (mode === 'cookie' ? this.#longestExtension : 0);
     await this.#idTokens.keep(http, mode, tenant, { id: identity.id, expiresAt: endsAt }, idToken);
     if (mode === 'cookie') {
-      clearCookies(http, heldNamed(http, EXTENSION_COOKIE), this.#sameSite);
+      clearHeldCookies(http, this.#names.extension, this.#sameSite);
       await this.cookie.write(http, tenant, identity, [], endsAt);
     }
     await this.denied.deny([...former, ...(await this.former(http))]);
@@ -122,7 +118,10 @@ export class IdentitySession {
    * a logout must not fail because the tenant cannot be found.
    */
   async forget(http: HttpContext): Promise<void> {
-    clearCookies(http, heldNamed(http, IDENTITY_COOKIE, EXTENSION_COOKIE, ID_TOKEN_COOKIE), this.#sameSite);
+    const { identity, extension, idToken } = this.#names;
+    for (const name of [identity, extension, idToken]) {
+      clearHeldCookies(http, name, this.#sameSite);
+    }
     const usesHost = this.#modes.includes('host');
     const user = usesHost ? readHostUser(http) : undefined;
     await this.denied.deny([...(await this.cookie.identities(http)), ...(user === undefined ? [] : [user])]);

@@ -132,27 +132,6 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
     expect(new Set(subjects).size).toBe(20);
   });
 
-  it('of one person: six are kept, the oldest are dropped', async () => {
-    const host = await start(kind, (callback) => ({ tenant: provider.tenantOptions(callback) }));
-    const visitor = new Visitor();
-    const arrivals: Arrival[] = [];
-    for (let tab = 0; tab < 8; tab++) {
-      arrivals.push(await toProvider(visitor, host));
-      expect(pendingLogins(visitor, host)).toHaveLength(Math.min(tab + 1, 6));
-      await sleep(2);
-    }
-    const [oldest, older, ...kept] = arrivals;
-    for (const gone of [oldest, older]) {
-      if (gone !== undefined) {
-        expectRefusal(await toHost(visitor, gone), 'state');
-      }
-    }
-    for (const arrival of kept.toReversed()) {
-      expect((await toHost(visitor, arrival)).status).toBe(303);
-    }
-    expect(pendingLogins(visitor, host)).toEqual([]);
-  });
-
   it('keeps identity and newest login of a browser with the maximum of cookies', async () => {
     const host = await start(kind, (callback) => ({ tenant: provider.tenantOptions(callback) }));
     const visitor = new Visitor();

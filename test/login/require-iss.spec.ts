@@ -384,54 +384,6 @@ describe.each(KINDS)('an identity on %s', (kind) => {
     expect(await identityOf(copy, host)).toBeUndefined();
   });
 
-  it.each<[string, LoginOverrides, NonNullable<ExhibitorModuleOptions['cookies']>]>([
-    ['a form of another site', { responseType: 'code id_token' }, {}],
-    ['any callback, with sameSite strict', {}, { sameSite: 'strict' }],
-  ])('is replaced by an older login in another tab, without its cookie in %s', async (_, login, cookies) => {
-    const host = await start(kind, (callback) => ({
-      tenant: honest.tenantOptions(callback, login),
-      cookies,
-    }));
-    const visitor = new Visitor();
-    const [first, second, third] = [
-      await toProvider(visitor, host),
-      await toProvider(visitor, host),
-      await toProvider(visitor, host),
-    ];
-    const copies: Visitor[] = [];
-    for (const arrival of [third, first]) {
-      expect((await toHost(visitor, arrival)).status).toBe(303);
-      copies.push(copyOf(visitor, host));
-      expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
-      visitor.cookies('127.0.0.1').delete('exhibitor-identity');
-    }
-    expect(pendingLogins(visitor, host)).toHaveLength(1);
-    expect((await toHost(visitor, second)).status).toBe(303);
-    expect(pendingLogins(visitor, host)).toEqual([]);
-    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
-    for (const copy of copies) {
-      expect(await identityOf(copy, host)).toBeUndefined();
-    }
-  });
-
-  it('is replaced by a login that waited in another tab, whose cookie stays small', async () => {
-    const host = await start(kind, (callback) => ({
-      tenant: honest.tenantOptions(callback, { responseType: 'code id_token' }),
-    }));
-    const visitor = new Visitor();
-    const waiting = await toProvider(visitor, host);
-    const [name = ''] = pendingLogins(visitor, host);
-    for (let logins = 0; logins < 8; logins += 1) {
-      expect((await logIn(visitor, host)).status).toBe(303);
-    }
-    expect(visitor.cookies('127.0.0.1').get(name)?.length).toBeLessThan(1_300);
-    const copy = copyOf(visitor, host);
-    expect(await identityOf(copy, host)).toMatchObject({ subject: 'pat' });
-    visitor.cookies('127.0.0.1').delete('exhibitor-identity');
-    expect((await toHost(visitor, waiting)).status).toBe(303);
-    expect(await identityOf(copy, host)).toBeUndefined();
-  });
-
   it('stays where the new login is refused', async () => {
     const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
     const visitor = await expectAccepted(host);

@@ -112,6 +112,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`oidc/check-claims.ts /^(application\/)?at\+jwt$/i`]: [long('application/')],
   [String.raw`oidc/check-claims.ts /(256|384|512)$/`]: [long('256', '', 'a')],
   [String.raw`options/exhibitor-settings.ts /\/$/`]: [],
+  [String.raw`options/exhibitor-settings.ts /^[A-Za-z][\w-]{0,31}$/`]: [long('a')],
   [String.raw`options/value-schemas.ts /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/`]: [
     long(' ', 'a'),
     long(' a', 'a', ' '),
@@ -172,10 +173,12 @@ const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...wo
   unpack: [(text) => unpack(Buffer.from('x'), text, 1, () => true)],
   bearerTokenOf: [(text) => bearerTokenOf(contextOf('authorization', text)), long('a', 'Bearer ', '\u0001')],
   receivedCookies: [
-    (text) => receivedCookies(contextOf('cookie', text), 'exhibitor-'),
+    (text) => receivedCookies(contextOf('cookie', text), 'exhibitor-login-0'),
     long('a=b;'),
     long(';'),
-    long('exhibitor-login-=%'),
+    long('exhibitor-login-0='),
+    long(' exhibitor-login-0='),
+    long(' ', 'exhibitor-login-0=', 'exhibitor-login-0=1'),
     long('a="'),
   ],
   checkContactEmail: [checkContactEmail, long('a', '', '@b'), long('"', '', '"@b'), long('a@')],
