@@ -3,6 +3,7 @@ import { refusedClient } from '../problems/token-endpoint-problems.js';
 import { browserLoginOf } from '../tenants/tenant.js';
 import { withTimeout } from '../time/with-timeout.js';
 import type { OAuthClient } from '../tokens/client-authentication.js';
+import { refusesSecret } from '../tokens/client-secret.js';
 import { parseTokenReply } from '../tokens/token-reply.js';
 import { isAbsent, unusable, type Examination, type GrantReply } from './examination.js';
 import { unknown, wrong } from './finding.js';
@@ -58,7 +59,7 @@ async function tryClient(
   if (error === undefined || isAbsent(reply)) {
     throw unusable(reply, urlOption, 'the token endpoint');
   }
-  if (error.oauthError === 'invalid_client' && typeof client.auth !== 'object' && secret !== undefined) {
+  if (refusesSecret(error.oauthError) && typeof client.auth !== 'object' && secret !== undefined) {
     const auth = client.auth === 'basic' ? 'post' : 'basic';
     if (accepts(await examination.grant({ ...client, auth }, form))) {
       throw wrong(`${prefix}clientAuth`, `the token endpoint accepts the client with '${auth}' only`);
@@ -68,9 +69,13 @@ async function tryClient(
   if (prefix === 'login.' && error.oauthError === 'invalid_request') {
     throw unknown(message);
   }
-  // The address answers, and the authorize endpoint may know the client.
-  const cleared = examination.knowsClient ? [urlOption, 'login.clientId'] : [urlOption];
-  const suspects = options.filter((option) => !cleared.includes(option));
+  // A client that the authorize endpoint knows is not wrong.
+  const possible = options.filter((option) => option !== 'login.clientId' || !examination.knowsClient);
+  if (possible.length === 0) {
+    throw unknown(message);
+  }
+  // The address answers.
+  const suspects = possible.filter((option) => option !== urlOption);
   const advice = secretAdvice(`${prefix}clientSecret`, secret);
-  throw wrong((suspects.length > 0 ? suspects : options).join(', '), [message, ...advice].join('; '));
+  throw wrong((suspects.length > 0 ? suspects : possible).join(', '), [message, ...advice].join('; '));
 }

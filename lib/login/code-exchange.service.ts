@@ -9,7 +9,7 @@ import { refusedClient, uselessLoginReply } from '../problems/token-endpoint-pro
 import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import type { OAuthClient } from '../tokens/client-authentication.js';
-import { newerClient, withSecret } from '../tokens/client-secret.js';
+import { newerClient, refusesSecret, withSecret } from '../tokens/client-secret.js';
 import { TokenEndpoint, type EndpointReply, type TokenGrant } from '../tokens/token-endpoint.service.js';
 import { parseTokenReply } from '../tokens/token-reply.js';
 import type { PendingLogin } from './pending-login.js';
@@ -23,8 +23,8 @@ export interface LoginTokens {
 const SECRET = { name: 'login.clientSecret', code: 'service_unavailable' } as const;
 
 /**
- * Redeems an authorization code at the token endpoint (RFC 6749 §4.1.3), with exactly one request. Only after `invalid_client`,
- * and with another secret from the host's function, is the code sent once more.
+ * Redeems an authorization code at the token endpoint (RFC 6749 §4.1.3), with exactly one request. Only where the client is
+ * refused (`invalid_client`, `unauthorized_client`), and with another secret from the host's function, is the code sent once more.
  */
 @Injectable()
 export class CodeExchange {
@@ -64,7 +64,7 @@ export class CodeExchange {
     const client = await read();
     const first = await send(client);
     // The provider did not look at the code: the client was refused before (RFC 6749 §5.2).
-    const isRefused = first.error?.oauthError === 'invalid_client';
+    const isRefused = refusesSecret(first.error?.oauthError);
     const newest = isRefused ? await newerClient(client, clientSecret, read) : undefined;
     const reply = newest === undefined ? first : await send(newest);
     return parseTokens(reply) ?? this.refuse(tenant, reply);

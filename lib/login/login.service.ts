@@ -165,11 +165,17 @@ export class LoginService {
 
   /**
    * A state is used once: in this browser, in this process, and with a `store` in all processes. With an `error` nothing can be
-   * redeemed, so only its pending login goes: callbacks that anybody can send leave nothing behind.
+   * redeemed: that leaves nothing in the store, which callbacks that anybody can send would fill.
    */
   async #spend(http: HttpContext, pending: PendingLogin, { error }: CallbackParameters): Promise<void> {
     this.#pending.clear(http, pending);
-    if (error === undefined && !(await this.states.spend(pending.state, this.#cookies.loginTtl))) {
+    const { states } = this;
+    const { loginTtl } = this.#cookies;
+    const isFirst =
+      error === undefined
+        ? await states.spend(pending.state, loginTtl)
+        : states.spendHere(pending.state, loginTtl);
+    if (!isFirst) {
       throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }
   }

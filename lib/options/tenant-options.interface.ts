@@ -114,8 +114,8 @@ export interface ProviderOptions {
 export interface LoginOptions extends ProviderOptions {
   clientId: string;
   /**
-   * A function reads it for each login, and once more after `invalid_client`. Without a secret and a private key in
-   * `clientAuth`: a public client, protected by PKCE only.
+   * A function reads it for each login, and once more after `invalid_client` or `unauthorized_client`. Without a secret and a
+   * private key in `clientAuth`: a public client, protected by PKCE only.
    */
   clientSecret?: string | (() => string | Promise<string>) | undefined;
   /** Callback address, registered at the provider. The login must start on the same origin. */

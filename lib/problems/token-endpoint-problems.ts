@@ -20,7 +20,8 @@ interface ClientOptions extends EndpointPaths {
 /** Options to look at, by OAuth error (RFC 6749 §5.2), as paths below the client: `clientSecret`, `login.clientSecret`. */
 const OPTIONS_BY_ERROR: Readonly<Record<string, readonly string[]>> = {
   invalid_client: ['clientSecret', 'clientId'],
-  unauthorized_client: ['clientId'],
+  // Keycloak answers a wrong secret with it, and an unknown client with `invalid_client`.
+  unauthorized_client: ['clientSecret', 'clientId'],
   unsupported_grant_type: ['clientId'],
   invalid_scope: ['scope'],
 };

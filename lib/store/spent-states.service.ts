@@ -24,10 +24,15 @@ export class SpentStates {
    * @param ttl how long its pending login can still be redeemed, in ms
    */
   async spend(state: string, ttl: number): Promise<boolean> {
+    return this.spendHere(state, ttl) && (await this.values.mark('spent-state', state, ttl)) !== false;
+  }
+
+  /** As {@link spend}, in this process only: where nothing can be redeemed, nothing is left in the store. */
+  spendHere(state: string, ttl: number): boolean {
     if (this.spent.has(state)) {
       return false;
     }
     this.spent.set(state, true, { ttl });
-    return (await this.values.mark('spent-state', state, ttl)) !== false;
+    return true;
   }
 }

@@ -43,8 +43,13 @@ export async function withSecret(
   return { ...client, secret: await readSecret(source, option, tenant, deadline, log) };
 }
 
+/** True for the words by which a provider refuses a secret. That of Keycloak is `unauthorized_client`. */
+export function refusesSecret(oauthError: string | undefined): boolean {
+  return oauthError === 'invalid_client' || oauthError === 'unauthorized_client';
+}
+
 /**
- * After `invalid_client`: the client with a newer secret, where the host's function has one. The same secret would be refused
+ * After {@link refusesSecret}: the client with a newer secret, where the host's function has one. The same secret would be refused
  * again, and some providers lock a client out after several failures.
  */
 export async function newerClient(

@@ -6,7 +6,7 @@ import { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { secretTextOf, type OAuthClient } from './client-authentication.js';
-import { newerClient, readApiClient } from './client-secret.js';
+import { newerClient, readApiClient, refusesSecret } from './client-secret.js';
 import type { Renewal } from './held-token.js';
 import { remember } from './remembered-rejection.js';
 import { TokenRecords, TOKEN_KIND, type TokenAnswer } from './token-records.js';
@@ -39,7 +39,7 @@ export class SharedTokens {
   }
 
   /**
-   * The token of another process, else a new one; or a rejection. On `invalid_client` a secret function is called again once.
+   * The token of another process, else a new one; or a rejection. Where its secret is refused, a secret function is called again once.
    *
    * @throws {ExhibitorError} `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
@@ -47,7 +47,7 @@ export class SharedTokens {
     const read = (): Promise<OAuthClient> => readApiClient(tenant, renewal.deadline, this.log);
     const client = await read();
     const answer = await this.fetchAs(client, tenant, renewal);
-    if (answer.kind !== 'rejected' || answer.rejection.error.oauthError !== 'invalid_client') {
+    if (answer.kind !== 'rejected' || !refusesSecret(answer.rejection.error.oauthError)) {
       return answer;
     }
     const newest = await newerClient(client, tenant.settings.clientSecret, read);

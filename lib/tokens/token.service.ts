@@ -62,23 +62,13 @@ export class TokenService {
   async getToken(options?: GetTokenOptions): Promise<AccessToken> {
     const signal = options?.signal;
     const known = this.tenants.resolve(options?.tenant);
-    const tenant = known instanceof Promise ? await this.#found(known, signal) : known;
-    const fresh = signal?.aborted === true ? undefined : this.#fresh(tenant);
-    if (fresh !== undefined) {
-      return this.#answer(fresh);
+    if (known instanceof Promise) {
+      // The search for the tenant takes its part of the deadline.
+      const startedAt = this.clock.now();
+      const tenant = await this.#found(known, signal);
+      return this.#get(tenant, tenant.http.deadline - (this.clock.now() - startedAt), signal);
     }
-    if (this.deadlines.isClosed) {
-      throw new ExhibitorError('token_unavailable', 'no token: the module was closed', {
-        tenant: tenant.key,
-        attempts: 0,
-      });
-    }
-    const timed = await this.deadlines.within(
-      tenant.http.deadline,
-      (deadline) => this.#wait(tenant, deadline),
-      signal,
-    );
-    return this.#answer(timed);
+    return this.#get(known, known.http.deadline, signal);
   }
 
   /**
@@ -125,6 +115,24 @@ export class TokenService {
     reason: 'refused' | 'refused-again',
   ): void {
     this.#held.get(tenant.stateKey)?.removeRefused(token.accessToken, sentAt, reason);
+  }
+
+  /** Answers no promise where a token is cached. */
+  #get(tenant: Tenant, ms: number, signal: AbortSignal | undefined): AccessToken | Promise<AccessToken> {
+    const fresh = signal?.aborted === true ? undefined : this.#fresh(tenant);
+    if (fresh !== undefined) {
+      return this.#answer(fresh);
+    }
+    if (this.deadlines.isClosed) {
+      throw new ExhibitorError('token_unavailable', 'no token: the module was closed', {
+        tenant: tenant.key,
+        attempts: 0,
+      });
+    }
+    const left = Math.max(1, Math.ceil(ms));
+    const wait = async (deadline: Deadline): Promise<AccessToken> =>
+      this.#answer(await this.#wait(tenant, deadline));
+    return this.deadlines.within(left, wait, signal);
   }
 
   /** The registry limits the time of the search, so this deadline ends only by signal or closing. */

@@ -133,6 +133,14 @@ describe.each(['express', 'fastify'] as const)('the secret of a login as a funct
     expect(await requestsOf({ clientSecret: 'the new secret' }, 303)).toBe(1);
   });
 
+  it('is read once more after `unauthorized_client` as well, which Keycloak answers to a wrong secret', async () => {
+    secrets = ['the former secret', 'the new secret'];
+    const refusal = answers({ error: 'unauthorized_client' }, 400);
+    expect(await requestsOf({ token: refusal }, 401)).toBe(2);
+    expect(reads).toBe(2);
+    expect(provider.seen.at(-1)?.form.get('client_secret')).toBe('the new secret');
+  });
+
   it('is not sent again where it is still the same', async () => {
     secrets = ['the former secret'];
     expect(await requestsOf({ clientSecret: 'the new secret' }, 401)).toBe(1);
@@ -147,7 +155,7 @@ describe.each(['express', 'fastify'] as const)('the secret of a login as a funct
 
   it.each([
     ['invalid_grant', answers({ error: 'invalid_grant' }, 400), 401],
-    ['unauthorized_client', answers({ error: 'unauthorized_client' }, 400), 401],
+    ['invalid_request', answers({ error: 'invalid_request' }, 400), 401],
     ['a 401 without an OAuth error', answers({}, 401), 401],
     ['a 5xx that says invalid_client', answers({ error: 'invalid_client' }, 503), 503],
   ])('is not read again after %s, and the code is sent once', async (_, token, status) => {

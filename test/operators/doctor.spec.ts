@@ -421,6 +421,32 @@ describe('a provider that answers in its own way', () => {
     expect(named(findings.filter(({ step }) => step === 'authorize')).join(' ')).toBe(options);
   });
 
+  it.each([
+    // Keycloak: a wrong secret is `unauthorized_client`, an unknown client `invalid_client`.
+    ['unauthorized_client', 'login.clientSecret'],
+    ['invalid_client', 'login.clientSecret'],
+    ['unsupported_grant_type', ''],
+    ['made_up', 'authUrl'],
+  ])('knows the client, and refuses it at the token endpoint with %s', async (error, options) => {
+    const findings = await examine({
+      '/connect/token': refused(error),
+      '/connect/authorize': (url) => [
+        302,
+        {},
+        `${url.searchParams.get('redirect_uri')}?error=login_required`,
+      ],
+    });
+    const authorize = findings.find(({ step }) => step === 'authorize');
+    expect(authorize).toMatchObject({ status: 'ok', message: expect.stringContaining('login.clientId') });
+    const login = findings.filter(({ step }) => step === 'login');
+    expect(named(login).join(' ')).toBe(options);
+  });
+
+  it('refuses the secret of the API client with the word of Keycloak: clientSecret first', async () => {
+    const findings = await examine({ '/connect/token': refused('unauthorized_client') });
+    expect(findings.find(({ step }) => step === 'token')?.option).toBe('clientSecret, clientId');
+  });
+
   it('takes secrets in the header only', async () => {
     const token = (_url: URL, authorization: string): [number, unknown] => {
       return authorization.startsWith('Basic ')

@@ -70,7 +70,7 @@ describeWithRedis('used login states in Redis', (path) => {
     },
   );
 
-  it('leave nothing behind where the callback has an error: its pending login goes', async () => {
+  it('leave nothing in Redis where the callback has an error: its pending login goes', async () => {
     const host = await start('express');
     await forged(host, { error: 'access_denied' });
     await forged(host, { error: '' });

@@ -540,14 +540,18 @@ describe('a secret that is a function', () => {
     ]);
   });
 
-  it('is called again once after invalid_client, since it may have been rotated', async () => {
+  it.each([
+    ['invalid_client', 401],
+    // Keycloak's word for a wrong secret.
+    ['unauthorized_client', 400],
+  ])('is called again once after %s, since it may have been rotated', async (error, status) => {
     let asked = 0;
     const clientSecret = () => ['the old secret', 'the new secret'][asked++] ?? 'none';
     bench = await TokenBench.start(
       (form, count, response) =>
         form.get('client_secret') === 'the new secret'
           ? granted()(form, count, response)
-          : refused('invalid_client', 401)(form, count, response),
+          : refused(error, status)(form, count, response),
       { acme: { clientSecret } },
     );
     expect(await textOf()).toBe('token-2');
