@@ -1,4 +1,4 @@
-import { brand, ExhibitorError } from './exhibitor.error.js';
+import { ExhibitorError } from './exhibitor.error.js';
 
 /** One wrong option. Its value is not shown: it may be a secret. */
 export interface ConfigurationProblem {
@@ -12,10 +12,6 @@ export interface ConfigurationProblem {
 export class ConfigurationError extends ExhibitorError {
   declare readonly code: 'configuration_invalid';
   readonly problems: readonly ConfigurationProblem[];
-
-  static {
-    brand(this, 'ConfigurationError');
-  }
 
   /** @param cause error thrown by a function of the host */
   constructor(problems: readonly ConfigurationProblem[], tenant?: string, cause?: unknown) {

@@ -1,4 +1,3 @@
-import { channel } from 'node:diagnostics_channel';
 import type { ExhibitorErrorCode } from './error-codes.js';
 
 /** Details of a failure, where they are known. */
@@ -15,10 +14,8 @@ export interface ExhibitorErrorDetails {
   cause?: unknown;
 }
 
-/** Names of the classes of this package, which `instanceof` compares by name. A subclass of a host has none of its own. */
-const names = new WeakMap<object, string>();
-
-const created = channel('nestjs-exhibitor:error');
+/** Marks the errors of every copy of this package in a process: a registered symbol is the same in all of them. */
+export const EXHIBITOR_ERROR = Symbol.for('nestjs-exhibitor.error');
 
 /**
  * Base class of all errors of this package. Its message, `JSON.stringify` and `util.inspect` show no token, secret, cookie or
@@ -40,7 +37,7 @@ export class ExhibitorError extends Error {
   declare readonly attempts?: number;
 
   static {
-    brand(this, 'ExhibitorError');
+    Object.defineProperty(this.prototype, EXHIBITOR_ERROR, { value: true });
   }
 
   constructor(code: ExhibitorErrorCode, message: string, details: ExhibitorErrorDetails = {}) {
@@ -53,39 +50,10 @@ export class ExhibitorError extends Error {
         Object.defineProperty(this, field, { value, enumerable: true });
       }
     }
-    if (created.hasSubscribers) {
-      created.publish(this);
-    }
-  }
-
-  /**
-   * True also for errors of another copy of this package in the same process, such as one below a linked package. A subclass
-   * of a host compares prototypes, as any class.
-   */
-  static override [Symbol.hasInstance](value: unknown): boolean {
-    const name = names.get(this);
-    return name === undefined
-      ? Function.prototype[Symbol.hasInstance].call(this, value)
-      : hasBrand(value, name);
   }
 
   /** The fields that may be shown in logs and replies. */
   toJSON(): Record<string, unknown> {
     return { ...Object.fromEntries(Object.entries(this)), name: this.name, message: this.message };
   }
-}
-
-/** Gives a class of this package the name by which `instanceof` knows its instances, whichever copy created them. */
-export function brand(of: { readonly prototype: object }, name: string): void {
-  names.set(of, name);
-  Object.defineProperty(of.prototype, symbolOf(name), { value: true });
-}
-
-function hasBrand(value: unknown, name: string): boolean {
-  return typeof value === 'object' && value !== null && symbolOf(name) in value;
-}
-
-/** A registered symbol: the same in every copy of the package. */
-function symbolOf(name: string): symbol {
-  return Symbol.for(`nestjs-exhibitor.${name}`);
 }

@@ -1,4 +1,4 @@
-import { brand, ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
+import { ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
 
 /**
  * Reason of a refusal. `state` includes a callback that belongs to no pending login. `login_required` and the three after it
@@ -52,10 +52,6 @@ export class LoginFailedError extends ExhibitorError {
   declare readonly oauthError?: string;
   /** `error_description` of the provider, without secrets of the request, at most 300 characters. */
   declare readonly oauthErrorDescription?: string;
-
-  static {
-    brand(this, 'LoginFailedError');
-  }
 
   constructor(reason: LoginFailureReason, message: string, details?: LoginFailureDetails) {
     super('login_failed', message, details);

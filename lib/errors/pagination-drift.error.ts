@@ -1,4 +1,4 @@
-import { brand, ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
+import { ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
 
 /** A contradiction between a page and the first page, or within a page. */
 export interface PaginationBreach {
@@ -18,10 +18,6 @@ export class PaginationDriftError extends ExhibitorError {
   readonly breach: Readonly<PaginationBreach>;
   /** Number of the last page that was delivered; 0 if none was. Resume with `startPage: lastGoodPage + 1`. */
   readonly lastGoodPage: number;
-
-  static {
-    brand(this, 'PaginationDriftError');
-  }
 
   constructor(breach: PaginationBreach, lastGoodPage: number, details?: ExhibitorErrorDetails) {
     super(

@@ -1,4 +1,4 @@
-import { brand, ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
+import { ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
 
 /** The token endpoint refused permanently (`token_rejected`, RFC 6749 §5.2), for example with `invalid_client`. */
 export class TokenRejectedError extends ExhibitorError {
@@ -7,10 +7,6 @@ export class TokenRejectedError extends ExhibitorError {
   readonly oauthError: string;
   /** `error_description` of the reply, without secrets of the request. */
   readonly oauthErrorDescription: string | undefined;
-
-  static {
-    brand(this, 'TokenRejectedError');
-  }
 
   constructor(oauthError: string, oauthErrorDescription: string | undefined, details: ExhibitorErrorDetails) {
     super('token_rejected', `the token endpoint refused: ${oauthError}`, details);

@@ -8,11 +8,19 @@ import {
 } from '@nestjs/common';
 import { BaseExceptionFilter } from '@nestjs/core';
 import { throwError } from 'rxjs';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
+import type { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { Clock } from '../time/clock.js';
 import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
 import { retryAfterOf, toErrorBody, toHttpException, type ErrorBody } from './to-http-exception.js';
+
+/** Nest selects a filter by `instanceof`, which is true here for the errors of every copy of this package. */
+class OfAnyCopy {
+  static [Symbol.hasInstance](error: unknown): boolean {
+    return isExhibitorError(error);
+  }
+}
 
 /**
  * Answers each {@link ExhibitorError} that a handler throws: over HTTP with its status and `code`, in GraphQL by an error of
@@ -25,7 +33,7 @@ import { retryAfterOf, toErrorBody, toHttpException, type ErrorBody } from './to
  * @WebSocketGateway() @UseFilters(ExhibitorExceptionFilter)
  * class BoothGateway { … }
  */
-@Catch(ExhibitorError)
+@Catch(OfAnyCopy)
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
   readonly #log: ProblemLog;
 

@@ -2,7 +2,8 @@ import { STATUS_CODES } from 'node:http';
 import { HttpException } from '@nestjs/common';
 import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../errors/error-codes.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
-import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import type { LoginFailureReason } from '../errors/login-failed.error.js';
 
 /** What a client may be told of an error. */
 export interface ErrorBody {
@@ -15,7 +16,7 @@ export function toErrorBody(error: ExhibitorError): ErrorBody {
   return {
     message: error.code === 'configuration_invalid' ? 'The server is not configured for this' : error.message,
     code: error.code,
-    ...(error instanceof LoginFailedError ? { reason: error.reason } : {}),
+    ...(isExhibitorError(error) && error.code === 'login_failed' ? { reason: error.reason } : {}),
   };
 }
 

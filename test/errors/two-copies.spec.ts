@@ -47,22 +47,14 @@ const CREATE: Record<keyof Errors, (from: Errors) => Error> = {
 const NAMES = Object.keys(CREATE) as (keyof Errors)[];
 
 describe('errors of another copy of the package', () => {
-  it.each(NAMES)('are instances of our %s, and of no other class of ours', (name) => {
+  it.each(NAMES)('are known by isExhibitorError, such as %s', (name) => {
     expect(theirs[name]).not.toBe(ours[name]);
-    const error = CREATE[name](theirs);
-    const classes = NAMES.filter((other) => error instanceof ours[other]);
-    expect(classes).toEqual([...new Set(['ExhibitorError', name])]);
-    expect(isExhibitorError(error)).toBe(true);
-    expect(CREATE[name](ours)).toBeInstanceOf(theirs[name]);
+    expect(isExhibitorError(CREATE[name](theirs))).toBe(true);
   });
 
-  it('are no instances of a class of the host', () => {
-    class BoothError extends ours.ExhibitorError {}
-    const own = new BoothError('aborted', 'x');
-    expect(own).toBeInstanceOf(BoothError);
-    expect(own).toBeInstanceOf(theirs.ExhibitorError);
-    expect(CREATE.ExhibitorError(theirs)).not.toBeInstanceOf(BoothError);
-    expect(CREATE.ExhibitorError(ours)).not.toBeInstanceOf(BoothError);
+  it('are known where a class of the host extends ours', () => {
+    class BoothError extends theirs.ExhibitorError {}
+    expect(isExhibitorError(new BoothError('aborted', 'x'))).toBe(true);
   });
 
   it.each([
@@ -73,7 +65,6 @@ describe('errors of another copy of the package', () => {
     'x',
     {},
   ])('are no other values: %p', (value) => {
-    expect(value instanceof ours.ExhibitorError).toBe(false);
     expect(isExhibitorError(value)).toBe(false);
   });
 });
