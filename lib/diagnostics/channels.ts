@@ -19,6 +19,8 @@ export interface RequestMessage {
   durationMs: number;
   attempt: number;
   code?: ExhibitorErrorCode;
+  /** What failed where there is no `status`: `attemptTimeout`, the connection, or an interceptor of the host. */
+  cause?: 'timeout' | 'network' | 'interceptor';
 }
 
 /** Message of `nestjs-exhibitor:lookup`: one per lookup. */

@@ -92,6 +92,15 @@ function isOfHost({ phase }: Failed): boolean {
   return phase === 'request interceptor' || phase === 'response interceptor';
 }
 
+/** What failed where there is no status, for diagnostics; `undefined` where the call ended. */
+export function causeOf(outcome: Outcome): 'timeout' | 'network' | 'interceptor' | undefined {
+  if (outcome.kind === 'answered' || hasReply(outcome)) {
+    return undefined;
+  }
+  const { why } = outcome;
+  return why === 'timeout' || why === 'network' || why === 'interceptor' ? why : undefined;
+}
+
 /** Error code of the outcome when there is no further attempt; `undefined` where it is final. */
 export function codeOf(outcome: Outcome): ExhibitorErrorCode | undefined {
   if (outcome.kind === 'answered') {

@@ -8,6 +8,7 @@ import type { Deadline } from '../time/deadline.js';
 import { parseRetryAfter, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
 import {
+  causeOf,
   codeOf,
   describeOutcome,
   hasReply,
@@ -225,7 +226,9 @@ export class RequestAttempts {
       const isOver = outcome.kind === 'failed' && outcome.why === 'over';
       const code = isOver ? this.deadline.failure().code : codeOf(outcome);
       const { status } = outcome;
-      return { tenant: this.tenant.key, operation, template, status, durationMs, attempt: this.#sent, code };
+      const cause = causeOf(outcome);
+      const { key: tenant } = this.tenant;
+      return { tenant, operation, template, status, durationMs, attempt: this.#sent, code, cause };
     });
   }
 }

@@ -64,6 +64,25 @@ describe('nestjs-exhibitor:request', () => {
     expect(messages).toEqual([expect.objectContaining({ code, attempt: 1 })]);
   });
 
+  it('names the cause where there is no status', async () => {
+    server = await startServer((request, _response, count) =>
+      count === 1 ? undefined : request.socket.resetAndDestroy(),
+    );
+    sender = Sender.with(server.url, { attempts: 2, attemptTimeout: 200 });
+    await expect(sender.send({})).rejects.toMatchObject({ code: 'service_unavailable' });
+    const timeout = { code: 'service_unavailable', cause: 'timeout', status: undefined };
+    const network = { code: 'service_unavailable', cause: 'network', status: undefined };
+    expect(messages[0]).toMatchObject(timeout);
+    expect(messages.at(-1)).toMatchObject(network);
+    await sender.close();
+    await server.stop();
+    messages.length = 0;
+    server = await startServer((_request, response) => sendJson(response, {}, 503));
+    sender = Sender.with(server.url, { attempts: 1 });
+    await expect(sender.send({})).rejects.toMatchObject({ code: 'service_unavailable' });
+    expect(messages.map(({ status, cause }) => [status, cause])).toEqual([[503, undefined]]);
+  });
+
   it('contains no token, secret, address or query', async () => {
     server = await startServer((_request, response) => sendJson(response, { error_description: 'body' }));
     sender = Sender.with(server.url);
