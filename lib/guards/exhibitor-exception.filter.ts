@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { BaseExceptionFilter } from '@nestjs/core';
 import { throwError } from 'rxjs';
-import type { ExhibitorError } from '../errors/exhibitor.error.js';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { Clock } from '../time/clock.js';
@@ -16,8 +16,8 @@ import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
 import { retryAfterOf, toErrorBody, toHttpException, type ErrorBody } from './to-http-exception.js';
 
 /** Nest selects a filter by `instanceof`, which is true here for the errors of every copy of this package. */
-class OfAnyCopy {
-  static [Symbol.hasInstance](error: unknown): boolean {
+abstract class ErrorOfAnyCopy extends ExhibitorError {
+  static override [Symbol.hasInstance](error: unknown): boolean {
     return isExhibitorError(error);
   }
 }
@@ -33,7 +33,7 @@ class OfAnyCopy {
  * @WebSocketGateway() @UseFilters(ExhibitorExceptionFilter)
  * class BoothGateway { … }
  */
-@Catch(OfAnyCopy)
+@Catch(ErrorOfAnyCopy)
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
   readonly #log: ProblemLog;
 
