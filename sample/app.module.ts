@@ -19,7 +19,6 @@ export class AppModule {
           useFactory: () => ({
             tenants,
             resolveTenant: (request) => request.params['tenant'],
-            callbackTenant: 'resolved',
             secrets,
             exhibitorSchema: boothSchema,
             http: { attemptTimeout: 2_000 },

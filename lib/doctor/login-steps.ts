@@ -2,7 +2,7 @@ import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { createPendingLogin } from '../login/pending-login.js';
 import { isRecord } from '../model/json-values.js';
 import { keySetOf } from '../oidc/key-set.js';
-import { metadataUrl, parseMetadata } from '../oidc/parse-metadata.js';
+import { metadataUrl, parseMetadata, urlsFor } from '../oidc/parse-metadata.js';
 import type { KeySource } from '../options/key-source.js';
 import { parseUrl } from '../options/value-schemas.js';
 import { browserLoginOf, isHybrid, loginOf } from '../tenants/tenant.js';
@@ -40,8 +40,8 @@ export async function metadata(examination: Examination): Promise<string> {
     const message = 'the provider publishes no metadata that proves issuer, endpoints and algorithms';
     throw login.discovery ? wrong('login.issuer', message) : unknown(message);
   }
-  const read = parseMetadata(body, issuer, rules.allowedOrigins);
-  examination.published = 'urls' in read ? read.urls : undefined;
+  const read = parseMetadata(body, issuer);
+  examination.published = 'urls' in read ? urlsFor(read, tenant.key, rules.allowedOrigins) : undefined;
   const found: WrongOption[] = [];
   if (issuer !== login.issuer) {
     // A token proves `authUrl`.

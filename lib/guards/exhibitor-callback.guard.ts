@@ -36,7 +36,6 @@ export class ExhibitorCallbackGuard extends RouteGuard {
       const session = await this[SERVICES].login.finish(http, {
         getPath: () => this.getCallbackPath(http),
         onMatched: (started) => void (callback.started = started),
-        checkTenant: (tenant) => this[SERVICES].resolver.checkCallback(http, context, tenant),
       });
       return { session, tenant: session.tenant.key, eventId: session.identity.eventId };
     } catch (error) {

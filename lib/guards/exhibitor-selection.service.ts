@@ -1,6 +1,5 @@
 import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import {
@@ -77,7 +76,7 @@ export class ExhibitorSelection<T = Exhibitor> {
       });
     }
     const http = this.#services.httpOf(pair);
-    if (isCrossSiteRequest(http, session.tenant.login?.redirectUri)) {
+    if (this.#services.all.resolver.isCrossSite(http, session.tenant.login?.redirectUri)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');
     }
     return { http, session, eventId, exhibitors };

@@ -1,18 +1,16 @@
 import { Inject, Injectable, type ExecutionContext } from '@nestjs/common';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { LoginFailedError } from '../errors/login-failed.error.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitors/exhibitor-id.js';
 import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
+import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { unnamedEvent } from '../problems/host-problems.js';
-import { foreignCallback } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import type { Tenant } from '../tenants/tenant.js';
 import type { EventResults } from './execution-context.js';
 
 /** Both are missing where the user has several exhibitors and none was chosen. */
@@ -52,25 +50,6 @@ export class RequestResolver {
   }
 
   /**
-   * With `callbackTenant: 'resolved'`: a tenant with the issuer of another passes the check of `iss`, and its token endpoint
-   * would get the codes of the other's users. Their provider sends them to the callback of the other, though.
-   *
-   * @param tenant of the login
-   * @throws {LoginFailedError} `state` where the request has another tenant or none, or `resolveTenant` throws
-   */
-  async checkCallback(http: HttpContext, context: ExecutionContext, tenant: Tenant): Promise<void> {
-    if (this.#settings.callbackTenant === undefined) {
-      return;
-    }
-    const found = await this.tenantKey(http, context).catch((cause: unknown) => ({ cause }));
-    if (found !== tenant.key) {
-      this.log.report(tenant, foreignCallback(typeof found === 'string' ? found : 'none'));
-      const details = { tenant: tenant.key, ...(typeof found === 'object' ? found : {}) };
-      throw new LoginFailedError('state', 'this is not the callback of the tenant of the login', details);
-    }
-  }
-
-  /**
    * The event that a request is about: that of `resolveEvent`, else the route parameter `eventId`, else the query, else the event
    * of the login. Where the handler may read it elsewhere, the query and the login do not count: the guard would decide about
    * another event.
@@ -106,6 +85,11 @@ export class RequestResolver {
 
   async #resolvedEvent(request: ExhibitorRequest, context: ExecutionContext): Promise<string | undefined> {
     return checkAnswer('resolveEvent', await this.#settings.resolveEvent?.(request, context));
+  }
+
+  /** True for a request that a page of an origin caused which may not select. */
+  isCrossSite(http: HttpContext, redirectUri: string | undefined): boolean {
+    return isCrossSiteRequest(http, redirectUri, this.#settings.trustedOrigins);
   }
 
   /** The exhibitors of the user at the event, always with the client-credentials token of the tenant. */

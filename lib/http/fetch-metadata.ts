@@ -2,24 +2,30 @@
 import type { HttpContext } from './http-context.js';
 
 /**
- * True for a state-changing request that a page of another origin caused. Browsers send `Sec-Fetch-Site`, older ones
- * `Origin`. A client that sends neither is not a browser and carries no cookies of a user.
+ * True for a state-changing request that a page of an origin caused which is not trusted. Browsers send `Sec-Fetch-Site`, older ones
+ * only `Origin`. A client that sends neither is not a browser and carries no cookies of a user. Origins are compared as a whole:
+ * a neighbour under the same registrable domain may belong to somebody else.
  *
  * @param ownUrl an address of this host, its `redirectUri`. Without it, `Origin` is compared with `Host`.
+ * @param trusted further origins
  */
-export function isCrossSiteRequest(http: HttpContext, ownUrl: string | undefined): boolean {
+export function isCrossSiteRequest(
+  http: HttpContext,
+  ownUrl: string | undefined,
+  trusted: readonly string[],
+): boolean {
   const site = http.header('sec-fetch-site');
-  if (site !== undefined) {
-    return site !== 'same-origin' && site !== 'none';
-  }
   const origin = http.header('origin');
-  if (origin === undefined) {
+  if (site === 'same-origin' || site === 'none' || (site === undefined && origin === undefined)) {
     return false;
+  }
+  if (origin === undefined || trusted.includes(origin)) {
+    return origin === undefined;
   }
   if (ownUrl !== undefined) {
     return origin !== new URL(ownUrl).origin;
   }
-  return !URL.canParse(origin) || new URL(origin).host !== http.header('host');
+  return site !== undefined || !URL.canParse(origin) || new URL(origin).host !== http.header('host');
 }
 
 /** True for a GET by which a browser goes to a page. Browsers without Fetch Metadata are known by asking for HTML. */

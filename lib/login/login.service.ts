@@ -56,8 +56,6 @@ export interface CallbackRoute {
   getPath: () => string | Promise<string>;
   /** Called with the login that the response belongs to, before it is verified. */
   onMatched: (login: StartedLogin) => void;
-  /** Called with the tenant of that login. Throws where the route is the callback of another one. */
-  checkTenant: (tenant: Tenant) => Promise<void>;
 }
 
 @Injectable()
@@ -128,14 +126,13 @@ export class LoginService {
    *
    * @throws {LoginFailedError} where the login is refused; `state` where the response belongs to no pending login
    */
-  async finish(http: HttpContext, { getPath, onMatched, checkTenant }: CallbackRoute): Promise<SessionState> {
+  async finish(http: HttpContext, { getPath, onMatched }: CallbackRoute): Promise<SessionState> {
     try {
       const { pending, parameters } = await this.#match(http, getPath);
       onMatched(startedLogin(pending));
       await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);
       checkSameProvider(tenant, pending);
-      await checkTenant(tenant);
       const verified = await this.callback.verify(tenant, pending, parameters);
       const state = await this.session.establish(http, tenant, { ...verified, former: pending.former });
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));

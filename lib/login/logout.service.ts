@@ -4,6 +4,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { IdentitySession, type DepartingUser } from '../session/identity-session.service.js';
 import { identityFor } from '../session/stored-identity.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
@@ -14,13 +15,18 @@ import { browserLoginOf } from '../tenants/tenant.js';
 /** Ends logins in the browser: at this host, then at the provider (OpenID Connect RP-Initiated Logout 1.0). */
 @Injectable()
 export class LogoutService {
+  readonly #trustedOrigins: readonly string[];
+
   constructor(
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
     @Inject(IdentitySession) private readonly session: IdentitySession,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
-  ) {}
+  ) {
+    this.#trustedOrigins = settings.trustedOrigins;
+  }
 
   /**
    * Logs the user out of this host. Answers the address that logs the user out at the provider, where `endSession` is set and
@@ -32,7 +38,7 @@ export class LogoutService {
     const departing = await this.session.departing(http);
     // As it is known now: a source of tenants may be slow just then.
     const tenant = departing && this.tenants.peek(departing.identity.tenant);
-    if (isCrossSiteRequest(http, tenant?.login?.redirectUri)) {
+    if (isCrossSiteRequest(http, tenant?.login?.redirectUri, this.#trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     await this.session.forget(http);

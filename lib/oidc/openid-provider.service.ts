@@ -12,7 +12,7 @@ import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import { Transport } from '../transport/transport.service.js';
-import { metadataUrl, parseMetadata, type Metadata, type MetadataUrl } from './parse-metadata.js';
+import { metadataUrl, parseMetadata, urlsFor, type Metadata, type MetadataUrl } from './parse-metadata.js';
 import { ProviderDocuments } from './provider-documents.js';
 import { ProviderKeys } from './provider-keys.js';
 
@@ -31,6 +31,7 @@ const OPTIONAL: ReadonlySet<MetadataUrl> = new Set<MetadataUrl>(['userinfo', 'en
  */
 @Injectable()
 export class OpenIdProvider {
+  readonly #allowedOrigins: ExhibitorSettings['allowedOrigins'];
   readonly #log: ProblemLog;
   readonly #metadata: ProviderDocuments<Metadata>;
   readonly #keys: ProviderKeys;
@@ -43,7 +44,8 @@ export class OpenIdProvider {
     @Inject(ProblemLog) log: ProblemLog,
     @Inject(TenantRegistry) registry: TenantRegistry,
   ) {
-    const { http, allowedOrigins } = settings;
+    const { http } = settings;
+    this.#allowedOrigins = settings.allowedOrigins;
     const tools = { http, transport, deadlines, clock, log };
     this.#log = log;
     this.#keys = new ProviderKeys(tools);
@@ -52,7 +54,7 @@ export class OpenIdProvider {
         operation: 'metadata',
         name: METADATA,
         urlOf: metadataUrl,
-        parse: (body, tenant) => this.#parse(body, tenant, allowedOrigins),
+        parse: (body, tenant) => this.#parse(body, tenant),
       },
       tools,
     );
@@ -107,12 +109,13 @@ export class OpenIdProvider {
   async #discoveredUrl(tenant: Tenant, name: MetadataUrl, deadline: Deadline): Promise<string | undefined> {
     const issuer = tenant.login?.issuer ?? '';
     const metadata = await this.#metadata.read(tenant, issuer, deadline);
-    const read = metadata.urls[name];
+    const read = urlsFor(metadata, tenant.key, this.#allowedOrigins)[name];
     if (typeof read === 'string' || (read === undefined && OPTIONAL.has(name))) {
       return read;
     }
     // The provider may have mended it: a host should not have to wait until the metadata is read again anyway.
-    const url = (await this.#metadata.read(tenant, issuer, deadline, metadata)).urls[name];
+    const newer = await this.#metadata.read(tenant, issuer, deadline, metadata);
+    const url = urlsFor(newer, tenant.key, this.#allowedOrigins)[name];
     if (typeof url !== 'object') {
       return url;
     }
@@ -120,9 +123,9 @@ export class OpenIdProvider {
     return refuse(tenant, 'names an address that is not accepted');
   }
 
-  #parse(body: unknown, tenant: Tenant, allowedOrigins: ExhibitorSettings['allowedOrigins']): Metadata {
+  #parse(body: unknown, tenant: Tenant): Metadata {
     const issuer = tenant.login?.issuer ?? '';
-    const metadata = parseMetadata(body, issuer, allowedOrigins);
+    const metadata = parseMetadata(body, issuer);
     if (!('reason' in metadata)) {
       return metadata;
     }

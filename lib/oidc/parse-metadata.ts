@@ -1,7 +1,6 @@
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
-import { endpointUrl, isAllowedUrl } from '../options/value-schemas.js';
+import { endpointUrl, isAllowedUrl, type AllowedOrigins } from '../options/value-schemas.js';
 import type { EndpointName } from '../tenants/tenant.js';
 
 /** Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). */
@@ -36,14 +35,8 @@ export interface RefusedMetadata {
 
 /**
  * Reads the metadata of a provider. Its issuer must be the configured one, character by character (Discovery 1.0 §4.3).
- *
- * @param allowedOrigins default: any
  */
-export function parseMetadata(
-  body: unknown,
-  issuer: string,
-  allowedOrigins: ExhibitorSettings['allowedOrigins'],
-): Metadata | RefusedMetadata {
+export function parseMetadata(body: unknown, issuer: string): Metadata | RefusedMetadata {
   if (!isRecord(body)) {
     return { reason: 'provider', received: 'no object' };
   }
@@ -54,27 +47,34 @@ export function parseMetadata(
   for (const [name, member] of Object.entries(MEMBERS) as [MetadataUrl, string][]) {
     const value = body[member];
     if (value !== undefined && value !== null) {
-      urls[name] = checkUrl(value, member, allowedOrigins);
+      urls[name] = checkUrl(value, member);
     }
   }
   return { urls, sendsIss: body['authorization_response_iss_parameter_supported'] === true };
 }
 
 /** The rules for URLs of the options: secrets and codes are sent there. */
-function checkUrl(
-  value: unknown,
-  member: string,
-  allowedOrigins: ExhibitorSettings['allowedOrigins'],
-): string | RefusedUrl {
+function checkUrl(value: unknown, member: string): string | RefusedUrl {
   const parsed = v.safeParse(endpointUrl, value);
   if (!parsed.success) {
     return { expected: `${member} ${parsed.issues[0].message}`, received: shown(value) };
   }
-  const { output: url } = parsed;
-  if (!isAllowedUrl(url, allowedOrigins)) {
-    return { expected: `${member} on one of allowedOrigins`, received: shown(url) };
+  return parsed.output;
+}
+
+/** The URLs of the metadata, of which the tenant may use those on its `allowedOrigins`. */
+export function urlsFor(
+  { urls }: Metadata,
+  tenantKey: string,
+  allowedOrigins: AllowedOrigins | undefined,
+): Metadata['urls'] {
+  const checked: Partial<Record<MetadataUrl, string | RefusedUrl>> = { ...urls };
+  for (const [name, url] of Object.entries(urls) as [MetadataUrl, string | RefusedUrl][]) {
+    if (typeof url === 'string' && !isAllowedUrl(url, tenantKey, allowedOrigins)) {
+      checked[name] = { expected: `${MEMBERS[name]} on one of allowedOrigins`, received: url };
+    }
   }
-  return url;
+  return checked;
 }
 
 function shown(value: unknown): string {

@@ -2,9 +2,9 @@ import * as v from 'valibot';
 import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { isRecord } from '../model/json-values.js';
-import { moduleNeeds, tenantUnder, type TenantRules } from './check-tenant.js';
+import { foreignUrls, moduleNeeds, tenantUnder, type TenantRules } from './check-tenant.js';
 import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
-import { problemsOf, refineAny } from './value-schemas.js';
+import { problemsOf, refine, refineAny } from './value-schemas.js';
 import type { TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
 
@@ -59,7 +59,16 @@ function optionsUnder(rules: TenantRules) {
   const tenant = tenantUnder(rules);
   return v.pipe(
     v.strictObject(
-      { ...moduleSchema.entries, tenant: v.optional(tenant), tenants: v.optional(tenantsSchema(tenant)) },
+      {
+        ...moduleSchema.entries,
+        tenant: v.optional(
+          v.pipe(
+            tenant,
+            refine((one) => foreignUrls(one, SINGLE_TENANT, rules)),
+          ),
+        ),
+        tenants: v.optional(tenantsSchema(tenant, rules)),
+      },
       'must be an object of options',
     ),
     // Checked also where other options are wrong.
@@ -69,11 +78,10 @@ function optionsUnder(rules: TenantRules) {
 
 const ORIGINS_REQUIRED =
   'is required with a TenantSource: a tenant that copies the issuer of another and has a token endpoint of its own can receive ' +
-  "the codes of the other's users and log in as them. List the origins of all services and providers, or set 'any', which " +
-  "trusts every tenant with the users of every other unless callbackTenant is 'resolved'";
+  "the codes of the other's users and log in as them. List the origins of all services and providers that no tenant controls";
 
 function problemsBetween(options: Record<string, unknown>, rules: TenantRules): ConfigurationProblem[] {
-  const { tenant, tenants, allowedOrigins, callbackTenant, resolveTenant } = options;
+  const { tenant, tenants, allowedOrigins } = options;
   if ((tenant === undefined) === (tenants === undefined)) {
     return [{ path: 'tenants', expected: 'exactly one of tenant and tenants must be given' }];
   }
@@ -81,20 +89,22 @@ function problemsBetween(options: Record<string, unknown>, rules: TenantRules): 
   if (isSource(tenants) && allowedOrigins === undefined) {
     problems.push({ path: 'allowedOrigins', expected: ORIGINS_REQUIRED });
   }
-  if (callbackTenant !== undefined && resolveTenant === undefined) {
-    problems.push({ path: 'resolveTenant', expected: 'is required with callbackTenant' });
-  }
   return problems;
 }
 
 const EXPECTED = 'must be an object of one or more tenants by key, or have a find method';
 
-function tenantsSchema(tenant: ReturnType<typeof tenantUnder>) {
+function tenantsSchema(tenant: ReturnType<typeof tenantUnder>, rules: TenantRules) {
   const byKey = v.pipe(
     v.custom<Record<string, unknown>>((value) => isRecord(value) && Object.keys(value).length > 0, EXPECTED),
     v.transform((tenants) => new Map(Object.entries(tenants))),
     // `v.record` would leave out a tenant with the key `constructor`.
     v.map(v.string(), tenant),
+    refine((tenants) =>
+      [...tenants].flatMap(([key, one]) =>
+        foreignUrls(one, key, rules).map((problem) => ({ ...problem, path: `${key}.${problem.path}` })),
+      ),
+    ),
     v.check((tenants) => !tenants.has(''), 'must not have an empty key'),
   );
   return v.lazy((value) => (isSource(value) ? v.custom<TenantSource>(isSource) : byKey));

@@ -3,7 +3,7 @@ import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import { isRecord } from '../model/json-values.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
-import { isAllowedUrl, problemsOf, refine, refineAny } from './value-schemas.js';
+import { isAllowedUrl, problemsOf, refineAny } from './value-schemas.js';
 import { tenantSchema, type TenantSettings } from './tenant-settings.js';
 
 /** The module settings that the options of a tenant depend on. */
@@ -16,10 +16,12 @@ export type TenantRules = Pick<
  * Checks the options of a tenant that is known only at run time.
  *
  * @param path their option path, `tenants.acme`
+ * @param key of the tenant, as `allowedOrigins` gets it
  */
 export function checkTenant(
   input: unknown,
   path: string,
+  key: string,
   rules: TenantRules,
 ): { settings?: TenantSettings; problems: ConfigurationProblem[] } {
   const parsed = v.safeParse(tenantUnder(rules), input);
@@ -28,14 +30,18 @@ export function checkTenant(
     const problems = problemsOf(parsed.issues, path);
     return { problems: problems.map((one) => ({ ...one, path: untrustedText(one.path, 300) })) };
   }
-  return { settings: parsed.output, problems: moduleNeeds([parsed.output], rules) };
+  const settings = parsed.output;
+  const foreign = foreignUrls(settings, key, rules);
+  if (foreign.length > 0) {
+    return { problems: foreign.map((one) => ({ path: `${path}.${one.path}`, expected: one.expected })) };
+  }
+  return { settings, problems: moduleNeeds([settings], rules) };
 }
 
 /** Schema of the options of a tenant, with what the module options require of them. */
 export function tenantUnder(rules: TenantRules) {
   return v.pipe(
     tenantSchema,
-    refine((tenant) => foreignUrls(tenant, rules)),
     // Checked also where other options are wrong, so that all problems are reported together.
     refineAny((tenant) => loginNeeds(loginIn(tenant), rules)),
   );
@@ -69,7 +75,11 @@ function isBrowser({ session }: TenantRules): boolean {
 }
 
 /** Options whose URL is on none of the `allowedOrigins`. */
-function foreignUrls(tenant: TenantSettings, { allowedOrigins }: TenantRules): ConfigurationProblem[] {
+export function foreignUrls(
+  tenant: TenantSettings,
+  key: string,
+  { allowedOrigins }: TenantRules,
+): ConfigurationProblem[] {
   const { keys, discovery, issuer } = tenant.login ?? {};
   const urls: [string, string | undefined][] = [
     ['baseUrl', tenant.baseUrl],
@@ -83,7 +93,7 @@ function foreignUrls(tenant: TenantSettings, { allowedOrigins }: TenantRules): C
     ['login.issuer', discovery === true ? issuer : undefined],
   ];
   return urls
-    .filter(([, url]) => url !== undefined && !isAllowedUrl(url, allowedOrigins))
+    .filter(([, url]) => url !== undefined && !isAllowedUrl(url, key, allowedOrigins))
     .map(([path]) => ({ path, expected: 'must be on one of allowedOrigins' }));
 }
 

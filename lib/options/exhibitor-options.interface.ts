@@ -41,16 +41,6 @@ interface CommonOptions<T> {
   resolveTenant?:
     ((request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>) | undefined;
   /**
-   * `'resolved'`: `resolveTenant` must answer the tenant of the pending login for the request of a callback, else the login is
-   * refused (`state`) before a token request. Set it beside `allowedOrigins: 'any'`, give each tenant a callback with a path or a
-   * host name of its own, and let `resolveTenant` read nothing else there. Default: not compared, since a callback may serve all.
-   *
-   * @example
-   * callbackTenant: 'resolved',
-   * resolveTenant: ({ params }) => params?.['tenant'], // GET /:tenant/auth/callback
-   */
-  callbackTenant?: 'resolved' | undefined;
-  /**
    * Event of a request. Default: route parameter `eventId`; on routes without it, query `eventId`, else the event of the login. On a
    * route with other parameters than `tenant` and `exhibitorId`, and in GraphQL, only this option names the event: without it the
    * reply is 400 `event_required`.
@@ -112,12 +102,23 @@ interface CommonOptions<T> {
    */
   axios?: ((instance: AxiosInstance) => unknown) | undefined;
   /**
-   * Origins on one of which every `baseUrl`, `authUrl`, endpoint and keys URL must be, or `'any'`. Required with a
-   * {@link TenantSource}: a tenant that copies the issuer of another and has a token endpoint of its own can receive the codes of
-   * the other's users and log in as them. `'any'` trusts every tenant with the users of every other, except with
-   * `callbackTenant: 'resolved'`. Default: any.
+   * Origins on one of which every `baseUrl`, `authUrl`, endpoint and keys URL must be, or a function that accepts the origin of one
+   * for a tenant. Required with a {@link TenantSource}: a tenant that copies the issuer of another and has a token endpoint of its
+   * own can receive the codes of the other's users and log in as them. So no tenant may control an origin that another tenant's
+   * login may use. Default: any.
+   *
+   * @example
+   * allowedOrigins: (origin, tenantKey) => registeredOrigins.get(tenantKey)?.has(origin) === true,
    */
-  allowedOrigins?: string[] | 'any' | undefined;
+  allowedOrigins?: string[] | ((origin: string, tenantKey: string) => boolean) | undefined;
+  /**
+   * Origins, beside that of `redirectUri`, whose pages may log out and select: for an application on another origin than its API.
+   * Default: none.
+   *
+   * @example
+   * trustedOrigins: ['https://app.example.com'], // the API is on https://api.example.com
+   */
+  trustedOrigins?: string[] | undefined;
   /**
    * Cache of lookups, or `false`: `ttl` in ms (default 60 000), `max` entries (default 10 000). While the service fails, an answer
    * is used for another `staleIfError` ms (default 0). The answers of a process take `maxBytes` bytes at most (default 64 MiB,

@@ -6,7 +6,16 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import * as v from 'valibot';
 import type { ExhibitorModuleOptions } from './exhibitor-options.interface.js';
 import type { HttpSettings } from './http-options.interface.js';
-import { callable, milliseconds, oneOf, parseUrl, refine, text, whole } from './value-schemas.js';
+import {
+  callable,
+  milliseconds,
+  oneOf,
+  parseUrl,
+  refine,
+  text,
+  whole,
+  type AllowedOrigins,
+} from './value-schemas.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { LONGEST_TIMER } from '../time/clock.js';
@@ -33,7 +42,16 @@ const origin = v.pipe(
   v.transform((value) => value.replace(/\/$/, '')),
 );
 
-const origins = v.array(origin, "must be a list of origins or 'any'");
+const origins = v.array(origin, 'must be a list of origins');
+
+const allowedOrigins = v.pipe(
+  v.array(origin, 'must be a list of origins or a function'),
+  v.transform(
+    (list): AllowedOrigins =>
+      (one) =>
+        list.includes(one),
+  ),
+);
 
 const store = v.custom<SharedStore>(
   (value) => isRecord(value) && ['get', 'set', 'delete'].every((name) => typeof value[name] === 'function'),
@@ -104,7 +122,6 @@ export const moduleSchema = v.object({
     {},
   ),
   resolveTenant: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveTenant']>>()),
-  callbackTenant: v.optional(v.literal('resolved', "must be 'resolved'")),
   resolveEvent: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveEvent']>>()),
   resolveExhibitor: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveExhibitor']>>()),
   secrets: v.optional(
@@ -134,7 +151,10 @@ export const moduleSchema = v.object({
     {},
   ),
   axios: v.optional(callable<NonNullable<ExhibitorModuleOptions['axios']>>()),
-  allowedOrigins: v.optional(v.lazy((value) => (value === 'any' ? v.literal('any') : origins))),
+  allowedOrigins: v.optional(
+    v.lazy((value) => (typeof value === 'function' ? callable<AllowedOrigins>() : allowedOrigins)),
+  ),
+  trustedOrigins: v.optional(origins, []),
   lookupCache: v.optional(
     v.lazy((value) => (value === false ? v.literal(false) : lookupCache)),
     {},

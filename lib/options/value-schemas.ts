@@ -46,9 +46,12 @@ export function parseUrl(value: string): URL | undefined {
   return URL.canParse(value) ? new URL(value) : undefined;
 }
 
-export function isAllowedUrl(url: string, allowedOrigins: readonly string[] | 'any' = 'any'): boolean {
-  return allowedOrigins === 'any' || allowedOrigins.includes(parseUrl(url)?.origin ?? '');
+/** Whether a tenant may use the origin of this URL. */
+export function isAllowedUrl(url: string, tenantKey: string, isAllowed: AllowedOrigins | undefined): boolean {
+  return isAllowed === undefined || isAllowed(parseUrl(url)?.origin ?? '', tenantKey) === true;
 }
+
+export type AllowedOrigins = (origin: string, tenantKey: string) => boolean;
 
 function isSecureOrLoopback(value: string): boolean {
   const url = parseUrl(value);

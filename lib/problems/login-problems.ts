@@ -169,12 +169,6 @@ export function wrongCallbackIssuer(issuer: string, received: string | undefined
   });
 }
 
-/** With `callbackTenant: 'resolved'`: the callback is that of another tenant than the login. */
-export function foreignCallback(received: string): Problem {
-  const message = 'the callback is refused (state): resolveTenant does not answer this tenant for it';
-  return ofCallback('callback tenant', message, { received });
-}
-
 export function callbackError(failure: OAuthFailure): Problem {
   const message = `the callback received an error instead of a code: ${describeFailure(failure)}`;
   return ofCallback('callback error', message);

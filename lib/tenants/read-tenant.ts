@@ -47,7 +47,7 @@ export async function readTenant(
   if (options === undefined || options === null) {
     throw unknownTenant(untrustedText(key));
   }
-  const { settings, problems } = checkTenant(options, `tenants.${untrustedText(key)}`, rules);
+  const { settings, problems } = checkTenant(options, `tenants.${untrustedText(key)}`, key, rules);
   if (settings === undefined || problems.length > 0) {
     throw new ConfigurationError(problems, untrustedText(key));
   }

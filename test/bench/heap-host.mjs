@@ -47,7 +47,7 @@ const find = (key) => JSON.parse(JSON.stringify(optionsOf(key)));
 
 const root = ExhibitorModule.forRoot({
   tenants: { find },
-  allowedOrigins: 'any',
+  allowedOrigins: () => true,
   tenantCache: { max: 20_000, ttl: 3_600_000 },
   lookupCache: { max: 20_000, ttl: 3_600_000 },
   resolveTenant: ({ query }) => query.tenant,

@@ -45,7 +45,7 @@ const works = {
   async heap({ tenants }) {
     const app = await appWith({
       tenants: { find: (key) => tenant(key) },
-      allowedOrigins: 'any',
+      allowedOrigins: () => true,
       tenantCache: { max: tenants + 1_000 },
     });
     const service = app.get(TokenService);

@@ -270,7 +270,11 @@ describe('exhibitorSchema', () => {
 describe('a tenant known only at run time', () => {
   it('is found within the deadline of the call', async () => {
     const source = { find: () => new Promise<undefined>(() => {}) };
-    const late = await startRestHost({ tenants: source, allowedOrigins: 'any', http: { deadline: 1_000 } });
+    const late = await startRestHost({
+      tenants: source,
+      allowedOrigins: () => true,
+      http: { deadline: 1_000 },
+    });
     const call = firstValueFrom(late.exhibitors.list('regional-2026', { tenant: 'acme', deadline: 100 }));
     await expect(call).rejects.toMatchObject({ code: 'deadline_exceeded' });
     await late.close();
@@ -280,7 +284,7 @@ describe('a tenant known only at run time', () => {
     const source = {
       find: async (key: string) => (key === 'acme' ? sandbox.tenantOptions('acme') : undefined),
     };
-    const found = await startRestHost({ tenants: source, allowedOrigins: 'any' });
+    const found = await startRestHost({ tenants: source, allowedOrigins: () => true });
     const { data } = await firstValueFrom(found.exhibitors.list('boutique-2026', { tenant: 'acme' }));
     expect(data).toEqual(sandbox.exhibitors('boutique-2026', 'acme'));
     const call = firstValueFrom(found.exhibitors.list('boutique-2026', { tenant: 'umbrella' }));

@@ -66,7 +66,7 @@ const commands: IsolationCommands = {
     closeRedis = () => redis.destroy();
     const module = ExhibitorModule.forRoot({
       tenants: { find: async (key) => tenants.get(key) },
-      allowedOrigins: 'any',
+      allowedOrigins: () => true,
       resolveTenant: (request) => tenantOf(request),
       session: ['cookie', 'bearer'],
       secrets,

@@ -98,7 +98,7 @@ describe.each(['express', 'fastify'] as const)(
             kind,
             options: () => ({
               tenants: { find },
-              allowedOrigins: 'any',
+              allowedOrigins: () => true,
               resolveTenant: () => '',
               session,
               secrets: [COOKIE_SECRET],

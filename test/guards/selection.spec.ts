@@ -264,7 +264,7 @@ describe.each(HOST_KINDS)('the selected exhibitor on %s', (kind) => {
     { origin: 'https://evil.example' },
     { origin: 'null' },
     { origin: 'not an origin' },
-    { 'sec-fetch-site': 'cross-site', origin: 'HOST' },
+    { 'sec-fetch-site': 'same-site', origin: 'http://portal.localhost' },
   ])('cannot be set by another site: %j', async (sent) => {
     const [first, second] = idsAt('world-2026');
     await select('world-2026', first);

@@ -330,7 +330,7 @@ describe('the tenant of a back-channel logout', () => {
     jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
     const source = await start((callback) => ({
       tenants: { find: () => provider.tenantOptions(callback) },
-      allowedOrigins: 'any',
+      allowedOrigins: () => true,
       resolveTenant: ({ headers }) => headers['x-tenant'] as string | undefined,
     }));
     expectAnswered(await send(source, await logoutToken()), 400);

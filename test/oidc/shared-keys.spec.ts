@@ -46,7 +46,7 @@ async function boot(
   http: ExhibitorModuleOptions['http'] = { attempts: 1 },
 ): Promise<INestApplicationContext> {
   app = await NestFactory.createApplicationContext(
-    ExhibitorModule.forRoot({ tenants, allowedOrigins: 'any', http, secrets: [COOKIE_SECRET] }),
+    ExhibitorModule.forRoot({ tenants, allowedOrigins: () => true, http, secrets: [COOKIE_SECRET] }),
     { logger: false, abortOnError: false },
   );
   return app;

@@ -54,7 +54,10 @@ describe('the operator log', () => {
   it.each([
     ['tenant', { tenant: tenantAt('https://a.example') }],
     ['tenants.default', { tenants: { default: tenantAt('https://a.example') } }],
-    ['tenants.default', { tenants: { find: () => tenantAt('https://a.example') }, allowedOrigins: 'any' }],
+    [
+      'tenants.default',
+      { tenants: { find: () => tenantAt('https://a.example') }, allowedOrigins: () => true },
+    ],
   ])('calls the tenant %s', async (path, options) => {
     const { log, registry } = start(options);
     log.report(await registry.get('default'), PROBLEM);

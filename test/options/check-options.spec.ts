@@ -335,19 +335,19 @@ describe('the options', () => {
       "session: must not name both 'cookie' and 'host': one of them keeps the identity",
     ],
     [
-      'another callbackTenant',
-      { tenant: tenant(), callbackTenant: 'any', resolveTenant: () => 'default' },
-      "callbackTenant: must be 'resolved'",
-    ],
-    [
-      'callbackTenant without resolveTenant',
-      { tenant: tenant(), callbackTenant: 'resolved' },
-      'resolveTenant: is required with callbackTenant',
-    ],
-    [
       'an origin with a path',
       { tenant: tenant(), allowedOrigins: ['https://api.example/v1'] },
       'allowedOrigins.0: must be an origin, https://host[:port]',
+    ],
+    [
+      'a trusted origin with a path',
+      { tenant: tenant(), trustedOrigins: ['https://app.example/page'] },
+      'trustedOrigins.0: must be an origin, https://host[:port]',
+    ],
+    [
+      'trusted origins as a text',
+      { tenant: tenant(), trustedOrigins: '*' },
+      'trustedOrigins: must be a list of origins',
     ],
   ])('refuse %s', (_, options, problem) => {
     expect(problems(options)).toContain(problem);
@@ -392,7 +392,26 @@ describe('the options', () => {
     ]);
     allowedOrigins.push('https://login.example', 'https://keys.example/', 'https://tokens.example');
     expect(problems({ ...options, allowedOrigins })).toEqual([]);
-    expect(problems({ ...options, allowedOrigins: 'any' })).toEqual([]);
+  });
+
+  it('ask a function of the host, with the origin and the key of the tenant', () => {
+    const asked = new Set<string>();
+    const allowedOrigins = (origin: string, tenantKey: string): boolean => {
+      asked.add(`${tenantKey} ${origin}`);
+      return tenantKey === 'acme' || origin === 'https://api.example';
+    };
+    const tenants = { acme: tenant(), globex: tenant() };
+    expect(problems({ tenants, allowedOrigins })).toEqual([
+      'tenants.globex.authUrl: must be on one of allowedOrigins',
+    ]);
+    expect(asked).toEqual(
+      new Set(
+        ['acme', 'globex'].flatMap((key) => [`${key} https://api.example`, `${key} https://login.example`]),
+      ),
+    );
+    // A promise is no answer.
+    const later = () => Promise.resolve(true) as unknown as boolean;
+    expect(problems({ tenant: tenant(), allowedOrigins: later })).toHaveLength(2);
   });
 
   it.each(SPELLINGS)('are refused or sent to an allowed origin, however it is spelled: %j', (url) => {
@@ -404,10 +423,10 @@ describe('the options', () => {
     ];
     for (const changed of withUrl) {
       const options = { ...tenant(), login: login(), authUrl: 'https://api.example', ...changed };
-      const { settings } = checkTenant(options, 'tenants.acme', {
+      const { settings } = checkTenant(options, 'tenants.acme', 'acme', {
         ...checkOptions({ tenant: tenant() }).settings,
         secrets: SECRETS,
-        allowedOrigins,
+        allowedOrigins: (one) => allowedOrigins.includes(one),
       });
       const keys = settings?.login?.keys;
       const sent = [
@@ -428,13 +447,13 @@ describe('the options', () => {
     );
     expect(problems(source)).toEqual([required]);
     expect(problems({ ...source, store: 7 })).toEqual([expect.stringMatching(/^store/), required]);
-    for (const allowedOrigins of ['https://api.example', 'all', 7]) {
+    for (const allowedOrigins of ['https://api.example', 'any', 7]) {
       expect(problems({ ...source, allowedOrigins })).toEqual([
-        "allowedOrigins: must be a list of origins or 'any'",
+        'allowedOrigins: must be a list of origins or a function',
       ]);
     }
     expect(problems({ ...source, allowedOrigins: [] })).toEqual([]);
-    expect(problems({ ...source, allowedOrigins: 'any' })).toEqual([]);
+    expect(problems({ ...source, allowedOrigins: () => true })).toEqual([]);
   });
 
   it('never show a value, which may be a secret', () => {

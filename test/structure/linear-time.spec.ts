@@ -206,7 +206,7 @@ const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...wo
     (text) => parseTokenReply({ access_token: text, token_type: text, scope: text, expires_in: text }, null),
   ],
   isCrossSiteRequest: [
-    (text) => isCrossSiteRequest(contextOf('origin', text), undefined),
+    (text) => isCrossSiteRequest(contextOf('origin', text), undefined, []),
     long('a', 'https://'),
   ],
   parseRoute: [parseRoute, long('a', '/api/v1/exhibitor/event/', '/')],

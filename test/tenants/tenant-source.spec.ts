@@ -53,7 +53,12 @@ async function boot(
     },
   };
   app = await NestFactory.createApplicationContext(
-    ExhibitorModule.forRoot({ tenants: source, allowedOrigins: 'any', secrets: [COOKIE_SECRET], ...options }),
+    ExhibitorModule.forRoot({
+      tenants: source,
+      allowedOrigins: () => true,
+      secrets: [COOKIE_SECRET],
+      ...options,
+    }),
     { logger: false, abortOnError: false },
   );
   return {

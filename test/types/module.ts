@@ -48,7 +48,7 @@ ExhibitorModule.forRoot({
 
 // Exactly one of `tenant` and `tenants`.
 ExhibitorModule.forRoot({ tenants: { acme: tenant } });
-ExhibitorModule.forRoot({ tenants: { find: async () => tenant }, allowedOrigins: 'any' });
+ExhibitorModule.forRoot({ tenants: { find: async () => tenant }, allowedOrigins: () => true });
 // @ts-expect-error -- both
 ExhibitorModule.forRoot({ tenant, tenants: { acme: tenant } });
 // @ts-expect-error -- none

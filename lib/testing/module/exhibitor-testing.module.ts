@@ -131,7 +131,7 @@ function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOption
         },
       }),
     },
-    allowedOrigins: 'any',
+    allowedOrigins: () => true,
     resolveTenant: ({ params }) => backend.tenantOf(params?.['tenant']),
     resolveEvent: ({ params, query }) => backend.eventOf(params?.['eventId'] ?? query?.['eventId']),
     secrets: [randomBytes(32).toString('base64url')],
