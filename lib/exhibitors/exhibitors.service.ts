@@ -198,17 +198,14 @@ export class ExhibitorsService<T = Exhibitor> {
   }
 
   /**
-   * Removes cached lookups, all or those that match the filter, so that changes are seen at once. Those under way are not cached.
-   *
-   * With a `store` it reaches every process within a second, and resolves when the store has it. There, a filter without a
-   * tenant removes all lookups, and one with a contact e-mail address all of the named event or tenant. While the store is
-   * down, it is told later; until then, other processes may use an answer for `lookupCache.ttl`.
+   * Removes cached lookups of this process, all or those that match the filter, so that changes are seen at once. Those under way
+   * are not cached. Other processes follow when `lookupCache.ttl` is over.
    *
    * @example
    * await exhibitors.invalidateLookups({ tenant: 'acme', eventId: 'world-2026' });
    */
   async invalidateLookups(filter?: LookupFilter): Promise<void> {
-    await this.lookups.invalidate(checkLookupFilter(withTenant(filter, this.#tenant)));
+    this.lookups.invalidate(checkLookupFilter(withTenant(filter, this.#tenant)));
   }
 
   #reading(

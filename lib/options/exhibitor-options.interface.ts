@@ -120,19 +120,16 @@ interface CommonOptions<T> {
    */
   trustedOrigins?: string[] | undefined;
   /**
-   * Cache of lookups, or `false`: `ttl` in ms (default 60 000), `max` entries (default 10 000). While the service fails, an answer
-   * is used for another `staleIfError` ms (default 0). The answers of a process take `maxBytes` bytes at most (default 64 MiB,
-   * estimated from their values, each at least `maxBytes / max`); one of more than 1/16 of it is served but not kept. Where the
-   * cache is full, the tenant that uses most of it loses its least recently used answer. A lookup of more than `maxRecords`
-   * records (default 1,000) is `malformed_response`, also with a `fresh` lookup.
+   * Cache of lookups in this process, or `false`: `ttl` in ms (default 60 000), `max` entries (default 10 000), `maxBytes` of the
+   * replies (default 64 MiB). What is full loses its least recently used answer. While the service fails, an answer is used for
+   * another `staleIfError` ms (default 0).
    */
   lookupCache?:
     | {
         ttl?: number | undefined;
         max?: number | undefined;
-        staleIfError?: number | undefined;
         maxBytes?: number | undefined;
-        maxRecords?: number | undefined;
+        staleIfError?: number | undefined;
       }
     | false
     | undefined;

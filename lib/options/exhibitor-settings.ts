@@ -64,18 +64,14 @@ const standardSchema = v.custom<StandardSchemaV1>(
   'must be a Standard Schema (zod, valibot, arktype, …)',
 );
 
-/** Default of `lookupCache.maxRecords`; also without a cache. */
-export const MAX_RECORDS = 1_000;
-
 const lookupCache = v.strictObject(
   {
     ttl: v.optional(milliseconds, 60_000),
     max: v.optional(count, 10_000),
     staleIfError: v.optional(whole(0, 86_400_000, 'milliseconds'), 0),
-    maxBytes: v.optional(whole(0, Number.MAX_SAFE_INTEGER, 'bytes'), 64 * 1024 * 1024),
-    maxRecords: v.optional(whole(1, 1_000_000, 'records'), MAX_RECORDS),
+    maxBytes: v.optional(whole(1, Number.MAX_SAFE_INTEGER, 'bytes'), 64 * 1024 * 1024),
   },
-  'must be { ttl, max, staleIfError, maxBytes, maxRecords } or false',
+  'must be { ttl, max, maxBytes, staleIfError } or false',
 );
 
 const logoutCheck = v.strictObject(

@@ -71,11 +71,9 @@ export class TenantRegistry {
     if (tenant !== undefined) {
       return tenant;
     }
-    if (Buffer.byteLength(String(key)) > MAX_KEY_BYTES) {
-      throw unknownTenant(undefined);
-    }
-    if (this.#found === undefined || key === '') {
-      throw unknownTenant(untrustedText(String(key)));
+    const isShort = Buffer.byteLength(String(key)) <= MAX_KEY_BYTES;
+    if (this.#found === undefined || !isShort || key === '') {
+      return Promise.reject(unknownTenant(isShort ? untrustedText(String(key)) : undefined));
     }
     return this.#found.find(key);
   }

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from './clock.js';
 
-/** What a cache holds at most: `max` entries, or `maxSize`, the sum of the sizes given to `set`, of which each is at least 1. */
-type CacheLimit = { max: number } | { maxSize: number };
+/** What a cache holds at most: `max` entries, and `maxSize`, the sum of the sizes given to `set`, of which each is at least 1. */
+type CacheLimit = { max: number; maxSize?: number } | { maxSize: number };
 
 /** A bounded cache; the least recently used entries go first. A `ttl` given to `set` is in ms, by our {@link Clock}. */
 export type ExpiringCache<V extends {}> = LRUCache<string, V>;

@@ -118,7 +118,7 @@ describe('the options', () => {
       secrets: [],
       cookies: { loginTtl: 600_000, identityTtl: 28_800_000, absoluteTtl: 28_800_000, sameSite: 'lax' },
       tenantCache: { ttl: 60_000, max: 10_000, staleIfError: 3_600_000 },
-      lookupCache: { ttl: 60_000, max: 10_000, staleIfError: 0, maxBytes: 67_108_864, maxRecords: 1_000 },
+      lookupCache: { ttl: 60_000, max: 10_000, staleIfError: 0, maxBytes: 67_108_864 },
       logoutCheck: { ttl: 1_000 },
       http: {
         deadline: 10_000,
@@ -494,7 +494,7 @@ describe('an option of several forms', () => {
     [
       'lookupCache',
       { tenant: tenant(), lookupCache: true },
-      'must be { ttl, max, staleIfError, maxBytes, maxRecords } or false',
+      'must be { ttl, max, maxBytes, staleIfError } or false',
     ],
     [
       'session.1',

@@ -1,10 +1,10 @@
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Deadline } from '../../time/deadline.js';
 import { Semaphore } from '../../time/semaphore.js';
-import type { LookupSubject } from './lookup-cache.js';
+import type { LookupSubject } from './lookup-endpoint.js';
 
 /** Lookups of one contact under way at a tenant, and further ones that wait. */
-const LIMITS = { slots: 4, waiting: 100 };
+const LIMITS = { slots: 8, waiting: 100 };
 
 /** Limits the lookups of one contact, so that one person cannot take all requests of a tenant. */
 export class ContactSlots {

@@ -1,70 +1,58 @@
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
-import { freezeJson, weighJson } from '../../model/json-values.js';
-import { MAX_RECORDS, type ExhibitorSettings } from '../../options/exhibitor-settings.js';
+import { freezeJson } from '../../model/json-values.js';
+import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
+import type { Tenant } from '../../tenants/tenant.js';
 import type { Deadline } from '../../time/deadline.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
-import { malformedLookup, parseLookup, parseRecords } from '../parse-replies.js';
+import { parseLookup, parseRecords } from '../parse-replies.js';
 import type { RestClient } from '../rest-client.service.js';
-import { ContactSlots } from './contact-slots.js';
-import type { LookupAnswer, LookupSubject } from './lookup-cache.js';
 import { isPartOfLookup, readLookupPages } from './lookup-pages.js';
 
 const TEMPLATE = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
 
+export interface LookupSubject {
+  tenant: Tenant;
+  eventId: string;
+  contactEmail: string;
+}
+
+export interface LookupAnswer {
+  /** Frozen. */
+  readonly records: readonly unknown[];
+  /** Of the rows as JSON. */
+  readonly bytes: number;
+}
+
 /** The lookup endpoint (service specification, Endpoints §3), and what is made of its rows. */
 export class LookupEndpoint {
-  private readonly slots = new ContactSlots();
   readonly idOf: ExhibitorIdOf;
   private readonly schema: ExhibitorSettings['exhibitorSchema'];
-  private readonly maxRecords: number;
 
   constructor(
     private readonly rest: RestClient,
     settings: ExhibitorSettings,
   ) {
-    const { exhibitorSchema, lookupCache } = settings;
     this.idOf = exhibitorIdOf(settings);
-    this.schema = exhibitorSchema;
-    this.maxRecords = lookupCache === false ? MAX_RECORDS : lookupCache.maxRecords;
+    this.schema = settings.exhibitorSchema;
   }
 
   /**
-   * All rows of a lookup, as the service sends them. A wrapper that says that there are more pages is read to its end.
+   * The records of a contact. A wrapper that says that there are more pages is read to its end.
    *
-   * @throws {ExhibitorError} `malformed_response` for more than `maxRecords`, and as {@link parseLookup} and
+   * @throws {ExhibitorError} `malformed_response`, also where a row does not fit `exhibitorSchema`, and as
    * {@link readLookupPages}
    */
-  request(subject: LookupSubject, deadline: Deadline): Promise<readonly unknown[]> {
-    return this.slots.run(subject, deadline, async () => {
-      const tenant = subject.tenant.key;
-      const { maxRecords } = this;
-      const body = await this.fetch(subject, '', deadline);
-      if (isPartOfLookup(body)) {
-        const fetch = (query: string): Promise<unknown> => this.fetch(subject, query, deadline);
-        return readLookupPages({ tenant, first: body, maxRecords, fetch });
-      }
-      const rows = parseLookup(body, tenant, this.idOf);
-      if (rows.length > maxRecords) {
-        throw malformedLookup(`more than ${maxRecords} records`, tenant);
-      }
-      return rows;
-    });
-  }
-
-  /**
-   * The frozen records of these rows.
-   *
-   * @throws {ExhibitorError} `malformed_response` where a row does not fit `exhibitorSchema`
-   */
-  async answerOf(
-    rows: readonly unknown[],
-    { tenant }: LookupSubject,
-    deadline: Deadline,
-  ): Promise<LookupAnswer> {
-    const parsed = parseRecords(rows, this.schema, { tenant: tenant.key, path: '' });
+  async find(subject: LookupSubject, deadline: Deadline): Promise<LookupAnswer> {
+    const tenant = subject.tenant.key;
+    const body = await this.fetch(subject, '', deadline);
+    const rows = isPartOfLookup(body)
+      ? await readLookupPages(body, tenant, (query) => this.fetch(subject, query, deadline))
+      : parseLookup(body, tenant, this.idOf);
+    const bytes = Buffer.byteLength(JSON.stringify(rows));
+    const parsed = parseRecords(rows, this.schema, { tenant, path: '' });
     const records = parsed instanceof Promise ? await deadline.race(parsed) : parsed;
     freezeJson(records);
-    return { records, weight: weighJson(rows) };
+    return { records, bytes };
   }
 
   /** The body of a reply; `undefined` where there is none. */

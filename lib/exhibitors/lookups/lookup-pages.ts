@@ -6,15 +6,6 @@ import { malformedLookup, parsePage } from '../parse-replies.js';
 
 const MOST_PAGES = 20;
 
-export interface LookupPages {
-  /** Key of the tenant, for errors. */
-  tenant: string;
-  first: unknown;
-  maxRecords: number;
-  /** The body of a further page; `undefined` where there is none. */
-  fetch(query: string): Promise<unknown>;
-}
-
 /** True for a wrapper that says, in any way, that it is not all. Its metadata may be unusable otherwise. */
 export function isPartOfLookup(body: unknown): boolean {
   if (!isRecord(body) || !isRecord(body['paginationMetadata'])) {
@@ -35,16 +26,18 @@ export function isPartOfLookup(body: unknown): boolean {
  * The rows of all pages, which are requested one after the other.
  *
  * @throws {PaginationDriftError} where the pages contradict each other, for example because the service ignores paging
- * @throws {ExhibitorError} `malformed_response` for more than 20 pages or `maxRecords`, and as {@link parsePage}
+ * @param first the first reply
+ * @param tenant key of the tenant, for errors
+ * @param fetch the body of a further page; `undefined` where there is none
+ * @throws {ExhibitorError} `malformed_response` for more than 20 pages, and as {@link parsePage}
  */
-export async function readLookupPages({
-  tenant,
-  first,
-  maxRecords,
-  fetch,
-}: LookupPages): Promise<readonly unknown[]> {
+export async function readLookupPages(
+  first: unknown,
+  tenant: string,
+  fetch: (query: string) => Promise<unknown>,
+): Promise<readonly unknown[]> {
   const firstPage = pageOf(first, tenant);
-  const { totalCount, totalPages } = firstPage.page.paginationMetadata;
+  const { totalPages } = firstPage.page.paginationMetadata;
   const reader = new PageReader<unknown>({
     tenant,
     startPage: 1,
@@ -71,9 +64,6 @@ export async function readLookupPages({
     // Before the second page is requested.
     if (totalPages > MOST_PAGES) {
       throw malformedLookup(`more than ${MOST_PAGES} pages`, tenant);
-    }
-    if (totalCount > maxRecords) {
-      throw malformedLookup(`more than ${maxRecords} records`, tenant);
     }
     pages.push(page.data);
     hasMore = page.paginationMetadata.hasNextPage;
