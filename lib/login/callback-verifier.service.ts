@@ -1,7 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import {
   LoginFailedError,
   type LoginFailureDetails,
@@ -16,6 +14,8 @@ import type { VerifiedToken } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { callbackError, wrongCallbackIssuer, type TokenDelivery } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
+import { isAuthorized, notAuthorized } from '../session/authorize-identity.js';
+import { KeptClaims } from '../session/kept-claims.js';
 import { browserLoginOf, isHybrid, type BrowserLogin, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -56,6 +56,7 @@ interface Callback {
 @Injectable()
 export class CallbackVerifier {
   readonly #identityTtl: number;
+  readonly #claims: KeptClaims;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -68,6 +69,7 @@ export class CallbackVerifier {
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     const { identityTtl, absoluteTtl } = settings.cookies;
+    this.#claims = new KeptClaims(clock);
     this.#identityTtl = settings.session.includes('host') ? absoluteTtl : identityTtl;
   }
 
@@ -97,8 +99,11 @@ export class CallbackVerifier {
     }
     checkSameUser(tenant, front, token);
     const identity = await this.#identify(callback, token, tokens.accessToken);
-    await authorize(callback, identity);
-    return { identity, idToken: tokens.idToken };
+    if (!(await isAuthorized(tenant, identity, deadline))) {
+      throw notAuthorized(tenant.key);
+    }
+    const claims = this.#claims.chosen(tenant, identity.claims);
+    return { identity: { ...identity, claims }, idToken: tokens.idToken };
   }
 
   /**
@@ -173,6 +178,7 @@ export class CallbackVerifier {
       ...startedLogin(pending),
       tenantId: tenant.tenantId,
       clientId: login.clientId,
+      redirectUri: login.redirectUri,
       registration: tenant.registrations[0] ?? '',
       ...(typeof sid === 'string' && sid !== '' ? { sid } : {}),
       // Where the clock of the provider is ahead, the login must not be later than a logout that follows.
@@ -187,25 +193,6 @@ function checkSameUser(tenant: Tenant, front: VerifiedToken | undefined, back: V
   const { iss, sub } = back.payload;
   if (front !== undefined && (front.payload.iss !== iss || front.payload.sub !== sub)) {
     throw refusal(tenant, 'subject');
-  }
-}
-
-async function authorize({ tenant, login, deadline }: Callback, identity: ExhibitorIdentity): Promise<void> {
-  let isAuthorized: unknown;
-  try {
-    const asked = async (): Promise<unknown> => login.authorize === undefined || login.authorize(identity);
-    isAuthorized = await deadline.race(asked());
-  } catch (cause) {
-    if (isExhibitorError(cause)) {
-      throw cause;
-    }
-    throw new ExhibitorError('service_unavailable', "the host's authorize function failed", {
-      tenant: tenant.key,
-      cause,
-    });
-  }
-  if (isAuthorized !== true) {
-    throw refusal(tenant, 'not_authorized');
   }
 }
 

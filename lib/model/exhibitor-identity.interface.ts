@@ -16,6 +16,8 @@ export interface ExhibitorIdentity {
   tenantId: string;
   /** `client_id` of the login. */
   clientId: string;
+  /** Callback address of the login. An identity of another one belongs to another host, and is none here. */
+  redirectUri: string;
   /**
    * Digest of the issuer, the client and the source of the keys that verified the login. A logout at the provider ends only
    * identities of the same ones. Bearer tokens have none.

@@ -108,6 +108,17 @@ export interface ProviderOptions {
    * cookie, or take more than 16 KiB as JSON with a bearer token, none of them is kept.
    */
   keepClaims?: string[] | undefined;
+  /**
+   * Final authorization check of a verified login, and of each new bearer token: `false` refuses it (`not_authorized`). May be
+   * async. It gets all claims, also those that `keepClaims` does not keep. The answer to a token is kept until the token ends, for
+   * 5 minutes at most.
+   */
+  authorize?: ((identity: ExhibitorIdentity) => boolean | Promise<boolean>) | undefined;
+  /**
+   * Refuses a login or a bearer token unless `email_verified` is true beside an `email` that is the address taken; userinfo is read
+   * where the token does not say so. Default false: only an explicit `false` is refused.
+   */
+  requireVerifiedEmail?: boolean | undefined;
 }
 
 /** User login in the browser with OpenID Connect. */
@@ -135,13 +146,6 @@ export interface LoginOptions extends ProviderOptions {
   brandingTenantId?: string | undefined;
   /** Largest age of the authentication in seconds. `auth_time` is then required (OIDC Core §3.1.2.1). */
   maxAge?: number | undefined;
-  /** Final authorization check of a verified login: `false` refuses it (`not_authorized`). May be async. */
-  authorize?: ((identity: ExhibitorIdentity) => boolean | Promise<boolean>) | undefined;
-  /**
-   * Refuses a login unless `email_verified` is true beside an `email` that is the address taken; userinfo is read where the
-   * ID token does not say so. Default false: only an explicit `false` is refused.
-   */
-  requireVerifiedEmail?: boolean | undefined;
   /**
    * Refuses a callback without the `iss` parameter (RFC 9207). Default: true where tenants of different issuers share a
    * `redirectUri` or come from a {@link TenantSource}, or with `discovery` where the provider says that it sends `iss`; else

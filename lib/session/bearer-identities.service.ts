@@ -1,37 +1,45 @@
-import { Inject, Injectable, Optional } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { weighEntry } from '../model/json-values.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import { FairCache } from '../time/fair-cache.js';
+import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { isAuthorized, notAuthorized } from './authorize-identity.js';
 import { KeptClaims } from './kept-claims.js';
 
-/** Estimated bytes of heap of all identities in the cache: those of about 30,000 people. */
+/** Estimated bytes of heap of all answers in the cache. An identity takes about three times its JSON. */
 const MAX_BYTES = 64 * 1024 * 1024;
+
+/** Longest time for which an answer is kept, in ms. */
+const LONGEST_KEPT = 300_000;
 
 /** Largest claims of an identity, in bytes of JSON. Userinfo may have 256 KiB. */
 const MAX_CLAIMS = 16 * 1024;
 
-/** Tokens whose concurrent requests share one verification. */
+/** Verifications under way. */
 const MAX_PENDING = 1_000;
 
-/** Nest never provides it, so the default applies. Tests call the constructor with a lower limit. */
-const BEARER_IDENTITIES_BYTES = Symbol('nestjs-exhibitor:bearer-identities-bytes');
+/** What is known of a verified token. */
+interface Answer {
+  identity: ExhibitorIdentity;
+  /** False where `login.authorize` refused the user. */
+  isAuthorized: boolean;
+}
 
 /**
- * Identities of requests that carry the user's access token. A token is verified, and userinfo read, once; the identity is
- * cached by the digest of the token until the token expires.
+ * Identities of requests that carry the user's access token. A token is verified, userinfo read and `login.authorize` asked
+ * once; the answer is kept by the digest of the token until the token ends, for 5 minutes at most.
  */
 @Injectable()
 export class BearerIdentities {
-  readonly #verified: FairCache<ExhibitorIdentity>;
-  /** Apart from the verified ones, so that forged tokens push out no identity. */
-  readonly #pending: FairCache<Promise<ExhibitorIdentity>>;
+  readonly #answers: ExpiringCache<Answer>;
+  /** Apart from the verified ones, so that forged tokens push out none of them. */
+  readonly #pending = new Map<string, Promise<Answer>>();
   readonly #claims: KeptClaims;
 
   constructor(
@@ -39,54 +47,72 @@ export class BearerIdentities {
     @Inject(UserInfo) private readonly userInfo: UserInfo,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
-    @Optional() @Inject(BEARER_IDENTITIES_BYTES) maxBytes = MAX_BYTES,
   ) {
-    this.#verified = new FairCache(clock, maxBytes);
-    this.#pending = new FairCache(clock, MAX_PENDING);
+    this.#answers = createCache(clock, { maxSize: MAX_BYTES });
     this.#claims = new KeptClaims(clock);
   }
 
-  /** @throws {LoginFailedError} where the token is refused */
-  identify(tenant: Tenant, token: string): ExhibitorIdentity | Promise<ExhibitorIdentity> {
+  /**
+   * @throws {LoginFailedError} where the token is refused
+   * @throws {ExhibitorError} `service_unavailable` where too many verifications are under way
+   */
+  async identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
     const digest = digestOf(token);
     const key = `${tenant.stateKey.id}:${digest}`;
-    const known = this.#verified.get(key) ?? this.#pending.get(key);
+    const answer = this.#answers.get(key) ?? (await this.#share(tenant, token, { digest, key }));
+    if (!answer.isAuthorized) {
+      throw notAuthorized(tenant.key);
+    }
+    return answer.identity;
+  }
+
+  /** All requests with a token wait for one verification. */
+  #share(tenant: Tenant, token: string, { digest, key }: { digest: string; key: string }): Promise<Answer> {
+    const known = this.#pending.get(key);
     if (known !== undefined) {
       return known;
     }
-    const identity = this.#verify(tenant, token, digest)
-      .then((verified) => this.#keep(key, verified))
+    if (this.#pending.size >= MAX_PENDING) {
+      throw new ExhibitorError('service_unavailable', 'too many bearer tokens are being verified', {
+        tenant: tenant.key,
+      });
+    }
+    const pending = this.#verify(tenant, token, digest)
+      .then((answer) => this.#keep(key, answer))
       .finally(() => this.#pending.delete(key));
-    this.#pending.set(key, identity, { tenant: tenant.key });
-    return identity;
+    this.#pending.set(key, pending);
+    return pending;
   }
 
-  /** Caches the identity for the lifetime of the token. A refusal is not cached. */
-  #keep(key: string, identity: ExhibitorIdentity): ExhibitorIdentity {
-    const { tenant, subject, email, clientId, claims, expiresAt } = identity;
-    const weight = weighEntry([subject, email, clientId, claims]);
-    const ttl = Math.max(1, expiresAt - this.clock.epochMs());
-    this.#verified.set(key, identity, { tenant, weight, ttl });
-    return identity;
+  /** A token that was not verified is not kept. */
+  #keep(key: string, answer: Answer): Answer {
+    const ttl = Math.min(LONGEST_KEPT, answer.identity.expiresAt - this.clock.epochMs());
+    const size = 3 * Buffer.byteLength(JSON.stringify(answer));
+    this.#answers.set(key, answer, { ttl: Math.max(1, ttl), size });
+    return answer;
   }
 
-  async #verify(tenant: Tenant, token: string, digest: string): Promise<ExhibitorIdentity> {
+  async #verify(tenant: Tenant, token: string, digest: string): Promise<Answer> {
     return this.deadlines.within(tenant.http.deadline, async (deadline) => {
       const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, deadline);
       const { subject, email, claims } = await this.userInfo.userOf(tenant, payload, token, deadline);
-      const chosen = this.#claims.chosen(tenant, claims);
-      const isTooLarge = Buffer.byteLength(JSON.stringify(chosen)) > MAX_CLAIMS;
-      return Object.freeze({
+      const identity = {
         id: digest,
         issuer: String(payload.iss),
         subject,
         email,
-        claims: Object.freeze(isTooLarge ? this.#claims.fewest(tenant, chosen) : chosen),
+        claims,
         tenant: tenant.key,
         tenantId: tenant.tenantId,
         clientId: String(payload['azp'] ?? payload['client_id'] ?? ''),
+        redirectUri: tenant.login?.redirectUri ?? '',
         expiresAt: Number(payload.exp) * 1000,
-      });
+      };
+      const answer = await isAuthorized(tenant, identity, deadline);
+      const kept = this.#claims.chosen(tenant, claims);
+      const isTooLarge = Buffer.byteLength(JSON.stringify(kept)) > MAX_CLAIMS;
+      const frozen = Object.freeze(isTooLarge ? this.#claims.fewest(tenant, kept) : kept);
+      return { identity: Object.freeze({ ...identity, claims: frozen }), isAuthorized: answer };
     });
   }
 }

@@ -74,7 +74,8 @@ export class DeniedIdentities {
   /** Denies identities until they have expired, by any date that the host may be set back to. */
   async deny(identities: readonly FormerIdentity[]): Promise<void> {
     const deny = async ({ id, tenant, expiresAt }: FormerIdentity): Promise<void> => {
-      const ttl = expiresAt - this.clock.epochMs() + CLOCK_MARGIN;
+      // An identity of a host may have no end.
+      const ttl = Math.min(expiresAt - this.clock.epochMs(), this.absoluteTtl) + CLOCK_MARGIN;
       if (id !== '' && ttl > 0) {
         await this.replays.record({ kind: 'denied-identity', name: id }, tenant, ttl);
       }

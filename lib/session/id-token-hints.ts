@@ -1,9 +1,11 @@
 import {
   clearHeldCookies,
+  fitCookies,
   isSecure,
   receivedCookie,
   setCookie,
   type CookieAttributes,
+  type CookieNames,
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -26,8 +28,7 @@ export class IdTokenHints {
   constructor(
     private readonly sealer: Sealer,
     private readonly clock: Clock,
-    /** Of its cookie. */
-    private readonly name: string,
+    private readonly names: CookieNames,
     private readonly sameSite: CookieAttributes['sameSite'],
   ) {}
 
@@ -48,10 +49,11 @@ export class IdTokenHints {
       return;
     }
     if (kept === undefined) {
-      clearHeldCookies(http, this.name, this.sameSite);
+      clearHeldCookies(http, this.names.idToken, this.sameSite);
     } else {
       const attributes = { secure: isSecure(login?.redirectUri), sameSite: this.sameSite };
-      setCookie(http, this.name, kept, attributes, ttl);
+      setCookie(http, this.names.idToken, kept, attributes, ttl);
+      fitCookies(http, this.names, attributes);
     }
   }
 
@@ -61,7 +63,7 @@ export class IdTokenHints {
    * @param secure true where the identity came in a cookie with `__Host-`: that of the ID token must have it too
    */
   async read(http: HttpContext, mode: BrowserMode, id: string, secure: boolean): Promise<string | undefined> {
-    const sealed = mode === 'host' ? readIdToken(http) : receivedCookie(http, this.name, secure);
+    const sealed = mode === 'host' ? readIdToken(http) : receivedCookie(http, this.names.idToken, secure);
     const content = sealed === undefined ? undefined : await this.sealer.open('id-token', sealed);
     if (isRecord(content) && content['id'] === id && typeof content['idToken'] === 'string') {
       return content['idToken'];

@@ -58,7 +58,7 @@ export class IdentitySession {
     const { name, sameSite, identityTtl, absoluteTtl } = settings.cookies;
     this.#names = cookieNames(name);
     this.#sameSite = sameSite;
-    this.#idTokens = new IdTokenHints(sealer, clock, this.#names.idToken, sameSite);
+    this.#idTokens = new IdTokenHints(sealer, clock, this.#names, sameSite);
     this.#longestExtension = absoluteTtl - identityTtl;
   }
 
@@ -84,11 +84,12 @@ export class IdentitySession {
       await logInToHost(http, identity);
     }
     const endsAt = identity.expiresAt + (mode === 'cookie' ? this.#longestExtension : 0);
-    await this.#idTokens.keep(http, mode, tenant, { id: identity.id, expiresAt: endsAt }, idToken);
     if (mode === 'cookie') {
       clearHeldCookies(http, this.#names.extension, this.#sameSite);
       await this.cookie.write(http, tenant, identity, [], endsAt);
     }
+    // Last: no ID token is kept of a login that fails.
+    await this.#idTokens.keep(http, mode, tenant, { id: identity.id, expiresAt: endsAt }, idToken);
     await this.denied.deny([...former, ...(await this.former(http))]);
     setUser(http, { identity, mode });
     return { identity, tenant, selections: [], mode, endsAt };

@@ -4,11 +4,19 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import type { Tenant } from '../tenants/tenant.js';
 
 /** Members that may be missing: hosts store an identity as they like. */
-const OPTIONAL_STRINGS = ['tenantId', 'clientId', 'registration', 'eventId', 'returnTo', 'sid'] as const;
+const OPTIONAL_STRINGS = [
+  'tenantId',
+  'clientId',
+  'redirectUri',
+  'registration',
+  'eventId',
+  'returnTo',
+  'sid',
+] as const;
 
 /** Data of a cookie or of the host's session that has the form of an identity. */
-export type IdentityData = Omit<ExhibitorIdentity, 'tenantId' | 'clientId'> &
-  Partial<Pick<ExhibitorIdentity, 'tenantId' | 'clientId'>>;
+export type IdentityData = Omit<ExhibitorIdentity, 'tenantId' | 'clientId' | 'redirectUri'> &
+  Partial<Pick<ExhibitorIdentity, 'tenantId' | 'clientId' | 'redirectUri'>>;
 
 /**
  * The known members of an identity, each of its type. Not by a schema: with a session of the host this runs at each request,
@@ -58,7 +66,8 @@ function isNumber(value: unknown): value is number {
 
 /**
  * The identity, where it belongs to this tenant and has not expired. Issuer, client and tenant id are compared with the
- * current options: if a key is given to another customer, the logins of the former customer must not be valid.
+ * current options: if a key is given to another customer, the logins of the former customer must not be valid. So is the
+ * `redirectUri`: another host with the same `secrets` and client may have a stricter `authorize`. What is missing is not compared.
  *
  * @param secure true where its cookie has the `__Host-` prefix, which must be as the tenant's cookies have it: a sibling domain can
  * set a cookie without it; `undefined` in the host's session
@@ -70,22 +79,23 @@ export function identityFor(
   secure: boolean | undefined,
   now: number,
 ): ExhibitorIdentity | undefined {
-  const { tenantId = tenant.tenantId, clientId = tenant.login?.clientId ?? '' } = data;
+  const { clientId: ownClient = '', redirectUri: ownUri = '' } = tenant.login ?? {};
+  const { tenantId = tenant.tenantId, clientId = ownClient, redirectUri = ownUri } = data;
   if (data.tenant !== tenant.key || tenantId !== tenant.tenantId) {
     return undefined;
   }
-  if (data.issuer !== tenant.login?.issuer || clientId !== tenant.login.clientId) {
+  if (data.issuer !== tenant.login?.issuer || clientId !== ownClient || redirectUri !== ownUri) {
     return undefined;
   }
-  if (data.expiresAt <= now || (secure !== undefined && secure !== isSecure(tenant.login.redirectUri))) {
+  if (data.expiresAt <= now || (secure !== undefined && secure !== isSecure(ownUri))) {
     return undefined;
   }
-  return isComplete(data) ? data : { ...data, tenantId, clientId };
+  return isComplete(data) ? data : { ...data, tenantId, clientId, redirectUri };
 }
 
 /** The identity of a cookie is complete, and not copied for each request. Hosts may leave members out. */
 function isComplete(data: IdentityData): data is ExhibitorIdentity {
-  return data.tenantId !== undefined && data.clientId !== undefined;
+  return data.tenantId !== undefined && data.clientId !== undefined && data.redirectUri !== undefined;
 }
 
 export function ownerOf({

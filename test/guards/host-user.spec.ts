@@ -9,6 +9,7 @@ import {
   ExhibitorCallbackGuard,
   ExhibitorModule,
   type ExhibitorIdentity,
+  type SharedStore,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { copyOf, identityOf } from '../login/journey.js';
@@ -78,6 +79,7 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     tenantId: sandbox.tenantOptions('acme').tenantId,
     clientId: 'acme-web',
     eventId: 'world-2026',
+    redirectUri: `${url}/auth/callback`,
     expiresAt: Date.now() + 60_000,
     ...overrides,
   });
@@ -114,6 +116,7 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
   it.each<[what: string, overrides: Partial<Record<keyof ExhibitorIdentity, unknown>>]>([
     ['of another issuer', { issuer: 'https://evil.example' }],
     ['of another client', { clientId: 'globex-web' }],
+    ['of another host with the same client', { redirectUri: 'https://admin.example.com/auth/callback' }],
     ['of a tenant id that the key has no more', { tenantId: 'the id of a former customer' }],
     ['of a tenant nobody has', { tenant: '__proto__' }],
     ['that is over', { expiresAt: 1 }],
@@ -121,6 +124,35 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
   ])('treats a user %s as not logged in', async (_, overrides) => {
     user = identity(overrides);
     expect(await get('/me')).toMatchObject({ status: 401, body: { code: 'unauthenticated' } });
+  });
+
+  it('remembers the logout of a user without an end as long as a login may last, in the store too', async () => {
+    const ttls: number[] = [];
+    const store: SharedStore = {
+      get: async () => undefined,
+      set: async (_key, _value, { ttl }) => ttls.push(ttl) > 0,
+      delete: async () => undefined,
+    };
+    const host = await startHost({
+      kind,
+      configure: (given) => setUser(given, kind, () => user),
+      options: (redirectUri) => ({
+        tenants: { acme: sandbox.tenantOptions('acme', { redirectUri }) },
+        session: 'host',
+        secrets: [COOKIE_SECRET],
+        cookies: { absoluteTtl: 36_000_000 },
+        store,
+      }),
+    });
+    try {
+      user = identity({ expiresAt: undefined, redirectUri: undefined });
+      const left = await fetch(`${host.url}/auth/logout`, { method: 'POST', redirect: 'manual' });
+      expect(left.status).toBe(303);
+      // Two hours more, for clocks that are set back.
+      expect(ttls).toEqual([36_000_000 + 7_200_000]);
+    } finally {
+      await host.close();
+    }
   });
 
   it('treats a user with a member of a wrong type as not logged in', async () => {

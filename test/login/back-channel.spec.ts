@@ -492,9 +492,10 @@ describe('a back-channel logout with several processes', () => {
 
 describe('an identity of keys that were rotated', () => {
   const shared = new MemoryStore();
+  let ownCallback: string | undefined;
   const startWith = (jwks: JSONWebKeySet): Promise<Host> =>
     start((callback) => ({
-      tenant: provider.tenantOptions(callback, { keys: jwks }),
+      tenant: provider.tenantOptions((ownCallback ??= callback), { keys: jwks }),
       store: shared,
       logoutCheck: { ttl: 0 },
     }));

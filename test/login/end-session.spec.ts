@@ -133,6 +133,17 @@ describe('a logout at the provider', () => {
     expect(await isLoggedIn(visitor, plain)).toBe(false);
   });
 
+  it('keeps no ID token of a login that fails, as one whose identity is too large', async () => {
+    const visitor = new Visitor();
+    const change = (all: Claims): void => void Object.assign(all, { sub: 'x'.repeat(5_000) });
+    provider.script = { backToken: { claims: change } };
+    const small = { jti: 'x' };
+    expect((await logIn(visitor, host)).status).toBe(401);
+    expect(namesOf(visitor, host)).toEqual([]);
+    await loggedIn(visitor, host, small);
+    expect(namesOf(visitor, host)).toContain('exhibitor-id-token');
+  });
+
   it('needs no page to return to', async () => {
     const plain = await start({ endSession: true });
     const visitor = new Visitor();
@@ -319,12 +330,20 @@ describe.each(['express', 'fastify'] as const)('a logout at the certified provid
     await sandbox?.stop();
   });
 
-  async function startAt(login: Partial<LoginOverrides>, publicClient = false): Promise<Host> {
+  async function startAt(
+    login: Partial<LoginOverrides>,
+    publicClient = false,
+    name = 'exhibitor',
+  ): Promise<Host> {
     const host = await startHost({
       kind,
       options: (redirectUri) => {
         const tenant = sandbox.tenantOptions('acme', { redirectUri, publicClient });
-        return { tenant: { ...tenant, login: { ...tenant.login, ...login } }, secrets: [COOKIE_SECRET] };
+        return {
+          tenant: { ...tenant, login: { ...tenant.login, ...login } },
+          secrets: [COOKIE_SECRET],
+          cookies: { name },
+        };
       },
     });
     started.push(host);
@@ -381,7 +400,7 @@ describe.each(['express', 'fastify'] as const)('a logout at the certified provid
   });
 
   it('reaches the other hosts by the back channel, and nobody else', async () => {
-    const [host, other] = [await startAt({ endSession: true }), await startAt({})];
+    const [host, other] = [await startAt({ endSession: true }), await startAt({}, false, 'other')];
     sandbox.setBackChannelLogoutUri('acme', `${other.url}/auth/backchannel-logout`);
     try {
       const [visitor, elsewhere] = [new Visitor(), new Visitor()];

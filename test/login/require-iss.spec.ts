@@ -272,10 +272,10 @@ describe.each(KINDS)('an identity on %s', (kind) => {
   ];
 
   it.each(changes)('ends when the %s of its tenant changes', async (_what, change) => {
-    const options = (callback: string) => ({ tenant: honest.tenantOptions(callback) });
-    const before = await start(kind, options);
-    const same = await start(kind, options);
-    const changed = await start(kind, (callback) => {
+    const before = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const { callback } = before;
+    const same = await start(kind, () => ({ tenant: honest.tenantOptions(callback) }));
+    const changed = await start(kind, () => {
       const tenant = honest.tenantOptions(callback);
       change(tenant);
       return { tenant };
@@ -284,6 +284,36 @@ describe.each(KINDS)('an identity on %s', (kind) => {
     await logIn(visitor, before);
     expect(await identityOf(visitor, same)).toMatchObject({ subject: 'pat' });
     expect(await identityOf(visitor, changed)).toBeUndefined();
+  });
+
+  it('is none of another host with the same secrets and client, whose authorize may be stricter', async () => {
+    const portal = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const admin = await start(kind, (callback) => ({
+      tenant: honest.tenantOptions(callback, { authorize: () => false }),
+    }));
+    const visitor = await expectAccepted(portal);
+    expect(await identityOf(visitor, portal)).toMatchObject({ redirectUri: portal.callback });
+    expect(await identityOf(visitor, admin)).toBeUndefined();
+    expectRefusal(await logIn(new Visitor(), admin), 'not_authorized');
+  });
+
+  it('is kept beside that of another service of the host name, by cookies.name', async () => {
+    const portal = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const admin = await start(kind, (callback) => ({
+      tenant: honest.tenantOptions(callback),
+      cookies: { name: 'admin' },
+    }));
+    const visitor = await expectAccepted(portal);
+    const pending = await toProvider(visitor, portal);
+    const own = await toProvider(visitor, admin);
+    expect((await toHost(visitor, own)).status).toBe(303);
+    expect([...visitor.cookies('127.0.0.1').keys()]).toContain('admin-identity');
+    expect(await identityOf(visitor, admin)).toBeDefined();
+    expect(await identityOf(visitor, portal)).toBeDefined();
+    await visitor.visit(`${admin.url}/auth/logout`, { method: 'POST' });
+    expect(await identityOf(visitor, admin)).toBeUndefined();
+    expect(await identityOf(visitor, portal)).toBeDefined();
+    expect((await toHost(visitor, pending)).status).toBe(303);
   });
 
   it('ends when the key of its tenant changes', async () => {
@@ -387,7 +417,8 @@ describe.each(KINDS)('with a shared store, a logout on %s', (kind) => {
       store,
       logoutCheck: { ttl: 0 },
     });
-    const [one, two] = [await start(kind, options), await start(kind, options)];
+    const one = await start(kind, options);
+    const two = await start(kind, () => options(one.callback));
     const visitor = await expectAccepted(one);
     const thief = copyOf(visitor, one);
     expect(await identityOf(thief, two)).toMatchObject({ subject: 'pat' });
@@ -469,6 +500,40 @@ describe.each(KINDS)('login.authorize on %s', (kind) => {
     const visitor = new Visitor();
     expectRefusal(await logIn(visitor, host), 'not_authorized');
     expect(await identityOf(visitor, host)).toBeUndefined();
+  });
+
+  it('gets all claims, of which keepClaims keeps some: at the callback and in later requests', async () => {
+    const seen: unknown[] = [];
+    const claims = (all: Record<string, unknown>) => void (all['department'] = 'sales');
+    honest.script = { backToken: { claims } };
+    @Controller()
+    class ClaimsController extends BoothController {
+      @Get('auth/callback')
+      @UseGuards(ExhibitorCallbackGuard)
+      @Redirect('/', 303)
+      override callback(@CurrentIdentity() identity: ExhibitorIdentity): { url: string } {
+        seen.push(identity.claims);
+        return { url: '/' };
+      }
+    }
+    for (const mode of [kind, `${kind} + ${kind === 'express' ? 'express-session' : '@fastify/session'}`]) {
+      const authorize = jest.fn((_identity: ExhibitorIdentity) => true);
+      const host = await startHost({
+        kind: HOST_KINDS.find((one) => one === mode) ?? kind,
+        controllers: [ClaimsController],
+        options: (callback) => ({
+          tenant: honest.tenantOptions(callback, { authorize, keepClaims: ['email'] }),
+          secrets: [COOKIE_SECRET],
+        }),
+      });
+      hosts.push(host);
+      const visitor = new Visitor();
+      await logIn(visitor, host);
+      expect(authorize.mock.calls[0]?.[0].claims).toMatchObject({ department: 'sales' });
+      const kept = { email: 'pat@example.com', auth_time: expect.any(Number) };
+      expect(seen.pop()).toEqual(kept);
+      expect((await identityOf(visitor, host))?.claims).toEqual(kept);
+    }
   });
 
   it('fails the login with 503 where it throws', async () => {

@@ -9,7 +9,12 @@ import {
   type ExhibitorModuleOptions,
 } from '../../index.js';
 import { refuseProduction } from '../sandbox/server/sandbox-server.js';
-import { ExhibitorTestingBackend, TESTING_CLIENT, TESTING_ISSUER } from './testing-backend.js';
+import {
+  ExhibitorTestingBackend,
+  TESTING_CALLBACK,
+  TESTING_CLIENT,
+  TESTING_ISSUER,
+} from './testing-backend.js';
 import { TestingGuardServices } from './testing-guard-services.js';
 import { TestingCalls, TestingTenants, TestingTokens, TestingTransport } from './testing-services.js';
 import type { ExhibitorTestingWorld } from './testing-world.interface.js';
@@ -125,7 +130,7 @@ function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOption
         clientSecret: 'nothing is sent',
         login: {
           clientId: TESTING_CLIENT,
-          redirectUri: 'https://host.test/auth/callback',
+          redirectUri: TESTING_CALLBACK,
           issuer: TESTING_ISSUER,
           keys: `${TESTING_ISSUER}/keys`,
         },

@@ -31,6 +31,7 @@ const OBSERVABLES = new Map([
 /** Issuer, client and addresses of the tenants of a test. Nothing is sent there. */
 export const TESTING_ISSUER = 'https://login.test';
 export const TESTING_CLIENT = 'test-client';
+export const TESTING_CALLBACK = 'https://host.test/auth/callback';
 
 /**
  * The service and the login behind an {@link ExhibitorTestingModule}. A test injects it to change who is logged in, what
@@ -141,6 +142,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
       tenant: tenant.key,
       tenantId: tenant.tenantId,
       clientId: TESTING_CLIENT,
+      redirectUri: TESTING_CALLBACK,
       eventId: this.#world.eventId,
       expiresAt: Date.now() + 28_800_000,
     };
