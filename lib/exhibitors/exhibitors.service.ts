@@ -24,7 +24,7 @@ import {
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './pages/exhibitor-page.interface.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
-import { fromPages, PageIterator, type OpenReader } from './pages/read-pages.js';
+import { fromPages, iterateOver, type OpenReader } from './pages/read-pages.js';
 import { takeSnapshot } from './pages/take-snapshot.js';
 import { parsedRecords } from './parse-replies.js';
 
@@ -120,7 +120,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * for await (const exhibitor of exhibitors.iterate('world-2026', { prefetch: 2 })) await store(exhibitor);
    */
   iterate(eventId: string, options?: StreamOptions): AsyncIterableIterator<T> {
-    return new PageIterator(...this.#reading('iterate', eventId, options), ({ data }) => data);
+    return iterateOver(...this.#reading('iterate', eventId, options), ({ data }) => data);
   }
 
   /**
@@ -131,7 +131,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * for await (const page of exhibitors.iteratePages('world-2026')) await store(page.data, page.paginationMetadata);
    */
   iteratePages(eventId: string, options?: StreamOptions): AsyncIterableIterator<ExhibitorPage<T>> {
-    return new PageIterator(...this.#reading('iteratePages', eventId, options), (page) => [page]);
+    return iterateOver(...this.#reading('iteratePages', eventId, options), (page) => [page]);
   }
 
   /**

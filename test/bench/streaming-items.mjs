@@ -1,13 +1,13 @@
 /**
- * What `stream` itself costs an exhibitor: a walk over pages that are parsed already, beside a plain loop over them. No
- * network, no JSON; everything that is ours from the window to the subscriber is in it.
+ * What `stream` and `iterate` themselves cost an exhibitor: a walk over pages that are parsed already, beside a plain loop and a
+ * plain async generator over them. No network, no JSON; everything that is ours from the window to the consumer is in it.
  */
 import { lastValueFrom, Observable, reduce } from 'rxjs';
 import { serveVariant } from './harness.mjs';
 
 await import('reflect-metadata');
 const { PageReader } = await import('../../dist/exhibitors/pages/page-reader.js');
-const { fromPages } = await import('../../dist/exhibitors/pages/read-pages.js');
+const { fromPages, iterateOver } = await import('../../dist/exhibitors/pages/read-pages.js');
 
 const [PAGES, ITEMS] = [2_000, 50];
 /** A reading is short: several in a row measure the code as a host runs it, compiled. */
@@ -28,40 +28,70 @@ const pages = Array.from({ length: PAGES }, (_, index) => ({
 }));
 
 const fetch = async (page) => ({ page: pages[page - 1], rows: pages[page - 1].data });
-const counted = reduce((count) => count + 1, 0);
+const plan = { tenant: 'bench', itemsPerPage: ITEMS, startPage: 1, prefetch: 4, onDrift: 'error', fetch };
+const open = async () => new PageReader(plan);
+
+async function* plainGenerator() {
+  for (const { data } of pages) {
+    for (const exhibitor of data) {
+      yield exhibitor;
+    }
+  }
+}
+
+const counted = (exhibitors) => lastValueFrom(exhibitors.pipe(reduce((count) => count + 1, 0)));
+async function countedOf(exhibitors) {
+  let count = 0;
+  for await (const exhibitor of exhibitors) {
+    count += exhibitor === undefined ? 0 : 1;
+  }
+  return count;
+}
+
 const ways = {
   /** The same consumer, given the same rows by a loop. */
   loop: () =>
-    new Observable((subscriber) => {
-      for (const { data } of pages) {
-        for (const exhibitor of data) {
-          subscriber.next(exhibitor);
-        }
-      }
-      subscriber.complete();
-    }),
-  stream: () => {
-    const plan = { tenant: 'bench', itemsPerPage: ITEMS, startPage: 1, prefetch: 4, onDrift: 'error', fetch };
-    return fromPages(
-      () => ({}),
-      async () => new PageReader(plan),
-      ({ data }, subscriber) => {
-        for (const exhibitor of data) {
-          if (subscriber.closed) {
-            return;
+    counted(
+      new Observable((subscriber) => {
+        for (const { data } of pages) {
+          for (const exhibitor of data) {
+            subscriber.next(exhibitor);
           }
-          subscriber.next(exhibitor);
         }
-      },
-    );
-  },
+        subscriber.complete();
+      }),
+    ),
+  stream: () =>
+    counted(
+      fromPages(
+        () => ({}),
+        open,
+        ({ data }, subscriber) => {
+          for (const exhibitor of data) {
+            if (subscriber.closed) {
+              return;
+            }
+            subscriber.next(exhibitor);
+          }
+        },
+      ),
+    ),
+  generator: () => countedOf(plainGenerator()),
+  iterate: () =>
+    countedOf(
+      iterateOver(
+        () => ({}),
+        open,
+        ({ data }) => data,
+      ),
+    ),
 };
 
 const way = ways[process.argv[2]];
 serveVariant(async () => {
   let count = 0;
   for (let reading = 0; reading < READINGS; reading += 1) {
-    count += await lastValueFrom(way().pipe(counted));
+    count += await way();
   }
   if (count !== READINGS * PAGES * ITEMS) {
     throw new Error(`${count} exhibitors are not those of ${PAGES} pages`);

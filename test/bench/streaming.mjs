@@ -119,17 +119,22 @@ function items(name) {
 }
 
 async function perItem() {
-  const [loop, stream] = await Promise.all([items('loop'), items('stream')]);
-  const seen = await interleave({ loop, stream }, {}, ROUNDS * 4);
+  const names = ['loop', 'stream', 'generator', 'iterate'];
+  const ways = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await items(name)])));
+  const seen = await interleave(ways, {}, ROUNDS * 4);
   const each = (name) => spread(seen[name].map(({ cpuUs, count }) => (cpuUs * 1e3) / count));
   printTable(
     ['100,000 exhibitors, parsed beforehand', 'CPU each, ns'],
     [
       ['a plain loop', show(each('loop'))],
       ['`stream`', show(each('stream'))],
+      ['a plain async generator', show(each('generator'))],
+      ['`iterate`', show(each('iterate'))],
     ],
   );
   const beyond = each('stream').median - each('loop').median;
   check('stream ≤ 60 ns per exhibitor beyond parsing', beyond.toFixed(1), beyond <= 60);
-  await Promise.all([loop.stop(), stream.stop()]);
+  const toGenerator = each('iterate').median / each('generator').median;
+  check('iterate ≤ 1.5 × a plain async generator', toGenerator.toFixed(2), toGenerator <= 1.5);
+  await Promise.all(Object.values(ways).map((way) => way.stop()));
 }

@@ -8,7 +8,7 @@ import { type Observable, take, toArray, lastValueFrom } from 'rxjs';
 import { PaginationDriftError } from '../../lib/errors/pagination-drift.error.js';
 import type { ExhibitorPage } from '../../lib/exhibitors/pages/exhibitor-page.interface.js';
 import { PageReader } from '../../lib/exhibitors/pages/page-reader.js';
-import { fromPages, PageIterator } from '../../lib/exhibitors/pages/read-pages.js';
+import { fromPages, iterateOver } from '../../lib/exhibitors/pages/read-pages.js';
 import { ModelService, type Answer, type ModelPlan, type Row } from './model-service.js';
 
 const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 400);
@@ -131,7 +131,7 @@ describe('an event that does not change', () => {
           const service = new ModelService(plan);
           const size = Math.min(how.itemsPerPage, plan.clampTo);
           const seen: Row[] = [];
-          const items = new PageIterator<object, Row, Row>(
+          const items = iterateOver<object, Row, Row>(
             () => ({}),
             async ({ signal }) => openReader(service, how, signal),
             ({ data }) => data,

@@ -34,55 +34,31 @@ export function fromPages<Options extends CallOptions, T, R>(
 }
 
 /**
- * An iterator over the pages of a reader, or over their exhibitors. While a page is consumed, at most `prefetch` further pages
- * are fetched.
+ * Iterates over what `itemsOf` makes of each page, one after the other. While a page is consumed, at most `prefetch` further pages
+ * are fetched. Options are checked by the first step, whose promise a wrong one rejects.
  */
-export class PageIterator<Options extends CallOptions, T, R> implements AsyncIterableIterator<R> {
-  readonly #items: AsyncGenerator<R, undefined>;
-  #scope: CallScope | undefined;
-  #hasLeft = false;
-
-  /**
-   * Options are checked by the first step, whose promise a wrong one rejects.
-   *
-   * @param itemsOf what the consumer gets of a page, one after the other
-   */
-  constructor(
-    check: () => Options,
-    open: OpenReader<Options, T>,
-    private readonly itemsOf: (page: ExhibitorPage<T>) => readonly R[],
-  ) {
-    this.#items = this.#read(check, open);
-  }
-
-  next(): Promise<IteratorResult<R, undefined>> {
-    return this.#items.next();
-  }
-
-  /** The consumer leaves. A generator finishes its current step before it returns: to close the scope ends that step. */
-  return(): Promise<IteratorResult<R, undefined>> {
-    this.#hasLeft = true;
-    this.#scope?.close();
-    return this.#items.return(undefined);
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  async *#read(check: () => Options, open: OpenReader<Options, T>): AsyncGenerator<R, undefined> {
+export function iterateOver<Options extends CallOptions, T, R>(
+  check: () => Options,
+  open: OpenReader<Options, T>,
+  itemsOf: (page: ExhibitorPage<T>) => readonly R[],
+): AsyncIterableIterator<R> {
+  let scope: CallScope | undefined;
+  let hasLeft = false;
+  async function* read(): AsyncGenerator<R, undefined> {
     const options = check();
-    const scope = openScope(options.signal);
-    this.#scope = scope;
+    scope = openScope(options.signal);
     try {
       const reader = await open({ ...options, signal: scope.signal });
       for await (const page of pagesOf(reader)) {
         reader.fetchAhead();
-        yield* this.itemsOf(page);
+        // `yield*` would take three times as long for each item.
+        for (const item of itemsOf(page)) {
+          yield item;
+        }
       }
     } catch (error) {
       // A consumer that has left is not told that its requests were aborted.
-      if (!this.#hasLeft) {
+      if (!hasLeft) {
         throw error;
       }
     } finally {
@@ -90,4 +66,13 @@ export class PageIterator<Options extends CallOptions, T, R> implements AsyncIte
     }
     return undefined;
   }
+  const items = read();
+  const end = items.return.bind(items);
+  // A generator finishes its current step before it returns: to close the scope ends that step.
+  items.return = (value) => {
+    hasLeft = true;
+    scope?.close();
+    return end(value);
+  };
+  return items;
 }
