@@ -108,7 +108,7 @@ describeInChromium('The portal', (browser) => {
 
     it('may come back to the oldest of many tabs', async () => {
       await visitor.page.goto(`${sample.url}${forEvent}`);
-      for (let tab = 0; tab < 6; tab++) {
+      for (let tab = 0; tab < 12; tab++) {
         await visitor.page.request.get(`${sample.url}/auth/login`, { maxRedirects: 0 });
       }
       await visitor.signInAs('Olga One');

@@ -131,8 +131,7 @@ describe.each(FLOWS)('the message of a callback that is over, by %s', (flow) => 
     const host = await start('express', flow);
     const visitor = new Visitor();
     const oldest = await toProvider(visitor, host);
-    for (let tab = 0; tab < 6; tab++) {
-      await sleep(2);
+    for (let tab = 0; tab < 12; tab++) {
       await toProvider(visitor, host);
     }
     expectAdvice(await toHost(visitor, oldest));
