@@ -7,13 +7,12 @@ import {
   type HttpServer,
 } from '@nestjs/common';
 import { BaseExceptionFilter } from '@nestjs/core';
-import { throwError } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { Clock } from '../time/clock.js';
 import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
-import { retryAfterOf, toErrorBody, toHttpException, type ErrorBody } from './to-http-exception.js';
+import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
 /** Nest selects a filter by `instanceof`, which is true here for the errors of every copy of this package. */
 abstract class ErrorOfAnyCopy extends ExhibitorError {
@@ -23,15 +22,12 @@ abstract class ErrorOfAnyCopy extends ExhibitorError {
 }
 
 /**
- * Answers each {@link ExhibitorError} that a handler throws: over HTTP with its status and `code`, in GraphQL by an error of
- * the result, to clients of microservices by the error `{ status: 'error', message, code, reason? }`, to those of WebSockets
- * by an `exception` event of this form. The module binds it for the whole application, after the filters of the host, unless
- * `bindFilter: false` is set. Nest runs no global filter for gateways, nor for microservices of a hybrid application without
- * `inheritAppConfig`: bind it there with `@UseFilters`.
+ * Answers each {@link ExhibitorError} that a handler throws: over HTTP with its status and `code`, in GraphQL by an error of the
+ * result. The module binds it for the whole application, after the filters of the host, unless `bindFilter: false` is set.
  *
  * @example
- * @WebSocketGateway() @UseFilters(ExhibitorExceptionFilter)
- * class BoothGateway { … }
+ * @Controller() @UseFilters(ExhibitorExceptionFilter)
+ * class BoothController { … }
  */
 @Catch(ErrorOfAnyCopy)
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
@@ -53,11 +49,6 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
       case 'graphql':
         // Nest adds a returned error to the result.
         return toHttpException(error);
-      case 'rpc':
-        // A returned error would be sent to the client as a successful value.
-        return throwError(() => ({ status: 'error', ...toErrorBody(error) }));
-      case 'ws':
-        return sendException(host, toErrorBody(error));
       default:
         throw error;
     }
@@ -72,23 +63,4 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
     }
     super.catch(toHttpException(failure), host);
   }
-}
-
-/** A client of Socket.IO, or a native WebSocket as of `ws`. */
-interface SocketClient {
-  readyState?: unknown;
-  send?: (message: string) => void;
-  emit?: (event: string, data: object) => void;
-}
-
-/** Sends an `exception` event to the client of a WebSocket context, in the form of Nest's own exception filter. */
-function sendException(host: ArgumentsHost, body: ErrorBody): void {
-  const client = host.switchToWs().getClient<SocketClient>();
-  const data = { status: 'error', ...body };
-  // The `emit` of a native WebSocket calls local listeners only.
-  if (typeof client.readyState === 'number') {
-    client.send?.(JSON.stringify({ event: 'exception', data }));
-    return;
-  }
-  client.emit?.('exception', data);
 }

@@ -14,10 +14,19 @@ export interface ErrorBody {
 
 export function toErrorBody(error: ExhibitorError): ErrorBody {
   return {
-    message: error.code === 'configuration_invalid' ? 'The server is not configured for this' : error.message,
+    message: messageFor(error),
     code: error.code,
     ...(isExhibitorError(error) && error.code === 'login_failed' ? { reason: error.reason } : {}),
   };
+}
+
+/** Failures of the host, the service and the provider are told by the reason phrase: their words are for the log. */
+function messageFor({ code, message }: ExhibitorError): string {
+  if (code === 'configuration_invalid') {
+    return 'The server is not configured for this';
+  }
+  const status = HTTP_STATUS_BY_CODE[code];
+  return status < 500 ? message : (STATUS_CODES[status] ?? code);
 }
 
 /** The reply for an error: `{ statusCode, message, error, code, reason? }`, with the error as `cause`. */

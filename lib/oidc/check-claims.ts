@@ -85,33 +85,6 @@ export function accessTokenFailure(
   return timeFailure(claims, expected.clockTolerance, now);
 }
 
-/**
- * The reason to refuse a signed userinfo reply. Its `iss`, `aud` and times may be missing (OIDC Core §5.3.2), as in one that is
- * not signed.
- *
- * @param expected `clients`: those whose access tokens are used; one of them is the audience
- * @param now seconds since 1970
- */
-export function userInfoFailure(
-  claims: JWTPayload,
-  typ: string | undefined,
-  expected: Expectation & { clients: readonly string[] },
-  now: number,
-): LoginFailureReason | undefined {
-  const { issuer, clients, clockTolerance } = expected;
-  if (claims.iss !== undefined && claims.iss !== issuer) {
-    return 'issuer';
-  }
-  if (claims.aud !== undefined && !audiencesOf(claims)?.some((audience) => clients.includes(audience))) {
-    return 'audience';
-  }
-  if (isAccessTokenType(typ) || isLogoutToken(claims, typ)) {
-    return 'token_type';
-  }
-  // A reply without `exp` is as old as its request.
-  return timeFailure({ ...claims, exp: claims.exp ?? Number.MAX_SAFE_INTEGER }, clockTolerance, now);
-}
-
 /** True for `at+jwt`, which is no ID token (RFC 9068 §2.1). */
 export function isAccessTokenType(typ: string | undefined): boolean {
   return /^(application\/)?at\+jwt$/i.test(typ ?? '');

@@ -6,8 +6,8 @@ import type { Claims } from './user-claims.js';
 type EmailRules = Pick<LoginSettings, 'emailClaim' | 'requireVerifiedEmail'>;
 
 /**
- * The contact e-mail address, unchanged, of the first source that has one; or the reason of the refusal. `email_verified:
- * false` in any source is a refusal. Some providers send it as a string.
+ * The contact e-mail address, unchanged, of the first source that has one; or the reason of the refusal. Where there is an address,
+ * `email_verified: false` in any source is a refusal. Some providers send it as a string; Keycloak sends it without any address.
  *
  * @param sources claims of the token, then of userinfo
  */
@@ -15,12 +15,12 @@ export function contactEmail(
   sources: readonly Claims[],
   rules: EmailRules,
 ): { email: string } | { reason: LoginFailureReason } {
-  if (sources.some(isDenied)) {
-    return { reason: 'email_unverified' };
-  }
   const email = sources.map((claims) => emailOf(claims, rules)).find((value) => value !== undefined);
   if (email === undefined) {
     return { reason: 'email_missing' };
+  }
+  if (sources.some(isDenied)) {
+    return { reason: 'email_unverified' };
   }
   if (rules.requireVerifiedEmail && !sources.some((claims) => isVerified(claims, email))) {
     return { reason: 'email_unverified' };

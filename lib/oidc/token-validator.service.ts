@@ -13,13 +13,7 @@ import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import { logoutTokenFailure } from './logout-token.js';
 import { OpenIdProvider } from './openid-provider.service.js';
-import {
-  accessTokenFailure,
-  idTokenFailure,
-  smallerAge,
-  userInfoFailure,
-  type LoginBinding,
-} from './check-claims.js';
+import { accessTokenFailure, idTokenFailure, smallerAge, type LoginBinding } from './check-claims.js';
 import { checkHeader, unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
@@ -160,11 +154,6 @@ const CHECK_BY_USE: Readonly<
     (login) =>
     ({ header, payload }, now) =>
       logoutTokenFailure(payload, header.typ, login, now),
-  userinfo: (login) => {
-    const own = login.clientId === undefined ? [] : [login.clientId];
-    const expected = { ...login, clients: [...own, ...(login.authorizedParties ?? [])] };
-    return ({ header, payload }, now) => userInfoFailure(payload, header.typ, expected, now);
-  },
 };
 
 function missingOption(tenantKey: string, option: string): ConfigurationError {

@@ -2,17 +2,15 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
+import { missingEmail } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { unexpectedReply } from '../problems/provider-problems.js';
+import { unexpectedReply, unreadableUserInfo } from '../problems/provider-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
-import type { TransportReply } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
-import { isJwtType } from '../transport/wire/reply-body.js';
 import { contactEmail, isDenied } from './contact-email.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 import { unusableReply, usableReply } from './provider-reply.js';
-import { TokenValidator } from './token-validator.service.js';
 import { userClaims, type Claims } from './user-claims.js';
 
 export interface VerifiedUser {
@@ -27,7 +25,6 @@ export class UserInfo {
   constructor(
     @Inject(Transport) private readonly transport: Transport,
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
-    @Inject(TokenValidator) private readonly validator: TokenValidator,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {}
 
@@ -45,10 +42,15 @@ export class UserInfo {
     const rules = { emailClaim: 'email', requireVerifiedEmail: false, ...tenant.login };
     const subject = String(token.sub);
     const ofToken = contactEmail([token], rules);
-    const mayComplete = 'reason' in ofToken && !isDenied(token);
+    const isMissing = 'reason' in ofToken && ofToken.reason === 'email_missing';
+    // No other source can mend a denied address.
+    const mayComplete = isMissing || ('reason' in ofToken && !isDenied(token));
     const userinfo = mayComplete ? await this.read(tenant, accessToken, subject, deadline) : undefined;
     const contact = userinfo === undefined ? ofToken : contactEmail([token, userinfo], rules);
     if ('reason' in contact) {
+      if (contact.reason === 'email_missing') {
+        this.log.report(tenant, missingEmail(rules.emailClaim, Object.keys({ ...token, ...userinfo })));
+      }
       throw new LoginFailedError(contact.reason, `the token is refused: ${contact.reason}`, {
         tenant: tenant.key,
       });
@@ -59,7 +61,7 @@ export class UserInfo {
   /**
    * The claims of `subject`; `undefined` where the provider has no userinfo endpoint. A reply with another `sub` must not be used (OIDC Core §5.3.2).
    *
-   * @throws {LoginFailedError} `subject`, or `provider` where the reply cannot be used; of a signed reply as those of a token
+   * @throws {LoginFailedError} `subject`, or `provider` where the reply is no JSON object
    */
   async read(
     tenant: Tenant,
@@ -77,15 +79,14 @@ export class UserInfo {
       url,
       template: new URL(url).pathname,
       headers: { authorization: `Bearer ${accessToken}` },
-      acceptsJwt: true,
     } as const;
-    const reply = await usableReply(this.transport.send(tenant, request, deadline), 'userinfo');
-    const { status } = reply;
-    let { body } = reply;
-    if (isJwt(reply)) {
-      const given = { use: 'userinfo', token: reply.body, delivery: 'provider' } as const;
-      body = (await this.validator.verify(tenant, given, deadline)).payload;
-    }
+    const sent = usableReply(this.transport.send(tenant, request, deadline), 'userinfo');
+    const { status, body } = await sent.catch((error: unknown) => {
+      if (error instanceof LoginFailedError) {
+        this.log.report(tenant, unreadableUserInfo(tenant));
+      }
+      throw error;
+    });
     if (status !== 200 || !isRecord(body)) {
       this.log.report(tenant, unexpectedReply('userinfo', tenant, status));
       throw unusableReply('userinfo', tenant.key);
@@ -95,9 +96,4 @@ export class UserInfo {
     }
     return body;
   }
-}
-
-/** A signed reply (OIDC Core §5.3.2). A JSON text is none. */
-function isJwt(reply: TransportReply): reply is TransportReply & { body: string } {
-  return reply.status === 200 && typeof reply.body === 'string' && isJwtType(reply.headers['content-type']);
 }

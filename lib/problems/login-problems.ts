@@ -13,7 +13,7 @@ import { describeFailure, type OAuthFailure } from './token-endpoint-problems.js
  */
 export type TokenDelivery = 'provider' | 'client';
 
-export type TokenUse = 'id_token' | 'access_token' | 'logout_token' | 'userinfo';
+export type TokenUse = 'id_token' | 'access_token' | 'logout_token';
 
 export interface RefusedToken {
   use: TokenUse;
@@ -31,7 +31,6 @@ const NAMES: Readonly<Record<TokenUse, string>> = {
   id_token: 'ID token',
   access_token: 'access token',
   logout_token: 'logout token',
-  userinfo: 'userinfo',
 };
 
 /** A token is refused; `undefined` for refusals that no option causes. */
@@ -97,7 +96,6 @@ const ownAudience = ({ audience, clientId }: LoginSettings): Omit<Values, 'recei
 
 const AUDIENCE_BY_USE: Readonly<Record<TokenUse, (login: LoginSettings) => Omit<Values, 'received'>>> = {
   id_token: ownAudience,
-  userinfo: ownAudience,
   access_token: ({ audience, authorizedParties }) => ({
     options: ['login.audience.accessToken', 'login.authorizedParties'],
     expected: `aud ${text(typeof audience === 'object' ? audience.accessToken : undefined)}, azp ${text(authorizedParties)}`,
@@ -140,6 +138,18 @@ function text(value: unknown): string {
     return value.slice(0, MOST_SHOWN).map(text).join(' or ');
   }
   return typeof value === 'string' || typeof value === 'number' ? String(value) : typeof value;
+}
+
+/** Neither the token nor userinfo has an address: the provider sends none to this client, or this account has none. */
+export function missingEmail(emailClaim: string, claims: readonly string[]): Problem {
+  return {
+    cause: 'email_missing',
+    options: ['login.scope', 'login.emailClaim'],
+    message:
+      'a user is refused (email_missing): neither the token nor userinfo has an address that can be looked up',
+    expected: `claim ${emailClaim}, which the provider sends to this client`,
+    received: `claims ${text(claims)}`,
+  };
 }
 
 /** A login starts on `localhost`, and its callback is on `127.0.0.1`: cookies are sent only to the host that set them. */

@@ -69,13 +69,19 @@ export class ProblemLog {
   }
 
   /**
-   * Logs an error of a request that is a mistake of the host (`configuration_invalid`, `tenant_required`), as Nest logs errors
-   * that it does not know: visitors are told nothing of them. Each mistake of each tenant is logged once a minute.
+   * Logs an error of a request of which visitors are told only the status. A mistake of the host (`configuration_invalid`,
+   * `tenant_required`) is logged as Nest logs errors that it does not know, each of each tenant once a minute. A reply of the
+   * service that cannot be used is logged once a minute for each tenant. Other failures are reported where they are found.
    */
   reportMistake(error: ExhibitorError): void {
     const { code, tenant = '', message } = error;
     if (HTTP_STATUS_BY_CODE[code] === 500) {
       this.#general.error(error, `${code} ${tenant} ${message}`);
+    } else if (code === 'malformed_response' || code === 'pagination_drift') {
+      this.#general.warn(
+        `${this.#pathOf(tenant)}: ${code}: ${untrustedText(message, LONGEST_MESSAGE)}`,
+        `${code} ${tenant}`,
+      );
     }
   }
 

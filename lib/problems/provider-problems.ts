@@ -23,6 +23,16 @@ export function unexpectedReply(
   return { cause: expected, options: optionsOf(tenant), message, received: `status ${status}` };
 }
 
+/** Userinfo is read as JSON. Some providers sign it for clients that are registered so. */
+export function unreadableUserInfo(tenant: EndpointPaths): Problem {
+  return {
+    cause: 'userinfo',
+    options: [tenant.endpointOption('userinfo')],
+    message:
+      'userinfo answered no JSON. If the provider signs it, remove userinfo_signed_response_alg from this client at the provider',
+  };
+}
+
 /** The metadata names another issuer or is no object. */
 export function uselessMetadata(reason: string, issuer: string, received: string): Problem {
   return {

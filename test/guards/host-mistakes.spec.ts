@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { ErrorLog } from '../contexts/failing.js';
+import { ErrorLog } from '../contexts/error-log.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
 import { Visitor } from '../support/visitor.js';

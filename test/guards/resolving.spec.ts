@@ -6,6 +6,7 @@ import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import type { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
+import { OperatorLines } from '../support/operator-lines.js';
 import { pause } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
 import type { OtherOptions } from '../support/module-options.js';
@@ -80,10 +81,20 @@ describe.each(['express', 'fastify'] as const)(
       });
 
       it('is required for a login where there are several', async () => {
-        const { url } = await startWith();
+        const lines = new OperatorLines();
+        const { app, url } = await startWith();
+        app.useLogger(lines);
         const reply = await fetch(`${url}/auth/login`, { redirect: 'manual' });
         expect(reply.status).toBe(500);
-        expect(await reply.json()).toMatchObject({ statusCode: 500, code: 'tenant_required' });
+        // The log gets the words.
+        const error = 'Internal Server Error';
+        expect(await reply.json()).toEqual({
+          statusCode: 500,
+          message: error,
+          error,
+          code: 'tenant_required',
+        });
+        expect(lines.errors.join()).toContain('resolveTenant');
       });
 
       it.each(['cookie', 'host', 'bearer'] as const)(

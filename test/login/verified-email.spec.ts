@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { contactEmail } from '../../lib/oidc/contact-email.js';
 import { userClaims } from '../../lib/oidc/user-claims.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { OperatorLines } from '../support/operator-lines.js';
 import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { changes, type Claims } from '../support/provider-script.js';
 import { Visitor } from '../support/visitor.js';
@@ -200,10 +201,42 @@ describe('email_verified', () => {
     expect(contactEmail([good], rules)).toEqual({ email: VICTIM });
   });
 
+  it.each<[string, Claims, Claims]>([
+    ['in both', { email: undefined, email_verified: false }, NONE],
+    ['in userinfo', NONE, { email: undefined, email_verified: 'false' }],
+  ])(
+    'that is false without any address, %s, is email_missing, and an operator reads it',
+    async (_, token, userinfo) => {
+      says({ what: '', token, userinfo });
+      for (const kind of ['express', 'fastify'] as const) {
+        const host = await hostWith({ emailClaim: 'email' }, kind);
+        const lines = new OperatorLines();
+        host.app.useLogger(lines);
+        expectRefusal(await logIn(new Visitor(), host), 'email_missing');
+        expect(lines.all).toEqual([
+          expect.stringMatching(
+            /^tenant\.login\.scope, tenant\.login\.emailClaim: .*email_missing.*'claim email,.*received 'claims /,
+          ),
+        ]);
+      }
+    },
+  );
+
+  it('that is false counts where the address is in the other source', async () => {
+    const denied = { email: undefined, email_verified: false };
+    for (const [token, userinfo] of [
+      [denied, { email: VICTIM, email_verified: undefined }],
+      [{ email: VICTIM, email_verified: false }, NONE],
+    ] as const) {
+      says({ what: '', token, userinfo });
+      expectRefusal(await logIn(new Visitor(), await hostWith({})), 'email_unverified');
+    }
+  });
+
   it.each<[string, Claims, asked: boolean]>([
     ['decides', { email: VICTIM, email_verified: true }, false],
     ['refuses', { email: VICTIM, email_verified: false }, false],
-    ['refuses, also without an address', { email: undefined, email_verified: false }, false],
+    ['refuses, but has no address', { email: undefined, email_verified: false }, true],
     ['leaves it open', { email: VICTIM, email_verified: undefined }, true],
     ['names no address', { email: undefined, email_verified: true }, true],
   ])('of the ID token that %s makes userinfo unnecessary or not', async (what, token, asked) => {

@@ -42,8 +42,6 @@ export interface Script {
   keys?: ReplyChange;
   /** Reply of `/.well-known/openid-configuration`. */
   metadata?: ReplyChange;
-  /** Signs the userinfo reply, with one change. */
-  signedUserinfo?: TokenChange;
   /** `userinfo`: the ID token carries no e-mail address. `nowhere`: nothing does. */
   email?: 'userinfo' | 'nowhere';
 }
