@@ -1,6 +1,6 @@
 import { Observable, type Subscriber } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { onAbort } from '../time/on-abort.js';
+import { onAbort } from '../time/deadline.js';
 import type { CallOptions } from './call-options.interface.js';
 
 /** A checked call. Its signal aborts when the caller's own signal does, and when the consumer unsubscribes. */

@@ -1,6 +1,6 @@
+import { setMaxListeners } from 'node:events';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
 import { LONGEST_TIMER, type Clock } from './clock.js';
-import { onAbort } from './on-abort.js';
 
 /** What may end a call before its work is done, and the error of the call. */
 const ENDINGS = {
@@ -122,13 +122,6 @@ export class Deadline {
     };
   }
 
-  /** Extends the deadline to at least `ms` milliseconds from now: shared work lasts as long as its last caller waits. */
-  extend(ms: number): void {
-    if (ms > this.#endsAt - this.clock.now()) {
-      this.#endIn(ms);
-    }
-  }
-
   /** Shortens the deadline to at most `ms` milliseconds from now. */
   shorten(ms: number): void {
     if (ms < this.#endsAt - this.clock.now()) {
@@ -178,4 +171,24 @@ export class Deadline {
       listener();
     }
   }
+}
+
+/**
+ * Calls back when the signal aborts; at once if it already has.
+ *
+ * @returns a function that removes the callback
+ */
+export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
+  if (signal === undefined) {
+    return () => {};
+  }
+  if (signal.aborted) {
+    callback();
+    return () => {};
+  }
+  // A host may pass one signal to thousands of calls: Node would warn of a leak at the eleventh listener.
+  setMaxListeners(0, signal);
+  const listener = (): void => callback();
+  signal.addEventListener('abort', listener, { once: true });
+  return () => signal.removeEventListener('abort', listener);
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { onAbort } from '../../lib/time/on-abort.js';
+import { onAbort } from '../../lib/time/deadline.js';
 
 /** The signal of a host. */
 function create(): { signal: AbortSignal; abort: () => void } {

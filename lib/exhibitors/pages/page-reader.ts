@@ -1,7 +1,7 @@
 import { publish } from '../../diagnostics/channels.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
-import { onAbort } from '../../time/on-abort.js';
+import { onAbort } from '../../time/deadline.js';
 import { abortedCall } from '../call-scope.js';
 import type { StreamCall } from '../call-options.schema.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
