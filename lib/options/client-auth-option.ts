@@ -1,7 +1,7 @@
 import { createPrivateKey, KeyObject } from 'node:crypto';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import { isGiant, isJwk, TOO_LONG, withLineBreaks } from './key-source.js';
+import { isJwk, isTooLong, TOO_LONG, withLineBreaks } from './key-source.js';
 import { parsedBy, text } from './value-schemas.js';
 
 /** A parsed private key that signs client assertions (`private_key_jwt`). */
@@ -45,12 +45,12 @@ export interface ParsedKey {
 const privateKey = parsedBy(parseKey);
 
 function parseKey(value: unknown): ParsedKey | string {
+  if ((typeof value === 'string' || isJwk(value)) && isTooLong(value)) {
+    return TOO_LONG;
+  }
   const parsed = readKey(value);
   if (parsed?.key.type !== 'private') {
     return NOT_A_KEY;
-  }
-  if (isGiant(parsed.key)) {
-    return TOO_LONG;
   }
   if (algorithmsOf(parsed.key).length === 0) {
     return 'must be an RSA key, an EC key (P-256, P-384 or P-521) or an Ed25519 key';

@@ -51,8 +51,9 @@ interface CommonOptions<T> {
   resolveExhibitor?:
     ((request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>) | undefined;
   /**
-   * Strings of at least 32 characters that seal cookies and stored values. The first seals, every one opens. To rotate: append
-   * a new one, deploy it everywhere, then move it to the front. Required with a browser login or a `store`.
+   * Strings of at least 32 characters, at least 12 different ones, that seal cookies and stored values. The first seals, every
+   * one opens. To rotate: append a new one, deploy it everywhere, then move it to the front. Required with a browser login or a
+   * `store`.
    */
   secrets?: string[] | undefined;
   /**

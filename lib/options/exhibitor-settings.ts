@@ -11,7 +11,6 @@ import {
   milliseconds,
   oneOf,
   parseUrl,
-  refine,
   text,
   whole,
   type AllowedOrigins,
@@ -19,15 +18,7 @@ import {
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { LONGEST_TIMER } from '../time/clock.js';
-import { httpSchema } from './tenant-settings.js';
-
-const HTTP_DEFAULTS: HttpSettings = Object.freeze({
-  deadline: 10_000,
-  attemptTimeout: 4_000,
-  attempts: 3,
-  maxResponseBytes: 5 * 1024 * 1024,
-  maxConcurrent: 64,
-});
+import { HTTP_DEFAULTS, httpSchema } from './tenant-settings.js';
 
 const SESSION_MODES = ['cookie', 'host', 'bearer'] as const;
 const sessionMode = oneOf(SESSION_MODES);
@@ -97,9 +88,6 @@ const cookies = v.pipe(
     'must be { name, loginTtl, identityTtl, absoluteTtl, sameSite }',
   ),
   v.transform((given) => ({ ...given, absoluteTtl: given.absoluteTtl ?? given.identityTtl })),
-  refine(({ identityTtl, absoluteTtl }) =>
-    absoluteTtl < identityTtl ? [{ path: 'absoluteTtl', expected: 'must be at least identityTtl' }] : [],
-  ),
 );
 
 const sessionModes = v.pipe(v.array(sessionMode), v.nonEmpty('must not be empty'));
@@ -122,7 +110,14 @@ export const moduleSchema = v.object({
   resolveExhibitor: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveExhibitor']>>()),
   secrets: v.optional(
     v.array(
-      v.pipe(v.string('must be a string'), v.minLength(32, 'must have at least 32 characters')),
+      v.pipe(
+        v.string('must be a string'),
+        v.minLength(32, 'must have at least 32 characters'),
+        v.check(
+          (secret) => secret.length < 32 || new Set(secret).size >= 12,
+          'must have at least 12 different characters',
+        ),
+      ),
       'must be a list of strings',
     ),
     [],

@@ -11,13 +11,12 @@ export type KeySource =
 /** Keys of one set. Providers publish two or three. */
 export const MOST_KEYS = 100;
 
-/** Characters of a modulus or exponent of 16,384 bits, in base64url. OpenSSL verifies with none that is longer. */
-const LONGEST_MEMBER = 2_731;
+/** Longest PEM, and longest JSON of a JWK, in characters. The time to import a key grows with the square of its exponent. */
+const LONGEST_KEY = 16_384;
 
 const EXPECTED = 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS';
 
-/** Expected of an RSA key that {@link isGiant}. */
-export const TOO_LONG = 'must have a modulus and exponents of at most 16,384 bits';
+export const TOO_LONG = `must have at most ${LONGEST_KEY} characters`;
 
 /** Schema of the option `keys`. Private keys are refused. */
 export const keySource = parsedBy(parseKeys);
@@ -44,22 +43,18 @@ function parsePem(value: string): KeySource | string {
   if (value.includes('PRIVATE KEY')) {
     return 'must be a public key, not a private one';
   }
+  if (isTooLong(value)) {
+    return TOO_LONG;
+  }
   try {
-    const key = createPublicKey(withLineBreaks(value));
-    return isGiant(key) ? TOO_LONG : { kind: 'pem', key };
+    return { kind: 'pem', key: createPublicKey(withLineBreaks(value)) };
   } catch {
     return 'must be a readable PEM (SPKI, PKCS#1 or certificate), with its line breaks, which may be written as \\n';
   }
 }
 
-/** Must be asked before the details of a key: with an exponent of 200 KB they take 40 s. */
-export function isGiant(key: KeyObject): boolean {
-  return key.asymmetricKeyType === 'rsa' && !Object.values(key.export({ format: 'jwk' })).every(isShort);
-}
-
-/** Asked of a member of a JWK. The time to import an exponent grows with the square of its length: 95 KB take a second. */
-export function isShort(member: unknown): boolean {
-  return typeof member !== 'string' || member.length <= LONGEST_MEMBER;
+export function isTooLong(key: string | JWK): boolean {
+  return (typeof key === 'string' ? key : JSON.stringify(key)).length > LONGEST_KEY;
 }
 
 /** Variables of an environment often hold line breaks as `\\n`. */
@@ -85,6 +80,9 @@ function parseJwks(value: unknown): KeySource | string {
   }
   if (keys.length > MOST_KEYS) {
     return `must hold at most ${MOST_KEYS} keys`;
+  }
+  if (keys.some(isTooLong)) {
+    return TOO_LONG;
   }
   if (keys.some((key) => 'd' in key || key.kty === 'oct')) {
     return 'must hold public keys only';

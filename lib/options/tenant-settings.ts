@@ -15,7 +15,7 @@ import {
   whole,
 } from './value-schemas.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import type { HttpOptions } from './http-options.interface.js';
+import type { HttpOptions, HttpSettings } from './http-options.interface.js';
 
 /** Asymmetric algorithms of RFC 7518 and RFC 8037. With `none` or a MAC, anybody who has the public key could sign. */
 const ALGORITHMS = [
@@ -34,6 +34,14 @@ const ALGORITHMS = [
 
 /** One list for all tenants without an own one. */
 const DEFAULT_ALGORITHMS: (typeof ALGORITHMS)[number][] = ['RS256', 'PS256', 'ES256'];
+
+export const HTTP_DEFAULTS: HttpSettings = Object.freeze({
+  deadline: 10_000,
+  attemptTimeout: 4_000,
+  attempts: 3,
+  maxResponseBytes: 5 * 1024 * 1024,
+  maxConcurrent: 64,
+});
 
 const httpObject = v.strictObject(
   {
@@ -109,31 +117,8 @@ const loginEntries = v.strictObject(
   'must be an object of login options',
 );
 
-/** Discovery 1.0 §3: an https URL (http for loopback hosts) without query and fragment. */
-const discoverable = v.pipe(
-  secureUrl,
-  v.check((value) => !value.includes('?')),
-);
-
 export const loginSchema = v.pipe(
   loginEntries,
-  // Checked also where other options are wrong, so that all problems are reported together.
-  v.forward(
-    v.partialCheck(
-      [['keys'], ['discovery']],
-      ({ keys, discovery }) => keys !== undefined || discovery,
-      'is required',
-    ),
-    ['keys'],
-  ),
-  v.forward(
-    v.partialCheck(
-      [['issuer'], ['discovery']],
-      ({ issuer, discovery }) => !discovery || v.is(discoverable, issuer),
-      'must be an https URL without a query (http only for loopback hosts) with discovery',
-    ),
-    ['issuer'],
-  ),
   // `withRequireIss` may set it later: a member added then would take 480 bytes of each tenant.
   v.transform((login) => ({
     requireIss: undefined,
@@ -152,7 +137,7 @@ const endpoints = v.strictObject(
   'must be { authorize, token, userinfo, endSession }',
 );
 
-const tenantEntries = v.strictObject(
+export const tenantSchema = v.strictObject(
   {
     tenantId: headerText,
     baseUrl: base,
@@ -166,19 +151,6 @@ const tenantEntries = v.strictObject(
     login: v.optional(loginSchema),
   },
   'must be an object of tenant options',
-);
-
-export const tenantSchema = v.pipe(
-  tenantEntries,
-  // Checked also where other options are wrong, so that all problems are reported together.
-  v.forward(
-    v.partialCheck(
-      [['clientSecret'], ['clientAuth']],
-      ({ clientSecret: secret, clientAuth: auth }) => secret !== undefined || typeof auth === 'object',
-      'is required',
-    ),
-    ['clientSecret'],
-  ),
 );
 
 export type TenantSettings = v.InferOutput<typeof tenantSchema>;

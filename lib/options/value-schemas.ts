@@ -102,29 +102,6 @@ export function parsedBy<T extends object>(parse: (value: unknown) => T | string
   );
 }
 
-/** Checks a value that fits its schema. The problems have paths below the value. */
-export function refine<T>(problemsIn: (value: T) => ConfigurationProblem[]) {
-  return v.rawCheck<T>(({ dataset, addIssue }) => {
-    if (dataset.typed) {
-      problemsIn(dataset.value).forEach((problem) => addIssue(issueOf(problem)));
-    }
-  });
-}
-
-/** As {@link refine}, for a value that need not fit its schema. */
-export function refineAny<T>(problemsIn: (value: unknown) => ConfigurationProblem[]) {
-  return v.rawCheck<T>(({ dataset, addIssue }) => {
-    problemsIn(dataset.value).forEach((problem) => addIssue(issueOf(problem)));
-  });
-}
-
-function issueOf({ path, expected }: ConfigurationProblem): { message: string; path: [v.UnknownPathItem] } {
-  return {
-    message: expected,
-    path: [{ type: 'unknown', origin: 'value', input: undefined, key: path, value: undefined }],
-  };
-}
-
 /** Schema issues as problems with option paths below `path`. */
 export function problemsOf(issues: readonly v.BaseIssue<unknown>[], path = ''): ConfigurationProblem[] {
   return issues.map((issue) => {

@@ -1,10 +1,9 @@
 import { KeyObject } from 'node:crypto';
-import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { digestOf } from '../model/digest.js';
 import { untrustedText } from '../model/untrusted-text.js';
-import { checkTenant } from '../options/check-tenant.js';
+import { checkTenant } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
 import { httpCapped } from '../problems/host-problems.js';
@@ -47,10 +46,7 @@ export async function readTenant(
   if (options === undefined || options === null) {
     throw unknownTenant(untrustedText(key));
   }
-  const { settings, problems } = checkTenant(options, `tenants.${untrustedText(key)}`, key, rules);
-  if (settings === undefined || problems.length > 0) {
-    throw new ConfigurationError(problems, untrustedText(key));
-  }
+  const settings = checkTenant(options, key, rules);
   const raised = LIMITS.filter((name) => (settings.http?.[name] ?? 0) > rules.http[name]);
   for (const name of raised) {
     settings.http = { ...settings.http, [name]: rules.http[name] };

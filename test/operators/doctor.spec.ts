@@ -684,10 +684,10 @@ describe('the command', () => {
       expect(await run(['--env', 'ACME_'])).toBe(1);
       expect(wrong()).toEqual([expect.stringContaining('login.issuer (ACME_ISSUER): ')]);
       delete process.env['ACME_TENANT_ID'];
-      process.env['ACME_LOGIN_CLIENT_ID'] = '';
+      process.env['ACME_API_CLIENT_ID'] = '';
       expect(await run(['--env', 'ACME_'])).toBe(1);
       expect(wrong()).toEqual([
-        expect.stringContaining('tenantId (ACME_TENANT_ID), login.clientId (ACME_LOGIN_CLIENT_ID): '),
+        expect.stringContaining('tenantId (ACME_TENANT_ID), clientId (ACME_API_CLIENT_ID): '),
       ]);
       await expect(run(['--env', 'NOBODY_'])).rejects.toThrow('NOBODY_TENANT_ID');
     } finally {
