@@ -19,7 +19,7 @@ export default {
     '^nestjs-exhibitor/testing$': '<rootDir>/lib/testing/index.ts',
     '^nestjs-exhibitor/terminus$': '<rootDir>/lib/terminus/index.ts',
     '^nestjs-exhibitor/redis$': '<rootDir>/lib/redis/index.ts',
-    '^nestjs-exhibitor/bullmq$': '<rootDir>/lib/bullmq/index.ts',
+    '^nestjs-exhibitor/mirror$': '<rootDir>/lib/mirror/index.ts',
     '^nestjs-exhibitor/doctor$': '<rootDir>/lib/doctor/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
     ...(await bundledPackages()),

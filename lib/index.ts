@@ -41,7 +41,6 @@ export type {
   DriftMessage,
   LoginMessage,
   LookupMessage,
-  MirrorMessage,
   RequestMessage,
   StoreMessage,
   TokenMessage,

@@ -13,7 +13,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(ROOT, 'dist');
 const LIB = join(ROOT, 'lib');
 
-const ENTRIES = ['index', 'testing/index', 'redis/index', 'terminus/index', 'doctor/index', 'bullmq/index'];
+const ENTRIES = ['index', 'testing/index', 'redis/index', 'terminus/index', 'doctor/index', 'mirror/index'];
 const SANDBOX = join(LIB, 'testing/sandbox/exhibitor-sandbox.ts');
 const COMMAND_LINE = join(LIB, 'bin/nestjs-exhibitor.ts');
 const SANDBOX_FOR_JEST = join(LIB, 'testing/sandbox/sandbox-for-jest.ts');

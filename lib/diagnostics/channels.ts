@@ -56,24 +56,6 @@ export interface DriftMessage {
   seen: number | string;
 }
 
-/** Message of `nestjs-exhibitor:mirror`: one per copy of an event that ended. */
-export interface MirrorMessage {
-  tenant: string;
-  eventId: string;
-  /** `held`: complete, but removals were held back. `superseded`: a newer copy of the event has begun. */
-  outcome: 'completed' | 'held' | 'superseded' | 'failed';
-  durationMs: number;
-  /** Where it failed by an `ExhibitorError`. */
-  code?: ExhibitorErrorCode;
-  /** Exhibitors and pages that were read, rows that were written, and removals that were held back. */
-  rows: number;
-  pages: number;
-  added: number;
-  changed: number;
-  removed: number;
-  held: number;
-}
-
 interface Messages {
   token: TokenMessage;
   request: RequestMessage;
@@ -81,7 +63,6 @@ interface Messages {
   login: LoginMessage;
   store: StoreMessage;
   drift: DriftMessage;
-  mirror: MirrorMessage;
 }
 
 const channels = {
@@ -91,7 +72,6 @@ const channels = {
   login: channel('nestjs-exhibitor:login'),
   store: channel('nestjs-exhibitor:store'),
   drift: channel('nestjs-exhibitor:drift'),
-  mirror: channel('nestjs-exhibitor:mirror'),
 } as const;
 
 /**

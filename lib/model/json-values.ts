@@ -66,23 +66,3 @@ function isPlain(value: unknown): value is object {
   const prototype: unknown = Object.getPrototypeOf(value);
   return Array.isArray(value) || prototype === null || Object.getPrototypeOf(prototype) === null;
 }
-
-/**
- * The JSON of a value, whatever the order of the members of its objects. Also tells apart what a schema may make of a record
- * and JSON has no form for: `Map`, `Set` and `bigint`.
- */
-export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, canonicalValue) ?? '';
-}
-
-function canonicalValue(_name: string, value: unknown): unknown {
-  if (typeof value === 'bigint') {
-    return `${value}n`;
-  }
-  if (value instanceof Map || value instanceof Set) {
-    return [...value];
-  }
-  return isRecord(value)
-    ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-    : value;
-}

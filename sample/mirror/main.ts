@@ -1,7 +1,8 @@
 import { join } from 'node:path';
-import type { INestApplication } from '@nestjs/common';
+import { Module, type INestApplication } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Eta } from 'eta';
+import { AssetsController } from '../pages/assets.controller.js';
 import { SOURCE } from '../pages/views.js';
 import { MirrorAppModule, type MirrorAppOptions } from './mirror-app.module.js';
 
@@ -12,12 +13,23 @@ const FORMATS = {
   formatTime: (value: Date) => timeFormat.format(value),
 };
 
+@Module({})
+class MirrorApp {}
+
+@Module({ controllers: [AssetsController] })
+class AssetsModule {}
+
 /** Creates the application. The caller calls `listen` and `close`. */
 export async function createMirrorApp(options: MirrorAppOptions): Promise<INestApplication> {
-  const app = await NestFactory.create(MirrorAppModule.register(options), {
-    logger: ['warn', 'error', 'fatal'],
-    abortOnError: false,
-  });
+  // Before the page of a tenant, whose route takes any name.
+  const imports = [AssetsModule, MirrorAppModule.register(options)];
+  const app = await NestFactory.create(
+    { module: MirrorApp, imports },
+    {
+      logger: ['warn', 'error', 'fatal'],
+      abortOnError: false,
+    },
+  );
   const eta = new Eta({ views: join(SOURCE, 'mirror/views'), cache: true, autoEscape: true });
   const adapter = app.getHttpAdapter();
   adapter.render = (response: unknown, view: string, model: object) => {

@@ -1,12 +1,12 @@
 import { BullModule } from '@nestjs/bullmq';
 import { Inject, Module, type DynamicModule, type OnApplicationShutdown } from '@nestjs/common';
-import { ExhibitorModule, type TenantOptions } from 'nestjs-exhibitor';
-import { ExhibitorMirrorModule, type MirroredEvent } from 'nestjs-exhibitor/bullmq';
+import { ExhibitorModule, type ExhibitorModuleOptions, type TenantOptions } from 'nestjs-exhibitor';
+import type { MirrorScope } from 'nestjs-exhibitor/mirror';
 import { Pool } from 'pg';
-import { boothSchema, type Booth } from '../booth/booth.schema.js';
-import { AssetsController } from '../pages/assets.controller.js';
+import { boothSchema } from '../booth/booth.schema.js';
+import { COPIES, CopyPlan, CopyProcessor, CopySchedule } from './copies.js';
 import { CopiedExhibitors } from './copied-exhibitors.service.js';
-import { MirrorController } from './mirror.controller.js';
+import { AuthController, MirrorController } from './mirror.controller.js';
 import { MIRROR_TABLES, PostgresMirror } from './postgres-mirror.js';
 
 /** Options of the application. */
@@ -15,9 +15,13 @@ export interface MirrorAppOptions {
   databaseUrl: string;
   /** `redis://host:6379` */
   redisUrl: string;
-  /** Values from onboarding, by tenant. */
+  /** Values from onboarding, by tenant. `login.redirectUri` is the URL of `/{tenant}/auth/callback`. */
   tenants: Record<string, TenantOptions>;
-  events: readonly MirroredEvent[];
+  /** Secrets that seal the cookies, at least 32 characters each. */
+  secrets: string[];
+  /** E-mail addresses of the people who may log in. */
+  operators: readonly string[];
+  events: readonly MirrorScope[];
   /** Time between two copies of an event, in ms. */
   every: number;
 }
@@ -25,30 +29,48 @@ export interface MirrorAppOptions {
 /** A portal that copies the events of its tenants. */
 @Module({})
 export class MirrorAppModule {
-  static register({ databaseUrl, redisUrl, tenants, events, every }: MirrorAppOptions): DynamicModule {
-    const database = DatabaseModule.register(databaseUrl);
+  static register(options: MirrorAppOptions): DynamicModule {
+    const { databaseUrl, redisUrl, events, every } = options;
     return {
       module: MirrorAppModule,
       imports: [
-        ExhibitorModule.forRootAsync({
-          isGlobal: true,
-          useFactory: () => ({ tenants, exhibitorSchema: boothSchema }),
+        ExhibitorModule.forRootAsync({ isGlobal: true, useFactory: () => exhibitorOptions(options) }),
+        // A prefix of its own: an application with the same one would take its jobs.
+        BullModule.forRoot({ connection: { url: redisUrl }, prefix: 'exhibitor-portal' }),
+        BullModule.registerQueue({
+          name: COPIES,
+          defaultJobOptions: { removeOnComplete: true, removeOnFail: 1_000 },
         }),
-        BullModule.forRoot({ connection: { url: redisUrl } }),
-        ExhibitorMirrorModule.forRootAsync({
-          imports: [database],
-          inject: [Pool],
-          useFactory: (pool: Pool) => ({ events, every, target: new PostgresMirror<Booth>(pool) }),
-        }),
-        database,
+        DatabaseModule.register(databaseUrl),
       ],
-      controllers: [MirrorController, AssetsController],
-      providers: [CopiedExhibitors],
+      controllers: [AuthController, MirrorController],
+      providers: [
+        CopiedExhibitors,
+        CopyProcessor,
+        CopySchedule,
+        { provide: CopyPlan, useValue: { events, every } },
+      ],
     };
   }
 }
 
-/** The connections to PostgreSQL. They are closed last: copies end before, when the application is destroyed. */
+function exhibitorOptions({ tenants, secrets, operators }: MirrorAppOptions): ExhibitorModuleOptions {
+  const restricted = Object.entries(tenants).map(([key, { login, ...tenant }]) => [
+    key,
+    {
+      ...tenant,
+      login: login && { ...login, authorize: ({ email }: { email: string }) => operators.includes(email) },
+    },
+  ]);
+  return {
+    tenants: Object.fromEntries(restricted),
+    secrets,
+    resolveTenant: (request) => request.params['tenant'],
+    exhibitorSchema: boothSchema,
+  };
+}
+
+/** The connections to PostgreSQL, which are closed last. */
 @Module({})
 class DatabaseModule implements OnApplicationShutdown {
   constructor(@Inject(Pool) private readonly pool: Pool) {}
@@ -61,7 +83,16 @@ class DatabaseModule implements OnApplicationShutdown {
       await pool.query(MIRROR_TABLES);
       return pool;
     };
-    return { module: DatabaseModule, providers: [{ provide: Pool, useFactory: connect }], exports: [Pool] };
+    const mirror = {
+      provide: PostgresMirror,
+      inject: [Pool],
+      useFactory: (pool: Pool) => new PostgresMirror(pool),
+    };
+    return {
+      module: DatabaseModule,
+      providers: [{ provide: Pool, useFactory: connect }, mirror],
+      exports: [Pool, PostgresMirror],
+    };
   }
 
   async onApplicationShutdown(): Promise<void> {

@@ -1,48 +1,96 @@
-import { Body, Controller, Get, Inject, ParseIntPipe, Post, Query, Redirect, Render } from '@nestjs/common';
-import { ExhibitorMirror, type MirrorScope } from 'nestjs-exhibitor/bullmq';
+import {
+  Body,
+  Controller,
+  Get,
+  Inject,
+  Injectable,
+  ParseIntPipe,
+  Post,
+  Query,
+  Redirect,
+  Render,
+  UseGuards,
+} from '@nestjs/common';
+import {
+  CurrentIdentity,
+  CurrentTenant,
+  ExhibitorCallbackGuard,
+  ExhibitorIdentityGuard,
+  ExhibitorLoginGuard,
+  ExhibitorsService,
+  type ExhibitorIdentity,
+  type HttpContext,
+} from 'nestjs-exhibitor';
+import { copyEvent } from 'nestjs-exhibitor/mirror';
 import { CopiedExhibitors } from './copied-exhibitors.service.js';
+import { CopyPlan } from './copies.js';
+import { PostgresMirror } from './postgres-mirror.js';
 
-/**
- * The state of the mirror, and a search in its rows. In a real host, this page is for operators: protect it by a login and
- * against cross-site requests.
- */
-@Controller()
-export class MirrorController {
-  constructor(
-    @Inject(ExhibitorMirror) private readonly mirror: ExhibitorMirror,
-    @Inject(CopiedExhibitors) private readonly copied: CopiedExhibitors,
-  ) {}
-
-  @Get()
-  @Render('mirror')
-  async page(
-    @Query('tenant') tenant?: unknown,
-    @Query('text') text?: unknown,
-    @Query('approved') approved?: unknown,
-  ) {
-    const states = await this.mirror.status();
-    const search = typeof tenant === 'string' && typeof text === 'string' ? { tenant, text } : undefined;
-    return {
-      approved,
-      states: states.toSorted((one, other) => nameOf(one).localeCompare(nameOf(other))),
-      tenants: [...new Set(states.map((state) => state.tenant))].toSorted(),
-      search,
-      found: search && (await this.copied.search(search.tenant, search.text)),
-    };
-  }
-
-  /** Lets held removals go, up to the number that the operator saw. The event is copied again soon. */
-  @Post('approve')
-  @Redirect('/?approved', 303)
-  async approve(
-    @Body('tenant') tenant: string,
-    @Body('eventId') eventId: string,
-    @Body('removals', ParseIntPipe) removals: number,
-  ): Promise<void> {
-    await this.mirror.approve({ tenant, eventId }, removals);
+/** A page for operators. A browser without a login goes to it. */
+@Injectable()
+export class OperatorGuard extends ExhibitorIdentityGuard {
+  protected override onNoIdentity(http: HttpContext): Promise<never> {
+    return this.redirectToLogin(http, `/${http.request.params['tenant']}/auth/login`);
   }
 }
 
-function nameOf({ tenant, eventId }: MirrorScope): string {
-  return `${tenant} ${eventId}`;
+@Controller(':tenant/auth')
+export class AuthController {
+  @Get('login')
+  @UseGuards(ExhibitorLoginGuard)
+  login(): void {}
+
+  @Get('callback')
+  @UseGuards(ExhibitorCallbackGuard)
+  @Redirect('/', 303)
+  callback(@CurrentIdentity() { returnTo = '/' }: ExhibitorIdentity) {
+    return { url: returnTo };
+  }
+}
+
+/** The mirror of one tenant, and a search in its rows. */
+@Controller()
+export class MirrorController {
+  constructor(
+    @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService,
+    @Inject(PostgresMirror) private readonly mirror: PostgresMirror<object>,
+    @Inject(CopiedExhibitors) private readonly copied: CopiedExhibitors,
+    @Inject(CopyPlan) private readonly plan: CopyPlan,
+  ) {}
+
+  @Get()
+  @Redirect()
+  start() {
+    return { url: `/${this.plan.events[0]?.tenant}` };
+  }
+
+  @Get(':tenant')
+  @UseGuards(OperatorGuard)
+  @Render('mirror')
+  async page(@CurrentTenant() tenant: string, @Query('text') text?: unknown) {
+    return {
+      tenant,
+      tenants: [...new Set(this.plan.events.map((event) => event.tenant))],
+      events: await this.mirror.events(tenant),
+      text,
+      found: typeof text === 'string' ? await this.copied.search(tenant, text) : undefined,
+    };
+  }
+
+  /**
+   * Copies now, and removes up to so many rows: the number that the operator saw. The cookie of the login is `SameSite=Lax`, so no
+   * page of another site sends this form as the operator.
+   */
+  @Post(':tenant/copy')
+  @UseGuards(OperatorGuard)
+  @Redirect('/', 303)
+  async copy(
+    @CurrentTenant() tenant: string,
+    @Body('eventId') eventId: string,
+    @Body('maxRemovals', ParseIntPipe) maxRemovals: number,
+  ) {
+    const scope = { tenant, eventId };
+    await this.mirror.note(scope, await copyEvent(this.exhibitors, this.mirror, scope, { maxRemovals }));
+    return { url: `/${encodeURIComponent(tenant)}` };
+  }
 }

@@ -1,4 +1,4 @@
-import type { ExhibitorMirrorTarget, MirrorBatch, MirrorScope } from 'nestjs-exhibitor/bullmq';
+import type { MirrorBatch, MirrorResult, MirrorScope, MirrorTarget } from 'nestjs-exhibitor/mirror';
 import type { Pool } from 'pg';
 
 interface KnownRow {
@@ -15,6 +15,7 @@ interface KnownRow {
 export const MIRROR_TABLES = `
   CREATE TABLE IF NOT EXISTS mirrored_event (
     tenant text COLLATE "C", event_id text COLLATE "C", generation bigint NOT NULL,
+    read integer, held integer, copied_at timestamptz,
     PRIMARY KEY (tenant, event_id)
   );
   CREATE TABLE IF NOT EXISTS mirrored_exhibitor (
@@ -26,8 +27,18 @@ export const MIRROR_TABLES = `
 /** Rows of a page of `known`. */
 const PAGE = 1_000;
 
+/** An event as the mirror has it, for a page of the operator. */
+export interface MirroredEvent {
+  eventId: string;
+  /** Rows that are stored, that the last complete copy read, and that it did not remove. */
+  stored: number;
+  read: number | null;
+  held: number | null;
+  copiedAt: Date | null;
+}
+
 /** Keeps events in PostgreSQL. */
-export class PostgresMirror<T> implements ExhibitorMirrorTarget<T> {
+export class PostgresMirror<T> implements MirrorTarget<T> {
   readonly #pool: Pool;
 
   constructor(pool: Pool) {
@@ -97,6 +108,26 @@ export class PostgresMirror<T> implements ExhibitorMirrorTarget<T> {
       // After an error the connection is closed, which rolls back.
       client.release(!isDone);
     }
+  }
+
+  /** Notes what a copy read and held back, unless a newer one will tell. */
+  async note({ tenant, eventId }: MirrorScope, { rows, held = 0, superseded }: MirrorResult): Promise<void> {
+    if (!superseded) {
+      await this.#pool.query(
+        'UPDATE mirrored_event SET (read, held, copied_at) = ($3, $4, now()) WHERE tenant = $1 AND event_id = $2',
+        [toText(tenant), eventId, rows, held],
+      );
+    }
+  }
+
+  async events(tenant: string): Promise<MirroredEvent[]> {
+    const { rows } = await this.#pool.query<MirroredEvent>(
+      `SELECT event_id AS "eventId", read, held, copied_at AS "copiedAt", (SELECT count(*)::int
+         FROM mirrored_exhibitor AS row WHERE (row.tenant, row.event_id) = (event.tenant, event.event_id)) AS stored
+       FROM mirrored_event AS event WHERE tenant = $1 ORDER BY event_id`,
+      [toText(tenant)],
+    );
+    return rows;
   }
 }
 

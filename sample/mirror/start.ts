@@ -1,4 +1,5 @@
 /** Starts the sandbox and the application. PostgreSQL and Redis must run. */
+import { randomBytes } from 'node:crypto';
 import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { portOf, requireFree, StartError } from '../ports.js';
 import { createMirrorApp } from './main.js';
@@ -23,14 +24,21 @@ try {
   const app = await createMirrorApp({
     databaseUrl,
     redisUrl,
-    tenants: Object.fromEntries(tenants.map((key) => [key, withoutLogin(sandbox, key)])),
+    tenants: Object.fromEntries(
+      tenants.map((key) => [
+        key,
+        sandbox.tenantOptions(key, { redirectUri: `http://127.0.0.1:${port}/${key}/auth/callback` }),
+      ]),
+    ),
+    secrets: [randomBytes(32).toString('base64url')],
+    operators: ['olga.one@example.com'],
     events: tenants.flatMap((tenant) => sandbox.events.map(({ id }) => ({ tenant, eventId: id }))),
     every: 10_000,
   });
   const change = setTimeout(() => halve(sandbox, 'national-2026'), 30_000);
   await app.listen(port, '127.0.0.1');
   console.log(`Mirror ready at http://127.0.0.1:${port}`);
-  console.log('In 30 s, half of the exhibitors of national-2026 leave.');
+  console.log('Log in as Olga One. In 30 s, half of the exhibitors of national-2026 leave.');
   await stopRequested;
   clearTimeout(change);
   await app.close();
@@ -46,10 +54,4 @@ function halve(sandbox: ExhibitorSandbox, eventId: string): void {
     const records = sandbox.exhibitors(eventId, key);
     sandbox.setExhibitors(eventId, records.slice(records.length / 2), key);
   }
-}
-
-/** Copies need no login. */
-function withoutLogin(sandbox: ExhibitorSandbox, key: string) {
-  const { login: _login, ...options } = sandbox.tenantOptions(key);
-  return options;
 }

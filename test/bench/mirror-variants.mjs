@@ -2,8 +2,8 @@
 import { NestFactory } from '@nestjs/core';
 import pg from 'pg';
 import { concatMap, EMPTY, expand, from, lastValueFrom } from 'rxjs';
-import { ExhibitorMirror, ExhibitorMirrorModule } from '../../dist/bullmq/index.js';
 import { ExhibitorModule, ExhibitorsService } from '../../dist/index.js';
+import { copyEvent } from '../../dist/mirror/index.js';
 import { MIRROR_TABLES, PostgresMirror } from '../../sample/dist/mirror/postgres-mirror.js';
 import { serveVariant, tenantAt } from './harness.mjs';
 
@@ -15,17 +15,12 @@ const root = ExhibitorModule.forRootAsync({
   isGlobal: true,
   useFactory: () => ({ tenants: { [variant]: tenantAt(stub) } }),
 });
-const mirror = ExhibitorMirrorModule.forRootAsync({
-  useFactory: () => ({ events: [], worker: false, target: new PostgresMirror(pool) }),
-});
-const app = await NestFactory.createApplicationContext(
-  { ...root, imports: [...(root.imports ?? []), mirror] },
-  { logger: false },
-);
+const app = await NestFactory.createApplicationContext(root, { logger: false });
+const target = new PostgresMirror(pool);
 
 const copies = {
   async mirror(eventId) {
-    await app.get(ExhibitorMirror).copy({ tenant: variant, eventId });
+    await copyEvent(app.get(ExhibitorsService), target, { tenant: variant, eventId });
   },
 
   /** Each page asks for the next, and each row is written on its own. */

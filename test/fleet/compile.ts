@@ -14,7 +14,11 @@ export class CompiledSources {
   /** Compiles `lib/` and these files, given from the root of the repository. Takes about a second. */
   static create(programs: readonly string[]): CompiledSources {
     const folder = mkdtempSync(join(tmpdir(), 'exhibitor-fleet-'));
-    writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
+    // The sample imports the package by its name.
+    const entries = ['mirror', 'testing'].map((name) => [`./${name}`, `./lib/${name}/index.js`]);
+    const exports = { '.': './lib/index.js', ...Object.fromEntries(entries) };
+    const manifest = { name: 'nestjs-exhibitor', type: 'module', exports };
+    writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest));
     symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
     const sources = readdirSync(join(ROOT, 'lib'), { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.ts'))

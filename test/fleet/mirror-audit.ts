@@ -20,8 +20,8 @@ const AUDIT = `
       IF newest <> current_setting('mirror.generation')::bigint THEN
         INSERT INTO breach VALUES ('written by an older run', seen.tenant, seen.event_id);
       END IF;
-      IF seen.exhibitor->>'owner' <> seen.tenant || '/' || seen.event_id THEN
-        INSERT INTO breach VALUES ('a row of ' || (seen.exhibitor->>'owner'), seen.tenant, seen.event_id);
+      IF seen.exhibitor->>'name' <> seen.tenant || '/' || seen.event_id THEN
+        INSERT INTO breach VALUES ('a row of ' || (seen.exhibitor->>'name'), seen.tenant, seen.event_id);
       END IF;
       RETURN NULL;
     END $$;

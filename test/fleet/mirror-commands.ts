@@ -1,21 +1,10 @@
-import type { MirrorScope, MirrorStatus } from '../../lib/bullmq/index.js';
-
-/** How a process of the mirror is started. */
-export interface MirrorConfig {
-  tenants: Record<string, object>;
-  events: readonly MirrorScope[];
-  redisUrl: string;
-  databaseUrl: string;
-  /** In ms. */
-  every: number;
-}
+import type { MirrorScope } from '../../lib/mirror/index.js';
+import type { MirrorAppOptions } from '../../sample/mirror/mirror-app.module.js';
 
 /** Commands of `mirror-process.ts`. */
 export interface MirrorCommands {
-  start(config: MirrorConfig): Promise<void>;
-  /** Copies the event at once, beside the workers. Answers the code of its error, or none. */
-  copy(scope: MirrorScope): Promise<string | undefined>;
-  status(): Promise<MirrorStatus[]>;
-  approve(held: MirrorScope & { held: number }): Promise<void>;
+  start(options: MirrorAppOptions): Promise<void>;
+  /** Copies the event at once, beside the workers, as the button of the page does. Answers the code of its error, or none. */
+  copy(scope: MirrorScope & { maxRemovals?: number }): Promise<string | undefined>;
   close(): Promise<void>;
 }

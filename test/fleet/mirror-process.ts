@@ -1,90 +1,77 @@
-/** A process that copies events by the mirror of the sample. It runs compiled, in plain Node, and obeys its parent. */
+/** A process of the sample that copies events. It runs compiled, in plain Node, and obeys its parent. */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { subscribe } from 'node:diagnostics_channel';
-import { BullModule } from '@nestjs/bullmq';
-import { Module, type INestApplicationContext } from '@nestjs/common';
+import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import { ExhibitorsService, isExhibitorError } from 'nestjs-exhibitor';
+import { copyEvent } from 'nestjs-exhibitor/mirror';
 import pg from 'pg';
-import {
-  ExhibitorMirror,
-  ExhibitorMirrorModule,
-  type MirrorBatch,
-  type MirrorScope,
-} from '../../lib/bullmq/index.js';
-import {
-  ExhibitorModule,
-  isExhibitorError,
-  type ExhibitorModuleOptions,
-  type MirrorMessage,
-} from '../../lib/index.js';
+import { CopyProcessor } from '../../sample/mirror/copies.js';
+import { MirrorAppModule } from '../../sample/mirror/mirror-app.module.js';
 import { PostgresMirror } from '../../sample/mirror/postgres-mirror.js';
 import type { MirrorCommands } from './mirror-commands.js';
 import { obey } from './obey.js';
+
+let app: INestApplicationContext | undefined;
 
 /** The generation of the batch that is being written. */
 const generation = new AsyncLocalStorage<number>();
 
 /** Tells the triggers of `mirror-audit.ts` which run writes. */
-class AuditedClient extends pg.Client {
-  override query(...args: never[]): never {
-    const [text] = args as unknown[];
-    const isBegin = typeof text === 'string' && text.startsWith('BEGIN');
-    const told = isBegin ? [`${text}; SET LOCAL mirror.generation = '${generation.getStore()}'`] : args;
-    return (super.query as (...all: unknown[]) => never)(...told);
+const { query } = pg.Client.prototype;
+pg.Client.prototype.query = function tell(this: pg.Client, ...args: never[]): never {
+  const [text] = args as unknown[];
+  const isBegin = typeof text === 'string' && text.startsWith('BEGIN');
+  const told = isBegin ? [`${text}; SET LOCAL mirror.generation = '${generation.getStore()}'`] : args;
+  return (query as (...all: unknown[]) => never).apply(this, told);
+};
+const { apply, note } = PostgresMirror.prototype;
+PostgresMirror.prototype.apply = function run(scope, batch) {
+  return generation.run(batch.generation, () => apply.call(this, scope, batch));
+};
+
+/** Counts how copies end. */
+PostgresMirror.prototype.note = async function count(scope, result) {
+  await note.call(this, scope, result);
+  const complete = result.held === undefined ? 'completed' : 'held';
+  ended(result.superseded ? 'superseded' : complete);
+};
+const { process: copy } = CopyProcessor.prototype;
+CopyProcessor.prototype.process = async function count(...job) {
+  try {
+    await copy.apply(this, job);
+  } catch (error) {
+    ended('failed');
+    throw error;
   }
-}
+};
 
-class AuditedMirror extends PostgresMirror<unknown> {
-  override apply(scope: MirrorScope, batch: MirrorBatch<unknown>): Promise<boolean> {
-    return generation.run(batch.generation, () => super.apply(scope, batch));
-  }
-}
-
-@Module({})
-class Root {}
-
-let app: INestApplicationContext | undefined;
-let pool: pg.Pool | undefined;
-
-function mirror(): ExhibitorMirror {
-  if (app === undefined) {
-    throw new Error('this process was not started');
-  }
-  return app.get(ExhibitorMirror);
+function ended(outcome: string): void {
+  app
+    ?.get(pg.Pool)
+    .query('INSERT INTO ended VALUES ($1)', [outcome])
+    .catch(() => {});
 }
 
 const commands: MirrorCommands = {
-  async start({ tenants, events, redisUrl, databaseUrl, every }) {
-    const database = new pg.Pool({ connectionString: databaseUrl, Client: AuditedClient });
-    database.on('error', () => {});
-    pool = database;
-    subscribe('nestjs-exhibitor:mirror', (message) => {
-      const { outcome } = message as MirrorMessage;
-      database.query('INSERT INTO ended VALUES ($1)', [outcome]).catch(() => {});
-    });
-    const options = { tenants, http: { deadline: 5_000, attemptTimeout: 2_000 } };
-    const imports = [
-      ExhibitorModule.forRootAsync({ isGlobal: true, useFactory: () => options as ExhibitorModuleOptions }),
-      BullModule.forRoot({ connection: { url: redisUrl, maxRetriesPerRequest: null } }),
-      ExhibitorMirrorModule.forRootAsync({
-        useFactory: () => ({ events, every, target: new AuditedMirror(database) }),
-      }),
-    ];
-    app = await NestFactory.createApplicationContext({ module: Root, imports }, { logger: ['fatal'] });
+  async start(options) {
+    const root = MirrorAppModule.register(options);
+    app = await NestFactory.createApplicationContext(root, { logger: ['fatal'], abortOnError: false });
   },
-  async copy(scope) {
+  async copy({ maxRemovals, ...scope }) {
+    if (app === undefined) {
+      throw new Error('this process was not started');
+    }
+    const mirror = app.get<PostgresMirror<object>>(PostgresMirror);
     try {
-      await mirror().copy(scope);
+      const options = maxRemovals === undefined ? {} : { maxRemovals };
+      await mirror.note(scope, await copyEvent(app.get(ExhibitorsService), mirror, scope, options));
       return undefined;
     } catch (error) {
       return isExhibitorError(error) ? error.code : String(error);
     }
   },
-  status: () => mirror().status(),
-  approve: ({ held, ...scope }) => mirror().approve(scope, held),
   async close() {
     await app?.close();
-    await pool?.end();
     process.disconnect();
   },
 };

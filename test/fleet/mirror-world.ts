@@ -1,10 +1,11 @@
 import { randomInt } from 'node:crypto';
-import type { MirrorScope } from '../../lib/bullmq/index.js';
+import type { MirrorScope } from '../../lib/mirror/index.js';
 import {
   defaultSeed,
   type ExhibitorSandbox,
   type Fault,
   type SandboxExhibitor,
+  type SandboxTenantOptions,
 } from '../../lib/testing/index.js';
 import { startSandbox } from '../support/sandbox.js';
 
@@ -69,13 +70,8 @@ export class MirrorWorld {
     return world;
   }
 
-  get tenants(): Record<string, object> {
-    return Object.fromEntries(
-      TENANTS.map((key) => {
-        const { login: _login, ...options } = this.sandbox.tenantOptions(key);
-        return [key, options];
-      }),
-    );
+  get tenants(): Record<string, SandboxTenantOptions> {
+    return Object.fromEntries(TENANTS.map((key) => [key, this.sandbox.tenantOptions(key)]));
   }
 
   exhibitors({ tenant, eventId }: MirrorScope): readonly SandboxExhibitor[] {
@@ -113,8 +109,8 @@ export class MirrorWorld {
 
   #record({ tenant, eventId }: MirrorScope, id: number | string): SandboxExhibitor {
     this.#revision += 1;
-    const owner = `${tenant}/${eventId}`;
-    return { id: `exhibitor-${id}`, contactEmails: [], owner, revision: this.#revision };
+    const shown = { name: `${tenant}/${eventId}`, hall: String(this.#revision), booth: '', country: '' };
+    return { id: `exhibitor-${id}`, contactEmails: [], ...shown };
   }
 
   #set({ tenant, eventId }: MirrorScope, records: readonly SandboxExhibitor[]): void {

@@ -4,9 +4,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Pool } from 'pg';
 import { MIRROR_TABLES } from '../../sample/mirror/postgres-mirror.js';
-import type { MirrorScope } from '../../lib/bullmq/index.js';
+import type { MirrorScope } from '../../lib/mirror/index.js';
 import { describeWithPostgres, PostgresServer } from '../support/postgres.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
+import { COOKIE_SECRET } from '../support/host.js';
 import { pause } from '../support/wait.js';
 import { CompiledSources } from './compile.js';
 import { FleetProcess } from './fleet.js';
@@ -15,10 +16,17 @@ import type { MirrorCommands } from './mirror-commands.js';
 import { MirrorWorld, SCOPES } from './mirror-world.js';
 
 const PROGRAM = 'test/fleet/mirror-process.ts';
-const SOURCES = [PROGRAM, 'test/fleet/obey.ts', 'sample/mirror/postgres-mirror.ts'];
+const SOURCES = [
+  PROGRAM,
+  'test/fleet/obey.ts',
+  'sample/booth/booth.schema.ts',
+  ...['copied-exhibitors.service', 'copies', 'mirror-app.module', 'mirror.controller', 'postgres-mirror'].map(
+    (name) => `sample/mirror/${name}.ts`,
+  ),
+];
 const SIZE = 3;
 /** Time of changes, faults and kills: `MIRROR_SECONDS=120` is the long form. */
-const CHAOS = Number(process.env['MIRROR_SECONDS'] ?? 12) * 1_000;
+const CHAOS = Number(process.env['MIRROR_SECONDS'] ?? 20) * 1_000;
 /** Time after which each table must equal its event. */
 const SETTLED_WITHIN = 60_000;
 /** More copies than the processes can make: none of the events may be left out. */
@@ -64,9 +72,15 @@ describeWithPostgres(`${SCOPES.length} events, copied for ${CHAOS / 1_000} s`, (
 
     async function start(): Promise<Worker> {
       const worker: Worker = new FleetProcess(sources.path(PROGRAM));
-      const { tenants } = world;
-      const urls = { redisUrl: redis.url, databaseUrl: postgres.url };
-      await worker.send('start', { tenants, events: SCOPES, every: EVERY, ...urls });
+      await worker.send('start', {
+        tenants: world.tenants,
+        secrets: [COOKIE_SECRET],
+        operators: [],
+        events: SCOPES,
+        every: EVERY,
+        redisUrl: redis.url,
+        databaseUrl: postgres.url,
+      });
       return worker;
     }
 
@@ -127,19 +141,22 @@ describeWithPostgres(`${SCOPES.length} events, copied for ${CHAOS / 1_000} s`, (
         tables.get(nameOf(scope))?.push({ ...exhibitor, id });
       }
       const differing = SCOPES.filter((scope) => {
-        const event = world.exhibitors(scope).toSorted((one, other) => (one.id < other.id ? -1 : 1));
+        const event = world
+          .exhibitors(scope)
+          .map(({ contactEmails: _emails, ...exhibitor }) => exhibitor)
+          .toSorted((one, other) => (one.id < other.id ? -1 : 1));
         return !isDeepStrictEqual(tables.get(nameOf(scope)), event);
       });
       return differing.map(nameOf);
     }
 
     async function approveHeld(): Promise<void> {
-      const { worker } = anyWorker();
-      for (const { held, tenant, eventId } of await worker.send('status')) {
-        if (held !== undefined) {
-          counts.approved += 1;
-          await worker.send('approve', { tenant, eventId, held });
-        }
+      const { rows } = await pool.query<MirrorScope & { held: number }>(
+        'SELECT tenant, event_id AS "eventId", held FROM mirrored_event WHERE held > 0',
+      );
+      for (const { held, ...scope } of rows) {
+        counts.approved += 1;
+        await anyWorker().worker.send('copy', { ...scope, maxRemovals: held });
       }
     }
 
@@ -188,7 +205,7 @@ describeWithPostgres(`${SCOPES.length} events, copied for ${CHAOS / 1_000} s`, (
       it.each([
         [
           'a row of another tenant',
-          `UPDATE mirrored_exhibitor SET exhibitor = '{"owner": "east/event-0"}'`,
+          `UPDATE mirrored_exhibitor SET exhibitor = '{"name": "east/event-0"}'`,
           'a row of east/event-0',
         ],
         ['an event that is emptied', 'DELETE FROM mirrored_exhibitor', 'emptied'],
@@ -200,7 +217,7 @@ describeWithPostgres(`${SCOPES.length} events, copied for ${CHAOS / 1_000} s`, (
       it('a write of an older run', async () => {
         await run(
           -1,
-          `INSERT INTO mirrored_exhibitor VALUES ('north', 'event-0', 'x', '', '{"owner": "north/event-0"}')`,
+          `INSERT INTO mirrored_exhibitor VALUES ('north', 'event-0', 'x', '', '{"name": "north/event-0"}')`,
         );
         expect(await audit.breaches()).toEqual(['north/event-0: written by an older run']);
       });

@@ -8,7 +8,7 @@ import type { Outside } from '../package/tarball.js';
 import { freePort } from '../support/server.js';
 import { given, prepareHost, type Cell } from './host.js';
 
-const ENTRY_POINTS = ['', '/redis', '/terminus', '/doctor', '/testing', '/bullmq'].map(
+const ENTRY_POINTS = ['', '/redis', '/terminus', '/doctor', '/testing', '/mirror'].map(
   (path) => `nestjs-exhibitor${path}`,
 );
 const { node, nest, adapter, manager } = JSON.parse(given('MATRIX_CELL')) as Cell;
@@ -48,13 +48,11 @@ describe(`a host that ${manager} installed, with Nest ${nest} and ${adapter} on 
       '--input-type=commonjs',
       '-e',
       `Promise.all([${ENTRY_POINTS.map(loaded).join()}])
-        .then(async ([main, redis, terminus, doctor, testing, bullmq]) => {
+        .then(async ([main, redis, terminus, doctor, testing, mirror]) => {
           const sandbox = await testing.ExhibitorSandbox.start();
           await sandbox.stop();
           const { ExhibitorHealthIndicator } = terminus;
-          // It loads BullMQ for a queue only, and is used with one by test/package/mirror-host.spec.ts.
-          const { ExhibitorMirrorModule } = bullmq;
-          const others = [ExhibitorHealthIndicator, doctor.diagnose, ExhibitorMirrorModule];
+          const others = [ExhibitorHealthIndicator, doctor.diagnose, mirror.copyEvent];
           const loaded = [main.ExhibitorModule, redis.RedisSharedStore, ...others];
           console.log(loaded.map((one) => typeof one).join());
         })`,

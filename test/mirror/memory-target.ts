@@ -1,7 +1,7 @@
-import type { ExhibitorMirrorTarget, MirrorBatch, MirrorScope, Row } from '../../lib/bullmq/index.js';
+import type { MirrorTarget, MirrorBatch, MirrorScope, Row } from '../../lib/mirror/index.js';
 
 /** A database in memory that keeps the contract of a target, and what a test wants to know of it. */
-export class MemoryTarget implements ExhibitorMirrorTarget {
+export class MemoryTarget implements MirrorTarget {
   readonly begun: MirrorScope[] = [];
   readonly batches: (MirrorBatch & { scope: MirrorScope; refused: boolean })[] = [];
   readonly #generations = new Map<string, number>();

@@ -59,7 +59,7 @@ describe('the package', () => {
     );
     expect(problems).toEqual([]);
     expect(Object.keys(result.entrypoints)).toEqual(
-      expect.arrayContaining(['.', './testing', './redis', './terminus', './doctor', './bullmq']),
+      expect.arrayContaining(['.', './testing', './redis', './terminus', './doctor', './mirror']),
     );
   });
 
@@ -99,9 +99,9 @@ describe('the package', () => {
 
   it('imports everything it declares', () => {
     const imported = new Set(importsOfBuild());
-    // Decorators of Nest need reflect-metadata at run time. The shared configuration of @nestjs/bullmq is injected by its token.
+    // Decorators of Nest need reflect-metadata at run time.
     const unused = [...Object.keys(manifest.dependencies), ...Object.keys(manifest.peerDependencies)].filter(
-      (name) => !imported.has(name) && !['reflect-metadata', '@nestjs/bullmq'].includes(name),
+      (name) => !imported.has(name) && name !== 'reflect-metadata',
     );
     expect(unused).toEqual([]);
   });

@@ -33,7 +33,7 @@ export interface MirrorBatch<T = Exhibitor> {
  * other. Copies of one event can overlap, since a process that was believed dead may wake up; the generation, a number in the
  * same database, tells which one is the newest. `docs/mirror.md` has a target for PostgreSQL.
  */
-export interface ExhibitorMirrorTarget<T = Exhibitor> {
+export interface MirrorTarget<T = Exhibitor> {
   /** Raises the generation of the event, and answers it. It must survive a restart of every process. */
   begin(scope: MirrorScope): Promise<number>;
   /** Ids and digests of the rows of this event that this mirror wrote. */
