@@ -49,7 +49,6 @@ import { ProblemLog } from './problems/problem-log.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
 import { Clock } from './time/clock.js';
 import { Deadlines } from './time/deadlines.service.js';
-import { SharedTokens } from './tokens/shared-tokens.service.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
 import { Transport } from './transport/transport.service.js';
@@ -143,7 +142,6 @@ const EXPORTED: Provider[] = [
     ReplayCache,
     SpentStates,
     Transport,
-    SharedTokens,
     TokenEndpoint,
     RestClient,
     CallRunner,

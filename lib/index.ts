@@ -48,7 +48,8 @@ export type {
 
 export type { Tenant } from './tenants/tenant.js';
 export { TenantRegistry } from './tenants/tenant-registry.service.js';
-export { TokenService, type GetTokenOptions, type InvalidateOptions } from './tokens/token.service.js';
+export { TokenService } from './tokens/token.service.js';
+export type { GetTokenOptions, InvalidateOptions } from './tokens/token-options.interface.js';
 export type { AccessToken } from './tokens/token-lifetime.js';
 export { ExhibitorsService } from './exhibitors/exhibitors.service.js';
 export { compareExhibitors, type ExhibitorChanges } from './exhibitors/compare-exhibitors.js';

@@ -44,7 +44,7 @@ export interface LoginMessage {
 export interface StoreMessage {
   /** `token`, `token-lease`, `spent-state`, `denied-identity` and others. */
   kind: string;
-  outcome: 'hit' | 'miss' | 'leased' | 'waited' | 'failed';
+  outcome: 'hit' | 'miss' | 'waited' | 'failed';
 }
 
 /** Message of `nestjs-exhibitor:drift`: one per breach that `onDrift: 'ignore'` accepts. */

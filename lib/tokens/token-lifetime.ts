@@ -79,11 +79,6 @@ export class TimedToken {
     return this.expiresAt - this.#early;
   }
 
-  /** Begin of the longest early window. The service rounds the end of a token: it may refuse one from here on. */
-  get endingAt(): number {
-    return this.expiresAt - earlyWindow(this.lifetime, 0);
-  }
-
   /** The token as hosts get it. */
   toAccessToken(): AccessToken {
     const { accessToken, scope } = this;

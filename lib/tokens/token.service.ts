@@ -1,56 +1,62 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { publish } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
+import { SharedValues } from '../store/shared-values.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { StateKey, Tenant } from '../tenants/tenant.js';
 import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import { HeldToken } from './held-token.js';
-import { SharedTokens } from './shared-tokens.service.js';
+import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
-import { TokenRenewals, type TokenProof } from './token-renewals.js';
+import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
+import { remember, repeated, type TokenRefusal } from './token-refusal.js';
+import { TokenSource } from './token-source.js';
 
-/** Options of {@link TokenService.getToken}. */
-export interface GetTokenOptions {
-  /** Key of the tenant. Default: the only one. */
-  tenant?: string | undefined;
-  /** Ends the waiting of this caller, not the token request that others wait for. */
-  signal?: AbortSignal | undefined;
-}
+/** Pause of early renewals after one failed, in ms. The old token is still good. */
+const QUIET_AFTER_FAILURE = 5_000;
 
-/** Options of {@link TokenService.invalidate}. */
-export interface InvalidateOptions {
-  /** Key of the tenant. Default: the only one. */
-  tenant?: string | undefined;
-  /** Invalidates only this token. A newer one is kept. */
-  rejected?: string | undefined;
+/** What is held of the token of a tenant. To invalidate it, a new one takes its place: an older renewal fills the old one. */
+class Held {
+  /** It may have expired. */
+  token: TimedToken | undefined;
+  refusal: TokenRefusal | undefined;
+  renewal: { readonly deadline: Deadline; readonly result: Promise<TimedToken> } | undefined;
+  /** No early renewal before this time, in ms of {@link Clock.now}. */
+  quietUntil = 0;
+
+  /** @param invalidated the access token in whose place the next one comes, and since when */
+  constructor(public invalidated?: { readonly text: string; readonly at: number }) {}
 }
 
 /**
  * Client-credentials access tokens of the tenants: cached, renewed in the background before they expire, and requested once
- * for all concurrent callers; with a `store`, once for all processes.
+ * for all concurrent callers; with a `store`, usually once for all processes.
  *
  * @example
  * const { accessToken } = await tokens.getToken({ tenant: 'acme' });
  */
 @Injectable()
 export class TokenService {
-  readonly #held = new WeakMap<StateKey, HeldToken>();
-  readonly #renewals: TokenRenewals;
+  /** Tenants with equal credentials have separate tokens: forgetting or revoking one does not affect the other. */
+  readonly #held = new WeakMap<StateKey, Held>();
+  readonly #source: TokenSource;
   /** The last answer of {@link getToken}: creating it is most of the cost of a hit. All of them would be 200 bytes a tenant. */
-  #last: { timed: TimedToken; answer: AccessToken } | undefined;
+  #last: { token: TimedToken; answer: AccessToken } | undefined;
 
   /** @internal */
   constructor(
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
-    @Inject(SharedTokens) tokens: SharedTokens,
+    @Inject(TokenEndpoint) endpoint: TokenEndpoint,
+    @Inject(SharedValues) values: SharedValues,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
-    this.#renewals = new TokenRenewals(clock, deadlines, tokens, log);
+    this.#source = new TokenSource(endpoint, values, clock, log);
   }
 
   /**
@@ -63,28 +69,27 @@ export class TokenService {
     const signal = options?.signal;
     const known = this.tenants.resolve(options?.tenant);
     if (known instanceof Promise) {
-      // The search for the tenant takes its part of the deadline.
+      // The search takes its part of the deadline. The registry limits it, so it ends here only by signal or closing.
       const startedAt = this.clock.now();
-      const tenant = await this.#found(known, signal);
+      const tenant = await this.deadlines.within(LONGEST_TIMER, (search) => search.race(known), signal);
       return this.#get(tenant, tenant.http.deadline - (this.clock.now() - startedAt), signal);
     }
     return this.#get(known, known.http.deadline, signal);
   }
 
   /**
-   * Removes the token of a tenant, so that the next call requests a new one, and a remembered rejection. With `rejected`,
-   * only where that is the current token.
+   * Removes the token of a tenant, so that the next call requests a new one, and a remembered refusal. With `rejected`,
+   * only where that is the current token; the next one may then be one that another process requests from now on.
    *
    * @throws {ExhibitorError} `unknown_tenant`, `tenant_required`
    */
   async invalidate(options?: InvalidateOptions): Promise<void> {
     const tenant = await this.tenants.resolve(options?.tenant);
-    const now = this.clock.now();
     if (options?.rejected === undefined) {
       // Also where this process holds none: it must not take an older one from the store.
-      this.#heldOf(tenant).invalidate(now);
+      this.#invalidate(tenant, '', Number.POSITIVE_INFINITY);
     } else {
-      this.#held.get(tenant.stateKey)?.removeRefused(options.rejected, now, 'refused');
+      this.removeRefused(tenant, options.rejected, this.clock.now());
     }
   }
 
@@ -93,28 +98,14 @@ export class TokenService {
     return this.#fresh(tenant) ?? this.#wait(tenant, deadline);
   }
 
-  /** For health checks, within `timeout` ms: see {@link TokenRenewals.prove}. Errors as {@link getToken}. @internal */
-  prove(key: string | undefined, maxAge: number, timeout: number): Promise<TokenProof> {
-    return this.deadlines.within(timeout, async (deadline) => {
-      const tenant = await deadline.race(Promise.resolve(this.tenants.resolve(key)));
-      return this.#renewals.prove(tenant, this.#heldOf(tenant), maxAge, deadline);
-    });
-  }
-
   /**
    * The service answered 401 to a request with this token, which was sent at `sentAt` (ms of {@link Clock.now}): removes it,
-   * unless it was renewed meanwhile. A token of another process replaces it only if that was requested later than `sentAt`, or
-   * where this one was about to end, later than this one.
-   *
-   * @param reason `refused-again`: it came in place of a refused one, and no token of another process replaces it. @internal
+   * unless it was renewed meanwhile. @internal
    */
-  removeRefused(
-    tenant: Tenant,
-    token: TimedToken,
-    sentAt: number,
-    reason: 'refused' | 'refused-again',
-  ): void {
-    this.#held.get(tenant.stateKey)?.removeRefused(token.accessToken, sentAt, reason);
+  removeRefused(tenant: Tenant, accessToken: string, sentAt: number): void {
+    if (this.#held.get(tenant.stateKey)?.token?.accessToken === accessToken) {
+      this.#invalidate(tenant, accessToken, sentAt);
+    }
   }
 
   /** Answers no promise where a token is cached. */
@@ -135,39 +126,124 @@ export class TokenService {
     return this.deadlines.within(left, wait, signal);
   }
 
-  /** The registry limits the time of the search, so this deadline ends only by signal or closing. */
-  #found(tenant: Promise<Tenant>, signal: AbortSignal | undefined): Promise<Tenant> {
-    return this.deadlines.within(LONGEST_TIMER, (search) => search.race(tenant), signal);
-  }
-
-  #answer(timed: TimedToken): AccessToken {
-    if (this.#last?.timed !== timed) {
-      this.#last = { timed, answer: timed.toAccessToken() };
+  #answer(token: TimedToken): AccessToken {
+    if (this.#last?.token !== token) {
+      this.#last = { token, answer: token.toAccessToken() };
     }
     return this.#last.answer;
   }
 
+  /** The token that is held and has not expired. In its early window it is renewed in the background. */
   #fresh(tenant: Tenant): TimedToken | undefined {
     const now = this.clock.now();
     const held = this.#held.get(tenant.stateKey);
-    const timed = held?.goodAt(now);
-    if (held === undefined || timed === undefined) {
+    const token = held?.token;
+    if (held === undefined || token === undefined || now >= token.expiresAt) {
       return undefined;
     }
-    if (now >= timed.renewAt) {
-      this.#renewals.renewEarly(tenant, held, now);
+    if (now >= token.renewAt && now >= held.quietUntil && held.renewal === undefined) {
+      held.renewal = this.#renew(tenant, held);
+      held.renewal.result.then(
+        ({ isShared }) => publishOutcome(tenant, isShared ? 'shared' : 'renewed-early'),
+        (error: unknown) => publishFailure(tenant, error),
+      );
     }
     publish('token', () => ({ tenant: tenant.key, outcome: 'hit' }));
-    return timed;
+    return token;
   }
 
-  #wait(tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
-    return this.#renewals.wait(tenant, this.#heldOf(tenant), deadline);
+  /** Waits for the next token within the deadline of a call: that of the renewal under way, else of a new one. */
+  async #wait(tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
+    try {
+      return await this.#join(tenant, deadline);
+    } catch (error) {
+      publishFailure(tenant, error);
+      throw error;
+    }
   }
 
-  #heldOf(tenant: Tenant): HeldToken {
-    const held = this.#held.get(tenant.stateKey) ?? new HeldToken();
+  async #join(tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
+    for (;;) {
+      if (deadline.isOver) {
+        throw deadline.failure({ tenant: tenant.key });
+      }
+      const held = this.#heldOf(tenant);
+      if (held.refusal !== undefined && this.clock.now() < held.refusal.until) {
+        throw repeated(held.refusal);
+      }
+      const isJoined = held.renewal !== undefined;
+      const own = held.invalidated === undefined ? 'fetched' : 'forced';
+      held.renewal ??= this.#renew(tenant, held);
+      try {
+        const token = await deadline.race(held.renewal.result, held.renewal.deadline);
+        publishOutcome(tenant, isJoined || token.isShared ? 'shared' : own);
+        return token;
+      } catch (error) {
+        // A renewal that ran out of time does not fail a caller that joined later and has time left.
+        const wasLate = isJoined && isExhibitorError(error) && error.code === 'deadline_exceeded';
+        if (deadline.isOver || !wasLate) {
+          throw error;
+        }
+      }
+    }
+  }
+
+  /** Starts a renewal with a deadline of its own. No caller's abort cancels it. */
+  #renew(tenant: Tenant, held: Held): NonNullable<Held['renewal']> {
+    const deadline = this.deadlines.start(tenant.http.deadline);
+    deadline.tenant = tenant.key;
+    const result = this.#fetch(tenant, held, deadline).finally(() => {
+      deadline.clear();
+      held.renewal = undefined;
+    });
+    // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
+    result.catch(() => undefined);
+    return { deadline, result };
+  }
+
+  async #fetch(tenant: Tenant, held: Held, deadline: Deadline): Promise<TimedToken> {
+    const { token, invalidated } = held;
+    try {
+      const next = await this.#source.next(
+        tenant,
+        {
+          replaced: token?.accessToken ?? invalidated?.text ?? '',
+          requestedAfter: invalidated?.at ?? Number.NEGATIVE_INFINITY,
+          expiresAfter: Math.max(token?.expiresAt ?? 0, this.clock.now()),
+          isNeeded: () => this.#held.get(tenant.stateKey) === held,
+        },
+        deadline,
+      );
+      held.token = next;
+      held.refusal = undefined;
+      held.invalidated = undefined;
+      return next;
+    } catch (error) {
+      const now = this.clock.now();
+      if (error instanceof TokenRejectedError) {
+        held.refusal = remember(error, now, this.clock.random());
+      }
+      held.quietUntil = Math.max(now + QUIET_AFTER_FAILURE, held.refusal?.until ?? 0);
+      throw error;
+    }
+  }
+
+  #invalidate(tenant: Tenant, text: string, at: number): void {
+    this.#held.set(tenant.stateKey, new Held({ text, at }));
+  }
+
+  #heldOf(tenant: Tenant): Held {
+    const held = this.#held.get(tenant.stateKey) ?? new Held();
     this.#held.set(tenant.stateKey, held);
     return held;
   }
+}
+
+function publishOutcome({ key }: Tenant, outcome: 'fetched' | 'forced' | 'shared' | 'renewed-early'): void {
+  publish('token', () => ({ tenant: key, outcome }));
+}
+
+function publishFailure({ key }: Tenant, error: unknown): void {
+  const code = isExhibitorError(error) ? error.code : undefined;
+  publish('token', () => ({ tenant: key, outcome: 'failed', code }));
 }

@@ -106,7 +106,8 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
     expect(results).toHaveLength(SIZE * 4 * 5);
     expect(codesOf(results)).toEqual([]);
     figures['cold'] = tokenRequests('cold').length;
-    expect(figures['cold']).toBe(4);
+    // Four in the usual case. A process that starts a second late asks for itself.
+    expect(figures['cold']).toBeLessThanOrEqual(6);
   });
 
   it('replaces revoked tokens with few requests, and no call fails', async () => {
@@ -119,38 +120,39 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
     expect(results).toHaveLength(320);
     expect(codesOf(results)).toEqual([]);
     figures['revoked'] = tokenRequests('revoked').length - before;
-    expect(figures['revoked']).toBeLessThanOrEqual(6);
+    expect(figures['revoked']).toBeLessThanOrEqual(16);
   });
 
-  it('sends a wrong secret at most three times', async () => {
+  it('sends a wrong secret once from each process', async () => {
     const results = await runAll([{ tenant: 'wrong-0', kind: 'token' }]);
     expect(codesOf(results)).toEqual(Array.from({ length: SIZE }, () => 'token_rejected'));
     await runAll([{ tenant: 'wrong-0', kind: 'token' }]);
     figures['wrong secret'] = tokenRequests('wrong').length;
-    expect(figures['wrong secret']).toBeLessThanOrEqual(3);
+    expect(figures['wrong secret']).toBe(SIZE);
   });
 
-  it('serves everybody within 3 s when the process with the lease is killed', async () => {
+  it('serves everybody within 3 s when the process that asks is killed', async () => {
     sandbox.failNext({ operation: 'token', tenant: 'killed-0' }, { kind: 'stall', at: 'before-headers' });
-    const [holder, ...others] = fleet;
-    const lost = holder?.send('run', [{ tenant: 'killed-0', kind: 'token' }]);
+    const [first, ...others] = fleet;
+    const lost = first?.send('run', [{ tenant: 'killed-0', kind: 'token' }]);
     const isLost = expect(lost).rejects.toThrow('the process ended');
     await eventually(() => tokenRequests('killed').length === 1);
     const waiting = runAll([{ tenant: 'killed-0', kind: 'token' }], others);
     await pause(100);
     expect(tokenRequests('killed')).toHaveLength(1);
-    await holder?.kill();
+    await first?.kill();
     const results = await waiting;
     await isLost;
     // Before what may fail: the next cases need all eight.
     fleet[0] = await startProcess(0);
     expect(codesOf(results)).toEqual([]);
-    figures['holder killed, ms'] = Math.round(slowest(results));
-    expect(figures['holder killed, ms']).toBeLessThan(3_000);
-    expect(tokenRequests('killed')).toHaveLength(2);
+    figures['asking process killed, ms'] = Math.round(slowest(results));
+    expect(figures['asking process killed, ms']).toBeLessThan(3_000);
+    figures['asking process killed: requests'] = tokenRequests('killed').length;
+    expect(tokenRequests('killed').length).toBeLessThanOrEqual(SIZE);
   });
 
-  it('asks a token endpoint of 5 s twice at most, and renews tokens of 10 s once while processes are killed', async () => {
+  it('fails no call at a token endpoint of 5 s, and renews tokens of 10 s seldom while processes are killed', async () => {
     sandbox.failNext({ operation: 'token', tenant: 'slow-0' }, { kind: 'delay', ms: 5_000 }, Infinity);
     const slow = runAll([{ tenant: 'slow-0', kind: 'token' }]);
     const load = { calls: listsOf('short'), pause: 250 };
@@ -176,11 +178,11 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
     })();
     await Promise.all([...fleet.map((_, index) => work(index)), killing]);
     figures['slow endpoint'] = tokenRequests('slow').length;
-    expect(figures['slow endpoint']).toBeLessThanOrEqual(2);
+    expect(figures['slow endpoint']).toBeLessThanOrEqual(SIZE);
     expect(results.length).toBeGreaterThan(200);
     expect(codesOf(results)).toEqual([]);
     figures['tokens of 10 s'] = tokenRequests('short', brief).length;
-    expect(figures['tokens of 10 s']).toBeLessThanOrEqual(16);
+    expect(figures['tokens of 10 s']).toBeLessThanOrEqual(32);
     // At least the cold ones and two renewals: the tokens are really short.
     expect(figures['tokens of 10 s']).toBeGreaterThanOrEqual(12);
   });
@@ -232,7 +234,7 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
     client.on('error', () => {});
     await client.connect();
     const poisoning = new AbortController();
-    /** Overwrites each lease and token, for ever. */
+    /** Overwrites each hint and token, for ever. */
     const poison = async (): Promise<void> => {
       while (!poisoning.signal.aborted) {
         const keys = await client.keys('nestjs-exhibitor:token*');

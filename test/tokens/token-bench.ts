@@ -10,8 +10,6 @@ import type { TenantRegistry } from '../../lib/tenants/tenant-registry.service.j
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Deadlines } from '../../lib/time/deadlines.service.js';
-import type { TimedToken } from '../../lib/tokens/token-lifetime.js';
-import { SharedTokens } from '../../lib/tokens/shared-tokens.service.js';
 import { TokenEndpoint } from '../../lib/tokens/token-endpoint.service.js';
 import { TokenService } from '../../lib/tokens/token.service.js';
 import { Transport } from '../../lib/transport/transport.service.js';
@@ -67,10 +65,11 @@ export class TokenBench {
       this.registry,
       this.clock,
       this.deadlines,
-      new SharedTokens(values, new TokenEndpoint(this.clock, this.#transport), this.clock, log),
+      new TokenEndpoint(this.clock, this.#transport),
+      values,
       log,
     );
-    this.#rest = new RestClient(this.#transport, this.tokens, log, this.clock);
+    this.#rest = new RestClient(this.#transport, this.tokens, log);
     subscribe('nestjs-exhibitor:token', this.#collect);
   }
 
@@ -102,11 +101,9 @@ export class TokenBench {
     return this.messages.map(({ outcome }) => outcome);
   }
 
-  /** The service answered 401 to a request with this token that was sent now. `again`: to the second one of a call. */
-  async refuse(accessToken: string, again = false): Promise<void> {
-    const timed = { accessToken } as TimedToken;
-    const tenant = await this.registry.get('acme');
-    this.tokens.removeRefused(tenant, timed, this.clock.now(), again ? 'refused-again' : 'refused');
+  /** The service answered 401 to a request with this token that was sent now. */
+  async refuse(accessToken: string): Promise<void> {
+    this.tokens.removeRefused(await this.registry.get('acme'), accessToken, this.clock.now());
   }
 
   /** A call of the REST API; answers its status or the code of its error. */

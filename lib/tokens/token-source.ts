@@ -1,0 +1,167 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import * as v from 'valibot';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { TokenRejectedError } from '../errors/token-rejected.error.js';
+import { digestOf } from '../model/digest.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
+import { refusedClient, uselessTokenReply } from '../problems/token-endpoint-problems.js';
+import type { SharedValues } from '../store/shared-values.service.js';
+import type { Tenant } from '../tenants/tenant.js';
+import type { Clock } from '../time/clock.js';
+import type { Deadline } from '../time/deadline.js';
+import { withTimeout } from '../time/with-timeout.js';
+import { secretTextOf, type OAuthClient } from './client-authentication.js';
+import { newerClient, readApiClient, refusesSecret } from './client-secret.js';
+import type { TokenEndpoint } from './token-endpoint.service.js';
+import { TimedToken } from './token-lifetime.js';
+import { HEADER_SAFE } from './token-reply.js';
+
+const TOKEN = 'token';
+const HINT = 'token-hint';
+
+/** How long a hint says that a process is asking for a token, in ms. */
+const HINT_TTL = 2_000;
+
+/** Waits of a process that finds a hint, in ms. It looks for the token after each, and then asks for one itself. */
+const WAITS = [150, 300, 600];
+
+/** A token in the store. Times are in ms since 1970, the only clock that processes share. */
+const storedToken = v.object({
+  accessToken: v.pipe(v.string(), v.regex(HEADER_SAFE)),
+  scope: v.optional(v.string()),
+  lifetime: v.number(),
+  requestedAt: v.number(),
+});
+
+/** What the next token must be. Times are in ms of {@link Clock.now}. */
+export interface NeededToken {
+  /** The access token that it replaces; empty where there is none. */
+  readonly replaced: string;
+  /** Only a token of another process that was requested after this time will do. `Infinity`: none will. */
+  readonly requestedAfter: number;
+  /** Only a token of another process that expires after this time will do. */
+  readonly expiresAfter: number;
+  /** False once the host has invalidated the token: what was requested before is not shared. */
+  readonly isNeeded: () => boolean;
+}
+
+/** Where tokens come from: another process, through the `store` of the host, else the token endpoint. */
+export class TokenSource {
+  constructor(
+    private readonly endpoint: TokenEndpoint,
+    private readonly values: SharedValues,
+    private readonly clock: Clock,
+    private readonly log: ProblemLog,
+  ) {}
+
+  /**
+   * The next token of a tenant. Where its secret is refused, a secret function of the host is called again once.
+   *
+   * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
+   */
+  async next(tenant: Tenant, needed: NeededToken, deadline: Deadline): Promise<TimedToken> {
+    const read = (): Promise<OAuthClient> => readApiClient(tenant, deadline, this.log);
+    const client = await read();
+    const first = this.#nextOf(client, tenant, needed, deadline);
+    return first
+      .catch(async (error: unknown) => {
+        const isRefused = error instanceof TokenRejectedError && refusesSecret(error.oauthError);
+        const newest = isRefused ? await newerClient(client, tenant.settings.clientSecret, read) : undefined;
+        if (newest === undefined) {
+          throw error;
+        }
+        return this.#nextOf(newest, tenant, needed, deadline);
+      })
+      .catch((error: unknown) => {
+        this.#report(tenant, error);
+        throw error;
+      });
+  }
+
+  async #nextOf(
+    client: OAuthClient,
+    tenant: Tenant,
+    needed: NeededToken,
+    deadline: Deadline,
+  ): Promise<TimedToken> {
+    if (!this.values.enabled) {
+      return this.endpoint.request(client, tenant, deadline);
+    }
+    const name = clientName(tenant, client);
+    // Half of the time at most: the rest is for the token endpoint.
+    const search = withTimeout(deadline.remaining() / 2, () => this.#find(name, needed));
+    const found = await search.catch(() => undefined);
+    if (found !== undefined) {
+      return found;
+    }
+    const token = await this.endpoint.request(client, tenant, deadline);
+    if (needed.isNeeded()) {
+      // The callers do not wait for the store.
+      void this.#keep(name, token);
+    }
+    return token;
+  }
+
+  /** The token of another process: at once, or within a second where one is asking for it now. */
+  async #find(name: string, needed: NeededToken): Promise<TimedToken | undefined> {
+    if (needed.requestedAfter === Number.POSITIVE_INFINITY) {
+      return undefined;
+    }
+    const found = await this.#read(name, needed);
+    this.values.publishOutcome(TOKEN, found === undefined ? 'miss' : 'hit');
+    // A hint, no lock: nobody removes it, and whatever goes wrong costs a token request more.
+    const hint = JSON.stringify([name, needed.replaced]);
+    if (found !== undefined || (await this.values.mark(HINT, hint, HINT_TTL)) !== false) {
+      return found;
+    }
+    for (const ms of WAITS) {
+      await pause(ms, undefined, { ref: false });
+      const token = await this.#read(name, needed);
+      if (token !== undefined) {
+        this.values.publishOutcome(TOKEN, 'waited');
+        return token;
+      }
+    }
+    return undefined;
+  }
+
+  async #read(name: string, needed: NeededToken): Promise<TimedToken | undefined> {
+    const { success, output } = v.safeParse(storedToken, (await this.values.read(TOKEN, name))?.value);
+    if (!success) {
+      return undefined;
+    }
+    const requestedAt = output.requestedAt - this.#epoch();
+    const token = new TimedToken({ ...output, requestedAt, isShared: true }, this.clock);
+    const { replaced, requestedAfter, expiresAfter } = needed;
+    const isWanted =
+      token.accessToken !== replaced && requestedAt > requestedAfter && token.expiresAt > expiresAfter;
+    return isWanted ? token : undefined;
+  }
+
+  async #keep(name: string, token: TimedToken): Promise<void> {
+    const left = token.expiresAt - this.clock.now();
+    if (left > 0) {
+      const { accessToken, scope, lifetime } = token;
+      const requestedAt = token.requestedAt + this.#epoch();
+      await this.values.set(TOKEN, name, { accessToken, scope, lifetime, requestedAt }, left);
+    }
+  }
+
+  #report(tenant: Tenant, error: unknown): void {
+    if (error instanceof TokenRejectedError) {
+      this.log.report(tenant, refusedClient(tenant, '', error));
+    } else if (isExhibitorError(error) && error.code === 'malformed_response') {
+      this.log.report(tenant, uselessTokenReply(tenant, error.message));
+    }
+  }
+
+  /** {@link Clock.epochMs} when {@link Clock.now} was 0. */
+  #epoch(): number {
+    return this.clock.epochMs() - this.clock.now();
+  }
+}
+
+/** Names a client by what only a holder of its secret knows: a process without the secret finds nothing. */
+function clientName({ tokenUrl, settings: { clientId, scope } }: Tenant, client: OAuthClient): string {
+  return JSON.stringify([tokenUrl, clientId, scope, digestOf(secretTextOf(client))]);
+}
