@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import onHeaders from 'on-headers';
 import { isRecord } from '../model/json-values.js';
 
 /** Node's response behind a response of Express or a reply of Fastify. That of HTTP/2 has the same methods. */
@@ -11,51 +12,35 @@ function isNodeResponse(value: unknown): value is ServerResponse {
 }
 
 /** Ends of the names of headers that caches obey in place of `Cache-Control` (RFC 9213 §2.2). */
-const TARGETED = ['cdn-cache-control', 'surrogate-control', 'x-accel-expires'];
+const TARGETED = ['-cache-control', 'surrogate-control', 'x-accel-expires'];
 
 /** Replies that are kept private already: each may get several cookies. */
 const isKept = new WeakSet<ServerResponse>();
 
-/**
- * Gives the reply `Vary: Cookie` and, unless it is `private` or `no-store`, `Cache-Control: private, no-store`: a shared cache
- * would hand its cookies to other users (RFC 9111 §7.3). Headers for certain caches are removed. That happens when the headers
- * are sent, so it counts whatever the handler sets. Express and Fastify call `writeHead` then, as Node itself does.
- */
+/** Keeps a reply out of every cache when its head is written, so that it counts whatever the handler and a CDN's headers say. */
 export function keepPrivate(reply: unknown): void {
   const response = nodeResponseOf(reply);
-  if (response === undefined || isKept.has(response)) {
-    return;
+  if (response !== undefined && !isKept.has(response)) {
+    isKept.add(response);
+    onHeaders(response, () => makePrivate(response));
   }
-  isKept.add(response);
-  const { writeHead } = response;
-  response.writeHead = (status: number, ...rest: unknown[]) => {
-    setHeaders(response, typeof rest.at(-1) === 'object' ? rest.pop() : {});
-    const cacheControl = listIn(response.getHeader('Cache-Control'));
-    const isPrivate = cacheControl.includes('private') || cacheControl.includes('no-store');
-    if (!isPrivate || cacheControl.includes('public')) {
-      response.setHeader('Cache-Control', 'private, no-store');
-    }
-    const targeted = response.getHeaderNames().filter((name) => TARGETED.some((end) => name.endsWith(end)));
-    targeted.forEach((name) => response.removeHeader(name));
-    const vary = response.getHeader('Vary') ?? [];
-    if (!listIn(vary).some((name) => name === 'cookie' || name === '*')) {
-      response.setHeader('Vary', [vary, 'Cookie'].flat().join(', '));
-    }
-    return Reflect.apply(writeHead, response, [status, ...rest]);
-  };
 }
 
-/** Sets the headers of a call of `writeHead`: an object, or a list in which each name is followed by its value. */
-function setHeaders(response: ServerResponse, given: unknown): void {
-  const fields = Array.isArray(given)
-    ? given.flatMap((name, at) => (at % 2 === 0 ? [[name, given[at + 1]] as const] : []))
-    : Object.entries(Object(given));
-  fields.forEach(([name]) => response.removeHeader(name));
-  fields.forEach(([name, value]) => response.appendHeader(name, value));
-}
-
-/** The members of a header that is a list, in lower case. */
-function listIn(header: number | string | readonly string[] = ''): string[] {
-  const members = String(header).toLowerCase().split(',');
-  return members.map((member) => member.trim());
+/** A shared cache would hand the cookies of the reply to other users (RFC 9111 §7.3). */
+function makePrivate(response: ServerResponse): void {
+  if (response.getHeader('Cache-Control') !== 'no-store') {
+    response.setHeader('Cache-Control', 'private, no-store');
+  }
+  response
+    .getHeaderNames()
+    .filter((name) => TARGETED.some((end) => name.endsWith(end)))
+    .forEach((name) => response.removeHeader(name));
+  const varied = [response.getHeader('Vary') ?? []].flat().join(', ');
+  const names = varied
+    .toLowerCase()
+    .split(',')
+    .map((name) => name.trim());
+  if (!names.includes('cookie') && !names.includes('*')) {
+    response.setHeader('Vary', varied === '' ? 'Cookie' : `${varied}, Cookie`);
+  }
 }

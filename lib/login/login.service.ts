@@ -11,7 +11,7 @@ import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { smallerAge } from '../oidc/check-claims.js';
-import { callbackWithoutCookie, loginOnOtherHost } from '../problems/login-problems.js';
+import { callbackWithoutCookie } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { SessionState } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
@@ -116,7 +116,6 @@ export class LoginService {
     );
     const url = await authorizationUrl(login, pending, authorizeUrl, parameters);
     await this.#pending.keep(http, pending);
-    this.log.report(tenant, loginOnOtherHost(http, login.redirectUri));
     publish('login', () => ({ tenant: tenant.key, outcome: 'started' }));
     return url;
   }

@@ -1,7 +1,5 @@
 import type { JWTPayload } from 'jose';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
-import { claimedOtherOrigin } from '../http/claimed-origin.js';
-import type { HttpContext } from '../http/http-context.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { KeySource } from '../options/key-source.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
@@ -150,16 +148,6 @@ export function missingEmail(emailClaim: string, claims: readonly string[]): Pro
     expected: `claim ${emailClaim}, which the provider sends to this client`,
     received: `claims ${text(claims)}`,
   };
-}
-
-/** A login starts on `localhost`, and its callback is on `127.0.0.1`: cookies are sent only to the host that set them. */
-export function loginOnOtherHost(http: HttpContext, redirectUri: string): Problem | undefined {
-  const callback = new URL(redirectUri);
-  const startedOn = claimedOtherOrigin(http, callback);
-  const message = `this login started on ${startedOn}, but its callback is on ${callback.origin}: the browser will not send its cookie`;
-  return startedOn === undefined
-    ? undefined
-    : { cause: 'login origin', options: ['login.redirectUri'], message, isWarning: true };
 }
 
 /** A callback without the cookie of any pending login. */
