@@ -17,7 +17,7 @@ const LONGEST_VALUE = 200;
 interface ReportedTenant {
   readonly key: string;
   /** Replaced where the options of the tenant change. */
-  readonly stateKey: object;
+  readonly stateKey: { readonly id: number };
 }
 
 /**
@@ -35,18 +35,15 @@ interface ReportedTenant {
  */
 @Injectable()
 export class ProblemLog {
-  readonly #logs = new WeakMap<object, ThrottledLog>();
-  readonly #general: ThrottledLog;
+  readonly #log: ThrottledLog;
   readonly #pathOf: CheckedOptions['pathOf'];
-  readonly #clock: Clock;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { pathOf }: Pick<CheckedOptions, 'pathOf'>,
     @Inject(Clock) clock: Clock,
   ) {
     this.#pathOf = pathOf;
-    this.#clock = clock;
-    this.#general = new ThrottledLog(clock, REPORT_EVERY);
+    this.#log = new ThrottledLog(clock, REPORT_EVERY);
   }
 
   /** Logs the problem, unless this cause of this tenant was logged within the last minute. Without tenant: of any of several. */
@@ -58,13 +55,16 @@ export class ProblemLog {
     const path = tenant === undefined ? 'tenants.*' : this.#pathOf(tenant.key);
     const paths = options.map((option) => `${path}.${option}`);
     const line = `${paths.length === 0 ? path : paths.join(', ')}: ${textOf(problem)}`;
-    const log = tenant === undefined ? this.#general : this.#logOf(tenant);
+    const ofTenant = `${tenant?.stateKey.id} ${cause}`;
     if (isUnverified === true) {
-      log.warn(`${line} (unverified: the browser or the client delivered it)`, `unverified ${cause}`);
+      this.#log.warn(
+        `${line} (unverified: the browser or the client delivered it)`,
+        `unverified ${ofTenant}`,
+      );
     } else if (isWarning === true) {
-      log.warn(line, cause);
+      this.#log.warn(line, ofTenant);
     } else {
-      log.error(line, cause);
+      this.#log.error(line, ofTenant);
     }
   }
 
@@ -76,19 +76,13 @@ export class ProblemLog {
   reportMistake(error: ExhibitorError): void {
     const { code, tenant = '', message } = error;
     if (HTTP_STATUS_BY_CODE[code] === 500) {
-      this.#general.error(error, `${code} ${tenant} ${message}`);
+      this.#log.error(error, `${code} ${tenant} ${message}`);
     } else if (code === 'malformed_response' || code === 'pagination_drift') {
-      this.#general.warn(
+      this.#log.warn(
         `${this.#pathOf(tenant)}: ${code}: ${untrustedText(message, LONGEST_MESSAGE)}`,
         `${code} ${tenant}`,
       );
     }
-  }
-
-  #logOf({ stateKey }: ReportedTenant): ThrottledLog {
-    const log = this.#logs.get(stateKey) ?? new ThrottledLog(this.#clock, REPORT_EVERY);
-    this.#logs.set(stateKey, log);
-    return log;
   }
 }
 

@@ -1,9 +1,9 @@
 import { Logger } from '@nestjs/common';
 import type { Clock } from '../time/clock.js';
-import { FairCache } from '../time/fair-cache.js';
+import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 
-/** Causes that are remembered. The one seen last leaves last: another may be logged again before its time. */
-const MAX_CAUSES = 1_000;
+/** Causes that are remembered. Beyond, the one that was seen least recently may be logged again before its time. */
+const MAX_CAUSES = 10_000;
 
 const LOGGER = new Logger('nestjs-exhibitor');
 
@@ -15,15 +15,16 @@ const LOGGER = new Logger('nestjs-exhibitor');
  * log.warn(storeDown(error));
  */
 export class ThrottledLog {
-  /** Causes of which no line may be logged now. */
-  readonly #logged: FairCache<true>;
+  /** {@link Clock.now} of the last line of each cause. */
+  readonly #loggedAt: ExpiringCache<number>;
 
   /** @param every shortest time between two lines of one cause, in ms */
   constructor(
-    clock: Clock,
+    private readonly clock: Clock,
     private readonly every: number,
   ) {
-    this.#logged = new FairCache(clock, MAX_CAUSES);
+    // By size: a number would be allocated at once.
+    this.#loggedAt = createCache(clock, { maxSize: MAX_CAUSES });
   }
 
   warn(line: string, cause = ''): void {
@@ -40,10 +41,12 @@ export class ThrottledLog {
 
   /** Whether a line of this cause may be logged now. After `true` the next one has to wait. */
   #isDue(cause: string): boolean {
-    if (this.#logged.get(cause) !== undefined) {
+    const now = this.clock.now();
+    const loggedAt = this.#loggedAt.get(cause);
+    if (loggedAt !== undefined && now - loggedAt < this.every) {
       return false;
     }
-    this.#logged.set(cause, true, { ttl: this.every });
+    this.#loggedAt.set(cause, now, { size: 1 });
     return true;
   }
 }
