@@ -22,8 +22,7 @@ export class Deadline {
   /** Called when the call is over. */
   readonly #listeners = new Set<() => void>();
   #forgetSignal: (() => void) | undefined;
-  readonly #halfAt: number;
-  #endsAt: number;
+  readonly #endsAt: number;
   #timer: NodeJS.Timeout | undefined;
   #ending: keyof typeof ENDINGS | undefined;
 
@@ -38,11 +37,10 @@ export class Deadline {
     signal?: AbortSignal,
     private readonly onClear?: (cleared: Deadline) => void,
   ) {
-    this.#halfAt = clock.now() + ms / 2;
     this.#endsAt = clock.now() + ms;
     this.#forgetSignal = onAbort(signal, () => this.abort());
     if (!this.isOver) {
-      this.#setTimer(ms);
+      this.#timer = setTimeout(() => this.#over('deadline'), Math.min(ms, LONGEST_TIMER));
     }
   }
 
@@ -59,11 +57,6 @@ export class Deadline {
   /** Milliseconds left, 0 or more. */
   remaining(): number {
     return this.isOver ? 0 : Math.max(0, this.#endsAt - this.clock.now());
-  }
-
-  /** Milliseconds until half of the time that it started with has passed, 0 or more. */
-  untilHalf(): number {
-    return Math.max(0, this.#halfAt - this.clock.now());
   }
 
   /** The error of a call that is over: `aborted`, `deadline_exceeded`, or `service_unavailable` when closed. */
@@ -122,13 +115,6 @@ export class Deadline {
     };
   }
 
-  /** Shortens the deadline to at most `ms` milliseconds from now. */
-  shorten(ms: number): void {
-    if (ms < this.#endsAt - this.clock.now()) {
-      this.#endIn(ms);
-    }
-  }
-
   /** Ends the call because its caller left. */
   abort(): void {
     this.#over('caller');
@@ -146,18 +132,6 @@ export class Deadline {
     this.#forgetSignal?.();
     this.#listeners.clear();
     this.onClear?.(this);
-  }
-
-  #endIn(ms: number): void {
-    if (this.#timer !== undefined) {
-      this.#endsAt = this.clock.now() + ms;
-      clearTimeout(this.#timer);
-      this.#setTimer(ms);
-    }
-  }
-
-  #setTimer(ms: number): void {
-    this.#timer = setTimeout(() => this.#over('deadline'), Math.min(ms, LONGEST_TIMER));
   }
 
   #over(ending: keyof typeof ENDINGS): void {
