@@ -11,7 +11,7 @@ import { Clock } from '../time/clock.js';
 import { authenticated, hiddenForms, type OAuthClient } from '../tokens/client-authentication.js';
 import { parseOAuthError } from '../tokens/token-reply.js';
 import { HostDispatchers } from '../transport/wire/host-dispatchers.js';
-import { errorCode } from '../transport/wire/stale-connection.js';
+import { errorCode } from '../transport/wire/network-errors.js';
 import { notTested, unknown, wrong, type DiagnosisHints, type Finding, type Unproved } from './finding.js';
 
 const MOST_REQUESTS = 12;
@@ -144,7 +144,7 @@ export class Examination {
       if (signal?.aborted === true) {
         throw new ExhibitorError('aborted', 'the caller aborted the diagnosis');
       }
-      const failure = limit.aborted ? 'no answer in time' : errorCode(Object(error));
+      const failure = limit.aborted ? 'no answer in time' : errorCode(error);
       if (receivedAt === 0 || limit.aborted) {
         this.unreached.set(new URL(url).origin, failure);
       }

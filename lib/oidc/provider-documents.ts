@@ -113,7 +113,7 @@ export class ProviderDocuments<T> {
       kept.stateKey,
     );
     const url = urlOf(id);
-    const request = { operation, method: 'GET', url, template: operation, payer: kept.key } as const;
+    const request = { operation, method: 'GET', url, template: operation } as const;
     const limit = Math.max(http.deadline, tenant.http.deadline) / 2;
     const { status, body } = await deadlines.within(limit, (deadline) =>
       usableReply(transport.send(asker, request, deadline), name),

@@ -4,19 +4,16 @@ import type { Dispatcher } from 'undici';
 export interface HttpOptions {
   /** Time limit of one call in ms, including token, retries and waits. Default 10 000. */
   deadline?: number | undefined;
-  /** Time limit of one attempt in ms. Default 4 000, so that there is time for another attempt. */
+  /** Time limit of one attempt in ms, connecting included; at most `deadline`. Default 4 000, so that there is time for another attempt. */
   attemptTimeout?: number | undefined;
   /**
    * Largest number of tries at one request, including the first. Default 3. One replay of a request that was reset before any
    * reply is not counted. After a 401 the request is sent with another token and counts anew.
    */
   attempts?: number | undefined;
-  /**
-   * Largest accepted reply in bytes, decompressed. Default 5 MiB; token, userinfo and key replies 256 KiB at most. A reply
-   * may have one value or name for each 64 of these bytes, and always 100,000.
-   */
+  /** Largest accepted reply in bytes, decompressed. Default 2 MiB; token, userinfo and key replies 256 KiB at most. */
   maxResponseBytes?: number | undefined;
-  /** Concurrent requests per tenant. Default 64. Further requests wait in a bounded queue. */
+  /** Concurrent requests per tenant, origin and purpose (token, list, lookup, login). Default 64. Further requests wait in a bounded queue. */
   maxConcurrent?: number | undefined;
   /**
    * Creates the undici dispatcher, for a proxy or mTLS. Its argument is our undici, since dispatchers of another version are not

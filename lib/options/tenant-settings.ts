@@ -39,7 +39,7 @@ export const HTTP_DEFAULTS: HttpSettings = Object.freeze({
   deadline: 10_000,
   attemptTimeout: 4_000,
   attempts: 3,
-  maxResponseBytes: 5 * 1024 * 1024,
+  maxResponseBytes: 2 * 1024 * 1024,
   maxConcurrent: 64,
 });
 

@@ -15,10 +15,9 @@ export interface Failed {
   kind: 'failed';
   /**
    * `network`: refused, reset or cut short; `timeout`: the attempt took too long; `malformed`: complete, but not the
-   * documented form; `memory`: given up for the memory of other replies; `over`: the call ended (deadline, caller or closing
-   * module); `interceptor`: one of the host threw.
+   * documented form; `over`: the call ended (deadline, caller or closing module); `interceptor`: one of the host threw.
    */
-  why: 'network' | 'timeout' | 'malformed' | 'memory' | 'over' | 'interceptor';
+  why: 'network' | 'timeout' | 'malformed' | 'over' | 'interceptor';
   /** Without any value of the request. */
   message: string;
   /** Of Node or undici, where no connection was made: `ENOTFOUND`. */
@@ -28,24 +27,20 @@ export interface Failed {
   status?: number | undefined;
   /** What an interceptor of the host threw. */
   cause?: unknown;
-  /** See {@link isStale}. */
-  stale?: boolean;
-  /** Where the request was, if that matters. From `sent` on, it had a connection. */
-  phase?: 'request interceptor' | 'connecting' | 'sent' | 'response interceptor';
+  /** The connection was closed or reset before there was a status line. */
+  wasReset?: boolean;
+  /** Where the request was, if that matters. `connecting`: the connection failed. */
+  phase?: 'request interceptor' | 'connecting' | 'response interceptor';
 }
 
-/** True where the call ended before there was a connection, or an interceptor of the host failed before. */
+/** True where the call ended, or failed, in an interceptor of the host. */
 export function wasNotSent(outcome: Outcome): boolean {
-  return (
-    outcome.kind === 'failed' &&
-    (outcome.why === 'over' || outcome.why === 'interceptor') &&
-    (outcome.phase === 'request interceptor' || outcome.phase === 'connecting')
-  );
+  return outcome.kind === 'failed' && outcome.phase === 'request interceptor';
 }
 
-/** True where a reused connection was reset before there was a reply: most likely the request was not read. */
-export function isStale(outcome: Outcome): boolean {
-  return outcome.kind === 'failed' && outcome.stale === true;
+/** True where the connection was reset before there was a reply: most likely it was closing already, and the request was not read. */
+export function wasReset(outcome: Outcome): boolean {
+  return outcome.kind === 'failed' && outcome.wasReset === true;
 }
 
 /** True where sending the request again may help (RFC 9110 §15). */
@@ -73,23 +68,18 @@ export function hasReply({ status }: Outcome): boolean {
  *
  * - What happens in interceptors of the host, and aborts, say nothing about the service.
  * - A code that an attacker made up may cause late replies and resets: of a login's code, only failed connections count.
- * - A stale connection is replaced; the request on the new one counts.
  *
  * @param hadTime the call ended by its deadline, and had `attemptTimeout` when the request left our queue
  */
 export function isUnanswered(outcome: Outcome, operation: Operation, hadTime: boolean): boolean {
-  if (outcome.kind === 'answered' || hasReply(outcome) || isStale(outcome)) {
+  if (outcome.kind === 'answered' || hasReply(outcome)) {
     return false;
   }
   const { why, phase } = outcome;
   if (operation === 'code') {
     return why === 'network' && phase === 'connecting';
   }
-  return why === 'network' || why === 'timeout' || (why === 'over' && hadTime && !isOfHost(outcome));
-}
-
-function isOfHost({ phase }: Failed): boolean {
-  return phase === 'request interceptor' || phase === 'response interceptor';
+  return why === 'network' || why === 'timeout' || (why === 'over' && hadTime && phase === undefined);
 }
 
 /** What failed where there is no status, for diagnostics; `undefined` where the call ended. */

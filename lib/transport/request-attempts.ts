@@ -13,15 +13,14 @@ import {
   describeOutcome,
   hasReply,
   isFinal,
-  isStale,
   isUnanswered,
   wasNotSent,
+  wasReset,
   type Outcome,
 } from './outcome.js';
-import type { TransportReply, TransportRequest } from './transport-request.interface.js';
+import type { Operation, TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient } from './wire/axios-client.js';
-import type { OutgoingRequest } from './wire/axios-passage.js';
-import { replyLimit } from './wire/reply-limits.js';
+import type { OutgoingRequest } from './wire/http-client.js';
 import { requestHeaders, requireSmallBody } from './wire/request-headers.js';
 
 export interface RequestTools {
@@ -31,6 +30,9 @@ export interface RequestTools {
   limits: RequestLimits;
   log: ProblemLog;
 }
+
+/** Largest token, userinfo, metadata or key reply in bytes. */
+const LARGEST_SMALL_REPLY = 256 * 1024;
 
 /** Share of `attemptTimeout` that a call must have had for its timeout to count: it needs a little of its time to come to sending. */
 const MOST_OF_TIME = 0.9;
@@ -43,6 +45,7 @@ export class RequestAttempts {
   #sent = 0;
   /** {@link Clock.now} when the last of them was sent. */
   #sentAt = 0;
+  #wasReplayed = false;
 
   constructor(
     private readonly tenant: Tenant,
@@ -57,15 +60,14 @@ export class RequestAttempts {
 
   /**
    * The service may close a kept-alive connection while a request is being written to it. That request was not read: it is sent
-   * again at once on a new connection, attempts left or not, but once only.
+   * again at once on a new connection, attempts left or not, but once only. The circuit counts the replay instead.
    */
   async run(): Promise<TransportReply> {
     const { budget } = this.tools.limits;
-    let wasReplayed = false;
     for (let attempt = 1; ; attempt++) {
       let outcome = await this.#sendInSlot({ onNewConnection: this.#isOnce });
-      if (isStale(outcome) && !wasReplayed) {
-        wasReplayed = true;
+      if (this.#mustReplay(outcome)) {
+        this.#wasReplayed = true;
         outcome = await this.#sendInSlot({ onNewConnection: true });
       }
       if (isFinal(outcome)) {
@@ -128,14 +130,13 @@ export class RequestAttempts {
   async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Outcome> {
     const { clock, client, dispatcher } = this.tools;
     const { maxResponseBytes } = this.tenant.http;
-    const { method, url, operation, acceptsJwt, payer = this.tenant.key } = this.request;
+    const { method, url, operation, acceptsJwt = false } = this.request;
     // The body is created in its slot, so that it is not old when it is sent.
     const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
     requireSmallBody(body);
     // The call may have ended in the turn in which the slot was granted.
     this.#requireTime();
     const request = {
-      payer,
       method,
       url,
       headers: this.#headers,
@@ -151,7 +152,9 @@ export class RequestAttempts {
     this.#sentAt = clock.now();
     this.#countSent(1);
     const outcome = await client.send(request, this.deadline);
-    this.#record(outcome, hadTime);
+    if (!this.#mustReplay(outcome)) {
+      this.#record(outcome, hadTime);
+    }
     this.#publish(outcome, clock.now() - this.#sentAt);
     if (wasNotSent(outcome)) {
       this.#countSent(-1);
@@ -163,6 +166,10 @@ export class RequestAttempts {
   get #attemptTimeout(): number {
     const { attemptTimeout, deadline } = this.tenant.http;
     return Math.min(attemptTimeout, deadline);
+  }
+
+  #mustReplay(outcome: Outcome): boolean {
+    return wasReset(outcome) && !this.#wasReplayed && !this.#isOnce;
   }
 
   #record(outcome: Outcome, hadTime: boolean): void {
@@ -231,4 +238,11 @@ export class RequestAttempts {
       return { tenant, operation, template, status, durationMs, attempt: this.#sent, code, cause };
     });
   }
+}
+
+/** Largest accepted reply in bytes, compressed and decompressed. */
+function replyLimit(operation: Operation, maxResponseBytes: number): number {
+  return operation === 'list' || operation === 'lookup'
+    ? maxResponseBytes
+    : Math.min(LARGEST_SMALL_REPLY, maxResponseBytes);
 }

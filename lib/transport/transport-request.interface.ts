@@ -19,11 +19,6 @@ export interface TransportRequest {
   acceptsJwt?: boolean;
   /** `'never'`: exactly one request, on a new connection (redeems an authorization code). Default `'safe'`. */
   repeat?: 'safe' | 'never';
-  /**
-   * Whose limits of name look-ups and memory it takes up: the tenant, or the document that several tenants wait for. Default: the key
-   * of its tenant.
-   */
-  payer?: string;
 }
 
 /** A reply that the caller judges: any 2xx, and any 4xx but 408 and 429. */

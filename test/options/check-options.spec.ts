@@ -4,7 +4,7 @@ import { ConfigurationError } from '../../lib/errors/configuration.error.js';
 import { checkOptions, checkTenant } from '../../lib/options/check-options.js';
 import type { ExhibitorSettings } from '../../lib/options/exhibitor-settings.js';
 import type { TenantSettings } from '../../lib/options/tenant-settings.js';
-import { splitUrl } from '../../lib/transport/wire/connections.js';
+import { splitUrl } from '../../lib/transport/wire/http-client.js';
 import { pemOf } from '../support/keys.js';
 
 const privateKey = createPrivateKey(pemOf('provider'));

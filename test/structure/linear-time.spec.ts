@@ -169,8 +169,8 @@ const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...wo
     long(' 12:34:56', 'Mon, '),
   ],
   isJsonType: [isJsonType, long('a', 'application/')],
-  parseJson: [(text) => parseJson(Buffer.from(text), 5_000_000), long('['), long('{"a":'), long('9')],
-  unpack: [(text) => unpack(Buffer.from('x'), text, 1, () => true)],
+  parseJson: [(text) => parseJson(Buffer.from(text)), long('['), long('{"a":'), long('9')],
+  unpack: [(text) => unpack(Buffer.from('x'), text, 1)],
   bearerTokenOf: [(text) => bearerTokenOf(contextOf('authorization', text)), long('a', 'Bearer ', '\u0001')],
   receivedCookies: [
     (text) => receivedCookies(contextOf('cookie', text), 'exhibitor-login-0'),

@@ -76,14 +76,13 @@ describe('a request without a reply', () => {
     ['the call was aborted, or had less time', { why: 'over' }, false],
     ['an interceptor of the host failed', { why: 'interceptor' }, false],
     ['an interceptor of the host took the time', { why: 'over', phase: 'request interceptor' }, true],
-    ['it is sent again on a new connection', { stale: true }, false],
   ])('does not count where %s', (_why, given, hadTime) => {
     expect(isUnanswered(failed(given), 'list', hadTime)).toBe(false);
   });
 
   it('with the code of a login counts only where no connection was made', () => {
     expect(isUnanswered(failed({ phase: 'connecting' }), 'code', false)).toBe(true);
-    expect(isUnanswered(failed({ phase: 'sent' }), 'code', false)).toBe(false);
-    expect(isUnanswered(failed({ why: 'over', phase: 'sent' }), 'code', true)).toBe(false);
+    expect(isUnanswered(failed({ wasReset: true }), 'code', false)).toBe(false);
+    expect(isUnanswered(failed({ why: 'over' }), 'code', true)).toBe(false);
   });
 });

@@ -1,7 +1,8 @@
+import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { collectGarbage } from '../support/garbage.js';
 import { Sender, tenantAt } from './transport-bench.js';
-import { type TestServer, sendJson, startServer } from '../support/server.js';
+import { follow, type TestServer, sendJson, startServer } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
 
 let server: TestServer;
@@ -39,6 +40,23 @@ describe('connections', () => {
     expect(server.requests).toHaveLength(40);
     expect(server.connected).toBeLessThanOrEqual(8);
     await sender.close();
+  });
+
+  it('that hang in a TLS handshake are closed with the module', async () => {
+    server = await follow(
+      createServer((socket) => void socket.resume()),
+      'https',
+    );
+    const sender = Sender.with(server.url, { deadline: 60_000, attemptTimeout: 60_000 });
+    const calls = [sender.send(), sender.send({ operation: 'code', repeat: 'never' })];
+    const results = Promise.allSettled(calls);
+    await eventually(() => server.connections.size === 2);
+    const began = performance.now();
+    await sender.close();
+    // undici would wait for its connect timeout of 10 s.
+    expect(performance.now() - began).toBeLessThan(5_000);
+    await results;
+    await eventually(() => server.connections.size === 0);
   });
 
   it('are closed with the module, and running and waiting calls end', async () => {

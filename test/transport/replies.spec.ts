@@ -25,7 +25,6 @@ describe('a reply', () => {
   it.each([
     ['gzip', gzipSync(text)],
     ['deflate', deflateSync(text)],
-    ['br', brotliCompressSync(text)],
     ['GZIP', gzipSync(text)],
     ['identity', Buffer.from(text)],
   ])('is decompressed: %s', async (encoding, packed) => {
@@ -36,11 +35,11 @@ describe('a reply', () => {
     );
     const reply = await sender.send();
     expect(reply).toMatchObject({ status: 200, body: PAGE, attempts: 1 });
-    expect(server.requests[0]?.headers['accept-encoding']).toBe('gzip, deflate, br');
+    expect(server.requests[0]?.headers['accept-encoding']).toBe('gzip, deflate');
   });
 
   it.each([
-    ['an encoding nobody asked for', 'zstd', Buffer.from(text)],
+    ['an encoding nobody asked for', 'br', brotliCompressSync(text)],
     ['a body that is not what its encoding says', 'gzip', Buffer.from(text)],
     ['deflate without the header of zlib (RFC 9110 §8.4.1.2)', 'deflate', deflateRawSync(text)],
     ['a packed body that ends early', 'gzip', gzipSync(text.repeat(50)).subarray(0, 60)],
