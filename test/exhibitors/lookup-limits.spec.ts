@@ -1,6 +1,4 @@
-/** What a lookup may cost: bytes in the cache, and time of the event loop. */
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+/** What a lookup may cost: bytes in the cache. */
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
@@ -42,18 +40,6 @@ const packed = (text: string): Answer => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' }).end(body);
   };
 };
-
-const many = (count: number, text: string) => `[${Array(count).fill(text).join(',')}]`;
-
-const collectGarbage: () => void = (() => {
-  setFlagsFromString('--expose-gc');
-  return runInNewContext('gc');
-})();
-
-function heapUsed(): number {
-  collectGarbage();
-  return process.memoryUsage().heapUsed;
-}
 
 describe('a large answer', () => {
   const large = `[${Array.from({ length: 900 }, (_, id) => `{"id":${id},"text":"${'x'.repeat(5_000)}"}`).join(',')}]`;

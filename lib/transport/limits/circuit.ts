@@ -9,29 +9,32 @@ const PAUSE = 5_000;
  */
 export class Circuit {
   #inARow = 0;
-  /** When the last reply came, or when the pause ends: requests sent before do not count, and none is sent before. */
-  #since = Number.NEGATIVE_INFINITY;
+  #openUntil = 0;
+  /** Only requests that were sent since count: since the last reply, or the end of the last pause. */
+  #countsFrom = 0;
 
   /** Milliseconds until requests may be sent again; 0 where they may. */
   openFor(now: number): number {
-    return Math.max(0, this.#since - now);
+    return Math.max(0, this.#openUntil - now);
   }
 
   /** A reply came, to whatever request. Closes the circuit. */
   replied(now: number): void {
     this.#inARow = 0;
-    this.#since = now;
+    this.#openUntil = 0;
+    this.#countsFrom = now;
   }
 
   /** A request ended without a reply. */
   unanswered(sentAt: number, now: number): void {
-    if (sentAt < this.#since) {
+    if (sentAt < this.#countsFrom) {
       return;
     }
     this.#inARow += 1;
     if (this.#inARow === WITHOUT_REPLY) {
       this.#inARow = 0;
-      this.#since = now + PAUSE;
+      this.#openUntil = now + PAUSE;
+      this.#countsFrom = this.#openUntil;
     }
   }
 }
