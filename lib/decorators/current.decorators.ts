@@ -1,17 +1,9 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
-import { hostContextIn, resultsIn } from '../guards/execution-context.js';
+import { requestPairOf, resultsIn } from '../guards/execution-context.js';
 import { toHttpException } from '../guards/to-http-exception.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
-
-/** Results of the guard of a route: of a guard of the host, or of our own. */
-interface Results extends Partial<Omit<ExhibitorContext, 'eventId'>> {
-  eventId?: string | undefined;
-  /** The selected or the only exhibitor. */
-  exhibitor?: unknown;
-  allowsAnonymous?: boolean;
-}
 
 /**
  * The exhibitors of the user at the event of the request; `[]` for nobody ({@link AllowAnonymous}). Needs {@link ExhibitorGuard}, or a guard of the host that sets
@@ -33,11 +25,18 @@ export const CurrentExhibitors = createParamDecorator((_: unknown, context: Exec
  * booth(@CurrentExhibitor() exhibitor: Exhibitor) { return exhibitor; }
  */
 export const CurrentExhibitor = createParamDecorator((_: unknown, context: ExecutionContext) => {
-  const results = guardResults(context, 'CurrentExhibitor', 'ExhibitorGuard');
-  const { exhibitorId, tenant, allowsAnonymous } = results;
-  const exhibitors = results.exhibitors ?? missingGuard('CurrentExhibitor', 'ExhibitorGuard');
-  const current = 'exhibitor' in results ? results.exhibitor : exhibitorIn(exhibitors, exhibitorId);
-  if (current !== undefined || allowsAnonymous === true) {
+  const exhibitors = resultOf('exhibitors', context, 'CurrentExhibitor', 'ExhibitorGuard') ?? [];
+  const { exhibitorId, tenant, ...results } = resultsOf(context, 'CurrentExhibitor') ?? {};
+  if ('exhibitor' in results) {
+    return results.exhibitor;
+  }
+  // A guard of the host may have set the id alone.
+  const [only, ...others] = exhibitors;
+  const current =
+    exhibitorId === undefined && others.length === 0
+      ? only
+      : exhibitors.find((one) => exhibitorId !== undefined && defaultExhibitorId(one) === exhibitorId);
+  if (current !== undefined) {
     return current;
   }
   throw toHttpException(
@@ -64,12 +63,8 @@ export const CurrentIdentity = createParamDecorator((_: unknown, context: Execut
  * @example
  * mine(@CurrentEvent() eventId: string) { return eventId; }
  */
-export const CurrentEvent = createParamDecorator(
-  (_: unknown, context: ExecutionContext): string | undefined => {
-    const results = guardResults(context, 'CurrentEvent', 'ExhibitorGuard');
-    // ExhibitorIdentityGuard sets no event; the callback sets one that may be undefined.
-    return 'eventId' in results ? results.eventId : missingGuard('CurrentEvent', 'ExhibitorGuard');
-  },
+export const CurrentEvent = createParamDecorator((_: unknown, context: ExecutionContext) =>
+  resultOf('eventId', context, 'CurrentEvent', 'ExhibitorGuard'),
 );
 
 /**
@@ -83,41 +78,20 @@ export const CurrentTenant = createParamDecorator((_: unknown, context: Executio
   resultOf('tenant', context, 'CurrentTenant', 'ExhibitorIdentityGuard'),
 );
 
+/** What a guard has found. A member that it has not found is there as `undefined`; one that it does not look for is not. */
 function resultOf<K extends keyof ExhibitorContext>(
   name: K,
   context: ExecutionContext,
   decorator: string,
   guard: string,
-): Results[K] {
-  const results = guardResults(context, decorator, guard);
-  const mayLack = results.allowsAnonymous === true && name in results;
-  return results[name] ?? (mayLack ? undefined : missingGuard(decorator, guard));
-}
-
-function guardResults(context: ExecutionContext, decorator: string, guard: string): Results {
-  const user = `@${decorator}()`;
-  const given = hostContextIn(context, user);
-  if (given !== undefined) {
-    return given;
+): ExhibitorContext[K] | undefined {
+  const results = resultsOf(context, decorator);
+  if (results !== undefined && name in results) {
+    return results[name];
   }
-  const results = resultsIn(context, user);
-  if (results === undefined) {
-    return missingGuard(decorator, guard);
-  }
-  const { session, ...found } = results;
-  return session === undefined
-    ? { exhibitors: [], ...found, identity: undefined }
-    : { ...found, identity: session.identity };
-}
-
-/** The exhibitor with the id that a guard of the host has set, or the only one. */
-function exhibitorIn(exhibitors: readonly unknown[], exhibitorId: string | undefined): unknown {
-  if (exhibitors.length === 1 && exhibitorId === undefined) {
-    return exhibitors[0];
-  }
-  return exhibitors.find((one) => exhibitorId !== undefined && defaultExhibitorId(one) === exhibitorId);
-}
-
-function missingGuard(decorator: string, guard: string): never {
   throw new Error(`@${decorator}() needs ${guard} on the route`);
+}
+
+function resultsOf(context: ExecutionContext, decorator: string): Partial<ExhibitorContext> | undefined {
+  return resultsIn(context, requestPairOf(context, `@${decorator}()`).request);
 }

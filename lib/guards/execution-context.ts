@@ -1,6 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import type { SessionState } from '../session/identity-reader.service.js';
 
 export interface RequestPair {
   request: ExhibitorRequest;
@@ -40,83 +39,36 @@ export function requestPairOf(context: ExecutionContext, user: string, advice = 
   return { request, response: shared.res ?? shared.reply ?? shared.response ?? request.res };
 }
 
-/** What {@link ExhibitorGuard} has found for a user and an event. */
-export interface EventResults {
-  session: SessionState;
-  eventId: string;
-  exhibitors: readonly unknown[];
-}
+/** Results of guards in GraphQL: by field, since the fields of one request run in parallel and may be about different events. */
+const byField = new WeakMap<object, Partial<ExhibitorContext>>();
 
-/** What a guard has found for a request: for its decorators and for `ExhibitorSelection`. */
-export interface GuardResults {
-  /** `undefined` where nobody is logged in. */
-  session: SessionState | undefined;
-  /** Key of the tenant: that of the user, else the one that the request names. */
-  tenant: string | undefined;
-  /** True where the route allows requests without a user: nothing is required of a user either. */
-  allowsAnonymous?: boolean;
-  /** `undefined` where the request names none; absent after a guard that asks for none. */
-  eventId?: string | undefined;
-  exhibitors?: readonly unknown[];
-  /** The selected or the only exhibitor. */
-  exhibitor?: unknown;
-  /** What {@link ExhibitorGuard} has set as `request.exhibitorContext`. */
-  context?: ExhibitorContext;
-}
-
-/**
- * By request, and by GraphQL field. Not in a member of the request: a host that serializes its request must not find a tenant
- * in it.
- */
-const results = new WeakMap<object, GuardResults>();
-
-/** Keeps what a guard has found. It replaces the results of earlier guards of the request. */
+/** Keeps what a guard has found, as `request.exhibitorContext` and for its field of GraphQL. */
 export function keepResults(
   execution: ExecutionContext,
   request: ExhibitorRequest,
-  found: GuardResults,
+  results: Partial<ExhibitorContext>,
 ): void {
-  // ExhibitorIdentityGuard sets no `request.exhibitorContext`. That of an earlier guard is still ours.
-  found.context ??= results.get(request)?.context;
-  results.set(request, found);
+  request.exhibitorContext = results;
   const field = fieldOf(execution);
   if (field !== undefined) {
-    results.set(field, found);
+    byField.set(field, results);
+    byField.set(request, results);
   }
 }
 
-/** Results of the last guard of a request. */
-export function resultsOf(request: ExhibitorRequest): GuardResults | undefined {
-  return results.get(request);
-}
-
-/**
- * Results of the guards of this handler.
- *
- * @param user name of the decorator or service, for the error message
- */
-export function resultsIn(execution: ExecutionContext, user: string): GuardResults | undefined {
-  return results.get(fieldOf(execution) ?? requestPairOf(execution, user).request);
-}
-
-/**
- * The `request.exhibitorContext` that a guard of the host has set instead of ours, for example one of `overrideGuard` in a
- * test. It may be incomplete.
- */
-export function hostContextIn(
+/** What the guards of this handler have found. In GraphQL, only a guard of the host sets it for all fields. */
+export function resultsIn(
   execution: ExecutionContext,
-  user: string,
+  request: ExhibitorRequest,
 ): Partial<ExhibitorContext> | undefined {
   const field = fieldOf(execution);
-  if (field !== undefined && results.has(field)) {
-    return undefined;
+  if (field === undefined) {
+    return request.exhibitorContext;
   }
-  const { request } = requestPairOf(execution, user);
-  const { exhibitorContext } = request;
-  return exhibitorContext === results.get(request)?.context ? undefined : exhibitorContext;
+  return byField.get(field) ?? (byField.has(request) ? undefined : request.exhibitorContext);
 }
 
-/** The `info` of a GraphQL field. The fields of one request run in parallel and may be about different events. */
+/** The `info` of a GraphQL field. */
 function fieldOf(execution: ExecutionContext): object | undefined {
   return execution.getType<string>() === 'graphql'
     ? execution.getArgByIndex<object | undefined>(3)

@@ -1,8 +1,10 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
-import { answered, HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
+import { answered, RouteGuard } from './route-guard.js';
 import { toErrorBody } from './to-http-exception.js';
+
+const HEADERS = { 'Cache-Control': 'no-store' };
 
 /**
  * Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0): the form field `logout_token` of a POST request.
@@ -15,12 +17,13 @@ import { toErrorBody } from './to-http-exception.js';
  */
 @Injectable()
 export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
-  /** @internal */
-  protected override readonly [HEADERS] = { 'Cache-Control': 'no-store' };
+  /** Receives the logout; called by Nest. */
+  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    return RouteGuard.run(this, context, HEADERS, (http) => this.#decide(http, context));
+  }
 
-  /** @internal */
-  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<never> {
-    await this[SERVICES].backChannel.receive(http, await this.getTenant(http, context));
+  async #decide(http: HttpContext, context: ExecutionContext): Promise<never> {
+    await RouteGuard.servicesOf(this).backChannel.receive(http, await this.getTenant(http, context));
     http.reply(200);
     return answered();
   }
@@ -33,7 +36,7 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
     http: HttpContext,
     context: ExecutionContext,
   ): string | undefined | Promise<string | undefined> {
-    return this[SERVICES].resolver.tenantKey(http, context);
+    return RouteGuard.servicesOf(this).resolver.tenantKey(http, context);
   }
 
   /** Answers 400 for an {@link ExhibitorError}, as the specification requires. Other errors are thrown as they are. */
@@ -41,7 +44,7 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
     if (!isExhibitorError(error)) {
       throw error;
     }
-    this[SERVICES].log.reportMistake(error);
+    RouteGuard.servicesOf(this).log.reportMistake(error);
     http.reply(400, { error: 'invalid_request', error_description: toErrorBody(error).message });
     return answered();
   }

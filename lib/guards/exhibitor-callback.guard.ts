@@ -3,8 +3,9 @@ import { type ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { StartedLogin } from '../login/pending-login.js';
-import type { GuardResults } from './execution-context.js';
-import { answered, HEADERS, LOGIN_HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
+import { setUser } from '../session/host-session.js';
+import { keepResults } from './execution-context.js';
+import { answered, LOGIN_HEADERS, RouteGuard } from './route-guard.js';
 
 /** A callback: what `redirect` and `getStartedLogin` need. */
 interface Callback {
@@ -25,25 +26,27 @@ const callbacks = new WeakMap<ExecutionContext, Callback>();
  */
 @Injectable()
 export class ExhibitorCallbackGuard extends RouteGuard {
-  /** @internal */
-  protected override readonly [HEADERS] = LOGIN_HEADERS;
+  /** Finishes the login; called by Nest. */
+  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    return RouteGuard.run(this, context, LOGIN_HEADERS, (http) => this.#decide(http, context));
+  }
 
-  /** @internal */
-  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<GuardResults> {
+  async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
     const callback: Callback = { http };
     callbacks.set(context, callback);
     try {
-      const session = await this[SERVICES].login.finish(http, {
+      const session = await RouteGuard.servicesOf(this).login.finish(http, {
         getPath: () => this.getCallbackPath(http),
         onMatched: (started) => void (callback.started = started),
       });
-      return { session, tenant: session.tenant.key, eventId: session.identity.eventId };
+      const identity = setUser(http, session);
+      keepResults(context, http.request, { identity, tenant: session.tenant.key, eventId: identity.eventId });
     } catch (error) {
       if (!isExhibitorError(error)) {
         throw error;
       }
       await this.onLoginFailed(error, context);
-      return answered();
+      await answered();
     }
   }
 

@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, type ExecutionContext } from '@nestjs/common';
 import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
 import { HttpContext } from '../http/http-context.js';
 import { BackChannelLogout } from '../login/back-channel-logout.service.js';
@@ -61,8 +61,8 @@ export class ExhibitorGuardServices {
   }
 
   /** @internal */
-  httpOf({ request, response }: RequestPair): HttpContext {
-    return new HttpContext(request, response, this.adapter);
+  httpOf({ request, response }: RequestPair, context?: ExecutionContext): HttpContext {
+    return new HttpContext(request, response, this.adapter, context);
   }
 }
 

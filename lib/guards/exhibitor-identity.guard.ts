@@ -3,15 +3,26 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { isNavigation } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
+import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 import { safeReturnTo } from '../login/return-to.js';
 import { setUser } from '../session/host-session.js';
-import type { SessionState } from '../session/identity-reader.service.js';
+import type { SessionState } from '../session/session-state.interface.js';
 import { declaredOn, guardsOn, standsOn } from './anonymous-access.js';
-import type { GuardResults } from './execution-context.js';
-import { answered, HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
+import { keepResults, resultsIn } from './execution-context.js';
+import { answered, RouteGuard } from './route-guard.js';
 
-/** Of requests without a user, for `redirectToLogin`. */
-const contexts = new WeakMap<HttpContext, ExecutionContext>();
+/** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. */
+const HEADERS = { 'Cache-Control': 'private, no-store' };
+
+/** Whom a guard has found. */
+interface Identified {
+  /** True where the route allows requests without a user: nothing is required of a user either. */
+  isPublic: boolean;
+  /** `undefined` where nobody is logged in. */
+  session: SessionState | undefined;
+  /** For the decorators. */
+  user: Partial<ExhibitorContext>;
+}
 
 /**
  * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
@@ -23,32 +34,61 @@ const contexts = new WeakMap<HttpContext, ExecutionContext>();
  */
 @Injectable()
 export class ExhibitorIdentityGuard extends RouteGuard {
-  /** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. @internal */
-  protected override readonly [HEADERS] = { 'Cache-Control': 'private, no-store' };
-
   /** Runs the steps of this guard; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    if (this.#isExempt(context)) {
-      return true;
-    }
-    const type = context.getType<string>();
-    return type === 'http' || type === 'graphql'
-      ? super.canActivate(context)
-      : this.#anonymousOrThrow(context);
+    return ExhibitorIdentityGuard.enter(this, context, (http) => this.#decide(http, context));
   }
 
-  /** @internal */
-  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<GuardResults> {
-    const allowsAnonymous = await this.allowsAnonymous(context);
-    const tenantKey = await this.getTenant(http, context);
-    const session = allowsAnonymous
-      ? await this.#userOrNobody(http, tenantKey)
-      : ((await this.getIdentity(http, tenantKey)) ?? (await this.#withoutIdentity(http, context)));
-    if (session !== undefined) {
-      setUser(http, session);
-      await this[SERVICES].session.extend(http, session);
+  async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
+    const { user } = await ExhibitorIdentityGuard.identify(this, http, context);
+    const before = resultsIn(context, http.request);
+    const isSameUser =
+      before !== undefined &&
+      'identity' in before &&
+      before.identity === user.identity &&
+      before.tenant === user.tenant;
+    // An earlier ExhibitorGuard has found more for this user.
+    keepResults(context, http.request, isSameUser ? before : user);
+  }
+
+  /** Runs `decide`, unless the route is not for this guard. Static for the reason of {@link RouteGuard.run}. @internal */
+  static enter(
+    guard: ExhibitorIdentityGuard,
+    context: ExecutionContext,
+    decide: (http: HttpContext) => Promise<void>,
+  ): boolean | Promise<boolean> {
+    if (isExempt(guard, context)) {
+      return true;
     }
-    return { session, tenant: session?.tenant.key ?? tenantKey, allowsAnonymous };
+    const run = (): Promise<boolean> => RouteGuard.run(guard, context, HEADERS, decide);
+    if (['http', 'graphql'].includes(context.getType<string>())) {
+      return run();
+    }
+    // A message of a gateway or of a transport has no user: it passes where its handler allows anonymous ones, else `run` throws.
+    return Promise.resolve(guard.allowsAnonymous(context)).then((isAllowed) => isAllowed || run());
+  }
+
+  /** The user of a request. @internal */
+  static async identify(
+    guard: ExhibitorIdentityGuard,
+    http: HttpContext,
+    context: ExecutionContext,
+  ): Promise<Identified> {
+    const isPublic = await guard.allowsAnonymous(context);
+    const tenant = await guard.getTenant(http, context);
+    const session = isPublic
+      ? await guard.#userOrNobody(http, tenant)
+      : ((await guard.getIdentity(http, tenant)) ?? (await guard.onNoIdentity(http)));
+    if (session === undefined) {
+      return {
+        isPublic,
+        session,
+        user: { identity: undefined, tenant, exhibitors: [], exhibitor: undefined },
+      };
+    }
+    const identity = setUser(http, session);
+    await RouteGuard.servicesOf(guard).session.extend(http, session);
+    return { isPublic, session, user: { identity, tenant: session.tenant.key } };
   }
 
   /**
@@ -71,7 +111,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     http: HttpContext,
     context: ExecutionContext,
   ): string | undefined | Promise<string | undefined> {
-    return this[SERVICES].resolver.tenantKey(http, context);
+    return RouteGuard.servicesOf(this).resolver.tenantKey(http, context);
   }
 
   /** The user of the request; `undefined` where there is none. An identity of another tenant does not count. */
@@ -79,7 +119,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     http: HttpContext,
     tenantKey: string | undefined,
   ): SessionState | undefined | Promise<SessionState | undefined> {
-    return this[SERVICES].reader.read(http, tenantKey);
+    return RouteGuard.servicesOf(this).reader.read(http, tenantKey);
   }
 
   /**
@@ -94,7 +134,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     context: ExecutionContext,
     session: SessionState | undefined,
   ): string | undefined | Promise<string | undefined> {
-    return this[SERVICES].resolver.eventId(http, context, session);
+    return RouteGuard.servicesOf(this).resolver.eventId(http, context, session);
   }
 
   /**
@@ -116,7 +156,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * @param path of the login route, `/auth/login`. It may have a query
    */
   protected async redirectToLogin(http: HttpContext, path: string): Promise<never> {
-    const context = contexts.get(http);
+    const { context } = http;
     if (context?.getType<string>() !== 'http' || !isNavigation(http)) {
       return this.#refuse(http);
     }
@@ -131,13 +171,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     return answered();
   }
 
-  async #withoutIdentity(http: HttpContext, context: ExecutionContext): Promise<SessionState> {
-    contexts.set(http, context);
-    return this.onNoIdentity(http);
-  }
-
   #refuse(http: HttpContext): never {
-    if (this[SERVICES].reader.acceptsBearer) {
+    if (RouteGuard.servicesOf(this).reader.acceptsBearer) {
       http.setHeader('WWW-Authenticate', 'Bearer');
     }
     throw new ExhibitorError('unauthenticated', 'nobody is logged in');
@@ -155,34 +190,29 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     }
   }
 
-  /**
-   * A global guard leaves the routes of login and logout to their own guards: it would close the way in, and a failing lookup
-   * the way out. `@AllowAnonymous(false)` on the handler wins over that. A guard that stands in `@UseGuards` of the route is not
-   * global: it was asked for.
-   */
-  #isExempt(context: ExecutionContext): boolean {
-    const handler = context.getHandler();
-    const controller = context.getClass();
-    return (
-      [...guardsOn(handler), ...guardsOn(controller)].some(decidesAlone) &&
-      declaredOn(handler) !== false &&
-      !standsOn(handler, this) &&
-      !standsOn(controller, this)
-    );
-  }
-
-  /** A message of a gateway or of a transport has no user: true where its handler allows anonymous ones, else throws. */
-  async #anonymousOrThrow(context: ExecutionContext): Promise<boolean> {
-    return (await this.allowsAnonymous(context)) || super.canActivate(context);
-  }
-
   protected override onFailure(error: unknown, http: HttpContext): never | Promise<never> {
     const isLoginFailure = isExhibitorError(error) && error.code === 'login_failed';
-    if (isLoginFailure && this[SERVICES].reader.acceptsBearer) {
+    if (isLoginFailure && RouteGuard.servicesOf(this).reader.acceptsBearer) {
       http.setHeader('WWW-Authenticate', 'Bearer error="invalid_token"');
     }
     return super.onFailure(error, http);
   }
+}
+
+/**
+ * A global guard leaves the routes of login and logout to their own guards: it would close the way in, and a failing lookup
+ * the way out. `@AllowAnonymous(false)` on the handler wins over that. A guard that stands in `@UseGuards` of the route is not
+ * global: it was asked for.
+ */
+function isExempt(guard: ExhibitorIdentityGuard, context: ExecutionContext): boolean {
+  const handler = context.getHandler();
+  const controller = context.getClass();
+  return (
+    [...guardsOn(handler), ...guardsOn(controller)].some(decidesAlone) &&
+    declaredOn(handler) !== false &&
+    !standsOn(handler, guard) &&
+    !standsOn(controller, guard)
+  );
 }
 
 /** True for our guards of login, callback and logouts, as class or instance. */

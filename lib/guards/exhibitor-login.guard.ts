@@ -1,7 +1,7 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import type { LoginParameters } from '../login/login-parameters.js';
-import { answered, HEADERS, LOGIN_HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
+import { answered, LOGIN_HEADERS, RouteGuard } from './route-guard.js';
 
 /**
  * Redirects the browser to the identity provider. `returnTo` is read from the query (a path of this origin, else it is
@@ -12,13 +12,14 @@ import { answered, HEADERS, LOGIN_HEADERS, RouteGuard, RUN, SERVICES } from './r
  */
 @Injectable()
 export class ExhibitorLoginGuard extends RouteGuard {
-  /** @internal */
-  protected override readonly [HEADERS] = LOGIN_HEADERS;
+  /** Redirects to the provider; called by Nest. */
+  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    return RouteGuard.run(this, context, LOGIN_HEADERS, (http) => this.#decide(http, context));
+  }
 
-  /** @internal */
-  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<never> {
+  async #decide(http: HttpContext, context: ExecutionContext): Promise<never> {
     const tenant = await this.getTenant(http, context);
-    const url = await this[SERVICES].login.start(http, tenant, async () => ({
+    const url = await RouteGuard.servicesOf(this).login.start(http, tenant, async () => ({
       eventId: await this.getEvent(http, context),
       returnTo: await this.getReturnTo(http),
       parameters: await this.getLoginParameters(context),
@@ -32,7 +33,7 @@ export class ExhibitorLoginGuard extends RouteGuard {
     http: HttpContext,
     context: ExecutionContext,
   ): string | undefined | Promise<string | undefined> {
-    return this[SERVICES].resolver.tenantKey(http, context);
+    return RouteGuard.servicesOf(this).resolver.tenantKey(http, context);
   }
 
   /** The event to log in for; `undefined` where there is none. */
@@ -40,7 +41,7 @@ export class ExhibitorLoginGuard extends RouteGuard {
     http: HttpContext,
     context: ExecutionContext,
   ): string | undefined | Promise<string | undefined> {
-    return this[SERVICES].resolver.loginEventId(http, context);
+    return RouteGuard.servicesOf(this).resolver.loginEventId(http, context);
   }
 
   /** Where to go after the login. Anything but a path of this origin is dropped. */

@@ -1,6 +1,6 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
-import { answered, HEADERS, LOGIN_HEADERS, RouteGuard, RUN, SERVICES } from './route-guard.js';
+import { answered, LOGIN_HEADERS, RouteGuard } from './route-guard.js';
 
 /**
  * Removes identity and selections, then runs the handler. Where `login.endSession` is set and somebody was logged in, the
@@ -13,12 +13,13 @@ import { answered, HEADERS, LOGIN_HEADERS, RouteGuard, RUN, SERVICES } from './r
  */
 @Injectable()
 export class ExhibitorLogoutGuard extends RouteGuard {
-  /** @internal */
-  protected override readonly [HEADERS] = LOGIN_HEADERS;
+  /** Logs the user out; called by Nest. */
+  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    return RouteGuard.run(this, context, LOGIN_HEADERS, (http) => this.#decide(http));
+  }
 
-  /** @internal */
-  protected override async [RUN](http: HttpContext): Promise<void> {
-    const endSessionUrl = await this[SERVICES].logout.end(http);
+  async #decide(http: HttpContext): Promise<void> {
+    const endSessionUrl = await RouteGuard.servicesOf(this).logout.end(http);
     if (endSessionUrl !== undefined) {
       http.redirect(endSessionUrl, 303);
       await answered();

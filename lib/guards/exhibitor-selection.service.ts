@@ -2,13 +2,9 @@ import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/com
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import {
-  requestPairOf,
-  resultsIn,
-  resultsOf,
-  type EventResults,
-  type RequestPair,
-} from './execution-context.js';
+import { sessionOf } from '../session/host-session.js';
+import type { SessionState } from '../session/session-state.interface.js';
+import { requestPairOf, resultsIn, type RequestPair } from './execution-context.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
 
 const NAME = 'ExhibitorSelection';
@@ -57,7 +53,9 @@ export class ExhibitorSelection<T = Exhibitor> {
 
   #current(context: ExecutionContext | RequestPairLike): Current {
     const pair: RequestPair = isExecutionContext(context) ? requestPairOf(context, NAME) : toPair(context);
-    const found = isExecutionContext(context) ? resultsIn(context, NAME) : resultsOf(pair.request);
+    const found = isExecutionContext(context)
+      ? resultsIn(context, pair.request)
+      : pair.request.exhibitorContext;
     if (found?.exhibitors === undefined) {
       throw new Error('ExhibitorSelection needs ExhibitorGuard on the route');
     }
@@ -66,7 +64,8 @@ export class ExhibitorSelection<T = Exhibitor> {
         'ExhibitorSelection needs the response: return { req, res } from the GraphQL context option',
       );
     }
-    const { session, eventId, exhibitors } = found;
+    const { identity, eventId, exhibitors } = found;
+    const session = identity && sessionOf(identity);
     if (session === undefined) {
       throw new ExhibitorError('unauthenticated', 'nobody is logged in');
     }
@@ -83,8 +82,11 @@ export class ExhibitorSelection<T = Exhibitor> {
   }
 }
 
-interface Current extends EventResults {
+interface Current {
   http: HttpContext;
+  session: SessionState;
+  eventId: string;
+  exhibitors: readonly unknown[];
 }
 
 /** A request and its response, of Express or Fastify. */

@@ -2,10 +2,11 @@ import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/path-parameters.js';
-import type { SessionState } from '../session/identity-reader.service.js';
+import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
+import type { SessionState } from '../session/session-state.interface.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
-import type { GuardResults } from './execution-context.js';
-import { RUN, SERVICES } from './route-guard.js';
+import { keepResults } from './execution-context.js';
+import { RouteGuard } from './route-guard.js';
 
 /**
  * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
@@ -18,38 +19,40 @@ import { RUN, SERVICES } from './route-guard.js';
  */
 @Injectable()
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
-  /** @internal */
-  protected override async [RUN](http: HttpContext, context: ExecutionContext): Promise<GuardResults> {
-    const results = await super[RUN](http, context);
-    const { session, allowsAnonymous } = results;
+  /** Runs the steps of this guard; called by Nest. */
+  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    return ExhibitorIdentityGuard.enter(this, context, (http) => this.#decide(http, context));
+  }
+
+  async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
+    const { session, user, isPublic } = await ExhibitorIdentityGuard.identify(this, http, context);
     const named = await this.getEvent(http, context, session);
-    if (session === undefined || (named === undefined && allowsAnonymous === true)) {
-      http.request.exhibitors = [];
-      return { ...results, eventId: named === undefined ? named : checkEventId(named), exhibitors: [] };
+    if (session === undefined || (named === undefined && isPublic)) {
+      const eventId = named === undefined ? undefined : checkEventId(named);
+      this.#keep(http, context, { eventId, exhibitors: [], exhibitor: undefined, ...user });
+      return;
     }
     const eventId = checkEventId(named ?? (await this.onNoEvent(session)));
     const exhibitors = await this.getExhibitors(session, eventId, http);
-    if (exhibitors.length === 0 && allowsAnonymous !== true) {
+    if (exhibitors.length === 0 && !isPublic) {
       await this.onNoExhibitor(session, eventId);
     }
     const found = { session, eventId, exhibitors };
-    const chosen = await this[SERVICES].resolver.choose(http, context, found);
-    if (chosen === undefined && allowsAnonymous !== true) {
+    const chosen = await RouteGuard.servicesOf(this).resolver.choose(http, context, found);
+    if (chosen === undefined && !isPublic) {
       throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
         tenant: session.tenant.key,
       });
     }
     const { exhibitorId, exhibitor } = chosen ?? {};
-    const exhibitorContext = {
-      identity: session.identity,
-      tenant: session.tenant.key,
-      eventId,
-      exhibitors,
-      exhibitorId,
-    };
-    http.request.exhibitors = exhibitors;
-    http.request.exhibitorContext = exhibitorContext;
-    return { eventId, exhibitors, exhibitor, context: exhibitorContext, ...results };
+    // Where none is chosen, `@CurrentExhibitor()` answers 409, and `undefined` on a public route.
+    const ofPublic = isPublic || exhibitor !== undefined ? { exhibitor } : {};
+    this.#keep(http, context, Object.assign(ofPublic, { eventId, exhibitors, exhibitorId }, user));
+  }
+
+  #keep(http: HttpContext, context: ExecutionContext, results: Partial<ExhibitorContext>): void {
+    http.request.exhibitors = results.exhibitors;
+    keepResults(context, http.request, results);
   }
 
   /** The exhibitors of the user at the event: a cached lookup. An override may read the request, `http`. */
@@ -58,7 +61,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     eventId: string,
     _http?: HttpContext,
   ): readonly unknown[] | Promise<readonly unknown[]> {
-    return this[SERVICES].resolver.lookup(session, eventId);
+    return RouteGuard.servicesOf(this).resolver.lookup(session, eventId);
   }
 
   /** The request names no event. By default throws 400 `event_required`; may answer an event id instead. */

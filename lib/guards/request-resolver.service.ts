@@ -9,9 +9,8 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { unnamedEvent } from '../problems/host-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import type { SessionState } from '../session/identity-reader.service.js';
+import type { SessionState } from '../session/session-state.interface.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import type { EventResults } from './execution-context.js';
 
 /** Both are missing where the user has several exhibitors and none was chosen. */
 interface ChosenExhibitor {
@@ -107,7 +106,11 @@ export class RequestResolver {
   async choose(
     { request }: HttpContext,
     context: ExecutionContext,
-    { session, eventId, exhibitors }: EventResults,
+    {
+      session,
+      eventId,
+      exhibitors,
+    }: { session: SessionState; eventId: string; exhibitors: readonly unknown[] },
   ): Promise<ChosenExhibitor | undefined> {
     const named =
       this.#settings.resolveExhibitor === undefined

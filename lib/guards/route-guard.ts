@@ -2,18 +2,9 @@ import { Inject, Injectable, Optional, type CanActivate, type ExecutionContext }
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { keepResults, requestPairOf, type GuardResults } from './execution-context.js';
+import { requestPairOf } from './execution-context.js';
 import { ExhibitorGuardServices, requireServices, type GuardServices } from './exhibitor-guard-services.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
-
-// Symbols, so that a member of a host's subclass never replaces one of these by accident: without its run() a guard would
-// let every request pass.
-/** Key of the services of a guard. @internal */
-export const SERVICES = Symbol('services');
-/** Key of the headers of every reply of the route. @internal */
-export const HEADERS = Symbol('headers');
-/** Key of the method that decides on a request. @internal */
-export const RUN = Symbol('run');
 
 /** Headers of the login routes: no cache, and no referrer, since the address of a callback contains the code. */
 export const LOGIN_HEADERS = { 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' };
@@ -27,29 +18,40 @@ export abstract class RouteGuard implements CanActivate {
     this.#services = requireServices(services, new.target.name);
   }
 
-  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return this.#decide(context);
+  abstract canActivate(context: ExecutionContext): boolean | Promise<boolean>;
+
+  // Static: a member of a host's subclass must not replace one of these by accident. Without its decision a guard would let every
+  // request pass.
+  /** @internal */
+  static servicesOf(guard: RouteGuard): GuardServices {
+    return guard.#services.all;
   }
 
-  async #decide(context: ExecutionContext): Promise<boolean> {
-    const request = await this.getRequest(context);
-    const response = this.getResponse(context);
-    const http = this.#services.httpOf({
-      request,
-      // Fastify's reply is thenable: to await it would wait until it is sent.
-      response: response instanceof Promise ? await response : response,
-    });
-    for (const [name, value] of Object.entries(this[HEADERS])) {
+  /**
+   * Lets the request pass unless `decide` throws, which `onFailure` answers.
+   *
+   * @param headers of every reply of the route
+   * @internal
+   */
+  static async run(
+    guard: RouteGuard,
+    context: ExecutionContext,
+    headers: Readonly<Record<string, string>>,
+    decide: (http: HttpContext) => Promise<void>,
+  ): Promise<boolean> {
+    const request = await guard.getRequest(context);
+    const given = guard.getResponse(context);
+    // Fastify's reply is thenable: to await it would wait until it is sent.
+    const response = given instanceof Promise ? await given : given;
+    const http = guard.#services.httpOf({ request, response }, context);
+    for (const [name, value] of Object.entries(headers)) {
       http.setHeader(name, value);
     }
     try {
-      const found = await this[RUN](http, context);
-      if (found !== undefined) {
-        keepResults(context, request, found);
-      }
+      await decide(http);
       return true;
     } catch (error) {
-      return await this.onFailure(error, http);
+      return await guard.onFailure(error, http);
     }
   }
 
@@ -69,24 +71,13 @@ export abstract class RouteGuard implements CanActivate {
     if (!isExhibitorError(error)) {
       throw error;
     }
-    this[SERVICES].log.reportMistake(error);
+    this.#services.all.log.reportMistake(error);
     const retryAfter = retryAfterOf(error);
     if (retryAfter !== undefined) {
       http.setHeader('Retry-After', retryAfter);
     }
     throw toHttpException(error);
   }
-
-  /** @internal */
-  protected get [SERVICES](): GuardServices {
-    return this.#services.all;
-  }
-
-  /** @internal */
-  protected abstract readonly [HEADERS]: Readonly<Record<string, string>>;
-
-  /** Lets the request pass, with what was found for its handler, or throws. @internal */
-  protected abstract [RUN](http: HttpContext, context: ExecutionContext): Promise<GuardResults | void>;
 }
 
 /** What a guard awaits once it has answered the request: `true` would run the handler, `false` would answer 403. */

@@ -1,3 +1,4 @@
+import type { ExecutionContext } from '@nestjs/common';
 import type { AbstractHttpAdapter } from '@nestjs/core';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { keepPrivate, nodeResponseOf } from './private-reply.js';
@@ -16,6 +17,8 @@ export class HttpContext {
     readonly request: ExhibitorRequest,
     readonly response: unknown,
     adapter: ResponseAdapter,
+    /** Nest's context of the route, in guards. */
+    readonly context?: ExecutionContext,
   ) {
     this.#adapter = adapter;
   }

@@ -13,7 +13,7 @@ import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { smallerAge } from '../oidc/check-claims.js';
 import { callbackWithoutCookie } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import type { SessionState } from '../session/identity-reader.service.js';
+import type { SessionState } from '../session/session-state.interface.js';
 import { IdentitySession } from '../session/identity-session.service.js';
 import { Sealer } from '../store/sealer.service.js';
 import { SpentStates } from '../store/spent-states.service.js';

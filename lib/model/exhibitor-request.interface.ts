@@ -21,7 +21,8 @@ export type Exhibitor = ExhibitorRegister extends { exhibitor: infer Registered 
   : Record<string, unknown>;
 
 /**
- * Result of {@link ExhibitorGuard} for a request. A guard of the host may set another one: the decorators read it instead.
+ * What the guards have found for a request. {@link ExhibitorIdentityGuard} sets `identity` and `tenant`, {@link ExhibitorGuard} all of
+ * it. A guard of the host may set another one: the decorators read it instead.
  */
 export interface ExhibitorContext {
   identity: ExhibitorIdentity;
@@ -31,6 +32,8 @@ export interface ExhibitorContext {
   exhibitors: readonly unknown[];
   /** Id of the selected or the only exhibitor. */
   exhibitorId?: string;
+  /** The selected or the only exhibitor. */
+  exhibitor?: unknown;
 }
 
 /** The members of a request that this package reads and writes. Requests of Express and Fastify have them. */
@@ -49,6 +52,6 @@ export interface ExhibitorRequest {
   user?: unknown;
   /** Set by {@link ExhibitorGuard}. */
   exhibitors?: readonly unknown[];
-  /** Set by {@link ExhibitorGuard}, or by a guard of the host. */
-  exhibitorContext?: ExhibitorContext;
+  /** Set by the guards of this package, or by a guard of the host. */
+  exhibitorContext?: Partial<ExhibitorContext>;
 }

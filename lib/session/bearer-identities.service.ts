@@ -3,6 +3,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { freezeJson } from '../model/json-values.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -111,8 +112,9 @@ export class BearerIdentities {
       const answer = await isAuthorized(tenant, identity, deadline);
       const kept = this.#claims.chosen(tenant, claims);
       const isTooLarge = Buffer.byteLength(JSON.stringify(kept)) > MAX_CLAIMS;
-      const frozen = Object.freeze(isTooLarge ? this.#claims.fewest(tenant, kept) : kept);
-      return { identity: Object.freeze({ ...identity, claims: frozen }), isAuthorized: answer };
+      const readOnly = isTooLarge ? this.#claims.fewest(tenant, kept) : kept;
+      freezeJson(readOnly);
+      return { identity: Object.freeze({ ...identity, claims: readOnly }), isAuthorized: answer };
     });
   }
 }

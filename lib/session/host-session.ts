@@ -2,8 +2,8 @@
 import { ConfigurationError } from '../errors/configuration.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { isRecord } from '../model/json-values.js';
-import type { SessionMode } from '../options/exhibitor-options.interface.js';
+import { freezeJson, isRecord } from '../model/json-values.js';
+import type { SessionState } from './session-state.interface.js';
 import { ownerOf, parseIdentity, type IdentityData } from './stored-identity.js';
 import { parseSelections, type Selections } from './stored-selections.js';
 
@@ -14,18 +14,34 @@ const ID_TOKEN = 'exhibitorIdToken';
 /** Member that is set before `regenerate` is called, to see whether it empties the session at once. */
 const MARK = 'exhibitorMark';
 
-/** Identities of cookies and bearer tokens that were set as `request.user`. */
-const ofOtherSessions = new WeakSet<object>();
+/** The sessions of the users that guards have set as `request.user`. */
+const sessions = new WeakMap<object, SessionState>();
 
-/** Sets `request.user`, for the handler. */
-export function setUser(
-  { request }: HttpContext,
-  { identity, mode }: { identity: ExhibitorIdentity; mode: SessionMode },
-): void {
-  if (mode !== 'host') {
-    ofOtherSessions.add(identity);
-  }
-  request.user = identity;
+/**
+ * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
+ * earlier guard of the request has set stays.
+ */
+export function setUser({ request }: HttpContext, session: SessionState): ExhibitorIdentity {
+  const { identity, mode } = session;
+  const { user } = request;
+  const before = isIdentity(user) ? sessions.get(user) : undefined;
+  const isSame =
+    before?.mode === mode && before.identity.id === identity.id && before.tenant === session.tenant;
+  const own = isSame && isIdentity(user) ? user : { ...identity };
+  freezeJson(own.claims);
+  sessions.set(own, session);
+  request.user = own;
+  return own;
+}
+
+/** The session of a user whom a guard has set as `request.user`. */
+export function sessionOf(user: object): SessionState | undefined {
+  return sessions.get(user);
+}
+
+/** Only of a user in {@link sessions}. */
+function isIdentity(user: unknown): user is ExhibitorIdentity {
+  return isRecord(user) && sessions.has(user);
 }
 
 /**
@@ -33,7 +49,7 @@ export function setUser(
  * has no session of the host.
  */
 export function readHostUser({ request: { user } }: HttpContext): IdentityData | undefined {
-  return isRecord(user) && ofOtherSessions.has(user) ? undefined : parseIdentity(user);
+  return isIdentity(user) && sessions.get(user)?.mode !== 'host' ? undefined : parseIdentity(user);
 }
 
 /**

@@ -1,30 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
-import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { DeniedIdentities } from './denied-identities.service.js';
 import { readHostUser, readSelections } from './host-session.js';
 import { IdentityCookie } from './identity-cookie.service.js';
+import type { SessionState } from './session-state.interface.js';
 import { identityFor, type IdentityData } from './stored-identity.js';
-import type { Selections } from './stored-selections.js';
-
-/** The user of a request. */
-export interface SessionState {
-  identity: ExhibitorIdentity;
-  /** Selected exhibitor by event. */
-  selections: Selections;
-  tenant: Tenant;
-  /** Where the identity was found. */
-  mode: SessionMode;
-  /** End of the login, in ms since 1970, where the identity may be extended until then. */
-  endsAt?: number;
-}
 
 /** Finds the user of a request in the cookie, the host's session or the bearer token. */
 @Injectable()

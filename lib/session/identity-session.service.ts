@@ -15,7 +15,7 @@ import { logInToHost, logOutOfHost, readHostUser, setUser, writeSelections } fro
 import { IdTokenHints, type BrowserMode } from './id-token-hints.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import { IdentityExtensions } from './identity-extensions.service.js';
-import type { SessionState } from './identity-reader.service.js';
+import type { SessionState } from './session-state.interface.js';
 import type { IdentityData } from './stored-identity.js';
 import { withSelection } from './stored-selections.js';
 
@@ -91,8 +91,9 @@ export class IdentitySession {
     // Last: no ID token is kept of a login that fails.
     await this.#idTokens.keep(http, mode, tenant, { id: identity.id, expiresAt: endsAt }, idToken);
     await this.denied.deny([...former, ...(await this.former(http))]);
-    setUser(http, { identity, mode });
-    return { identity, tenant, selections: [], mode, endsAt };
+    const state: SessionState = { identity, tenant, selections: [], mode, endsAt };
+    setUser(http, state);
+    return state;
   }
 
   extend(http: HttpContext, state: SessionState): Promise<void> {

@@ -34,7 +34,23 @@ import { type FrontDoor, withFrontDoor } from '../support/front-door.js';
 import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, createApp, setUser, startHost, type Host, type HostKind } from '../support/host.js';
 import { freePort, startServer, type TestServer } from '../support/server.js';
+import { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
+
+interface WithRoles extends ExhibitorIdentity {
+  roles?: string[];
+  /** The roles that the object had when this request came. */
+  before?: string[];
+}
+
+/** A guard of a host, which adds to the user what it knows. */
+class RolesGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const { user } = context.switchToHttp().getRequest<{ user: WithRoles }>();
+    Object.assign(user, { before: user.roles ?? [], roles: ['editor'] });
+    return true;
+  }
+}
 
 @Controller()
 class GuardedAgainController {
@@ -59,6 +75,49 @@ class GuardedAgainController {
     @CurrentExhibitors() [first]: Exhibitor[],
   ): Promise<object> {
     return this.selection.select({ request, response }, String(first?.['id']));
+  }
+
+  @Get('identity-last/:eventId')
+  @UseGuards(ExhibitorGuard, ExhibitorIdentityGuard)
+  identityLast(
+    @CurrentIdentity() { subject }: ExhibitorIdentity,
+    @CurrentTenant() tenant: string,
+    @CurrentEvent() eventId: string,
+    @CurrentExhibitors() exhibitors: Exhibitor[],
+    @CurrentExhibitor() exhibitor: Exhibitor,
+    @Req() { exhibitorContext }: ExhibitorRequest,
+  ): object {
+    return {
+      subject,
+      tenant,
+      eventId,
+      count: exhibitors.length,
+      id: exhibitor['id'],
+      all: Object.keys(exhibitorContext ?? {}),
+    };
+  }
+
+  @Post('events/:eventId/select-after-identity')
+  @UseGuards(ExhibitorGuard, ExhibitorIdentityGuard)
+  async selectLast(
+    @Req() request: object,
+    @Res({ passthrough: true }) response: object,
+    @CurrentExhibitors() [first]: Exhibitor[],
+  ): Promise<object> {
+    return this.selection.select({ request, response }, String(first?.['id']));
+  }
+
+  @Get('roles/:eventId')
+  @UseGuards(ExhibitorIdentityGuard, RolesGuard, ExhibitorGuard, ExhibitorIdentityGuard)
+  roles(@Req() { user }: { user: WithRoles }, @CurrentIdentity() identity: WithRoles): object {
+    const isReadOnly = !Reflect.set(user.claims, 'name', 'Mallory') && !Reflect.set(user.claims, 'new', 1);
+    return {
+      subject: user.subject,
+      before: user.before,
+      roles: user.roles,
+      ofIdentity: identity.roles,
+      isReadOnly,
+    };
   }
 
   @Get('who')
@@ -134,6 +193,84 @@ describe.each<HostKind>(['express', 'fastify'])('several guards of one request o
       ]);
     },
   );
+
+  it.each(['cookie', 'host', 'bearer'] as const)(
+    "leave request.user to the request: a host may add members, which no other request has (session: '%s')",
+    async (session) => {
+      host = await startHost({
+        kind,
+        controllers: [BoothController, GuardedAgainController],
+        configure: (app) =>
+          session === 'host' &&
+          setUser(app, kind, () => ({
+            issuer: sandbox.url,
+            subject: 'sam.several',
+            email: 'sam.several@example.com',
+            claims: { name: 'Sam', nested: {} },
+            tenant: 'default',
+          })),
+        options: (redirectUri) => {
+          const tenant = door.tenantOptions('acme', redirectUri);
+          return {
+            tenant: session === 'bearer' ? tenant : sandbox.tenantOptions('acme', { redirectUri }),
+            session,
+            secrets: [COOKIE_SECRET],
+          };
+        },
+      });
+      const headers: Record<string, string> = {};
+      const visitor = session === 'cookie' ? await signIn(sandbox, host, 'olga.one') : new Visitor();
+      if (session === 'bearer') {
+        headers['authorization'] = `Bearer ${await door.mint()}`;
+      }
+      for (let visit = 0; visit < 3; visit += 1) {
+        const reply = await visitor.visit(`${host.url}/roles/world-2026`, { headers });
+        expect([reply.status, bodyOf(reply)]).toEqual([
+          200,
+          {
+            subject: expect.any(String),
+            before: [],
+            roles: ['editor'],
+            ofIdentity: ['editor'],
+            isReadOnly: true,
+          },
+        ]);
+      }
+    },
+  );
+
+  it('leave both results, whichever runs last', async () => {
+    host = await startHost({
+      kind,
+      controllers: [BoothController, GuardedAgainController],
+      options: (redirectUri) => ({
+        tenant: sandbox.tenantOptions('acme', { redirectUri }),
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+    const visitor = await signIn(sandbox, host, 'olga.one');
+    const reply = await visitor.visit(`${host.url}/identity-last/world-2026`);
+    expect([reply.status, bodyOf(reply)]).toEqual([
+      200,
+      {
+        subject: 'olga.one',
+        tenant: 'default',
+        eventId: 'world-2026',
+        count: 1,
+        id: expect.any(String),
+        all: expect.arrayContaining([
+          'identity',
+          'tenant',
+          'eventId',
+          'exhibitors',
+          'exhibitorId',
+          'exhibitor',
+        ]),
+      },
+    ]);
+    const select = `${host.url}/events/world-2026/select-after-identity`;
+    expect((await visitor.visit(select, { method: 'POST' })).status).toBe(201);
+  });
 
   describe('of two modules', () => {
     /** An application whose first module guards every route, and whose second module has the routes. */
