@@ -8,11 +8,11 @@ import {
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { hashFits } from '../oidc/check-claims.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
-import { TokenValidator } from '../oidc/token-validator.service.js';
+import { TokenValidator, type TokenDelivery } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import type { VerifiedToken } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { callbackError, wrongCallbackIssuer, type TokenDelivery } from '../problems/login-problems.js';
+import { callbackError, wrongCallbackIssuer } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { isAuthorized, notAuthorized } from '../session/authorize-identity.js';
 import { KeptClaims } from '../session/kept-claims.js';

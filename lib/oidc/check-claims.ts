@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { JWTPayload } from 'jose';
-import type { LoginFailureReason } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
+import type { Refusal } from '../problems/problem.interface.js';
 
 /** What the tokens of a login must fit. Times in seconds. */
 type Expectation = Pick<LoginSettings, 'issuer' | 'clockTolerance'>;
@@ -14,12 +14,18 @@ export interface LoginBinding {
   maxAge?: number | undefined;
 }
 
-type IdTokenExpectation = Expectation & LoginBinding & { audience: string; clientId: string };
+type IdTokenExpectation = Expectation &
+  LoginBinding & {
+    audience: string;
+    /** The option that sets it. */
+    audienceOption: string;
+    clientId: string;
+  };
 
 type AccessTokenExpectation = Expectation & Pick<LoginSettings, 'authorizedParties'> & { audience: string };
 
 /**
- * The reason to refuse an ID token; `undefined` where it is valid. Rules and order of OIDC Core §3.1.3.7.
+ * Why an ID token is refused; `undefined` where it is valid. Rules and order of OIDC Core §3.1.3.7.
  *
  * @param now seconds since 1970
  */
@@ -28,18 +34,23 @@ export function idTokenFailure(
   typ: string | undefined,
   expected: IdTokenExpectation,
   now: number,
-): LoginFailureReason | undefined {
+): Refusal | undefined {
   if (isAccessTokenType(typ) || isLogoutToken(claims, typ)) {
-    return 'token_type';
+    return { reason: 'token_type' };
   }
   if (claims.iss !== expected.issuer) {
-    return 'issuer';
+    return wrongIssuer(claims, expected);
   }
   if (!isText(claims.sub)) {
-    return 'subject';
+    return { reason: 'subject' };
   }
   if (!fitsAudience(claims, expected)) {
-    return 'audience';
+    return {
+      reason: 'audience',
+      option: expected.audienceOption,
+      expected: `aud ${expected.audience}, azp ${expected.clientId}`,
+      received: `aud ${described(claims.aud)}, azp ${described(claims['azp'])}`,
+    };
   }
   const { nonce, maxAge, clockTolerance } = expected;
   const time = issueFailure(claims, clockTolerance, now);
@@ -47,15 +58,21 @@ export function idTokenFailure(
     return time;
   }
   if (nonce !== undefined && claims['nonce'] !== nonce) {
-    return 'nonce';
+    return { reason: 'nonce' };
   }
-  return maxAge === undefined || isRecent(claims['auth_time'], maxAge, clockTolerance, now)
-    ? undefined
-    : 'auth_time';
+  if (maxAge === undefined || isRecent(claims['auth_time'], maxAge, clockTolerance, now)) {
+    return undefined;
+  }
+  return {
+    reason: 'auth_time',
+    option: 'login.maxAge',
+    expected: `auth_time at most ${maxAge} s ago`,
+    received: `auth_time ${described(claims['auth_time'])}`,
+  };
 }
 
 /**
- * The reason to refuse a user's access token. Rules of RFC 9068 §4, but `typ` may be missing, since not all providers set it.
+ * Why a user's access token is refused. Rules of RFC 9068 §4, but `typ` may be missing, since not all providers set it.
  *
  * @param now seconds since 1970
  */
@@ -64,23 +81,33 @@ export function accessTokenFailure(
   typ: string | undefined,
   expected: AccessTokenExpectation,
   now: number,
-): LoginFailureReason | undefined {
+): Refusal | undefined {
   if (claims.iss !== expected.issuer) {
-    return 'issuer';
+    return wrongIssuer(claims, expected);
   }
   if (!audiencesOf(claims)?.includes(expected.audience)) {
-    return 'audience';
+    return {
+      reason: 'audience',
+      option: 'login.audience.accessToken',
+      expected: `aud ${expected.audience}`,
+      received: `aud ${described(claims.aud)}`,
+    };
   }
   if (looksLikeIdToken(claims, typ) || isLogoutToken(claims, typ)) {
-    return 'token_type';
+    return { reason: 'token_type' };
   }
   const party = claims['azp'] ?? claims['client_id'];
   const { authorizedParties } = expected;
   if (authorizedParties !== undefined && !authorizedParties.some((allowed) => allowed === party)) {
-    return 'audience';
+    return {
+      reason: 'audience',
+      option: 'login.authorizedParties',
+      expected: `azp ${described(authorizedParties)}`,
+      received: `azp ${described(party)}`,
+    };
   }
   if (!isText(claims.sub)) {
-    return 'subject';
+    return { reason: 'subject' };
   }
   return timeFailure(claims, expected.clockTolerance, now);
 }
@@ -114,22 +141,48 @@ function audiencesOf({ aud }: JWTPayload): readonly string[] | undefined {
 }
 
 /** As {@link timeFailure}, where `iat` is required. */
-export function issueFailure(
-  claims: JWTPayload,
-  tolerance: number,
-  now: number,
-): LoginFailureReason | undefined {
-  return timeFailure(claims, tolerance, now) ?? (claims.iat === undefined ? 'issued' : undefined);
+export function issueFailure(claims: JWTPayload, tolerance: number, now: number): Refusal | undefined {
+  return (
+    timeFailure(claims, tolerance, now) ??
+    (claims.iat === undefined ? wrongTime('issued', claims) : undefined)
+  );
 }
 
-/** The reason to refuse a token by its times. `iat` and `nbf` may be absent. In seconds. */
-function timeFailure(claims: JWTPayload, tolerance: number, now: number): LoginFailureReason | undefined {
+/** Why a token is refused by its times. `iat` and `nbf` may be absent. In seconds. */
+function timeFailure(claims: JWTPayload, tolerance: number, now: number): Refusal | undefined {
   const { exp, iat, nbf } = claims;
   if (!isTime(exp) || exp <= now - tolerance) {
-    return 'expired';
+    return wrongTime('expired', claims);
   }
   const isValid = [iat, nbf].every((time) => time === undefined || (isTime(time) && time <= now + tolerance));
-  return isValid ? undefined : 'issued';
+  return isValid ? undefined : wrongTime('issued', claims);
+}
+
+function wrongTime(reason: 'expired' | 'issued', { iat, nbf, exp }: JWTPayload): Refusal {
+  return {
+    reason,
+    option: 'login.clockTolerance',
+    expected: 'a token of now, by the clock of this host',
+    received: `iat ${described(iat)}, nbf ${described(nbf)}, exp ${described(exp)}`,
+  };
+}
+
+export function wrongIssuer({ iss }: JWTPayload, { issuer }: Pick<LoginSettings, 'issuer'>): Refusal {
+  return { reason: 'issuer', option: 'login.issuer', expected: issuer, received: described(iss) };
+}
+
+/** Values of a list that are shown: audiences, names of claims. */
+const MOST_SHOWN = 10;
+
+/** A claim in the operator's log. It may have any type. */
+export function described(value: unknown): string {
+  if (value === undefined) {
+    return 'none';
+  }
+  if (Array.isArray(value)) {
+    return value.slice(0, MOST_SHOWN).map(described).join(' or ');
+  }
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : typeof value;
 }
 
 function isRecent(authTime: unknown, maxAge: number, tolerance: number, now: number): boolean {

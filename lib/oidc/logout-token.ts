@@ -1,8 +1,15 @@
 import type { JWTPayload } from 'jose';
-import type { LoginFailureReason } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
-import { isLogoutTokenType, isText, issueFailure, logoutEventOf } from './check-claims.js';
+import type { Refusal } from '../problems/problem.interface.js';
+import {
+  described,
+  isLogoutTokenType,
+  isText,
+  issueFailure,
+  logoutEventOf,
+  wrongIssuer,
+} from './check-claims.js';
 
 type LogoutTokenExpectation = Pick<LoginSettings, 'issuer' | 'clientId' | 'clockTolerance'>;
 
@@ -20,7 +27,7 @@ export interface ProviderLogout {
 }
 
 /**
- * The reason to refuse a logout token; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6.
+ * Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6.
  *
  * @param typ of the header; a provider may send `logout+jwt`, `JWT` or none
  * @param now seconds since 1970
@@ -30,22 +37,27 @@ export function logoutTokenFailure(
   typ: string | undefined,
   expected: LogoutTokenExpectation,
   now: number,
-): LoginFailureReason | undefined {
+): Refusal | undefined {
   if (claims.iss !== expected.issuer) {
-    return 'issuer';
+    return wrongIssuer(claims, expected);
   }
   if (!isAddressedTo(claims, expected.issuer, expected.clientId)) {
-    return 'audience';
+    return {
+      reason: 'audience',
+      option: 'login.clientId',
+      expected: `aud ${described(expected.clientId)}`,
+      received: `aud ${described(claims.aud)}`,
+    };
   }
   if (!isAcceptedType(typ) || !isRecord(logoutEventOf(claims)) || !isText(claims.jti)) {
-    return 'token_type';
+    return { reason: 'token_type' };
   }
   if (Object.hasOwn(claims, 'nonce')) {
-    return 'nonce';
+    return { reason: 'nonce' };
   }
   const { sub, sid } = claims;
   if ((sub === undefined && sid === undefined) || !isTextOrAbsent(sub) || !isTextOrAbsent(sid)) {
-    return 'subject';
+    return { reason: 'subject' };
   }
   return issueFailure(claims, expected.clockTolerance, now);
 }

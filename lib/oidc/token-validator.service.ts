@@ -2,10 +2,10 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
+import type { KeySource } from '../options/key-source.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
-import { refusedToken, type TokenDelivery, type TokenUse } from '../problems/login-problems.js';
+import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { uselessKeys } from '../problems/provider-problems.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { loginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -13,7 +13,13 @@ import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import { logoutTokenFailure } from './logout-token.js';
 import { OpenIdProvider } from './openid-provider.service.js';
-import { accessTokenFailure, idTokenFailure, smallerAge, type LoginBinding } from './check-claims.js';
+import {
+  accessTokenFailure,
+  described,
+  idTokenFailure,
+  smallerAge,
+  type LoginBinding,
+} from './check-claims.js';
 import { checkHeader, unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
@@ -26,6 +32,11 @@ export interface ValidateOptions {
   nonce?: string | undefined;
 }
 
+export type TokenUse = 'id_token' | 'access_token' | 'logout_token';
+
+/** Who delivered a token: the provider, by a request of ours; or a browser or another client, which may have made it up. */
+export type TokenDelivery = 'provider' | 'client';
+
 export interface GivenToken extends LoginBinding {
   use: TokenUse;
   token: string;
@@ -33,8 +44,14 @@ export interface GivenToken extends LoginBinding {
   delivery?: TokenDelivery;
 }
 
-/** The reason to refuse a token with a valid signature; `undefined` where it is valid. `now` in seconds since 1970. */
-type ClaimsCheck = (verified: VerifiedToken, now: number) => LoginFailureReason | undefined;
+/** Why a token with a valid signature is refused; `undefined` where it is valid. `now` in seconds since 1970. */
+type ClaimsCheck = (verified: VerifiedToken, now: number) => Refusal | undefined;
+
+const NAMES: Readonly<Record<TokenUse, string>> = {
+  id_token: 'ID token',
+  access_token: 'access token',
+  logout_token: 'logout token',
+};
 
 /**
  * Validates tokens of the identity provider with the values of onboarding: public key, issuer and audience.
@@ -75,18 +92,22 @@ export class TokenValidator {
     const maxAge = smallerAge(settings.maxAge, given.maxAge);
     const login = { ...settings, maxAge, nonce: given.nonce };
     const check = CHECK_BY_USE[given.use](login, tenant.key);
-    const signed = this.#verifySignature(tenant, login.algorithms, given.token, deadline);
-    const verified = await signed.catch((error: unknown) => {
-      throw error instanceof LoginFailedError
-        ? this.#error(tenant, login, given, error.reason, error.message)
-        : error;
-    });
-    const reason = check(verified, this.clock.epochMs() / 1000);
-    if (reason === undefined) {
+    const verified = await this.#verifySignature(tenant, login.algorithms, given.token, deadline).catch(
+      (error: unknown) => {
+        throw this.#signatureError(tenant, login, given, error);
+      },
+    );
+    const refusal = check(verified, this.clock.epochMs() / 1000);
+    if (refusal === undefined) {
       return verified;
     }
-    const { payload } = verified;
-    throw this.#error(tenant, login, { ...given, payload }, reason, `the token is refused: ${reason}`);
+    const { reason } = refusal;
+    const isTime = reason === 'expired' || reason === 'issued';
+    // Clients send expired tokens all the time.
+    if (!isTime || given.delivery === 'provider') {
+      this.#report(tenant, given.use, refusal, false);
+    }
+    throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
   }
 
   async #verifySignature(
@@ -111,21 +132,63 @@ export class TokenValidator {
     }
   }
 
-  /** The error of a refusal, reported to the operator where an option may be the cause. */
-  #error(
-    tenant: Tenant,
-    login: LoginSettings,
-    { use, token, delivery = 'client', payload }: GivenToken & { payload?: JWTPayload },
-    reason: LoginFailureReason,
-    message: string,
-  ): LoginFailedError {
-    const header = unverified(token, 'header');
-    const problem =
-      reason === 'provider'
-        ? uselessKeys(message)
-        : refusedToken(reason, { use, delivery, header, payload }, login);
-    this.log.report(tenant, problem);
+  /** Nothing in the token is verified: a client may have made it up. */
+  #signatureError(tenant: Tenant, login: LoginSettings, given: GivenToken, error: unknown): unknown {
+    if (!(error instanceof LoginFailedError)) {
+      return error;
+    }
+    const { reason, message } = error;
+    if (reason === 'provider') {
+      this.log.report(tenant, { cause: 'keys', options: ['login.keys'], message });
+    } else {
+      const refusal = signatureRefusal(reason, given.token, login);
+      this.#report(tenant, given.use, refusal, given.delivery !== 'provider');
+    }
     return new LoginFailedError(reason, message, { tenant: tenant.key });
+  }
+
+  #report(tenant: Tenant, use: TokenUse, refusal: Refusal, isUnverified: boolean): void {
+    const { reason, option, ...values } = refusal;
+    if (option === undefined) {
+      return;
+    }
+    const message = `the ${NAMES[use]} is refused (${reason})`;
+    this.log.report(tenant, {
+      cause: `${use} ${reason}`,
+      options: [option],
+      message,
+      isUnverified,
+      ...values,
+    });
+  }
+}
+
+/** A token whose signature cannot be verified. */
+function signatureRefusal(
+  reason: LoginFailureReason,
+  token: string,
+  { algorithms, keys }: LoginSettings,
+): Refusal {
+  const { alg, kid } = unverified(token, 'header');
+  if (reason === 'algorithm') {
+    const expected = `alg ${algorithms.join(', ')}`;
+    return { reason, option: 'login.algorithms', expected, received: `alg ${described(alg)}` };
+  }
+  const option = keys === undefined ? 'login.discovery' : 'login.keys';
+  const received = `kid ${described(kid)}, alg ${described(alg)}`;
+  return { reason, option, expected: describedKeys(keys), received };
+}
+
+function describedKeys(keys: KeySource | undefined): string {
+  switch (keys?.kind) {
+    case undefined:
+      return "a key of the provider's metadata";
+    case 'pem':
+      return `the ${keys.key.asymmetricKeyType ?? ''} key of the PEM`;
+    case 'url':
+      return `a key of ${keys.url}`;
+    case 'jwks':
+      return `kid ${described(keys.jwks.keys.map(({ kid }) => kid ?? 'none'))}`;
   }
 }
 
@@ -139,7 +202,8 @@ const CHECK_BY_USE: Readonly<
     if (audience === undefined || clientId === undefined) {
       throw missingOption(tenantKey, 'audience.idToken');
     }
-    const expected = { ...login, audience, clientId };
+    const audienceOption = option === undefined ? 'login.clientId' : 'login.audience';
+    const expected = { ...login, audience, audienceOption, clientId };
     return ({ header, payload }, now) => idTokenFailure(payload, header.typ, expected, now);
   },
   access_token: (login, tenantKey) => {

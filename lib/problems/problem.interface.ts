@@ -1,3 +1,5 @@
+import type { LoginFailureReason } from '../errors/login-failed.error.js';
+
 /** Tells the operator which option sets the address of an endpoint: a tenant. */
 export interface EndpointPaths {
   /** Of the token endpoint of the API client. */
@@ -6,6 +8,15 @@ export interface EndpointPaths {
   endpointOption(name: 'token' | 'userinfo'): string;
   /** Of the provider's keys. */
   readonly keysOption: string;
+}
+
+/** What a check refuses: the reason for the caller; for the operator the option to look at, where one may be the cause. */
+export interface Refusal {
+  reason: LoginFailureReason;
+  /** Its path below the tenant: `login.issuer`. */
+  option?: string;
+  expected?: string;
+  received?: string;
 }
 
 /** A failure that only an operator can mend. */
@@ -20,8 +31,8 @@ export interface Problem {
   /** What happened. Secrets must be removed, see `hideSecrets`; the rest of foreign text is made safe by the log. */
   message: string;
   /** Expected and received value, where neither is a secret. Text from outside is made safe by the log. */
-  expected?: string;
-  received?: string;
+  expected?: string | undefined;
+  received?: string | undefined;
   /**
    * True where a browser or a client delivered the cause, so that anybody can forge it. The line is a warning that says so, and
    * has a limit of its own.
