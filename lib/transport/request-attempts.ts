@@ -130,7 +130,7 @@ export class RequestAttempts {
   async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Outcome> {
     const { clock, client, dispatcher } = this.tools;
     const { maxResponseBytes } = this.tenant.http;
-    const { method, url, operation, acceptsJwt = false } = this.request;
+    const { method, url, operation } = this.request;
     // The body is created in its slot, so that it is not old when it is sent.
     const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
     requireSmallBody(body);
@@ -144,7 +144,6 @@ export class RequestAttempts {
       // A request that is sent once has the whole deadline; others leave time for the next attempt.
       timeout: this.#isOnce ? undefined : this.#attemptTimeout,
       replyLimit: replyLimit(operation, maxResponseBytes),
-      acceptsJwt,
       onNewConnection,
       dispatcher,
     };

@@ -15,8 +15,6 @@ export interface TransportRequest {
   headers?: RequestHeaders;
   /** An `application/x-www-form-urlencoded` body; a function creates one for each attempt. */
   body?: string | (() => Promise<string>);
-  /** Accepts a JWT (`application/jwt`) as well, whose text is then the body. Default: JSON only. */
-  acceptsJwt?: boolean;
   /** `'never'`: exactly one request, on a new connection (redeems an authorization code). Default `'safe'`. */
   repeat?: 'safe' | 'never';
 }
@@ -26,7 +24,7 @@ export interface TransportReply {
   status: number;
   /** By lower-case name. */
   headers: Record<string, string | undefined>;
-  /** Parsed JSON, or the text of a JWT. `undefined` on 204, and on a 4xx whose body is not JSON. */
+  /** Parsed JSON. `undefined` on 204, and on a 4xx whose body is not JSON. */
   body: unknown;
   /** {@link Clock.now} when the request that was answered was sent. */
   sentAt: number;

@@ -60,7 +60,7 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
   });
 
   it('at a tenant whose name servers are silent: they delay no login of another tenant', async () => {
-    const names = await NameServers.start();
+    const names = NameServers.start();
     try {
       const byName = provider.url.replace('127.0.0.1', 'localhost');
       const at = (callback: string, token: string) => ({

@@ -1,6 +1,5 @@
-import { createSocket, type Socket } from 'node:dgram';
 import dns, { type LookupAddress, type LookupOptions } from 'node:dns';
-import { isIP, type AddressInfo, type LookupFunction } from 'node:net';
+import { isIP, type LookupFunction } from 'node:net';
 
 /** Threads of libuv for `getaddrinfo`: half of its four. */
 const THREADS = 2;
@@ -8,17 +7,14 @@ const THREADS = 2;
 type Answer = LookupAddress[] | 'unknown' | 'silent';
 
 const { lookup } = dns;
-const { Resolver } = dns.promises;
 
 /**
  * The names below `.test` as a process finds them: `dns.lookup` takes one of libuv's two threads until the name servers
- * answer, and c-ares asks a real name server on loopback. A test cannot make `getaddrinfo` wait without being root.
+ * answer. A test cannot make `getaddrinfo` wait without being root.
  */
 export class NameServers {
   /** What the operating system answers; default: 127.0.0.1. A name that begins with `silent` blocks its thread. */
   readonly system = new Map<string, Answer>();
-  /** Names that the name server has no answer for, beside those that begin with `silent`. */
-  readonly unanswered = new Set<string>();
   /** How long a silent name blocks its thread, in ms. */
   silence = 3_000;
   /** Names of the look-ups that began. */
@@ -30,43 +26,22 @@ export class NameServers {
   readonly #queue: (() => void)[] = [];
   readonly #ends = new Set<() => void>();
 
-  private constructor(private readonly server: Socket) {}
-
-  static async start(): Promise<NameServers> {
-    const server = createSocket('udp4');
-    await new Promise<void>((resolve) => {
-      server.bind(0, '127.0.0.1', resolve);
-    });
-    const names = new NameServers(server);
-    server.on('message', (query, { port, address }) => {
-      const reply = names.#reply(query);
-      if (reply !== undefined) {
-        server.send(reply, port, address);
-      }
-    });
-    const { port } = server.address() as AddressInfo;
+  static start(): NameServers {
+    const names = new NameServers();
     dns.lookup = names.#lookup as typeof dns.lookup;
-    dns.promises.Resolver = class extends Resolver {
-      constructor(options?: dns.ResolverOptions) {
-        super(options);
-        this.setServers([`127.0.0.1:${port}`]);
-      }
-    };
     return names;
   }
 
-  /** Restores the functions of Node and ends what waits. May be called twice. */
+  /** Restores the function of Node and ends what waits. May be called twice. */
   stop(): void {
     if (dns.lookup === lookup) {
       return;
     }
     dns.lookup = lookup;
-    dns.promises.Resolver = Resolver;
     this.silence = 0;
     for (const end of this.#ends) {
       end();
     }
-    this.server.close();
   }
 
   readonly #lookup = (name: string, ...rest: [LookupOptions, Parameters<LookupFunction>[2]]): void => {
@@ -127,24 +102,5 @@ export class NameServers {
     };
     const timer = setTimeout(end, this.silence);
     this.#ends.add(end);
-  }
-
-  /** RFC 1035 §4.1: an address for a question of type A, none for others. */
-  #reply(query: Buffer): Buffer | undefined {
-    const labels: string[] = [];
-    let at = 12;
-    for (let length = query[at] ?? 0; length > 0; length = query[at] ?? 0) {
-      labels.push(query.toString('latin1', at + 1, at + 1 + length));
-      at += 1 + length;
-    }
-    const name = labels.join('.');
-    if (name.startsWith('silent') || this.unanswered.has(name)) {
-      return undefined;
-    }
-    const isAddress = query.readUInt16BE(at + 1) === 1;
-    const header = Buffer.from([0, 0, 0x81, 0x80, 0, 1, 0, Number(isAddress), 0, 0, 0, 0]);
-    query.copy(header, 0, 0, 2);
-    const answer = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 127, 0, 0, 1]);
-    return Buffer.concat([header, query.subarray(12, at + 5), ...(isAddress ? [answer] : [])]);
   }
 }

@@ -14,7 +14,7 @@ let sender: Sender;
 
 beforeEach(async () => {
   server = await startServer((_request, response) => sendJson(response, [], 200, { connection: 'close' }));
-  names = await NameServers.start();
+  names = NameServers.start();
   const tenants = Object.fromEntries(['acme', 'hostile'].map((key) => [key, tenantAt(server.url)]));
   sender = Sender.withTenants(tenants, { attempts: 1, attemptTimeout: 8_000 });
 });

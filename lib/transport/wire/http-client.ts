@@ -21,8 +21,6 @@ export interface OutgoingRequest {
   timeout: number | undefined;
   /** Largest accepted reply in bytes, compressed and decompressed. */
   replyLimit: number;
-  /** Accepts a JWT as well, whose text is then the body. */
-  acceptsJwt: boolean;
   /** Sends on a new connection, which is closed afterwards. Through a dispatcher of the host, the connection is its choice. */
   onNewConnection: boolean;
   /** Dispatcher of the host; our own connections if none. */
@@ -119,7 +117,7 @@ export class HttpClient {
 
   async #read(
     { statusCode: status, headers: received, body }: Dispatcher.ResponseData,
-    { replyLimit, acceptsJwt }: OutgoingRequest,
+    { replyLimit }: OutgoingRequest,
   ): Promise<Outcome> {
     if (status >= 300 && status < 400) {
       drop(body);
@@ -130,7 +128,7 @@ export class HttpClient {
     const data = await readBody(body, limit, Number(headers['content-length']));
     const unpacked = await unpack(data, headers['content-encoding'], limit);
     const parsed = await new Promise((resolve) => {
-      this.#turns.take(() => resolve(parseBody(unpacked, status, headers['content-type'], acceptsJwt)));
+      this.#turns.take(() => resolve(parseBody(unpacked, status, headers['content-type'])));
     });
     if (!(parsed instanceof UnreadableBody)) {
       return { kind: 'answered', status, headers, body: parsed };

@@ -48,17 +48,11 @@ export function isJsonType(contentType: string | undefined): boolean {
   return contentType !== undefined && /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(contentType);
 }
 
-/** True for `application/jwt`, RFC 7519 §10.3.1. */
-export function isJwtType(contentType: string | undefined): boolean {
-  return contentType?.split(';', 1)[0]?.trim().toLowerCase() === 'application/jwt';
-}
-
-/** The body of a complete reply: parsed JSON, the text of a JWT, nothing on 204. A refusal of any type may be JSON that explains it. */
+/** The body of a complete reply: parsed JSON, nothing on 204. A refusal of any type may be JSON that explains it. */
 export function parseBody(
   data: Buffer | UnreadableBody,
   status: number,
   contentType: string | undefined,
-  acceptsJwt: boolean,
 ): unknown {
   if (status === 204) {
     return undefined;
@@ -66,11 +60,8 @@ export function parseBody(
   if (data instanceof UnreadableBody) {
     return data;
   }
-  if (status >= 400 || isJsonType(contentType)) {
-    return parseJson(data);
-  }
-  return acceptsJwt && isJwtType(contentType)
-    ? data.toString('latin1').trim()
+  return status >= 400 || isJsonType(contentType)
+    ? parseJson(data)
     : new UnreadableBody('its content type is not JSON');
 }
 
