@@ -39,9 +39,7 @@ import { IdentityCookie } from './session/identity-cookie.service.js';
 import { IdentityExtensions } from './session/identity-extensions.service.js';
 import { IdentityReader } from './session/identity-reader.service.js';
 import { IdentitySession } from './session/identity-session.service.js';
-import { Generations } from './store/generations.service.js';
-import { Outbox } from './store/outbox.service.js';
-import { ReplayCache } from './store/replay-cache.service.js';
+import { EndedLogins } from './store/ended-logins.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
 import { SpentStates } from './store/spent-states.service.js';
@@ -137,9 +135,7 @@ const EXPORTED: Provider[] = [
     ProblemLog,
     Sealer,
     SharedValues,
-    Generations,
-    Outbox,
-    ReplayCache,
+    EndedLogins,
     SpentStates,
     Transport,
     TokenEndpoint,

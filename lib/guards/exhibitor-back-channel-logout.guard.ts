@@ -9,8 +9,8 @@ const HEADERS = { 'Cache-Control': 'no-store' };
 /**
  * Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0): the form field `logout_token` of a POST request.
  * Identities of that session, or of that user, which began before the logout are no longer accepted; with `store`, in every
- * process. Bearer tokens are not affected. The guard answers itself: 200, or 400 where the token is refused. The handler never
- * runs.
+ * process. Bearer tokens are not affected. The guard answers itself: 200, 400 where the token is refused, or 503
+ * where the `store` did not take the logout. The handler never runs.
  *
  * @example
  * @Post('auth/backchannel-logout') @UseGuards(ExhibitorBackChannelLogoutGuard) backChannelLogout() {}
@@ -23,8 +23,9 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
   }
 
   async #decide(http: HttpContext, context: ExecutionContext): Promise<never> {
-    await RouteGuard.servicesOf(this).backChannel.receive(http, await this.getTenant(http, context));
-    http.reply(200);
+    const { backChannel } = RouteGuard.servicesOf(this);
+    const isRecorded = await backChannel.receive(http, await this.getTenant(http, context));
+    http.reply(isRecorded ? 200 : 503);
     return answered();
   }
 

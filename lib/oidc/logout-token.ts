@@ -21,9 +21,6 @@ export interface ProviderLogout {
   sid?: string;
   /** Time of the logout by the clock of the provider, in ms since 1970; no later than now. */
   at: number;
-  tokenId: string;
-  /** End of the token, in ms since 1970. */
-  expiresAt: number;
 }
 
 /**
@@ -68,7 +65,7 @@ export function logoutTokenFailure(
  * @param now ms since 1970. A logout in the future would end logins that begin after it
  */
 export function logoutOf(
-  { sub, sid, iat, exp, jti }: JWTPayload,
+  { sub, sid, iat }: JWTPayload,
   registrations: readonly string[],
   now: number,
 ): ProviderLogout {
@@ -77,8 +74,6 @@ export function logoutOf(
     ...(sub === undefined ? {} : { subject: sub }),
     ...(typeof sid === 'string' ? { sid } : {}),
     at: Math.min(Number(iat) * 1000, now),
-    tokenId: String(jti),
-    expiresAt: Number(exp) * 1000,
   };
 }
 

@@ -9,14 +9,12 @@ export function storeDown(error: unknown): string {
   return `the shared store does not answer (${reason}); continuing without it`;
 }
 
-/** Logouts wait for the `store`. */
+/** The `store` did not take a logout. */
 export function unwrittenLogouts(count: number): string {
-  return `${count} logout(s) could not be written to the shared store; until they are, other processes accept these identities`;
-}
-
-/** The application was closed while logouts waited for the `store`. */
-export function lostLogouts(count: number): string {
-  return `${count} logout(s) were not written to the shared store before the close`;
+  return (
+    `${count} logout(s) could not be written to the shared store; they are tried again for a minute, and until then other ` +
+    'processes accept these identities'
+  );
 }
 
 export function tenantSourceFails(key: string, staleIfError: number): string {

@@ -5,21 +5,12 @@ import type { ProviderLogout } from '../oidc/logout-token.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { FairCache } from '../time/fair-cache.js';
-import {
-  CLOCK_MARGIN,
-  ReplayCache,
-  type ReplayName,
-  type ReplayValue,
-} from '../store/replay-cache.service.js';
+import { CLOCK_MARGIN, EndedLogins, type EndedName } from '../store/ended-logins.service.js';
 
 /** Members of an identity by which a logout finds it. */
 type Login = Pick<ExhibitorIdentity, 'id' | 'tenant' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
 
 export type FormerIdentity = Pick<ExhibitorIdentity, 'id' | 'tenant' | 'expiresAt'>;
-
-/** Logins that are remembered as not denied. */
-const MAX_ACCEPTED = 20_000;
 
 /** Longest name of a logout that is kept as it is, in characters. */
 const LONGEST_NAME = 256;
@@ -38,18 +29,13 @@ const LONGEST_NAME = 256;
 @Injectable()
 export class DeniedIdentities {
   private readonly absoluteTtl: number;
-  private readonly rememberFor: number;
-  /** Logins that the store does not deny, for `logoutCheck.ttl` ms since it was asked. */
-  private readonly accepted: FairCache<true>;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(ReplayCache) private readonly replays: ReplayCache,
+    @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.absoluteTtl = settings.cookies.absoluteTtl;
-    this.rememberFor = settings.logoutCheck.ttl;
-    this.accepted = new FairCache(clock, MAX_ACCEPTED);
   }
 
   /**
@@ -59,25 +45,16 @@ export class DeniedIdentities {
    * the tenant's.
    */
   has(identity: Login, tenant: Tenant | undefined): boolean | Promise<boolean> {
-    const { isShared } = this.replays;
-    if (!isShared && !this.replays.hasAny('logged-out')) {
-      return this.replays.recordedHere({ kind: 'denied-identity', name: identity.id }) === true;
-    }
-    const names = namesOf(identity, tenant);
-    if (names.some((name) => endsLogin(this.replays.recordedHere(name), identity))) {
-      return true;
-    }
-    const login = [identity.loggedInAt, ...names.map(({ name }) => name)].join(' ');
-    return isShared && this.accepted.get(login) === undefined && this.isDeniedInStore(login, names, identity);
+    return this.ended.has(namesOf(identity, tenant));
   }
 
   /** Denies identities until they have expired, by any date that the host may be set back to. */
   async deny(identities: readonly FormerIdentity[]): Promise<void> {
-    const deny = async ({ id, tenant, expiresAt }: FormerIdentity): Promise<void> => {
-      // An identity of a host may have no end.
-      const ttl = Math.min(expiresAt - this.clock.epochMs(), this.absoluteTtl) + CLOCK_MARGIN;
-      if (id !== '' && ttl > 0) {
-        await this.replays.record({ kind: 'denied-identity', name: id }, tenant, ttl);
+    const deny = async ({ id, expiresAt }: FormerIdentity): Promise<void> => {
+      if (id !== '') {
+        // An identity of a host may have no end.
+        const left = Math.min(expiresAt - this.clock.epochMs(), this.absoluteTtl);
+        await this.ended.end(id, left + CLOCK_MARGIN);
       }
     };
     await Promise.all(identities.map(deny));
@@ -85,11 +62,10 @@ export class DeniedIdentities {
 
   /**
    * Denies the logins that a logout at the provider ended. With a `sid` that is this session, and, where the user is named,
-   * the identities without a `sid`: they may belong to it. Without, all logins of the user.
-   *
-   * @param tenant key of the tenant whose provider it is
+   * the identities without a `sid`: they may belong to it. Without, all logins of the user. Answers false where there is a `store`
+   * that did not take it.
    */
-  async denyLogout(tenant: string, { registrations, subject, sid, at }: ProviderLogout): Promise<void> {
+  async denyLogout({ registrations, subject, sid, at }: ProviderLogout): Promise<boolean> {
     const names = registrations.flatMap((one) => [
       ...(sid === undefined ? [] : [logoutName('session', one, sid)]),
       ...(subject === undefined
@@ -98,43 +74,30 @@ export class DeniedIdentities {
     ]);
     // No identity that began before the logout lives longer.
     const ttl = this.absoluteTtl + CLOCK_MARGIN;
-    await Promise.all(names.map(({ name }) => this.replays.recordLogout(name, tenant, at, ttl)));
-  }
-
-  /** @param login names the login among the accepted ones */
-  private async isDeniedInStore(login: string, names: ReplayName[], identity: Login): Promise<boolean> {
-    const askedAt = this.clock.now();
-    const answers = await Promise.all(names.map((name) => this.replays.find(name)));
-    const isDenied = answers.some(({ value }) => endsLogin(value, identity));
-    const ttl = askedAt + this.rememberFor - this.clock.now();
-    if (!isDenied && ttl > 0 && answers.every(({ isCertain }) => isCertain)) {
-      this.accepted.set(login, true, { tenant: identity.tenant, ttl });
-    }
-    return isDenied;
+    const taken = await Promise.all(names.map((name) => this.ended.endBefore(name, at, ttl)));
+    return !taken.includes(false);
   }
 }
 
-/** Names of the records that deny this identity. Identities of hosts may have no id. */
-function namesOf({ id, registration, subject, sid }: Login, tenant?: Tenant): ReplayName[] {
-  const names: ReplayName[] = id === '' ? [] : [{ kind: 'denied-identity', name: id }];
+/**
+ * Names of the records that deny this identity. Identities of hosts may have no id; one without a time of login is taken for an
+ * earlier one.
+ */
+function namesOf({ id, registration, subject, sid, loggedInAt = 0 }: Login, tenant?: Tenant): EndedName[] {
+  const names: EndedName[] = id === '' ? [] : [{ name: id }];
   for (const one of new Set([registration, ...(tenant?.registrations ?? [])])) {
     if (one !== undefined) {
-      names.push(
-        logoutName('user', one, subject),
-        sid === undefined ? logoutName('sessionless', one, subject) : logoutName('session', one, sid),
-      );
+      const session =
+        sid === undefined ? logoutName('sessionless', one, subject) : logoutName('session', one, sid);
+      const user = logoutName('user', one, subject);
+      names.push({ name: user, startedAt: loggedInAt }, { name: session, startedAt: loggedInAt });
     }
   }
   return names;
 }
 
 /** The provider chooses the length of `sub` and `sid`: a long name is replaced by its digest. */
-function logoutName(of: 'user' | 'session' | 'sessionless', registration: string, name: string): ReplayName {
+function logoutName(of: 'user' | 'session' | 'sessionless', registration: string, name: string): string {
   const json = JSON.stringify([of, registration, name]);
-  return { kind: 'logged-out', name: json.length > LONGEST_NAME ? digestOf(json) : json };
-}
-
-/** A number is the time of a logout. An identity of a host without a time of login is taken for an earlier one. */
-function endsLogin(value: ReplayValue | undefined, { loggedInAt = 0 }: Login): boolean {
-  return value === true || (typeof value === 'number' && loggedInAt <= value);
+  return json.length > LONGEST_NAME ? digestOf(json) : json;
 }

@@ -4,109 +4,127 @@ import { digestOf } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { storeDown } from '../problems/host-problems.js';
+import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock } from '../time/clock.js';
-import { GuardedStore, type StoreAnswer } from './guarded-store.js';
+import { withTimeout } from '../time/with-timeout.js';
 import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';
 
-/** An answer of the store; `value` is `undefined` where there is none, it does not open or has lapsed. */
-export interface StoredValue {
-  readonly value: unknown;
-  /** The store has a value that no process of this host has sealed for its key. */
-  readonly isRubbish: boolean;
+/** Version of the form of sealed values, which their keys name: another version of this package does not find them. */
+const FORM = 1;
+
+/** Time limit of one operation of the store, in ms. */
+const MAX_WAIT = 1_000;
+
+/** After a failure the store is not asked for this long, in ms. */
+const REST = 5_000;
+
+/** Shortest time between two warnings, in ms. */
+const WARN_EVERY = 10_000;
+
+/** An answer of the store. `undefined` in place of it: there is no store, it failed, or it rests. */
+interface StoreAnswer<R> {
+  readonly answer: R;
+}
+
+interface WriteOptions {
+  readonly ifAbsent?: true;
+  /** Also while the store rests. */
+  readonly evenAtRest?: boolean;
 }
 
 /**
- * The `store` of the host, with sealed values. Keys are digests, since names may contain an e-mail address. A store that
- * fails or does not answer within a second is a cache miss and a warning, never a failure of the call.
+ * The `store` of the host. Keys are digests, since names may contain an address. A store that fails or does not answer within a
+ * second is a cache miss and a warning, never a failure of the call; then it rests for 5 s.
  */
 @Injectable()
 export class SharedValues {
-  private readonly store: GuardedStore | undefined;
+  readonly #store: SharedStore | undefined;
+  readonly #log: ThrottledLog;
+  /** In ms of {@link Clock.now}. */
+  #restsUntil = 0;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Sealer) private readonly sealer: Sealer,
     @Inject(Clock) private readonly clock: Clock,
   ) {
-    this.store = settings.store === undefined ? undefined : new GuardedStore(settings.store, clock);
+    this.#store = settings.store;
+    this.#log = new ThrottledLog(clock, WARN_EVERY);
   }
 
   /** True where the host configured a store. */
   get enabled(): boolean {
-    return this.store !== undefined;
+    return this.#store !== undefined;
   }
 
-  /** The value, `undefined` where there is none or it does not open; no answer where there is no store or it is down. */
-  async read(kind: string, name: string): Promise<StoredValue | undefined> {
-    const key = keyOf(kind, name);
-    const sealed = await this.attempt(kind, (store) => store.get(key));
-    return sealed && this.open(key, sealed.answer);
+  /** The text of a name, `undefined` where there is none; no answer where the store is down. */
+  async read(kind: string, name: string): Promise<StoreAnswer<string | undefined> | undefined> {
+    const found = await this.#attempt(kind, (store) => store.get(keyOf(kind, name)));
+    return found && { answer: typeof found.answer === 'string' ? found.answer : undefined };
   }
 
-  /**
-   * Sets a value for `ttl` ms. Answers whether it was set; `undefined` where there is no store or it is down.
-   *
-   * @param options `evenAtRest`: also while the store is not asked because it was silent
-   */
-  async set(
+  /** Sets a text for `ttl` ms. Answers whether it was set; `undefined` where there is no store or it is down. */
+  async write(
     kind: string,
     name: string,
-    value: unknown,
+    text: string,
     ttl: number,
-    options: { ifAbsent?: boolean; evenAtRest?: boolean } = {},
+    { evenAtRest = false, ...rules }: WriteOptions = {},
   ): Promise<boolean | undefined> {
-    const key = keyOf(kind, name);
-    const write = async (store: SharedStore): Promise<boolean> => {
-      const sealed = await this.sealer.seal('store', { key, value }, ttl);
-      const ifAbsent = options.ifAbsent === true ? { ifAbsent: true } : {};
-      return store.set(key, sealed, { ttl: Math.ceil(ttl), ...ifAbsent });
-    };
-    return (await this.attempt(kind, write, options))?.answer;
+    const options = { ttl: Math.ceil(ttl), ...rules };
+    const write = (store: SharedStore): Promise<boolean> => store.set(keyOf(kind, name), text, options);
+    return (await this.#attempt(kind, write, evenAtRest))?.answer;
   }
 
-  /**
-   * Sets a key alone for `ttl` ms where it is absent: its value is `1`, which says nothing and needs no seal. Answers whether it was
-   * set; `undefined` where there is no store or it is down.
-   */
-  async mark(kind: string, name: string, ttl: number): Promise<boolean | undefined> {
-    const options = { ttl: Math.ceil(ttl), ifAbsent: true };
-    return (await this.attempt(kind, (store) => store.set(keyOf(kind, name), '1', options)))?.answer;
+  /** The value that was sealed for this name; `undefined` where there is none, it does not open or the store is down. */
+  async readSealed(kind: string, name: string): Promise<unknown> {
+    const versioned = versionedName(name);
+    const stored = await this.read(kind, versioned);
+    const content = stored?.answer && (await this.sealer.open('store', stored.answer));
+    // The key is sealed with the value: a value that was copied to another key of the store does not count.
+    return isRecord(content) && content['key'] === keyOf(kind, versioned) ? content['value'] : undefined;
   }
 
-  async delete(kind: string, name: string): Promise<void> {
-    await this.attempt(kind, (store) => store.delete(keyOf(kind, name)));
+  /** As {@link write}, for a JSON value that is sealed. */
+  async writeSealed(kind: string, name: string, value: unknown, ttl: number): Promise<boolean | undefined> {
+    const versioned = versionedName(name);
+    const content = { key: keyOf(kind, versioned), value };
+    return this.write(kind, versioned, await this.sealer.seal('store', content, ttl), ttl);
   }
 
   publishOutcome(kind: string, outcome: StoreMessage['outcome']): void {
     publish('store', () => ({ kind, outcome }));
   }
 
-  private async open(key: string, sealed: unknown): Promise<StoredValue> {
-    const unsealed = typeof sealed === 'string' ? await this.sealer.unseal('store', sealed) : undefined;
-    const content = unsealed?.value;
-    // The key is sealed with the value: a value that was copied to another key of the store does not count.
-    if (unsealed === undefined || !isRecord(content) || content['key'] !== key) {
-      return { value: undefined, isRubbish: typeof sealed === 'string' };
-    }
-    const hasLapsed = unsealed.until <= this.clock.epochMs();
-    return { value: hasLapsed ? undefined : content['value'], isRubbish: false };
-  }
-
-  private async attempt<R>(
+  async #attempt<R>(
     kind: string,
     operation: (store: SharedStore) => Promise<R>,
-    options?: { evenAtRest?: boolean },
+    evenAtRest = false,
   ): Promise<StoreAnswer<R> | undefined> {
-    const answered = await this.store?.attempt(operation, options);
-    if (answered === undefined && this.enabled) {
-      this.publishOutcome(kind, 'failed');
+    const store = this.#store;
+    if (store === undefined) {
+      return undefined;
     }
-    return answered;
+    if (evenAtRest || this.clock.now() >= this.#restsUntil) {
+      try {
+        return { answer: await withTimeout(MAX_WAIT, () => operation(store)) };
+      } catch (error) {
+        this.#restsUntil = this.clock.now() + REST;
+        this.#log.warn(storeDown(error));
+      }
+    }
+    this.publishOutcome(kind, 'failed');
+    return undefined;
   }
 }
 
 function keyOf(kind: string, name: string): string {
   return `${PREFIX}:${kind}:${digestOf(name)}`;
+}
+
+function versionedName(name: string): string {
+  return `${FORM}:${name}`;
 }

@@ -9,13 +9,13 @@ const MAX = 100_000;
 /** Login states that were used: in this process the last 100,000, across processes with a `store`. */
 @Injectable()
 export class SpentStates {
-  private readonly spent: ExpiringCache<true>;
+  readonly #spent: ExpiringCache<true>;
 
   constructor(
     @Inject(SharedValues) private readonly values: SharedValues,
     @Inject(Clock) clock: Clock,
   ) {
-    this.spent = createCache(clock, { max: MAX });
+    this.#spent = createCache(clock, { max: MAX });
   }
 
   /**
@@ -24,15 +24,18 @@ export class SpentStates {
    * @param ttl how long its pending login can still be redeemed, in ms
    */
   async spend(state: string, ttl: number): Promise<boolean> {
-    return this.spendHere(state, ttl) && (await this.values.mark('spent-state', state, ttl)) !== false;
+    return (
+      this.spendHere(state, ttl) &&
+      (await this.values.write('spent-state', state, '1', ttl, { ifAbsent: true })) !== false
+    );
   }
 
   /** As {@link spend}, in this process only: where nothing can be redeemed, nothing is left in the store. */
   spendHere(state: string, ttl: number): boolean {
-    if (this.spent.has(state)) {
+    if (this.#spent.has(state)) {
       return false;
     }
-    this.spent.set(state, true, { ttl });
+    this.#spent.set(state, true, { ttl });
     return true;
   }
 }

@@ -111,7 +111,10 @@ export class TokenSource {
     this.values.publishOutcome(TOKEN, found === undefined ? 'miss' : 'hit');
     // A hint, no lock: nobody removes it, and whatever goes wrong costs a token request more.
     const hint = JSON.stringify([name, needed.replaced]);
-    if (found !== undefined || (await this.values.mark(HINT, hint, HINT_TTL)) !== false) {
+    if (
+      found !== undefined ||
+      (await this.values.write(HINT, hint, '1', HINT_TTL, { ifAbsent: true })) !== false
+    ) {
       return found;
     }
     for (const ms of WAITS) {
@@ -126,7 +129,7 @@ export class TokenSource {
   }
 
   async #read(name: string, needed: NeededToken): Promise<TimedToken | undefined> {
-    const { success, output } = v.safeParse(storedToken, (await this.values.read(TOKEN, name))?.value);
+    const { success, output } = v.safeParse(storedToken, await this.values.readSealed(TOKEN, name));
     if (!success) {
       return undefined;
     }
@@ -143,7 +146,7 @@ export class TokenSource {
     if (left > 0) {
       const { accessToken, scope, lifetime } = token;
       const requestedAt = token.requestedAt + this.#epoch();
-      await this.values.set(TOKEN, name, { accessToken, scope, lifetime, requestedAt }, left);
+      await this.values.writeSealed(TOKEN, name, { accessToken, scope, lifetime, requestedAt }, left);
     }
   }
 

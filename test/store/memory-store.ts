@@ -1,7 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { SharedStore } from '../../lib/index.js';
-import type { ReplayCache, ReplayKind } from '../../lib/store/replay-cache.service.js';
-import type { SharedValues } from '../../lib/store/shared-values.service.js';
 
 /** A store in memory that several hosts share, like a Redis. */
 export class MemoryStore implements SharedStore {
@@ -81,18 +79,3 @@ export const THROWING_STORE: SharedStore = {
     throw new Error('no connection');
   },
 };
-
-/** The value that a process finds in the store. */
-export async function valueOf(values: SharedValues, kind: string, name: string): Promise<unknown> {
-  return (await values.read(kind, name))?.value;
-}
-
-/** Records `name`. Answers false where it is recorded already. */
-export function claim(replays: ReplayCache, kind: ReplayKind, name: string, ttl: number): Promise<boolean> {
-  return replays.record({ kind, name }, 'acme', ttl);
-}
-
-/** True where `name` is recorded, in this process or in another. */
-export async function isRecorded(replays: ReplayCache, kind: ReplayKind, name: string): Promise<boolean> {
-  return (await replays.find({ kind, name })).value !== undefined;
-}

@@ -131,8 +131,8 @@ describe.each(['express', 'fastify'] as const)('two processes of a host on %s', 
     expect((await visitor.visit(`${one.url}/me`)).status).toBe(401);
     expect(performance.now() - began).toBeLessThan(15_000);
     expect(store.calls).toBeGreaterThan(0);
-    // Not every request waits: a store that took time to fail rests.
-    expect(store.calls > 3).toBe(failure === 'throws');
+    // Not every request waits: a store that failed rests, but for the logout.
+    expect(store.calls).toBeLessThanOrEqual(3);
     expect(warn).toHaveBeenCalledWith(expect.stringContaining('the shared store does not answer'));
   });
 });

@@ -1,0 +1,166 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Inject, Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { unwrittenLogouts } from '../problems/host-problems.js';
+import { ThrottledLog } from '../problems/throttled-log.js';
+import { Clock } from '../time/clock.js';
+import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { SharedValues } from './shared-values.service.js';
+
+const KIND = 'ended-login';
+
+/** Names that are remembered in one process, and logins that are remembered as not ended. */
+const MAX = 100_000;
+
+/** Logouts that wait for the store. A further one is tried once. */
+const MAX_WAITING = 1_000;
+
+/** Waits before the further attempts to write a logout, in ms: four attempts in a minute. */
+const WRITE_AGAIN_AFTER = [1_000, 10_000, 40_000];
+
+/** Shortest time between two warnings, in ms. */
+const WARN_EVERY = 60_000;
+
+/**
+ * By how much the date of the host may be set back, in ms. A sealed identity is valid for so much longer then, and so the end of its
+ * login must be remembered for so much longer.
+ */
+export const CLOCK_MARGIN = 7_200_000;
+
+/** A name under which a login may have ended. */
+export interface EndedName {
+  readonly name: string;
+  /**
+   * When the login began, in ms since 1970: only a logout no earlier ended it. Where it is absent, any one did. An own logout of this
+   * name has no time.
+   */
+  readonly startedAt?: number;
+}
+
+/** A logout that is to be in the store. */
+interface Ended {
+  readonly name: string;
+  /** {@link Clock.now} at which it is no longer needed. */
+  readonly until: number;
+}
+
+/**
+ * Logins that ended: an own logout by the id of the identity, one at the provider by a name with its time. In this process the last
+ * 100,000 names; across processes with a `store`, as a key alone with the value `1` or that time.
+ */
+@Injectable()
+export class EndedLogins implements BeforeApplicationShutdown {
+  /** Time of the logout by name; 1 for an own one. */
+  readonly #ended: ExpiringCache<number>;
+  /** Logins that had not ended when the store was asked, for `logoutCheck.ttl` ms. */
+  readonly #notEnded: ExpiringCache<true>;
+  readonly #rememberFor: number;
+  readonly #waiting = new Set<Ended>();
+  readonly #log: ThrottledLog;
+
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(SharedValues) private readonly values: SharedValues,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {
+    this.#rememberFor = settings.logoutCheck.ttl;
+    this.#ended = createCache(clock, { max: MAX });
+    this.#notEnded = createCache(clock, { max: MAX });
+    this.#log = new ThrottledLog(clock, WARN_EVERY);
+  }
+
+  /** Ends the login of this id for `ttl` ms. What the store does not take is written soon. */
+  async end(id: string, ttl: number): Promise<void> {
+    if (ttl > 0) {
+      this.#ended.set(id, 1, { ttl });
+      await this.#writeSoon({ name: id, until: this.clock.now() + ttl });
+    }
+  }
+
+  /**
+   * Ends the logins of this name that began at `at` (ms since 1970) or before, for `ttl` ms. A later logout that is recorded already
+   * stays. Answers false where there is a store that did not take it.
+   */
+  async endBefore(name: string, at: number, ttl: number): Promise<boolean> {
+    // Valid here before the store is asked, which may be slow.
+    this.#ended.set(name, Math.max(at, this.#ended.get(name) ?? at), { ttl });
+    if (!this.values.enabled) {
+      return true;
+    }
+    const stored = await this.values.read(KIND, name);
+    const isLater = Number(stored?.answer) >= at;
+    return (
+      isLater || (stored !== undefined && (await this.values.write(KIND, name, String(at), ttl)) === true)
+    );
+  }
+
+  /** True for a login that ended under any of its names, here or in another process. Answers no promise where it is known. */
+  has(names: readonly EndedName[]): boolean | Promise<boolean> {
+    if (names.some((one) => endsLogin(this.#ended.get(one.name), one))) {
+      return true;
+    }
+    const login = names.map(({ name, startedAt }) => `${name} ${startedAt}`).join(' ');
+    return this.values.enabled && !this.#notEnded.has(login) && this.#isEndedInStore(login, names);
+  }
+
+  /** The last attempts. Each takes a second at most. */
+  async beforeApplicationShutdown(): Promise<void> {
+    const left = [...this.#waiting];
+    this.#waiting.clear();
+    await Promise.all(left.map((one) => this.#write(one)));
+  }
+
+  /** @param login names the login among those that have not ended */
+  async #isEndedInStore(login: string, names: readonly EndedName[]): Promise<boolean> {
+    const askedAt = this.clock.now();
+    const answers = await Promise.all(names.map(async (one) => ({ one, stored: await this.#read(one) })));
+    const isEnded = answers.some(({ one, stored }) => endsLogin(stored?.at, one));
+    const ttl = askedAt + this.#rememberFor - this.clock.now();
+    if (!isEnded && ttl > 0 && answers.every(({ stored }) => stored !== undefined)) {
+      this.#notEnded.set(login, true, { ttl });
+    }
+    return isEnded;
+  }
+
+  async #read({ name }: EndedName): Promise<{ at: number | undefined } | undefined> {
+    const stored = await this.values.read(KIND, name);
+    if (stored !== undefined) {
+      this.values.publishOutcome(KIND, stored.answer === undefined ? 'miss' : 'hit');
+    }
+    return stored && { at: stored.answer === undefined ? undefined : Number(stored.answer) };
+  }
+
+  /** Writes now, and again within a minute where the store did not take it. */
+  async #writeSoon(ended: Ended): Promise<void> {
+    if (!this.values.enabled || (await this.#write(ended))) {
+      return;
+    }
+    if (this.#waiting.size < MAX_WAITING) {
+      this.#waiting.add(ended);
+      void this.#writeAgain(ended);
+    }
+    this.#log.warn(unwrittenLogouts(this.#waiting.size));
+  }
+
+  async #writeAgain(ended: Ended): Promise<void> {
+    for (const ms of WRITE_AGAIN_AFTER) {
+      // What waits must not delay the exit of the process.
+      await pause(ms, undefined, { ref: false });
+      if (!this.#waiting.has(ended) || (await this.#write(ended))) {
+        break;
+      }
+    }
+    this.#waiting.delete(ended);
+  }
+
+  /** Answers whether the store took it. It is asked even while it rests. */
+  async #write({ name, until }: Ended): Promise<boolean> {
+    const left = Math.max(1, until - this.clock.now());
+    return (await this.values.write(KIND, name, '1', left, { evenAtRest: true })) === true;
+  }
+}
+
+/** @param at value of the name, in memory or in the store */
+function endsLogin(at: number | undefined, { startedAt }: EndedName): boolean {
+  return at !== undefined && (startedAt === undefined || at >= startedAt);
+}

@@ -1,0 +1,158 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger, type INestApplicationContext } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { ExhibitorModule, type SharedStore, type StoreMessage } from '../../lib/index.js';
+import { EndedLogins } from '../../lib/store/ended-logins.service.js';
+import { clockOf } from '../support/clock.js';
+import { eventually } from '../support/wait.js';
+import { MemoryStore } from './memory-store.js';
+
+const HOUR = 3_600_000;
+const tenant = {
+  tenantId: 'acme',
+  baseUrl: 'https://api.example',
+  authUrl: 'https://login.example',
+  clientId: 'acme-api',
+  clientSecret: 'secret',
+};
+const secrets = ['the secret of the tests of ended logins, long'];
+
+let store: MemoryStore;
+let logouts: string[];
+let apps: INestApplicationContext[];
+beforeEach(() => {
+  store = new MemoryStore();
+  logouts = [];
+  apps = [];
+  jest.spyOn(Logger.prototype, 'warn').mockImplementation((message: unknown) => {
+    logouts.push(...[String(message)].filter((line) => line.includes('logout')));
+  });
+});
+afterEach(async () => {
+  await Promise.all(apps.map((app) => app.close()));
+  jest.restoreAllMocks();
+});
+
+/** A process of a host. */
+async function startProcess(
+  shared: SharedStore | 'none' = store,
+): Promise<{ app: INestApplicationContext; ended: EndedLogins }> {
+  const options = {
+    tenant,
+    secrets,
+    logoutCheck: { ttl: 0 },
+    ...(shared === 'none' ? {} : { store: shared }),
+  };
+  const app = await NestFactory.createApplicationContext(ExhibitorModule.forRoot(options), { logger: false });
+  apps.push(app);
+  return { app, ended: app.get(EndedLogins) };
+}
+
+describe('a login that ended', () => {
+  it('is a key alone in the store; a logout at the provider has its time', async () => {
+    const { ended } = await startProcess();
+    await ended.end('an id', HOUR);
+    expect(await ended.endBefore('a user', 1_700_000_000_000, HOUR)).toBe(true);
+    const entries = [...store.raw];
+    expect(entries.map(([key]) => key)).toEqual([
+      expect.stringMatching(/^nestjs-exhibitor:ended-login:[\w-]{43}$/),
+      expect.stringMatching(/^nestjs-exhibitor:ended-login:[\w-]{43}$/),
+    ]);
+    expect(entries.map(([, { value }]) => value)).toEqual(['1', '1700000000000']);
+    for (const [, { until }] of entries) {
+      expect(Math.abs(until - Date.now() - HOUR)).toBeLessThan(10_000);
+    }
+  });
+
+  it('holds in every process, whatever else is under its key', async () => {
+    const [one, other] = [await startProcess(), await startProcess()];
+    expect(await other.ended.has([{ name: 'an id' }])).toBe(false);
+    await one.ended.end('an id', HOUR);
+    expect(await other.ended.has([{ name: 'another' }, { name: 'an id' }])).toBe(true);
+    for (const entry of store.raw.values()) {
+      entry.value = 'rubbish';
+    }
+    expect(await other.ended.has([{ name: 'an id' }])).toBe(true);
+    expect(await other.ended.has([{ name: 'an id', startedAt: 0 }])).toBe(false);
+  });
+
+  it('by the time of a logout began no later; the later one of two logouts stays, in whatever order', async () => {
+    const [one, other] = [await startProcess(), await startProcess()];
+    await one.ended.endBefore('user', 200, HOUR);
+    await other.ended.endBefore('user', 100, HOUR);
+    for (const { ended } of [one, other, await startProcess()]) {
+      expect(await ended.has([{ name: 'user', startedAt: 200 }])).toBe(true);
+      expect(await ended.has([{ name: 'user', startedAt: 201 }])).toBe(false);
+      expect(await ended.has([{ name: 'user' }])).toBe(true);
+    }
+  });
+
+  it('is remembered in the process without a store, as long as it was said, and the last 100,000', async () => {
+    const [one, other] = [await startProcess('none'), await startProcess('none')];
+    await one.ended.end('an id', HOUR);
+    expect([one, other].map(({ ended }) => ended.has([{ name: 'an id' }]))).toEqual([true, false]);
+    clockOf(one.app).skip(HOUR + 1, ['now']);
+    expect(one.ended.has([{ name: 'an id' }])).toBe(false);
+    for (let count = 0; count <= 100_000; count++) {
+      await one.ended.end(`id ${count}`, HOUR);
+    }
+    expect(['id 0', 'id 1'].map((name) => one.ended.has([{ name }]))).toEqual([false, true]);
+  });
+
+  it('is looked for on nestjs-exhibitor:store', async () => {
+    const messages: StoreMessage[] = [];
+    const collect = (message: unknown): void => void messages.push(message as StoreMessage);
+    const { ended } = await startProcess();
+    const other = await startProcess();
+    subscribe('nestjs-exhibitor:store', collect);
+    await ended.has([{ name: 'x' }]);
+    await other.ended.end('x', HOUR);
+    await ended.has([{ name: 'x' }]);
+    store.failure = 'rejects';
+    await ended.has([{ name: 'y' }]);
+    unsubscribe('nestjs-exhibitor:store', collect);
+    expect(messages).toEqual([
+      { kind: 'ended-login', outcome: 'miss' },
+      { kind: 'ended-login', outcome: 'hit' },
+      { kind: 'ended-login', outcome: 'failed' },
+    ]);
+  });
+});
+
+describe('a logout that the store does not take', () => {
+  it('is written again soon, also where the store is full rather than down, with one warning', async () => {
+    let isFull = true;
+    const full: SharedStore = {
+      get: (key) => store.get(key),
+      set: async (key, value, options) => !isFull && store.set(key, value, options),
+      delete: (key) => store.delete(key),
+    };
+    const { ended } = await startProcess(full);
+    await ended.end('an id', HOUR);
+    await ended.end('another id', HOUR);
+    isFull = false;
+    await eventually(() => store.raw.size === 2);
+    expect(logouts).toEqual([expect.stringMatching(/^1 logout.*tried again for a minute/)]);
+  });
+
+  it('waits in memory: 1,000 at most, which are written at the close of the application', async () => {
+    const { app, ended } = await startProcess();
+    store.failure = 'rejects';
+    await Promise.all(Array.from({ length: 1_200 }, (_, id) => ended.end(`id ${id}`, HOUR)));
+    store.failure = 'none';
+    await app.close();
+    expect(store.raw.size).toBe(1_000);
+    expect(logouts).toHaveLength(1);
+  });
+
+  it('at the provider is not written again: a late one could replace a newer one', async () => {
+    const { app, ended } = await startProcess();
+    store.failure = 'rejects';
+    expect(await ended.endBefore('user', 100, HOUR)).toBe(false);
+    store.failure = 'none';
+    await app.close();
+    expect(store.raw.size).toBe(0);
+    expect(logouts).toEqual([]);
+  });
+});
