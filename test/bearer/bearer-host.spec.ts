@@ -10,6 +10,7 @@ import { Visitor, type Reply } from '../support/visitor.js';
 import { type FrontDoor, withFrontDoor } from '../support/front-door.js';
 import { clockOf } from '../support/clock.js';
 import type { OtherOptions } from '../support/module-options.js';
+import { traced } from '../support/traced-requests.js';
 
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
@@ -80,7 +81,7 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
     const token = await door.mint({ jti: randomUUID() });
     expect((await visit(host, '/events/national-2026/mine', token)).status).toBe(200);
     expect((await visit(host, '/events/national-2026/exhibitors?page=1', token)).status).toBe(200);
-    const rest = sandbox.requests.filter(({ path }) => path.startsWith('/api/'));
+    const rest = traced(sandbox).filter(({ path }) => path.startsWith('/api/'));
     expect(rest.map(({ operation }) => operation)).toEqual(['lookup', 'list']);
     for (const { tokenClaims, headers } of rest) {
       expect(tokenClaims).toMatchObject({ client_id: 'acme-api', scope: 'idp_api' });

@@ -13,6 +13,8 @@ import {
 import { aWhile, eventually } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
+import { stall } from '../support/faults.js';
+import { traced } from '../support/traced-requests.js';
 
 let sandbox: ExhibitorSandbox;
 let host: RestHost;
@@ -27,7 +29,7 @@ afterAll(async () => {
 });
 beforeEach(() => sandbox.clearRequests());
 
-const lists = () => sandbox.requests.filter(({ operation }) => operation === 'list');
+const lists = () => traced(sandbox).filter(({ operation }) => operation === 'list');
 
 describe('list', () => {
   it('emits one page exactly as the service sends it', async () => {
@@ -152,7 +154,7 @@ describe('list', () => {
   });
 
   it('ends at its deadline, whatever is running then', async () => {
-    sandbox.failNext('list', { kind: 'stall', at: 'mid-body' });
+    sandbox.failNext('list', stall('mid-body'));
     const began = performance.now();
     const call = host.exhibitors.list('regional-2026', { tenant: 'acme', deadline: 200 });
     await expect(firstValueFrom(call)).rejects.toMatchObject({ code: 'deadline_exceeded', tenant: 'acme' });
@@ -160,7 +162,7 @@ describe('list', () => {
   });
 
   it('aborts the request when it is unsubscribed', async () => {
-    sandbox.failNext('list', { kind: 'stall', at: 'before-headers' });
+    sandbox.failNext('list', stall('before-headers'));
     const subscription = host.exhibitors.list('regional-2026', { tenant: 'acme' }).subscribe();
     await eventually(() => lists().length === 1);
     subscription.unsubscribe();
@@ -168,7 +170,7 @@ describe('list', () => {
   });
 
   it('aborts the request when the signal of its caller aborts', async () => {
-    sandbox.failNext('list', { kind: 'stall', at: 'before-headers' });
+    sandbox.failNext('list', stall('before-headers'));
     const controller = new AbortController();
     const call = firstValueFrom(
       host.exhibitors.list('regional-2026', { tenant: 'acme', signal: controller.signal }),

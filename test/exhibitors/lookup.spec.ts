@@ -13,6 +13,8 @@ import {
 import { aWhile, eventually, pause } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
+import { stall } from '../support/faults.js';
+import { traced } from '../support/traced-requests.js';
 
 const SAM = 'sam.several@example.com';
 const EVENT = 'world-2026';
@@ -34,7 +36,7 @@ afterEach(async () => {
   sandbox.latency = 0;
 });
 
-const lookups = () => sandbox.requests.filter(({ operation }) => operation === 'lookup');
+const lookups = () => traced(sandbox).filter(({ operation }) => operation === 'lookup');
 const find = (email = SAM, options: object = {}) =>
   firstValueFrom(host.exhibitors.lookup(EVENT, email, { tenant: 'acme', ...options }));
 const recordsOf = (email: string) =>
@@ -317,7 +319,7 @@ describe('lookupCache', () => {
     ['a service that fails', { kind: 'status', status: 503 } as const],
     ['a service that limits', { kind: 'status', status: 429, headers: { 'retry-after': '3600' } } as const],
     ['a service that resets connections', { kind: 'reset', at: 'before-headers' } as const],
-    ['a service that stalls', { kind: 'stall', at: 'before-headers' } as const],
+    ['a service that stalls', stall('before-headers')],
   ])('staleIfError returns an old answer for %s', async (_name, fault) => {
     const { exhibitors, close } = await withCache({ ttl: 1, staleIfError: 60_000 });
     const ask = (options = {}) =>

@@ -7,6 +7,7 @@ import { startSandbox } from '../support/sandbox.js';
 import { startServer, type TestServer } from '../support/server.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { startRestHost, type RestHost } from './rest-host.js';
+import { traced } from '../support/traced-requests.js';
 
 const SAM = 'sam.several@example.com';
 
@@ -86,7 +87,7 @@ describe('a service behind an intermediary that decodes paths', () => {
         code: 'not_found',
       });
       expect(await firstValueFrom(host.exhibitors.lookup(eventId, 'zoë+fair@example.com'))).toEqual([]);
-      const seen = sandbox.requests.filter(({ operation }) => operation !== 'token');
+      const seen = traced(sandbox).filter(({ operation }) => operation !== 'token');
       expect(seen.map((request) => [request.operation, request.eventId, request.contactEmail])).toEqual([
         ['list', eventId, undefined],
         ['lookup', eventId, 'zoë+fair@example.com'],

@@ -7,6 +7,7 @@ import { honest, startRestHost, startService, threeTenants, type RestHost } from
 import { aWhile, eventually, pause } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
+import { stall, truncate } from '../support/faults.js';
 
 const WORLD = 'world-2026';
 
@@ -76,7 +77,7 @@ describe('a whole event', () => {
     const faults = [
       { kind: 'status', status: 503 },
       { kind: 'reset', at: 'mid-body' },
-      { kind: 'truncate' },
+      truncate(),
       { kind: 'status', status: 429, headers: { 'retry-after': '0' } },
     ] as const;
     const reading = acme()
@@ -262,7 +263,7 @@ describe('a consumer that leaves', () => {
   });
 
   it.each(['iterate', 'iteratePages'] as const)('may end %s while it waits for a page', async (method) => {
-    sandbox.failNext('list', { kind: 'stall', at: 'before-headers' });
+    sandbox.failNext('list', stall('before-headers'));
     const items: AsyncIterableIterator<unknown> = acme()[method](WORLD);
     const waiting = items.next();
     await eventually(() => lists().length === 1);

@@ -1,14 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { lastValueFrom, toArray } from 'rxjs';
-import type { ExhibitorSandbox, SandboxRequest } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { startRestHost, threeTenants, type RestHost } from './rest-host.js';
 import { startSandbox } from '../support/sandbox.js';
+import { traced, type TracedRequest } from '../support/traced-requests.js';
 
 const TENANTS = ['acme', 'globex', 'initech'] as const;
 type Key = (typeof TENANTS)[number];
 
 /** What of a recorded request says whose it is. */
-type Traced = Pick<SandboxRequest, 'operation' | 'tenantId' | 'tokenClaims' | 'clientId' | 'eventId'>;
+type Traced = Pick<TracedRequest, 'operation' | 'tenantId' | 'tokenClaims' | 'clientId' | 'eventId'>;
 
 /** Each tenant reads an event that only it has: the path tells who asked, whatever the headers say. */
 const eventOf = (key: Key) => `only-${key}`;
@@ -81,17 +82,17 @@ describe('200 mixed calls at once over three tenants', () => {
       expect(ids.length).toBeGreaterThan(0);
       expect(ids.filter((id) => !String(id).startsWith(`${key}-`))).toEqual([]);
     }
-    const { requests } = sandbox;
+    const requests = traced(sandbox);
     expect(new Set(requests.map(({ tenantKey }) => tenantKey))).toEqual(new Set(TENANTS));
     expect(requests.length).toBeGreaterThan(200);
     expectTenantsApart(requests, sandbox);
   });
 
   it('would be found out by one request with the id or the token of another', () => {
-    const good = sandbox.requests.find(
+    const good = traced(sandbox).find(
       ({ operation, tenantKey }) => operation === 'list' && tenantKey === 'acme',
     );
-    const other = sandbox.requests.find(
+    const other = traced(sandbox).find(
       ({ operation, tenantKey }) => operation === 'list' && tenantKey === 'globex',
     );
     if (good === undefined || other === undefined) {

@@ -3,9 +3,10 @@ import { NestFactory } from '@nestjs/core';
 import type { INestApplicationContext } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, TokenService } from '../../lib/index.js';
-import type { ExhibitorSandbox, Fault } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { pause } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
+import { gzipBomb, largeBody, type AnyFault } from '../support/faults.js';
 
 const MIB = 1024 * 1024;
 const LIMIT = 2 * MIB;
@@ -31,7 +32,7 @@ afterAll(async () => {
 const outside = (): number => process.memoryUsage().arrayBuffers;
 
 /** Makes calls that get the body; returns the peak of the memory it took. */
-async function explode(fault: Fault, times: number): Promise<number> {
+async function explode(fault: AnyFault, times: number): Promise<number> {
   await app.get(TokenService).getToken();
   const before = outside();
   let most = before;
@@ -48,9 +49,9 @@ async function explode(fault: Fault, times: number): Promise<number> {
 }
 
 describe('a body far above the limit', () => {
-  it.each<[string, Fault]>([
-    ['a gzip bomb of 30 MB', { kind: 'gzipBomb', bytes: 30e6 }],
-    ['50 MB', { kind: 'largeBody', bytes: 50e6 }],
+  it.each<[string, AnyFault]>([
+    ['a gzip bomb of 30 MB', gzipBomb(30e6)],
+    ['50 MB', largeBody(50e6)],
   ])('is dropped at the limit, each time: %s', async (_what, fault) => {
     await explode(fault, 2);
     // Dropped chunks wait for the garbage collector; a body that is kept would be far larger.

@@ -20,6 +20,7 @@ import { COOKIE_SECRET } from '../support/host.js';
 import { follow, freePort, type TestServer } from '../support/server.js';
 import { pause } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
+import { traced, type TracedRequest } from '../support/traced-requests.js';
 
 /** One fault of one operation, with its own tenant, so that no circuit, budget or token is shared. */
 export interface Cell {
@@ -102,7 +103,7 @@ export class FaultRange {
 
   /** Open requests of a cell, or open connections to its silent port. */
   openOf(cell: Cell): number {
-    const underWay = this.sandbox.requests.filter((request) => this.#isOf(cell, request) && !request.done);
+    const underWay = traced(this.sandbox).filter((request) => this.#isOf(cell, request) && !request.isDone);
     return underWay.length + (this.silent.get(cell.key)?.connections.size ?? 0);
   }
 
@@ -143,10 +144,10 @@ export class FaultRange {
     if (silent !== undefined) {
       return silent.connected;
     }
-    return this.sandbox.requests.filter((request) => this.#isOf(cell, request)).length;
+    return traced(this.sandbox).filter((request) => this.#isOf(cell, request)).length;
   }
 
-  #isOf({ key, operation }: Cell, request: ExhibitorSandbox['requests'][number]): boolean {
+  #isOf({ key, operation }: Cell, request: TracedRequest): boolean {
     return request.operation === operation && (request.headerTenantKey ?? request.tenantKey) === key;
   }
 }

@@ -1,4 +1,13 @@
-import type { Fault } from '../../lib/testing/index.js';
+import {
+  closeIdle,
+  drip,
+  gzipBomb,
+  largeBody,
+  redirect,
+  stall,
+  truncate,
+  type AnyFault,
+} from '../support/faults.js';
 
 /** The three operations with a deadline, retries and limits. */
 export const OPERATIONS = ['token', 'list', 'lookup'] as const;
@@ -20,7 +29,7 @@ export interface Ending {
 
 /** A fault in the sandbox, or in the address of the service. */
 export type Site =
-  | { at: 'sandbox'; fault: () => Fault; times: number }
+  | { at: 'sandbox'; fault: () => AnyFault; times: number }
   | { at: 'address'; of: 'refused port' | 'silent port' | 'unknown name' };
 
 export interface FaultRow {
@@ -47,7 +56,7 @@ const REPLAY = 1;
 
 function row(
   name: string,
-  fault: Fault | (() => Fault),
+  fault: AnyFault | (() => AnyFault),
   times: number,
   ending: FaultRow['ending'],
   deadline = DEADLINE,
@@ -105,12 +114,12 @@ const refused =
     return { code: code === 'no error' ? undefined : code, requests: most };
   };
 
-const status = (code: number, headers?: Record<string, string>): Fault => ({
+const status = (code: number, headers?: Record<string, string>): AnyFault => ({
   kind: 'status',
   status: code,
   headers,
 });
-const retryAfter = (code: number, value: string): Fault => status(code, { 'retry-after': value });
+const retryAfter = (code: number, value: string): AnyFault => status(code, { 'retry-after': value });
 const dateIn = (ms: number): string => new Date(Date.now() + ms).toUTCString();
 
 const statuses: FaultRow[] = RETRIED.flatMap((code) => [
@@ -191,15 +200,15 @@ const cuts: FaultRow[] = (['before-headers', 'mid-headers', 'mid-body'] as const
 ]);
 
 const stalls: FaultRow[] = (['before-headers', 'mid-body'] as const).flatMap((at) => [
-  row(`stall ${at} once`, { kind: 'stall', at }, 1, recovers({ atLeastMs: 590 })),
-  row(`stall ${at} for ever`, { kind: 'stall', at }, Infinity, fails('deadline_exceeded', [2, 3])),
+  row(`stall ${at} once`, stall(at), 1, recovers({ atLeastMs: 590 })),
+  row(`stall ${at} for ever`, stall(at), Infinity, fails('deadline_exceeded', [2, 3])),
 ]);
 
 const bodies: FaultRow[] = [
-  row('drip once', { kind: 'drip', msPerByte: 40 }, 1, recovers({ atLeastMs: 590 })),
-  row('drip for ever', { kind: 'drip', msPerByte: 40 }, Infinity, fails('deadline_exceeded', [2, 3])),
-  row('cut short of its length once', { kind: 'truncate' }, 1, recovers()),
-  row('cut short of its length for ever', { kind: 'truncate' }, Infinity, unavailable()),
+  row('drip once', drip(40), 1, recovers({ atLeastMs: 590 })),
+  row('drip for ever', drip(40), Infinity, fails('deadline_exceeded', [2, 3])),
+  row('cut short of its length once', truncate(), 1, recovers()),
+  row('cut short of its length for ever', truncate(), Infinity, unavailable()),
   row('truncated JSON', { kind: 'body', body: '{"data":[{"id":"1"},{"id"' }, 1, malformed),
   row(
     'HTML with 200',
@@ -215,8 +224,8 @@ const bodies: FaultRow[] = [
     1,
     malformed,
   ),
-  unhurried(row('30 MB gzip bomb', { kind: 'gzipBomb', bytes: 30e6 }, 1, malformed)),
-  unhurried(row('50 MB body', { kind: 'largeBody', bytes: 50e6 }, 1, malformed)),
+  unhurried(row('30 MB gzip bomb', gzipBomb(30e6), 1, malformed)),
+  unhurried(row('50 MB body', largeBody(50e6), 1, malformed)),
 ];
 
 /** Every fault; redirects lead to `otherOrigin`. */
@@ -228,15 +237,10 @@ export function faultTable(otherOrigin: string): FaultRow[] {
     ...cuts,
     ...stalls,
     ...bodies,
-    row('redirect to another origin', { kind: 'redirect', location: otherOrigin }, 1, malformed),
-    row(
-      'redirect that keeps the method',
-      { kind: 'redirect', location: otherOrigin, status: 307 },
-      1,
-      malformed,
-    ),
+    row('redirect to another origin', redirect(otherOrigin), 1, malformed),
+    row('redirect that keeps the method', redirect(otherOrigin, 307), 1, malformed),
     {
-      ...row('server that closes each idle connection', { kind: 'closeIdle' }, Infinity, () => ({
+      ...row('server that closes each idle connection', closeIdle(), Infinity, () => ({
         requests: [5, 10],
       })),
       calls: 5,

@@ -4,7 +4,9 @@ import { RedisServer } from '../support/redis.js';
 import { CompiledSources } from './compile.js';
 import { FleetProcess } from './fleet.js';
 import type { IsolationCall, IsolationCommands, IsolationResult } from './isolation-commands.js';
-import { EVENTS, IsolationWorld, mixUpIn, PEOPLE, PERSONS, type Traced } from './isolation-world.js';
+import { EVENTS, IsolationWorld, mixUpIn, PEOPLE, PERSONS } from './isolation-world.js';
+import { truncate } from '../support/faults.js';
+import { traced, type TracedRequest } from '../support/traced-requests.js';
 
 const PROGRAM = 'test/fleet/isolation-process.ts';
 const SECRETS = ['the first secret of the proof, 32 characters', 'the second secret of the proof, 32 chars.'];
@@ -36,7 +38,7 @@ export class IsolationProof {
   readonly #sessions: Session[] = [];
   /** By key of the host, its tenants of the service and the time from which each was answered by the source. */
   readonly #history = new Map<string, { owner: string; at: number }[]>();
-  #unfinished: (Traced & { done: boolean })[] = [];
+  #unfinished: TracedRequest[] = [];
 
   private constructor(
     readonly world: IsolationWorld,
@@ -163,7 +165,7 @@ export class IsolationProof {
         { kind: 'status', status: 401 },
         { kind: 'delay', ms: 100 },
         { kind: 'reset', at: 'mid-body' },
-        { kind: 'truncate' },
+        truncate(),
       ] as const),
     );
   }
@@ -324,10 +326,10 @@ export class IsolationProof {
 
   #checkRequests(): void {
     const { sandbox } = this.world;
-    const all = [...this.#unfinished, ...sandbox.requests];
+    const all = [...this.#unfinished, ...traced(sandbox)];
     sandbox.clearRequests();
-    this.#unfinished = all.filter(({ done }) => !done);
-    for (const request of all.filter(({ done }) => done)) {
+    this.#unfinished = all.filter(({ isDone }) => !isDone);
+    for (const request of all.filter(({ isDone }) => isDone)) {
       const mixUp = mixUpIn(request);
       this.checked += 1;
       if (mixUp !== undefined) {

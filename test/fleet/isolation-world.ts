@@ -1,12 +1,8 @@
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK } from 'jose';
 import type { TenantOptions } from '../../lib/index.js';
-import {
-  defaultSeed,
-  type ExhibitorSandbox,
-  type SandboxExhibitor,
-  type SandboxRequest,
-} from '../../lib/testing/index.js';
+import { defaultSeed, type ExhibitorSandbox, type SandboxExhibitor } from '../../lib/testing/index.js';
 import { startSandbox } from '../support/sandbox.js';
+import type { TracedRequest } from '../support/traced-requests.js';
 
 /** The same people and events at every tenant, so that a mixed-up key would find something. */
 export const PEOPLE = {
@@ -92,10 +88,7 @@ export class IsolationWorld {
 }
 
 /** Parts of a recorded request that say whose it is. */
-export type Traced = Pick<
-  SandboxRequest,
-  'operation' | 'tenantId' | 'tokenClaims' | 'clientId' | 'body' | 'grantType'
->;
+export type Traced = Pick<TracedRequest, 'operation' | 'tenantId' | 'tokenClaims' | 'clientId' | 'body'>;
 
 /** What is wrong with a request that reached the sandbox; `undefined` where all of it belongs to one tenant. */
 export function mixUpIn(request: Traced): string | undefined {

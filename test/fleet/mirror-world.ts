@@ -3,11 +3,11 @@ import type { MirrorScope } from '../../lib/mirror/index.js';
 import {
   defaultSeed,
   type ExhibitorSandbox,
-  type Fault,
   type SandboxExhibitor,
   type SandboxTenantOptions,
 } from '../../lib/testing/index.js';
 import { startSandbox } from '../support/sandbox.js';
+import { stall, truncate, sometimes, type AnyFault } from '../support/faults.js';
 
 export const TENANTS = ['north', 'east', 'south', 'west'];
 export const EVENTS = Array.from({ length: 25 }, (_, index) => `event-${index}`);
@@ -30,8 +30,8 @@ const EMPTY = {
   data: [],
 };
 
-/** Each meets 1 of 50 requests. */
-const LIST_FAULTS: readonly Fault[] = [
+/** One in five requests meets one of them. */
+const LIST_FAULTS: readonly AnyFault[] = [
   { kind: 'status', status: 503 },
   { kind: 'status', status: 404 },
   { kind: 'status', status: 500 },
@@ -39,8 +39,8 @@ const LIST_FAULTS: readonly Fault[] = [
   { kind: 'body', body: '[]' },
   { kind: 'body', body: '<html>' },
   { kind: 'reset', at: 'mid-body' },
-  { kind: 'stall', at: 'mid-body' },
-  { kind: 'truncate' },
+  stall('mid-body'),
+  truncate(),
   { kind: 'delay', ms: 1_000 },
 ];
 
@@ -97,14 +97,8 @@ export class MirrorWorld {
   }
 
   fail(): void {
-    for (const fault of LIST_FAULTS) {
-      this.sandbox.failNext({ operation: 'list', probability: 0.02 }, fault, Infinity);
-    }
-    this.sandbox.failNext(
-      { operation: 'token', probability: 0.2 },
-      { kind: 'status', status: 503 },
-      Infinity,
-    );
+    this.sandbox.failNext('list', sometimes(0.2, ...LIST_FAULTS), Infinity);
+    this.sandbox.failNext('token', sometimes(0.2, { kind: 'status', status: 503 }), Infinity);
   }
 
   #record({ tenant, eventId }: MirrorScope, id: number | string): SandboxExhibitor {

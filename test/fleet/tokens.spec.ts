@@ -7,6 +7,7 @@ import { eventually, pause } from '../support/wait.js';
 import type { FleetCall, FleetConfig, FleetResult } from './commands.js';
 import { CompiledSources } from './compile.js';
 import { FleetProcess } from './fleet.js';
+import { stall } from '../support/faults.js';
 
 const PROGRAM = 'test/fleet/process.ts';
 const SIZE = 8;
@@ -132,7 +133,7 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
   });
 
   it('serves everybody within 3 s when the process that asks is killed', async () => {
-    sandbox.failNext({ operation: 'token', tenant: 'killed-0' }, { kind: 'stall', at: 'before-headers' });
+    sandbox.failNext({ operation: 'token', tenant: 'killed-0' }, stall('before-headers'));
     const [first, ...others] = fleet;
     const lost = first?.send('run', [{ tenant: 'killed-0', kind: 'token' }]);
     const isLost = expect(lost).rejects.toThrow('the process ended');

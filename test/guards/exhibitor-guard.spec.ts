@@ -1,12 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Controller, Get, Header, Res, UseGuards } from '@nestjs/common';
 import { ExhibitorGuard } from '../../lib/index.js';
-import type { ExhibitorSandbox, Fault, FaultMatch } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox, FaultMatch } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { bodyOf, signIn } from './signed-in.js';
 import { startSandbox } from '../support/sandbox.js';
+import { stall, type AnyFault } from '../support/faults.js';
+import { traced } from '../support/traced-requests.js';
 
 interface HeaderSink {
   setHeader?: (name: string, value: string) => void;
@@ -44,7 +46,7 @@ const FAILURES: readonly [
   error: string,
   message: string,
   match: FaultMatch,
-  fault: Fault,
+  fault: AnyFault,
   times: number,
 ][] = [
   ['access_denied', 502, 'Bad Gateway', 'Bad Gateway', 'lookup', { kind: 'status', status: 403 }, 1],
@@ -68,15 +70,7 @@ const FAILURES: readonly [
     { kind: 'status', status: 500 },
     1,
   ],
-  [
-    'deadline_exceeded',
-    504,
-    'Gateway Timeout',
-    'Gateway Timeout',
-    'lookup',
-    { kind: 'stall', at: 'before-headers' },
-    1,
-  ],
+  ['deadline_exceeded', 504, 'Gateway Timeout', 'Gateway Timeout', 'lookup', stall('before-headers'), 1],
 ];
 
 /** The same for the token endpoint, requested since no token is cached. */
@@ -105,7 +99,7 @@ const TOKEN_FAILURES: typeof FAILURES = [
     'Gateway Timeout',
     'Gateway Timeout',
     { operation: 'token', grantType: 'client_credentials' },
-    { kind: 'stall', at: 'before-headers' },
+    stall('before-headers'),
     1,
   ],
 ];
@@ -297,12 +291,12 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
       await fresh.close();
     }
     const [acme] = sandbox.tenants;
-    const grants = sandbox.requests.filter(({ operation }) => operation === 'token');
-    expect(grants.map(({ grantType, clientId }) => [grantType, clientId])).toEqual([
+    const grants = traced(sandbox).filter(({ operation }) => operation === 'token');
+    expect(grants.map(({ body, clientId }) => [body['grant_type'], clientId])).toEqual([
       ['authorization_code', acme?.loginClientId],
       ['client_credentials', acme?.clientId],
     ]);
-    const lookups = sandbox.requests.filter(({ operation }) => operation === 'lookup');
+    const lookups = traced(sandbox).filter(({ operation }) => operation === 'lookup');
     expect(lookups).toHaveLength(1);
     expect(lookups[0]).toMatchObject({
       contactEmail: 'sam.several@example.com',
@@ -310,7 +304,7 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
       tokenClaims: { client_id: acme?.clientId, scope: 'idp_api' },
     });
     expect(lookups[0]?.tokenClaims).not.toHaveProperty('sub', 'sam.several');
-    const withLoginToken = sandbox.requests.filter(
+    const withLoginToken = traced(sandbox).filter(
       ({ operation, headers, tokenClaims }) =>
         headers.authorization !== undefined && tokenClaims === undefined && operation !== 'userinfo',
     );

@@ -18,6 +18,7 @@ import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { startHost, type Host, type HostKind } from '../support/host.js';
 import { eventually } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
+import { stall } from '../support/faults.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
@@ -49,8 +50,8 @@ describe('a closed application', () => {
     const app = await boot();
     const exhibitors = app.get(ExhibitorsService);
     await firstValueFrom(exhibitors.list('boutique-2026'));
-    sandbox.failNext('list', { kind: 'stall', at: 'before-headers' }, Infinity);
-    sandbox.failNext('lookup', { kind: 'stall', at: 'mid-body' }, Infinity);
+    sandbox.failNext('list', stall('before-headers'), Infinity);
+    sandbox.failNext('lookup', stall('mid-body'), Infinity);
     const calls = [
       codeOf(firstValueFrom(exhibitors.list('world-2026'))),
       codeOf(firstValueFrom(exhibitors.stream('world-2026').pipe(toArray()))),

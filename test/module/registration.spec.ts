@@ -21,12 +21,13 @@ import {
   type ExhibitorOptionsFactory,
   TokenService,
 } from '../../lib/index.js';
-import type { ExhibitorSandbox, SandboxRequest } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
 import type { TenantsOption } from '../support/module-options.js';
 import { inspect } from 'node:util';
 import { CHECKED_OPTIONS } from '../../lib/options/check-options.js';
+import { traced, type TracedRequest } from '../support/traced-requests.js';
 
 let sandbox: ExhibitorSandbox;
 beforeAll(async () => {
@@ -206,11 +207,11 @@ describe('wrong options', () => {
 
 beforeEach(() => sandbox.clearRequests());
 
-const restRequests = (): readonly SandboxRequest[] =>
-  sandbox.requests.filter(({ operation }) => operation === 'list' || operation === 'lookup');
+const restRequests = (): TracedRequest[] =>
+  traced(sandbox).filter(({ operation }) => operation === 'list' || operation === 'lookup');
 
 /** Requests whose token was issued to another tenant than the one in their header. */
-const mixedUp = (): readonly SandboxRequest[] =>
+const mixedUp = (): TracedRequest[] =>
   restRequests().filter(
     ({ tokenClaims, tenantKey, headerTenantKey }) =>
       tokenClaims === undefined || headerTenantKey === undefined || tenantKey !== headerTenantKey,

@@ -7,13 +7,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest 
 import { run } from '../../lib/doctor/doctor.command.js';
 import { diagnose, type DiagnosisHints, type Finding } from '../../lib/doctor/index.js';
 import type { TenantOptions } from '../../lib/index.js';
-import type { ExhibitorSandbox, Fault } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { environment } from '../package/host-process.js';
 import { CertifiedProvider } from '../support/certified-provider.js';
 import { NameServers } from '../support/name-servers.js';
 import { KEYS } from '../support/provider-keys.js';
 import { startSandbox } from '../support/sandbox.js';
 import { follow, freePort, sendJson, startServer, type TestServer } from '../support/server.js';
+import { largeBody, truncate, type AnyFault } from '../support/faults.js';
 
 const EMAIL = 'olga.one@example.com';
 const START = 'http://127.0.0.1:3000/portal';
@@ -507,9 +508,9 @@ describe('a provider that answers in its own way', () => {
     expect(messages).not.toMatch(/\p{C}|access-1/u);
   });
 
-  it.each<[what: string, fault: Fault]>([
-    ['too large', { kind: 'largeBody', bytes: 100_000 }],
-    ['cut short', { kind: 'truncate' }],
+  it.each<[what: string, fault: AnyFault]>([
+    ['too large', largeBody(100_000)],
+    ['cut short', truncate()],
     ['reset', { kind: 'reset', at: 'mid-body' }],
   ])('answers one request by a reply that is %s, which hinders no other step', async (_, fault) => {
     sandbox.failNext({ path: /openid-configuration/ }, fault, Infinity);

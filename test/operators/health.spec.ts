@@ -16,6 +16,7 @@ import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/h
 import { nativeRequire } from '../support/native-require.js';
 import { startSandbox } from '../support/sandbox.js';
 import { loadSnippets } from '../support/snippets.js';
+import { stall } from '../support/faults.js';
 
 const FAILING = { kind: 'status', status: 503 } as const;
 
@@ -118,7 +119,7 @@ describe('the health of a host', () => {
   });
 
   it('is down before a kubelet gives up, and sends nothing while the first request is open', async () => {
-    sandbox.failNext('token', { kind: 'stall', at: 'before-headers' }, Infinity);
+    sandbox.failNext('token', stall('before-headers'), Infinity);
     const startedAt = performance.now();
     expect(await ask('ready')).toMatchObject({ http: 503, status: 'down', code: 'deadline_exceeded' });
     expect(performance.now() - startedAt).toBeGreaterThan(790);

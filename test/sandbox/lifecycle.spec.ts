@@ -1,10 +1,11 @@
 import { createServer } from 'node:net';
-import { defaultSeed, ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
+import { defaultSeed, ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { loadProvider } from '../../lib/testing/sandbox/provider/load-provider.js';
 import type { TenantOptions } from '../../lib/options/tenant-options.interface.js';
 import { apiHeaders, eventUrl, tokenOf } from './rest-client.js';
 import { follow } from '../support/server.js';
-import { eventually } from '../support/wait.js';
+import { eventually, pause } from '../support/wait.js';
+import { drip, stall, type AnyFault } from '../support/faults.js';
 
 describe('the lifecycle of a sandbox', () => {
   it('starts on a free port of loopback, several at once', async () => {
@@ -56,6 +57,18 @@ describe('the lifecycle of a sandbox', () => {
     await expect(loadProvider(() => Promise.reject(other))).rejects.toBe(other);
   });
 
+  it('leaves console.warn as it was, also where several start at once', async () => {
+    const { warn } = console;
+    const slowly = async (): Promise<never> => {
+      await pause(10 * Math.random());
+      throw new Error('not today');
+    };
+    const starts = [slowly, slowly, undefined].map((load) => ExhibitorSandbox.start({ load }));
+    const [, , sandbox] = await Promise.allSettled(starts);
+    expect(console.warn).toBe(warn);
+    await (sandbox?.status === 'fulfilled' ? sandbox.value.stop() : undefined);
+  });
+
   it('prints nothing on the console', async () => {
     const said: unknown[] = [];
     const { warn, info, error } = console;
@@ -77,11 +90,11 @@ describe('the lifecycle of a sandbox', () => {
   it('stops with open connections, stalls, delays and drips', async () => {
     const sandbox = await ExhibitorSandbox.start();
     const headers = await apiHeaders(sandbox, 'acme');
-    const faults: Fault[] = [
-      { kind: 'stall', at: 'before-headers' },
-      { kind: 'stall', at: 'mid-body' },
+    const faults: AnyFault[] = [
+      stall('before-headers'),
+      stall('mid-body'),
       { kind: 'delay', ms: 600_000 },
-      { kind: 'drip', msPerByte: 60_000 },
+      drip(60_000),
     ];
     faults.forEach((fault) => sandbox.failNext('list', fault));
     const replies = faults.map(async () =>

@@ -1,6 +1,5 @@
 import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { apiHeaders, askToken, eventUrl, lookupUrl } from './rest-client.js';
-import { rawRequest } from './wire.js';
 import { eventually } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
 
@@ -20,18 +19,15 @@ describe('the record of requests', () => {
         method: 'POST',
         path: '/connect/token',
         operation: 'token',
-        grantType: 'client_credentials',
-        clientId: 'initech-api',
         tenantKey: 'initech',
-        body: expect.objectContaining({ scope: 'idp_api' }),
+        body: expect.objectContaining({ scope: 'idp_api', client_id: 'initech-api' }),
         status: 200,
         aborted: false,
-        done: true,
       }),
     ]);
   });
 
-  it('contains the operation of a REST request and its decoded token', async () => {
+  it('contains the operation of a REST request and its event', async () => {
     const headers = await apiHeaders(sandbox, 'acme');
     await fetch(lookupUrl(sandbox, 'a/b', 'zoë+fair@example.com'), { headers });
     await fetch(eventUrl(sandbox, 'world-2026', '?Page=2&ItemsPerPage=10'), { headers });
@@ -41,7 +37,6 @@ describe('the record of requests', () => {
         path: '/api/v1/exhibitor/event/a%2Fb/contactEmail/zo%C3%AB%2Bfair%40example.com',
         operation: 'lookup',
         eventId: 'a/b',
-        contactEmail: 'zoë+fair@example.com',
         status: 404,
       },
       {
@@ -49,10 +44,8 @@ describe('the record of requests', () => {
         operation: 'list',
         eventId: 'world-2026',
         query: { Page: '2', ItemsPerPage: '10' },
-        tenantId: headers['x-tenant-id'],
         tenantKey: 'acme',
-        headerTenantKey: 'acme',
-        tokenClaims: { client_id: 'acme-api', scope: 'idp_api' },
+        headers: { 'x-tenant-id': headers['x-tenant-id'] },
         status: 200,
       },
     ]);
@@ -66,19 +59,9 @@ describe('the record of requests', () => {
 
     expect(sandbox.requests.at(-1)).toMatchObject({
       tenantKey: 'acme',
-      headerTenantKey: 'globex',
+      headers: { 'x-tenant-id': globex['x-tenant-id'] },
       status: 403,
     });
-  });
-
-  it('contains the connection of each request', async () => {
-    const url = eventUrl(sandbox, 'boutique-2026');
-    await rawRequest(url, {});
-    await rawRequest(url, {});
-    const [first, second] = sandbox.requests;
-
-    expect(first?.connection).toBeGreaterThan(0);
-    expect(second?.connection).not.toBe(first?.connection);
   });
 
   it('marks a request whose client left early, and counts open requests', async () => {
@@ -88,7 +71,7 @@ describe('the record of requests', () => {
     const reply = fetch(eventUrl(sandbox, 'world-2026'), { headers, signal: leave.signal });
     const refused = expect(reply).rejects.toThrow();
     await eventually(() => sandbox.openRequests > 0);
-    expect(sandbox.requests.at(-1)).toMatchObject({ operation: 'list', done: false, aborted: false });
+    expect(sandbox.requests.at(-1)).toMatchObject({ operation: 'list', aborted: false });
 
     leave.abort();
     await refused;
@@ -96,7 +79,6 @@ describe('the record of requests', () => {
     sandbox.latency = 0;
     expect(sandbox.requests.at(-1)).toMatchObject({
       operation: 'list',
-      done: true,
       aborted: true,
       status: undefined,
     });

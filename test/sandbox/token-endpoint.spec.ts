@@ -44,7 +44,6 @@ describe('the token endpoint of the sandbox', () => {
     expect(reply.status).toBe(200);
     expect(sandbox.requests.at(-1)).toMatchObject({
       operation: 'token',
-      clientId: 'globex-api',
       tenantKey: 'globex',
     });
   });

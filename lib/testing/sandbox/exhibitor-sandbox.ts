@@ -1,5 +1,5 @@
 import type { FaultMatch } from './faults/fault-queue.js';
-import type { Fault } from './faults/fault-kinds.js';
+import type { CustomFault, Fault } from './faults/fault-kinds.js';
 import { followLogin } from './provider/follow-login.js';
 import { createIdentityProvider } from './provider/identity-provider.js';
 import { loadProvider } from './provider/load-provider.js';
@@ -179,11 +179,14 @@ export class ExhibitorSandbox {
    *
    * @param match an operation, or conditions that must all be met.
    * @param times number of requests; `Infinity` applies the fault until {@link clearFaults}. Default 1.
-   * @throws RangeError if `times` is neither an integer from 1 nor `Infinity`, or `probability` is not from 0 to 1.
+   * @throws RangeError if `times` is neither an integer from 1 nor `Infinity`.
    * @example
    * sandbox.failNext({ operation: 'token', tenant: 'acme' }, { kind: 'reset', at: 'mid-body' }, 2);
    */
-  failNext(match: FaultMatch, fault: Fault, times = 1): void {
+  failNext(match: FaultMatch, fault: Fault, times?: number): void;
+  /** @internal */
+  failNext(match: FaultMatch, fault: Fault | CustomFault, times?: number): void;
+  failNext(match: FaultMatch, fault: Fault | CustomFault, times = 1): void {
     this.#state.faults.add(match, fault, times);
   }
 

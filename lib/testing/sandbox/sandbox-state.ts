@@ -14,7 +14,7 @@ export class SandboxState {
   readonly logoutUris = new Map<string, string | undefined>();
   /** Origins of the applications that logins began in, by the id of the login page. */
   readonly applications = new LRUCache<string, string>({ max: 1_000 });
-  readonly faults = new FaultQueue();
+  readonly faults: FaultQueue;
   readonly log: RequestLog;
   readonly records: ExhibitorRecords;
   readonly tokens: ApiTokens;
@@ -31,6 +31,7 @@ export class SandboxState {
     /** Names besides those of loopback that requests may have in `Host`. */
     readonly hosts: readonly string[] = [],
   ) {
+    this.faults = new FaultQueue(seed);
     this.log = new RequestLog(seed);
     this.records = new ExhibitorRecords(seed);
     this.tokens = new ApiTokens(url, key.publicKey, seed);

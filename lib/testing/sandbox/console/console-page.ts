@@ -1,7 +1,8 @@
 import type { ParsedUrlQuery } from 'node:querystring';
 import { FAULT_KINDS } from '../faults/fault-kinds.js';
 import { escape, page, pageHeaders } from '../server/html-page.js';
-import type { SandboxRequest } from '../server/request-log.js';
+import { tenantOfId, type SandboxRequest } from '../server/request-log.js';
+import type { SandboxSeed } from '../seed/seed.js';
 import { END_SESSION_PATH, OPERATIONS } from '../server/operations.js';
 import type { SandboxState } from '../sandbox-state.js';
 
@@ -12,6 +13,9 @@ ol, ul { margin: 0; padding: 0; list-style: none }
 li { padding: .4rem 0; border-bottom: 1px solid var(--line) }
 code, time { font: .875rem/1.5 ui-monospace, monospace; overflow-wrap: anywhere }
 small { display: block; overflow-wrap: anywhere }
+form { display: flex; flex-wrap: wrap; gap: .5rem; align-items: end }
+label { font-size: .875rem } select, input { display: block; padding: .45rem; font: inherit } input { width: 4rem }
+form button { width: auto; margin: 0 }
 .s2, .s3 { color: light-dark(#18713a, #6fd08c) } .s4, .s5, .sn { color: light-dark(#b3261e, #ff9d94) }
 `;
 
@@ -31,9 +35,24 @@ async function update() {
   setTimeout(update, 500);
 }
 update();
+async function send(method, body) {
+  const reply = await fetch('/sandbox/faults', { method, body });
+  document.getElementById('sent').textContent = reply.ok ? '' : await reply.text();
+}
+document.getElementById('faults').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const { operation, tenant, times } = event.target.elements;
+  const match = { operation: operation.value, ...(tenant.value && { tenant: tenant.value }) };
+  const { fault } = event.submitter.dataset;
+  if (!fault) return send('DELETE');
+  return send('POST', JSON.stringify({ match, fault: JSON.parse(fault), times: Number(times.value) }));
+});
 `;
 
 export const CONSOLE_HEADERS = pageHeaders(SCRIPT, STYLE);
+
+/** Above the others in the list of operations. */
+const OFTEN: readonly string[] = ['list', 'lookup', 'token'];
 
 const SECRET = /secret|token|code$|verifier|assertion|password|key/i;
 
@@ -48,13 +67,14 @@ export function renderConsole(state: SandboxState): string {
     `<h1>Requests and faults</h1>
     <p>Of the REST API and identity provider at ${code(state.url)}. <span id="state" role="status"></span></p>
     <p><a href="${END_SESSION_PATH}">Sign out</a> at the identity provider, to sign in as another person.</p>
+    <h2>Faults</h2>
+    ${renderButtons(state)}
     <div id="activity">${renderActivity(state)}</div>
-    <h2>How to add and remove faults</h2>
+    <h2>Faults by HTTP</h2>
     <p>${code(`curl ${state.url}/sandbox/faults -d '${call}'`)}</p>
     <p>${code(`curl ${state.url}/sandbox/faults -X DELETE`)}</p>
     <p>${code('match')} is one of ${OPERATIONS.join(', ')}, or an object with some of ${code('operation')} (one, or a list of
-    several), ${code('tenant')} (its key), ${code('grantType')} and ${code('probability')}, from 0 to 1. ${code('times')} is a
-    number, by default 1. If several faults match a request, the oldest is applied. ${code('fault')} is one of these:</p>
+    several), ${code('tenant')} (its key) and ${code('grantType')}. ${code('times')} is a number, by default 1. If several faults match a request, the oldest is applied. ${code('fault')} is one of these:</p>
     <ul>${kinds.join('')}</ul>
     <h2>How to revoke access tokens</h2>
     <p>${code(`curl '${state.url}/sandbox/tokens?tenant=${encodeURIComponent(state.seed.tenants[0]?.key ?? '')}' -X DELETE`)}, or without a tenant all of them.</p>
@@ -63,23 +83,44 @@ export function renderConsole(state: SandboxState): string {
   );
 }
 
+/** The last button removes all faults. */
+function renderButtons({ seed }: SandboxState): string {
+  const options = (values: readonly string[]) =>
+    values.map((value) => `<option>${escape(value)}</option>`).join('');
+  const buttons = Object.values(FAULT_KINDS).map(
+    ({ label, example }) => `<button data-fault="${escape(JSON.stringify(example))}">${label}</button>`,
+  );
+  return `<form id="faults">
+      <label>Operation <select name="operation">${options(OFTEN)}${options(OPERATIONS.filter((one) => !OFTEN.includes(one)))}</select></label>
+      <label>Tenant <select name="tenant"><option value="">any</option>${options(seed.tenants.map(({ key }) => key))}</select></label>
+      <label>Times <input name="times" type="number" min="1" value="1" required /></label>
+      ${buttons.join('\n')}
+      <button formnovalidate>Remove all</button>
+    </form>
+    <p id="sent" role="status"></p>`;
+}
+
 /** Renders the last requests, the newest first, and the faults that are still to be applied. */
-function renderActivity({ log, faults }: SandboxState): string {
+function renderActivity({ log, faults, seed }: SandboxState): string {
   const pending = faults.toJSON().map((fault) => `<li>${code(JSON.stringify(fault))}</li>`);
-  const requests = log.requests.slice(-100).toReversed().map(renderRequest);
+  const requests = log.requests
+    .slice(-100)
+    .toReversed()
+    .map((request) => renderRequest(request, seed));
   return `<h2>Pending faults</h2><ul>${pending.join('') || '<li>None.</li>'}</ul>
     <h2>Requests</h2><ol>${requests.join('') || '<li>None yet.</li>'}</ol>`;
 }
 
-function renderRequest(request: SandboxRequest): string {
-  const { at, method, path, headers, tenantKey = '', tenantId, headerTenantKey, fault, aborted } = request;
-  const reply = request.status ?? (request.done ? 'no reply' : 'under way');
+function renderRequest(request: SandboxRequest, seed: SandboxSeed): string {
+  const { at, method, path, headers, tenantKey = '', fault, aborted } = request;
+  const reply = request.status ?? (aborted ? 'no reply' : 'under way');
+  const tenantId = headers['x-tenant-id'];
   const details = [
     ...parametersOf({ ...request.query, ...request.body }),
     headers.authorization && `Authorization: ${/^(Bearer|Basic) /i.exec(headers.authorization)?.[0] ?? ''}…`,
-    tenantId && `X-Tenant-Id: ${tenantId} (${headerTenantKey ?? 'of no tenant'})`,
-    fault && `fault: ${fault.kind}`,
-    aborted && 'aborted by the client',
+    tenantId && `X-Tenant-Id: ${String(tenantId)} (${tenantOfId(seed, request)?.key ?? 'of no tenant'})`,
+    fault && `fault: ${fault}`,
+    aborted && 'the connection was closed',
   ].filter(Boolean);
   return `<li><time>${new Date(at).toLocaleTimeString('en-GB')}</time> <span class="s${String(reply)[0]}">${reply}</span>
     ${escape(tenantKey)} ${code(`${method} ${path}`)}<small>${escape(details.join(' · '))}</small></li>`;

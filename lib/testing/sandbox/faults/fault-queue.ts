@@ -2,8 +2,9 @@ import { types } from 'node:util';
 import * as v from 'valibot';
 import { parseJson } from '../parse-json.js';
 import { OPERATIONS, type SandboxOperation } from '../server/operations.js';
-import type { SandboxRequest } from '../server/request-log.js';
-import { FAULT_KINDS, type Fault } from './fault-kinds.js';
+import { tenantOfId, type SandboxRequest } from '../server/request-log.js';
+import type { SandboxSeed } from '../seed/seed.js';
+import { FAULT_KINDS, type CustomFault, type Fault } from './fault-kinds.js';
 
 /**
  * The requests that a fault applies to: those of an operation, or those that meet every given condition.
@@ -22,8 +23,6 @@ export type FaultMatch =
       readonly grantType?: string;
       /** Tested against the raw path, without the query. */
       readonly path?: RegExp;
-      /** Share of these requests that the fault applies to, at random: 0.1 for one in ten. Default 1. */
-      readonly probability?: number;
     };
 
 const oneOperation = v.picklist(OPERATIONS);
@@ -32,7 +31,6 @@ const conditions = v.strictObject({
   operation: v.optional(v.lazy((input) => (Array.isArray(input) ? v.array(oneOperation) : oneOperation))),
   tenant: v.optional(v.string()),
   grantType: v.optional(v.string()),
-  probability: v.optional(v.number()),
 });
 const faults = Object.entries(FAULT_KINDS).map(([kind, { members }]) =>
   v.strictObject({ kind: v.literal(kind), ...members }),
@@ -51,13 +49,15 @@ const faultInJson = v.strictObject({
 
 /** Faults that no request has met yet. A request meets the oldest one that matches. */
 export class FaultQueue {
-  #pending: readonly { readonly match: FaultMatch; readonly fault: Fault; remaining: number }[] = [];
+  constructor(private readonly seed: SandboxSeed) {}
 
-  add(match: FaultMatch, fault: Fault, times: number): void {
-    const { probability = 1 } = typeof match === 'string' ? {} : match;
-    if (!(probability >= 0 && probability <= 1)) {
-      throw new RangeError('failNext: match.probability must be a number from 0 to 1');
-    }
+  #pending: readonly {
+    readonly match: FaultMatch;
+    readonly fault: Fault | CustomFault;
+    remaining: number;
+  }[] = [];
+
+  add(match: FaultMatch, fault: Fault | CustomFault, times: number): void {
     if (!(times === Infinity || (Number.isInteger(times) && times > 0))) {
       throw new RangeError('failNext: times must be an integer from 1, or Infinity');
     }
@@ -83,8 +83,10 @@ export class FaultQueue {
   }
 
   /** Returns the fault for this request, if any, and removes it from the queue after its last use. */
-  take(request: SandboxRequest): Fault | undefined {
-    const pending = this.#pending.find(({ match }) => matches(match, request));
+  take(request: SandboxRequest): Fault | CustomFault | undefined {
+    const pending = this.#pending.find(({ match }) =>
+      matches(match, request, tenantOfId(this.seed, request)?.key),
+    );
     if (pending) {
       pending.remaining -= 1;
       this.#pending = this.#pending.filter(({ remaining }) => remaining > 0);
@@ -97,17 +99,17 @@ export class FaultQueue {
   }
 }
 
-function matches(match: FaultMatch, request: SandboxRequest): boolean {
+/** @param named key of the tenant that `X-Tenant-Id` names */
+function matches(match: FaultMatch, request: SandboxRequest, named: string | undefined): boolean {
   if (typeof match === 'string') {
     return match === request.operation;
   }
-  const { operation = request.operation, tenant, grantType, path, probability = 1 } = match;
+  const { operation = request.operation, tenant, grantType, path } = match;
   return (
     [operation].flat().includes(request.operation) &&
-    (tenant === undefined || tenant === request.tenantKey || tenant === request.headerTenantKey) &&
-    (grantType === undefined || grantType === request.grantType) &&
+    (tenant === undefined || tenant === request.tenantKey || tenant === named) &&
+    (grantType === undefined || grantType === request.body['grant_type']) &&
     // Not `path.test()`: with the flags `g` and `y` its result depends on the previous call.
-    (path === undefined || request.path.search(path) !== -1) &&
-    Math.random() < probability
+    (path === undefined || request.path.search(path) !== -1)
   );
 }

@@ -24,17 +24,24 @@ function isNotInstalled(error: unknown): boolean {
   );
 }
 
-// On Node 20 `oidc-provider` logs on import that it recommends a later version. The sandbox works on Node 20.
+let importing: Promise<unknown> = Promise.resolve();
+
+// On Node 20 `oidc-provider` logs on import that it recommends a later version. The sandbox works on Node 20. One import at a time:
+// of two at once, the second would take the `warn` of the first for that of the application, and leave it there.
 async function withoutImportWarning<T>(load: () => Promise<T>): Promise<T> {
-  const { warn } = console;
-  console.warn = (...message: unknown[]) => {
-    if (!String(message[0]).includes('oidc-provider WARNING')) {
-      warn.apply(console, message);
+  const loading = importing.then(async () => {
+    const { warn } = console;
+    console.warn = (...message: unknown[]) => {
+      if (!String(message[0]).includes('oidc-provider WARNING')) {
+        warn.apply(console, message);
+      }
+    };
+    try {
+      return await load();
+    } finally {
+      console.warn = warn;
     }
-  };
-  try {
-    return await load();
-  } finally {
-    console.warn = warn;
-  }
+  });
+  importing = loading.catch(() => undefined);
+  return loading;
 }

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { MAX_ITEMS_PER_PAGE, pageOf } from './exhibitor-records.js';
+import { parseRoute } from '../server/operations.js';
 import type { OpenRequest } from '../server/request-log.js';
 import type { SandboxState } from '../sandbox-state.js';
 import { pause, sendJson } from '../server/send-reply.js';
@@ -11,7 +12,7 @@ import { pause, sendJson } from '../server/send-reply.js';
  */
 export async function replyFromRestApi(
   { settings, tokens, records }: SandboxState,
-  { method, eventId, contactEmail, query, headers, tenantId }: OpenRequest,
+  { method, path, query, headers }: OpenRequest,
   response: ServerResponse,
 ): Promise<void> {
   const refuse = (status: number, error: string, message: string, more?: Record<string, string>): void =>
@@ -20,6 +21,7 @@ export async function replyFromRestApi(
   if (settings.latency > 0) {
     await pause(settings.latency, response);
   }
+  const { eventId, contactEmail } = parseRoute(path);
   if (eventId === undefined) {
     return refuse(400, 'invalid_path', 'The percent-encoding of the path is invalid');
   }
@@ -29,7 +31,7 @@ export async function replyFromRestApi(
     const message = 'A valid access token of the client credentials grant is required';
     return refuse(401, 'invalid_token', message, challenge);
   }
-  if (tenantId !== tenant.tenantId) {
+  if (headers['x-tenant-id'] !== tenant.tenantId) {
     const message = 'X-Tenant-Id is not the tenant that the access token was issued to';
     return refuse(403, 'tenant_mismatch', message);
   }

@@ -47,8 +47,13 @@ export function createRequestListener(state: SandboxState, provider: Provider): 
     };
 
     const fault = state.faults.take(record);
-    record.fault = fault;
-    await (fault ? FAULT_KINDS[fault.kind].send(fault, response, sendRegularReply) : sendRegularReply());
+    record.fault = fault?.kind;
+    if (fault === undefined) {
+      return sendRegularReply();
+    }
+    await (fault.kind === 'custom'
+      ? fault.send(request, response, sendRegularReply)
+      : FAULT_KINDS[fault.kind].send(fault, response, sendRegularReply));
   }
 
   return (request, response) => {

@@ -1,17 +1,15 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import { parse, type ParsedUrlQuery } from 'node:querystring';
 import { decodeJwt, type JWTPayload } from 'jose';
-import type { Fault } from '../faults/fault-kinds.js';
 import { parseRoute, type SandboxOperation } from './operations.js';
-import { tenantOfClient, type SandboxSeed } from '../seed/seed.js';
+import { tenantOfClient, type SandboxSeed, type SeedTenant } from '../seed/seed.js';
 
 const MAX_REQUESTS = 10_000;
 /** Of addresses, headers and forms, in characters. Parsed, they take some times as many bytes. */
 const MAX_TEXT = 16 * 1024 * 1024;
 
 /**
- * A request that the sandbox received. A record is updated until its request has ended (`done`).
+ * A request that the sandbox received. A record is updated until its request has ended: then it has a `status` or is `aborted`.
  *
  * @example
  * const lookups = sandbox.requests.filter(({ operation, tenantKey }) => operation === 'lookup' && tenantKey === 'acme');
@@ -25,34 +23,18 @@ export interface SandboxRequest {
   readonly operation: SandboxOperation;
   /** Event id of `list` and `lookup`, percent-decoded. */
   readonly eventId?: string;
-  /** Contact e-mail of `lookup`, percent-decoded. */
-  readonly contactEmail?: string;
+  /** Key of the tenant whose client sent it: by the form, the Basic credentials, the authorization request or the access token. */
+  readonly tenantKey?: string;
   readonly headers: IncomingHttpHeaders;
   readonly query: ParsedUrlQuery;
   /** Form fields of the body, secrets included. Empty until the whole body has arrived. */
   readonly body: ParsedUrlQuery;
-  /** `grant_type` of a token request. */
-  readonly grantType?: string;
-  /** Client id from the form, the Basic credentials, the authorization request or the access token. */
-  readonly clientId?: string;
-  /** Key of the tenant that `clientId` belongs to. */
-  readonly tenantKey?: string;
-  /** Raw value of `X-Tenant-Id`. */
-  readonly tenantId?: string;
-  /** Key of the tenant that `X-Tenant-Id` names. It differs from `tenantKey` if a client mixes up its tenants. */
-  readonly headerTenantKey?: string;
-  /** Claims of the bearer token if it is a JWT. They are decoded but not verified. */
-  readonly tokenClaims?: JWTPayload;
-  /** Number of the TCP connection in the order of their first requests, from 1. Requests with equal numbers used the same connection. */
-  readonly connection: number;
   /** Status code of the reply. `undefined` until the request has ended, and if no headers were sent. */
   readonly status?: number;
-  /** The fault applied to this request. */
-  readonly fault?: Fault;
-  /** Whether the client closed the connection before the whole reply was sent. */
+  /** Kind of the fault applied to this request. */
+  readonly fault?: string;
+  /** Whether the connection was closed before the whole reply was sent: by the client, or by a fault. */
   readonly aborted: boolean;
-  /** Whether the request has ended: the reply was sent, or the connection was closed. */
-  readonly done: boolean;
 }
 
 /** A record that can still be updated. */
@@ -62,8 +44,6 @@ export class RequestLog {
   #requests: { readonly record: SandboxRequest; text: number }[] = [];
   #text = 0;
   #open = 0;
-  #connections = 0;
-  readonly #connectionNumbers = new WeakMap<Socket, number>();
 
   constructor(private readonly seed: SandboxSeed) {}
 
@@ -83,21 +63,17 @@ export class RequestLog {
   /** Records a request when its headers have arrived, until its reply was sent or its connection is closed. */
   begin(request: IncomingMessage, response: ServerResponse): OpenRequest {
     const [path = '', search = ''] = (request.url ?? '').split(/\?(.*)/s);
-    const tenantId = stringOrUndefined(request.headers['x-tenant-id']);
+    const { operation, eventId } = parseRoute(path);
     const record: OpenRequest = {
       at: Date.now(),
       method: request.method ?? '',
       path,
-      ...parseRoute(path),
+      operation,
+      eventId,
       headers: request.headers,
       query: { ...parse(search) },
       body: {},
-      tenantId,
-      headerTenantKey: this.seed.tenants.find((tenant) => tenant.tenantId === tenantId)?.key,
-      tokenClaims: bearerClaims(request.headers.authorization),
-      connection: this.#connectionNumber(request.socket),
       aborted: false,
-      done: false,
     };
     this.#setClient(record);
     this.#requests.push({ record, text: 0 });
@@ -105,9 +81,8 @@ export class RequestLog {
     this.#open += 1;
     response.once('close', () => {
       this.#open -= 1;
-      record.done = true;
       record.status = response.headersSent ? response.statusCode : undefined;
-      record.aborted = !response.writableFinished && !closesConnection(record);
+      record.aborted = !response.writableFinished;
     });
     return record;
   }
@@ -116,7 +91,6 @@ export class RequestLog {
     const form = { ...parse(text) };
     record.body = form;
     this.#addText(record, text.length);
-    record.grantType = stringOrUndefined(form['grant_type']);
     this.#setClient(record);
   }
 
@@ -132,23 +106,18 @@ export class RequestLog {
     }
   }
 
-  #connectionNumber(socket: Socket): number {
-    const number = this.#connectionNumbers.get(socket) ?? (this.#connections += 1);
-    this.#connectionNumbers.set(socket, number);
-    return number;
-  }
-
   #setClient(record: OpenRequest): void {
-    const { body, headers, tokenClaims, query } = record;
-    const ids = [body['client_id'], basicClientId(headers.authorization), tokenClaims?.['client_id']];
-    record.clientId = [...ids, query['client_id']].find((id) => typeof id === 'string');
-    record.tenantKey = tenantOfClient(this.seed, record.clientId)?.key;
+    const { body, headers, query } = record;
+    const claims = bearerClaims(headers.authorization);
+    const ids = [body['client_id'], basicClientId(headers.authorization), claims?.['client_id']];
+    const clientId = [...ids, query['client_id']].find((id) => typeof id === 'string');
+    record.tenantKey = tenantOfClient(this.seed, clientId)?.key;
   }
 }
 
-/** Whether the sandbox itself closes the connection before the reply is complete. */
-function closesConnection({ fault }: OpenRequest): boolean {
-  return fault?.kind === 'reset' || fault?.kind === 'truncate';
+/** The tenant that `X-Tenant-Id` names. It is not that of the client if a host mixes up its tenants. */
+export function tenantOfId({ tenants }: SandboxSeed, { headers }: SandboxRequest): SeedTenant | undefined {
+  return tenants.find(({ tenantId }) => tenantId === headers['x-tenant-id']);
 }
 
 function bearerClaims(authorization: string | undefined): JWTPayload | undefined {
@@ -169,8 +138,4 @@ function basicClientId(authorization: string | undefined): string | undefined {
   const [clientId = ''] = Buffer.from(credentials, 'base64').toString().split(':');
   // `parse` decodes `+` as well as percent-encoding.
   return Object.keys(parse(clientId))[0];
-}
-
-function stringOrUndefined(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
 }

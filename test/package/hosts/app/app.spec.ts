@@ -33,7 +33,7 @@ describe('the sandbox under the usual Jest of a CommonJS host', () => {
     const own = { since: new Date(0), page: new URL('https://x.example/'), halls: new Map([['a', 1]]) };
     sandbox.setExhibitors('own', [{ id: 'x-1', contactEmails: [], ...own }], 'acme');
     expect(sandbox.exhibitors('own', 'acme')).toStrictEqual([{ id: 'x-1', contactEmails: [], ...own }]);
-    expect(() => sandbox.failNext('list', { kind: 'truncate' }, 0)).toThrow(RangeError);
+    expect(() => sandbox.failNext('list', { kind: 'delay', ms: 1 }, 0)).toThrow(RangeError);
     expect(() => sandbox.tenantOptions('nobody')).toThrow(Error);
     await expect(sandbox.followLogin(`${sandbox.url}/connect/authorize`)).rejects.toThrow(Error);
 

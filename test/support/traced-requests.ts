@@ -1,0 +1,41 @@
+import { decodeJwt, type JWTPayload } from 'jose';
+import type { ExhibitorSandbox, SandboxRequest } from '../../lib/testing/index.js';
+import { parseRoute } from '../../lib/testing/sandbox/server/operations.js';
+
+/** A request of the sandbox with what says whose it is. */
+export interface TracedRequest extends SandboxRequest {
+  /** Contact e-mail of `lookup`, percent-decoded. */
+  contactEmail?: string;
+  /** Of the form, or of the token. */
+  clientId?: string;
+  /** Raw value of `X-Tenant-Id`, and the tenant that it names. */
+  tenantId?: string;
+  headerTenantKey?: string;
+  /** Of a bearer token that is a JWT. Not verified. */
+  tokenClaims?: JWTPayload;
+  isDone: boolean;
+}
+
+export function traced({
+  requests,
+  tenants,
+}: Pick<ExhibitorSandbox, 'requests' | 'tenants'>): TracedRequest[] {
+  return requests.map((request) => {
+    const { path, headers, body, status, aborted } = request;
+    const { contactEmail } = parseRoute(path);
+    const tokenClaims = claimsOf(headers.authorization);
+    const clientId = [body['client_id'], tokenClaims?.['client_id']].find((id) => typeof id === 'string');
+    const tenantId = [headers['x-tenant-id']].flat()[0];
+    const headerTenantKey = tenants.find((tenant) => tenant.tenantId === tenantId)?.key;
+    const isDone = status !== undefined || aborted;
+    return { ...request, contactEmail, clientId, tenantId, headerTenantKey, tokenClaims, isDone };
+  });
+}
+
+function claimsOf(authorization = ''): JWTPayload | undefined {
+  try {
+    return decodeJwt(authorization.replace(/^Bearer /i, ''));
+  } catch {
+    return undefined;
+  }
+}
