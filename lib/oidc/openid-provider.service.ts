@@ -5,18 +5,23 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { KeySource } from '../options/key-source.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { refusedAddress, uselessMetadata } from '../problems/provider-problems.js';
-import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import {
+  refusedAddress,
+  unexpectedReply,
+  uselessKeySet,
+  uselessMetadata,
+} from '../problems/provider-problems.js';
 import type { EndpointName, Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import { Transport } from '../transport/transport.service.js';
+import { keySetOf, type KeySet } from './key-set.js';
 import { metadataUrl, parseMetadata, urlsFor, type Metadata, type MetadataUrl } from './parse-metadata.js';
-import { ProviderDocuments } from './provider-documents.js';
-import { ProviderKeys } from './provider-keys.js';
+import { unusableReply, usableReply } from './provider-reply.js';
+import { PublishedDocuments } from './published-documents.js';
 
-const METADATA = 'the metadata of the provider';
+const NAMES = { keys: 'the keys of the provider', metadata: 'the metadata of the provider' } as const;
 
 /** A provider may have none of these. The others are required (Discovery 1.0 §3). */
 const OPTIONAL: ReadonlySet<MetadataUrl> = new Set<MetadataUrl>(['userinfo', 'endSession']);
@@ -32,36 +37,20 @@ const OPTIONAL: ReadonlySet<MetadataUrl> = new Set<MetadataUrl>(['userinfo', 'en
 @Injectable()
 export class OpenIdProvider {
   readonly #allowedOrigins: ExhibitorSettings['allowedOrigins'];
-  readonly #log: ProblemLog;
-  readonly #metadata: ProviderDocuments<Metadata>;
-  readonly #keys: ProviderKeys;
+  readonly #metadata: PublishedDocuments<Metadata>;
+  readonly #keys: PublishedDocuments<KeySet>;
+  readonly #fixedKeys = new WeakMap<KeySource, Promise<KeySet>>();
 
   constructor(
-    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    @Inject(Transport) transport: Transport,
-    @Inject(Deadlines) deadlines: Deadlines,
+    @Inject(CHECKED_OPTIONS) { settings }: Pick<CheckedOptions, 'settings'>,
+    @Inject(Transport) private readonly transport: Pick<Transport, 'send' | 'dispatcherOf'>,
+    @Inject(Deadlines) private readonly deadlines: Pick<Deadlines, 'within'>,
     @Inject(Clock) clock: Clock,
-    @Inject(ProblemLog) log: ProblemLog,
-    @Inject(TenantRegistry) registry: TenantRegistry,
+    @Inject(ProblemLog) private readonly log: Pick<ProblemLog, 'report'>,
   ) {
-    const { http } = settings;
     this.#allowedOrigins = settings.allowedOrigins;
-    const tools = { http, transport, deadlines, clock, log };
-    this.#log = log;
-    this.#keys = new ProviderKeys(tools);
-    this.#metadata = new ProviderDocuments(
-      {
-        operation: 'metadata',
-        name: METADATA,
-        urlOf: metadataUrl,
-        parse: (body, tenant) => this.#parse(body, tenant),
-      },
-      tools,
-    );
-    registry.forgotten.subscribe((tenant) => {
-      this.#metadata.expire(tenant);
-      this.#keys.expire(tenant);
-    });
+    this.#metadata = new PublishedDocuments(clock);
+    this.#keys = new PublishedDocuments(clock);
   }
 
   async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'userinfo', deadline: Deadline): Promise<string> {
@@ -79,21 +68,35 @@ export class OpenIdProvider {
 
   /** True where an authorization response without `iss` must be refused (RFC 9207 §2.4). */
   async requiresIss(tenant: Tenant, deadline: Deadline): Promise<boolean> {
-    const { requireIss, discovery, issuer = '' } = tenant.login ?? {};
+    const { requireIss, discovery } = tenant.login ?? {};
     if (requireIss !== undefined || discovery !== true) {
       return requireIss === true;
     }
-    return (await this.#metadata.read(tenant, issuer, deadline)).sendsIss;
+    return (await this.#metadataOf(tenant, deadline)).sendsIss;
   }
 
-  /** The keys for a token whose header has this `kid`, and whose signature fits none of `used`, see {@link ProviderKeys}. */
+  /**
+   * The keys for a token whose header has this `kid`. They are fetched again where none has it, and where its signature fits none
+   * of `used`. The answer is `used` where there are no newer ones.
+   */
   async keysFor(
     tenant: Tenant,
     kid: string | undefined,
     deadline: Deadline,
     used?: CompactVerifyGetKey,
   ): Promise<CompactVerifyGetKey> {
-    return this.#keys.keysFor(tenant, await this.#keySourceOf(tenant, deadline), kid, deadline, used);
+    const source = await this.#keySourceOf(tenant, deadline);
+    if (source.kind === 'pem') {
+      return used ?? (() => source.key);
+    }
+    if (source.kind === 'jwks') {
+      const fixed = this.#fixedKeys.get(source) ?? keySetOf(source.jwks);
+      this.#fixedKeys.set(source, fixed);
+      return (await fixed).getKey;
+    }
+    const keys = await this.#publishedKeys(tenant, source.url, deadline);
+    const isMissing = used === undefined ? kid !== undefined && !keys.kids.has(kid) : keys.getKey === used;
+    return (isMissing ? await this.#publishedKeys(tenant, source.url, deadline, keys) : keys).getKey;
   }
 
   async #keySourceOf(tenant: Tenant, deadline: Deadline): Promise<KeySource> {
@@ -107,34 +110,75 @@ export class OpenIdProvider {
 
   /** The URL that the metadata names; `undefined` where it names none. */
   async #discoveredUrl(tenant: Tenant, name: MetadataUrl, deadline: Deadline): Promise<string | undefined> {
-    const issuer = tenant.login?.issuer ?? '';
-    const metadata = await this.#metadata.read(tenant, issuer, deadline);
+    const metadata = await this.#metadataOf(tenant, deadline);
     const read = urlsFor(metadata, tenant.key, this.#allowedOrigins)[name];
     if (typeof read === 'string' || (read === undefined && OPTIONAL.has(name))) {
       return read;
     }
     // The provider may have mended it: a host should not have to wait until the metadata is read again anyway.
-    const newer = await this.#metadata.read(tenant, issuer, deadline, metadata);
+    const newer = await this.#metadataOf(tenant, deadline, metadata);
     const url = urlsFor(newer, tenant.key, this.#allowedOrigins)[name];
     if (typeof url !== 'object') {
       return url;
     }
-    this.#log.report(tenant, refusedAddress(name, url));
+    this.log.report(tenant, refusedAddress(name, url));
     return refuse(tenant, 'names an address that is not accepted');
   }
 
-  #parse(body: unknown, tenant: Tenant): Metadata {
+  #metadataOf(tenant: Tenant, deadline: Deadline, useless?: Metadata): Promise<Metadata> {
     const issuer = tenant.login?.issuer ?? '';
-    const metadata = parseMetadata(body, issuer);
-    if (!('reason' in metadata)) {
+    const fetch = async (): Promise<Metadata> => {
+      const metadata = parseMetadata(await this.#fetch('metadata', tenant, metadataUrl(issuer)), issuer);
+      if ('reason' in metadata) {
+        // Also where the last good metadata is used meanwhile.
+        this.log.report(tenant, uselessMetadata(metadata.reason, issuer, metadata.received));
+        return refuse(tenant, `cannot be used (${metadata.reason})`, metadata.reason);
+      }
       return metadata;
+    };
+    return this.#metadata.read(this.#nameOf(tenant, issuer), tenant, deadline, fetch, useless);
+  }
+
+  #publishedKeys(tenant: Tenant, url: string, deadline: Deadline, useless?: KeySet): Promise<KeySet> {
+    const fetch = async (): Promise<KeySet> => {
+      const keys = keySetOf(await this.#fetch('keys', tenant, url));
+      // Also where the last good keys are used meanwhile.
+      keys.catch(() => this.log.report(tenant, uselessKeySet(tenant)));
+      return keys;
+    };
+    return this.#keys.read(this.#nameOf(tenant, url), tenant, deadline, fetch, useless);
+  }
+
+  /** The body of a document, under the limits of the tenant that asks. */
+  async #fetch(operation: 'keys' | 'metadata', tenant: Tenant, url: string): Promise<unknown> {
+    const request = { operation, method: 'GET', url, template: operation } as const;
+    // Half of the time: after a failure the callers go on with the last good document.
+    const { status, body } = await this.deadlines.within(tenant.http.deadline / 2, (deadline) =>
+      usableReply(this.transport.send(tenant, request, deadline), NAMES[operation]),
+    );
+    if (status !== 200) {
+      this.log.report(tenant, unexpectedReply(operation, tenant, status));
+      throw unusableReply(NAMES[operation], tenant.key);
     }
-    // Also where the last good metadata is used meanwhile.
-    this.#log.report(tenant, uselessMetadata(metadata.reason, issuer, metadata.received));
-    return refuse(tenant, `cannot be used (${metadata.reason})`, metadata.reason);
+    return body;
+  }
+
+  /** Name of a document. What a proxy of one tenant answers is not for the others. */
+  #nameOf(tenant: Tenant, id: string): string {
+    const dispatcher = this.transport.dispatcherOf(tenant);
+    return `${dispatcher === undefined ? 0 : idOf(dispatcher)} ${id}`;
   }
 }
 
+const dispatcherIds = new WeakMap<object, number>();
+let lastDispatcherId = 0;
+
+function idOf(dispatcher: object): number {
+  const id = dispatcherIds.get(dispatcher) ?? (lastDispatcherId += 1);
+  dispatcherIds.set(dispatcher, id);
+  return id;
+}
+
 function refuse(tenant: Tenant, why: string, reason: LoginFailureReason = 'provider'): never {
-  throw new LoginFailedError(reason, `${METADATA} ${why}`, { tenant: tenant.key });
+  throw new LoginFailedError(reason, `${NAMES.metadata} ${why}`, { tenant: tenant.key });
 }

@@ -1,5 +1,4 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Subject } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -22,8 +21,6 @@ const MAX_KEY_BYTES = 128;
 export class TenantRegistry {
   readonly #fixed = new Map<string, Tenant>();
   readonly #found: RunTimeTenants | undefined;
-  /** Each tenant that is forgotten, for state that tenants share. @internal */
-  readonly forgotten = new Subject<Tenant>();
 
   /** @internal */
   constructor(@Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions, @Inject(Clock) clock: Clock) {
@@ -101,14 +98,10 @@ export class TenantRegistry {
    * needed; its last good options are dropped as well. Other processes follow when `tenantCache.ttl` is over.
    */
   forget(key: string): void {
-    const tenant = this.peek(key);
     const fixed = this.#fixed.get(key);
     if (fixed !== undefined) {
       this.#fixed.set(key, fixed.withoutState());
     }
     this.#found?.forget(key);
-    if (tenant !== undefined) {
-      this.forgotten.next(tenant);
-    }
   }
 }

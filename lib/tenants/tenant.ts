@@ -103,14 +103,6 @@ export class Tenant {
     return new Tenant(this.key, this.#settings, this.#http);
   }
 
-  /**
-   * The same tenant for a request that other tenants wait for as well: with other `http` options, and limits that none of
-   * them has. @internal
-   */
-  withState(http: HttpSettings, stateKey: StateKey): Tenant {
-    return new Tenant(this.key, { ...this.#settings, http: undefined }, http, stateKey);
-  }
-
   /** @internal */
   get settings(): TenantSettings {
     return this.#settings;

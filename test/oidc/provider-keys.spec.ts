@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { importJWK, type CompactVerifyGetKey, type JWK } from 'jose';
-import { ProviderKeys } from '../../lib/oidc/provider-keys.js';
+import { OpenIdProvider } from '../../lib/oidc/openid-provider.service.js';
 import { checkOptions } from '../../lib/options/check-options.js';
-import type { KeySource } from '../../lib/options/key-source.js';
 import type { Problem } from '../../lib/problems/problem.interface.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
 import { Deadline } from '../../lib/time/deadline.js';
 import type { TransportReply } from '../../lib/transport/transport-request.interface.js';
 import { StoppedClock } from '../support/clock.js';
+import { COOKIE_SECRET } from '../support/host.js';
 import { tenantAt } from '../transport/transport-bench.js';
 import { KEYS, signingKey } from '../support/provider-keys.js';
 import { registryOf } from '../support/registry.js';
@@ -16,11 +16,17 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
-const SOURCE = { kind: 'url', url: 'https://login.example/jwks' } as const satisfies KeySource;
+const LOGIN = {
+  clientId: 'web',
+  redirectUri: 'https://host.example/auth/callback',
+  issuer: 'https://login.example',
+  keys: 'https://login.example/jwks',
+};
 
-function tenantWith(deadline: number, name = 'acme'): Tenant {
+function tenantWith(deadline: number): Tenant {
   const options = checkOptions({
-    tenants: { [name]: { ...tenantAt('https://api.example'), http: { deadline } } },
+    tenant: { ...tenantAt('https://api.example'), http: { deadline }, login: LOGIN },
+    secrets: [COOKIE_SECRET],
   });
   const [tenant] = registryOf(options, new StoppedClock()).fixed;
   if (tenant === undefined) {
@@ -50,7 +56,7 @@ const key = (kid: string): JWK => ({ ...KEYS.rs256.jwk, kid });
 
 describe('the keys behind a URL', () => {
   let clock: StoppedClock;
-  let keys: ProviderKeys;
+  let keys: OpenIdProvider;
   let tenant: Tenant;
   let published: unknown;
   let fetches: number;
@@ -61,39 +67,28 @@ describe('the keys behind a URL', () => {
     return { status: 200, headers: {}, body: await reply(), sentAt: 0, attempts: 1 };
   };
 
-  /** The keys with a deadline of `ms`, half of which is spent on waiting where there are last good ones. */
-  const keysFor = async (
-    kid?: string,
-    of = tenant,
-    source: KeySource = SOURCE,
-  ): Promise<CompactVerifyGetKey> => {
-    const deadline = new Deadline(clock, of.http.deadline);
-    return keys.keysFor(of, source, kid, deadline).finally(() => deadline.clear());
-  };
-  const newerThan = async (used: CompactVerifyGetKey): Promise<CompactVerifyGetKey> => {
+  const keysFor = async (kid?: string, used?: CompactVerifyGetKey): Promise<CompactVerifyGetKey> => {
     const deadline = new Deadline(clock, tenant.http.deadline);
-    return keys.keysFor(tenant, SOURCE, undefined, deadline, used).finally(() => deadline.clear());
+    return keys.keysFor(tenant, kid, deadline, used).finally(() => deadline.clear());
   };
+  const newerThan = (used: CompactVerifyGetKey): Promise<CompactVerifyGetKey> => keysFor(undefined, used);
   const kids = async (kid?: string): Promise<string[]> => kidsOf(await keysFor(kid));
 
   beforeEach(() => {
     clock = new StoppedClock();
     problems = [];
-    const tools = {
-      clock,
-      log: { report: (_: Tenant, problem: Problem) => void problems.push(problem) },
-    };
-    keys = new ProviderKeys({
-      ...tools,
-      http: tenantWith(10 * SECOND).http,
-      transport: { send, dispatcherOf: () => undefined },
-      deadlines: {
+    keys = new OpenIdProvider(
+      checkOptions({ tenant: tenantAt('https://api.example') }),
+      { send, dispatcherOf: () => undefined },
+      {
         within: (ms, work) => {
           const deadline = new Deadline(clock, ms);
           return work(deadline).finally(() => deadline.clear());
         },
       },
-    });
+      clock,
+      { report: (_, problem) => void (problem && problems.push(problem)) },
+    );
     tenant = tenantWith(10 * SECOND);
     published = { keys: [key('a')] };
     fetches = 0;
@@ -184,64 +179,6 @@ describe('the keys behind a URL', () => {
     expect(fetches).toBe(2);
   });
 
-  it('are fetched again at once after they are expired, also within 30 s of a failure', async () => {
-    published = new Error('down');
-    await expect(kids('a')).rejects.toThrow('down');
-    published = { keys: [key('a')] };
-    keys.expire(tenant);
-    expect(await kids('a')).toEqual(['a']);
-    keys.expire(tenant);
-    await kids('a');
-    expect(fetches).toBe(3);
-  });
-
-  it('are fetched again where they were expired during a fetch, which callers may still wait for', async () => {
-    await kids('a');
-    for (const outcome of [published, new Error('down')]) {
-      clock.time += 10 * MINUTE;
-      let finish = (): void => undefined;
-      reply = () =>
-        new Promise((resolve, reject) => {
-          finish = () => (outcome instanceof Error ? reject(outcome) : resolve(outcome));
-        });
-      const before = fetches;
-      const first = kids('a');
-      keys.expire(tenant);
-      const second = kids('a');
-      finish();
-      expect(await Promise.all([first, second])).toEqual([['a'], ['a']]);
-      expect(fetches).toBe(before + 1);
-      reply = async () => ({ keys: [key('a')] });
-      await Promise.all([kids('a'), kids('a')]);
-      await kids('a');
-      expect(fetches).toBe(before + 2);
-    }
-  });
-
-  it('are those that were good when a caller began to wait, also where they pass a day meanwhile', async () => {
-    await kids('a');
-    clock.time = 24 * HOUR - 1;
-    let finish = (): void => undefined;
-    reply = () => new Promise((resolve) => (finish = () => resolve(published)));
-    const waiting = keysFor('a', tenantWith(40));
-    clock.time = 24 * HOUR;
-    expect(await kidsOf(await waiting)).toEqual(['a']);
-    finish();
-  });
-
-  it('are waited for no longer than half of the deadline of a caller where there are last good ones', async () => {
-    await kids('a');
-    clock.time += 10 * MINUTE;
-    let finish = (): void => undefined;
-    reply = () => new Promise((resolve) => (finish = () => resolve(published)));
-    const patient = keysFor('b');
-    expect(await kidsOf(await keysFor('a', tenantWith(40)))).toEqual(['a']);
-    published = { keys: [key('b')] };
-    finish();
-    expect(await kidsOf(await patient)).toEqual(['b']);
-    expect(fetches).toBe(2);
-  });
-
   it('are not fetched again for a token without kid', async () => {
     await kids('a');
     clock.time += MINUTE;
@@ -307,26 +244,6 @@ describe('the keys behind a URL', () => {
     published = { keys: [key('b')] };
     clock.time += 30 * SECOND;
     expect(await kids('b')).toEqual(['b']);
-  });
-
-  it('are kept within 128 MiB; a tenant that names large sets at many URLs loses its own oldest', async () => {
-    const read = (at: number, of = tenant): Promise<CompactVerifyGetKey> =>
-      keysFor('a', of, { kind: 'url', url: `https://login.example/jwks/${at}` });
-    await kids('a');
-    published = { keys: [{ ...key('a'), x5c: ['x'.repeat(256 * 1024)] }] };
-    const hostile = tenantWith(10 * SECOND, 'hostile');
-    for (let at = 0; at < 600; at++) {
-      await read(at, hostile);
-    }
-    expect(fetches).toBe(601);
-    await read(599, hostile);
-    await read(200, hostile);
-    expect(fetches).toBe(601);
-    await read(0, hostile);
-    expect(fetches).toBe(602);
-    published = new Error('down');
-    clock.time += 23 * HOUR;
-    expect(await kids('a')).toEqual(['a']);
   });
 
   it('ignore unusable, private and symmetric keys, also those of the kid or the type of a usable one', async () => {

@@ -12,12 +12,11 @@ import {
 import { OpenIdProvider } from '../../lib/oidc/openid-provider.service.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
-import { Transport } from '../../lib/transport/transport.service.js';
+import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { KEYS, sign } from '../support/provider-keys.js';
 import { answers, changes, sends } from '../support/provider-script.js';
 import { CLIENT_ID, ScriptedProvider } from '../support/provider.js';
-import { sendJson, startServer } from '../support/server.js';
 import type { TenantsOption } from '../support/module-options.js';
 
 const { rs256, next, attacker } = KEYS;
@@ -112,45 +111,6 @@ describe('the keys of a URL', () => {
     }
   });
 
-  it('are not hidden by the deadline or the reply limit of the tenant that asks first', async () => {
-    const body = { keys: [rs256.jwk, { kty: 'unknown', padding: 'x'.repeat(2_000) }] };
-    const slow = await startServer((_, response) => setTimeout(() => sendJson(response, body), 150));
-    try {
-      await boot({
-        hasty: tenant({ http: { deadline: 50, attemptTimeout: 20, maxResponseBytes: 1_024 } }, slow.url),
-        acme: tenant({}, slow.url),
-      });
-      const [hasty, ...others] = await Promise.allSettled(
-        ['hasty', 'acme', 'acme'].map((key) => validate(key)),
-      );
-      expect(hasty).toMatchObject({ reason: { code: 'deadline_exceeded', tenant: 'hasty' } });
-      expect(others).toMatchObject([{ value: { sub: 'pat' } }, { value: { sub: 'pat' } }]);
-      await expect(validate('hasty')).resolves.toMatchObject({ sub: 'pat' });
-      // The fetch of the hasty tenant may end before it is sent.
-      expect(slow.requests.length).toBeLessThanOrEqual(2);
-    } finally {
-      await slow.stop();
-    }
-  });
-
-  it('are not hidden by the open circuit of a tenant', async () => {
-    const { registry, transport, clock } = servicesOf(await boot({ acme: tenant(), globex: tenant() }));
-    const acme = await registry.get('acme');
-    const url = `${provider.url}/connect/userinfo`;
-    const ask = async (): Promise<unknown> => {
-      const deadline = new Deadline(clock, 2_000);
-      const request = { operation: 'userinfo', method: 'GET', url, template: 'userinfo' } as const;
-      return transport.send(acme, request, deadline).finally(() => deadline.clear());
-    };
-    provider.script = { userinfo: sends({ fault: 'reset' }) };
-    await Promise.allSettled(Array.from({ length: 60 }, ask));
-    const sent = provider.seen.length;
-    await expect(ask()).rejects.toMatchObject({ code: 'service_unavailable' });
-    expect(provider.seen).toHaveLength(sent);
-    await expect(validate('acme')).resolves.toMatchObject({ sub: 'pat' });
-    await expect(validate('globex')).resolves.toMatchObject({ sub: 'pat' });
-  });
-
   it('fail for each tenant by an error that names this tenant', async () => {
     await boot({ acme: tenant(), globex: tenant() });
     provider.script = { keys: answers({}, 500) };
@@ -178,7 +138,7 @@ describe('the keys of a URL', () => {
       [sends({ body: '{' }), 'provider'],
       [changes({ issuer: 'https://evil.example' }), 'issuer'],
     ] as const) {
-      registry.forget('acme');
+      clockOf(context).skip(30_000, ['now']);
       provider.script = { metadata: change };
       const failures = await Promise.allSettled(['acme', 'globex', 'globex'].map(read));
       const refusal = { name: 'LoginFailedError', reason };
@@ -190,35 +150,14 @@ describe('the keys of a URL', () => {
       await expect(validate('globex')).rejects.toMatchObject({ reason, tenant: 'globex' });
     }
   });
-
-  it.each<[string, (tenants: Record<string, TenantOptions>) => TenantsOption]>([
-    ['fixed', (tenants) => tenants],
-    ['from a source', (tenants) => ({ find: (key) => tenants[key] })],
-  ])('are fetched again at once for a tenant that is forgotten, tenants %s', async (_, arrange) => {
-    const { registry } = servicesOf(await boot(arrange({ acme: tenant(), globex: tenant() })));
-    provider.script = { keys: answers({}, 500) };
-    await expect(validate('acme')).rejects.toMatchObject({ code: 'service_unavailable' });
-    provider.script = {};
-    await expect(validate('acme')).rejects.toMatchObject({ code: 'service_unavailable' });
-    registry.forget('acme');
-    await expect(validate('acme')).resolves.toMatchObject({ sub: 'pat' });
-    await expect(validate('globex')).resolves.toMatchObject({ sub: 'pat' });
-    expect(fetches()).toBe(2);
-    provider.script = { keys: answers({}, 500) };
-    registry.forget('acme');
-    await expect(validate('acme')).resolves.toMatchObject({ sub: 'pat' });
-    await expect(validate('globex')).resolves.toMatchObject({ sub: 'pat' });
-  });
 });
 
 function servicesOf(context: INestApplicationContext): {
   registry: TenantRegistry;
-  transport: Transport;
   clock: Clock;
 } {
   return {
     registry: context.get(TenantRegistry),
-    transport: context.get(Transport, { strict: false }),
     clock: context.get(Clock, { strict: false }),
   };
 }

@@ -1,0 +1,101 @@
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
+import type { Tenant } from '../tenants/tenant.js';
+import type { Clock } from '../time/clock.js';
+import type { Deadline } from '../time/deadline.js';
+import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+
+/** How long a fetched document is used without fetching it again, in ms. */
+const FRESH = 600_000;
+
+/** How long the last good document is used while it cannot be fetched, in ms. */
+const LAST_GOOD = 86_400_000;
+
+/**
+ * Time in ms without fetches after one that failed, and after one because the document was of no use: any token can cause such a
+ * fetch, so that forged tokens must not cause a flood of them. Other fetches cause no pause: what changes right after them must be
+ * found at once.
+ */
+const PAUSE = 30_000;
+
+/** Documents of a process; the one used least recently goes. */
+const MOST = 10_000;
+
+interface Published<T> {
+  good?: { value: T; fetchedAt: number };
+  fetching?: Promise<T> | undefined;
+  /** Of the last fetch. */
+  failure?: unknown;
+  pausedUntil: number;
+}
+
+/** Documents that providers publish, keys or metadata: one of each name, for all tenants that use it. */
+export class PublishedDocuments<T> {
+  readonly #known: ExpiringCache<Published<T>>;
+
+  constructor(private readonly clock: Clock) {
+    this.#known = createCache(clock, { max: MOST });
+  }
+
+  /**
+   * The document, fetched where it is not fresh, once for all callers; the last good one where that fails.
+   *
+   * @param fetch must end within a time of its own
+   * @param useless a document of no use to the caller: it is fetched again, even if it is fresh
+   */
+  async read(
+    name: string,
+    tenant: Tenant,
+    deadline: Deadline,
+    fetch: () => Promise<T>,
+    useless?: T,
+  ): Promise<T> {
+    const known: Published<T> = this.#known.get(name) ?? { pausedUntil: 0 };
+    this.#known.set(name, known);
+    const now = this.clock.now();
+    const good = known.good && now < known.good.fetchedAt + LAST_GOOD ? known.good : undefined;
+    const isUseless = useless !== undefined && good?.value === useless;
+    if (good !== undefined && now < good.fetchedAt + FRESH && !isUseless) {
+      return good.value;
+    }
+    if (known.fetching === undefined && now >= known.pausedUntil) {
+      known.fetching = this.#fetch(known, fetch, isUseless);
+    }
+    try {
+      return await deadline.race(known.fetching ?? Promise.reject(known.failure));
+    } catch (error) {
+      if (good !== undefined) {
+        return good.value;
+      }
+      throw errorOf(tenant, error);
+    }
+  }
+
+  async #fetch(known: Published<T>, fetch: () => Promise<T>, isUseless: boolean): Promise<T> {
+    try {
+      const value = await fetch();
+      known.good = { value, fetchedAt: this.clock.now() };
+      known.pausedUntil = isUseless ? this.clock.now() + PAUSE : 0;
+      return value;
+    } catch (error) {
+      known.failure = error;
+      known.pausedUntil = this.clock.now() + PAUSE;
+      throw error;
+    } finally {
+      known.fetching = undefined;
+    }
+  }
+}
+
+/** The failure of a shared fetch is one of the tenant that waits for it. */
+function errorOf({ key }: Tenant, error: unknown): unknown {
+  if (!isExhibitorError(error) || error.tenant === key) {
+    return error;
+  }
+  const { code, message, status, retryAfterMs, attempts, cause } = error;
+  const details = { tenant: key, status, retryAfterMs, attempts, cause };
+  return code === 'login_failed'
+    ? new LoginFailedError(error.reason, message, details)
+    : new ExhibitorError(code, message, details);
+}
