@@ -21,16 +21,6 @@ export function freezeJson(value: unknown): void {
   }
 }
 
-/** Copies every array and plain object in a value, as those of this realm. Anything else, such as a `Date` or bytes, is kept. */
-export function copyJson<V>(value: V): V;
-export function copyJson(value: unknown): unknown {
-  if (Array.isArray(value)) {
-    return Array.from(value, (member: unknown) => copyJson(member));
-  }
-  const members = isPlain(value) ? Object.entries(value) : undefined;
-  return members ? Object.fromEntries(members.map(([name, member]) => [name, copyJson(member)])) : value;
-}
-
 /**
  * Bytes of heap that parsed JSON takes, estimated from the number and the length of its values and names. Small objects take
  * far more than their text: `{}` has 2 bytes of text and takes 64 of heap. Records of one shape share their names and take
@@ -58,11 +48,11 @@ export function weighEntry(value: unknown): number {
   return 512 + weighJson(value);
 }
 
-function isPlain(value: unknown): value is object {
+/** True for an array and for an object without a class, also of another realm: the prototype of plain objects is another there. */
+export function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) {
     return false;
   }
-  // The prototype of plain objects of another realm is another object.
   const prototype: unknown = Object.getPrototypeOf(value);
   return Array.isArray(value) || prototype === null || Object.getPrototypeOf(prototype) === null;
 }

@@ -6,7 +6,7 @@ import {
   type AccessToken,
   type GetTokenOptions,
 } from '../../index.js';
-import { copyJson } from '../../model/json-values.js';
+import { copyJson } from '../copy-json.js';
 import { pageOf } from '../sandbox/rest-api/exhibitor-records.js';
 import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
