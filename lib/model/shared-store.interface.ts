@@ -1,4 +1,7 @@
-/** Stores values that the processes of a host share. Values are sealed with `secrets` before they are stored. */
+/**
+ * Stores what the processes of a host share. Access tokens are sealed with `secrets` before they are stored; used login states and
+ * logouts are a key alone, whose value says nothing.
+ */
 export interface SharedStore {
   /** The value, or `undefined` when absent or expired. */
   get(key: string): Promise<string | undefined>;
