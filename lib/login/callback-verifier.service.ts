@@ -12,8 +12,8 @@ import { TokenValidator, type TokenDelivery } from '../oidc/token-validator.serv
 import { UserInfo } from '../oidc/user-info.service.js';
 import type { VerifiedToken } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { callbackError, wrongCallbackIssuer } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
+import { describeFailure } from '../problems/token-endpoint-problems.js';
 import { isAuthorized, notAuthorized } from '../session/authorize-identity.js';
 import { KeptClaims } from '../session/kept-claims.js';
 import { browserLoginOf, isHybrid, type BrowserLogin, type Tenant } from '../tenants/tenant.js';
@@ -116,7 +116,14 @@ export class CallbackVerifier {
         ? isHybrid(pending) || !(await this.provider.requiresIss(tenant, deadline))
         : iss === login.issuer;
     if (!isAccepted) {
-      this.log.report(tenant, wrongCallbackIssuer(login.issuer, iss));
+      this.log.report(tenant, {
+        cause: 'callback iss',
+        options: ['login.issuer'],
+        message: 'the callback is refused (issuer): its parameter iss is not the issuer',
+        expected: login.issuer,
+        received: iss ?? 'none',
+        isUnverified: true,
+      });
       throw refusal(tenant, 'issuer');
     }
   }
@@ -131,7 +138,8 @@ export class CallbackVerifier {
     const shown = presentableError(error, errorDescription, [state, nonce, verifier]);
     const reason = (Object.hasOwn(REASON_BY_ERROR, error) ? REASON_BY_ERROR[error] : undefined) ?? 'provider';
     if (reason === 'provider') {
-      this.log.report(tenant, callbackError(shown));
+      const message = `the callback received an error instead of a code: ${describeFailure(shown)}`;
+      this.log.report(tenant, { cause: 'callback error', options: [], message, isUnverified: true });
     }
     throw refusal(tenant, reason, shown);
   }

@@ -3,9 +3,8 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { usableReply } from '../oidc/provider-reply.js';
-import { refusedCode } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { refusedClient, uselessLoginReply } from '../problems/token-endpoint-problems.js';
+import { describeFailure, refusedClient } from '../problems/token-endpoint-problems.js';
 import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import type { OAuthClient } from '../tokens/client-authentication.js';
@@ -73,9 +72,16 @@ export class CodeExchange {
   /** Fails with a reply that is not the tokens of a code, which is reported to the operator. */
   private refuse(tenant: Tenant, { status, error }: EndpointReply): never {
     if (error === undefined) {
-      this.log.report(tenant, uselessLoginReply(tenant, status));
+      this.log.report(tenant, {
+        cause: 'login client: reply',
+        options: [tenant.endpointOption('token')],
+        message: 'the token endpoint answered the login client without tokens and without an OAuth error',
+        received: `status ${status}`,
+      });
     } else if (error.oauthError === 'invalid_grant') {
-      this.log.report(tenant, refusedCode(error));
+      // A browser delivered the code.
+      const message = `the token endpoint refused a code: ${describeFailure(error)}`;
+      this.log.report(tenant, { cause: 'code', options: [], message, isUnverified: true });
     } else {
       this.log.report(tenant, refusedClient(tenant, 'login.', error));
     }

@@ -11,7 +11,6 @@ import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { smallerAge } from '../oidc/check-claims.js';
-import { callbackWithoutCookie } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { SessionState } from '../session/session-state.interface.js';
 import { IdentitySession } from '../session/identity-session.service.js';
@@ -155,7 +154,14 @@ export class LoginService {
     if (this.#pending.areSent(http)) {
       throw new LoginFailedError('state', `this response belongs to no pending login: ${ADVICE}`);
     }
-    this.log.report(this.tenants.peek(this.tenants.onlyKey ?? ''), callbackWithoutCookie());
+    this.log.report(this.tenants.peek(this.tenants.onlyKey ?? ''), {
+      cause: 'callback cookie',
+      options: ['login.redirectUri'],
+      message:
+        'the callback is refused (state): it brought no login cookie; the login started on another host or in another browser, ' +
+        'has expired or was finished before',
+      isUnverified: true,
+    });
     throw new LoginFailedError('state', NO_COOKIE);
   }
 

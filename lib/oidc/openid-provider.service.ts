@@ -3,14 +3,8 @@ import type { CompactVerifyGetKey } from 'jose';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
-import type { KeySource } from '../options/key-source.js';
+import { MOST_KEYS, type KeySource } from '../options/key-source.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import {
-  refusedAddress,
-  unexpectedReply,
-  uselessKeySet,
-  uselessMetadata,
-} from '../problems/provider-problems.js';
 import type { EndpointName, Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -22,6 +16,9 @@ import { unusableReply, usableReply } from './provider-reply.js';
 import { PublishedDocuments } from './published-documents.js';
 
 const NAMES = { keys: 'the keys of the provider', metadata: 'the metadata of the provider' } as const;
+
+/** They decide where the metadata is read. */
+const METADATA_OPTIONS = ['login.issuer', 'login.discovery'];
 
 /** A provider may have none of these. The others are required (Discovery 1.0 §3). */
 const OPTIONAL: ReadonlySet<MetadataUrl> = new Set<MetadataUrl>(['userinfo', 'endSession']);
@@ -121,7 +118,12 @@ export class OpenIdProvider {
     if (typeof url !== 'object') {
       return url;
     }
-    this.log.report(tenant, refusedAddress(name, url));
+    this.log.report(tenant, {
+      cause: `metadata ${name}`,
+      options: ['login.discovery'],
+      message: `${NAMES.metadata} names an address that is not accepted`,
+      ...url,
+    });
     return refuse(tenant, 'names an address that is not accepted');
   }
 
@@ -131,8 +133,17 @@ export class OpenIdProvider {
       const metadata = parseMetadata(await this.#fetch('metadata', tenant, metadataUrl(issuer)), issuer);
       if ('reason' in metadata) {
         // Also where the last good metadata is used meanwhile.
-        this.log.report(tenant, uselessMetadata(metadata.reason, issuer, metadata.received));
-        return refuse(tenant, `cannot be used (${metadata.reason})`, metadata.reason);
+        const { reason, received } = metadata;
+        const message = `${NAMES.metadata} cannot be used (${reason})`;
+        const expected = `issuer ${issuer}`;
+        this.log.report(tenant, {
+          cause: 'metadata',
+          options: METADATA_OPTIONS,
+          message,
+          expected,
+          received,
+        });
+        return refuse(tenant, `cannot be used (${reason})`, reason);
       }
       return metadata;
     };
@@ -143,7 +154,14 @@ export class OpenIdProvider {
     const fetch = async (): Promise<KeySet> => {
       const keys = keySetOf(await this.#fetch('keys', tenant, url));
       // Also where the last good keys are used meanwhile.
-      keys.catch(() => this.log.report(tenant, uselessKeySet(tenant)));
+      keys.catch(() =>
+        this.log.report(tenant, {
+          cause: 'keys',
+          options: [tenant.keysOption],
+          message: `${NAMES.keys} cannot be used`,
+          expected: `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`,
+        }),
+      );
       return keys;
     };
     return this.#keys.read(this.#nameOf(tenant, url), tenant, deadline, fetch, useless);
@@ -157,7 +175,11 @@ export class OpenIdProvider {
       usableReply(this.transport.send(tenant, request, deadline), NAMES[operation]),
     );
     if (status !== 200) {
-      this.log.report(tenant, unexpectedReply(operation, tenant, status));
+      const missing =
+        operation === 'keys'
+          ? { options: [tenant.keysOption], message: 'the address of the keys does not answer them' }
+          : { options: METADATA_OPTIONS, message: `${NAMES.metadata} was not found` };
+      this.log.report(tenant, { cause: operation, ...missing, received: `status ${status}` });
       throw unusableReply(NAMES[operation], tenant.key);
     }
     return body;

@@ -2,16 +2,19 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
-import { missingEmail } from '../problems/login-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { unexpectedReply, unreadableUserInfo } from '../problems/provider-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
+import { described } from './check-claims.js';
 import { contactEmail, isDenied } from './contact-email.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 import { unusableReply, usableReply } from './provider-reply.js';
 import { userClaims, type Claims } from './user-claims.js';
+
+/** Userinfo is read as JSON. Some providers sign it for clients that are registered so. */
+const SIGNED =
+  'userinfo answered no JSON. If the provider signs it, remove userinfo_signed_response_alg from this client at the provider';
 
 export interface VerifiedUser {
   subject: string;
@@ -49,7 +52,15 @@ export class UserInfo {
     const contact = userinfo === undefined ? ofToken : contactEmail([token, userinfo], rules);
     if ('reason' in contact) {
       if (contact.reason === 'email_missing') {
-        this.log.report(tenant, missingEmail(rules.emailClaim, Object.keys({ ...token, ...userinfo })));
+        // The provider sends none to this client, or this account has none.
+        this.log.report(tenant, {
+          cause: 'email_missing',
+          options: ['login.scope', 'login.emailClaim'],
+          message:
+            'a user is refused (email_missing): neither the token nor userinfo has an address that can be looked up',
+          expected: `claim ${rules.emailClaim}, which the provider sends to this client`,
+          received: `claims ${described(Object.keys({ ...token, ...userinfo }))}`,
+        });
       }
       throw new LoginFailedError(contact.reason, `the token is refused: ${contact.reason}`, {
         tenant: tenant.key,
@@ -80,15 +91,17 @@ export class UserInfo {
       template: new URL(url).pathname,
       headers: { authorization: `Bearer ${accessToken}` },
     } as const;
+    const problem = { cause: 'userinfo', options: [tenant.endpointOption('userinfo')] };
     const sent = usableReply(this.transport.send(tenant, request, deadline), 'userinfo');
     const { status, body } = await sent.catch((error: unknown) => {
       if (error instanceof LoginFailedError) {
-        this.log.report(tenant, unreadableUserInfo(tenant));
+        this.log.report(tenant, { ...problem, message: SIGNED });
       }
       throw error;
     });
     if (status !== 200 || !isRecord(body)) {
-      this.log.report(tenant, unexpectedReply('userinfo', tenant, status));
+      const message = 'userinfo answered without claims';
+      this.log.report(tenant, { ...problem, message, received: `status ${status}` });
       throw unusableReply('userinfo', tenant.key);
     }
     if (body['sub'] !== subject) {

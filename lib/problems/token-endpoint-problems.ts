@@ -55,24 +55,3 @@ export function refusedClient(tenant: ClientOptions, client: ClientPath, failure
 export function describeFailure({ oauthError, oauthErrorDescription }: OAuthFailure): string {
   return oauthErrorDescription === undefined ? oauthError : `${oauthError} (${oauthErrorDescription})`;
 }
-
-/** The token endpoint answered the API client with something else than a token. */
-export function uselessTokenReply(tenant: EndpointPaths, message: string): Problem {
-  const option = tenant.tokenUrlOption;
-  return { cause: `${option} reply`, options: [option], message };
-}
-
-/** The token endpoint answers the login client something else. */
-export function uselessLoginReply(tenant: EndpointPaths, status: number): Problem {
-  return {
-    cause: 'login client: reply',
-    options: [tenant.endpointOption('token')],
-    message: 'the token endpoint answered the login client without tokens and without an OAuth error',
-    received: `status ${status}`,
-  };
-}
-
-/** The host's function for a secret failed. `failure`: `returned no secret`. */
-export function failedSecretFunction(option: string, failure: string): Problem {
-  return { cause: `${option} function`, options: [option], message: `the function ${failure}` };
-}

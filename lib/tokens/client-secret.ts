@@ -2,7 +2,6 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { SecretSource } from '../options/client-auth-option.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
-import { failedSecretFunction } from '../problems/token-endpoint-problems.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import type { OAuthClient } from './client-authentication.js';
@@ -82,7 +81,7 @@ async function readSecret(
     return source;
   }
   const failure = (message: string, cause?: unknown): ExhibitorError => {
-    log.report(tenant, failedSecretFunction(name, message));
+    log.report(tenant, { cause: `${name} function`, options: [name], message: `the function ${message}` });
     // Without the name of the option: visitors see this message.
     return new ExhibitorError(code, 'the secret of the client is not available', {
       tenant: tenant.key,

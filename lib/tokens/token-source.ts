@@ -4,7 +4,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { digestOf } from '../model/digest.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
-import { refusedClient, uselessTokenReply } from '../problems/token-endpoint-problems.js';
+import { refusedClient } from '../problems/token-endpoint-problems.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
@@ -154,7 +154,8 @@ export class TokenSource {
     if (error instanceof TokenRejectedError) {
       this.log.report(tenant, refusedClient(tenant, '', error));
     } else if (isExhibitorError(error) && error.code === 'malformed_response') {
-      this.log.report(tenant, uselessTokenReply(tenant, error.message));
+      const { tokenUrlOption: option } = tenant;
+      this.log.report(tenant, { cause: `${option} reply`, options: [option], message: error.message });
     }
   }
 
