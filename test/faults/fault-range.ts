@@ -12,6 +12,7 @@ import {
 import {
   defaultSeed,
   type ExhibitorSandbox,
+  type SandboxRequest,
   type SandboxSeed,
   type SeedTenant,
 } from '../../lib/testing/index.js';
@@ -20,7 +21,6 @@ import { COOKIE_SECRET } from '../support/host.js';
 import { follow, freePort, type TestServer } from '../support/server.js';
 import { pause } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
-import { traced, type TracedRequest } from '../support/traced-requests.js';
 
 /** One fault of one operation, with its own tenant, so that no circuit, budget or token is shared. */
 export interface Cell {
@@ -103,7 +103,9 @@ export class FaultRange {
 
   /** Open requests of a cell, or open connections to its silent port. */
   openOf(cell: Cell): number {
-    const underWay = traced(this.sandbox).filter((request) => this.#isOf(cell, request) && !request.isDone);
+    const underWay = this.sandbox.requests.filter(
+      (request) => this.#isOf(cell, request) && request.status === undefined && !request.aborted,
+    );
     return underWay.length + (this.silent.get(cell.key)?.connections.size ?? 0);
   }
 
@@ -144,11 +146,12 @@ export class FaultRange {
     if (silent !== undefined) {
       return silent.connected;
     }
-    return traced(this.sandbox).filter((request) => this.#isOf(cell, request)).length;
+    return this.sandbox.requests.filter((request) => this.#isOf(cell, request)).length;
   }
 
-  #isOf({ key, operation }: Cell, request: TracedRequest): boolean {
-    return request.operation === operation && (request.headerTenantKey ?? request.tenantKey) === key;
+  #isOf({ key, operation }: Cell, { operation: of, headers, tenantKey }: SandboxRequest): boolean {
+    const id = headers['x-tenant-id'];
+    return of === operation && (id === undefined ? tenantKey === key : id === `${key}-id`);
   }
 }
 
