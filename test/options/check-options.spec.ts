@@ -137,7 +137,7 @@ describe('the options', () => {
         deadline: 10_000,
         attemptTimeout: 4_000,
         attempts: 3,
-        maxResponseBytes: 5_242_880,
+        maxResponseBytes: 2_097_152,
         maxConcurrent: 64,
       },
     });

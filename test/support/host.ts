@@ -34,6 +34,8 @@ type ModuleOptions = ExhibitorModuleOptions & { bindFilter?: boolean; isGlobal?:
 
 export interface HostOptions {
   kind?: HostKind;
+  /** Default: a free one. */
+  port?: number | undefined;
   controllers?: Type[];
   /** Of the host's module, beside the imported one. */
   providers?: Provider[];
@@ -53,6 +55,7 @@ export interface HostOptions {
 /** Starts a Nest application with the module and the controller of the README on loopback. */
 export async function startHost({
   kind = 'express',
+  port: givenPort,
   controllers = [BoothController],
   providers = [],
   configure,
@@ -62,7 +65,7 @@ export async function startHost({
   importedBefore = [],
   importedAfter = [],
 }: HostOptions): Promise<Host> {
-  const port = await freePort();
+  const port = givenPort ?? (await freePort());
   const url = `http://127.0.0.1:${port}`;
   const callback = `${url}/auth/callback`;
   const mode = kind.includes('session') ? { session: 'host' as const } : {};
