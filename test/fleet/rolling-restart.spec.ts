@@ -32,8 +32,8 @@ afterAll(async () => {
 /** A place in the fleet: one process after the other on a port. */
 class Place {
   #child: ChildProcess | undefined;
-  /** Client ports of the connections that the processes here have taken from the kernel. */
-  readonly #accepted = new Set<number>();
+  /** When the processes here have taken the last connection of a client port from the kernel. Ports are used again. */
+  readonly #accepted = new Map<number, number>();
 
   constructor(private readonly config: RestartConfig) {}
 
@@ -42,8 +42,8 @@ class Place {
   }
 
   /** False where the kernel had queued the connection and the process closed its listening socket first. */
-  hasAccepted(clientPort: number): boolean {
-    return this.#accepted.has(clientPort);
+  hasAccepted(clientPort: number, since: number): boolean {
+    return (this.#accepted.get(clientPort) ?? 0) >= since;
   }
 
   async start(): Promise<void> {
@@ -57,7 +57,7 @@ class Place {
         if (message === 'listening') {
           resolve();
         } else {
-          this.#accepted.add(message.accepted);
+          this.#accepted.set(message.accepted, performance.now());
         }
       });
       child.once('exit', (code, signal) => reject(new Error(`the process ended: ${signal ?? code}`)));
@@ -120,6 +120,7 @@ class Proxy {
 /** The status of a reply, or the code of the failure. */
 function get(place: Place): Promise<string> {
   return new Promise((resolve) => {
+    const began = performance.now();
     const sent = request(`http://127.0.0.1:${place.port}/events/world-2026`, { agent: false }, (response) => {
       response.resume().on('error', (error) => resolve(String(error)));
       response.on('end', () => resolve(String(response.statusCode)));
@@ -129,7 +130,7 @@ function get(place: Place): Promise<string> {
     sent.on('error', async (error: NodeJS.ErrnoException) => {
       // The message of the process that it took the connection may be under way.
       await pause(200);
-      const isRefused = clientPort === undefined || !place.hasAccepted(clientPort);
+      const isRefused = clientPort === undefined || !place.hasAccepted(clientPort, began);
       resolve(isRefused ? 'refused' : (error.code ?? String(error)));
     });
     sent.end();
