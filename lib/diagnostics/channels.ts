@@ -37,12 +37,11 @@ export interface LoginMessage {
 }
 
 /**
- * Message of `nestjs-exhibitor:store`: one per value that is looked for in the shared store (`hit`, `miss`), per lease that
- * this process takes (`leased`), per value that it gets from the process with the lease (`waited`), and per operation that
- * the store did not answer or that was left out while the store is down (`failed`).
+ * Message of `nestjs-exhibitor:store`: one per value that is looked for in the shared store (`hit`, `miss`), per token that another
+ * process requested meanwhile (`waited`), and per operation that failed or was left out while the store rests (`failed`).
  */
 export interface StoreMessage {
-  /** `token`, `token-lease`, `spent-state`, `denied-identity` and others. */
+  /** `token`, `spent-state`, `ended-login` and others. */
   kind: string;
   outcome: 'hit' | 'miss' | 'waited' | 'failed';
 }
