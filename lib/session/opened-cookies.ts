@@ -1,7 +1,7 @@
 import { digestOf } from '../model/digest.js';
-import { freezeJson, weighEntry } from '../model/json-values.js';
+import { freezeJson } from '../model/json-values.js';
 import type { Clock } from '../time/clock.js';
-import { FairCache } from '../time/fair-cache.js';
+import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import type { IdentityData } from './stored-identity.js';
 import type { Selections } from './stored-selections.js';
 
@@ -13,7 +13,7 @@ export interface OpenedCookie {
   readonly endsAt: number;
 }
 
-/** Estimated bytes of heap of all remembered cookies together. */
+/** Estimated bytes of heap of all remembered cookies together. One takes about three times its JSON. */
 const MAX_REMEMBERED_BYTES = 16 * 1024 * 1024;
 
 const LONGEST_REMEMBERED = 60_000;
@@ -24,13 +24,13 @@ const LONGEST_REMEMBERED = 60_000;
  * Only opening is remembered. Whoever reads an entry checks expiry, tenant and logout as if the cookie had just been opened.
  */
 export class OpenedCookies {
-  readonly #cookies: FairCache<OpenedCookie>;
+  readonly #cookies: ExpiringCache<OpenedCookie>;
 
   constructor(
     private readonly clock: Clock,
-    maxBytes = MAX_REMEMBERED_BYTES,
+    maxSize = MAX_REMEMBERED_BYTES,
   ) {
-    this.#cookies = new FairCache(clock, maxBytes);
+    this.#cookies = createCache(clock, { maxSize });
   }
 
   get(sealed: string): OpenedCookie | undefined {
@@ -42,8 +42,8 @@ export class OpenedCookies {
     freezeJson(opened);
     const ttl = Math.min(LONGEST_REMEMBERED, opened.endsAt - this.clock.epochMs());
     if (ttl > 0) {
-      const { tenant } = opened.identity;
-      this.#cookies.set(digestOf(sealed), opened, { tenant, ttl, weight: weighEntry(opened) });
+      const size = 3 * Buffer.byteLength(JSON.stringify(opened));
+      this.#cookies.set(digestOf(sealed), opened, { ttl, size });
     }
   }
 }

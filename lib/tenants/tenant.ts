@@ -154,7 +154,7 @@ export function isHybrid({ responseType }: Pick<LoginSettings, 'responseType'>):
 }
 
 /** A state that no tenant has yet. */
-export function newStateKey(): StateKey {
+function newStateKey(): StateKey {
   lastStateId += 1;
   return { id: lastStateId, hasAnswered: false };
 }

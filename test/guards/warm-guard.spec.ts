@@ -202,7 +202,7 @@ describe('opened cookies', () => {
   });
 
   it('are bounded by their bytes: the one that was used least recently goes', () => {
-    const cookies = new OpenedCookies(new StoppedClock(), 20_000);
+    const cookies = new OpenedCookies(new StoppedClock(), 40_000);
     cookies.keep('first', cookie('first', 2_000));
     cookies.keep('second', cookie('second', 2_000));
     for (let other = 0; other < 3; other += 1) {

@@ -93,7 +93,6 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`login/login-parameters.ts /^[\x21-\x7e]+$/`]: [],
   [String.raw`login/login-parameters.ts /\p{Cc}/u`]: [],
   [String.raw`login/return-to.ts /[\p{Cc}\\]/u`]: [],
-  [String.raw`model/json-values.ts /[\u0100-\uffff]/`]: [],
   [String.raw`model/path-parameters.ts /[/\\%?#;]/`]: [],
   [String.raw`model/path-parameters.ts /\p{Cc}/u`]: [],
   [String.raw`model/path-parameters.ts /\p{Surrogate}/u`]: [],
