@@ -20,7 +20,6 @@ import { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js
 import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
 import { RequestResolver } from './guards/request-resolver.service.js';
-import { BackChannelLogout } from './login/back-channel-logout.service.js';
 import { CallbackVerifier } from './login/callback-verifier.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
 import { LoginService } from './login/login.service.js';
@@ -34,11 +33,11 @@ import type { ExhibitorModuleOptions } from './options/exhibitor-options.interfa
 import { requireNode } from './options/require-node.js';
 import { bootAdvice } from './problems/boot-advice.js';
 import { BearerIdentities } from './session/bearer-identities.service.js';
-import { DeniedIdentities } from './session/denied-identities.service.js';
+import { ExhibitorLogins } from './session/exhibitor-logins.service.js';
 import { IdentityCookie } from './session/identity-cookie.service.js';
-import { IdentityExtensions } from './session/identity-extensions.service.js';
 import { IdentityReader } from './session/identity-reader.service.js';
 import { IdentitySession } from './session/identity-session.service.js';
+import { SelectionCookie } from './session/selection-cookie.service.js';
 import { EndedLogins } from './store/ended-logins.service.js';
 import { Sealer } from './store/sealer.service.js';
 import { SharedValues } from './store/shared-values.service.js';
@@ -103,6 +102,7 @@ const EXPORTED: Provider[] = [
   TokenService,
   ExhibitorsService,
   TokenValidator,
+  ExhibitorLogins,
   ExhibitorSelection,
   ExhibitorGuardServices,
 ];
@@ -146,16 +146,14 @@ const EXPORTED: Provider[] = [
     OpenIdProvider,
     UserInfo,
     BearerIdentities,
-    DeniedIdentities,
-    IdentityExtensions,
     IdentityCookie,
     IdentityReader,
     IdentitySession,
+    SelectionCookie,
     CodeExchange,
     CallbackVerifier,
     LoginService,
     LogoutService,
-    BackChannelLogout,
     RequestResolver,
     ExhibitorExceptionFilter,
     ...EXPORTED,

@@ -68,7 +68,8 @@ export type {
 } from './exhibitors/pages/exhibitor-page.interface.js';
 export { TokenValidator, type ValidateOptions } from './oidc/token-validator.service.js';
 export type { HttpContext } from './http/http-context.js';
-export type { SessionState } from './session/session-state.interface.js';
+export { ExhibitorLogins, type LoginsToEnd } from './session/exhibitor-logins.service.js';
+export type { SessionState } from './session/request-user.js';
 
 export { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';

@@ -1,6 +1,8 @@
-import { Injectable, type ExecutionContext } from '@nestjs/common';
+import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/common';
+import { ConfigurationError } from '../errors/configuration.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
+import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
 import { answered, RouteGuard } from './route-guard.js';
 import { toErrorBody } from './to-http-exception.js';
 
@@ -10,21 +12,31 @@ const HEADERS = { 'Cache-Control': 'no-store' };
  * Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0): the form field `logout_token` of a POST request.
  * Identities of that session, or of that user, which began before the logout are no longer accepted; with `store`, in every
  * process. Bearer tokens are not affected. The guard answers itself: 200, 400 where the token is refused, or 503
- * where the `store` did not take the logout. The handler never runs.
+ * where the `store` did not take the logout. The handler never runs. Requires `logoutCheck: { provider: true }`, in every application
+ * that accepts these identities; else the application does not start (`configuration_invalid`).
  *
  * @example
  * @Post('auth/backchannel-logout') @UseGuards(ExhibitorBackChannelLogoutGuard) backChannelLogout() {}
  */
 @Injectable()
 export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
+  constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
+    super(services);
+    if (!RouteGuard.servicesOf(this).logout.hearsProvider) {
+      const expected =
+        'must be true where ExhibitorBackChannelLogoutGuard is used: no guard looks for its logouts';
+      throw new ConfigurationError([{ path: 'logoutCheck.provider', expected }]);
+    }
+  }
+
   /** Receives the logout; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     return RouteGuard.run(this, context, HEADERS, (http) => this.#decide(http, context));
   }
 
   async #decide(http: HttpContext, context: ExecutionContext): Promise<never> {
-    const { backChannel } = RouteGuard.servicesOf(this);
-    const isRecorded = await backChannel.receive(http, await this.getTenant(http, context));
+    const { logout } = RouteGuard.servicesOf(this);
+    const isRecorded = await logout.receive(http, await this.getTenant(http, context));
     http.reply(isRecorded ? 200 : 503);
     return answered();
   }

@@ -2,8 +2,9 @@ import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { type ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { StartedLogin } from '../login/pending-login.js';
-import { setUser } from '../session/host-session.js';
+import { logInToPassport, setUser } from '../session/request-user.js';
 import { keepResults } from './execution-context.js';
 import { answered, LOGIN_HEADERS, RouteGuard } from './route-guard.js';
 
@@ -38,6 +39,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
       const session = await RouteGuard.servicesOf(this).login.finish(http, {
         getPath: () => this.getCallbackPath(http),
         onMatched: (started) => void (callback.started = started),
+        storeIdentity: (identity) => this.storeIdentity(http, identity),
       });
       const identity = setUser(http, session);
       keepResults(context, http.request, { identity, tenant: session.tenant.key, eventId: identity.eventId });
@@ -53,6 +55,24 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   /** Path that the provider called. Override it behind a proxy that removes a prefix of the path. */
   protected getCallbackPath(http: HttpContext): string | Promise<string> {
     return http.target.pathname;
+  }
+
+  /**
+   * Keeps the identity with `session: 'host'`, all of its members. By default calls and awaits Passport's `request.logIn()`, which gives
+   * the session a new id; fails with `configuration_invalid` where there is none. An override starts with a new session id too: one
+   * that was planted before the login must be worth nothing (session fixation). The host then sets `request.user` at each request.
+   *
+   * @example
+   * protected override async storeIdentity({ request }: HttpContext, identity: ExhibitorIdentity): Promise<void> {
+   *   const { session } = request as Request; // of Express, with express-session
+   *   await new Promise<void>((resolve, reject) =>
+   *     session.regenerate((error) => (error ? reject(error) : resolve())),
+   *   );
+   *   Object.assign((request as Request).session, { user: identity });
+   * }
+   */
+  protected storeIdentity(http: HttpContext, identity: ExhibitorIdentity): void | Promise<void> {
+    return logInToPassport(http, identity);
   }
 
   /**

@@ -1,22 +1,20 @@
 import { Inject, Injectable, type ExecutionContext } from '@nestjs/common';
 import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
 import { HttpContext } from '../http/http-context.js';
-import { BackChannelLogout } from '../login/back-channel-logout.service.js';
 import { LoginService } from '../login/login.service.js';
 import { LogoutService } from '../login/logout.service.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { IdentityReader } from '../session/identity-reader.service.js';
-import { IdentitySession } from '../session/identity-session.service.js';
+import { SelectionCookie } from '../session/selection-cookie.service.js';
 import type { RequestPair } from './execution-context.js';
 import { RequestResolver } from './request-resolver.service.js';
 
 export interface GuardServices {
   readonly resolver: RequestResolver;
   readonly reader: Pick<IdentityReader, 'acceptsBearer' | 'read'>;
-  readonly session: Pick<IdentitySession, 'select' | 'extend'>;
+  readonly selections: SelectionCookie;
   readonly login: Pick<LoginService, 'start' | 'finish'>;
-  readonly logout: Pick<LogoutService, 'end'>;
-  readonly backChannel: BackChannelLogout;
+  readonly logout: Pick<LogoutService, 'end' | 'hearsProvider' | 'receive'>;
   readonly log: ProblemLog;
 }
 
@@ -41,13 +39,12 @@ export class ExhibitorGuardServices {
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(RequestResolver) resolver: RequestResolver,
     @Inject(IdentityReader) reader: IdentityReader,
-    @Inject(IdentitySession) session: IdentitySession,
+    @Inject(SelectionCookie) selections: SelectionCookie,
     @Inject(LoginService) login: LoginService,
     @Inject(LogoutService) logout: LogoutService,
-    @Inject(BackChannelLogout) backChannel: BackChannelLogout,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
-    this.#all = { resolver, reader, session, login, logout, backChannel, log };
+    this.#all = { resolver, reader, selections, login, logout, log };
   }
 
   /** `nestjs-exhibitor/testing` replaces some of them. @internal */

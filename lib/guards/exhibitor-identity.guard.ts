@@ -5,8 +5,7 @@ import { isNavigation } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 import { safeReturnTo } from '../login/return-to.js';
-import { setUser } from '../session/host-session.js';
-import type { SessionState } from '../session/session-state.interface.js';
+import { setUser, type SessionState } from '../session/request-user.js';
 import { declaredOn, guardsOn, standsOn } from './anonymous-access.js';
 import { keepResults, resultsIn } from './execution-context.js';
 import { answered, RouteGuard } from './route-guard.js';
@@ -87,7 +86,6 @@ export class ExhibitorIdentityGuard extends RouteGuard {
       };
     }
     const identity = setUser(http, session);
-    await RouteGuard.servicesOf(guard).session.extend(http, session);
     return { isPublic, session, user: { identity, tenant: session.tenant.key } };
   }
 

@@ -1,9 +1,10 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
+import { logOutOfPassport } from '../session/request-user.js';
 import { answered, LOGIN_HEADERS, RouteGuard } from './route-guard.js';
 
 /**
- * Removes identity and selections, then runs the handler. Where `login.endSession` is set and somebody was logged in, the
+ * Removes identity and selections, ends the login, then runs the handler. Where `login.endSession` is set and somebody was logged in, the
  * handler does not run: the guard answers 303 to the provider, which ends its session and then shows
  * `login.postLogoutRedirectUri`. Refuses requests that a page of another site caused (400
  * `invalid_argument`). Use it on a POST route: any page can cause a GET.
@@ -19,10 +20,24 @@ export class ExhibitorLogoutGuard extends RouteGuard {
   }
 
   async #decide(http: HttpContext): Promise<void> {
-    const endSessionUrl = await RouteGuard.servicesOf(this).logout.end(http);
+    const endSessionUrl = await RouteGuard.servicesOf(this).logout.end(http, () => this.removeIdentity(http));
     if (endSessionUrl !== undefined) {
       http.redirect(endSessionUrl, 303);
       await answered();
     }
+  }
+  /**
+   * Removes the identity with `session: 'host'`, after its login was ended. By default calls and awaits Passport's `request.logOut()`;
+   * fails with `configuration_invalid` where there is none.
+   *
+   * @example
+   * protected override async removeIdentity({ request }: HttpContext): Promise<void> {
+   *   await new Promise<void>((resolve, reject) =>
+   *     (request as Request).session.destroy((error) => (error ? reject(error) : resolve())),
+   *   );
+   * }
+   */
+  protected removeIdentity(http: HttpContext): void | Promise<void> {
+    return logOutOfPassport(http);
   }
 }

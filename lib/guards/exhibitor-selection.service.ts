@@ -2,15 +2,14 @@ import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/com
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { sessionOf } from '../session/host-session.js';
-import type { SessionState } from '../session/session-state.interface.js';
+import { sessionOf, type SessionState } from '../session/request-user.js';
 import { requestPairOf, resultsIn, type RequestPair } from './execution-context.js';
 import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
 
 const NAME = 'ExhibitorSelection';
 
 /**
- * Stores which of several exhibitors a user acts for: per user, tenant and event, until the logout.
+ * Stores which of several exhibitors a user acts for: per user, tenant and event, in a cookie, until the logout or `absoluteTtl`.
  *
  * @example
  * @Post('events/:eventId/select') @UseGuards(ExhibitorGuard) @Redirect('/', 303)
@@ -29,26 +28,26 @@ export class ExhibitorSelection<T = Exhibitor> {
   /**
    * Selects one of the user's own exhibitors. Needs {@link ExhibitorGuard} on the route.
    *
-   * @throws {ExhibitorError} `invalid_argument` where the id is not one of the user's own, or where a page of another site
-   * caused the request
+   * @throws {ExhibitorError} `invalid_argument` where the id is not one of the user's own, for a user with a bearer token, and where a
+   * page of another site caused the request
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
     const { http, session, eventId, exhibitors } = this.#current(context);
-    const { resolver, session: sessions } = this.#services.all;
+    const { resolver, selections } = this.#services.all;
     const selected = typeof exhibitorId === 'string' ? resolver.find(exhibitors, exhibitorId) : undefined;
     if (!isOneOf<T>(selected, exhibitors)) {
       throw new ExhibitorError('invalid_argument', "exhibitorId: must be one of the user's own exhibitors", {
         tenant: session.tenant.key,
       });
     }
-    await sessions.select(http, session, eventId, exhibitorId);
+    selections.write(http, session, eventId, exhibitorId);
     return selected;
   }
 
   /** Removes the selection for the event of the request. */
   async clear(context: ExecutionContext | RequestPairLike): Promise<void> {
     const { http, session, eventId } = this.#current(context);
-    await this.#services.all.session.select(http, session, eventId, undefined);
+    this.#services.all.selections.write(http, session, eventId, undefined);
   }
 
   #current(context: ExecutionContext | RequestPairLike): Current {

@@ -3,7 +3,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/path-parameters.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
-import type { SessionState } from '../session/session-state.interface.js';
+import type { SessionState } from '../session/request-user.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
 import { keepResults } from './execution-context.js';
 import { RouteGuard } from './route-guard.js';

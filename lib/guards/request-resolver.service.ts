@@ -9,7 +9,8 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { unnamedEvent } from '../problems/host-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import type { SessionState } from '../session/session-state.interface.js';
+import type { SessionState } from '../session/request-user.js';
+import { SelectionCookie } from '../session/selection-cookie.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 
 /** Both are missing where the user has several exhibitors and none was chosen. */
@@ -28,6 +29,7 @@ export class RequestResolver {
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService,
+    @Inject(SelectionCookie) private readonly selections: SelectionCookie,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#settings = settings;
@@ -104,7 +106,7 @@ export class RequestResolver {
    * else the only one. `undefined` where the request names one that is not the user's own.
    */
   async choose(
-    { request }: HttpContext,
+    http: HttpContext,
     context: ExecutionContext,
     {
       session,
@@ -112,6 +114,7 @@ export class RequestResolver {
       exhibitors,
     }: { session: SessionState; eventId: string; exhibitors: readonly unknown[] },
   ): Promise<ChosenExhibitor | undefined> {
+    const { request } = http;
     const named =
       this.#settings.resolveExhibitor === undefined
         ? textOf(request.params?.['exhibitorId'])
@@ -120,14 +123,14 @@ export class RequestResolver {
       const own = this.find(exhibitors, named);
       return own === undefined ? undefined : { exhibitorId: named, exhibitor: own };
     }
-    const selected = session.selections.find(([event]) => event === eventId)?.[1];
-    const exhibitor = selected === undefined ? undefined : this.find(exhibitors, selected);
-    if (exhibitor !== undefined) {
-      return { exhibitorId: selected, exhibitor };
-    }
-    // A single record needs no id.
     const [only] = exhibitors;
-    return exhibitors.length === 1 ? { exhibitorId: this.#idOf(only), exhibitor: only } : {};
+    if (exhibitors.length === 1) {
+      // A single record needs no id.
+      return { exhibitorId: this.#idOf(only), exhibitor: only };
+    }
+    const selected = this.selections.read(http, session, eventId);
+    const exhibitor = selected === undefined ? undefined : this.find(exhibitors, selected);
+    return exhibitor === undefined ? {} : { exhibitorId: selected, exhibitor };
   }
 
   find(exhibitors: readonly unknown[], exhibitorId: string): unknown {

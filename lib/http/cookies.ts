@@ -17,7 +17,8 @@ export interface CookieNames {
   identity: string;
   /** The ID token, for the logout at the provider. */
   idToken: string;
-  extension: string;
+  /** The exhibitors that the user has chosen. */
+  selection: string;
   /** Pending logins, numbered by {@link LOGIN_DIGITS}. */
   logins: readonly string[];
 }
@@ -27,7 +28,7 @@ export function cookieNames(name: string): CookieNames {
   return {
     identity: `${name}-identity`,
     idToken: `${name}-id-token`,
-    extension: `${name}-identity-extension`,
+    selection: `${name}-selection`,
     logins: LOGIN_DIGITS.map((digit) => loginCookieName(name, digit)),
   };
 }
@@ -95,12 +96,31 @@ export function setCookie(
   attributes: CookieAttributes,
   ttl: number,
 ): void {
-  addCookie(http, name, value, attributes, Math.ceil(ttl / 1000));
+  addCookie(http, cookieOf(name, value, attributes, ttl));
+}
+
+/**
+ * Sets a cookie when the head of the reply is written, if `isWanted` says so then. One of this name that the reply has by then
+ * stays.
+ */
+export function setCookieWithHead(
+  http: HttpContext,
+  name: string,
+  value: string,
+  attributes: CookieAttributes,
+  ttl: number,
+  isWanted: () => boolean,
+): void {
+  const cookie = cookieOf(name, value, attributes, ttl);
+  http.addCookieWithHead(
+    stringifySetCookie(cookie),
+    (others) => isWanted() && !others.some((other) => other.startsWith(`${cookie.name}=`)),
+  );
 }
 
 /** Removes a cookie that was set with these attributes. */
 export function clearCookie(http: HttpContext, name: string, attributes: CookieAttributes): void {
-  addCookie(http, name, '', attributes, 0);
+  addCookie(http, cookieOf(name, '', attributes, 0));
 }
 
 /** Removes the cookies of this name that the browser has after this reply, with and without `__Host-`. */
@@ -125,14 +145,14 @@ export function clearHeldCookies(
  */
 export function fitCookies(
   http: HttpContext,
-  { identity, extension, idToken, logins }: CookieNames,
+  { identity, selection, idToken, logins }: CookieNames,
   attributes: CookieAttributes,
   kept?: string,
 ): void {
   const others = logins.filter((name) => name !== kept);
   const lengthOf = (names: readonly string[]): number =>
     names.reduce((sum, name) => sum + heldLength(http, name, attributes.secure), 0);
-  const needed = lengthOf([identity, extension, ...(kept === undefined ? [] : [kept])]);
+  const needed = lengthOf([identity, selection, ...(kept === undefined ? [] : [kept])]);
   const clear = (names: readonly string[]): void =>
     names
       .filter((name) => heldLength(http, name, attributes.secure) > 0)
@@ -161,22 +181,24 @@ function sentName(name: string, secure: boolean): string {
   return secure ? `${HOST_PREFIX}${name}` : name;
 }
 
-function addCookie(
-  http: HttpContext,
+function cookieOf(
   name: string,
   value: string,
   { secure, sameSite }: CookieAttributes,
-  maxAge: number,
-): void {
-  const cookie: SetCookie = {
+  ttl: number,
+): SetCookie & { value: string } {
+  return {
     name: sentName(name, secure),
     value,
-    maxAge,
+    maxAge: Math.ceil(ttl / 1000),
     path: '/',
     httpOnly: true,
     secure: secure || sameSite === 'none',
     sameSite,
   };
+}
+
+function addCookie(http: HttpContext, cookie: SetCookie & { value: string }): void {
   http.addCookie(stringifySetCookie(cookie));
-  http.cookieChanges.set(cookie.name, value === '' ? undefined : value);
+  http.cookieChanges.set(cookie.name, cookie.value === '' ? undefined : cookie.value);
 }

@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { AbstractHttpAdapter } from '@nestjs/core';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { keepPrivate, nodeResponseOf } from './private-reply.js';
+import { addCookieWithHead, keepPrivate, nodeResponseOf } from './private-reply.js';
 
 /** What {@link HttpContext} needs of Nest's HTTP adapter. */
 export type ResponseAdapter = Pick<AbstractHttpAdapter, 'setHeader' | 'appendHeader' | 'redirect' | 'reply'>;
@@ -50,6 +50,17 @@ export class HttpContext {
     if (this.response !== undefined) {
       this.#adapter.appendHeader(this.response, 'Set-Cookie', header);
       keepPrivate(this.response);
+    }
+  }
+
+  /**
+   * Adds a `Set-Cookie` header when the head of the reply is written, unless it was written before.
+   *
+   * @param isWanted asked then, given the `Set-Cookie` headers that the reply has
+   */
+  addCookieWithHead(header: string, isWanted: (others: readonly string[]) => boolean): void {
+    if (this.takesHeaders) {
+      addCookieWithHead(this.response, header, isWanted);
     }
   }
 

@@ -26,6 +26,25 @@ export function keepPrivate(reply: unknown): void {
   }
 }
 
+/** Adds a cookie to a reply when its head is written, if it is wanted then. The reply is kept private with it. */
+export function addCookieWithHead(
+  reply: unknown,
+  cookie: string,
+  isWanted: (others: readonly string[]) => boolean,
+): void {
+  const response = nodeResponseOf(reply);
+  if (response === undefined) {
+    return;
+  }
+  onHeaders(response, () => {
+    const others = [response.getHeader('Set-Cookie') ?? []].flat().map(String);
+    if (isWanted(others)) {
+      response.setHeader('Set-Cookie', [...others, cookie]);
+      makePrivate(response);
+    }
+  });
+}
+
 /** A shared cache would hand the cookies of the reply to other users (RFC 9111 §7.3). */
 function makePrivate(response: ServerResponse): void {
   if (response.getHeader('Cache-Control') !== 'no-store') {

@@ -187,7 +187,7 @@ export class CallbackVerifier {
       tenantId: tenant.tenantId,
       clientId: login.clientId,
       redirectUri: login.redirectUri,
-      registration: tenant.registrations[0] ?? '',
+      registration: tenant.registration,
       ...(typeof sid === 'string' && sid !== '' ? { sid } : {}),
       // Where the clock of the provider is ahead, the login must not be later than a logout that follows.
       loggedInAt: Math.min(Number(token.payload.iat) * 1000, now),

@@ -6,14 +6,15 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { CookieAttributes } from '../http/cookies.js';
 import { isInForeignFrame, mayShowPage } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { checkEventId } from '../model/path-parameters.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { smallerAge } from '../oidc/check-claims.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import type { SessionState } from '../session/session-state.interface.js';
 import { IdentitySession } from '../session/identity-session.service.js';
+import type { SessionState } from '../session/request-user.js';
 import { Sealer } from '../store/sealer.service.js';
 import { SpentStates } from '../store/spent-states.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
@@ -55,6 +56,8 @@ export interface CallbackRoute {
   getPath: () => string | Promise<string>;
   /** Called with the login that the response belongs to, before it is verified. */
   onMatched: (login: StartedLogin) => void;
+  /** Keeps the identity with `session: 'host'`. */
+  storeIdentity: (identity: ExhibitorIdentity) => void | Promise<void>;
 }
 
 @Injectable()
@@ -124,7 +127,10 @@ export class LoginService {
    *
    * @throws {LoginFailedError} where the login is refused; `state` where the response belongs to no pending login
    */
-  async finish(http: HttpContext, { getPath, onMatched }: CallbackRoute): Promise<SessionState> {
+  async finish(
+    http: HttpContext,
+    { getPath, onMatched, storeIdentity }: CallbackRoute,
+  ): Promise<SessionState> {
     try {
       const { pending, parameters } = await this.#match(http, getPath);
       onMatched(startedLogin(pending));
@@ -132,7 +138,12 @@ export class LoginService {
       const tenant = await this.tenants.get(pending.tenant);
       checkSameProvider(tenant, pending);
       const verified = await this.callback.verify(tenant, pending, parameters);
-      const state = await this.session.establish(http, tenant, { ...verified, former: pending.former });
+      const state = await this.session.establish(
+        http,
+        tenant,
+        { ...verified, former: pending.former },
+        storeIdentity,
+      );
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
     } catch (error) {

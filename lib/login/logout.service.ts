@@ -1,48 +1,109 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
+import { isRecord } from '../model/json-values.js';
+import { isAddressedTo, logoutOf } from '../oidc/logout-token.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
+import { TokenValidator } from '../oidc/token-validator.service.js';
+import { unverified } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { IdentitySession, type DepartingUser } from '../session/identity-session.service.js';
 import { identityFor } from '../session/stored-identity.js';
+import { EndedLogins, type ProviderLogout } from '../store/ended-logins.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import { browserLoginOf } from '../tenants/tenant.js';
 
-/** Ends logins in the browser: at this host, then at the provider (OpenID Connect RP-Initiated Logout 1.0). */
+/** Longest logout token, in characters. */
+const MAX_LENGTH = 16_384;
+
+/**
+ * Ends logins: of a browser, here and at the provider (OpenID Connect RP-Initiated Logout 1.0), and those that the provider ended
+ * (Back-Channel Logout 1.0).
+ */
 @Injectable()
 export class LogoutService {
-  readonly #trustedOrigins: readonly string[];
+  readonly #settings: ExhibitorSettings;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
+    @Inject(TokenValidator) private readonly validator: TokenValidator,
     @Inject(IdentitySession) private readonly session: IdentitySession,
+    @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
   ) {
-    this.#trustedOrigins = settings.trustedOrigins;
+    this.#settings = settings;
+  }
+
+  /** True where logouts at the provider are looked for. */
+  get hearsProvider(): boolean {
+    return this.#settings.logoutCheck.provider;
   }
 
   /**
    * Logs the user out of this host. Answers the address that logs the user out at the provider, where `endSession` is set and
    * somebody was logged in.
    *
+   * @param removeIdentity removes the identity with `session: 'host'`
    * @throws {ExhibitorError} `invalid_argument` for a request that a page of another site caused
    */
-  async end(http: HttpContext): Promise<string | undefined> {
+  async end(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<string | undefined> {
     const departing = await this.session.departing(http);
-    // As it is known now: a source of tenants may be slow just then.
-    const tenant = departing && this.tenants.peek(departing.identity.tenant);
-    if (isCrossSiteRequest(http, tenant?.login?.redirectUri, this.#trustedOrigins)) {
+    if (isCrossSiteRequest(http, departing?.identity.redirectUri, this.#settings.trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
-    await this.session.forget(http);
+    await this.session.forget(http, removeIdentity);
     return departing && this.#endSessionUrl(departing).catch(unknown);
+  }
+
+  /**
+   * Verifies the `logout_token` of a request and ends the logins that it names. Answers false where there is a `store` that did not
+   * take it: the provider may send it again, and a token that is sent twice writes the same.
+   *
+   * @param tenantKey default: the only tenant, else the fixed tenants of the token's issuer and audience
+   * @throws {LoginFailedError} where the token is refused
+   * @throws {ExhibitorError} `unknown_tenant`, `tenant_required`; `service_unavailable`, `deadline_exceeded` where the keys
+   * cannot be fetched
+   */
+  async receive(http: HttpContext, tenantKey: string | undefined): Promise<boolean> {
+    const token = readLogoutToken(http);
+    const addressed = tenantKey === undefined ? this.#addresseesOf(token) : [];
+    const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(tenantKey)];
+    const verified = await Promise.allSettled(tenants.map((tenant) => this.#verify(tenant, token)));
+    const logouts = verified.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    const [first] = verified;
+    if (logouts.length === 0 && first?.status === 'rejected') {
+      throw first.reason;
+    }
+    const taken = await Promise.all(logouts.map((logout) => this.ended.endAtProvider(logout)));
+    return !taken.includes(false);
+  }
+
+  /**
+   * The fixed tenants that an unverified token is for, one of each registration: they may differ in their keys. It only selects the
+   * keys that verify the token.
+   */
+  #addresseesOf(token: string): Tenant[] {
+    const claims = unverified(token, 'claims');
+    const addressed = this.tenants.fixed.filter(
+      ({ login }) => login !== undefined && isAddressedTo(claims, login.issuer, login.clientId),
+    );
+    return [...new Map(addressed.map((tenant) => [tenant.registration, tenant])).values()];
+  }
+
+  async #verify(tenant: Tenant, token: string): Promise<ProviderLogout> {
+    const { payload } = await this.deadlines.within(tenant.http.deadline, (deadline) =>
+      this.validator.verify(tenant, { use: 'logout_token', token }, deadline),
+    );
+    return logoutOf(payload, tenant.registration, this.clock.epochMs());
   }
 
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
@@ -66,6 +127,14 @@ function unknown(error: unknown): undefined {
   if (!isExhibitorError(error)) {
     throw error;
   }
+}
+
+function readLogoutToken({ request: { method, body } }: HttpContext): string {
+  const token = method === 'POST' && isRecord(body) ? body['logout_token'] : undefined;
+  if (typeof token === 'string' && token.length <= MAX_LENGTH) {
+    return token;
+  }
+  throw new LoginFailedError('token_type', 'the request has no logout_token');
 }
 
 /** There is no `state`: nothing would check it, since the page after the logout does nothing. */

@@ -34,8 +34,8 @@ const pendingLogin = v.object({
   returnTo: v.optional(v.string()),
   /** Seconds; the smaller of the option and the parameter of this login. */
   maxAge: v.optional(v.number()),
-  /** Identities that this login replaces. */
-  former: v.optional(v.array(v.object({ id: v.string(), tenant: v.string(), expiresAt: v.number() })), []),
+  /** Logins that this one replaces. */
+  former: v.array(v.object({ id: v.string(), endsAt: v.number() })),
 });
 
 /** A login that was started. It is sealed in a cookie of the browser, and the callback is compared with it. */

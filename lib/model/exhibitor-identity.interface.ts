@@ -1,6 +1,6 @@
 /** The user who is logged in. Plain data: do not use `instanceof`. */
 export interface ExhibitorIdentity {
-  /** Id of this login. A logout denies it. */
+  /** Id of this login, by which a logout ends it. */
   id: string;
   /** `iss` of the provider. */
   issuer: string;
@@ -19,8 +19,8 @@ export interface ExhibitorIdentity {
   /** Callback address of the login. An identity of another one belongs to another host, and is none here. */
   redirectUri: string;
   /**
-   * Digest of the issuer, the client and the source of the keys that verified the login. A logout at the provider ends only
-   * identities of the same ones. Bearer tokens have none.
+   * Digest of issuer, client and `keys` that verified the login. A logout at the provider ends only identities of the same ones.
+   * Bearer tokens have none.
    */
   registration?: string;
   /** Event of the login. */

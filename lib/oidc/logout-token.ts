@@ -2,6 +2,7 @@ import type { JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
+import type { ProviderLogout } from '../store/ended-logins.service.js';
 import {
   described,
   isLogoutTokenType,
@@ -12,16 +13,6 @@ import {
 } from './check-claims.js';
 
 type LogoutTokenExpectation = Pick<LoginSettings, 'issuer' | 'clientId' | 'clockTolerance'>;
-
-export interface ProviderLogout {
-  /** Of the tenant that verified the token, see `registrationsOf`. */
-  registrations: readonly string[];
-  /** The user; every login of this user where no session is named. */
-  subject?: string;
-  sid?: string;
-  /** Time of the logout by the clock of the provider, in ms since 1970; no later than now. */
-  at: number;
-}
 
 /**
  * Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6.
@@ -62,15 +53,12 @@ export function logoutTokenFailure(
 /**
  * What a valid logout token says.
  *
+ * @param registration of the tenant that verified it
  * @param now ms since 1970. A logout in the future would end logins that begin after it
  */
-export function logoutOf(
-  { sub, sid, iat }: JWTPayload,
-  registrations: readonly string[],
-  now: number,
-): ProviderLogout {
+export function logoutOf({ sub, sid, iat }: JWTPayload, registration: string, now: number): ProviderLogout {
   return {
-    registrations,
+    registration,
     ...(sub === undefined ? {} : { subject: sub }),
     ...(typeof sid === 'string' ? { sid } : {}),
     at: Math.min(Number(iat) * 1000, now),

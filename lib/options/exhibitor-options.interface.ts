@@ -59,8 +59,8 @@ interface CommonOptions<T> {
   /**
    * How the names of our cookies begin: `name` (default `exhibitor`), a letter and up to 31 more letters, digits, `-` and `_`.
    * Services of one host name set different ones. Lifetimes in ms: `loginTtl` (default 600 000) and `identityTtl` (default 28 800 000). `sameSite` of the identity cookie,
-   * default `lax`. Where `absoluteTtl` (ms, default `identityTtl`) is longer than `identityTtl`, a guarded request extends the
-   * identity once half of `identityTtl` has passed, until `absoluteTtl` after the login. With `session: 'host'` the identity ends
+   * default `lax`. Where `absoluteTtl` (ms, default `identityTtl`) is longer than `identityTtl`, a guarded request seals
+   * the identity anew once half of `identityTtl` has passed, until `absoluteTtl` after the login. With `session: 'host'` the identity ends
    * then, and the host's session decides how long it lasts without a request.
    *
    * @example
@@ -75,7 +75,10 @@ interface CommonOptions<T> {
         sameSite?: 'lax' | 'strict' | 'none' | undefined;
       }
     | undefined;
-  /** `cookie` (default): a sealed cookie; `host`: the host's own session; `bearer`: an access token in each request. Or several, in order. */
+  /**
+   * `cookie` (default): a sealed cookie; `host`: the host keeps the identity, in Passport's session or by `storeIdentity` of its own
+   * {@link ExhibitorCallbackGuard}; `bearer`: an access token in each request. Or several, in order.
+   */
   session?: SessionMode | SessionMode[] | undefined;
   /** Deadlines, retries and limits. */
   http?: HttpOptions | undefined;
@@ -135,15 +138,16 @@ interface CommonOptions<T> {
     | false
     | undefined;
   /**
-   * With a `store`: `ttl` in ms (default 1 000) for which a process remembers that an identity was not logged out. A logout at
-   * another process takes effect within that time, one at the process itself at once. 0 asks the store at each request. A
-   * failure of the store is not remembered.
+   * Whether logins have ended. `ttl` in ms (default 1 000): with a `store`, how long a process remembers that a login has not ended. A
+   * logout at another process takes effect within that time, one at the process itself at once. 0 asks the store at each request. A
+   * failure of the store is not remembered. `provider` (default false): logouts at the provider are looked for, and `ExhibitorLogins`
+   * can end the logins of a user; `true` in every application that accepts these identities.
    *
    * @example
-   * logoutCheck: { ttl: 0 }
+   * logoutCheck: { provider: true } // with ExhibitorBackChannelLogoutGuard
    */
-  logoutCheck?: { ttl?: number | undefined } | undefined;
-  /** Shares tokens, lookups, single-use login states and logouts between processes. Default: none is shared. */
+  logoutCheck?: { ttl?: number | undefined; provider?: boolean | undefined } | undefined;
+  /** Shares access tokens, used login states and ended logins between processes. Default: none is shared. */
   store?: SharedStore | undefined;
   /**
    * A Standard Schema (zod, valibot, arktype, …) that checks, types and cuts every record. Default: records pass as they are,

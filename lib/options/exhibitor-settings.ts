@@ -66,8 +66,11 @@ const lookupCache = v.strictObject(
 );
 
 const logoutCheck = v.strictObject(
-  { ttl: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 1_000) },
-  'must be { ttl }',
+  {
+    ttl: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 1_000),
+    provider: v.optional(v.boolean('must be true or false'), false),
+  },
+  'must be { ttl, provider }',
 );
 
 /** Not `__Host-`, which is ours to add. */

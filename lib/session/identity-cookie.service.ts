@@ -6,97 +6,128 @@ import {
   isSecure,
   receivedCookies,
   setCookie,
+  setCookieWithHead,
   type CookieAttributes,
-  type CookieNames,
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
+import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { isRecord } from '../model/json-values.js';
+import { freezeJson, isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import { EndedLogins } from '../store/ended-logins.service.js';
 import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { IdentityExtensions } from './identity-extensions.service.js';
+import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import { KeptClaims } from './kept-claims.js';
-import { OpenedCookies, type OpenedCookie } from './opened-cookies.js';
+import type { SessionState } from './request-user.js';
 import { parseIdentity, type IdentityData } from './stored-identity.js';
-import { parseSelections, type Selections } from './stored-selections.js';
 
 /** Largest sealed identity, in bytes. */
 const MAX_SEALED = 3_000;
 
-export interface CookieContent extends OpenedCookie {
+/** Estimated bytes of heap of all opened cookies together. One takes about three times its JSON. */
+const MAX_OPENED_BYTES = 16 * 1024 * 1024;
+
+/** Longest time for which an opened cookie is remembered, in ms. */
+const LONGEST_OPENED = 60_000;
+
+/** Content of a cookie that opened. Deeply frozen, since the requests of a user share it. */
+interface OpenedCookie {
+  /** It ends with the seal. */
+  readonly identity: IdentityData;
+  /** End of the login, in ms since 1970: no new seal goes beyond it. */
+  readonly endsAt: number;
+}
+
+interface ReceivedIdentity extends OpenedCookie {
   /** True where it was sent with the `__Host-` prefix. */
   secure: boolean;
 }
 
-/** The identity and the selections of a user, in one sealed cookie. */
+/** The identity of a user, in a sealed cookie. */
 @Injectable()
 export class IdentityCookie {
-  readonly #names: CookieNames;
-  readonly #sameSite: CookieAttributes['sameSite'];
+  readonly #name: string;
+  readonly #cookies: ExhibitorSettings['cookies'];
   readonly #claims: KeptClaims;
-  readonly #opened: OpenedCookies;
+  /** By the digest of the sealed value: the memory of the process holds no cookie that could be used. */
+  readonly #opened: ExpiringCache<OpenedCookie>;
+  /** Requests whose reply may set a new seal. Several guards may run for one request. */
+  readonly #renewed = new WeakSet<object>();
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Sealer) private readonly sealer: Sealer,
+    @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
-    @Inject(IdentityExtensions) private readonly extensions: IdentityExtensions,
   ) {
-    this.#names = cookieNames(settings.cookies.name);
-    this.#sameSite = settings.cookies.sameSite;
-    this.#opened = new OpenedCookies(clock);
+    this.#cookies = settings.cookies;
+    this.#name = cookieNames(settings.cookies.name).identity;
+    this.#opened = createCache(clock, { maxSize: MAX_OPENED_BYTES });
     this.#claims = new KeptClaims(clock);
   }
 
-  async read(http: HttpContext): Promise<CookieContent | undefined> {
-    for (const { value, secure } of receivedCookies(http, this.#names.identity)) {
-      const extension = this.extensions.received(http, secure);
-      const sealed = extension === undefined ? value : `${value} ${extension}`;
-      const opened = this.#opened.get(sealed) ?? (await this.#openAndKeep(value, extension));
-      if (opened !== undefined && opened.endsAt > this.clock.epochMs()) {
+  /** The identity of the first cookie that opens and has not expired. Its tenant and its logout are not checked yet. */
+  async read(http: HttpContext): Promise<ReceivedIdentity | undefined> {
+    for (const { value, secure } of receivedCookies(http, this.#name)) {
+      const digest = digestOf(value);
+      const opened = this.#opened.get(digest) ?? this.#remember(digest, await this.#open(value));
+      if (opened !== undefined && opened.identity.expiresAt > this.clock.epochMs()) {
         return { secure, ...opened };
       }
     }
     return undefined;
   }
 
-  /** Every identity that the request carries, valid or not, with the end of its login: what a logout must deny. */
-  async identities(http: HttpContext): Promise<IdentityData[]> {
-    const cookies = receivedCookies(http, this.#names.identity);
-    const opened = await Promise.all(cookies.map(({ value }) => this.#open(value)));
-    return opened.flatMap((content) =>
-      content === undefined ? [] : [{ ...content.identity, expiresAt: content.endsAt }],
+  /** Every identity that the request carries, expired ones included: what a logout must end. */
+  async readAll(http: HttpContext): Promise<OpenedCookie[]> {
+    const opened = await Promise.all(receivedCookies(http, this.#name).map(({ value }) => this.#open(value)));
+    return opened.flatMap((one) => one ?? []);
+  }
+
+  /**
+   * Sets the cookie of a new login.
+   *
+   * @param endsAt end of the login, in ms since 1970
+   */
+  async write(http: HttpContext, tenant: Tenant, identity: ExhibitorIdentity, endsAt: number): Promise<void> {
+    const { returnTo: _once, ...kept } = identity;
+    const sealed = await this.#sealToFit(tenant, kept, endsAt);
+    const ttl = identity.expiresAt - this.clock.epochMs();
+    setCookie(http, this.#name, sealed, this.#attributesOf(tenant), ttl);
+    fitCookies(http, cookieNames(this.#cookies.name), this.#attributesOf(tenant));
+  }
+
+  /**
+   * Keeps an active user logged in: once half of `identityTtl` has passed, the identity is sealed anew, until `absoluteTtl` after the
+   * login. The cookie is added when the head of the reply is written, unless the login has ended by then.
+   */
+  async renew(http: HttpContext, { identity, tenant, endsAt = 0 }: SessionState): Promise<void> {
+    const { identityTtl, absoluteTtl } = this.#cookies;
+    const now = this.clock.epochMs();
+    const isDue = identity.expiresAt - now <= identityTtl / 2 && identity.expiresAt < endsAt;
+    if (!isDue || absoluteTtl <= identityTtl || this.#renewed.has(http.request) || !isActivity(http)) {
+      return;
+    }
+    this.#renewed.add(http.request);
+    const askedAt = this.clock.now();
+    const ttl = Math.min(identityTtl, endsAt - now);
+    const sealed = await this.#seal({ ...identity, expiresAt: now + ttl }, endsAt);
+    setCookieWithHead(http, this.#name, sealed, this.#attributesOf(tenant), ttl, () =>
+      this.ended.isRunning(identity, askedAt),
     );
   }
 
-  /** @param endsAt end of the login */
-  async write(
-    http: HttpContext,
-    tenant: Tenant,
-    identity: ExhibitorIdentity,
-    selections: Selections,
-    endsAt: number,
-  ): Promise<void> {
-    const ttl = endsAt - this.clock.epochMs();
-    const { returnTo: _once, ...kept } = identity;
-    const sealed = await this.#sealToFit(tenant, kept, selections, endsAt);
-    const attributes = { secure: isSecure(tenant.login?.redirectUri), sameSite: this.#sameSite };
-    setCookie(http, this.#names.identity, sealed, attributes, ttl);
-    fitCookies(http, this.#names, attributes);
-  }
-
-  async #openAndKeep(sealed: string, extension: string | undefined): Promise<OpenedCookie | undefined> {
-    const opened = await this.#open(sealed);
-    const unsealed = opened && extension && (await this.sealer.unseal('extension', extension));
-    if (unsealed) {
-      const extended = extendedBy(opened, unsealed);
-      this.#opened.keep(`${sealed} ${extension}`, extended);
-      return extended;
-    }
+  /** Forged cookies do not open and take no place. */
+  #remember(digest: string, opened: OpenedCookie | undefined): OpenedCookie | undefined {
     if (opened !== undefined) {
-      this.#opened.keep(sealed, opened);
+      freezeJson(opened);
+      const ttl = Math.min(LONGEST_OPENED, opened.identity.expiresAt - this.clock.epochMs());
+      if (ttl > 0) {
+        this.#opened.set(digest, opened, { ttl, size: 3 * Buffer.byteLength(JSON.stringify(opened)) });
+      }
     }
     return opened;
   }
@@ -105,47 +136,45 @@ export class IdentityCookie {
     return parseContent(await this.sealer.unseal('identity', sealed));
   }
 
-  async #sealToFit(
-    tenant: Tenant,
-    identity: ExhibitorIdentity,
-    selections: Selections,
-    endsAt: number,
-  ): Promise<string> {
-    const chosen = this.#claims.chosen(tenant, identity.claims);
-    const whole = await this.#seal({ ...identity, claims: chosen }, selections, endsAt);
+  async #sealToFit(tenant: Tenant, identity: ExhibitorIdentity, endsAt: number): Promise<string> {
+    const whole = await this.#seal(identity, endsAt);
     if (whole.length <= MAX_SEALED) {
       return whole;
     }
-    const claims = this.#claims.fewest(tenant, chosen);
-    // The oldest selections go next.
-    for (let oldest = 0; oldest <= selections.length; oldest += 1) {
-      const sealed = await this.#seal({ ...identity, claims }, selections.slice(oldest), endsAt);
-      if (sealed.length <= MAX_SEALED) {
-        return sealed;
-      }
+    const claims = this.#claims.fewest(tenant, identity.claims);
+    const sealed = await this.#seal({ ...identity, claims }, endsAt);
+    if (sealed.length <= MAX_SEALED) {
+      return sealed;
     }
     // The browser would ignore the cookie without an error, and ask the user to log in again and again.
     throw new LoginFailedError('provider', 'the identity is too large for a cookie', { tenant: tenant.key });
   }
 
-  #seal(identity: ExhibitorIdentity, selections: Selections, endsAt: number): Promise<string> {
-    return this.sealer.seal('identity', { identity, selections }, endsAt - this.clock.epochMs());
+  #seal({ expiresAt, ...identity }: ExhibitorIdentity, endsAt: number): Promise<string> {
+    return this.sealer.seal('identity', { identity, endsAt }, expiresAt - this.clock.epochMs());
+  }
+
+  #attributesOf({ login }: Tenant): CookieAttributes {
+    return { secure: isSecure(login?.redirectUri), sameSite: this.#cookies.sameSite };
   }
 }
 
 function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined {
-  if (unsealed === undefined || !isRecord(unsealed.value)) {
+  const value = unsealed?.value;
+  if (unsealed === undefined || !isRecord(value)) {
     return undefined;
   }
-  const { until: endsAt } = unsealed;
-  const { identity: stored, selections } = unsealed.value;
-  const identity = parseIdentity(stored);
-  return identity && { identity, selections: parseSelections(selections), endsAt };
+  const { until } = unsealed;
+  // Of the version before: sealed until the end of the login, with the end of the identity inside.
+  const { endsAt = until } = value;
+  const identity = parseIdentity(value['identity']);
+  return identity && typeof endsAt === 'number'
+    ? { identity: { ...identity, expiresAt: Math.min(until, identity.expiresAt) }, endsAt }
+    : undefined;
 }
 
-/** The content with the end that an extension sets. One of another identity sets none. */
-function extendedBy(opened: OpenedCookie, { value: id, until }: Unsealed): OpenedCookie {
-  const { identity } = opened;
-  const expiresAt = Math.max(identity.expiresAt, Math.min(until, opened.endsAt));
-  return id === identity.id ? { ...opened, identity: { ...identity, expiresAt } } : opened;
+/** Neither HEAD nor a page that a browser loads ahead shows that the user is there. Older browsers send `Purpose`. */
+function isActivity(http: HttpContext): boolean {
+  const purpose = `${http.header('sec-purpose')} ${http.header('purpose')}`.toLowerCase();
+  return http.request.method !== 'HEAD' && !purpose.includes('prefetch');
 }

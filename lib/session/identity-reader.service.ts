@@ -3,13 +3,12 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
+import { EndedLogins } from '../store/ended-logins.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { Clock } from '../time/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
-import { DeniedIdentities } from './denied-identities.service.js';
-import { readHostUser, readSelections } from './host-session.js';
 import { IdentityCookie } from './identity-cookie.service.js';
-import type { SessionState } from './session-state.interface.js';
+import { readHostUser, type SessionState } from './request-user.js';
 import { identityFor, type IdentityData } from './stored-identity.js';
 
 /** Finds the user of a request in the cookie, the host's session or the bearer token. */
@@ -22,7 +21,7 @@ export class IdentityReader {
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
     @Inject(BearerIdentities) private readonly bearer: BearerIdentities,
-    @Inject(DeniedIdentities) private readonly denied: DeniedIdentities,
+    @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#modes = settings.session;
@@ -61,19 +60,21 @@ export class IdentityReader {
   }
 
   async #readCookie(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
-    const content = await this.cookie.read(http);
-    const accepted = content && (await this.#accept(content.identity, tenantKey, content.secure));
-    if (!content || !accepted || (await this.denied.has(accepted.identity, accepted.tenant))) {
+    const received = await this.cookie.read(http);
+    const accepted = received && (await this.#accept(received.identity, tenantKey, received.secure));
+    if (!received || !accepted || (await this.ended.has(accepted.identity))) {
       return undefined;
     }
-    return { mode: 'cookie', selections: content.selections, endsAt: content.endsAt, ...accepted };
+    const state: SessionState = { mode: 'cookie', endsAt: received.endsAt, ...accepted };
+    await this.cookie.renew(http, state);
+    return state;
   }
 
   async #readHost(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
     const data = readHostUser(http);
     const accepted = data && (await this.#accept(data, tenantKey, undefined));
-    if (accepted !== undefined && !(await this.denied.has(accepted.identity, accepted.tenant))) {
-      return { mode: 'host', selections: readSelections(http, accepted.identity), ...accepted };
+    if (accepted !== undefined && !(await this.ended.has(accepted.identity))) {
+      return { mode: 'host', ...accepted };
     }
     if (data !== undefined && (tenantKey ?? data.tenant) === data.tenant) {
       // The handler of a public page must not take this one for a user.
@@ -89,7 +90,7 @@ export class IdentityReader {
     }
     const tenant = await this.tenants.resolve(tenantKey);
     const identity = await this.bearer.identify(tenant, token);
-    return { identity, selections: [], tenant, mode: 'bearer' };
+    return { identity, tenant, mode: 'bearer' };
   }
 
   /** The identity and its tenant, where it belongs to the tenant of the request and has not expired. */

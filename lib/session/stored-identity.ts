@@ -97,11 +97,3 @@ export function identityFor(
 function isComplete(data: IdentityData): data is ExhibitorIdentity {
   return data.tenantId !== undefined && data.clientId !== undefined && data.redirectUri !== undefined;
 }
-
-export function ownerOf({
-  tenant,
-  issuer,
-  subject,
-}: Pick<IdentityData, 'tenant' | 'issuer' | 'subject'>): string {
-  return JSON.stringify([tenant, issuer, subject]);
-}

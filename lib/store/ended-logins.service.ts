@@ -1,5 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Inject, Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
+import { digestOf } from '../model/digest.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { unwrittenLogouts } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
@@ -21,19 +23,35 @@ const WRITE_AGAIN_AFTER = [1_000, 10_000, 40_000];
 /** Shortest time between two warnings, in ms. */
 const WARN_EVERY = 60_000;
 
+/** With a store, how long "not ended" counts for {@link EndedLogins.isRunning}, in ms. */
+const RECENT = 1_000;
+
+/** Longest name of a logout that is kept as it is, in characters. */
+const LONGEST_NAME = 256;
+
 /**
  * By how much the date of the host may be set back, in ms. A sealed identity is valid for so much longer then, and so the end of its
  * login must be remembered for so much longer.
  */
-export const CLOCK_MARGIN = 7_200_000;
+const CLOCK_MARGIN = 7_200_000;
+
+/** The user of a login, by which a logout finds it. */
+type Login = Pick<ExhibitorIdentity, 'id' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
+
+/** A logout at the provider: of a session, or of every login of a user up to a time. */
+export interface ProviderLogout {
+  /** Issuer, client and keys of the tenant that verified it, see {@link ExhibitorIdentity.registration}. */
+  readonly registration: string;
+  readonly subject?: string;
+  readonly sid?: string;
+  /** In ms since 1970; no later than now. */
+  readonly at: number;
+}
 
 /** A name under which a login may have ended. */
-export interface EndedName {
+interface EndedName {
   readonly name: string;
-  /**
-   * When the login began, in ms since 1970: only a logout no earlier ended it. Where it is absent, any one did. An own logout of this
-   * name has no time.
-   */
+  /** When the login began, in ms since 1970: only a logout no earlier ended it. Where it is absent, any one did. */
   readonly startedAt?: number;
 }
 
@@ -45,8 +63,15 @@ interface Ended {
 }
 
 /**
- * Logins that ended: an own logout by the id of the identity, one at the provider by a name with its time. In this process the last
- * 100,000 names; across processes with a `store`, as a key alone with the value `1` or that time.
+ * Logins that ended: by a logout here, under the id of the identity; with `logoutCheck.provider` also by one at the provider. In this
+ * process the last 100,000 names; across processes with a `store`, as a key alone with the value `1`, or the time of the provider's
+ * logout.
+ *
+ * | a logout token with | writes                   | an identity     | is ended by                   |
+ * | ------------------- | ------------------------ | --------------- | ----------------------------- |
+ * | `sid`               | `session`                | with a `sid`    | its id, `user`, `session`     |
+ * | `sub`               | `user`                   | without a `sid` | its id, `user`, `sessionless` |
+ * | both                | `session`, `sessionless` |                 |                               |
  */
 @Injectable()
 export class EndedLogins implements BeforeApplicationShutdown {
@@ -54,7 +79,9 @@ export class EndedLogins implements BeforeApplicationShutdown {
   readonly #ended: ExpiringCache<number>;
   /** Logins that had not ended when the store was asked, for `logoutCheck.ttl` ms. */
   readonly #notEnded: ExpiringCache<true>;
-  readonly #rememberFor: number;
+  readonly #check: CheckedOptions['settings']['logoutCheck'];
+  /** Longest time that a login lives, in ms. */
+  readonly #longest: number;
   readonly #waiting = new Set<Ended>();
   readonly #log: ThrottledLog;
 
@@ -63,25 +90,93 @@ export class EndedLogins implements BeforeApplicationShutdown {
     @Inject(SharedValues) private readonly values: SharedValues,
     @Inject(Clock) private readonly clock: Clock,
   ) {
-    this.#rememberFor = settings.logoutCheck.ttl;
+    this.#check = settings.logoutCheck;
+    this.#longest = settings.cookies.absoluteTtl;
     this.#ended = createCache(clock, { max: MAX });
     this.#notEnded = createCache(clock, { max: MAX });
     this.#log = new ThrottledLog(clock, WARN_EVERY);
   }
 
-  /** Ends the login of this id for `ttl` ms. What the store does not take is written soon. */
-  async end(id: string, ttl: number): Promise<void> {
-    if (ttl > 0) {
+  /**
+   * Ends the login of this identity. What the store does not take is written soon.
+   *
+   * @param endsAt end of the login, in ms since 1970. The identity of a host may have none: default `absoluteTtl` from now
+   */
+  async end(id: string, endsAt = Infinity): Promise<void> {
+    const ttl = Math.min(endsAt - this.clock.epochMs(), this.#longest) + CLOCK_MARGIN;
+    if (id !== '' && ttl > 0) {
       this.#ended.set(id, 1, { ttl });
       await this.#writeSoon({ name: id, until: this.clock.now() + ttl });
     }
   }
 
   /**
-   * Ends the logins of this name that began at `at` (ms since 1970) or before, for `ttl` ms. A later logout that is recorded already
-   * stays. Answers false where there is a store that did not take it.
+   * Ends the logins that a logout at the provider names. Answers false where there is a store that did not take it. What is
+   * recorded already is not replaced by an earlier one.
    */
-  async endBefore(name: string, at: number, ttl: number): Promise<boolean> {
+  async endAtProvider({ registration, subject, sid, at }: ProviderLogout): Promise<boolean> {
+    const names = [
+      ...(sid === undefined ? [] : [logoutName('session', registration, sid)]),
+      ...(subject === undefined
+        ? []
+        : [logoutName(sid === undefined ? 'user' : 'sessionless', registration, subject)]),
+    ];
+    const taken = await Promise.all(names.map((name) => this.#endBefore(name, at)));
+    return !taken.includes(false);
+  }
+
+  /** True for a login that ended, here or in another process. Answers no promise where it is known. */
+  has(login: Login): boolean | Promise<boolean> {
+    const names = this.#namesOf(login);
+    if (this.#isKnown(names)) {
+      return true;
+    }
+    if (!this.values.enabled) {
+      return false;
+    }
+    const asked = names.map(({ name, startedAt }) => `${name} ${startedAt}`).join(' ');
+    return !this.#notEnded.has(asked) && this.#isEndedInStore(asked, names);
+  }
+
+  /**
+   * True for a login of which this process knows that it has not ended. Another one may have ended it since it was asked for.
+   *
+   * @param askedAt {@link Clock.now} when {@link has} answered false
+   */
+  isRunning(login: Login, askedAt: number): boolean {
+    const isRecent = !this.values.enabled || this.clock.now() - askedAt <= RECENT;
+    return isRecent && !this.#isKnown(this.#namesOf(login));
+  }
+
+  /** The last attempts. Each takes a second at most. */
+  async beforeApplicationShutdown(): Promise<void> {
+    const left = [...this.#waiting];
+    this.#waiting.clear();
+    await Promise.all(left.map((one) => this.#write(one)));
+  }
+
+  #isKnown(names: readonly EndedName[]): boolean {
+    return names.some((one) => endsLogin(this.#ended.get(one.name), one));
+  }
+
+  /** Identities of hosts may have no id; one without a time of login is taken for an earlier one. */
+  #namesOf({ id, registration, subject, sid, loggedInAt = 0 }: Login): EndedName[] {
+    const names: EndedName[] = id === '' ? [] : [{ name: id }];
+    if (this.#check.provider && registration !== undefined) {
+      names.push({ name: logoutName('user', registration, subject), startedAt: loggedInAt });
+      names.push(
+        sid === undefined
+          ? { name: logoutName('sessionless', registration, subject), startedAt: loggedInAt }
+          : { name: logoutName('session', registration, sid) },
+      );
+    }
+    return names;
+  }
+
+  /** Ends the logins of this name that began at `at` or before. */
+  async #endBefore(name: string, at: number): Promise<boolean> {
+    // No login that began before the logout lives longer.
+    const ttl = this.#longest + CLOCK_MARGIN;
     // Valid here before the store is asked, which may be slow.
     this.#ended.set(name, Math.max(at, this.#ended.get(name) ?? at), { ttl });
     if (!this.values.enabled) {
@@ -94,30 +189,14 @@ export class EndedLogins implements BeforeApplicationShutdown {
     );
   }
 
-  /** True for a login that ended under any of its names, here or in another process. Answers no promise where it is known. */
-  has(names: readonly EndedName[]): boolean | Promise<boolean> {
-    if (names.some((one) => endsLogin(this.#ended.get(one.name), one))) {
-      return true;
-    }
-    const login = names.map(({ name, startedAt }) => `${name} ${startedAt}`).join(' ');
-    return this.values.enabled && !this.#notEnded.has(login) && this.#isEndedInStore(login, names);
-  }
-
-  /** The last attempts. Each takes a second at most. */
-  async beforeApplicationShutdown(): Promise<void> {
-    const left = [...this.#waiting];
-    this.#waiting.clear();
-    await Promise.all(left.map((one) => this.#write(one)));
-  }
-
-  /** @param login names the login among those that have not ended */
-  async #isEndedInStore(login: string, names: readonly EndedName[]): Promise<boolean> {
+  /** @param asked names the login among those that have not ended */
+  async #isEndedInStore(asked: string, names: readonly EndedName[]): Promise<boolean> {
     const askedAt = this.clock.now();
     const answers = await Promise.all(names.map(async (one) => ({ one, stored: await this.#read(one) })));
     const isEnded = answers.some(({ one, stored }) => endsLogin(stored?.at, one));
-    const ttl = askedAt + this.#rememberFor - this.clock.now();
+    const ttl = askedAt + this.#check.ttl - this.clock.now();
     if (!isEnded && ttl > 0 && answers.every(({ stored }) => stored !== undefined)) {
-      this.#notEnded.set(login, true, { ttl });
+      this.#notEnded.set(asked, true, { ttl });
     }
     return isEnded;
   }
@@ -163,4 +242,10 @@ export class EndedLogins implements BeforeApplicationShutdown {
 /** @param at value of the name, in memory or in the store */
 function endsLogin(at: number | undefined, { startedAt }: EndedName): boolean {
   return at !== undefined && (startedAt === undefined || at >= startedAt);
+}
+
+/** The provider chooses the length of `sub` and `sid`: a long name is replaced by its digest. */
+function logoutName(of: 'user' | 'session' | 'sessionless', registration: string, name: string): string {
+  const json = JSON.stringify([of, registration, name]);
+  return json.length > LONGEST_NAME ? digestOf(json) : json;
 }

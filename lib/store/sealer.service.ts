@@ -4,7 +4,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { Clock } from '../time/clock.js';
 
 /** Purpose of a sealed value. Each has its own key, so that a value cannot be used for another purpose. */
-export type SealPurpose = 'login' | 'identity' | 'extension' | 'id-token' | 'store';
+export type SealPurpose = 'login' | 'identity' | 'id-token' | 'store';
 
 /** A value that was sealed with one of our secrets. It may have expired. */
 export interface Unsealed {

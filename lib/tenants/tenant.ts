@@ -1,8 +1,8 @@
 import { inspect } from 'node:util';
 import { ConfigurationError } from '../errors/configuration.error.js';
+import { shortDigestOf } from '../model/digest.js';
 import type { HttpSettings } from '../options/http-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
-import { registrationsOf } from './registration.js';
 
 /** Name of an endpoint of the provider, as in the option `endpoints`. */
 export type EndpointName = keyof NonNullable<TenantSettings['endpoints']>;
@@ -30,7 +30,7 @@ export class Tenant {
   readonly #settings: TenantSettings;
   readonly #http: HttpSettings;
   readonly #stateKey: StateKey;
-  #registrations: readonly string[] | undefined;
+  #registration: string | undefined;
 
   /** @internal */
   constructor(key: string, settings: TenantSettings, http: HttpSettings, stateKey: StateKey = newStateKey()) {
@@ -92,10 +92,10 @@ export class Tenant {
     return this.#settings.login;
   }
 
-  /** See {@link registrationsOf}. @internal */
-  get registrations(): readonly string[] {
-    this.#registrations ??= this.login === undefined ? [] : registrationsOf(this.key, this.login);
-    return this.#registrations;
+  /** See {@link registrationOf}; empty without a login. @internal */
+  get registration(): string {
+    this.#registration ??= this.login === undefined ? '' : registrationOf(this.login);
+    return this.#registration;
   }
 
   /** The same tenant with a new {@link stateKey}. @internal */
@@ -151,6 +151,29 @@ function missingLogin(tenantKey: string): never {
 /** True for the hybrid flow, whose response is a form POST. The response of the code flow is a query. */
 export function isHybrid({ responseType }: Pick<LoginSettings, 'responseType'>): boolean {
   return responseType !== 'code';
+}
+
+/**
+ * Names the client registration whose tokens a tenant accepts: issuer, client and `keys`. A tenant of a source can copy issuer and
+ * client of another one, but cannot sign by its keys. Tenants that have all three in common are one registration: a logout at the
+ * provider ends the logins of all of them. A digest, since it is sealed into cookies.
+ */
+function registrationOf({ issuer, clientId = '', keys }: LoginSettings): string {
+  return shortDigestOf(JSON.stringify([issuer, clientId, sourceOf(keys)]));
+}
+
+/** The URL of the keys; `undefined` where the metadata of the issuer names it; else the keys themselves. */
+function sourceOf(keys: LoginSettings['keys']): unknown {
+  switch (keys?.kind) {
+    case 'url':
+      return keys.url;
+    case 'jwks':
+      return keys.jwks.keys;
+    case 'pem':
+      return { spki: keys.key.export({ type: 'spki', format: 'der' }).toString('base64') };
+    case undefined:
+      return undefined;
+  }
 }
 
 /** A state that no tenant has yet. */

@@ -182,6 +182,7 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
         ExhibitorModule.forRoot({
           tenant: sandbox.tenantOptions('acme', { redirectUri }),
           secrets: [COOKIE_SECRET],
+          logoutCheck: { provider: true },
           http: { attempts: 1, deadline: 2_000 },
           resolveEvent: ({ query }, execution) => {
             if (execution.getType<string>() !== 'graphql') {
@@ -362,6 +363,7 @@ async function firstError(providers: Provider[], extras: { bindFilter?: boolean 
       ExhibitorModule.forRoot({
         tenant: sandbox.tenantOptions('acme'),
         secrets: [COOKIE_SECRET],
+        logoutCheck: { provider: true },
         ...extras,
       }),
     ],

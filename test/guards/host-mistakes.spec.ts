@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { ErrorLog } from '../contexts/error-log.js';
+import { logIn } from '../login/journey.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
 import { Visitor } from '../support/visitor.js';
@@ -88,28 +89,37 @@ describe.each(['express', 'fastify'] as const)('a mistake of the host on %s', (k
     });
   });
 
-  it("with session: 'host' and no session fails a selection loudly", async () => {
+  it("with session: 'host', no Passport and no storeIdentity refuses the login, and names both", async () => {
+    await start({ session: 'host' });
+    const visitor = new Visitor();
+    const reply = await logIn(visitor, { url: host?.url ?? '' });
+    expect([reply.status, bodyOf(reply)]).toEqual([500, UNCONFIGURED]);
+    expect(reply.setCookies.filter((cookie) => !cookie.startsWith('exhibitor-login'))).toEqual([]);
+    expect(log.messages.join('\n')).toContain(
+      "session: 'host' needs request.logIn of Passport, or ExhibitorCallbackGuard.storeIdentity of your own",
+    );
+  });
+
+  it("with session: 'host' and no removeIdentity ends the login all the same, and says what is missing", async () => {
     const identity = {
       id: 'one',
       issuer: sandbox.url,
       subject: 'sam.several',
       email: 'sam.several@example.com',
-      claims: {},
       tenant: 'default',
     };
     await start({ session: 'host' }, (app) => app.useGlobalGuards(new SignedInGuard(identity)));
-    const [own] = sandbox
-      .exhibitors('world-2026', 'acme')
-      .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
-    const visitor = new Visitor();
-    for (const action of ['select', 'clear']) {
-      const reply = await visitor.visit(`${host?.url}/events/world-2026/${action}`, {
-        form: { id: own?.id ?? '' },
-      });
-      expect([reply.status, bodyOf(reply)]).toEqual([500, UNCONFIGURED]);
-    }
-    expect(log.messages.join('\n')).toContain("session: 'host' needs a session middleware");
-    const read = await visitor.visit(`${host?.url}/events/world-2026/mine`);
-    expect(read.status).toBe(200);
+    const visit = (path: string, method = 'GET') => new Visitor().visit(`${host?.url}${path}`, { method });
+    expect((await visit('/me')).status).toBe(200);
+    const left = await visit('/auth/logout', 'POST');
+    expect([left.status, bodyOf(left)]).toEqual([500, UNCONFIGURED]);
+    expect(log.messages.join('\n')).toContain('ExhibitorLogoutGuard.removeIdentity of your own');
+    expect((await visit('/me')).status).toBe(401);
+  });
+
+  it('that takes logouts of the provider without looking for them is refused at boot', async () => {
+    await expect(start({ logoutCheck: { provider: false } })).rejects.toThrow(
+      'logoutCheck.provider: must be true where ExhibitorBackChannelLogoutGuard is used',
+    );
   });
 });

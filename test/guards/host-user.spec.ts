@@ -1,16 +1,28 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { randomUUID } from 'node:crypto';
 import fastifySecureSession from '@fastify/secure-session';
-import { Controller, Get, Module, Redirect, Req, UseGuards, type INestApplication } from '@nestjs/common';
+import {
+  Controller,
+  Get,
+  Module,
+  Post,
+  Redirect,
+  Req,
+  UseGuards,
+  type INestApplication,
+  type Type,
+} from '@nestjs/common';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import expressSession, { MemoryStore } from 'express-session';
+import cookieSession from 'cookie-session';
 import {
   CurrentIdentity,
   ExhibitorCallbackGuard,
+  ExhibitorLogoutGuard,
   ExhibitorModule,
   type ExhibitorIdentity,
+  type HttpContext,
   type SharedStore,
 } from '../../lib/index.js';
+import { EndedLogins } from '../../lib/store/ended-logins.service.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { copyOf, identityOf } from '../login/journey.js';
 import { BoothController } from '../support/booth.controller.js';
@@ -19,6 +31,7 @@ import {
   createApp,
   setUser,
   startHost,
+  type Host,
   type HostKind,
   type SessionRequest,
 } from '../support/host.js';
@@ -57,6 +70,7 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
           },
           session: 'host',
           secrets: [COOKIE_SECRET],
+          logoutCheck: { provider: true },
         }),
       ],
       controllers: [BoothController],
@@ -147,7 +161,8 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     try {
       user = identity({ expiresAt: undefined, redirectUri: undefined });
       const left = await fetch(`${host.url}/auth/logout`, { method: 'POST', redirect: 'manual' });
-      expect(left.status).toBe(303);
+      // Nothing removes the identity here; the login has ended all the same.
+      expect(left.status).toBe(500);
       // Two hours more, for clocks that are set back.
       expect(ttls).toEqual([36_000_000 + 7_200_000]);
     } finally {
@@ -191,110 +206,138 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
   });
 });
 
-/** Stores the identity in the session, as a host without Passport does. */
+/** A host that sees whether a session is a new one. */
 @Controller()
-class StoringController extends BoothController {
-  @Get('auth/callback')
-  @UseGuards(ExhibitorCallbackGuard)
-  @Redirect('/', 303)
-  override callback(
-    @CurrentIdentity() identity: ExhibitorIdentity,
-    @Req() request: SessionRequest = {},
-  ): { url: string } {
-    Object.assign(request.session ?? {}, { user: identity });
-    return super.callback(identity);
-  }
-
+class VisitedController extends BoothController {
   @Get('visit')
-  visit(@Req() { session = {} }: SessionRequest): object {
+  visit(@Req() request: SessionRequest): object {
+    const session = request.session ?? {};
     const before = session['visited'] === true;
     session['visited'] = true;
     return { before };
   }
 }
 
-/** Its store takes a while to remove a session. */
-class SlowStore extends MemoryStore {
-  override destroy(id: string, done?: (error?: unknown) => void): void {
-    setTimeout(() => super.destroy(id, done), 50);
+interface SecureSession {
+  regenerate(): void;
+  set(name: string, value: unknown): void;
+  delete(): void;
+}
+
+const secureSessionOf = ({ request }: HttpContext): SecureSession => request.session as SecureSession;
+
+class SecureSessionCallback extends ExhibitorCallbackGuard {
+  protected override storeIdentity(http: HttpContext, identity: ExhibitorIdentity): void {
+    secureSessionOf(http).regenerate();
+    secureSessionOf(http).set('user', identity);
   }
 }
 
-/** Sessions by id that `regenerate` empties at once or later, and gives another id later. */
-const ownSessions = (idName: string, isEmptied: 'at once' | 'later') => (app: INestApplication) => {
-  const sessions = new Map<string, Record<string, unknown>>();
-  app.use(
-    (request: SessionRequest & { headers: Record<string, string> }, response: never, next: () => void) => {
-      const reply: { setHeader(name: string, value: string): void } = response;
-      let id = /own=([^;]+)/.exec(request.headers['cookie'] ?? '')?.[1] ?? randomUUID();
-      const session = sessions.get(id) ?? {};
-      const keep = (): void => {
-        sessions.set(id, session);
-        reply.setHeader('Set-Cookie', `own=${id}; Path=/`);
-      };
-      keep();
-      const regenerate = (done: () => void): void => {
-        const empty = (): void => Object.keys(session).forEach((name) => delete session[name]);
-        if (isEmptied === 'at once') {
-          empty();
-        }
-        setTimeout(() => {
-          empty();
-          sessions.delete(id);
-          id = randomUUID();
-          keep();
-          done();
-        }, 50);
-      };
-      request.session = Object.defineProperties(session, {
-        [idName]: { get: () => id, configurable: true },
-        regenerate: { value: regenerate, configurable: true },
-      });
-      next();
-    },
-  );
-};
+class SecureSessionLogout extends ExhibitorLogoutGuard {
+  protected override removeIdentity(http: HttpContext): void {
+    secureSessionOf(http).delete();
+  }
+}
 
-describe.each<[what: string, kind: HostKind, configure: (app: INestApplication) => unknown]>([
+@Controller()
+class SecureSessionController extends VisitedController {
+  @Get('auth/callback')
+  @UseGuards(SecureSessionCallback)
+  @Redirect('/', 303)
+  override callback(@CurrentIdentity() identity: ExhibitorIdentity): { url: string } {
+    return super.callback(identity);
+  }
+
+  @Post('auth/logout')
+  @UseGuards(SecureSessionLogout)
+  @Redirect('/', 303)
+  override logout(): void {}
+}
+
+class CookieSessionCallback extends ExhibitorCallbackGuard {
+  protected override storeIdentity({ request }: HttpContext, identity: ExhibitorIdentity): void {
+    request.session = { user: identity };
+  }
+}
+
+class CookieSessionLogout extends ExhibitorLogoutGuard {
+  protected override removeIdentity({ request }: HttpContext): void {
+    request.session = null;
+  }
+}
+
+@Controller()
+class CookieSessionController extends VisitedController {
+  @Get('auth/callback')
+  @UseGuards(CookieSessionCallback)
+  @Redirect('/', 303)
+  override callback(@CurrentIdentity() identity: ExhibitorIdentity): { url: string } {
+    return super.callback(identity);
+  }
+
+  @Post('auth/logout')
+  @UseGuards(CookieSessionLogout)
+  @Redirect('/', 303)
+  override logout(): void {}
+}
+
+interface SessionHost {
+  kind: HostKind;
+  controller: Type;
+  configure?: (app: INestApplication) => unknown;
+}
+
+const userOfSession = (app: INestApplication, kind: HostKind): void =>
+  setUser(app, kind, ({ session }) => session?.['user']);
+
+describe.each<[what: string, host: SessionHost]>([
+  ['express-session and Passport', { kind: 'express + express-session', controller: VisitedController }],
   [
-    '@fastify/secure-session',
-    'fastify',
-    (app) =>
-      (app as NestFastifyApplication).register(
-        fastifySecureSession as never,
-        { key: Buffer.alloc(32, 'k'), cookie: { path: '/' } } as never,
-      ),
+    '@fastify/session and @fastify/passport',
+    { kind: 'fastify + @fastify/session', controller: VisitedController },
   ],
   [
-    'express-session with a slow store',
-    'express',
-    (app) =>
-      app.use(
-        expressSession({
-          secret: COOKIE_SECRET,
-          resave: false,
-          saveUninitialized: true,
-          store: new SlowStore(),
-        }),
-      ),
-  ],
-  ['a session of its own that is emptied before it has another id', 'express', ownSessions('id', 'at once')],
-  ['a session of its own whose id has another name', 'express', ownSessions('key', 'later')],
-])('a host without Passport and with %s', (_what, kind, configure) => {
-  it('has a login that regenerates the session, selections, and a logout', async () => {
-    const host = await startHost({
-      kind,
-      controllers: [StoringController],
+    '@fastify/secure-session without Passport',
+    {
+      kind: 'fastify',
+      controller: SecureSessionController,
       configure: async (app) => {
-        await configure(app);
-        setUser(app, kind, ({ session }) => session?.['user']);
+        await (app as NestFastifyApplication).register(
+          fastifySecureSession as never,
+          { key: Buffer.alloc(32, 'k'), cookie: { path: '/' } } as never,
+        );
+        userOfSession(app, 'fastify');
       },
+    },
+  ],
+  [
+    'cookie-session without Passport',
+    {
+      kind: 'express',
+      controller: CookieSessionController,
+      configure: (app) => {
+        app.use(cookieSession({ name: 'own', keys: [COOKIE_SECRET] }));
+        userOfSession(app, 'express');
+      },
+    },
+  ],
+])('a host with %s', (_what, { kind, controller, configure }) => {
+  let host: Host;
+  beforeAll(async () => {
+    host = await startHost({
+      kind,
+      controllers: [controller],
+      ...(configure && { configure }),
       options: (redirectUri) => ({
         session: 'host',
         secrets: [COOKIE_SECRET],
         tenant: sandbox.tenantOptions('acme', { redirectUri }),
       }),
     });
+  });
+  afterAll(() => host?.close());
+
+  it('has a login in a new session, so that a planted one is worth nothing, and a logout', async () => {
     const visitor = new Visitor();
     const hasVisited = async () => bodyOf(await visitor.visit(`${host.url}/visit`))['before'];
     expect([await hasVisited(), await hasVisited()]).toEqual([false, true]);
@@ -304,6 +347,16 @@ describe.each<[what: string, kind: HostKind, configure: (app: INestApplication) 
     expect(await identityOf(visitor, host)).toMatchObject({ email: 'sam.several@example.com' });
     expect(await hasVisited()).toBe(false);
 
+    const copy = copyOf(visitor, host);
+    expect((await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
+    expect(await identityOf(visitor, host)).toBeUndefined();
+    // Also a copy of a cookie that holds the whole session.
+    expect(await identityOf(copy, host)).toBeUndefined();
+    expect(await hasVisited()).toBe(false);
+  });
+
+  it('has selections in a cookie of their own, which the logout removes', async () => {
+    const visitor = await signIn(sandbox, host);
     const booth = () => visitor.visit(`${host.url}/events/world-2026/booth`);
     const [, { id } = { id: '' }] = bodyOf<{ id: string }[]>(
       await visitor.visit(`${host.url}/events/world-2026/mine`),
@@ -311,12 +364,18 @@ describe.each<[what: string, kind: HostKind, configure: (app: INestApplication) 
     expect((await booth()).status).toBe(409);
     await visitor.visit(`${host.url}/events/world-2026/select`, { json: { id } });
     expect(bodyOf(await booth())).toMatchObject({ id });
-
     expect((await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
-    expect(await identityOf(visitor, host)).toBeUndefined();
-    expect(await hasVisited()).toBe(false);
     await signIn(sandbox, host, 'sam.several', {}, visitor);
     expect((await booth()).status).toBe(409);
-    await host.close();
+  });
+
+  it('ends a login by the next one in the same browser', async () => {
+    const visitor = await signIn(sandbox, host);
+    const copy = copyOf(visitor, host);
+    const { id } = (await identityOf(visitor, host)) ?? {};
+    await signIn(sandbox, host, 'olga.one', {}, visitor);
+    expect((await identityOf(visitor, host))?.subject).toBe('olga.one');
+    expect((await identityOf(copy, host))?.id).not.toBe(id);
+    expect(await host.app.get(EndedLogins).has({ id: id ?? '', subject: 'sam.several' })).toBe(true);
   });
 });

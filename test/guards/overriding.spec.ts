@@ -244,6 +244,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
         ExhibitorModule.forRoot({
           tenant: sandbox.tenantOptions('acme', { redirectUri }),
           secrets: [COOKIE_SECRET],
+          logoutCheck: { provider: true },
         }),
       ],
       exports: [ExhibitorModule],
@@ -342,6 +343,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
         ExhibitorModule.forRoot({
           tenant: sandbox.tenantOptions('acme', { redirectUri: back.replace(host.url, other.url) }),
           secrets: [COOKIE_SECRET],
+          logoutCheck: { provider: true },
         }),
       ],
       controllers: [CallbackController],

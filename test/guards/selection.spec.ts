@@ -184,20 +184,91 @@ describe.each(HOST_KINDS)('the selected exhibitor on %s', (kind) => {
   });
 
   it('is kept for the last 20 events', async () => {
-    const events = Array.from({ length: 21 }, (_, index) => `e${index}-${kind.replaceAll(/\W+/g, '')}`);
+    const events = Array.from({ length: 21 }, (_, index) => `e${index}`);
     const contactEmails = ['sam.several@example.com'];
     for (const event of events) {
       sandbox.setExhibitors(event, [
-        { id: `first-${event}`, contactEmails },
-        { id: `second-${event}`, contactEmails },
+        { id: 'a', contactEmails },
+        { id: 'b', contactEmails },
       ]);
-      await select(event, `second-${event}`);
+      await select(event, 'b');
     }
     const [oldest = '', ...others] = events;
     for (const event of others) {
-      expect(await chosenAt(event)).toBe(`second-${event}`);
+      expect(await chosenAt(event)).toBe('b');
     }
     expect(await chosenAt(oldest)).toBe(409);
+  });
+
+  it('is kept in a cookie of its own, of 500 bytes at most: the newest that fit', async () => {
+    const contactEmails = ['sam.several@example.com'];
+    const events = Array.from({ length: 6 }, (_, index) => `${index}`.repeat(100));
+    for (const event of events) {
+      sandbox.setExhibitors(event, [
+        { id: 'a', contactEmails },
+        { id: 'b', contactEmails },
+      ]);
+      const { setCookies } = await select(event, 'b');
+      expect(setCookies.filter((cookie) => cookie.startsWith('exhibitor-'))).toEqual([
+        expect.stringMatching(
+          /^exhibitor-selection=[\w-]{1,500}; Max-Age=28800; Path=\/; HttpOnly; SameSite=Lax$/,
+        ),
+      ]);
+    }
+    const chosen = await Promise.all(events.map((event) => chosenAt(event)));
+    expect(chosen).toEqual([409, 409, 409, 'b', 'b', 'b']);
+  });
+
+  it('is refused where the id fits no cookie', async () => {
+    const event = 'e'.repeat(100);
+    const contactEmails = ['sam.several@example.com'];
+    const long = 'x'.repeat(256);
+    sandbox.setExhibitors(event, [
+      { id: long, contactEmails },
+      { id: 'b', contactEmails },
+    ]);
+    const reply = await select(event, long);
+    expect([reply.status, bodyOf(reply)['message']]).toEqual([
+      400,
+      'exhibitorId: is too long to be kept in a cookie',
+    ]);
+    expect(await chosenAt(event)).toBe(409);
+  });
+
+  it('counts as none where the cookie is anything else, and as nothing that is not the own', async () => {
+    const [first] = idsAt('world-2026');
+    await select('world-2026', first);
+    const cookies = visitor.cookies('127.0.0.1');
+    const own = cookies.get('exhibitor-selection') ?? '';
+    const [owner] = JSON.parse(Buffer.from(own, 'base64url').toString()) as [string];
+    const sealed = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+    for (const text of [
+      '',
+      '%',
+      'null',
+      sealed(null),
+      sealed({}),
+      sealed([owner]),
+      sealed([owner, 'world-2026']),
+      sealed([owner, [['world-2026', 1]]]),
+      sealed([owner, [['world-2026']]]),
+      sealed([{}, [['world-2026', first]]]),
+      sealed(['another', [['world-2026', first]]]),
+      sealed([owner, [['world-2026', 'acme-world-2026-0001']]]),
+      sealed([owner, [['__proto__', first]]]),
+      sealed([owner, Array.from({ length: 40 }, () => ['world-2026', first])]),
+      'x'.repeat(8_000),
+      '['.repeat(300),
+      Buffer.from('['.repeat(350)).toString('base64url'),
+    ]) {
+      cookies.set('exhibitor-selection', text);
+      expect([text, await chosenAt('world-2026')]).toEqual([text, 409]);
+    }
+    cookies.delete('exhibitor-selection');
+    cookies.set('__Host-exhibitor-selection', own);
+    expect(await chosenAt('world-2026')).toBe(409);
+    cookies.set('exhibitor-selection', own);
+    expect(await chosenAt('world-2026')).toBe(first);
   });
 
   it('does not count where the exhibitor does not belong to the person any more', async () => {

@@ -132,7 +132,7 @@ describe('the options', () => {
       cookies: { loginTtl: 600_000, identityTtl: 28_800_000, absoluteTtl: 28_800_000, sameSite: 'lax' },
       tenantCache: { ttl: 60_000, max: 10_000, staleIfError: 3_600_000 },
       lookupCache: { ttl: 60_000, max: 10_000, staleIfError: 0, maxBytes: 67_108_864 },
-      logoutCheck: { ttl: 1_000 },
+      logoutCheck: { ttl: 1_000, provider: false },
       http: {
         deadline: 10_000,
         attemptTimeout: 4_000,
@@ -509,7 +509,7 @@ describe('an option of several forms', () => {
       { tenant: tenant(), logoutCheck: { ttl: -1 } },
       'must be a whole number of milliseconds from 0 to 2147483647',
     ],
-    ['logoutCheck', { tenant: tenant(), logoutCheck: false }, 'must be { ttl }'],
+    ['logoutCheck', { tenant: tenant(), logoutCheck: false }, 'must be { ttl, provider }'],
     [
       'lookupCache',
       { tenant: tenant(), lookupCache: true },

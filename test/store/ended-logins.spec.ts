@@ -37,11 +37,13 @@ afterEach(async () => {
 /** A process of a host. */
 async function startProcess(
   shared: SharedStore | 'none' = store,
+  provider = true,
 ): Promise<{ app: INestApplicationContext; ended: EndedLogins }> {
   const options = {
     tenant,
     secrets,
-    logoutCheck: { ttl: 0 },
+    logoutCheck: { ttl: 0, provider },
+    cookies: { identityTtl: HOUR },
     ...(shared === 'none' ? {} : { store: shared }),
   };
   const app = await NestFactory.createApplicationContext(ExhibitorModule.forRoot(options), { logger: false });
@@ -49,11 +51,22 @@ async function startProcess(
   return { app, ended: app.get(EndedLogins) };
 }
 
+/** A login of this id, or of this user, whose ID token was issued then. */
+const login = (id: string, subject = 'sam', loggedInAt = 0) => ({
+  id,
+  subject,
+  registration: 'r',
+  loggedInAt,
+});
+const byUser = (subject: string, at: number) => ({ registration: 'r', subject, at });
+/** How long an end is remembered: two hours more, for clocks that are set back. */
+const KEPT = 3 * HOUR;
+
 describe('a login that ended', () => {
   it('is a key alone in the store; a logout at the provider has its time', async () => {
     const { ended } = await startProcess();
-    await ended.end('an id', HOUR);
-    expect(await ended.endBefore('a user', 1_700_000_000_000, HOUR)).toBe(true);
+    await ended.end('an id');
+    expect(await ended.endAtProvider(byUser('sam', 1_700_000_000_000))).toBe(true);
     const entries = [...store.raw];
     expect(entries.map(([key]) => key)).toEqual([
       expect.stringMatching(/^nestjs-exhibitor:ended-login:[\w-]{43}$/),
@@ -61,56 +74,84 @@ describe('a login that ended', () => {
     ]);
     expect(entries.map(([, { value }]) => value)).toEqual(['1', '1700000000000']);
     for (const [, { until }] of entries) {
-      expect(Math.abs(until - Date.now() - HOUR)).toBeLessThan(10_000);
+      expect(Math.abs(until - Date.now() - KEPT)).toBeLessThan(10_000);
     }
   });
 
   it('holds in every process, whatever else is under its key', async () => {
     const [one, other] = [await startProcess(), await startProcess()];
-    expect(await other.ended.has([{ name: 'an id' }])).toBe(false);
-    await one.ended.end('an id', HOUR);
-    expect(await other.ended.has([{ name: 'another' }, { name: 'an id' }])).toBe(true);
+    expect(await other.ended.has(login('an id'))).toBe(false);
+    await one.ended.end('an id');
+    expect(await other.ended.has(login('an id'))).toBe(true);
+    expect(await other.ended.has(login('another'))).toBe(false);
     for (const entry of store.raw.values()) {
       entry.value = 'rubbish';
     }
-    expect(await other.ended.has([{ name: 'an id' }])).toBe(true);
-    expect(await other.ended.has([{ name: 'an id', startedAt: 0 }])).toBe(false);
+    expect(await (await startProcess()).ended.has(login('an id'))).toBe(true);
+  });
+
+  it('is remembered until the end of the login, plus two hours', async () => {
+    const { app, ended } = await startProcess('none');
+    await ended.end('an id', Date.now() + HOUR / 2);
+    clockOf(app).skip(2.5 * HOUR - 10_000);
+    expect(ended.has(login('an id'))).toBe(true);
+    clockOf(app).skip(20_000);
+    expect(ended.has(login('an id'))).toBe(false);
   });
 
   it('by the time of a logout began no later; the later one of two logouts stays, in whatever order', async () => {
     const [one, other] = [await startProcess(), await startProcess()];
-    await one.ended.endBefore('user', 200, HOUR);
-    await other.ended.endBefore('user', 100, HOUR);
+    await one.ended.endAtProvider(byUser('sam', 200));
+    await other.ended.endAtProvider(byUser('sam', 100));
     for (const { ended } of [one, other, await startProcess()]) {
-      expect(await ended.has([{ name: 'user', startedAt: 200 }])).toBe(true);
-      expect(await ended.has([{ name: 'user', startedAt: 201 }])).toBe(false);
-      expect(await ended.has([{ name: 'user' }])).toBe(true);
+      expect(await ended.has(login('a', 'sam', 200))).toBe(true);
+      expect(await ended.has(login('a', 'sam', 201))).toBe(false);
+      expect(await ended.has(login('a', 'olga', 200))).toBe(false);
+      expect(await ended.has({ ...login('a', 'sam', 200), registration: 'another' })).toBe(false);
     }
   });
 
-  it('is remembered in the process without a store, as long as it was said, and the last 100,000', async () => {
+  it('by its session ended whatever the time; a logout of session and user ends logins without a session', async () => {
+    const { ended } = await startProcess();
+    await ended.endAtProvider({ registration: 'r', sid: 's1', at: 200 });
+    expect(await ended.has({ ...login('a', 'sam', 999), sid: 's1' })).toBe(true);
+    expect(await ended.has({ ...login('a', 'sam', 100), sid: 's2' })).toBe(false);
+    expect(await ended.has(login('a', 'sam', 100))).toBe(false);
+    await ended.endAtProvider({ registration: 'r', subject: 'sam', sid: 's3', at: 200 });
+    expect(await ended.has({ ...login('a', 'sam', 100), sid: 's2' })).toBe(false);
+    expect(await ended.has(login('a', 'sam', 200))).toBe(true);
+    expect(await ended.has(login('a', 'sam', 201))).toBe(false);
+  });
+
+  it('is remembered in the process without a store, the last 100,000', async () => {
     const [one, other] = [await startProcess('none'), await startProcess('none')];
-    await one.ended.end('an id', HOUR);
-    expect([one, other].map(({ ended }) => ended.has([{ name: 'an id' }]))).toEqual([true, false]);
-    clockOf(one.app).skip(HOUR + 1, ['now']);
-    expect(one.ended.has([{ name: 'an id' }])).toBe(false);
+    await one.ended.end('an id');
+    expect([one, other].map(({ ended }) => ended.has(login('an id')))).toEqual([true, false]);
     for (let count = 0; count <= 100_000; count++) {
-      await one.ended.end(`id ${count}`, HOUR);
+      await one.ended.end(`id ${count}`);
     }
-    expect(['id 0', 'id 1'].map((name) => one.ended.has([{ name }]))).toEqual([false, true]);
+    expect(['id 0', 'id 1'].map((id) => one.ended.has(login(id)))).toEqual([false, true]);
+  });
+
+  it('is looked for under one key of the store, without logoutCheck.provider', async () => {
+    const { ended } = await startProcess(store, false);
+    await ended.has({ ...login('x'), sid: 's' });
+    expect(store.calls).toBe(1);
+    await ended.endAtProvider(byUser('sam', 200));
+    expect(await ended.has(login('x', 'sam', 100))).toBe(false);
   });
 
   it('is looked for on nestjs-exhibitor:store', async () => {
     const messages: StoreMessage[] = [];
     const collect = (message: unknown): void => void messages.push(message as StoreMessage);
-    const { ended } = await startProcess();
+    const { ended } = await startProcess(store, false);
     const other = await startProcess();
     subscribe('nestjs-exhibitor:store', collect);
-    await ended.has([{ name: 'x' }]);
-    await other.ended.end('x', HOUR);
-    await ended.has([{ name: 'x' }]);
+    await ended.has(login('x'));
+    await other.ended.end('x');
+    await ended.has(login('x'));
     store.failure = 'rejects';
-    await ended.has([{ name: 'y' }]);
+    await ended.has(login('y'));
     unsubscribe('nestjs-exhibitor:store', collect);
     expect(messages).toEqual([
       { kind: 'ended-login', outcome: 'miss' },
@@ -129,8 +170,8 @@ describe('a logout that the store does not take', () => {
       delete: (key) => store.delete(key),
     };
     const { ended } = await startProcess(full);
-    await ended.end('an id', HOUR);
-    await ended.end('another id', HOUR);
+    await ended.end('an id');
+    await ended.end('another id');
     isFull = false;
     await eventually(() => store.raw.size === 2);
     expect(logouts).toEqual([expect.stringMatching(/^1 logout.*tried again for a minute/)]);
@@ -139,7 +180,7 @@ describe('a logout that the store does not take', () => {
   it('waits in memory: 1,000 at most, which are written at the close of the application', async () => {
     const { app, ended } = await startProcess();
     store.failure = 'rejects';
-    await Promise.all(Array.from({ length: 1_200 }, (_, id) => ended.end(`id ${id}`, HOUR)));
+    await Promise.all(Array.from({ length: 1_200 }, (_, id) => ended.end(`id ${id}`)));
     store.failure = 'none';
     await app.close();
     expect(store.raw.size).toBe(1_000);
@@ -149,7 +190,7 @@ describe('a logout that the store does not take', () => {
   it('at the provider is not written again: a late one could replace a newer one', async () => {
     const { app, ended } = await startProcess();
     store.failure = 'rejects';
-    expect(await ended.endBefore('user', 100, HOUR)).toBe(false);
+    expect(await ended.endAtProvider(byUser('sam', 100))).toBe(false);
     store.failure = 'none';
     await app.close();
     expect(store.raw.size).toBe(0);

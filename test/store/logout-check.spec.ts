@@ -2,7 +2,6 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { Logger } from '@nestjs/common';
 import type { LoginOptions, SharedStore } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
-import { DeniedIdentities } from '../../lib/session/denied-identities.service.js';
 import { EndedLogins } from '../../lib/store/ended-logins.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
@@ -11,7 +10,6 @@ import { KEYS } from '../support/provider-keys.js';
 import { registryOf } from '../support/registry.js';
 import { MemoryStore } from './memory-store.js';
 
-const HOUR = 3_600_000;
 /** {@link Clock.now} of each process at first. */
 const START = 10_000;
 const ISSUER = 'https://login.example';
@@ -26,8 +24,7 @@ const SECRETS = ['the secret of the tests of logouts, long'];
 
 interface Process {
   ended: EndedLogins;
-  denied: DeniedIdentities;
-  isDenied(login: Parameters<DeniedIdentities['has']>[0]): boolean | Promise<boolean>;
+  hasEnded(login: Parameters<EndedLogins['has']>[0]): boolean | Promise<boolean>;
   clock: StoppedClock;
 }
 
@@ -39,22 +36,20 @@ function startProcess(store: SharedStore, logoutCheck?: { ttl: number }): Proces
     tenant: TENANT,
     secrets: SECRETS,
     store,
-    ...(logoutCheck && { logoutCheck }),
+    logoutCheck: { provider: true, ...logoutCheck },
   });
   const values = new SharedValues(options, new Sealer(options, clock), clock);
   const ended = new EndedLogins(options, values, clock);
-  const denied = new DeniedIdentities(options, ended, clock);
-  return { ended, clock, denied, isDenied: (login) => denied.has(login, undefined) };
+  return { ended, clock, hasEnded: (login) => ended.has(login) };
 }
 
-const login = (id: string, subject = 'sam', tenant = 'acme') => ({
+const login = (id: string, subject = 'sam') => ({
   id,
-  tenant,
   registration: 'r',
   subject,
   loggedInAt: 1,
 });
-const logOut = ({ ended }: Process, id: string): Promise<void> => ended.end(id, HOUR);
+const logOut = ({ ended }: Process, id: string): Promise<void> => ended.end(id);
 
 beforeEach(() => {
   jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
@@ -65,9 +60,9 @@ describe('the logout check of requests at the same time', () => {
   it('shares no read with one that began before', async () => {
     const store = new MemoryStore();
     const [one, other] = [startProcess(store, { ttl: 0 }), startProcess(store)];
-    const before = one.isDenied(login('a'));
+    const before = one.hasEnded(login('a'));
     await new Promise(setImmediate);
-    const after = logOut(other, 'a').then(() => one.isDenied(login('a')));
+    const after = logOut(other, 'a').then(() => one.hasEnded(login('a')));
     expect([await before, await after]).toEqual([false, true]);
   });
 });
@@ -76,39 +71,39 @@ describe('logoutCheck.ttl', () => {
   it('remembers for a second by default that nobody logged out, and answers no promise meanwhile', async () => {
     const store = new MemoryStore();
     const [one, other] = [startProcess(store), startProcess(store)];
-    expect(await one.isDenied(login('a'))).toBe(false);
+    expect(await one.hasEnded(login('a'))).toBe(false);
     await logOut(other, 'a');
     const { calls } = store;
     one.clock.time = START + 999;
-    expect(one.isDenied(login('a'))).toBe(false);
+    expect(one.hasEnded(login('a'))).toBe(false);
     expect(store.calls).toBe(calls);
     one.clock.time = START + 1_001;
-    expect(await one.isDenied(login('a'))).toBe(true);
+    expect(await one.hasEnded(login('a'))).toBe(true);
   });
 
   it.each([5_000, 0])('may be %i', async (ttl) => {
     const store = new MemoryStore();
     const [one, other] = [startProcess(store, { ttl }), startProcess(store)];
-    expect(await one.isDenied(login('a'))).toBe(false);
+    expect(await one.hasEnded(login('a'))).toBe(false);
     await logOut(other, 'a');
     one.clock.time = START + Math.max(0, ttl - 1);
-    expect(await one.isDenied(login('a'))).toBe(ttl === 0);
+    expect(await one.hasEnded(login('a'))).toBe(ttl === 0);
     one.clock.time = START + ttl + 1;
-    expect(await one.isDenied(login('a'))).toBe(true);
+    expect(await one.hasEnded(login('a'))).toBe(true);
   });
 
   it('holds for one login: another of the same user, or with the same id, is asked for', async () => {
     const store = new MemoryStore();
-    const { isDenied } = startProcess(store);
-    expect(await isDenied(login('a'))).toBe(false);
-    expect(isDenied(login('a'))).toBe(false);
+    const { hasEnded } = startProcess(store);
+    expect(await hasEnded(login('a'))).toBe(false);
+    expect(hasEnded(login('a'))).toBe(false);
     for (const another of [
       login('b'),
       login('a', 'olga'),
       { ...login('a'), sid: 's' },
       { ...login('a'), loggedInAt: 0 },
     ]) {
-      const answer = isDenied(another);
+      const answer = hasEnded(another);
       expect(answer).toBeInstanceOf(Promise);
       expect(await answer).toBe(false);
     }
@@ -117,15 +112,15 @@ describe('logoutCheck.ttl', () => {
   it('does not delay a logout at the process itself, by user or by provider', async () => {
     const process = startProcess(new MemoryStore());
     const [byUser, byProvider] = [Object.freeze(login('a')), Object.freeze(login('b', 'olga'))];
-    expect(await Promise.all([byUser, byProvider].map((one) => process.isDenied(one)))).toEqual([
+    expect(await Promise.all([byUser, byProvider].map((one) => process.hasEnded(one)))).toEqual([
       false,
       false,
     ]);
     await logOut(process, 'a');
-    expect(process.isDenied(byUser)).toBe(true);
-    expect(process.isDenied(byProvider)).toBe(false);
-    await process.denied.denyLogout({ registrations: ['r'], subject: 'olga', at: 2 });
-    expect(process.isDenied(byProvider)).toBe(true);
+    expect(process.hasEnded(byUser)).toBe(true);
+    expect(process.hasEnded(byProvider)).toBe(false);
+    await process.ended.endAtProvider({ registration: 'r', subject: 'olga', at: 2 });
+    expect(process.hasEnded(byProvider)).toBe(true);
   });
 
   it.each(['throws', 'rejects'] as const)(
@@ -135,10 +130,10 @@ describe('logoutCheck.ttl', () => {
       const [one, other] = [startProcess(store), startProcess(store)];
       await logOut(other, 'a');
       store.failure = failure;
-      expect(await one.isDenied(login('a'))).toBe(false);
+      expect(await one.hasEnded(login('a'))).toBe(false);
       store.failure = 'none';
       one.clock.time += 5_000;
-      expect(await one.isDenied(login('a'))).toBe(true);
+      expect(await one.hasEnded(login('a'))).toBe(true);
     },
   );
 });
@@ -152,7 +147,7 @@ describe('the registration that a logout names', () => {
       },
       secrets: SECRETS,
     });
-    return registryOf(checked, new StoppedClock()).peek('default')?.registrations[0] ?? '';
+    return registryOf(checked, new StoppedClock()).peek('default')?.registration ?? '';
   };
   const { pem, jwk } = KEYS.rs256;
 

@@ -72,7 +72,11 @@ export async function startHost({
   const given = await options(callback, url);
 
   @Module({
-    imports: [...importedBefore, module({ ...mode, ...given }), ...importedAfter],
+    imports: [
+      ...importedBefore,
+      module({ ...mode, ...given, logoutCheck: { provider: true, ...given.logoutCheck } }),
+      ...importedAfter,
+    ],
     controllers,
     providers,
   })

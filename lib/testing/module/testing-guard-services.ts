@@ -15,10 +15,6 @@ export class TestingGuardServices extends ExhibitorGuardServices {
     return {
       ...services,
       reader: { acceptsBearer: false, read: async (_http, tenantKey) => this.#state(tenantKey) },
-      session: {
-        extend: async () => undefined,
-        select: async (_http, _state, eventId, exhibitorId) => backend.select(eventId, exhibitorId),
-      },
       // A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend.
       login: {
         start: (http, tenantKey, target) => login.start(http, backend.tenantOf(tenantKey), target),
@@ -32,8 +28,10 @@ export class TestingGuardServices extends ExhibitorGuardServices {
         },
       },
       logout: {
+        hearsProvider: true,
+        receive: (http, tenantKey) => logout.receive(http, tenantKey),
         end: async (http) => {
-          await logout.end(http);
+          await logout.end(http, () => undefined);
           backend.signOut();
         },
       },
@@ -43,7 +41,7 @@ export class TestingGuardServices extends ExhibitorGuardServices {
   async #state(tenantKey: string | undefined): Promise<SessionState | undefined> {
     const tenant = await this.tenants.get(this.backend.tenantOf(tenantKey));
     const identity = this.backend.identityAt(tenant);
-    return identity && { identity, tenant, selections: this.backend.selections, mode: 'cookie' };
+    return identity && { identity, tenant, mode: 'cookie' };
   }
 }
 

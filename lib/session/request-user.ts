@@ -1,0 +1,86 @@
+/** The user of a request: `request.user`, which guards set, and which the host sets with `session: 'host'`. */
+import { ConfigurationError } from '../errors/configuration.error.js';
+import type { HttpContext } from '../http/http-context.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { freezeJson, isRecord } from '../model/json-values.js';
+import type { SessionMode } from '../options/exhibitor-options.interface.js';
+import type { Tenant } from '../tenants/tenant.js';
+import { parseIdentity, type IdentityData } from './stored-identity.js';
+
+/** The user of a request. */
+export interface SessionState {
+  identity: ExhibitorIdentity;
+  tenant: Tenant;
+  /** Where the identity was found. */
+  mode: SessionMode;
+  /** End of the login, in ms since 1970, where its cookie may be sealed anew until then. */
+  endsAt?: number;
+}
+
+/** The sessions of the users that guards have set as `request.user`. */
+const sessions = new WeakMap<object, SessionState>();
+
+/**
+ * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
+ * earlier guard of the request has set stays.
+ */
+export function setUser({ request }: HttpContext, session: SessionState): ExhibitorIdentity {
+  const { identity, mode } = session;
+  const { user } = request;
+  const before = isIdentity(user) ? sessions.get(user) : undefined;
+  const isSame =
+    before?.mode === mode && before.identity.id === identity.id && before.tenant === session.tenant;
+  const own = isSame && isIdentity(user) ? user : { ...identity };
+  freezeJson(own.claims);
+  sessions.set(own, session);
+  request.user = own;
+  return own;
+}
+
+/** The session of a user whom a guard has set as `request.user`. */
+export function sessionOf(user: object): SessionState | undefined {
+  return sessions.get(user);
+}
+
+/** Only of a user in {@link sessions}. */
+function isIdentity(user: unknown): user is ExhibitorIdentity {
+  return isRecord(user) && sessions.has(user);
+}
+
+/**
+ * The user whom the host has set as `request.user`. One that an earlier guard has set there, from a cookie or a bearer token,
+ * has no session of the host.
+ */
+export function readHostUser({ request: { user } }: HttpContext): IdentityData | undefined {
+  return isIdentity(user) && sessions.get(user)?.mode !== 'host' ? undefined : parseIdentity(user);
+}
+
+/** Passport's session keeps the identity and gets a new id, so that one that was set before has no access (session fixation). */
+export function logInToPassport({ request }: HttpContext, identity: ExhibitorIdentity): Promise<void> {
+  return callToEnd(request, 'logIn', 'ExhibitorCallbackGuard.storeIdentity', identity);
+}
+
+export function logOutOfPassport({ request }: HttpContext): Promise<void> {
+  return callToEnd(request, 'logOut', 'ExhibitorLogoutGuard.removeIdentity');
+}
+
+/**
+ * Calls a method of Passport, which ends by callback, or of `@fastify/passport`, which answers a promise.
+ *
+ * @param instead method of a guard that hosts without Passport override
+ */
+async function callToEnd(target: object, name: string, instead: string, ...values: unknown[]): Promise<void> {
+  const method: unknown = Object(target)[name];
+  if (typeof method !== 'function') {
+    const expected = `'host' needs request.${name} of Passport, or ${instead} of your own`;
+    throw new ConfigurationError([{ path: 'session', expected }]);
+  }
+  await new Promise<void>((resolve, reject) => {
+    const done = (error?: unknown): void =>
+      error === undefined || error === null ? resolve() : reject(error);
+    const result: unknown = method.call(target, ...values, done);
+    if (result instanceof Promise) {
+      result.then(() => resolve(), reject);
+    }
+  });
+}

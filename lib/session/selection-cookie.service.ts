@@ -1,0 +1,110 @@
+import { Inject, Injectable } from '@nestjs/common';
+import * as v from 'valibot';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import {
+  clearCookie,
+  cookieNames,
+  fitCookies,
+  heldCookie,
+  isSecure,
+  setCookie,
+  type CookieAttributes,
+} from '../http/cookies.js';
+import type { HttpContext } from '../http/http-context.js';
+import { shortDigestOf } from '../model/digest.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import type { SessionState } from './request-user.js';
+
+/** Longest value of the cookie, in bytes. */
+const MAX_BYTES = 500;
+
+const MAX_SELECTIONS = 20;
+
+/** Whose they are, then the chosen exhibitor by event, the newest last. */
+const content = v.tuple([v.string(), v.array(v.tuple([v.string(), v.string()]))]);
+
+type Selections = v.InferOutput<typeof content>[1];
+
+/**
+ * The exhibitors that a user has chosen, by event, in a cookie of their own. It is not sealed: each request checks a choice against
+ * the user's own exhibitors.
+ */
+@Injectable()
+export class SelectionCookie {
+  readonly #cookies: ExhibitorSettings['cookies'];
+
+  constructor(@Inject(CHECKED_OPTIONS) { settings }: CheckedOptions) {
+    this.#cookies = settings.cookies;
+  }
+
+  /** Id of the exhibitor that the user has chosen for an event. */
+  read(http: HttpContext, session: SessionState, eventId: string): string | undefined {
+    return session.mode === 'bearer'
+      ? undefined
+      : this.#selections(http, session).find(([event]) => event === eventId)?.[1];
+  }
+
+  /**
+   * Keeps the choice for an event; `undefined` removes it. The oldest ones that do not fit go.
+   *
+   * @throws {ExhibitorError} `invalid_argument` with a bearer token, and for an id that fits no cookie
+   */
+  write(http: HttpContext, session: SessionState, eventId: string, exhibitorId: string | undefined): void {
+    if (session.mode === 'bearer') {
+      throw new ExhibitorError(
+        'invalid_argument',
+        "a selection cannot be stored with session 'bearer': send exhibitorId with each request",
+      );
+    }
+    const others = this.#selections(http, session).filter(([event]) => event !== eventId);
+    const selections: Selections = exhibitorId === undefined ? others : [...others, [eventId, exhibitorId]];
+    const names = cookieNames(this.#cookies.name);
+    const attributes = this.#attributesOf(session);
+    if (selections.length === 0) {
+      clearCookie(http, names.selection, attributes);
+      return;
+    }
+    const encoded = encodeToFit(session, selections);
+    setCookie(http, names.selection, encoded, attributes, this.#cookies.absoluteTtl);
+    fitCookies(http, names, attributes);
+  }
+
+  /** Anything that is not ours counts as none chosen. */
+  #selections(http: HttpContext, session: SessionState): Selections {
+    const name = cookieNames(this.#cookies.name).selection;
+    const encoded = heldCookie(http, name, this.#attributesOf(session).secure) ?? '';
+    const { success, output } = v.safeParse(content, encoded.length > MAX_BYTES ? undefined : parse(encoded));
+    return success && output[0] === ownerOf(session) ? output[1] : [];
+  }
+
+  #attributesOf({ tenant }: SessionState): CookieAttributes {
+    return { secure: isSecure(tenant.login?.redirectUri), sameSite: this.#cookies.sameSite };
+  }
+}
+
+function encodeToFit(session: SessionState, selections: Selections): string {
+  const start = Math.max(0, selections.length - MAX_SELECTIONS);
+  for (let oldest = start; oldest < selections.length; oldest += 1) {
+    const json = JSON.stringify([ownerOf(session), selections.slice(oldest)]);
+    const encoded = Buffer.from(json).toString('base64url');
+    if (encoded.length <= MAX_BYTES) {
+      return encoded;
+    }
+  }
+  throw new ExhibitorError('invalid_argument', 'exhibitorId: is too long to be kept in a cookie', {
+    tenant: session.tenant.key,
+  });
+}
+
+function parse(encoded: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(encoded, 'base64url').toString());
+  } catch {
+    return undefined;
+  }
+}
+
+function ownerOf({ identity: { tenant, issuer, subject } }: SessionState): string {
+  return shortDigestOf(JSON.stringify([tenant, issuer, subject]));
+}
