@@ -23,7 +23,7 @@ const WRITE_AGAIN_AFTER = [1_000, 10_000, 40_000];
 /** Shortest time between two warnings, in ms. */
 const WARN_EVERY = 60_000;
 
-/** With a store, how long "not ended" counts for {@link EndedLogins.isRunning}, in ms. */
+/** How long "not ended" counts for {@link EndedLogins.isRunning} with a store, in ms. */
 const RECENT = 1_000;
 
 /** Longest name of a logout that is kept as it is, in characters. */
@@ -115,11 +115,10 @@ export class EndedLogins implements BeforeApplicationShutdown {
    * recorded already is not replaced by an earlier one.
    */
   async endAtProvider({ registration, subject, sid, at }: ProviderLogout): Promise<boolean> {
+    const ofUser = sid === undefined ? 'user' : 'sessionless';
     const names = [
       ...(sid === undefined ? [] : [logoutName('session', registration, sid)]),
-      ...(subject === undefined
-        ? []
-        : [logoutName(sid === undefined ? 'user' : 'sessionless', registration, subject)]),
+      ...(subject === undefined ? [] : [logoutName(ofUser, registration, subject)]),
     ];
     const taken = await Promise.all(names.map((name) => this.#endBefore(name, at)));
     return !taken.includes(false);

@@ -2,7 +2,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { ErrorLog } from '../contexts/error-log.js';
-import { logIn } from '../login/journey.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
 import { Visitor } from '../support/visitor.js';
@@ -91,8 +90,8 @@ describe.each(['express', 'fastify'] as const)('a mistake of the host on %s', (k
 
   it("with session: 'host', no Passport and no storeIdentity refuses the login, and names both", async () => {
     await start({ session: 'host' });
-    const visitor = new Visitor();
-    const reply = await logIn(visitor, { url: host?.url ?? '' });
+    sandbox.signInAs('olga.one');
+    const reply = await new Visitor().follow(`${host?.url}/auth/login`);
     expect([reply.status, bodyOf(reply)]).toEqual([500, UNCONFIGURED]);
     expect(reply.setCookies.filter((cookie) => !cookie.startsWith('exhibitor-login'))).toEqual([]);
     expect(log.messages.join('\n')).toContain(
