@@ -1,7 +1,9 @@
+import type { ServerResponse } from 'node:http';
 import type { ExecutionContext } from '@nestjs/common';
 import type { AbstractHttpAdapter } from '@nestjs/core';
+import onHeaders from 'on-headers';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { addCookieWithHead, keepPrivate, nodeResponseOf } from './private-reply.js';
+import { isRecord } from '../model/json-values.js';
 
 /** What {@link HttpContext} needs of Nest's HTTP adapter. */
 export type ResponseAdapter = Pick<AbstractHttpAdapter, 'setHeader' | 'appendHeader' | 'redirect' | 'reply'>;
@@ -90,5 +92,67 @@ export class HttpContext {
     const target = this.request.originalUrl ?? this.request.url;
     // An absolute target, or one with a leading //, must not be parsed as another host.
     return new URL(`http://localhost${target.startsWith('/') ? '' : '/'}${target}`);
+  }
+}
+
+/** Node's response behind a response of Express or a reply of Fastify. That of HTTP/2 has the same methods. */
+function nodeResponseOf(response: unknown): ServerResponse | undefined {
+  return [isRecord(response) ? response['raw'] : undefined, response].find(isNodeResponse);
+}
+
+function isNodeResponse(value: unknown): value is ServerResponse {
+  return isRecord(value) && typeof value['writeHead'] === 'function';
+}
+
+/** Ends of the names of headers that caches obey in place of `Cache-Control` (RFC 9213 §2.2). */
+const TARGETED = ['-cache-control', 'surrogate-control', 'x-accel-expires'];
+
+/** Replies that are kept private already: each may get several cookies. */
+const isKept = new WeakSet<ServerResponse>();
+
+/** Keeps a reply out of every cache when its head is written, so that it counts whatever the handler and a CDN's headers say. */
+function keepPrivate(reply: unknown): void {
+  const response = nodeResponseOf(reply);
+  if (response !== undefined && !isKept.has(response)) {
+    isKept.add(response);
+    onHeaders(response, () => makePrivate(response));
+  }
+}
+
+/** Adds a cookie to a reply when its head is written, if it is wanted then. The reply is kept private with it. */
+function addCookieWithHead(
+  reply: unknown,
+  cookie: string,
+  isWanted: (others: readonly string[]) => boolean,
+): void {
+  const response = nodeResponseOf(reply);
+  if (response === undefined) {
+    return;
+  }
+  onHeaders(response, () => {
+    const others = [response.getHeader('Set-Cookie') ?? []].flat().map(String);
+    if (isWanted(others)) {
+      response.setHeader('Set-Cookie', [...others, cookie]);
+      makePrivate(response);
+    }
+  });
+}
+
+/** A shared cache would hand the cookies of the reply to other users (RFC 9111 §7.3). */
+function makePrivate(response: ServerResponse): void {
+  if (response.getHeader('Cache-Control') !== 'no-store') {
+    response.setHeader('Cache-Control', 'private, no-store');
+  }
+  response
+    .getHeaderNames()
+    .filter((name) => TARGETED.some((end) => name.endsWith(end)))
+    .forEach((name) => response.removeHeader(name));
+  const varied = [response.getHeader('Vary') ?? []].flat().join(', ');
+  const names = varied
+    .toLowerCase()
+    .split(',')
+    .map((name) => name.trim());
+  if (!names.includes('cookie') && !names.includes('*')) {
+    response.setHeader('Vary', varied === '' ? 'Cookie' : `${varied}, Cookie`);
   }
 }

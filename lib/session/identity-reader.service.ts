@@ -1,15 +1,18 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isSecure } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import { EndedLogins } from '../store/ended-logins.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import { readHostUser, type SessionState } from './request-user.js';
-import { identityFor, type IdentityData } from './stored-identity.js';
+import type { IdentityData } from './stored-identity.js';
 
 /** Finds the user of a request in the cookie, the host's session or the bearer token. */
 @Injectable()
@@ -113,4 +116,38 @@ export class IdentityReader {
       throw error;
     }
   }
+}
+
+/**
+ * The identity, where it belongs to this tenant and has not expired. Issuer, client and tenant id are compared with the
+ * current options: if a key is given to another customer, the logins of the former customer must not be valid. So is the
+ * `redirectUri`: another host with the same `secrets` and client may have a stricter `authorize`. What is missing is not compared.
+ *
+ * @param secure true where its cookie has the `__Host-` prefix, which must be as the tenant's cookies have it: a sibling domain can
+ * set a cookie without it; `undefined` in the host's session
+ * @param now milliseconds since 1970
+ */
+export function identityFor(
+  data: IdentityData,
+  tenant: Tenant,
+  secure: boolean | undefined,
+  now: number,
+): ExhibitorIdentity | undefined {
+  const { clientId: ownClient = '', redirectUri: ownUri = '' } = tenant.login ?? {};
+  const { tenantId = tenant.tenantId, clientId = ownClient, redirectUri = ownUri } = data;
+  if (data.tenant !== tenant.key || tenantId !== tenant.tenantId) {
+    return undefined;
+  }
+  if (data.issuer !== tenant.login?.issuer || clientId !== ownClient || redirectUri !== ownUri) {
+    return undefined;
+  }
+  if (data.expiresAt <= now || (secure !== undefined && secure !== isSecure(ownUri))) {
+    return undefined;
+  }
+  return isComplete(data) ? data : { ...data, tenantId, clientId, redirectUri };
+}
+
+/** The identity of a cookie is complete, and not copied for each request. Hosts may leave members out. */
+function isComplete(data: IdentityData): data is ExhibitorIdentity {
+  return data.tenantId !== undefined && data.clientId !== undefined && data.redirectUri !== undefined;
 }

@@ -1,7 +1,5 @@
-import { isSecure } from '../http/cookies.js';
 import { isRecord } from '../model/json-values.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import type { Tenant } from '../tenants/tenant.js';
 
 /** Members that may be missing: hosts store an identity as they like. */
 const OPTIONAL_STRINGS = [
@@ -62,38 +60,4 @@ function isString(value: unknown): value is string {
 /** An end that is not a number would never come. */
 function isNumber(value: unknown): value is number {
   return typeof value === 'number' && !Number.isNaN(value);
-}
-
-/**
- * The identity, where it belongs to this tenant and has not expired. Issuer, client and tenant id are compared with the
- * current options: if a key is given to another customer, the logins of the former customer must not be valid. So is the
- * `redirectUri`: another host with the same `secrets` and client may have a stricter `authorize`. What is missing is not compared.
- *
- * @param secure true where its cookie has the `__Host-` prefix, which must be as the tenant's cookies have it: a sibling domain can
- * set a cookie without it; `undefined` in the host's session
- * @param now milliseconds since 1970
- */
-export function identityFor(
-  data: IdentityData,
-  tenant: Tenant,
-  secure: boolean | undefined,
-  now: number,
-): ExhibitorIdentity | undefined {
-  const { clientId: ownClient = '', redirectUri: ownUri = '' } = tenant.login ?? {};
-  const { tenantId = tenant.tenantId, clientId = ownClient, redirectUri = ownUri } = data;
-  if (data.tenant !== tenant.key || tenantId !== tenant.tenantId) {
-    return undefined;
-  }
-  if (data.issuer !== tenant.login?.issuer || clientId !== ownClient || redirectUri !== ownUri) {
-    return undefined;
-  }
-  if (data.expiresAt <= now || (secure !== undefined && secure !== isSecure(ownUri))) {
-    return undefined;
-  }
-  return isComplete(data) ? data : { ...data, tenantId, clientId, redirectUri };
-}
-
-/** The identity of a cookie is complete, and not copied for each request. Hosts may leave members out. */
-function isComplete(data: IdentityData): data is ExhibitorIdentity {
-  return data.tenantId !== undefined && data.clientId !== undefined && data.redirectUri !== undefined;
 }

@@ -1,12 +1,17 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Inject, Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
-import { digestOf } from '../model/digest.js';
-import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { unwrittenLogouts } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+import {
+  namesOfLogin,
+  namesOfLogout,
+  type EndedName,
+  type Login,
+  type ProviderLogout,
+} from './logout-names.js';
 import { SharedValues } from './shared-values.service.js';
 
 const KIND = 'ended-login';
@@ -26,34 +31,11 @@ const WARN_EVERY = 60_000;
 /** How long "not ended" counts for {@link EndedLogins.isRunning} with a store, in ms. */
 const RECENT = 1_000;
 
-/** Longest name of a logout that is kept as it is, in characters. */
-const LONGEST_NAME = 256;
-
 /**
  * By how much the date of the host may be set back, in ms. A sealed identity is valid for so much longer then, and so the end of its
  * login must be remembered for so much longer.
  */
 const CLOCK_MARGIN = 7_200_000;
-
-/** The user of a login, by which a logout finds it. */
-type Login = Pick<ExhibitorIdentity, 'id' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
-
-/** A logout at the provider: of a session, or of every login of a user up to a time. */
-export interface ProviderLogout {
-  /** Issuer, client and keys of the tenant that verified it, see {@link ExhibitorIdentity.registration}. */
-  readonly registration: string;
-  readonly subject?: string;
-  readonly sid?: string;
-  /** In ms since 1970; no later than now. */
-  readonly at: number;
-}
-
-/** A name under which a login may have ended. */
-interface EndedName {
-  readonly name: string;
-  /** When the login began, in ms since 1970: only a logout no earlier ended it. Where it is absent, any one did. */
-  readonly startedAt?: number;
-}
 
 /** A logout that is to be in the store. */
 interface Ended {
@@ -66,12 +48,6 @@ interface Ended {
  * Logins that ended: by a logout here, under the id of the identity; with `logoutCheck.provider` also by one at the provider. In this
  * process the last 100,000 names; across processes with a `store`, as a key alone with the value `1`, or the time of the provider's
  * logout.
- *
- * | a logout token with | writes                   | an identity     | is ended by                   |
- * | ------------------- | ------------------------ | --------------- | ----------------------------- |
- * | `sid`               | `session`                | with a `sid`    | its id, `user`, `session`     |
- * | `sub`               | `user`                   | without a `sid` | its id, `user`, `sessionless` |
- * | both                | `session`, `sessionless` |                 |                               |
  */
 @Injectable()
 export class EndedLogins implements BeforeApplicationShutdown {
@@ -79,6 +55,8 @@ export class EndedLogins implements BeforeApplicationShutdown {
   readonly #ended: ExpiringCache<number>;
   /** Logins that had not ended when the store was asked, for `logoutCheck.ttl` ms. */
   readonly #notEnded: ExpiringCache<true>;
+  /** There is a `store`. */
+  readonly #isShared: boolean;
   readonly #check: CheckedOptions['settings']['logoutCheck'];
   /** Longest time that a login lives, in ms. */
   readonly #longest: number;
@@ -90,6 +68,7 @@ export class EndedLogins implements BeforeApplicationShutdown {
     @Inject(SharedValues) private readonly values: SharedValues,
     @Inject(Clock) private readonly clock: Clock,
   ) {
+    this.#isShared = settings.store !== undefined;
     this.#check = settings.logoutCheck;
     this.#longest = settings.cookies.absoluteTtl;
     this.#ended = createCache(clock, { max: MAX });
@@ -114,13 +93,8 @@ export class EndedLogins implements BeforeApplicationShutdown {
    * Ends the logins that a logout at the provider names. Answers false where there is a store that did not take it. What is
    * recorded already is not replaced by an earlier one.
    */
-  async endAtProvider({ registration, subject, sid, at }: ProviderLogout): Promise<boolean> {
-    const ofUser = sid === undefined ? 'user' : 'sessionless';
-    const names = [
-      ...(sid === undefined ? [] : [logoutName('session', registration, sid)]),
-      ...(subject === undefined ? [] : [logoutName(ofUser, registration, subject)]),
-    ];
-    const taken = await Promise.all(names.map((name) => this.#endBefore(name, at)));
+  async endAtProvider(logout: ProviderLogout): Promise<boolean> {
+    const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#endBefore(name, logout.at)));
     return !taken.includes(false);
   }
 
@@ -130,7 +104,7 @@ export class EndedLogins implements BeforeApplicationShutdown {
     if (this.#isKnown(names)) {
       return true;
     }
-    if (!this.values.enabled) {
+    if (!this.#isShared) {
       return false;
     }
     const asked = names.map(({ name, startedAt }) => `${name} ${startedAt}`).join(' ');
@@ -143,7 +117,7 @@ export class EndedLogins implements BeforeApplicationShutdown {
    * @param askedAt {@link Clock.now} when {@link has} answered false
    */
   isRunning(login: Login, askedAt: number): boolean {
-    const isRecent = !this.values.enabled || this.clock.now() - askedAt <= RECENT;
+    const isRecent = !this.#isShared || this.clock.now() - askedAt <= RECENT;
     return isRecent && !this.#isKnown(this.#namesOf(login));
   }
 
@@ -158,18 +132,8 @@ export class EndedLogins implements BeforeApplicationShutdown {
     return names.some((one) => endsLogin(this.#ended.get(one.name), one));
   }
 
-  /** Identities of hosts may have no id; one without a time of login is taken for an earlier one. */
-  #namesOf({ id, registration, subject, sid, loggedInAt = 0 }: Login): EndedName[] {
-    const names: EndedName[] = id === '' ? [] : [{ name: id }];
-    if (this.#check.provider && registration !== undefined) {
-      names.push({ name: logoutName('user', registration, subject), startedAt: loggedInAt });
-      names.push(
-        sid === undefined
-          ? { name: logoutName('sessionless', registration, subject), startedAt: loggedInAt }
-          : { name: logoutName('session', registration, sid) },
-      );
-    }
-    return names;
+  #namesOf(login: Login): EndedName[] {
+    return namesOfLogin(login, this.#check.provider);
   }
 
   /** Ends the logins of this name that began at `at` or before. */
@@ -178,7 +142,7 @@ export class EndedLogins implements BeforeApplicationShutdown {
     const ttl = this.#longest + CLOCK_MARGIN;
     // Valid here before the store is asked, which may be slow.
     this.#ended.set(name, Math.max(at, this.#ended.get(name) ?? at), { ttl });
-    if (!this.values.enabled) {
+    if (!this.#isShared) {
       return true;
     }
     const stored = await this.values.read(KIND, name);
@@ -210,7 +174,7 @@ export class EndedLogins implements BeforeApplicationShutdown {
 
   /** Writes now, and again within a minute where the store did not take it. */
   async #writeSoon(ended: Ended): Promise<void> {
-    if (!this.values.enabled || (await this.#write(ended))) {
+    if (!this.#isShared || (await this.#write(ended))) {
       return;
     }
     if (this.#waiting.size < MAX_WAITING) {
@@ -241,10 +205,4 @@ export class EndedLogins implements BeforeApplicationShutdown {
 /** @param at value of the name, in memory or in the store */
 function endsLogin(at: number | undefined, { startedAt }: EndedName): boolean {
   return at !== undefined && (startedAt === undefined || at >= startedAt);
-}
-
-/** The provider chooses the length of `sub` and `sid`: a long name is replaced by its digest. */
-function logoutName(of: 'user' | 'session' | 'sessionless', registration: string, name: string): string {
-  const json = JSON.stringify([of, registration, name]);
-  return json.length > LONGEST_NAME ? digestOf(json) : json;
 }
