@@ -29,6 +29,7 @@ import { TokenValidator } from './oidc/token-validator.service.js';
 import { UserInfo } from './oidc/user-info.service.js';
 import { CHECKED_OPTIONS, checkOptions, type CheckedOptions } from './options/check-options.js';
 import type { Exhibitor } from './model/exhibitor-request.interface.js';
+import { STAND_IN } from './model/stand-in.interface.js';
 import type { ExhibitorModuleOptions } from './options/exhibitor-options.interface.js';
 import { requireNode } from './options/require-node.js';
 import { bootAdvice } from './problems/boot-advice.js';
@@ -161,12 +162,17 @@ const EXPORTED: Provider[] = [
   exports: EXPORTED,
 })
 export class ExhibitorModule implements OnModuleInit, OnApplicationBootstrap {
-  /** What `nestjs-exhibitor/testing` replaces: every call and every request passes these two services. @internal */
+  /** What `nestjs-exhibitor/testing` replaces, and the services that it passes on to the guards. @internal */
   static readonly forTests = {
     options: MODULE_OPTIONS_TOKEN,
     extension: ExhibitorExtensionModule,
-    calls: CallRunner,
+    standIn: STAND_IN,
     transport: Transport,
+    resolver: RequestResolver,
+    selections: SelectionCookie,
+    login: LoginService,
+    logout: LogoutService,
+    log: ProblemLog,
   };
 
   readonly #options: CheckedOptions;

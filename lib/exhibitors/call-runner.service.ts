@@ -33,19 +33,20 @@ export class CallRunner {
   }
 
   /**
-   * The checked arguments of a call, with the defaults of its options. Tests of hosts replace this method to record calls.
+   * The checked arguments of a call, with the defaults of its options.
    *
    * @param method of `ExhibitorsService`
    * @param boundTo key of the tenant of `forTenant`
    * @throws {ExhibitorError} `invalid_argument`
    */
   check<Subject extends CallSubject, Call extends object>(
-    _method: string,
+    method: string,
     subject: Subject,
     schema: CallSchema<Call>,
     options: CallOptions | undefined,
     boundTo: string | undefined,
   ): Subject & Call {
+    this.tenants.announce(method, options?.tenant ?? boundTo, subject);
     checkSubject(subject);
     return Object.assign(checkCall(schema, withTenant(options, boundTo)), subject);
   }

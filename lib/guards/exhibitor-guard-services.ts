@@ -38,16 +38,16 @@ export class ExhibitorGuardServices {
   constructor(
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(RequestResolver) resolver: RequestResolver,
-    @Inject(IdentityReader) reader: IdentityReader,
+    @Inject(IdentityReader) reader: GuardServices['reader'],
     @Inject(SelectionCookie) selections: SelectionCookie,
-    @Inject(LoginService) login: LoginService,
-    @Inject(LogoutService) logout: LogoutService,
+    @Inject(LoginService) login: GuardServices['login'],
+    @Inject(LogoutService) logout: GuardServices['logout'],
     @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#all = { resolver, reader, selections, login, logout, log };
   }
 
-  /** `nestjs-exhibitor/testing` replaces some of them. @internal */
+  /** @internal */
   get all(): GuardServices {
     return this.#all;
   }

@@ -1,5 +1,6 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, Optional } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { STAND_IN, type ServiceCall, type StandIn } from '../model/stand-in.interface.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
@@ -23,7 +24,11 @@ export class TenantRegistry {
   readonly #found: RunTimeTenants | undefined;
 
   /** @internal */
-  constructor(@Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions, @Inject(Clock) clock: Clock) {
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions,
+    @Inject(Clock) clock: Clock,
+    @Optional() @Inject(STAND_IN) private readonly standIn?: StandIn,
+  ) {
     if ('find' in tenants) {
       this.#found = new RunTimeTenants(tenants, settings, clock);
       return;
@@ -36,9 +41,19 @@ export class TenantRegistry {
   /** Key of the only tenant; `undefined` where there are several or they come from a source. */
   get onlyKey(): string | undefined {
     if (this.#found !== undefined || this.#fixed.size !== 1) {
-      return undefined;
+      return this.standIn?.tenant;
     }
     return this.#fixed.keys().next().value;
+  }
+
+  /** Tells the stand-in of a test of a call, which fails with what that throws. @internal */
+  announce(
+    method: string,
+    key: string | undefined,
+    subject?: Pick<ServiceCall, 'eventId' | 'contactEmail'>,
+  ): void {
+    const { standIn } = this;
+    standIn?.call({ method, tenant: key ?? standIn.tenant, ...subject });
   }
 
   /** The tenant of this key as it is known now, also where its source is to be asked again. @internal */

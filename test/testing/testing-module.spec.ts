@@ -13,6 +13,7 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom, toArray } from 'rxjs';
+import { agent } from 'supertest';
 import {
   AllowAnonymous,
   CurrentEvent,
@@ -150,19 +151,17 @@ describe('ExhibitorTestingModule', () => {
     }
   });
 
-  it('keeps a selection until the logout', async () => {
+  it.each(['express', 'fastify'] as const)('keeps a selection until the logout, on %s', async (kind) => {
     await create(WORLD);
-    const get = await serve();
-    const select = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"id":"x-2"}' };
-    expect(await get('/events/fair/select', select)).toMatchObject({
-      status: 201,
-      body: { chosen: BOOTHS[1] },
-    });
-    expect(await get('/events/fair/booth')).toMatchObject({ status: 200, body: BOOTHS[1] });
-    expect(await get('/auth/logout', { method: 'POST' })).toMatchObject({ status: 303 });
-    expect(await get('/me')).toMatchObject({ status: 401 });
+    await serve(kind);
+    const browser = agent(await app.getUrl());
+    const chosen = await browser.post('/events/fair/select').send({ id: 'x-2' });
+    expect(chosen).toMatchObject({ status: 201, body: { chosen: BOOTHS[1] } });
+    expect(await browser.get('/events/fair/booth')).toMatchObject({ status: 200, body: BOOTHS[1] });
+    expect(await browser.post('/auth/logout')).toMatchObject({ status: 303 });
+    expect(await browser.get('/me')).toMatchObject({ status: 401 });
     module.get(ExhibitorTestingBackend).signIn(WORLD.identity);
-    expect(await get('/events/fair/booth')).toMatchObject({ status: 409 });
+    expect(await browser.get('/events/fair/booth')).toMatchObject({ status: 409 });
   });
 
   it('starts a login and accepts every callback of the user', async () => {
@@ -396,11 +395,19 @@ describe('ExhibitorTestingModule', () => {
     await expect(validating).rejects.toThrow('the keys of the provider: the reply cannot be used');
   });
 
-  it('reports a contact with an exhibitor that the event never had', async () => {
-    await create({ ...WORLD, contacts: { 'ann@example.com': { fair: ['x-9'] } } });
-    await expect(
-      firstValueFrom(module.get(ExhibitorsService).lookup('fair', 'ann@example.com')),
-    ).rejects.toThrow("a contact has the exhibitor 'x-9', which the event 'fair' does not have");
+  it('reports a contact with an exhibitor that the event does not have', async () => {
+    const mistake = "a contact has the exhibitor 'x-9', which the event 'fair' does not have";
+    const contacts = { 'ann@example.com': { fair: ['x-9'] } };
+    await expect(create({ ...WORLD, contacts })).rejects.toThrow(mistake);
+    await create(WORLD);
+    const backend = module.get(ExhibitorTestingBackend);
+    expect(() => backend.setContact('fair', 'ann@example.com', ['x-9'])).toThrow(mistake);
+    // An event may be set after its contacts, but not never.
+    backend.setContact('later', 'ann@example.com', ['x-9']);
+    const lookUp = () => firstValueFrom(module.get(ExhibitorsService).lookup('later', 'ann@example.com'));
+    await expect(lookUp()).rejects.toThrow("which the event 'later' does not have");
+    backend.setExhibitors('later', [{ id: 'x-9' }]);
+    expect(await lookUp()).toEqual([{ id: 'x-9' }]);
   });
 
   it('knows records by an id of their own', async () => {

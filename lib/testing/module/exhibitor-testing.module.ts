@@ -1,13 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Module, type DynamicModule, type Provider, type Type } from '@nestjs/common';
-import {
-  ExhibitorGuardServices,
-  ExhibitorModule,
-  TenantRegistry,
-  TokenService,
-  type Exhibitor,
-  type ExhibitorModuleOptions,
-} from '../../index.js';
+import { ExhibitorModule, type Exhibitor, type ExhibitorModuleOptions } from '../../index.js';
 import { refuseProduction } from '../sandbox/server/sandbox-server.js';
 import {
   ExhibitorTestingBackend,
@@ -15,26 +8,16 @@ import {
   TESTING_CLIENT,
   TESTING_ISSUER,
 } from './testing-backend.js';
-import { TestingGuardServices } from './testing-guard-services.js';
-import { TestingCalls, TestingTenants, TestingTokens, TestingTransport } from './testing-services.js';
+import { TESTING_SERVICES } from './testing-services.js';
 import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
 /** What {@link ExhibitorTestingModule.override} needs of Nest's `TestingModuleBuilder`. */
 export interface OverridableBuilder {
   overrideProvider(token: unknown): {
-    useClass(type: unknown): unknown;
     useFactory(options: { factory: (...injected: never[]) => unknown; inject?: unknown[] }): unknown;
   };
   overrideModule(module: Type): { useModule(module: DynamicModule): unknown };
 }
-
-const REPLACED = [
-  [ExhibitorModule.forTests.calls, TestingCalls],
-  [ExhibitorModule.forTests.transport, TestingTransport],
-  [TenantRegistry, TestingTenants],
-  [TokenService, TestingTokens],
-  [ExhibitorGuardServices, TestingGuardServices],
-] as const;
 
 /**
  * {@link ExhibitorModule} for tests of controllers and services: the same guards, decorators and services, with no service,
@@ -65,11 +48,7 @@ export class ExhibitorTestingModule {
     const definition = ExhibitorModule.forRootAsync({ isGlobal: true, ...OPTIONS });
     return {
       ...definition,
-      providers: [
-        ...(definition.providers ?? []),
-        backendOf(world),
-        ...REPLACED.map(([provide, useClass]) => ({ provide, useClass })),
-      ],
+      providers: [...(definition.providers ?? []), ...backendOf(world), ...TESTING_SERVICES],
       exports: [ExhibitorTestingBackend],
     };
   }
@@ -87,16 +66,16 @@ export class ExhibitorTestingModule {
     world: ExhibitorTestingWorld<T> = {},
   ): Builder {
     refuseUnlessAllowed(world.allowInProduction);
-    const { options, extension } = ExhibitorModule.forTests;
+    const { options, extension, standIn } = ExhibitorModule.forTests;
     builder.overrideProvider(options).useFactory({ factory: OPTIONS.useFactory, inject: OPTIONS.inject });
-    for (const [token, type] of REPLACED) {
-      builder.overrideProvider(token).useClass(type);
+    for (const { provide, useFactory: factory, inject } of TESTING_SERVICES) {
+      builder.overrideProvider(provide).useFactory({ factory, inject });
     }
     builder.overrideModule(extension).useModule({
       module: ExhibitorTestingModule,
       global: true,
-      providers: [backendOf(world)],
-      exports: [ExhibitorTestingBackend],
+      providers: backendOf(world),
+      exports: [ExhibitorTestingBackend, standIn],
     });
     return builder;
   }
@@ -109,8 +88,11 @@ function refuseUnlessAllowed(isAllowed = false): void {
 }
 
 /** One backend for each compiled module, so that no test sees the state of another. */
-function backendOf<T>(world: ExhibitorTestingWorld<T>): Provider {
-  return { provide: ExhibitorTestingBackend, useFactory: () => new ExhibitorTestingBackend(world) };
+function backendOf<T>(world: ExhibitorTestingWorld<T>): Provider[] {
+  return [
+    { provide: ExhibitorTestingBackend, useFactory: () => new ExhibitorTestingBackend(world) },
+    { provide: ExhibitorModule.forTests.standIn, useExisting: ExhibitorTestingBackend },
+  ];
 }
 
 const OPTIONS = {

@@ -19,19 +19,19 @@ import type {
   ExhibitorTestingWorld,
 } from './testing-world.interface.js';
 
-/** Selected exhibitor by event, the newest last. */
-export type TestingSelections = readonly (readonly [eventId: string, exhibitorId: string])[];
-
 /** Methods that read the same as an iterator, which `failNext` includes. */
 const OBSERVABLES = new Map([
   ['iterate', 'stream'],
   ['iteratePages', 'pages'],
 ]);
 
-/** Issuer, client and addresses of the tenants of a test. Nothing is sent there. */
+/**
+ * Issuer, client and addresses of the tenants of a test. Nothing is sent there. Over http, since the cookies of an https address are
+ * not for the server of a test.
+ */
 export const TESTING_ISSUER = 'https://login.test';
 export const TESTING_CLIENT = 'test-client';
-export const TESTING_CALLBACK = 'https://host.test/auth/callback';
+export const TESTING_CALLBACK = 'http://127.0.0.1/auth/callback';
 
 /**
  * The service and the login behind an {@link ExhibitorTestingModule}. A test injects it to change who is logged in, what
@@ -47,7 +47,6 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   readonly #calls: ExhibitorTestingCall[] = [];
   readonly #failures: { method: string; code: ExhibitorErrorCode; details: object }[] = [];
   #identity: Partial<ExhibitorIdentity> | undefined;
-  #selections: TestingSelections = [];
 
   constructor(world: ExhibitorTestingWorld<T> = {}) {
     this.#world = world;
@@ -63,13 +62,11 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   /** Logs a user in, instead of the one before. Members that are not given have a default. */
   signIn(identity: Partial<ExhibitorIdentity>): void {
     this.#identity = identity;
-    this.#selections = [];
   }
 
   /** Logs the user out: `ExhibitorGuard` answers 401. */
   signOut(): void {
     this.#identity = undefined;
-    this.#selections = [];
   }
 
   /** Replaces the exhibitors of an event. The event need not exist. */
@@ -148,17 +145,6 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     };
     return { ...defaults, ...given };
   }
-
-  /** @internal */
-  get selections(): TestingSelections {
-    return this.#selections;
-  }
-
-  /** @internal */
-  select(eventId: string, exhibitorId: string | undefined): void {
-    const others = this.#selections.filter(([event]) => event !== eventId);
-    this.#selections = exhibitorId === undefined ? others : [...others, [eventId, exhibitorId]];
-  }
 }
 
 /** Details of a failure, and the fields of the subclass of its code. */
@@ -171,27 +157,22 @@ interface FailureDetails extends ExhibitorErrorDetails {
   lastGoodPage?: number;
 }
 
-/** The error of this code, of the class that the services use. */
+const SAID = 'a failure of this test';
+const BREACH = { field: 'totalCount', expected: 1, seen: 2, page: 2 };
+
+/** Codes have classes of their own where `isExhibitorError` narrows to one. */
 function createFailure(code: ExhibitorErrorCode, details: FailureDetails): ExhibitorError {
-  const {
-    problems = [{ path: 'tenant', expected: 'a failure of this test' }],
-    reason = 'denied',
-    oauthError = 'invalid_client',
-    oauthErrorDescription,
-    breach = { field: 'totalCount', expected: 1, seen: 2, page: 2 },
-    lastGoodPage = 0,
-    ...known
-  } = details;
+  const { problems, reason, oauthError, oauthErrorDescription, breach, lastGoodPage, ...known } = details;
   switch (code) {
     case 'token_rejected':
-      return new TokenRejectedError(oauthError, oauthErrorDescription, known);
+      return new TokenRejectedError(oauthError ?? 'invalid_client', oauthErrorDescription, known);
     case 'login_failed':
-      return new LoginFailedError(reason, 'a failure of this test', known);
+      return new LoginFailedError(reason ?? 'denied', SAID, { oauthError, oauthErrorDescription, ...known });
     case 'pagination_drift':
-      return new PaginationDriftError(breach, lastGoodPage, known);
+      return new PaginationDriftError(breach ?? BREACH, lastGoodPage ?? 0, known);
     case 'configuration_invalid':
-      return new ConfigurationError(problems, known.tenant);
+      return new ConfigurationError(problems ?? [{ path: 'tenant', expected: SAID }], known.tenant);
     default:
-      return new ExhibitorError(code, 'a failure of this test', known);
+      return new ExhibitorError(code, SAID, known);
   }
 }

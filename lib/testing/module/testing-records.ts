@@ -5,9 +5,8 @@ export class TestingRecords<T> {
   readonly idOf: (exhibitor: T) => string | undefined;
   readonly #events = new Map<string, readonly T[]>();
   readonly #contacts = new Map<string, readonly (string | T)[]>();
-  /** Ids that an event has or had: a contact may name an exhibitor that was removed, but none that never was there. */
-  readonly #knownIds = new Map<string, Set<string>>();
 
+  /** @throws Error as {@link setContact} */
   constructor({ events = {}, contacts = {}, exhibitorId }: ExhibitorTestingWorld<T>) {
     this.idOf = exhibitorId ?? defaultExhibitorId;
     for (const [eventId, records] of Object.entries(events)) {
@@ -22,14 +21,15 @@ export class TestingRecords<T> {
 
   setExhibitors(eventId: string, records: readonly T[]): void {
     this.#events.set(eventId, [...records]);
-    const known = this.#knownIds.get(eventId) ?? new Set();
-    for (const record of records) {
-      known.add(this.idOf(record) ?? '');
-    }
-    this.#knownIds.set(eventId, known);
   }
 
+  /** @throws Error for an id that the event does not have: a mistake in the test. The event may remove it later */
   setContact(eventId: string, email: string, exhibitors: readonly (string | T)[]): void {
+    for (const one of exhibitors) {
+      if (typeof one === 'string' && this.#events.has(eventId) && this.#find(eventId, one).length === 0) {
+        throw unknownId(eventId, one);
+      }
+    }
     this.#contacts.set(JSON.stringify([eventId, email]), [...exhibitors]);
   }
 
@@ -38,21 +38,23 @@ export class TestingRecords<T> {
     return this.#events.get(eventId);
   }
 
-  /** @throws Error where the contact has an id that the event never had: a mistake in the test */
+  /** @throws Error where the contact has ids of an event that was never set */
   ofContact(eventId: string, email: string): readonly T[] {
     const named = this.#contacts.get(JSON.stringify([eventId, email])) ?? [];
-    return named.flatMap((one) => this.#find(eventId, one));
+    return named.flatMap((one) => (typeof one === 'string' ? this.#find(eventId, one) : [one]));
   }
 
-  #find(eventId: string, one: string | T): T[] {
-    if (typeof one !== 'string') {
-      return [one];
+  #find(eventId: string, id: string): T[] {
+    const event = this.#events.get(eventId);
+    if (event === undefined) {
+      throw unknownId(eventId, id);
     }
-    if (this.#knownIds.get(eventId)?.has(one) !== true) {
-      throw new Error(
-        `ExhibitorTestingModule: a contact has the exhibitor '${one}', which the event '${eventId}' does not have`,
-      );
-    }
-    return (this.#events.get(eventId) ?? []).filter((record) => this.idOf(record) === one);
+    return event.filter((record) => this.idOf(record) === id);
   }
+}
+
+function unknownId(eventId: string, id: string): Error {
+  return new Error(
+    `ExhibitorTestingModule: a contact has the exhibitor '${id}', which the event '${eventId}' does not have`,
+  );
 }

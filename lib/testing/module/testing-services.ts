@@ -1,82 +1,81 @@
-import { Inject } from '@nestjs/common';
+import type { FactoryProvider } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
 import {
+  ExhibitorGuardServices,
   ExhibitorModule,
+  LoginFailedError,
   TenantRegistry,
-  TokenService,
-  type AccessToken,
-  type GetTokenOptions,
+  type SessionState,
 } from '../../index.js';
-import { copyJson } from '../copy-json.js';
-import { pageOf } from '../sandbox/rest-api/exhibitor-records.js';
-import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
+import { TestingTransport } from './testing-transport.js';
 
-/** Services of the module in which tests differ from it. What they inherit is that of the module. */
+const { transport, resolver, selections, login, logout, log } = ExhibitorModule.forTests;
 
-const { calls: CallRunner, transport: Transport } = ExhibitorModule.forTests;
-
-/** A call that names no tenant is one of the tenant of the world. */
-export class TestingTenants extends TenantRegistry {
-  declare readonly backend: ExhibitorTestingBackend;
-
-  override get onlyKey(): string {
-    return this.backend.tenant;
-  }
-}
-
-/** Records the calls of `ExhibitorsService`, and fails where the test says so. */
-export class TestingCalls extends CallRunner {
-  declare readonly backend: ExhibitorTestingBackend;
-
-  override check: InstanceType<typeof CallRunner>['check'] = (method, subject, schema, options, boundTo) => {
-    this.backend.call({ method, tenant: options?.tenant ?? boundTo ?? this.backend.tenant, ...subject });
-    return super.check(method, subject, schema, options, boundTo);
+/** The steps of the guards are those of the module, but for who the user of a request is: the one of the backend. */
+function guardServices(
+  backend: ExhibitorTestingBackend,
+  tenants: TenantRegistry,
+  adapterHost: HttpAdapterHost,
+  requests: InstanceType<typeof resolver>,
+  selectionCookie: InstanceType<typeof selections>,
+  logins: InstanceType<typeof login>,
+  logouts: InstanceType<typeof logout>,
+  problems: InstanceType<typeof log>,
+): ExhibitorGuardServices {
+  const read = async (tenantKey: string | undefined): Promise<SessionState | undefined> => {
+    const tenant = await tenants.get(backend.tenantOf(tenantKey));
+    const identity = backend.identityAt(tenant);
+    return identity && { identity, tenant, mode: 'cookie' };
   };
+  return new ExhibitorGuardServices(
+    adapterHost,
+    requests,
+    { acceptsBearer: false, read: (_http, tenantKey) => read(tenantKey) },
+    selectionCookie,
+    {
+      // A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend.
+      start: (http, tenantKey, target) => logins.start(http, backend.tenantOf(tenantKey), target),
+      finish: async (http) => {
+        const state = await read(undefined);
+        if (state === undefined) {
+          throw new LoginFailedError('denied', 'nobody is logged in at this ExhibitorTestingModule');
+        }
+        http.request.user = state.identity;
+        return state;
+      },
+    },
+    {
+      hearsProvider: true,
+      receive: (http, tenantKey) => logouts.receive(http, tenantKey),
+      end: async (http) => {
+        await logouts.end(http, () => undefined);
+        backend.signOut();
+      },
+    },
+    problems,
+  );
 }
 
-/** Records the calls of `TokenService`, and fails where the test says so. */
-export class TestingTokens extends TokenService {
-  declare readonly backend: ExhibitorTestingBackend;
-
-  override async getToken(options?: GetTokenOptions): Promise<AccessToken> {
-    this.backend.call({ method: 'token', tenant: options?.tenant ?? this.backend.tenant });
-    return super.getToken(options);
-  }
-}
-
-/** Answers requests from memory. Nothing is sent. */
-export class TestingTransport extends Transport {
-  declare readonly backend: ExhibitorTestingBackend;
-
-  override send: InstanceType<typeof Transport>['send'] = async ({ stateKey }, { operation, url }) => {
-    // A 404 is about the event: the log need not warn of the base URL.
-    stateKey.hasAnswered = true;
-    // A copy, since a caller may change what it gets.
-    const body = copyJson(this.#bodyOf(operation, new URL(url)));
-    const status = body === undefined ? 404 : 200;
-    return { status, headers: {}, body, sentAt: performance.now(), attempts: 1 };
-  };
-
-  #bodyOf(operation: string, { pathname, searchParams }: URL): unknown {
-    const { records } = this.backend;
-    const { eventId = '', contactEmail = '' } = parseRoute(pathname);
-    const event = records.ofEvent(eventId);
-    switch (operation) {
-      case 'token':
-        return { access_token: 'test-token', token_type: 'Bearer', scope: 'idp_api', expires_in: 3_600 };
-      case 'lookup':
-        return records.ofContact(eventId, contactEmail);
-      case 'list':
-        return (
-          event && pageOf(event, Number(searchParams.get('Page')), Number(searchParams.get('ItemsPerPage')))
-        );
-      default:
-        return undefined;
-    }
-  }
-}
-
-// Not in their constructors, whose parameters are those of the module.
-for (const { prototype } of [TestingTenants, TestingCalls, TestingTokens, TestingTransport]) {
-  Inject(ExhibitorTestingBackend)(prototype, 'backend');
-}
+/** The providers of the module that tests replace. All others are those of the module. */
+export const TESTING_SERVICES: readonly FactoryProvider[] = [
+  {
+    provide: transport,
+    inject: [ExhibitorTestingBackend],
+    useFactory: (backend: ExhibitorTestingBackend) => new TestingTransport(backend),
+  },
+  {
+    provide: ExhibitorGuardServices,
+    inject: [
+      ExhibitorTestingBackend,
+      TenantRegistry,
+      HttpAdapterHost,
+      resolver,
+      selections,
+      login,
+      logout,
+      log,
+    ],
+    useFactory: guardServices,
+  },
+];
