@@ -1,81 +1,108 @@
+import { LoginFailedError } from '../errors/login-failed.error.js';
+import { TokenRejectedError } from '../errors/token-rejected.error.js';
+import { CodeExchange } from '../login/code-exchange.service.js';
+import { createPendingLogin, type PendingLogin } from '../login/pending-login.js';
 import { secretAdvice } from '../problems/boot-advice.js';
 import { refusedClient } from '../problems/token-endpoint-problems.js';
-import { browserLoginOf } from '../tenants/tenant.js';
-import { withTimeout } from '../time/with-timeout.js';
-import type { OAuthClient } from '../tokens/client-authentication.js';
+import { browserLoginOf, Tenant, type BrowserLogin } from '../tenants/tenant.js';
+import type { Deadline } from '../time/deadline.js';
 import { refusesSecret } from '../tokens/client-secret.js';
-import { parseTokenReply } from '../tokens/token-reply.js';
-import { isAbsent, unusable, type Examination, type GrantReply } from './examination.js';
+import { TokenService } from '../tokens/token.service.js';
+import { shownUrl, type Diagnosis } from './diagnosis.js';
 import { unknown, wrong } from './finding.js';
 
 /** No provider has issued it. */
 const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
 
+/** Asks the token endpoint. It fails where the client of this tenant is refused. */
+type Grant = (tenant: Tenant, deadline: Deadline) => Promise<void>;
+
 /** An access token of the REST API. */
-export function token(examination: Examination, scope = examination.tenant.settings.scope): Promise<string> {
-  const { settings, tokenUrl } = examination.tenant;
-  const { clientId: id, clientAuth: auth } = settings;
-  const form = { grant_type: 'client_credentials', ...(scope === null ? {} : { scope }) };
-  return tryClient(examination, '', { id, auth, tokenUrl, audience: tokenUrl }, form, (reply) => {
-    const read = parseTokenReply(reply.json, scope);
-    const isGranted = read.kind === 'granted' && reply.status < 300 && reply.error === undefined;
-    examination.token = isGranted ? read.accessToken : examination.token;
-    return isGranted;
+export async function token(diagnosis: Diagnosis): Promise<string> {
+  return tryClient(diagnosis, '', diagnosis.tenant.tokenUrl, async (tenant, deadline) => {
+    const { accessToken } = await diagnosis.context.get(TokenService).tokenFor(tenant, deadline);
+    diagnosis.accessToken = accessToken;
   });
 }
 
-/** The client of a login. It is refused before its code is looked at (RFC 6749 §5.2). */
-export async function loginClient(examination: Examination): Promise<string> {
-  const { clientId: id, clientAuth: auth, issuer, redirectUri } = browserLoginOf(examination.tenant);
-  const client = { id, auth, tokenUrl: examination.urlOf('token'), audience: issuer };
-  const code = { code: NO_CODE, redirect_uri: redirectUri, code_verifier: NO_CODE };
-  const form = { grant_type: 'authorization_code', ...code };
-  return tryClient(examination, 'login.', client, form, ({ error }) => error?.oauthError === 'invalid_grant');
+/** The client of a login; asked once. */
+export function loginClient(diagnosis: Diagnosis): Promise<string> {
+  diagnosis.loginClient ??= tryLoginClient(diagnosis);
+  return diagnosis.loginClient;
+}
+
+/** It is refused before its code is looked at (RFC 6749 §5.2). */
+async function tryLoginClient(diagnosis: Diagnosis): Promise<string> {
+  const pending = pendingLogin(browserLoginOf(diagnosis.tenant));
+  return tryClient(diagnosis, 'login.', diagnosis.urlOf('token'), async (tenant, deadline) => {
+    try {
+      await diagnosis.context.get(CodeExchange).redeem(tenant, pending, NO_CODE, deadline);
+    } catch (error) {
+      if (Object(error)['oauthError'] !== 'invalid_grant') {
+        throw error;
+      }
+    }
+  });
+}
+
+export function pendingLogin({ redirectUri, responseType, maxAge }: BrowserLogin): PendingLogin {
+  const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, startedAt: 0, former: [] };
+  return createPendingLogin(start, '0');
 }
 
 /** Whether the token endpoint accepts a client, whose options begin with `prefix`. */
 async function tryClient(
-  examination: Examination,
+  diagnosis: Diagnosis,
   prefix: '' | 'login.',
-  withoutSecret: OAuthClient,
-  form: Readonly<Record<string, string>>,
-  accepts: (reply: GrantReply) => boolean,
+  url: string,
+  grant: Grant,
 ): Promise<string> {
-  const { tenant } = examination;
-  const { clientSecret: source } = (prefix === '' ? tenant.settings : tenant.login) ?? {};
-  const read = async () => (typeof source === 'function' ? source() : source);
-  // What the function throws may contain the secret.
-  const secret = await withTimeout(tenant.http.deadline, read).catch(() => '');
-  if (typeof source === 'function' && (typeof secret !== 'string' || secret === '')) {
-    throw wrong(`${prefix}clientSecret`, 'the function answers no secret');
-  }
-  const client = { ...withoutSecret, ...(secret === undefined ? {} : { secret }) };
-  const reply = await examination.grant(client, form);
-  if (accepts(reply)) {
-    return `the token endpoint accepts the ${prefix === '' ? 'API' : 'login'} client`;
-  }
-  const { error } = reply;
-  const urlOption = prefix === '' ? tenant.tokenUrlOption : tenant.endpointOption('token');
-  if (error === undefined || isAbsent(reply)) {
-    throw unusable(reply, urlOption, 'the token endpoint');
-  }
-  if (refusesSecret(error.oauthError) && typeof client.auth !== 'object' && secret !== undefined) {
-    const auth = client.auth === 'basic' ? 'post' : 'basic';
-    if (accepts(await examination.grant({ ...client, auth }, form))) {
-      throw wrong(`${prefix}clientAuth`, `the token endpoint accepts the client with '${auth}' only`);
+  const { tenant } = diagnosis;
+  try {
+    await diagnosis.call(url, (deadline) => grant(tenant, deadline));
+    return `${shownUrl(url)} accepts the ${prefix === '' ? 'API' : 'login'} client`;
+  } catch (error) {
+    const urlOption = prefix === '' ? tenant.tokenUrlOption : tenant.endpointOption('token');
+    const isRefusal = error instanceof TokenRejectedError || error instanceof LoginFailedError;
+    if (!isRefusal || error.oauthError === undefined) {
+      throw diagnosis.verdict(error, url);
     }
+    const { status = 0, oauthError, oauthErrorDescription } = error;
+    if (oauthError === `http_${status}` || [404, 405].includes(status)) {
+      throw wrong(urlOption, `${shownUrl(url)} answers ${status}: it is no token endpoint`);
+    }
+    const { clientAuth, clientSecret } = (prefix === '' ? tenant.settings : tenant.login) ?? {};
+    if (refusesSecret(oauthError) && typeof clientAuth !== 'object' && clientSecret !== undefined) {
+      const auth = clientAuth === 'basic' ? 'post' : 'basic';
+      const asOther = (deadline: Deadline): Promise<void> => grant(withAuth(tenant, prefix, auth), deadline);
+      if (
+        await diagnosis.call(url, asOther).then(
+          () => true,
+          () => false,
+        )
+      ) {
+        throw wrong(`${prefix}clientAuth`, `the token endpoint accepts the client with '${auth}' only`);
+      }
+    }
+    const { options, message } = refusedClient(tenant, prefix, { oauthError, oauthErrorDescription });
+    // A client that the authorize endpoint knows is not wrong.
+    const possible = options.filter((option) => option !== 'login.clientId' || !diagnosis.knowsClient);
+    if (possible.length === 0 || (prefix === 'login.' && oauthError === 'invalid_request')) {
+      throw unknown(message);
+    }
+    // The address answers.
+    const suspects = possible.filter((option) => option !== urlOption);
+    const advice = secretAdvice(`${prefix}clientSecret`, clientSecret);
+    throw wrong((suspects.length > 0 ? suspects : possible).join(', '), [message, ...advice].join('; '));
   }
-  const { options, message } = refusedClient(tenant, prefix, error);
-  if (prefix === 'login.' && error.oauthError === 'invalid_request') {
-    throw unknown(message);
-  }
-  // A client that the authorize endpoint knows is not wrong.
-  const possible = options.filter((option) => option !== 'login.clientId' || !examination.knowsClient);
-  if (possible.length === 0) {
-    throw unknown(message);
-  }
-  // The address answers.
-  const suspects = possible.filter((option) => option !== urlOption);
-  const advice = secretAdvice(`${prefix}clientSecret`, secret);
-  throw wrong((suspects.length > 0 ? suspects : possible).join(', '), [message, ...advice].join('; '));
+}
+
+/** The tenant with another authentication of one of its clients. */
+function withAuth(
+  { key, settings, http, login }: Tenant,
+  prefix: '' | 'login.',
+  clientAuth: 'post' | 'basic',
+): Tenant {
+  const change = prefix === '' ? { clientAuth } : { login: login && { ...login, clientAuth } };
+  return new Tenant(key, { ...settings, ...change }, http);
 }

@@ -1,28 +1,25 @@
-import { ConfigurationError } from '../errors/configuration.error.js';
-import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { NestFactory } from '@nestjs/core';
+import { isExhibitorError, type AnyExhibitorError } from '../errors/is-exhibitor-error.js';
+import { ExhibitorModule } from '../exhibitor.module.js';
 import { checkLookupFilter } from '../exhibitors/call-options.schema.js';
-import { checkOptions, SINGLE_TENANT } from '../options/check-options.js';
+import { CHECKED_OPTIONS, checkOptions, SINGLE_TENANT } from '../options/check-options.js';
 import type { TenantOptions } from '../options/tenant-options.interface.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { Tenant } from '../tenants/tenant.js';
+import { Clock } from '../time/clock.js';
+import { authorize, cookies } from './browser-steps.js';
 import { loginClient, token } from './client-steps.js';
-import { Examination } from './examination.js';
+import { Diagnosis, ReportedProblems } from './diagnosis.js';
 import { allWrong, notTested, Unproved, wrong, type DiagnosisHints, type Finding } from './finding.js';
-import { authorize, cookies, keys, metadata } from './login-steps.js';
-import { access, clock, list, lookup, names, tls } from './service-steps.js';
+import { keys, metadata } from './provider-steps.js';
+import { access, clock, connection, list, lookup } from './service-steps.js';
 
 /** Returns what it proved, or throws {@link Unproved}. */
-type Step = (examination: Examination) => string | Promise<string>;
+type Step = (diagnosis: Diagnosis) => string | Promise<string>;
 
-const SERVICE: Readonly<Record<string, Step>> = { names, tls, clock, token, tenant: access, list, lookup };
+const SERVICE: Readonly<Record<string, Step>> = { connection, clock, token, tenant: access, list, lookup };
 const LOGIN: Readonly<Record<string, Step>> = { metadata, keys, authorize, login: loginClient, cookies };
 const STEPS = Object.entries({ ...SERVICE, ...LOGIN });
-
-/** What an error says, by its code. The message of a wrong argument begins with its name. */
-const VERDICTS: Readonly<Record<string, (message: string) => Unproved>> = {
-  configuration_invalid: () => notTested('the options have no login in the browser'),
-  invalid_argument: (message) => wrong(message.slice(0, message.indexOf(' ')), message),
-  malformed_response: (message) => wrong('baseUrl', message),
-};
 
 /**
  * Finds out which values of a tenant are wrong, by at most a dozen requests to the service and the provider, one at a time, each
@@ -43,52 +40,63 @@ export async function* diagnoseModule(
   options: Readonly<Record<string, unknown>>,
   hints: DiagnosisHints,
 ): AsyncIterable<Finding> {
-  let examination: Examination;
+  let diagnosis: Diagnosis;
   try {
-    examination = begin(options, hints);
+    diagnosis = await begin(options, hints);
   } catch (error) {
-    yield unproved('options', error instanceof ConfigurationError ? wrongOptions(error) : error);
+    yield unproved('options', error);
     yield* STEPS.map(([step]) => unproved(step, notTested("the step 'options' failed")));
     return;
   }
-  yield { step: 'options', status: 'ok', message: 'the options are valid' };
-  for (const [step, prove] of STEPS) {
-    const finding = await run(step, prove, examination);
-    examination.findings.push(finding);
-    yield finding;
+  try {
+    yield { step: 'options', status: 'ok', message: 'the options are valid' };
+    for (const [step, prove] of STEPS) {
+      const finding = await run(step, prove, diagnosis);
+      diagnosis.findings.push(finding);
+      yield finding;
+    }
+  } finally {
+    await diagnosis.context.close();
   }
 }
 
 /** @throws {ExhibitorError} `configuration_invalid` as the module does, `invalid_argument` for a hint */
-function begin(options: Readonly<Record<string, unknown>>, hints: DiagnosisHints): Examination {
+async function begin(options: Readonly<Record<string, unknown>>, hints: DiagnosisHints): Promise<Diagnosis> {
   const { tenant, http, allowedOrigins } = options;
   const { login }: { login?: { authorizedParties?: unknown; redirectUri?: unknown } } = Object(tenant);
   const isBearer = login?.authorizedParties !== undefined && login.redirectUri === undefined;
   const { session = isBearer ? 'bearer' : 'cookie' } = options;
   // The secret of a host's cookies is no value of onboarding.
   const secrets = ['of no cookie: the doctor seals nothing'];
-  const { settings, tenants } = checkOptions({ tenant, http, allowedOrigins, session, secrets });
+  const checked = checkOptions({ tenant, http, allowedOrigins, session, secrets });
   checkLookupFilter(hints);
-  const [own] = 'find' in tenants ? [] : tenants.values();
+  const [own] = 'find' in checked.tenants ? [] : checked.tenants.values();
   if (own === undefined) {
     throw notTested('there are no options of a tenant');
   }
-  return new Examination(new Tenant(SINGLE_TENANT, own, settings.http), hints, settings);
+  const problems = new ReportedProblems(checked, new Clock());
+  const providers = [
+    { provide: CHECKED_OPTIONS, useValue: checked },
+    { provide: ProblemLog, useValue: problems },
+  ];
+  const module = { module: ExhibitorModule, providers };
+  const context = await NestFactory.createApplicationContext(module, { abortOnError: false });
+  const once = new Tenant(
+    SINGLE_TENANT,
+    { ...own, http: { ...own.http, attempts: 1 } },
+    checked.settings.http,
+  );
+  return new Diagnosis(once, hints, checked.settings.allowedOrigins, context, problems);
 }
 
-function wrongOptions({ problems }: ConfigurationError): Unproved {
-  const found = problems.map(({ path, expected }) => [path.replace('tenant.', ''), expected] as const);
-  return allWrong(found.map(([option, expected]) => [option, `${option} ${expected}`]));
-}
-
-async function run(step: string, prove: Step, examination: Examination): Promise<Finding> {
+async function run(step: string, prove: Step, diagnosis: Diagnosis): Promise<Finding> {
   try {
-    return { step, status: 'ok', message: await prove(examination) };
+    return { step, status: 'ok', message: await prove(diagnosis) };
   } catch (error) {
     const finding = unproved(step, error);
     const suspects = finding.option?.split(', ') ?? [];
     // An option that is wrong by itself explains what later steps find.
-    const known = examination.findings.find(
+    const known = diagnosis.findings.find(
       ({ status, option = '' }) => status === 'wrong' && suspects.includes(option),
     );
     return known === undefined
@@ -99,9 +107,30 @@ async function run(step: string, prove: Step, examination: Examination): Promise
 
 /** The finding on a step that threw. Errors that say nothing of the options are thrown again. */
 function unproved(step: string, error: unknown): Finding {
-  const verdict = isExhibitorError(error) ? VERDICTS[error.code]?.(error.message) : error;
+  const verdict = isExhibitorError(error) ? verdictOf(error) : error;
   if (!(verdict instanceof Unproved)) {
     throw error;
   }
   return { step, ...verdict.finding };
+}
+
+function verdictOf(error: AnyExhibitorError): Unproved | undefined {
+  switch (error.code) {
+    case 'configuration_invalid':
+      return error.problems[0]?.path === 'login'
+        ? notTested('the options have no login in the browser')
+        : allWrong(
+            error.problems.map(({ path, expected }) => {
+              const option = path.replace('tenant.', '');
+              return [option, `${option} ${expected}`];
+            }),
+          );
+    case 'invalid_argument':
+      // The message begins with the name of the argument.
+      return wrong(error.message.slice(0, error.message.indexOf(' ')), error.message);
+    case 'malformed_response':
+      return wrong('baseUrl', error.message);
+    default:
+      return undefined;
+  }
 }

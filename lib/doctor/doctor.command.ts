@@ -65,7 +65,7 @@ function lineOf(finding: Finding, sources: ReadonlyMap<string, string>): string 
   const mark = status === 'wrong' ? 'WRONG' : status;
   const nameOf = (path: string): string => (sources.has(path) ? `${path} (${sources.get(path)})` : path);
   const options = option === undefined ? '' : `${option.split(', ').map(nameOf).join(', ')}: `;
-  return `${mark.padEnd(8)}${step.padEnd(10)}${options}${[message, advice].filter(Boolean).join('. ')}`;
+  return `${mark.padEnd(8)}${step.padEnd(11)}${options}${[message, advice].filter(Boolean).join('. ')}`;
 }
 
 /** The JSON of a file; or the default export of a module, or its `options`, or what that function returns. */

@@ -1,6 +1,6 @@
 /** What one step found. It shows no secret, token or e-mail address. */
 export interface Finding {
-  /** `options`, `names`, `tls`, `clock`, `token`, `tenant`, `list`, `lookup`, `metadata`, `keys`, `authorize`, `login` or `cookies`. */
+  /** `options`, `connection`, `clock`, `token`, `tenant`, `list`, `lookup`, `metadata`, `keys`, `authorize`, `login` or `cookies`. */
   step: string;
   /** `unknown`: not tested, or the replies prove nothing. */
   status: 'ok' | 'wrong' | 'unknown';

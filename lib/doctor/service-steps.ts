@@ -4,12 +4,11 @@ import { isPartOfLookup } from '../exhibitors/lookups/lookup-pages.js';
 import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
 import { parseLookup, parsePage } from '../exhibitors/parse-replies.js';
 import { metadataUrl } from '../oidc/parse-metadata.js';
-import { token } from './client-steps.js';
-import { unusable, type Examination, type Reply } from './examination.js';
-import { allWrong, notTested, unknown, Unproved, wrong, type WrongOption } from './finding.js';
-
-/** Codes of names that do not resolve. Other failures are those of a connection. */
-const NAME_FAILURES = ['ENOTFOUND', 'EAI_AGAIN'];
+import { Tenant } from '../tenants/tenant.js';
+import { TokenService } from '../tokens/token.service.js';
+import type { TransportReply } from '../transport/transport-request.interface.js';
+import { shownUrl, type Diagnosis } from './diagnosis.js';
+import { allWrong, notTested, Unproved, wrong, type WrongOption } from './finding.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
 const USUAL_SCOPE = 'idp_api';
@@ -22,44 +21,34 @@ const REFUSALS = [
   { status: 403, challenge: '', options: 'tenantId', why: 'the API client is not that of this tenant' },
 ];
 
-export async function names(examination: Examination): Promise<string> {
-  await connect(examination, (failure) => NAME_FAILURES.includes(failure));
-  return 'the names of the service and the provider resolve';
-}
-
-export async function tls(examination: Examination): Promise<string> {
-  await connect(examination, () => true);
-  return 'the service and the provider answer; Node trusts the certificates of https addresses';
-}
-
-/** @throws {Unproved} with the options whose address cannot be reached for such a reason */
-async function connect(examination: Examination, isReason: (failure: string) => boolean): Promise<void> {
-  const { tenant, unreached } = examination;
+/** Names, ports and certificates. */
+export async function connection(diagnosis: Diagnosis): Promise<string> {
+  const { tenant } = diagnosis;
   const { authUrl, login } = tenant;
   const discovered = login?.discovery === true ? { 'login.issuer': metadataUrl(login.issuer) } : {};
-  const urls = { baseUrl: listUrl(examination), authUrl: metadataUrl(authUrl), ...discovered };
+  const urls = { baseUrl: listUrl(diagnosis), authUrl: metadataUrl(authUrl), ...discovered };
   const found: WrongOption[] = [];
   for (const [option, url] of Object.entries(urls)) {
-    const { origin } = new URL(url);
-    await examination.ask(url).catch(ignoreUnproved);
-    const failure = unreached.get(origin);
-    if (failure !== undefined && isReason(failure)) {
-      found.push([option, `a request to ${origin} failed: ${failure}`]);
+    await diagnosis.probe(url).catch(ignoreUnproved);
+    const failure = diagnosis.failureAt(url);
+    if (failure !== undefined) {
+      found.push([option, `no reply from ${shownUrl(url)}: ${failure}`]);
     }
   }
   if (found.length > 0) {
     throw allWrong(found);
   }
+  return `the service answers at ${shownUrl(urls.baseUrl)}, the provider at ${new URL(authUrl).origin}`;
 }
 
 /** The clock of this machine and that of the provider, which dates its tokens. */
-export async function clock(examination: Examination): Promise<string> {
-  const { authUrl, login: { clockTolerance = 30 } = {} } = examination.tenant;
-  const { headers, receivedAt } = await examination.ask(metadataUrl(authUrl));
+export async function clock(diagnosis: Diagnosis): Promise<string> {
+  const { authUrl, login: { clockTolerance = 30 } = {} } = diagnosis.tenant;
+  const { headers, receivedAt } = await diagnosis.probe(metadataUrl(authUrl));
   // A cache dates a reply when it was made (RFC 9111 §5.1).
   const ahead = Math.round((receivedAt - Date.parse(headers.date ?? '')) / 1000) - Number(headers.age ?? 0);
   if (!Number.isFinite(ahead)) {
-    throw unknown('no reply of the provider has a date');
+    throw notTested('the reply of the provider has no date');
   }
   const message = `the clock of this host is ${Math.abs(ahead)} s ${ahead < 0 ? 'behind' : 'ahead of'} that of the provider`;
   if (Math.abs(ahead) > clockTolerance) {
@@ -68,58 +57,77 @@ export async function clock(examination: Examination): Promise<string> {
   return `${message}; logins accept ${clockTolerance} s`;
 }
 
-export async function access(examination: Examination): Promise<string> {
-  examination.needs('token');
-  const { scope } = examination.tenant.settings;
-  const url = listUrl(examination);
-  const page = await read(examination, url);
-  if (page.status === 401 && scope !== USUAL_SCOPE) {
-    // Where that scope is refused, the token stays, and so does the reply.
-    await token(examination, USUAL_SCOPE).catch(ignoreUnproved);
-    if ((await read(examination, url)).status !== 401) {
+export async function access(diagnosis: Diagnosis): Promise<string> {
+  diagnosis.needs('token');
+  const { tenant } = diagnosis;
+  const url = listUrl(diagnosis);
+  const page = await read(diagnosis, url);
+  if (page.status === 401 && tenant.settings.scope !== USUAL_SCOPE) {
+    const usual = new Tenant(tenant.key, { ...tenant.settings, scope: USUAL_SCOPE }, tenant.http);
+    const granted = diagnosis.call(tenant.tokenUrl, async (deadline) =>
+      diagnosis.context.get(TokenService).tokenFor(usual, deadline),
+    );
+    const accessToken = await granted.then(
+      (token) => token.accessToken,
+      () => undefined,
+    );
+    if (accessToken !== undefined && (await read(diagnosis, url, accessToken)).status !== 401) {
       throw wrong('scope', `the service accepts tokens with the scope '${USUAL_SCOPE}', not these`);
     }
   }
+  diagnosis.isTokenRefused = page.status === 401;
   const challenge = String(page.headers['www-authenticate']);
   const refusal = REFUSALS.find((one) => one.status === page.status && challenge.includes(one.challenge));
   if (refusal !== undefined) {
-    throw wrong(refusal.options, `the service answers ${page.status} to a new token: ${refusal.why}`);
+    const { options, why } = refusal;
+    throw wrong(options, `${shownUrl(url)} answers ${page.status} to a new token: ${why}`);
   }
-  if (!provesToken(page, await examination.ask(url))) {
-    parsePage(bodyOf(page), examination.tenant.key);
+  // A refusal of something else, where a request without a token is denied: the token was accepted.
+  const isDenied = [401, 403].includes((await diagnosis.probe(url)).status);
+  if (!isDenied || page.status < 400) {
+    parsePage(bodyOf(page, url), tenant.key);
   }
-  return 'the service accepts the token and tenantId';
+  return `the service accepts the token and tenantId at ${shownUrl(url)}`;
 }
 
-export async function list(examination: Examination): Promise<string> {
-  if (examination.hints.eventId === undefined) {
+export async function list(diagnosis: Diagnosis): Promise<string> {
+  const { tenant, hints } = diagnosis;
+  if (hints.eventId === undefined) {
     throw notTested('name an event of the tenant by eventId or --event');
   }
-  examination.needs('tenant');
-  const page = await read(examination, listUrl(examination));
+  diagnosis.needs('tenant');
+  const url = listUrl(diagnosis);
+  const page = await read(diagnosis, url);
   if (page.status === 404) {
-    throw wrong('eventId', 'the service answers 404: this tenant has no such event');
+    throw wrong(await absentOption(diagnosis, hints.eventId), `${shownUrl(url)} answers 404`);
   }
-  const { paginationMetadata } = parsePage(bodyOf(page), examination.tenant.key);
+  const { paginationMetadata } = parsePage(bodyOf(page, url), tenant.key);
   return `the event has ${paginationMetadata.totalCount} exhibitors`;
 }
 
-export async function lookup(examination: Examination): Promise<string> {
-  const { tenant, hints } = examination;
+/** Gateways ask for a token before they look at the path, so that a 404 is one of the base URL or of the event. */
+async function absentOption(diagnosis: Diagnosis, eventId: string): Promise<string> {
+  const { origin, pathname } = new URL(diagnosis.tenant.baseUrl);
+  if (pathname === '/') {
+    return 'eventId';
+  }
+  const [, base = ''] = /^(.*?)\/api(?:\/|$)/.exec(pathname) ?? [];
+  const { status } = await read(diagnosis, origin + base + listPath(eventId, 1, 1));
+  return status < 300 ? 'baseUrl' : 'baseUrl, eventId';
+}
+
+export async function lookup(diagnosis: Diagnosis): Promise<string> {
+  const { tenant, hints } = diagnosis;
   const { eventId, contactEmail } = hints;
   if (eventId === undefined || contactEmail === undefined) {
     throw notTested('name a contact of an event by contactEmail or --email');
   }
-  examination.needs('list');
-  const reply = await read(examination, tenant.baseUrl + lookupPath(eventId, contactEmail));
-  const body = reply.status === 404 ? [] : bodyOf(reply);
+  diagnosis.needs('list');
+  const url = tenant.baseUrl + lookupPath(eventId, contactEmail);
+  const reply = await read(diagnosis, url);
+  const body = reply.status === 404 ? [] : bodyOf(reply, url);
   const rows = parseLookup(body, tenant.key, defaultExhibitorId);
   return `the contact has ${isPartOfLookup(body) ? 'at least ' : ''}${rows.length} exhibitors at the event`;
-}
-
-/** A refusal of something else, where a request without a token is denied: the token was accepted. 429 shows nothing. */
-function provesToken({ status }: Reply, withoutToken: Reply): boolean {
-  return status >= 400 && status < 500 && status !== 429 && [401, 403].includes(withoutToken.status);
 }
 
 function ignoreUnproved(error: unknown): void {
@@ -129,19 +137,24 @@ function ignoreUnproved(error: unknown): void {
 }
 
 /** The list endpoint. Its reply without a token proves the address. */
-function listUrl({ tenant, hints }: Examination): string {
+function listUrl({ tenant, hints }: Diagnosis): string {
   return tenant.baseUrl + listPath(hints.eventId ?? 'nestjs-exhibitor-doctor', 1, 1);
 }
 
-function read(examination: Examination, url: string): Promise<Reply> {
-  const { token: accessToken, tenant } = examination;
-  return examination.ask(url, { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId });
+function read(
+  diagnosis: Diagnosis,
+  url: string,
+  accessToken = diagnosis.accessToken,
+): Promise<TransportReply> {
+  const headers = { authorization: `Bearer ${accessToken}`, 'x-tenant-id': diagnosis.tenant.tenantId };
+  const operation = url.includes('/contactEmail/') ? 'lookup' : 'list';
+  return diagnosis.read(url, operation, headers);
 }
 
 /** @throws {Unproved} where the reply has none */
-function bodyOf(reply: Reply): unknown {
-  if (reply.status < 200 || reply.status >= 300) {
-    throw unusable(reply, 'baseUrl', 'the service');
+function bodyOf({ status, body }: TransportReply, url: string): unknown {
+  if (status >= 300) {
+    throw wrong('baseUrl', `${shownUrl(url)} answers ${status}`);
   }
-  return reply.json;
+  return body;
 }

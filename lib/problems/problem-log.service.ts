@@ -54,7 +54,7 @@ export class ProblemLog {
     const { cause, options, isUnverified, isWarning } = problem;
     const path = tenant === undefined ? 'tenants.*' : this.#pathOf(tenant.key);
     const paths = options.map((option) => `${path}.${option}`);
-    const line = `${paths.length === 0 ? path : paths.join(', ')}: ${textOf(problem)}`;
+    const line = `${paths.length === 0 ? path : paths.join(', ')}: ${problemText(problem)}`;
     const ofTenant = `${tenant?.stateKey.id} ${cause}`;
     if (isUnverified === true) {
       this.#log.warn(
@@ -86,7 +86,8 @@ export class ProblemLog {
   }
 }
 
-function textOf({ message, expected, received }: Problem): string {
+/** The message with what was expected and received, without control characters. */
+export function problemText({ message, expected, received }: Problem): string {
   const values = [
     ...(expected === undefined ? [] : [`expected ${shown(expected)}`]),
     ...(received === undefined ? [] : [`received ${shown(received)}`]),

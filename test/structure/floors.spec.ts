@@ -22,14 +22,11 @@ const FLOORS: readonly (readonly string[])[] = [
   ['decorators'],
 ];
 
-/** Folders beside the floors. They use the public surface. */
+/** Folders beside the floors. They use the public surface; the doctor runs the services of the module. */
 const ASIDE = ['testing', 'redis', 'terminus', 'doctor', 'mirror', 'bin'];
 
 /** The testing module reads ids as the service itself. The mirror digests records, and checks ids of events, as the module. */
 const CHECKS = '^lib/(exhibitors/exhibitor-id|model/(path-parameters|digest|json-values))\\.ts$';
-
-/** What the doctor leaves to hosts: it sends what calls and logins send, by the same classes. */
-const HOST_SIDE = ['store', 'http', 'session', 'guards', 'decorators', 'testing'];
 
 const room = (names: readonly string[]): string => `^lib/(${names.join('|')})/`;
 const TOP = '^lib/[^/]+\\.ts$';
@@ -67,12 +64,6 @@ const RULES: IForbiddenRuleType[] = [
     severity: 'error',
     from: { path: room(ASIDE), pathNot: room(['doctor']) },
     to: { path: '^lib/', pathNot: ['^lib/index\\.ts$', room(ASIDE), CHECKS] },
-  },
-  {
-    name: 'doctor-sends-requests-only',
-    severity: 'error',
-    from: { path: room(['doctor']) },
-    to: { path: [room(HOST_SIDE), TOP] },
   },
   {
     name: 'only-transport-uses-the-network',

@@ -1,0 +1,213 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { INestApplicationContext } from '@nestjs/common';
+import { Agent, request } from 'undici';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { hideSecrets } from '../model/untrusted-text.js';
+import type { Metadata } from '../oidc/parse-metadata.js';
+import type { CheckedOptions } from '../options/check-options.js';
+import { problemText, ProblemLog } from '../problems/problem-log.service.js';
+import type { Problem } from '../problems/problem.interface.js';
+import type { Tenant } from '../tenants/tenant.js';
+import type { Deadline } from '../time/deadline.js';
+import { Deadlines } from '../time/deadlines.service.js';
+import type { TransportReply, TransportRequest } from '../transport/transport-request.interface.js';
+import { Transport } from '../transport/transport.service.js';
+import { errorCode } from '../transport/wire/network-errors.js';
+import { notTested, unknown, wrong, type DiagnosisHints, type Finding } from './finding.js';
+
+export interface ProbeReply {
+  /** 0 where there is none. */
+  status: number;
+  headers: IncomingHttpHeaders;
+  text: string;
+  /** In ms since 1970. */
+  receivedAt: number;
+}
+
+/** Keeps what the services report, instead of the log. */
+export class ReportedProblems extends ProblemLog {
+  readonly latest: Problem[] = [];
+
+  override report(_tenant: unknown, problem: Problem | undefined): void {
+    this.latest.push(...(problem === undefined ? [] : [problem]));
+  }
+}
+
+/** The services of the module for one tenant, and what the steps found so far. */
+export class Diagnosis {
+  readonly findings: Finding[] = [];
+  /** Addresses in the metadata of the provider. */
+  published: Metadata['urls'] | undefined;
+  /** The access token of the REST API. */
+  accessToken = '';
+  /** The service answers 401 to it. */
+  isTokenRefused = false;
+  /** The authorize endpoint knows `login.clientId`. */
+  knowsClient = false;
+  /** What the token endpoint answers to the client of a login. */
+  loginClient: Promise<string> | undefined;
+
+  /** Origins that began no reply, or did not end one in time, with the reason. Other failures say nothing of a next request. */
+  readonly #unreached = new Map<string, string>();
+  readonly #probes = new Map<string, ProbeReply>();
+  readonly #replies = new Map<string, TransportReply>();
+
+  constructor(
+    readonly tenant: Tenant,
+    readonly hints: DiagnosisHints,
+    readonly allowedOrigins: CheckedOptions['settings']['allowedOrigins'],
+    /** Of the module, for its services. */
+    readonly context: Pick<INestApplicationContext, 'get' | 'close'>,
+    private readonly problems: ReportedProblems,
+  ) {}
+
+  /** Why the origin of a URL cannot be reached. */
+  failureAt(url: string): string | undefined {
+    return this.#unreached.get(new URL(url).origin);
+  }
+
+  /**
+   * The reply to a GET that the module would not send: without a token, or for its date or its redirect. Of equal ones only the
+   * first is sent.
+   *
+   * @throws {Unproved} where an earlier request to that origin had no reply
+   * @throws {ExhibitorError} `aborted`
+   */
+  async probe(url: string, accept = 'application/json'): Promise<ProbeReply> {
+    const reply = this.#probes.get(url) ?? (await this.#send(url, accept));
+    this.#probes.set(url, reply);
+    return reply;
+  }
+
+  /**
+   * What a service of the module answers within `http.attemptTimeout`.
+   *
+   * @param url of its request
+   * @throws {Unproved} where an earlier request to that origin had no reply
+   */
+  async call<T>(url: string, work: (deadline: Deadline) => Promise<T>): Promise<T> {
+    this.#requireReply(url);
+    this.problems.latest.length = 0;
+    try {
+      const { attemptTimeout } = this.tenant.http;
+      return await this.context.get(Deadlines).within(attemptTimeout, work, this.hints.signal);
+    } catch (error) {
+      if (isExhibitorError(error) && error.code === 'deadline_exceeded') {
+        this.#unreached.set(new URL(url).origin, 'no answer in time');
+      }
+      throw error;
+    }
+  }
+
+  /** The reply to a GET of the module. Of equal requests only the first is sent. Errors as {@link verdict}. */
+  async read(
+    url: string,
+    operation: TransportRequest['operation'],
+    headers: TransportRequest['headers'] = {},
+  ): Promise<TransportReply> {
+    const key = JSON.stringify([url, headers]);
+    const sent = { operation, method: 'GET', url, template: operation, headers } as const;
+    try {
+      const reply =
+        this.#replies.get(key) ??
+        (await this.call(url, (deadline) => this.context.get(Transport).send(this.tenant, sent, deadline)));
+      this.#replies.set(key, reply);
+      return reply;
+    } catch (error) {
+      throw this.verdict(error, url);
+    }
+  }
+
+  /** What the failure of a service says of the options: those that it reported are wrong. */
+  verdict(error: unknown, url: string): unknown {
+    if (!isExhibitorError(error) || error.code === 'aborted') {
+      return error;
+    }
+    const [problem] = this.problems.latest;
+    return problem === undefined || problem.options.length === 0
+      ? unknown(`${shownUrl(url)}: ${error.message}: try again later`)
+      : wrong(problem.options.join(', '), `${shownUrl(url)}: ${problemText(problem)}`);
+  }
+
+  /** The URL of an endpoint as a login finds it; with discovery also that of the keys. */
+  urlOf(name: 'authorize' | 'token' | 'keys'): string {
+    const { tenant, published } = this;
+    if (name !== 'keys' && tenant.endpointOption(name) !== 'login.discovery') {
+      return tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
+    }
+    if (published === undefined) {
+      throw notTested("the step 'metadata' failed");
+    }
+    const url = published[name];
+    if (typeof url !== 'string') {
+      throw wrong('login.discovery', `the metadata has no address of its ${name} that the options accept`);
+    }
+    return url;
+  }
+
+  /** Text from outside as a finding shows it. A provider may repeat what an earlier request contained. */
+  shown(value: string, longest = 200): string {
+    const { clientSecret, login } = this.tenant.settings;
+    const secrets = [clientSecret, login?.clientSecret, this.accessToken];
+    return hideSecrets(
+      value,
+      secrets.filter((secret) => typeof secret === 'string'),
+      longest,
+    );
+  }
+
+  /** A value from outside. */
+  quoted(value: unknown): string {
+    return `'${this.shown(String(value))}'`;
+  }
+
+  /** @throws {Unproved} unless this step proved what it tests */
+  needs(step: string): void {
+    if (!this.findings.some((finding) => finding.step === step && finding.status === 'ok')) {
+      throw notTested(`the step '${step}' failed`);
+    }
+  }
+
+  #requireReply(url: string): void {
+    const failure = this.failureAt(url);
+    if (failure !== undefined) {
+      throw notTested(`an earlier request to ${new URL(url).origin} failed: ${failure}`);
+    }
+  }
+
+  async #send(url: string, accept: string): Promise<ProbeReply> {
+    this.#requireReply(url);
+    const { tenant } = this;
+    const limit = AbortSignal.timeout(tenant.http.attemptTimeout);
+    const { signal = limit } = this.hints;
+    // Without keep-alive, no connection is left open.
+    const dispatcher =
+      this.context.get(Transport).dispatcherOf(tenant) ??
+      new Agent({ pipelining: 0, maxResponseSize: tenant.http.maxResponseBytes });
+    let receivedAt = 0;
+    try {
+      const { statusCode, headers, body } = await request(url, {
+        headers: { accept, 'user-agent': 'nestjs-exhibitor' },
+        dispatcher,
+        signal: AbortSignal.any([limit, signal]),
+      });
+      receivedAt = Date.now();
+      return { status: statusCode, headers, text: await body.text(), receivedAt };
+    } catch (error) {
+      if (this.hints.signal?.aborted === true) {
+        throw new ExhibitorError('aborted', 'the caller aborted the diagnosis');
+      }
+      if (receivedAt === 0 || limit.aborted) {
+        this.#unreached.set(new URL(url).origin, limit.aborted ? 'no answer in time' : errorCode(error));
+      }
+      return { status: 0, headers: {}, text: '', receivedAt };
+    }
+  }
+}
+
+/** A URL as it was sent, without the address of the contact and without its query. */
+export function shownUrl(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return `${origin}${pathname.replace(/(?<=\/contactEmail\/).+/, '{contactEmail}')}`;
+}

@@ -1,0 +1,176 @@
+import { isRecord } from '../model/json-values.js';
+import { keySetOf } from '../oidc/key-set.js';
+import { metadataUrl, parseMetadata, urlsFor } from '../oidc/parse-metadata.js';
+import type { KeySource } from '../options/key-source.js';
+import type { LoginSettings } from '../options/tenant-settings.js';
+import { parseUrl } from '../options/value-schemas.js';
+import { loginOf } from '../tenants/tenant.js';
+import { shownUrl, type Diagnosis } from './diagnosis.js';
+import { allWrong, unknown, wrong, type WrongOption } from './finding.js';
+
+/** Members that two equal public keys have in common (RFC 7638 §3.2). */
+const KEY_MEMBERS = ['kty', 'crv', 'n', 'e', 'x', 'y', 'k'];
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** How a provider says that it has no such issuer. Keycloak: `Realm does not exist`; Entra ID: `Tenant 'x' not found`. */
+const NO_SUCH_ISSUER = /(?:realm|tenant|issuer)\b.{0,80}\b(?:not|unknown|invalid)/i;
+
+/** The options that the metadata of the provider contradicts (Discovery 1.0 §3). */
+export async function metadata(diagnosis: Diagnosis): Promise<string> {
+  const { tenant } = diagnosis;
+  const login = loginOf(tenant);
+  const atIssuer = await textAt(diagnosis, login.issuer);
+  const own = metadataIn(atIssuer);
+  const body = own ?? metadataIn(await textAt(diagnosis, tenant.authUrl));
+  const read = parseMetadata(body, String(body?.['issuer']));
+  diagnosis.published = 'urls' in read ? urlsFor(read, tenant.key, diagnosis.allowedOrigins) : undefined;
+  const found = [
+    ...issuerProblems(diagnosis, login, own, body),
+    ...endpointProblems(diagnosis, login),
+    ...listProblems(diagnosis, login, body),
+    ...audienceProblems(login),
+  ];
+  if (own === undefined && found.length === 0 && (login.discovery || NO_SUCH_ISSUER.test(atIssuer))) {
+    found.push(['login.issuer', `there is no metadata at ${shownUrl(metadataUrl(login.issuer))}`]);
+  }
+  if (found.length > 0) {
+    throw allWrong(found);
+  }
+  if (body === undefined) {
+    throw unknown('the provider publishes no metadata that proves issuer, endpoints and algorithms');
+  }
+  return 'issuer, endpoints and algorithms are those of the metadata; only a login proves the audience';
+}
+
+/** What is at the address of the metadata of an issuer, which need not be an address (OIDC Core §2). */
+async function textAt(diagnosis: Diagnosis, issuer: string): Promise<string> {
+  const isAddress = parseUrl(issuer)?.protocol.startsWith('http') === true;
+  return isAddress ? (await diagnosis.probe(metadataUrl(issuer))).text : '';
+}
+
+function metadataIn(text: string): Json | undefined {
+  const json = jsonIn(text);
+  return typeof json?.['issuer'] === 'string' ? json : undefined;
+}
+
+function jsonIn(text: string): Json | undefined {
+  try {
+    const json: unknown = JSON.parse(text);
+    return isRecord(json) ? json : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * What contradicts the issuer: its metadata, the `iss` of the API's access token, and a token endpoint of another issuer. One
+ * provider may have many: the realms of Keycloak, the tenants of Entra ID.
+ */
+function issuerProblems(
+  diagnosis: Diagnosis,
+  { issuer }: LoginSettings,
+  own: Json | undefined,
+  body: Json | undefined,
+): WrongOption[] {
+  const { tenant, accessToken } = diagnosis;
+  // Nothing is trusted because of it.
+  const tokenIssuer = jsonIn(Buffer.from(accessToken.split('.')[1] ?? '', 'base64url').toString())?.['iss'];
+  const published = body?.['issuer'];
+  const tokenEndpoint = own?.['token_endpoint'];
+  const instead = `not ${diagnosis.quoted(issuer)}`;
+  if (published !== undefined && published !== issuer && (own !== undefined || tokenIssuer !== issuer)) {
+    return [['login.issuer', `the provider is the issuer ${diagnosis.quoted(published)}, ${instead}`]];
+  }
+  if (tokenIssuer === issuer || tokenEndpoint === tenant.tokenUrl || diagnosis.isTokenRefused) {
+    return [];
+  }
+  if (tokenIssuer !== undefined) {
+    const from = diagnosis.quoted(tokenIssuer);
+    return [['login.issuer', `the access token of the API is from the issuer ${from}, ${instead}`]];
+  }
+  if (tokenEndpoint === undefined || tenant.settings.endpoints?.token === undefined) {
+    return [];
+  }
+  const suspects = accessToken === '' ? 'login.issuer, endpoints.token' : 'login.issuer';
+  const used = `${diagnosis.quoted(tokenEndpoint)}, not ${tenant.tokenUrl}`;
+  return [[suspects, `the token endpoint of the issuer is ${used}`]];
+}
+
+/** The steps `token` and `login` test the token endpoint. Without logins in the browser there is no other. */
+function endpointProblems(diagnosis: Diagnosis, { redirectUri }: LoginSettings): WrongOption[] {
+  const { tenant, published } = diagnosis;
+  const names = redirectUri === undefined ? [] : (['authorize', 'userinfo'] as const);
+  return names.flatMap((name): WrongOption[] => {
+    const option = tenant.endpointOption(name);
+    const url = published?.[name];
+    const used = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
+    if (typeof url === 'object') {
+      return [[option, `expected ${url.expected}, received ${diagnosis.quoted(url.received)}`]];
+    }
+    return option === 'login.discovery' || url === undefined || url === used
+      ? []
+      : [[option, `its ${name} endpoint is ${diagnosis.quoted(url)}, not ${used}`]];
+  });
+}
+
+function listProblems(diagnosis: Diagnosis, login: LoginSettings, body: Json | undefined): WrongOption[] {
+  const lists = [
+    ['login.algorithms', 'id_token_signing_alg_values_supported', login.algorithms],
+    ['login.scope', 'scopes_supported', login.scope.split(' ').filter((name) => name !== 'openid')],
+  ] as const;
+  return lists.flatMap(([option, member, wanted]): WrongOption[] => {
+    const offered: unknown = body?.[member];
+    return Array.isArray(offered) && wanted.length > 0 && !wanted.some((value) => offered.includes(value))
+      ? [[option, `${member}: ${diagnosis.shown(offered.join(', '))}`]]
+      : [];
+  });
+}
+
+/** The audience of an ID token contains its client (OIDC Core §2). */
+function audienceProblems({ audience, clientId }: LoginSettings): WrongOption[] {
+  const ofIdToken = typeof audience === 'string' ? audience : audience?.idToken;
+  return ofIdToken === undefined || clientId === undefined || ofIdToken === clientId
+    ? []
+    : [['login.audience', `the audience of ID tokens is login.clientId '${clientId}', not '${ofIdToken}'`]];
+}
+
+export async function keys(diagnosis: Diagnosis): Promise<string> {
+  const source: KeySource = loginOf(diagnosis.tenant).keys ?? { kind: 'url', url: diagnosis.urlOf('keys') };
+  const own = await keysOf(diagnosis, source);
+  if (source.kind === 'url' && own.length === 0) {
+    throw wrong(
+      diagnosis.tenant.keysOption,
+      `${diagnosis.shown(shownUrl(source.url))} answers no usable keys`,
+    );
+  }
+  const url = diagnosis.published?.keys;
+  const published =
+    typeof url === 'string' ? await keysOf(diagnosis, { kind: 'url', url }).catch(() => []) : [];
+  if (published.length === 0 && source.kind !== 'url') {
+    throw unknown('the provider publishes no keys to compare with');
+  }
+  if (published.length > 0 && !published.some((one) => own.some((other) => isSame(one, other)))) {
+    const message =
+      'the provider publishes none of these keys, which it may have rotated: a JWKS URL follows that';
+    throw wrong('login.keys', message);
+  }
+  return 'the provider publishes such a key; a login only proves that it signs with it';
+}
+
+/** The keys of a source; none where none of them is usable. */
+async function keysOf(diagnosis: Diagnosis, source: KeySource): Promise<Json[]> {
+  if (source.kind === 'pem') {
+    return [{ ...source.key.export({ format: 'jwk' }) }];
+  }
+  const jwks: unknown = source.kind === 'url' ? (await diagnosis.read(source.url, 'keys')).body : source.jwks;
+  const isUsable = await keySetOf(jwks).then(Boolean, () => false);
+  const list: unknown = Object(jwks)['keys'];
+  return isUsable && Array.isArray(list) ? list.filter(isRecord) : [];
+}
+
+function isSame(one: Json, other: Json): boolean {
+  const [first, second] = [one, other].map((key) => JSON.stringify(key, KEY_MEMBERS));
+  const isNamedOther = one['kid'] !== undefined && other['kid'] !== undefined && one['kid'] !== other['kid'];
+  return first === second && !isNamedOther;
+}
