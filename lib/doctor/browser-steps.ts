@@ -2,7 +2,7 @@ import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { parseUrl } from '../options/value-schemas.js';
 import { browserLoginOf, isHybrid } from '../tenants/tenant.js';
 import { loginClient, pendingLogin } from './client-steps.js';
-import { shownUrl, type Diagnosis } from './diagnosis.js';
+import { shownUrl, unusable, type Diagnosis } from './diagnosis.js';
 import { notTested, unknown, wrong } from './finding.js';
 
 /** What a provider answers to a client that it knows, since nobody is logged in (OIDC Core §3.1.2.6). */
@@ -27,8 +27,8 @@ export async function authorize(diagnosis: Diagnosis): Promise<string> {
   const address = new URL(await authorizationUrl(login, pendingLogin(login), url, { prompt: 'none' }));
   // Only a redirect can be read without a browser.
   address.searchParams.delete('response_mode');
-  const { status, headers, text } = await diagnosis.probe(address.href, 'text/html');
-  const { location = '' } = headers;
+  const reply = await diagnosis.probe(address.href, { accept: 'text/html' });
+  const { location = '' } = reply.headers;
   const target = location !== '' && URL.canParse(location, url) ? new URL(location, url) : undefined;
   const callback = new URL(redirectUri);
   if (target?.origin === callback.origin && target.pathname === callback.pathname) {
@@ -38,17 +38,14 @@ export async function authorize(diagnosis: Diagnosis): Promise<string> {
   if (target !== undefined && !target.href.includes('error')) {
     throw unknown(`the provider redirects to ${target.origin}, not to redirectUri: log in once by a browser`);
   }
-  if (target === undefined && (status === 429 || status >= 500)) {
-    throw unknown(`${shownUrl(url)} answers ${status}: try again later`);
-  }
-  if (target === undefined && [0, 404, 405].includes(status)) {
-    const failure = diagnosis.failureAt(url) ?? 'the reply cannot be read';
-    const why = status === 0 ? `does not answer: ${failure}` : `answers ${status}`;
-    throw wrong(diagnosis.tenant.endpointOption('authorize'), `${shownUrl(url)} ${why}`);
+  const { status } = reply;
+  if (target === undefined && ([0, 404, 405, 429].includes(status) || status >= 500)) {
+    throw unusable(reply, diagnosis.tenant.endpointOption('authorize'), url);
   }
   const message = `${shownUrl(url)} refuses this login: '${redirectUri}' must be registered for the client, character by character`;
-  throw wrong(await suspectsOf(diagnosis, text), message);
+  throw wrong(await suspectsOf(diagnosis, reply.text), message);
 }
+
 /** The parameters that the provider sends to `redirectUri`. */
 function answer(diagnosis: Diagnosis, response: URLSearchParams): string {
   const error = response.get('error');

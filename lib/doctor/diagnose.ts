@@ -23,7 +23,8 @@ const STEPS = Object.entries({ ...SERVICE, ...LOGIN });
 
 /**
  * Finds out which values of a tenant are wrong, by at most a dozen requests to the service and the provider, one at a time, each
- * within `http.attemptTimeout`. Nobody is logged in. There is one finding for each step.
+ * within `http.attemptTimeout`. Nobody is logged in. There is one finding for each step. The services of the module run in an
+ * application context of their own, which Nest announces in the log.
  *
  * @throws {ExhibitorError} `aborted` where `hints.signal` aborts
  * @example

@@ -11,18 +11,20 @@ import type { Problem } from '../problems/problem.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
-import type { TransportReply, TransportRequest } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { errorCode } from '../transport/wire/network-errors.js';
-import { notTested, unknown, wrong, type DiagnosisHints, type Finding } from './finding.js';
+import { notTested, unknown, wrong, type DiagnosisHints, type Finding, type Unproved } from './finding.js';
 
-export interface ProbeReply {
+/** The reply to a probe. */
+export interface Probed {
   /** 0 where there is none. */
   status: number;
   headers: IncomingHttpHeaders;
   text: string;
-  /** In ms since 1970. */
+  /** In ms since 1970; 0 where no response began. */
   receivedAt: number;
+  /** Why there is no reply. */
+  failure?: string;
 }
 
 /** Keeps what the services report, instead of the log. */
@@ -47,11 +49,10 @@ export class Diagnosis {
   knowsClient = false;
   /** What the token endpoint answers to the client of a login. */
   loginClient: Promise<string> | undefined;
-
   /** Origins that began no reply, or did not end one in time, with the reason. Other failures say nothing of a next request. */
-  readonly #unreached = new Map<string, string>();
-  readonly #probes = new Map<string, ProbeReply>();
-  readonly #replies = new Map<string, TransportReply>();
+  readonly unreached = new Map<string, string>();
+
+  readonly #probes = new Map<string, Probed>();
 
   constructor(
     readonly tenant: Tenant,
@@ -61,24 +62,6 @@ export class Diagnosis {
     readonly context: Pick<INestApplicationContext, 'get' | 'close'>,
     private readonly problems: ReportedProblems,
   ) {}
-
-  /** Why the origin of a URL cannot be reached. */
-  failureAt(url: string): string | undefined {
-    return this.#unreached.get(new URL(url).origin);
-  }
-
-  /**
-   * The reply to a GET that the module would not send: without a token, or for its date or its redirect. Of equal ones only the
-   * first is sent.
-   *
-   * @throws {Unproved} where an earlier request to that origin had no reply
-   * @throws {ExhibitorError} `aborted`
-   */
-  async probe(url: string, accept = 'application/json'): Promise<ProbeReply> {
-    const reply = this.#probes.get(url) ?? (await this.#send(url, accept));
-    this.#probes.set(url, reply);
-    return reply;
-  }
 
   /**
    * What a service of the module answers within `http.attemptTimeout`.
@@ -94,28 +77,9 @@ export class Diagnosis {
       return await this.context.get(Deadlines).within(attemptTimeout, work, this.hints.signal);
     } catch (error) {
       if (isExhibitorError(error) && error.code === 'deadline_exceeded') {
-        this.#unreached.set(new URL(url).origin, 'no answer in time');
+        this.unreached.set(new URL(url).origin, 'no answer in time');
       }
       throw error;
-    }
-  }
-
-  /** The reply to a GET of the module. Of equal requests only the first is sent. Errors as {@link verdict}. */
-  async read(
-    url: string,
-    operation: TransportRequest['operation'],
-    headers: TransportRequest['headers'] = {},
-  ): Promise<TransportReply> {
-    const key = JSON.stringify([url, headers]);
-    const sent = { operation, method: 'GET', url, template: operation, headers } as const;
-    try {
-      const reply =
-        this.#replies.get(key) ??
-        (await this.call(url, (deadline) => this.context.get(Transport).send(this.tenant, sent, deadline)));
-      this.#replies.set(key, reply);
-      return reply;
-    } catch (error) {
-      throw this.verdict(error, url);
     }
   }
 
@@ -128,6 +92,20 @@ export class Diagnosis {
     return problem === undefined || problem.options.length === 0
       ? unknown(`${shownUrl(url)}: ${error.message}: try again later`)
       : wrong(problem.options.join(', '), `${shownUrl(url)}: ${problemText(problem)}`);
+  }
+
+  /**
+   * The reply to a GET whose status, headers and redirect matter, which the module does not show. Of equal ones only the first is
+   * sent.
+   *
+   * @throws {Unproved} where an earlier request to that origin had no reply
+   * @throws {ExhibitorError} `aborted`
+   */
+  async probe(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Probed> {
+    const key = JSON.stringify([url, headers]);
+    const reply = this.#probes.get(key) ?? (await this.#send(url, headers));
+    this.#probes.set(key, reply);
+    return reply;
   }
 
   /** The URL of an endpoint as a login finds it; with discovery also that of the keys. */
@@ -149,17 +127,12 @@ export class Diagnosis {
   /** Text from outside as a finding shows it. A provider may repeat what an earlier request contained. */
   shown(value: string, longest = 200): string {
     const { clientSecret, login } = this.tenant.settings;
-    const secrets = [clientSecret, login?.clientSecret, this.accessToken];
+    const sent = [clientSecret, login?.clientSecret, this.accessToken];
     return hideSecrets(
       value,
-      secrets.filter((secret) => typeof secret === 'string'),
+      sent.filter((secret) => typeof secret === 'string'),
       longest,
     );
-  }
-
-  /** A value from outside. */
-  quoted(value: unknown): string {
-    return `'${this.shown(String(value))}'`;
   }
 
   /** @throws {Unproved} unless this step proved what it tests */
@@ -170,44 +143,58 @@ export class Diagnosis {
   }
 
   #requireReply(url: string): void {
-    const failure = this.failureAt(url);
-    if (failure !== undefined) {
-      throw notTested(`an earlier request to ${new URL(url).origin} failed: ${failure}`);
+    const { origin } = new URL(url);
+    if (this.unreached.has(origin)) {
+      throw notTested(`an earlier request to ${origin} failed: ${this.unreached.get(origin)}`);
     }
   }
 
-  async #send(url: string, accept: string): Promise<ProbeReply> {
+  async #send(url: string, headers: Readonly<Record<string, string>>): Promise<Probed> {
     this.#requireReply(url);
-    const { tenant } = this;
-    const limit = AbortSignal.timeout(tenant.http.attemptTimeout);
-    const { signal = limit } = this.hints;
+    const { attemptTimeout, maxResponseBytes } = this.tenant.http;
     // Without keep-alive, no connection is left open.
     const dispatcher =
-      this.context.get(Transport).dispatcherOf(tenant) ??
-      new Agent({ pipelining: 0, maxResponseSize: tenant.http.maxResponseBytes });
+      this.context.get(Transport).dispatcherOf(this.tenant) ??
+      new Agent({ pipelining: 0, maxResponseSize: maxResponseBytes });
+    const limit = AbortSignal.timeout(attemptTimeout);
+    const signal = AbortSignal.any([limit, this.hints.signal ?? limit]);
     let receivedAt = 0;
     try {
-      const { statusCode, headers, body } = await request(url, {
-        headers: { accept, 'user-agent': 'nestjs-exhibitor' },
-        dispatcher,
-        signal: AbortSignal.any([limit, signal]),
-      });
+      const all = { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...headers };
+      const reply = await request(url, { headers: all, dispatcher, signal });
       receivedAt = Date.now();
-      return { status: statusCode, headers, text: await body.text(), receivedAt };
+      return { status: reply.statusCode, headers: reply.headers, text: await reply.body.text(), receivedAt };
     } catch (error) {
       if (this.hints.signal?.aborted === true) {
         throw new ExhibitorError('aborted', 'the caller aborted the diagnosis');
       }
+      const failure = limit.aborted ? 'no answer in time' : errorCode(error);
       if (receivedAt === 0 || limit.aborted) {
-        this.#unreached.set(new URL(url).origin, limit.aborted ? 'no answer in time' : errorCode(error));
+        this.unreached.set(new URL(url).origin, failure);
       }
-      return { status: 0, headers: {}, text: '', receivedAt };
+      return { status: 0, headers: {}, text: '', receivedAt, failure };
     }
   }
+}
+
+/** A reply is not the one that an address should give. */
+export function unusable({ status, failure }: Probed, option: string, url: string): Unproved {
+  return status === 429 || status >= 500
+    ? unknown(`${shownUrl(url)} answers ${status}: try again later`)
+    : wrong(option, `${shownUrl(url)} gives no usable answer: ${failure ?? `status ${status}`}`);
 }
 
 /** A URL as it was sent, without the address of the contact and without its query. */
 export function shownUrl(url: string): string {
   const { origin, pathname } = new URL(url);
   return `${origin}${pathname.replace(/(?<=\/contactEmail\/).+/, '{contactEmail}')}`;
+}
+
+/** The JSON of a text; `undefined` where it is none. */
+export function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -49,8 +49,12 @@ export async function run(args: string[]): Promise<number> {
   const found = isFile ? await load(config, options) : fromEnvironment(variables);
   const hints = { eventId: values.event, contactEmail: values.email, startUrl: values['start-url'] };
   const sources = new Map([...Object.entries(HINTS), ...(isFile ? [] : variables)]);
-  // Loads Nest, which --help does not need.
-  const { diagnoseModule } = await import('./diagnose.js');
+  // Loads Nest, which --help does not need, and whose logger announces each application context.
+  const [{ diagnoseModule }, { Logger }] = await Promise.all([
+    import('./diagnose.js'),
+    import('@nestjs/common'),
+  ]);
+  Logger.overrideLogger(false);
   let code = 0;
   for await (const finding of diagnoseModule(await pick(found, tenant), hints)) {
     console.log(values.json === true ? JSON.stringify(finding) : lineOf(finding, sources));

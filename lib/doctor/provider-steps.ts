@@ -5,7 +5,7 @@ import type { KeySource } from '../options/key-source.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import { parseUrl } from '../options/value-schemas.js';
 import { loginOf } from '../tenants/tenant.js';
-import { shownUrl, type Diagnosis } from './diagnosis.js';
+import { jsonIn, shownUrl, unusable, type Diagnosis } from './diagnosis.js';
 import { allWrong, unknown, wrong, type WrongOption } from './finding.js';
 
 /** Members that two equal public keys have in common (RFC 7638 §3.2). */
@@ -51,16 +51,7 @@ async function textAt(diagnosis: Diagnosis, issuer: string): Promise<string> {
 
 function metadataIn(text: string): Json | undefined {
   const json = jsonIn(text);
-  return typeof json?.['issuer'] === 'string' ? json : undefined;
-}
-
-function jsonIn(text: string): Json | undefined {
-  try {
-    const json: unknown = JSON.parse(text);
-    return isRecord(json) ? json : undefined;
-  } catch {
-    return undefined;
-  }
+  return isRecord(json) && typeof json['issuer'] === 'string' ? json : undefined;
 }
 
 /**
@@ -74,27 +65,28 @@ function issuerProblems(
   body: Json | undefined,
 ): WrongOption[] {
   const { tenant, accessToken } = diagnosis;
-  // Nothing is trusted because of it.
-  const tokenIssuer = jsonIn(Buffer.from(accessToken.split('.')[1] ?? '', 'base64url').toString())?.['iss'];
   const published = body?.['issuer'];
   const tokenEndpoint = own?.['token_endpoint'];
-  const instead = `not ${diagnosis.quoted(issuer)}`;
+  // Nothing is trusted because of it.
+  const claims = jsonIn(Buffer.from(accessToken.split('.')[1] ?? '', 'base64url').toString());
+  const tokenIssuer: unknown = Object(claims)['iss'];
+  const differs = (suspects: string, what: string, found: unknown, expected: string): WrongOption[] => [
+    [suspects, `${what} '${diagnosis.shown(String(found))}', not '${diagnosis.shown(expected)}'`],
+  ];
   if (published !== undefined && published !== issuer && (own !== undefined || tokenIssuer !== issuer)) {
-    return [['login.issuer', `the provider is the issuer ${diagnosis.quoted(published)}, ${instead}`]];
+    return differs('login.issuer', 'the provider is the issuer', published, issuer);
   }
   if (tokenIssuer === issuer || tokenEndpoint === tenant.tokenUrl || diagnosis.isTokenRefused) {
     return [];
   }
   if (tokenIssuer !== undefined) {
-    const from = diagnosis.quoted(tokenIssuer);
-    return [['login.issuer', `the access token of the API is from the issuer ${from}, ${instead}`]];
+    return differs('login.issuer', 'the access token of the API is from the issuer', tokenIssuer, issuer);
   }
   if (tokenEndpoint === undefined || tenant.settings.endpoints?.token === undefined) {
     return [];
   }
   const suspects = accessToken === '' ? 'login.issuer, endpoints.token' : 'login.issuer';
-  const used = `${diagnosis.quoted(tokenEndpoint)}, not ${tenant.tokenUrl}`;
-  return [[suspects, `the token endpoint of the issuer is ${used}`]];
+  return differs(suspects, 'the token endpoint of the issuer is', tokenEndpoint, tenant.tokenUrl);
 }
 
 /** The steps `token` and `login` test the token endpoint. Without logins in the browser there is no other. */
@@ -106,11 +98,11 @@ function endpointProblems(diagnosis: Diagnosis, { redirectUri }: LoginSettings):
     const url = published?.[name];
     const used = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
     if (typeof url === 'object') {
-      return [[option, `expected ${url.expected}, received ${diagnosis.quoted(url.received)}`]];
+      return [[option, `expected ${url.expected}, received ${diagnosis.shown(url.received)}`]];
     }
     return option === 'login.discovery' || url === undefined || url === used
       ? []
-      : [[option, `its ${name} endpoint is ${diagnosis.quoted(url)}, not ${used}`]];
+      : [[option, `its ${name} endpoint is ${diagnosis.shown(url)}, not ${used}`]];
   });
 }
 
@@ -136,21 +128,18 @@ function audienceProblems({ audience, clientId }: LoginSettings): WrongOption[] 
 }
 
 export async function keys(diagnosis: Diagnosis): Promise<string> {
-  const source: KeySource = loginOf(diagnosis.tenant).keys ?? { kind: 'url', url: diagnosis.urlOf('keys') };
+  const { tenant, published } = diagnosis;
+  const source: KeySource = loginOf(tenant).keys ?? { kind: 'url', url: diagnosis.urlOf('keys') };
   const own = await keysOf(diagnosis, source);
   if (source.kind === 'url' && own.length === 0) {
-    throw wrong(
-      diagnosis.tenant.keysOption,
-      `${diagnosis.shown(shownUrl(source.url))} answers no usable keys`,
-    );
+    throw unusable(await diagnosis.probe(source.url), tenant.keysOption, source.url);
   }
-  const url = diagnosis.published?.keys;
-  const published =
-    typeof url === 'string' ? await keysOf(diagnosis, { kind: 'url', url }).catch(() => []) : [];
-  if (published.length === 0 && source.kind !== 'url') {
+  const url = published?.keys;
+  const current = typeof url === 'string' ? await keysOf(diagnosis, { kind: 'url', url }) : [];
+  if (current.length === 0 && source.kind !== 'url') {
     throw unknown('the provider publishes no keys to compare with');
   }
-  if (published.length > 0 && !published.some((one) => own.some((other) => isSame(one, other)))) {
+  if (current.length > 0 && !current.some((one) => own.some((other) => isSame(one, other)))) {
     const message =
       'the provider publishes none of these keys, which it may have rotated: a JWKS URL follows that';
     throw wrong('login.keys', message);
@@ -158,12 +147,13 @@ export async function keys(diagnosis: Diagnosis): Promise<string> {
   return 'the provider publishes such a key; a login only proves that it signs with it';
 }
 
-/** The keys of a source; none where none of them is usable. */
+/** The keys of a source; of a URL none where none of them is usable. */
 async function keysOf(diagnosis: Diagnosis, source: KeySource): Promise<Json[]> {
   if (source.kind === 'pem') {
     return [{ ...source.key.export({ format: 'jwk' }) }];
   }
-  const jwks: unknown = source.kind === 'url' ? (await diagnosis.read(source.url, 'keys')).body : source.jwks;
+  const jwks: unknown =
+    source.kind === 'url' ? jsonIn((await diagnosis.probe(source.url)).text) : source.jwks;
   const isUsable = await keySetOf(jwks).then(Boolean, () => false);
   const list: unknown = Object(jwks)['keys'];
   return isUsable && Array.isArray(list) ? list.filter(isRecord) : [];

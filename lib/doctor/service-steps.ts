@@ -6,8 +6,7 @@ import { parseLookup, parsePage } from '../exhibitors/parse-replies.js';
 import { metadataUrl } from '../oidc/parse-metadata.js';
 import { Tenant } from '../tenants/tenant.js';
 import { TokenService } from '../tokens/token.service.js';
-import type { TransportReply } from '../transport/transport-request.interface.js';
-import { shownUrl, type Diagnosis } from './diagnosis.js';
+import { jsonIn, shownUrl, unusable, type Diagnosis, type Probed } from './diagnosis.js';
 import { allWrong, notTested, Unproved, wrong, type WrongOption } from './finding.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
@@ -30,7 +29,7 @@ export async function connection(diagnosis: Diagnosis): Promise<string> {
   const found: WrongOption[] = [];
   for (const [option, url] of Object.entries(urls)) {
     await diagnosis.probe(url).catch(ignoreUnproved);
-    const failure = diagnosis.failureAt(url);
+    const failure = diagnosis.unreached.get(new URL(url).origin);
     if (failure !== undefined) {
       found.push([option, `no reply from ${shownUrl(url)}: ${failure}`]);
     }
@@ -82,12 +81,15 @@ export async function access(diagnosis: Diagnosis): Promise<string> {
     const { options, why } = refusal;
     throw wrong(options, `${shownUrl(url)} answers ${page.status} to a new token: ${why}`);
   }
-  // A refusal of something else, where a request without a token is denied: the token was accepted.
-  const isDenied = [401, 403].includes((await diagnosis.probe(url)).status);
-  if (!isDenied || page.status < 400) {
+  if (!provesToken(page, await diagnosis.probe(url))) {
     parsePage(bodyOf(page, url), tenant.key);
   }
   return `the service accepts the token and tenantId at ${shownUrl(url)}`;
+}
+
+/** A refusal of something else, where a request without a token is denied: the token was accepted. 429 shows nothing. */
+function provesToken({ status }: Probed, withoutToken: Probed): boolean {
+  return status >= 400 && status < 500 && status !== 429 && [401, 403].includes(withoutToken.status);
 }
 
 export async function list(diagnosis: Diagnosis): Promise<string> {
@@ -141,20 +143,15 @@ function listUrl({ tenant, hints }: Diagnosis): string {
   return tenant.baseUrl + listPath(hints.eventId ?? 'nestjs-exhibitor-doctor', 1, 1);
 }
 
-function read(
-  diagnosis: Diagnosis,
-  url: string,
-  accessToken = diagnosis.accessToken,
-): Promise<TransportReply> {
-  const headers = { authorization: `Bearer ${accessToken}`, 'x-tenant-id': diagnosis.tenant.tenantId };
-  const operation = url.includes('/contactEmail/') ? 'lookup' : 'list';
-  return diagnosis.read(url, operation, headers);
+function read(diagnosis: Diagnosis, url: string, token = diagnosis.accessToken): Promise<Probed> {
+  const { tenantId } = diagnosis.tenant;
+  return diagnosis.probe(url, { authorization: `Bearer ${token}`, 'x-tenant-id': tenantId });
 }
 
 /** @throws {Unproved} where the reply has none */
-function bodyOf({ status, body }: TransportReply, url: string): unknown {
-  if (status >= 300) {
-    throw wrong('baseUrl', `${shownUrl(url)} answers ${status}`);
+function bodyOf(reply: Probed, url: string): unknown {
+  if (reply.status < 200 || reply.status >= 300) {
+    throw unusable(reply, 'baseUrl', url);
   }
-  return body;
+  return jsonIn(reply.text);
 }
