@@ -53,4 +53,5 @@ function isExplained(error: unknown): error is Error {
   return error instanceof Error && (error.name === 'Error' || 'code' in error);
 }
 
-void main(process.argv.slice(2));
+// A module that a command has loaded may have left connections or timers open.
+void main(process.argv.slice(2)).finally(() => setTimeout(() => process.exit(), 100).unref());

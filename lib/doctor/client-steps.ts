@@ -1,3 +1,4 @@
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { CodeExchange } from '../login/code-exchange.service.js';
@@ -64,6 +65,10 @@ async function tryClient(
   } catch (error) {
     const urlOption = prefix === '' ? tenant.tokenUrlOption : tenant.endpointOption('token');
     const isRefusal = error instanceof TokenRejectedError || error instanceof LoginFailedError;
+    const { clientAuth, clientSecret } = (prefix === '' ? tenant.settings : tenant.login) ?? {};
+    if (isExhibitorError(error) && error.code === 'deadline_exceeded' && error.attempts === 0) {
+      throw wrong(`${prefix}clientSecret`, 'the function answers no secret in time');
+    }
     if (!isRefusal || error.oauthError === undefined) {
       throw diagnosis.verdict(error, url);
     }
@@ -71,7 +76,6 @@ async function tryClient(
     if (oauthError === `http_${status}` || [404, 405].includes(status)) {
       throw wrong(urlOption, `${shownUrl(url)} answers ${status}: it is no token endpoint`);
     }
-    const { clientAuth, clientSecret } = (prefix === '' ? tenant.settings : tenant.login) ?? {};
     if (refusesSecret(oauthError) && typeof clientAuth !== 'object' && clientSecret !== undefined) {
       const auth = clientAuth === 'basic' ? 'post' : 'basic';
       const asOther = (deadline: Deadline): Promise<void> => grant(withAuth(tenant, prefix, auth), deadline);

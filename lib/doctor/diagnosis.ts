@@ -76,7 +76,8 @@ export class Diagnosis {
       const { attemptTimeout } = this.tenant.http;
       return await this.context.get(Deadlines).within(attemptTimeout, work, this.hints.signal);
     } catch (error) {
-      if (isExhibitorError(error) && error.code === 'deadline_exceeded') {
+      // Without a request, it was a function of the host that took the time.
+      if (isExhibitorError(error) && error.code === 'deadline_exceeded' && error.attempts !== 0) {
         this.unreached.set(new URL(url).origin, 'no answer in time');
       }
       throw error;

@@ -23,17 +23,20 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   const atIssuer = await textAt(diagnosis, login.issuer);
   const own = metadataIn(atIssuer);
   const body = own ?? metadataIn(await textAt(diagnosis, tenant.authUrl));
-  const read = parseMetadata(body, String(body?.['issuer']));
+  const wrongIssuer = issuerProblems(diagnosis, login, own, body);
+  if (own === undefined && wrongIssuer.length === 0 && (login.discovery || NO_SUCH_ISSUER.test(atIssuer))) {
+    wrongIssuer.push(['login.issuer', `there is no metadata at ${shownUrl(metadataUrl(login.issuer))}`]);
+  }
+  // Nothing is compared with the metadata of a wrong issuer.
+  const isOfOther = own !== undefined && wrongIssuer.length > 0;
+  const read = parseMetadata(isOfOther ? undefined : body, String(body?.['issuer']));
   diagnosis.published = 'urls' in read ? urlsFor(read, tenant.key, diagnosis.allowedOrigins) : undefined;
   const found = [
-    ...issuerProblems(diagnosis, login, own, body),
+    ...wrongIssuer,
     ...endpointProblems(diagnosis, login),
-    ...listProblems(diagnosis, login, body),
+    ...(isOfOther ? [] : listProblems(diagnosis, login, body)),
     ...audienceProblems(login),
   ];
-  if (own === undefined && found.length === 0 && (login.discovery || NO_SUCH_ISSUER.test(atIssuer))) {
-    found.push(['login.issuer', `there is no metadata at ${shownUrl(metadataUrl(login.issuer))}`]);
-  }
   if (found.length > 0) {
     throw allWrong(found);
   }

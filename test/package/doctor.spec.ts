@@ -56,6 +56,20 @@ describe('the doctor of the packed tarball, in an empty folder', () => {
     );
   });
 
+  it('ends although the module of its options has left a timer and a connection open', async () => {
+    const tenant = sandbox.tenantOptions('acme');
+    outside.write(
+      'open.mjs',
+      `import { connect } from 'node:net';
+      setInterval(() => undefined, 1000);
+      connect(${new URL(sandbox.url).port}, '127.0.0.1');
+      export default { tenant: ${JSON.stringify(tenant)} };`,
+    );
+    const { code, said } = await doctor(['--options', 'open.mjs']);
+    expect(code).toBe(0);
+    expect(said).toMatch(/^unknown +cookies/m);
+  });
+
   it('exits with 2 where it cannot run', async () => {
     expect(await doctor(['--config', 'none.json'])).toEqual({
       code: 2,

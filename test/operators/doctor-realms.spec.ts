@@ -1,0 +1,289 @@
+import { createServer } from 'node:http';
+import { Logger } from '@nestjs/common';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { diagnose, type DiagnosisHints, type Finding } from '../../lib/doctor/index.js';
+import type { TenantOptions } from '../../lib/index.js';
+import { KEYS } from '../support/provider-keys.js';
+import { follow, freePort, type TestServer } from '../support/server.js';
+
+/**
+ * A provider with several issuers at one address and the words of Keycloak 26: a wrong secret is `unauthorized_client`, an unknown
+ * client `invalid_client`, and a realm that does not exist has a JSON error. Beside it, a gateway that asks for a token before it
+ * looks at the path.
+ */
+const EMAIL = 'ann@example.com';
+const SECRETS: Readonly<Record<string, string>> = {
+  api: 'secret-of-the-api-client',
+  web: 'secret-of-the-web-client',
+};
+const REDIRECT = 'http://127.0.0.1:3000/auth/callback';
+const REALMS: Readonly<Record<string, keyof typeof KEYS>> = { acme: 'rs256', other: 'attacker' };
+
+type Values = Readonly<Record<string, unknown>>;
+type Answer = [status: number, body: unknown, headers?: Readonly<Record<string, string>>];
+
+let server: TestServer;
+let deaf: string;
+/** How the servers of the next test answer. */
+const state = { opaque: false, date: (now: Date): Date | undefined => now, lookup: 200 };
+
+beforeAll(async () => {
+  Logger.overrideLogger(false);
+  deaf = `http://127.0.0.1:${await freePort()}`;
+  server = await follow(
+    createServer((request, response) => {
+      const parts: Buffer[] = [];
+      request.on('data', (part: Buffer) => parts.push(part));
+      request.on('end', () => {
+        const url = new URL(request.url ?? '', server.url);
+        const form = new URLSearchParams(Buffer.concat(parts).toString());
+        const [status, body, headers = {}] = url.pathname.startsWith('/realms/')
+          ? realm(url, form)
+          : service(url, request.headers);
+        const date = state.date(new Date());
+        response.sendDate = false;
+        const text = typeof body === 'string' ? body : JSON.stringify(body);
+        const type = typeof body === 'string' ? 'text/html' : 'application/json';
+        response.writeHead(status, {
+          'content-type': type,
+          ...(date === undefined ? {} : { date: date.toUTCString() }),
+          ...headers,
+        });
+        response.end(text);
+      });
+    }),
+  );
+});
+beforeEach(() => void Object.assign(state, { opaque: false, date: (now: Date) => now, lookup: 200 }));
+afterAll(() => server?.stop());
+
+function realm(url: URL, form: URLSearchParams): Answer {
+  const [, , name = '', ...rest] = url.pathname.split('/');
+  const key = REALMS[name];
+  if (key === undefined) {
+    return [404, { error: 'Realm does not exist' }];
+  }
+  const issuer = `${server.url}/realms/${name}`;
+  const endpoints = `${issuer}/protocol/openid-connect`;
+  const clients = name === 'acme' ? SECRETS : {};
+  switch (rest.join('/')) {
+    case '.well-known/openid-configuration':
+      return [
+        200,
+        {
+          issuer,
+          authorization_endpoint: `${endpoints}/auth`,
+          token_endpoint: `${endpoints}/token`,
+          userinfo_endpoint: `${endpoints}/userinfo`,
+          jwks_uri: `${endpoints}/certs`,
+          id_token_signing_alg_values_supported: ['RS256'],
+          scopes_supported: ['openid', 'profile', 'email'],
+        },
+      ];
+    case 'protocol/openid-connect/certs':
+      return [200, { keys: [{ ...KEYS[key].publicKey.export({ format: 'jwk' }), kid: key, use: 'sig' }] }];
+    case 'protocol/openid-connect/auth':
+      if (clients[url.searchParams.get('client_id') ?? ''] === undefined) {
+        return [400, '<p>Client not found.</p>'];
+      }
+      return url.searchParams.get('redirect_uri') === REDIRECT
+        ? [302, '', { location: `${REDIRECT}?error=login_required` }]
+        : [400, '<p>Invalid parameter: redirect_uri</p>'];
+    case 'protocol/openid-connect/token':
+      return token(issuer, clients, form);
+    default:
+      return [404, { error: 'HTTP 404 Not Found' }];
+  }
+}
+
+function token(issuer: string, clients: Readonly<Record<string, string>>, form: URLSearchParams): Answer {
+  const secret = clients[form.get('client_id') ?? ''];
+  const description = 'Invalid client or Invalid client credentials';
+  if (secret === undefined) {
+    return [401, { error: 'invalid_client', error_description: description }];
+  }
+  if (form.get('client_secret') !== secret) {
+    return [401, { error: 'unauthorized_client', error_description: description }];
+  }
+  if (form.get('grant_type') === 'authorization_code') {
+    return [400, { error: 'invalid_grant', error_description: 'Code not valid' }];
+  }
+  if (form.get('scope') !== 'idp_api') {
+    return [400, { error: 'invalid_scope', error_description: 'Invalid scopes' }];
+  }
+  const claims = Buffer.from(JSON.stringify({ iss: issuer })).toString('base64url');
+  const accessToken = state.opaque ? 'opaque-token' : `eyJhbGciOiJSUzI1NiJ9.${claims}.c2ln`;
+  return [200, { access_token: accessToken, token_type: 'Bearer', expires_in: 300 }];
+}
+
+function service({ pathname }: URL, headers: NodeJS.Dict<string | string[]>): Answer {
+  if (pathname.startsWith('/.well-known/')) {
+    return [404, '<h1>Not Found</h1>'];
+  }
+  if (headers['authorization'] === undefined) {
+    return [401, {}];
+  }
+  if (headers['x-tenant-id'] !== 't-1') {
+    return [403, {}];
+  }
+  const list = '/api/v1/exhibitor/event/world-2026';
+  if (pathname === list) {
+    const paginationMetadata = { currentPage: 1, totalCount: 7, totalPages: 7, itemsPerPage: 1 };
+    return [200, { paginationMetadata, data: [{ id: '1' }] }];
+  }
+  return pathname.startsWith(`${list}/contactEmail/`) ? [state.lookup, [{ id: '1' }]] : [404, {}];
+}
+
+const at = (name: string, path = ''): string =>
+  `${server.url}/realms/${name}${path && `/protocol/openid-connect/${path}`}`;
+
+/** The right options, with these values by the paths of their options. */
+function optionsWith(values: Values): TenantOptions {
+  const endpoints = {
+    authorize: at('acme', 'auth'),
+    token: at('acme', 'token'),
+    userinfo: at('acme', 'userinfo'),
+  };
+  const login = {
+    clientId: 'web',
+    clientSecret: SECRETS['web'],
+    redirectUri: REDIRECT,
+    issuer: at('acme'),
+    keys: at('acme', 'certs'),
+  };
+  const options: Record<string, unknown> = {
+    tenantId: 't-1',
+    baseUrl: server.url,
+    authUrl: server.url,
+    clientId: 'api',
+    clientSecret: SECRETS['api'],
+    endpoints,
+    login,
+  };
+  for (const [path, value] of Object.entries(values)) {
+    const [name = '', inner] = path.split('.');
+    options[name] = inner === undefined ? value : { ...Object(options[name]), [inner]: value };
+  }
+  return options as unknown as TenantOptions;
+}
+
+async function examine(
+  values: Values,
+  hints: DiagnosisHints = { eventId: 'world-2026', contactEmail: EMAIL },
+): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for await (const finding of diagnose(optionsWith(values), hints)) {
+    findings.push(finding);
+  }
+  const text = JSON.stringify(findings);
+  expect([...Object.values(SECRETS), EMAIL, 'eyJ'].filter((secret) => text.includes(secret))).toEqual([]);
+  return findings;
+}
+
+/** The options that findings name. */
+function named(findings: readonly Finding[]): string {
+  const options = findings.flatMap(({ status, option = '' }) =>
+    status === 'wrong' ? option.split(', ') : [],
+  );
+  return [...new Set(options)].toSorted().join(' ');
+}
+
+const stepOf = (findings: readonly Finding[], step: string): Finding | undefined =>
+  findings.find((finding) => finding.step === step);
+
+/** Each mistake: the wrong values, or what the clock of the provider says; and the exact options that are named. */
+const MISTAKES: Readonly<Record<string, [values: () => Values, options: string]>> = {
+  'the secret of the API client': [() => ({ clientSecret: 'wrong' }), 'clientId clientSecret'],
+  'the scope': [() => ({ scope: 'api' }), 'scope'],
+  'the tenant id': [() => ({ tenantId: 't-2' }), 'tenantId'],
+  'the base URL': [() => ({ baseUrl: deaf }), 'baseUrl'],
+  'a path too much in the base URL': [() => ({ baseUrl: `${server.url}/api/v1` }), 'baseUrl'],
+  'the token URL': [() => ({ 'endpoints.token': at('acme', 'tokens') }), 'endpoints.token'],
+  'a token URL without a realm': [() => ({ 'endpoints.token': at('nowhere', 'token') }), 'endpoints.token'],
+  'the issuer of another realm': [() => ({ 'login.issuer': at('other') }), 'login.issuer'],
+  'an issuer that does not exist': [() => ({ 'login.issuer': at('nowhere') }), 'login.issuer'],
+  'the keys': [() => ({ 'login.keys': at('other', 'certs') }), 'login.keys'],
+  'the login client': [() => ({ 'login.clientId': 'portal' }), 'login.clientId'],
+  'the secret of the login client': [() => ({ 'login.clientSecret': 'wrong' }), 'login.clientSecret'],
+  'the redirect URI': [() => ({ 'login.redirectUri': 'http://127.0.0.1:3000/back' }), 'login.redirectUri'],
+  'the audience': [() => ({ 'login.audience': 'portal' }), 'login.audience'],
+  'the clock': [() => slow(), 'login.clockTolerance'],
+};
+
+function slow(): Values {
+  state.date = (now) => new Date(now.getTime() - 600_000);
+  return {};
+}
+
+describe('realms of a provider', () => {
+  it('are right', async () => {
+    const findings = await examine({});
+    expect(findings.filter(({ status }) => status !== 'ok').map(({ step }) => step)).toEqual(['cookies']);
+  });
+
+  it.each(Object.entries(MISTAKES))('tell one mistake apart: %s', async (_, [values, options]) => {
+    expect(named(await examine(values()))).toBe(options);
+  });
+
+  it.each([
+    ['the secret of the API client', 'an issuer that does not exist', 'the redirect URI'],
+    ['the tenant id', 'the secret of the login client', 'the keys'],
+    ['a path too much in the base URL', 'the issuer of another realm', 'the login client'],
+    ['the scope', 'the audience', 'the clock'],
+    ['the base URL', 'the token URL', 'the redirect URI'],
+  ])('tell three mistakes apart in one run: %s, %s, %s', async (...three) => {
+    const mistakes = Object.entries(MISTAKES).flatMap(([name, one]) => (three.includes(name) ? [one] : []));
+    expect(mistakes).toHaveLength(3);
+    const expected = mistakes.flatMap(([, options]) => options.split(' ')).toSorted();
+    const values = Object.assign({}, ...mistakes.map(([one]) => one()));
+    expect(named(await examine(values))).toBe(expected.join(' '));
+  });
+
+  it.each<[string, Values, boolean]>([
+    ['and keys as PEM', { 'login.keys': KEYS.rs256.pem }, false],
+    ['and tokens that are no JWT', {}, true],
+    ['and a refused secret', { clientSecret: 'wrong' }, false],
+    ['and discovery', { 'login.discovery': true, 'login.keys': undefined }, false],
+    ['and keys that do not exist', { 'login.keys': `${'http://127.0.0.1:9'}/certs` }, false],
+  ])('are wrong without the issuer %s, never ok or unknown', async (_, values, opaque) => {
+    for (const name of ['nowhere', 'other']) {
+      state.opaque = opaque;
+      const finding = stepOf(await examine({ 'login.issuer': at(name), ...values }), 'metadata');
+      expect(finding).toMatchObject({ status: 'wrong', option: expect.stringContaining('login.issuer') });
+    }
+  });
+
+  it('show the whole URL that was sent, without the address of the contact and the query', async () => {
+    const { message } = stepOf(await examine({ baseUrl: `${server.url}/api/v1` }), 'list') ?? {};
+    expect(message).toContain(`${server.url}/api/v1/api/v1/exhibitor/event/world-2026 answers 404`);
+    expect(message).not.toContain('?');
+    state.lookup = 500;
+    expect(stepOf(await examine({}), 'lookup')?.message).toContain(
+      `${server.url}/api/v1/exhibitor/event/world-2026/contactEmail/{contactEmail} answers 500`,
+    );
+    const dead = stepOf(await examine({ baseUrl: deaf }), 'connection');
+    expect(dead?.message).toContain(`${deaf}/api/v1/exhibitor/event/world-2026: ECONNREFUSED`);
+    const wrongPath = stepOf(await examine({ 'endpoints.token': at('acme', 'tokens') }), 'token');
+    expect(wrongPath?.message).toContain(`${at('acme', 'tokens')} answers 404`);
+  });
+
+  it('name the base URL before the event where its path may be too much', async () => {
+    const findings = await examine({ baseUrl: `${server.url}/api/v1` }, { eventId: 'world-1926' });
+    expect(stepOf(findings, 'list')?.option).toBe('baseUrl, eventId');
+    expect(stepOf(await examine({}, { eventId: 'world-1926' }), 'list')?.option).toBe('eventId');
+  });
+
+  it('without a date say nothing of the clock', async () => {
+    state.date = () => undefined;
+    const findings = await examine({});
+    expect(named(findings)).toBe('');
+    expect(stepOf(findings, 'clock')?.status).toBe('unknown');
+  });
+
+  it('do not blame the provider for a secret function that never answers', async () => {
+    const values = { clientSecret: () => new Promise(() => undefined), http: { attemptTimeout: 300 } };
+    const findings = await examine(values);
+    expect(named(findings)).toBe('clientSecret');
+    expect(stepOf(findings, 'login')?.status).toBe('ok');
+  });
+});
