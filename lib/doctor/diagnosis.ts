@@ -188,7 +188,8 @@ export function unusable({ status, failure }: Probed, option: string, url: strin
 /** A URL as it was sent, without the address of the contact and without its query. */
 export function shownUrl(url: string): string {
   const { origin, pathname } = new URL(url);
-  return `${origin}${pathname.replace(/(?<=\/contactEmail\/).+/, '{contactEmail}')}`;
+  const [path, contact] = pathname.split('/contactEmail/');
+  return `${origin}${path}${contact === undefined ? '' : '/contactEmail/{contactEmail}'}`;
 }
 
 /** The JSON of a text; `undefined` where it is none. */

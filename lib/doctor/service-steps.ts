@@ -113,8 +113,9 @@ async function absentOption(diagnosis: Diagnosis, eventId: string): Promise<stri
   if (pathname === '/') {
     return 'eventId';
   }
-  const [, base = ''] = /^(.*?)\/api(?:\/|$)/.exec(pathname) ?? [];
-  const { status } = await read(diagnosis, origin + base + listPath(eventId, 1, 1));
+  const [before, after] = `${pathname}/`.split('/api/');
+  const base = after === undefined ? '' : before;
+  const { status } = await read(diagnosis, `${origin}${base}${listPath(eventId, 1, 1)}`);
   return status < 300 ? 'baseUrl' : 'baseUrl, eventId';
 }
 
