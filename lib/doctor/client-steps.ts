@@ -78,13 +78,9 @@ async function tryClient(
     }
     if (refusesSecret(oauthError) && typeof clientAuth !== 'object' && clientSecret !== undefined) {
       const auth = clientAuth === 'basic' ? 'post' : 'basic';
-      const asOther = (deadline: Deadline): Promise<void> => grant(withAuth(tenant, prefix, auth), deadline);
-      if (
-        await diagnosis.call(url, asOther).then(
-          () => true,
-          () => false,
-        )
-      ) {
+      const other = withAuth(tenant, prefix, auth);
+      const [second] = await Promise.allSettled([diagnosis.call(url, (deadline) => grant(other, deadline))]);
+      if (second.status === 'fulfilled') {
         throw wrong(`${prefix}clientAuth`, `the token endpoint accepts the client with '${auth}' only`);
       }
     }

@@ -82,12 +82,9 @@ async function begin(options: Readonly<Record<string, unknown>>, hints: Diagnosi
   ];
   const module = { module: ExhibitorModule, providers };
   const context = await NestFactory.createApplicationContext(module, { abortOnError: false });
-  const once = new Tenant(
-    SINGLE_TENANT,
-    { ...own, http: { ...own.http, attempts: 1 } },
-    checked.settings.http,
-  );
-  return new Diagnosis(once, hints, checked.settings.allowedOrigins, context, problems);
+  const once = { ...own, http: { ...own.http, attempts: 1 } };
+  const examined = new Tenant(SINGLE_TENANT, once, checked.settings.http);
+  return new Diagnosis(examined, hints, checked.settings.allowedOrigins, context, problems);
 }
 
 async function run(step: string, prove: Step, diagnosis: Diagnosis): Promise<Finding> {
