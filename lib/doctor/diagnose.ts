@@ -3,7 +3,9 @@ import { isExhibitorError, type AnyExhibitorError } from '../errors/is-exhibitor
 import { ExhibitorModule } from '../exhibitor.module.js';
 import { checkLookupFilter } from '../exhibitors/call-options.schema.js';
 import { CHECKED_OPTIONS, checkOptions, SINGLE_TENANT } from '../options/check-options.js';
+import type { SecretSource } from '../options/client-auth-option.js';
 import type { TenantOptions } from '../options/tenant-options.interface.js';
+import type { TenantSettings } from '../options/tenant-settings.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -82,9 +84,28 @@ async function begin(options: Readonly<Record<string, unknown>>, hints: Diagnosi
   ];
   const module = { module: ExhibitorModule, providers };
   const context = await NestFactory.createApplicationContext(module, { abortOnError: false });
-  const once = { ...own, http: { ...own.http, attempts: 1 } };
+  const sent: string[] = [];
+  const once: TenantSettings = {
+    ...own,
+    http: { ...own.http, attempts: 1 },
+    clientSecret: noted(own.clientSecret, sent),
+    login: own.login && { ...own.login, clientSecret: noted(own.login.clientSecret, sent) },
+  };
   const examined = new Tenant(SINGLE_TENANT, once, checked.settings.http);
-  return new Diagnosis(examined, hints, checked.settings.allowedOrigins, context, problems);
+  return new Diagnosis(examined, hints, checked.settings.allowedOrigins, context, problems, sent);
+}
+
+/** The same secret. It is added to `secrets` when it is known. */
+function noted(source: SecretSource | undefined, secrets: string[]): SecretSource | undefined {
+  const note = (secret: string): string => {
+    // A function of the host may answer anything.
+    secrets.push(String(secret));
+    return secret;
+  };
+  if (typeof source === 'function') {
+    return async () => note(await source());
+  }
+  return source === undefined ? undefined : note(source);
 }
 
 async function run(step: string, prove: Step, diagnosis: Diagnosis): Promise<Finding> {

@@ -61,6 +61,8 @@ export class Diagnosis {
     /** Of the module, for its services. */
     readonly context: Pick<INestApplicationContext, 'get' | 'close'>,
     private readonly problems: ReportedProblems,
+    /** That were sent. */
+    private readonly secrets: readonly string[],
   ) {}
 
   /**
@@ -72,16 +74,7 @@ export class Diagnosis {
   async call<T>(url: string, work: (deadline: Deadline) => Promise<T>): Promise<T> {
     this.#requireReply(url);
     this.problems.latest.length = 0;
-    try {
-      const { attemptTimeout } = this.tenant.http;
-      return await this.context.get(Deadlines).within(attemptTimeout, work, this.hints.signal);
-    } catch (error) {
-      // Without a request, it was a function of the host that took the time.
-      if (isExhibitorError(error) && error.code === 'deadline_exceeded' && error.attempts !== 0) {
-        this.unreached.set(new URL(url).origin, 'no answer in time');
-      }
-      throw error;
-    }
+    return this.context.get(Deadlines).within(this.tenant.http.attemptTimeout, work, this.hints.signal);
   }
 
   /** What the failure of a service says of the options: those that it reported are wrong. */
@@ -90,9 +83,12 @@ export class Diagnosis {
       return error;
     }
     const [problem] = this.problems.latest;
-    return problem === undefined || problem.options.length === 0
-      ? unknown(`${shownUrl(url)}: ${error.message}: try again later`)
-      : wrong(problem.options.join(', '), `${shownUrl(url)}: ${problemText(problem)}`);
+    const address = shownUrl(url);
+    if (problem === undefined || problem.options.length === 0) {
+      return unknown(`${address}: ${error.message}: try again later`);
+    }
+    const text = problemText(problem);
+    return wrong(problem.options.join(', '), text.includes(address) ? text : `${address}: ${text}`);
   }
 
   /**
@@ -127,13 +123,7 @@ export class Diagnosis {
 
   /** Text from outside as a finding shows it. A provider may repeat what an earlier request contained. */
   shown(value: string, longest = 200): string {
-    const { clientSecret, login } = this.tenant.settings;
-    const sent = [clientSecret, login?.clientSecret, this.accessToken];
-    return hideSecrets(
-      value,
-      sent.filter((secret) => typeof secret === 'string'),
-      longest,
-    );
+    return hideSecrets(value, [...this.secrets, this.accessToken], longest);
   }
 
   /** @throws {Unproved} unless this step proved what it tests */

@@ -493,20 +493,26 @@ describe('a provider that answers in its own way', () => {
     expect(named(steps).join(' ')).toBe(options);
   });
 
-  it('repeats secrets, tokens and addresses among terminal escapes, which no finding shows', async () => {
+  it.each<[string, () => Values]>([
+    ['repeats', () => ({})],
+    ['repeats, of a function,', () => ({ clientSecret: async () => tenantOf().clientSecret })],
+  ])('%s secrets, tokens and addresses among terminal escapes, which no finding shows', async (_, values) => {
     const said = `\u001b]0;x\u0007\u009b31m\u202e ${String(tenantOf().clientSecret)} ${EMAIL} access-1`;
-    const findings = await examine({
-      '/connect/token': () => [200, { access_token: 'access-1', token_type: 'Bearer' }],
-      '/api/v1/exhibitor/event/world-2026': () => [401, { message: said }],
-      '/.well-known/openid-configuration': () => [
-        200,
-        { issuer: said, scopes_supported: [said], id_token_signing_alg_values_supported: [said] },
-      ],
-      '/connect/authorize': (url) => {
-        const query = new URLSearchParams({ error: said, error_description: said });
-        return [302, {}, `${url.searchParams.get('redirect_uri')}?${query}`];
+    const findings = await examine(
+      {
+        '/connect/token': () => [200, { access_token: 'access-1', token_type: 'Bearer' }],
+        '/api/v1/exhibitor/event/world-2026': () => [401, { message: said }],
+        '/.well-known/openid-configuration': () => [
+          200,
+          { issuer: said, scopes_supported: [said], id_token_signing_alg_values_supported: [said] },
+        ],
+        '/connect/authorize': (url) => {
+          const query = new URLSearchParams({ error: said, error_description: said });
+          return [302, {}, `${url.searchParams.get('redirect_uri')}?${query}`];
+        },
       },
-    });
+      values(),
+    );
     const messages = findings.map(({ message }) => message).join(' ');
     expect(messages).toContain("the issuer '[removed]'");
     expect(messages).not.toMatch(/\p{C}|access-1/u);

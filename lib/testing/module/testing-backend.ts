@@ -74,7 +74,11 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     this.#records.setExhibitors(eventId, records);
   }
 
-  /** Replaces the exhibitors of a contact at an event, given as records or as ids of exhibitors of the event. */
+  /**
+   * Replaces the exhibitors of a contact at an event, given as records or as ids of exhibitors of the event.
+   *
+   * @throws Error for an id that the event does not have
+   */
   setContact(eventId: string, email: string, exhibitors: readonly (string | T)[]): void {
     this.#records.setContact(eventId, email, exhibitors);
   }
