@@ -158,11 +158,11 @@ describe('hosts with a login', () => {
   it('accept the access tokens of a mobile app', async () => {
     interface Recipe {
       bearerOptions(tenant: TenantOptions, login: object): ExhibitorModuleOptions;
-      signToken(issuer: string): Promise<{ token: string }>;
     }
-    const { bearerOptions, signToken } = await loadSnippets<Recipe>('recipes.md', 'bearer', 'bearer-token');
-    const { token, ...login } = await signToken(sandbox.url);
-    const host = await startHost({ options: () => bearerOptions(sandbox.tenantOptions('acme'), login) });
+    const { bearerOptions } = await loadSnippets<Recipe>('recipes.md', 'bearer');
+    const token = await sandbox.accessToken('sam.several@example.com');
+    const tenant = sandbox.tenantOptions('acme');
+    const host = await startHost({ options: () => bearerOptions(tenant, tenant.login) });
     const mine = () => request(host.url).get('/events/world-2026/mine');
     const { body } = await mine().set('Authorization', `Bearer ${token}`).expect(200);
     expect(body).toHaveLength(3);

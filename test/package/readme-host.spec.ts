@@ -189,5 +189,6 @@ const PUBLIC_NAMES = [
   'TokenValidator',
   'compareExhibitors',
   'defineExhibitorOptions',
+  'exhibitorOptionsFrom',
   'isExhibitorError',
 ];
