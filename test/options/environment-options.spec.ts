@@ -13,7 +13,7 @@ import {
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../../lib/model/host-variables.js';
 import { help as doctorHelp } from '../../lib/doctor/doctor.command.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { readPage } from '../structure/readme.js';
+import { PAGES, readPage } from '../structure/readme.js';
 import { startSandbox } from '../support/sandbox.js';
 
 const NAMES = Object.values(HOST_VARIABLES);
@@ -204,6 +204,11 @@ describe('the names of the variables', () => {
       ([, cell = '']) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name),
     );
     expect(named).toEqual([...NAMES, SECRET_VARIABLE]);
+    const inHosts = PAGES.flatMap((page) =>
+      [...readPage(page).matchAll(/\benv\('(\w+)'\)/g)].map(([, name]) => name),
+    );
+    expect(inHosts.length).toBeGreaterThan(4);
+    expect(inHosts.filter((name) => !named.includes(name))).toEqual([]);
     expect(NAMES.filter((name) => !doctorHelp.includes(name))).toEqual([]);
   });
 });

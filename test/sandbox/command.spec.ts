@@ -95,7 +95,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     return (await at(`/connect/authorize?${new URLSearchParams(login)}`, { redirect: 'manual' })).status;
   }
 
-  it('prints tenants, events, people, and every variable of the host in the README', () => {
+  it('prints tenants, events, people, and every variable of a host', async () => {
     for (const word of ['/sandbox', 'acme', 'spring-2027', 'Pat <pat@example.com>']) {
       expect(sandbox.text).toContain(word);
     }
@@ -115,6 +115,8 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
       PORT: '3999',
     });
     expect(sandbox.env['COOKIE_SECRET']).toHaveLength(43);
+    const [, address = ''] = /curl '(\S+person=pat)'/.exec(sandbox.text) ?? [];
+    expect((await fetch(address)).status).toBe(200);
   });
 
   it('serves the seed of the file, that of docs/sandbox.md', async () => {
