@@ -38,10 +38,13 @@ writeDeclarations();
 const entries = Object.fromEntries(ENTRIES.map((name) => [name, join(LIB, `${name}.ts`)]));
 // All that a host loads is one chunk, whatever the other entry points share with it, but what the command line reads without Nest.
 const apart = ['bin', ...ENTRIES.map((name) => name.split('/')[0])];
-const manualChunks = (file) =>
-  file.startsWith(LIB) && file !== HOST_VARIABLES && !apart.includes(relative(LIB, file).split(/[/.]/)[0])
-    ? 'exhibitor.module'
-    : undefined;
+const manualChunks = (file) => {
+  if (file === HOST_VARIABLES) {
+    return 'host-variables';
+  }
+  const isOfHost = file.startsWith(LIB) && !apart.includes(relative(LIB, file).split(/[/.]/)[0]);
+  return isOfHost ? 'exhibitor.module' : undefined;
+};
 const tslib = installed('tslib/tslib.es6.mjs');
 await bundle(
   { ...entries, 'testing/sandbox': SANDBOX, 'bin/nestjs-exhibitor': COMMAND_LINE },
