@@ -1,8 +1,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import type { Meter } from '@opentelemetry/api';
+import type { Attributes, Meter } from '@opentelemetry/api';
 import type { LoginMessage, LookupMessage, RequestMessage, TokenMessage } from '../index.js';
 
-/** In seconds, those of the semantic conventions for `http.client.request.duration`. */
+/** Those of the semantic conventions, in seconds. */
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
 /**
@@ -25,15 +25,13 @@ export function exhibitorMetrics(meter: Meter): () => void {
   const logins = meter.createCounter('nestjs_exhibitor.logins', { unit: '{login}' });
 
   const ends = [
-    listen<RequestMessage>('request', (message) =>
-      duration.record(message.durationMs / 1000, requestAttributes(message)),
-    ),
+    listen<RequestMessage>('request', (one) => duration.record(one.durationMs / 1000, attributesOf(one))),
     listen<TokenMessage>('token', ({ tenant, outcome, code }) =>
-      tokens.add(1, { tenant, outcome, 'error.type': code }),
+      tokens.add(1, present({ tenant, outcome, 'error.type': code })),
     ),
     listen<LookupMessage>('lookup', ({ tenant, outcome }) => lookups.add(1, { tenant, outcome })),
     listen<LoginMessage>('login', ({ tenant, outcome, reason }) =>
-      logins.add(1, { tenant, outcome, reason }),
+      logins.add(1, present({ tenant, outcome, reason })),
     ),
   ];
   return () => ends.forEach((end) => end());
@@ -46,9 +44,9 @@ function listen<Message>(channel: string, onMessage: (message: Message) => void)
   return () => void unsubscribe(name, listener);
 }
 
-function requestAttributes({ tenant, method, origin, template, status, code, cause }: RequestMessage) {
+function attributesOf({ tenant, method, origin, template, status, code, cause }: RequestMessage) {
   const { hostname, port, protocol } = new URL(origin);
-  return {
+  return present({
     tenant,
     'http.request.method': method,
     'server.address': hostname,
@@ -56,5 +54,10 @@ function requestAttributes({ tenant, method, origin, template, status, code, cau
     'url.template': template,
     'http.response.status_code': status,
     'error.type': (status ?? 0) >= 400 ? String(status) : (cause ?? code),
-  };
+  });
+}
+
+/** Exporters show an attribute that is `undefined`. */
+function present(attributes: Attributes): Attributes {
+  return Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined));
 }

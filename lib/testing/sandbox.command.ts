@@ -153,7 +153,7 @@ async function introduce(
 Tenants:  ${tenants.map((tenant) => tenant.key).join(', ')}. Their credentials: curl ${url}/sandbox/tenants
 Events:   ${events.map(({ id }) => id).join(', ')}
 People:   ${people.map(({ name, email }) => `${name} <${email ?? 'no e-mail address'}>`).join(', ')}
-Access token of a person, for an API: curl '${url}/sandbox/token?person=${people[0]?.sub ?? ''}'
+Access token of a person, for an API: curl '${url}/sandbox/token?person=${encodeURIComponent(people[0]?.sub ?? '')}'
 Logins may end at ${redirectUris.join(' and ')}
 
 Environment of the host in the README, for the tenant${keys.length > 1 ? 's' : ''} ${keys.join(' and ')}. ${

@@ -225,14 +225,14 @@ describe('the recipe of docs/observability.md', () => {
       expect(wire.filter(({ parentSpanContext }) => !spanNames.has(parentSpanContext?.spanId))).toEqual([]);
 
       const tenant = 'default';
-      expect(pointsOf('nestjs_exhibitor.tokens')).toEqual(
+      expect(pointsOf('nestjs_exhibitor.tokens')).toStrictEqual(
         ['fetched', 'shared', 'hit'].map((outcome) => ({ tenant, outcome, count: 1 })),
       );
       expect(pointsOf('nestjs_exhibitor.lookups')).toEqual([
         { tenant, outcome: 'miss', count: 4 },
         { tenant, outcome: 'hit', count: 1 },
       ]);
-      expect(pointsOf('nestjs_exhibitor.logins')).toEqual(
+      expect(pointsOf('nestjs_exhibitor.logins')).toStrictEqual(
         ['started', 'succeeded'].map((outcome) => ({ tenant, outcome, count: 1 })),
       );
       const lookup = {
