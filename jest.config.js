@@ -20,6 +20,7 @@ export default {
     '^nestjs-exhibitor/terminus$': '<rootDir>/lib/terminus/index.ts',
     '^nestjs-exhibitor/redis$': '<rootDir>/lib/redis/index.ts',
     '^nestjs-exhibitor/mirror$': '<rootDir>/lib/mirror/index.ts',
+    '^nestjs-exhibitor/opentelemetry$': '<rootDir>/lib/opentelemetry/index.ts',
     '^nestjs-exhibitor/doctor$': '<rootDir>/lib/doctor/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
     ...(await bundledPackages()),

@@ -13,9 +13,18 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(ROOT, 'dist');
 const LIB = join(ROOT, 'lib');
 
-const ENTRIES = ['index', 'testing/index', 'redis/index', 'terminus/index', 'doctor/index', 'mirror/index'];
+const ENTRIES = [
+  'index',
+  'testing/index',
+  'redis/index',
+  'terminus/index',
+  'doctor/index',
+  'mirror/index',
+  'opentelemetry/index',
+];
 const SANDBOX = join(LIB, 'testing/sandbox/exhibitor-sandbox.ts');
 const COMMAND_LINE = join(LIB, 'bin/nestjs-exhibitor.ts');
+const HOST_VARIABLES = join(LIB, 'model/host-variables.ts');
 const SANDBOX_FOR_JEST = join(LIB, 'testing/sandbox/sandbox-for-jest.ts');
 
 /** Peer dependencies that are ES modules in their newest majors: `jest-preset.cjs` replaces them by a CommonJS copy. */
@@ -27,12 +36,15 @@ const compilerOptions = { ...options, module: ts.ModuleKind.ESNext, removeCommen
 rmSync(DIST, { recursive: true, force: true });
 writeDeclarations();
 const entries = Object.fromEntries(ENTRIES.map((name) => [name, join(LIB, `${name}.ts`)]));
-// All that a host loads is one chunk, whatever the other entry points share with it.
+// All that a host loads is one chunk, whatever the other entry points share with it, but what the command line reads without Nest.
 const apart = ['bin', ...ENTRIES.map((name) => name.split('/')[0])];
-const manualChunks = (file) =>
-  file.startsWith(LIB) && !apart.includes(relative(LIB, file).split(/[/.]/)[0])
-    ? 'exhibitor.module'
-    : undefined;
+const manualChunks = (file) => {
+  if (file === HOST_VARIABLES) {
+    return 'host-variables';
+  }
+  const isOfHost = file.startsWith(LIB) && !apart.includes(relative(LIB, file).split(/[/.]/)[0]);
+  return isOfHost ? 'exhibitor.module' : undefined;
+};
 const tslib = installed('tslib/tslib.es6.mjs');
 await bundle(
   { ...entries, 'testing/sandbox': SANDBOX, 'bin/nestjs-exhibitor': COMMAND_LINE },

@@ -15,6 +15,9 @@ export interface RequestMessage {
   operation: string;
   /** Path with the names of its parameters, without values: `/api/v1/exhibitor/event/{eventId}`. */
   template: string;
+  method: 'GET' | 'POST';
+  /** Of the service or the provider: `https://api.example.com`. */
+  origin: string;
   status?: number;
   durationMs: number;
   attempt: number;

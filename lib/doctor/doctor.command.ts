@@ -3,7 +3,7 @@ import { relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { CommandError } from '../bin/command.error.js';
-import { HOST_VARIABLES } from '../bin/host-environment.js';
+import { HOST_VARIABLES } from '../model/host-variables.js';
 import type { Finding } from './finding.js';
 
 const VARIABLES = Object.values(HOST_VARIABLES);

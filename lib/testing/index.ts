@@ -13,6 +13,7 @@ export {
 } from './sandbox/seed/seed.js';
 export type { PublicJwk } from './sandbox/provider/signing-key.js';
 export type {
+  EnvironmentOverrides,
   SandboxOptions,
   SandboxResponseType,
   SandboxTenantOptions,

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -7,7 +6,6 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import type * as OidcProvider from 'oidc-provider';
 import { CommandError } from '../bin/command.error.js';
-import { environmentLines } from '../bin/host-environment.js';
 import { ExhibitorSandbox } from './sandbox/exhibitor-sandbox.js';
 import { parseSeed } from './sandbox/seed/seed-file.js';
 
@@ -27,7 +25,13 @@ Options:
   --host NAME         A name, besides localhost and the like, by which a proxy reaches it; can be repeated.
   --seed FILE         Tenants, events, people and exhibitors as JSON. What the file leaves out stays as it is.
   --latency MS        Delay of each reply of the REST API. Default 0.
+  --tenant KEY        The tenant of the environment, by default the first. Can be repeated: the names of the variables
+                      then begin with the key, as in ACME_TENANT_ID.
   --write-env FILE    Writes the environment to a new file, for node --env-file=FILE.
+
+Instead of starting one:
+  --print-token WHO   Prints an access token of a person (e-mail address or sub) of the sandbox that runs on --port, for
+                      hosts with session: 'bearer'. Audience portal-api, client portal-app.
 
 Requires the package oidc-provider 9, which it looks for in the working directory first. Without a project:
   ${NPX}`;
@@ -42,9 +46,15 @@ export async function run(args: string[]): Promise<number> {
       host: { type: 'string', multiple: true },
       seed: { type: 'string' },
       latency: { type: 'string', default: '0' },
+      tenant: { type: 'string', multiple: true },
       'write-env': { type: 'string' },
+      'print-token': { type: 'string' },
     },
   });
+  const port = wholeNumber('--port', values.port, 65_535);
+  if (values['print-token'] !== undefined) {
+    return printToken(port, values['print-token']);
+  }
   const { seed: seedFile, 'write-env': envFile, 'redirect-uri': redirectUris, host: hosts } = values;
   const wrong = redirectUris.find((uri) => !URL.canParse(uri) || !/^https?:[^#]+$/.test(uri));
   if (wrong !== undefined) {
@@ -53,7 +63,6 @@ export async function run(args: string[]): Promise<number> {
   if (envFile !== undefined && existsSync(envFile)) {
     throw new CommandError(`${envFile} exists. Its values stay valid: leave out --write-env, or delete it.`);
   }
-  const port = wholeNumber('--port', values.port, 65_535);
   const latency = wholeNumber('--latency', values.latency, 3_600_000);
   const seed = seedFile === undefined ? undefined : parseSeed(seedFile, await readFile(seedFile, 'utf8'));
   const sandbox = await ExhibitorSandbox.start({ port, seed, load: loadProvider, redirectUris, hosts });
@@ -62,7 +71,7 @@ export async function run(args: string[]): Promise<number> {
     const ended = new Promise<NodeJS.Signals>((resolve) => {
       process.once('SIGINT', resolve).once('SIGTERM', resolve);
     });
-    console.log(await introduce(sandbox, redirectUris, envFile));
+    console.log(await introduce(sandbox, redirectUris, envFile, values.tenant));
     return 128 + constants.signals[await ended];
   } finally {
     await sandbox.stop();
@@ -88,12 +97,53 @@ async function loadProvider(): Promise<typeof OidcProvider> {
   return import(pathToFileURL(file).href);
 }
 
+/** Asks a running sandbox for an access token. */
+async function printToken(port: number, person: string): Promise<number> {
+  const url = `http://127.0.0.1:${port}`;
+  const reply = await fetch(`${url}/sandbox/token?person=${encodeURIComponent(person)}`).catch(
+    () => undefined,
+  );
+  if (reply === undefined) {
+    throw new CommandError(`no sandbox answers at ${url}: start it in another terminal, or name its --port`);
+  }
+  const text = await reply.text();
+  if (!reply.ok) {
+    throw new CommandError(`${url} answers ${reply.status}: ${text.slice(0, 300)}`);
+  }
+  console.log(text);
+  return 0;
+}
+
+/** The environment of a host: with several tenants, the names of each begin with its key. */
+function environmentOf(sandbox: ExhibitorSandbox, keys: readonly string[], redirectUri = ''): string {
+  const prefixOf = (key: string) => `${key.toUpperCase().replaceAll(/[^A-Z\d]+/g, '_')}_`;
+  const environments = keys.map((key) =>
+    sandbox.environment(key, { redirectUri, prefix: keys.length > 1 ? prefixOf(key) : '' }),
+  );
+  const { protocol, port } = new URL(redirectUri);
+  // With https, a proxy in front of the host listens there.
+  const listening = protocol === 'http:' ? { PORT: port || '80' } : {};
+  const environment: Record<string, string> = Object.assign({}, ...environments, listening);
+  return Object.entries(environment)
+    .map(([name, value]) => `${name}=${quoted(value)}`)
+    .join('\n');
+}
+
+/** Docker's reader of env files takes quotes as a part of the value: they are only where Node.js requires them. */
+function quoted(value: string): string {
+  const mark = /^[\w.:/@-]*$/.test(value) ? '' : (["'", '"', '`'].find((one) => !value.includes(one)) ?? '');
+  return `${mark}${value}${mark}`;
+}
+
 /** Writes the environment, and describes the sandbox to the person who started it. */
-async function introduce(sandbox: ExhibitorSandbox, redirectUris: string[], envFile = ''): Promise<string> {
+async function introduce(
+  sandbox: ExhibitorSandbox,
+  redirectUris: string[],
+  envFile = '',
+  keys = sandbox.tenants.slice(0, 1).map(({ key }) => key),
+): Promise<string> {
   const { url, tenants, people, events } = sandbox;
-  const [{ key = '' } = {}] = tenants;
-  const options = sandbox.tenantOptions(key, { redirectUri: redirectUris[0], keys: 'url' });
-  const environment = environmentLines(options, randomBytes(32).toString('base64url')).join('\n');
+  const environment = environmentOf(sandbox, keys, redirectUris[0]);
   if (envFile !== '') {
     await writeFile(envFile, `${environment}\n`, { flag: 'wx' });
   }
@@ -103,9 +153,10 @@ async function introduce(sandbox: ExhibitorSandbox, redirectUris: string[], envF
 Tenants:  ${tenants.map((tenant) => tenant.key).join(', ')}. Their credentials: curl ${url}/sandbox/tenants
 Events:   ${events.map(({ id }) => id).join(', ')}
 People:   ${people.map(({ name, email }) => `${name} <${email ?? 'no e-mail address'}>`).join(', ')}
+Access token of a person, for an API: curl '${url}/sandbox/token?person=${encodeURIComponent(people[0]?.sub ?? '')}'
 Logins may end at ${redirectUris.join(' and ')}
 
-Environment of the host in the README, for the tenant ${key}. ${
+Environment of the host in the README, for the tenant${keys.length > 1 ? 's' : ''} ${keys.join(' and ')}. ${
     envFile === ''
       ? `Save it to .env and run: ${start('.env')}\n\n${environment}`
       : `Saved to ${envFile}. Run: ${start(envFile)}`

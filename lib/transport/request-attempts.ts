@@ -228,13 +228,14 @@ export class RequestAttempts {
 
   #publish(outcome: Outcome, durationMs: number): void {
     publish('request', () => {
-      const { operation, template } = this.request;
+      const { operation, template, method } = this.request;
+      const about = { operation, template, method, origin: this.tools.limits.origin };
       const isOver = outcome.kind === 'failed' && outcome.why === 'over';
       const code = isOver ? this.deadline.failure().code : codeOf(outcome);
       const { status } = outcome;
       const cause = causeOf(outcome);
       const { key: tenant } = this.tenant;
-      return { tenant, operation, template, status, durationMs, attempt: this.#sent, code, cause };
+      return { tenant, status, durationMs, attempt: this.#sent, code, cause, ...about };
     });
   }
 }

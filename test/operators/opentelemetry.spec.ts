@@ -13,6 +13,7 @@ import {
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
 import { firstValueFrom, lastValueFrom } from 'rxjs';
 import { isRecord } from '../../lib/model/json-values.js';
+import { hideAddresses } from '../../lib/opentelemetry/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { honest, startRestHost, startService } from '../exhibitors/rest-host.js';
 import { signIn } from '../guards/signed-in.js';
@@ -24,13 +25,13 @@ import { loadSnippets } from '../support/snippets.js';
 
 const CHANNELS = ['request', 'token', 'lookup', 'login', 'store', 'drift'];
 
-/** What the snippets of the page export. */
-interface Recipes {
-  undiciInstrumentation: UndiciInstrumentation;
-  observeExhibitors(): void;
+/** What the snippet of the page exports. */
+interface Recipe {
+  undici: UndiciInstrumentation;
+  observeExhibitors(): () => void;
 }
 
-describe('the recipes of docs/observability.md', () => {
+describe('the recipe of docs/observability.md', () => {
   const spans = new InMemorySpanExporter();
   const measured = new InMemoryMetricExporter(AggregationTemporality.DELTA);
   const tracing = new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] });
@@ -40,6 +41,7 @@ describe('the recipes of docs/observability.md', () => {
   const tracer = tracing.getTracer('host');
   let sandbox: ExhibitorSandbox;
   let recipe: UndiciInstrumentation;
+  let stopObserving: () => void;
 
   /** Each message, and the name of the span in whose context it was published. */
   let published: { what: string; where: string | undefined }[] = [];
@@ -58,13 +60,9 @@ describe('the recipes of docs/observability.md', () => {
   beforeAll(async () => {
     tracing.register();
     metrics.setGlobalMeterProvider(metering);
-    const { undiciInstrumentation, observeExhibitors } = await loadSnippets<Recipes>(
-      'observability.md',
-      'tracing',
-      'metrics',
-    );
-    recipe = undiciInstrumentation;
-    observeExhibitors();
+    const { undici, observeExhibitors } = await loadSnippets<Recipe>('observability.md', 'opentelemetry');
+    recipe = undici;
+    stopObserving = observeExhibitors();
     listeners.forEach((listener, name) => subscribe(name, listener));
     sandbox = await startSandbox();
   });
@@ -77,10 +75,14 @@ describe('the recipes of docs/observability.md', () => {
   });
   afterEach(() => {
     sandbox.latency = 0;
+    // No span of any test.
+    expect(spans.getFinishedSpans().length).toBeGreaterThan(0);
+    expect(leaksOf(exported())).toEqual([]);
   });
   afterAll(async () => {
     listeners.forEach((listener, name) => unsubscribe(name, listener));
     recipe?.disable();
+    stopObserving?.();
     await sandbox?.stop();
     await Promise.all([tracing.shutdown(), metering.shutdown()]);
     [trace, context, metrics, propagation].forEach((api) => api.disable());
@@ -104,18 +106,22 @@ describe('the recipes of docs/observability.md', () => {
       .getFinishedSpans()
       .map(({ name, attributes, events, status }) => ({ name, attributes, events, status }));
 
-  /** The sums of a counter, and the counts of a histogram, by their attributes. */
-  const pointsOf = (name: string) =>
+  /** What `exhibitorMetrics` measured: the instrumentation has a histogram of the same name. */
+  const measuredOf = (name: string) =>
     measured
       .getMetrics()
       .flatMap(({ scopeMetrics }) => scopeMetrics)
+      .filter(({ scope }) => scope.name === 'nestjs-exhibitor')
       .flatMap((scope) => scope.metrics)
       .filter(({ descriptor }) => descriptor.name === name)
-      .flatMap<DataPoint<unknown>>(({ dataPoints }) => dataPoints)
-      .map(({ attributes, value }) => ({
-        ...attributes,
-        count: isRecord(value) ? value['count'] : value,
-      }));
+      .flatMap<DataPoint<unknown>>(({ dataPoints }) => dataPoints);
+
+  /** The sums of a counter, and the counts of a histogram, by their attributes. */
+  const pointsOf = (name: string) =>
+    measuredOf(name).map(({ attributes, value }) => ({
+      ...attributes,
+      count: isRecord(value) ? value['count'] : value,
+    }));
 
   it.each(['sam.several@example.com', 'zoë+fair@example.com'])(
     'keep %s out of the span of a lookup',
@@ -135,14 +141,13 @@ describe('the recipes of docs/observability.md', () => {
 
       await lookup();
       expect(leaksOf(exported())).toEqual([]);
-      const [ofChannel, ofUndici] = ['exhibitor lookup', 'GET'].map(
-        (name) => exported().find((span) => span.name === name)?.attributes,
-      );
-      const path = ofChannel?.['template'];
-      expect(ofUndici).toMatchObject({
+      const path = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
+      const shown = `/api/v1/exhibitor/event/world-2026/contactEmail/{contactEmail}`;
+      expect(exported().find(({ name }) => name === 'GET')?.attributes).toMatchObject({
         'url.template': path,
-        'url.path': path,
-        'url.full': `${sandbox.url}${path}`,
+        'url.path': shown,
+        'url.full': `${sandbox.url}${shown}`,
+        'server.address': '127.0.0.1',
       });
     },
   );
@@ -219,30 +224,36 @@ describe('the recipes of docs/observability.md', () => {
       );
       expect(wire.filter(({ parentSpanContext }) => !spanNames.has(parentSpanContext?.spanId))).toEqual([]);
 
-      expect(pointsOf('exhibitor.token')).toEqual(
-        ['fetched', 'shared', 'hit'].map((outcome) => ({ tenant: 'default', outcome, count: 1 })),
+      const tenant = 'default';
+      expect(pointsOf('nestjs_exhibitor.tokens')).toStrictEqual(
+        ['fetched', 'shared', 'hit'].map((outcome) => ({ tenant, outcome, count: 1 })),
       );
-      expect(pointsOf('exhibitor.request.duration')).toContainEqual({
-        tenant: 'default',
-        operation: 'lookup',
-        template: '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}',
-        attempt: 1,
-        status: 503,
-        code: 'service_unavailable',
+      expect(pointsOf('nestjs_exhibitor.lookups')).toEqual([
+        { tenant, outcome: 'miss', count: 4 },
+        { tenant, outcome: 'hit', count: 1 },
+      ]);
+      expect(pointsOf('nestjs_exhibitor.logins')).toStrictEqual(
+        ['started', 'succeeded'].map((outcome) => ({ tenant, outcome, count: 1 })),
+      );
+      const lookup = {
+        tenant,
+        'http.request.method': 'GET',
+        'server.address': '127.0.0.1',
+        'server.port': Number(new URL(sandbox.url).port),
+        'url.template': '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}',
+      };
+      const duration = pointsOf('http.client.request.duration');
+      expect(duration).toContainEqual({ ...lookup, 'http.response.status_code': 200, count: 3 });
+      expect(duration).toContainEqual({
+        ...lookup,
+        'http.response.status_code': 503,
+        'error.type': '503',
         count: 1,
       });
-      expect(exported()).toContainEqual(
-        expect.objectContaining({
-          name: 'exhibitor lookup',
-          status: { code: 2, message: 'service_unavailable' },
-        }),
-      );
-      expect(exported().find(({ name }) => name === '/mine')?.events).toContainEqual(
-        expect.objectContaining({
-          name: 'exhibitor.lookup',
-          attributes: { tenant: 'default', outcome: 'hit' },
-        }),
-      );
+      // In seconds: the three lookups took a tenth of one each at least, and the token request less.
+      const sums = measuredOf('http.client.request.duration').map(({ value }) => Object(value).sum);
+      expect(Math.max(...sums)).toBeGreaterThan(0.1);
+      expect(Math.max(...sums)).toBeLessThan(5);
       expect(leaksOf([exported(), measured.getMetrics()])).toEqual([]);
     });
   });
@@ -256,13 +267,62 @@ describe('the recipes of docs/observability.md', () => {
     await within('reading', (end) => lastValueFrom(pages).finally(end));
     await host.close();
     await service.stop();
-    await metering.forceFlush();
     expect(whereWas('request list').length).toBeGreaterThan(4);
     expect(new Set(published.map(({ where }) => where))).toEqual(new Set(['reading']));
-    expect(pointsOf('exhibitor.drift')).toContainEqual({
-      tenant: 'default',
-      field: 'totalCount',
-      count: expect.any(Number),
-    });
   });
+
+  it('tells failures without a reply apart, and ends when it is told to', async () => {
+    const host = await startRestHost({
+      tenant: sandbox.tenantOptions('acme'),
+      http: { attempts: 1, attemptTimeout: 200 },
+    });
+    const list = () =>
+      within('failing', (end) => firstValueFrom(host.exhibitors.list('world-2026')).finally(end));
+    await list();
+    sandbox.failNext('list', { kind: 'delay', ms: 400 });
+    await expect(list()).rejects.toMatchObject({ code: 'service_unavailable' });
+    sandbox.failNext('list', { kind: 'body', body: '[' });
+    await expect(list()).rejects.toMatchObject({ code: 'malformed_response' });
+    await metering.forceFlush();
+    const failures = pointsOf('http.client.request.duration')
+      .map((point) => Object(point)['error.type'])
+      .filter(Boolean);
+    expect(failures).toEqual(['timeout', 'malformed_response']);
+    measured.reset();
+    stopObserving();
+    await list();
+    await host.close();
+    await metering.forceFlush();
+    expect(['http.client.request.duration', 'nestjs_exhibitor.tokens'].flatMap(pointsOf)).toEqual([]);
+  });
+});
+
+describe('hideAddresses', () => {
+  const path = '/base/api/v1/exhibitor/event/a/contactEmail';
+  const hidden = {
+    'url.full': `https://api.example.com${path}/{contactEmail}?Page=2`,
+    'url.path': `${path}/{contactEmail}`,
+    'url.template': '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}',
+  };
+
+  it.each([
+    'sam@example.com',
+    'sam%40example.com',
+    'sam%2540example.com',
+    'zo%C3%AB%2Bfair%40example.com',
+    '"a@b"@c.d',
+    '@',
+  ])('hides %s in the path of a lookup, also behind a proxy', (address) => {
+    const request = `${path}/${address}?Page=2`;
+    expect(hideAddresses({ origin: 'https://api.example.com', path: request })).toEqual(hidden);
+    const target = `https://api.example.com${request}`;
+    expect(hideAddresses({ origin: new URL('http://proxy.example.com'), path: target })).toEqual(hidden);
+  });
+
+  it.each(['/api/v1/exhibitor/event/a?Page=2', '/connect/token', '/contactEmails/a', '/contactEmail/'])(
+    'leaves %s alone',
+    (other) => {
+      expect(hideAddresses({ origin: 'https://api.example.com', path: other })).toEqual({});
+    },
+  );
 });

@@ -111,12 +111,20 @@ describe('the document of @nestjs/swagger', () => {
 describeWithRedis('the client of Redis', (path) => {
   it('is open until the application has written its last logout, and closed afterwards', async () => {
     const redis = await RedisServer.start(path);
-    process.env['REDIS_URL'] = redis.url;
     const recipe = await loadSnippets<{
       RedisConnection: Type<{ client: RedisClientType }>;
-      exhibitorModule(options: ExhibitorModuleOptions): DynamicModule;
+      exhibitorModule: DynamicModule;
     }>('operations.md', 'redis');
-    const host = await startHost({ options, module: recipe.exhibitorModule });
+    const before = { ...process.env };
+    const host = await startHost({
+      options: (redirectUri) => {
+        // After the import, as in `beforeAll` of a test of the host.
+        Object.assign(process.env, sandbox.environment('acme', { redirectUri }), { REDIS_URL: redis.url });
+        return options(redirectUri);
+      },
+      module: () => recipe.exhibitorModule,
+    });
+    process.env = before;
     const { client } = host.app.get(recipe.RedisConnection, { strict: false });
     await eventually(() => client.isReady);
     const visitor = await signIn(sandbox, host);

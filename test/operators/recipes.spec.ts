@@ -20,7 +20,9 @@ import {
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { COOKIE_SECRET, createApp, startHost } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
+import { freePort } from '../support/server.js';
 import { loadSnippets } from '../support/snippets.js';
+import { Visitor } from '../support/visitor.js';
 
 const HTML = 'text/html,application/xhtml+xml';
 const [ONE, TWO] = [
@@ -158,11 +160,11 @@ describe('hosts with a login', () => {
   it('accept the access tokens of a mobile app', async () => {
     interface Recipe {
       bearerOptions(tenant: TenantOptions, login: object): ExhibitorModuleOptions;
-      signToken(issuer: string): Promise<{ token: string }>;
     }
-    const { bearerOptions, signToken } = await loadSnippets<Recipe>('recipes.md', 'bearer', 'bearer-token');
-    const { token, ...login } = await signToken(sandbox.url);
-    const host = await startHost({ options: () => bearerOptions(sandbox.tenantOptions('acme'), login) });
+    const { bearerOptions } = await loadSnippets<Recipe>('recipes.md', 'bearer');
+    const token = await sandbox.accessToken('sam.several@example.com');
+    const tenant = sandbox.tenantOptions('acme');
+    const host = await startHost({ options: () => bearerOptions(tenant, tenant.login) });
     const mine = () => request(host.url).get('/events/world-2026/mine');
     const { body } = await mine().set('Authorization', `Bearer ${token}`).expect(200);
     expect(body).toHaveLength(3);
@@ -171,16 +173,8 @@ describe('hosts with a login', () => {
   });
 
   it('read their options from registerAs', async () => {
-    const { tenantId, baseUrl, authUrl, clientId, clientSecret } = sandbox.tenantOptions('acme');
-    const values = {
-      TENANT_ID: tenantId,
-      BASE_URL: baseUrl,
-      AUTH_URL: authUrl,
-      API_CLIENT_ID: clientId,
-      API_CLIENT_SECRET: String(clientSecret),
-    };
     const before = { ...process.env };
-    Object.assign(process.env, values);
+    Object.assign(process.env, sandbox.environment('acme'));
     try {
       const { imports } = await loadSnippets<{ imports: Type[] }>('recipes.md', 'config');
       const module = await Test.createTestingModule({ imports }).compile();
@@ -192,6 +186,32 @@ describe('hosts with a login', () => {
     } finally {
       process.env = before;
     }
+  });
+
+  it.each(['express', 'fastify'] as const)('serve two tenants of one environment, on %s', async (kind) => {
+    const { AppModule } = await loadSnippets<{ AppModule: Type }>('tenants.md', 'two tenants');
+    const before = { ...process.env };
+    const url = `http://127.0.0.1:${await freePort()}`;
+    const redirectUri = `${url}/auth/callback`;
+    for (const key of ['acme', 'globex']) {
+      const prefix = `${key.toUpperCase()}_`;
+      Object.assign(process.env, sandbox.environment(key, { prefix, redirectUri }));
+    }
+    const app = await createApp(kind, AppModule).finally(() => (process.env = before));
+    await app.listen(new URL(url).port, '127.0.0.1');
+    sandbox.signInAs('sam.several');
+    const visitor = new Visitor();
+    const mine = `${url}/globex/events/world-2026/mine`;
+    const headers = { accept: HTML, 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
+    const { location = '' } = await visitor.visit(mine, { headers });
+    expect(location).toContain('/globex/auth/login');
+    await visitor.follow(location, ({ href }) => href === mine);
+    const records = sandbox
+      .exhibitors('world-2026', 'globex')
+      .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
+    expect(bodyOf(await visitor.visit(mine))).toEqual(records.map(({ id, name }) => ({ id, name })));
+    expect((await visitor.visit(`${url}/acme/events/world-2026/mine`)).status).toBe(401);
+    await app.close();
   });
 
   it('find the tenant by path or by host name', async () => {

@@ -1,8 +1,8 @@
 /** Hosts under test in their own processes. */
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { parseEnv } from 'node:util';
+import { parseEnv, promisify } from 'node:util';
 import { expect } from '@jest/globals';
 import type { ExhibitorSandbox, TenantOptionsOverrides } from '../../lib/testing/index.js';
 import { readPage } from '../structure/readme.js';
@@ -38,6 +38,7 @@ export function environment(
 
 /** `nestjs-exhibitor sandbox` in a process of its own. */
 export interface SandboxCommand {
+  readonly bin: string;
   readonly url: string;
   /** The environment that it prints. */
   readonly env: NodeJS.ProcessEnv;
@@ -70,6 +71,7 @@ export async function startSandboxCommand(
   }
   const env = parseEnv(text.slice(text.indexOf('TENANT_ID=')));
   return {
+    bin,
     url: String(/http:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0]),
     env,
     stop: async () => {
@@ -80,8 +82,8 @@ export async function startSandboxCommand(
   };
 }
 
-/** Asks a running command for a token and its page, and ends it by SIGTERM. */
-export async function useSandboxCommand({ url, env, stop }: SandboxCommand): Promise<void> {
+/** Asks a running command for tokens and its page, and ends it by SIGTERM. */
+export async function useSandboxCommand({ bin, url, env, stop }: SandboxCommand): Promise<void> {
   const reply = await fetch(`${url}/connect/token`, {
     method: 'POST',
     body: new URLSearchParams({
@@ -92,6 +94,9 @@ export async function useSandboxCommand({ url, env, stop }: SandboxCommand): Pro
   });
   expect(await reply.json()).toMatchObject({ access_token: expect.any(String) });
   expect(await (await fetch(`${url}/sandbox`)).text()).toContain('grant_type=client_credentials');
+  const args = ['sandbox', '--port', new URL(url).port, '--print-token', 'sam.several@example.com'];
+  const { stdout } = await promisify(execFile)(bin, args);
+  expect(stdout).toMatch(/^eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+\n$/);
   expect(await stop()).toBe(143);
 }
 

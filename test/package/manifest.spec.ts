@@ -59,7 +59,15 @@ describe('the package', () => {
     );
     expect(problems).toEqual([]);
     expect(Object.keys(result.entrypoints)).toEqual(
-      expect.arrayContaining(['.', './testing', './redis', './terminus', './doctor', './mirror']),
+      expect.arrayContaining([
+        '.',
+        './testing',
+        './redis',
+        './terminus',
+        './doctor',
+        './mirror',
+        './opentelemetry',
+      ]),
     );
   });
 

@@ -9,6 +9,9 @@ import {
 import { logInByTheCommand } from './host-process.js';
 import { Outside, pack } from './tarball.js';
 
+/** Own files without `.js`, which the Jest of a CommonJS project does not find. */
+const forNest11 = (code: string): string => code.replaceAll(/(from '\.[^']+)\.js'/g, "$1'");
+
 const PNPM = ['npx', '--yes', 'pnpm@10'];
 
 /** Installs the packages of the README's commands, and adds the tests of docs/testing.md. */
@@ -28,11 +31,10 @@ async function complete(
     await project.run(program, [...args, ...rest], { npm_config_prefer_offline: 'true' });
   }
   project.write('src/booth.controller.spec.ts', namedSnippets('docs/testing.md', 'unit test')[0]);
-  const hostTest = namedSnippets('README.md', 'host test')[0];
-  project.write(
-    'src/host.spec.ts',
-    nest === 11 ? hostTest.replace(".controller.js'", ".controller'") : hostTest,
-  );
+  const inProject = nest === 11 ? forNest11 : (code: string) => code;
+  project.write('src/host.spec.ts', inProject(namedSnippets('README.md', 'host test')[0]));
+  // In place of the one of the project, which expects its AppModule.
+  project.write('test/app.e2e-spec.ts', inProject(namedSnippets('docs/testing.md', 'app test')[0]));
   project.write('test/booth.e2e-spec.ts', namedSnippets('docs/testing.md', 'end-to-end test')[0]);
   if (nest === 11) {
     project.edit('package.json', ({ jest, ...others }) => ({
@@ -71,8 +73,7 @@ describe('in a stock project of nest new, after the install command of the READM
     'the documented tests pass, and a person logs in at the host of the README, on Nest %i with %s',
     async (nest, manager) => {
       const project = projects.get(`${nest} ${manager}`) ?? new Outside();
-      const [controller, module] = hostFiles();
-      project.write(...controller);
+      hostFiles().forEach(([path, code]) => project.write(path, nest === 11 ? forNest11(code) : code));
       const plain = { FORCE_COLOR: '0', NO_COLOR: '1' };
       const unit = await project.run('npm', ['test'], plain);
       const endToEnd = await project.run('npm', ['run', 'test:e2e'], plain);
@@ -81,8 +82,6 @@ describe('in a stock project of nest new, after the install command of the READM
         ['3 passed', '5 passed'],
         ['2 passed', '2 passed'],
       ]);
-      // Later, since the test of the project needs its own.
-      project.write(...module);
       await project.run('npm', ['run', 'build']);
       await logInByTheCommand(project);
     },

@@ -70,6 +70,12 @@ describe('the packed tarball, installed outside the repository', () => {
       "import('nestjs-exhibitor/redis').then((m) => console.log(Object.keys(m).join()))",
     ]);
     expect(redisNames.trim()).toBe('RedisSharedStore');
+    // Without the optional peer, of which it takes types only.
+    const metricsNames = await outside.run('node', [
+      '-e',
+      "import('nestjs-exhibitor/opentelemetry').then((m) => console.log(Object.keys(m).join()))",
+    ]);
+    expect(metricsNames.trim()).toBe('exhibitorMetrics,hideAddresses');
     const withoutTerminus = await outside.run('node', [
       '-e',
       "import('nestjs-exhibitor/terminus').catch((e) => console.log(e.message))",
@@ -189,5 +195,6 @@ const PUBLIC_NAMES = [
   'TokenValidator',
   'compareExhibitors',
   'defineExhibitorOptions',
+  'exhibitorOptionsFrom',
   'isExhibitorError',
 ];

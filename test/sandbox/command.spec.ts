@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { jest } from '@jest/globals';
+import { decodeJwt } from 'jose';
 import type { Fault, SandboxSeed } from 'nestjs-exhibitor/testing';
+import { exhibitorOptionsFrom } from '../../lib/index.js';
+import { HOST_VARIABLES, SECRET_VARIABLE } from '../../lib/model/host-variables.js';
 import { help, run } from '../../lib/testing/sandbox.command.js';
-import { hostFiles } from '../structure/readme.js';
 import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { nativeRequire } from '../support/native-require.js';
 import { Visitor } from '../support/visitor.js';
@@ -93,15 +95,13 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     return (await at(`/connect/authorize?${new URLSearchParams(login)}`, { redirect: 'manual' })).status;
   }
 
-  it('prints tenants, events, people, and every variable of the host in the README', () => {
+  it('prints tenants, events, people, and every variable of a host', async () => {
     for (const word of ['/sandbox', 'acme', 'spring-2027', 'Pat <pat@example.com>']) {
       expect(sandbox.text).toContain(word);
     }
-    const host = hostFiles()
-      .map(([, code]) => code)
-      .join('');
-    const read = [...host.matchAll(/env\('(\w+)'\)/g)].map(([, name]) => name);
-    expect(Object.keys(sandbox.env).toSorted()).toEqual([...read, 'PORT'].toSorted());
+    const names = [...Object.values(HOST_VARIABLES), SECRET_VARIABLE];
+    expect(Object.keys(sandbox.env).toSorted()).toEqual([...names, 'PORT'].toSorted());
+    expect(exhibitorOptionsFrom(sandbox.env).tenant.login.redirectUri).toBe(REDIRECT_URI);
     expect(sandbox.env).toMatchObject({
       TENANT_ID: '0a1b6c9e-5f43-4c3e-9a52-6b1f0e7d1001',
       BASE_URL: sandbox.url,
@@ -115,6 +115,8 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
       PORT: '3999',
     });
     expect(sandbox.env['COOKIE_SECRET']).toHaveLength(43);
+    const [, address = ''] = /curl '(\S+person=pat)'/.exec(sandbox.text) ?? [];
+    expect((await fetch(address)).status).toBe(200);
   });
 
   it('serves the seed of the file, that of docs/sandbox.md', async () => {
@@ -252,6 +254,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     for (const [method, path] of [
       ['GET', '/sandbox'],
       ['GET', '/sandbox/tenants'],
+      ['GET', '/sandbox/token?person=pat'],
       ['DELETE', '/sandbox/tokens'],
       ['GET', '/sandbox/faults'],
       ['DELETE', '/sandbox/faults'],
@@ -370,6 +373,59 @@ describe('nestjs-exhibitor sandbox', () => {
     await expect(fetch(sandbox.url)).rejects.toThrow('fetch failed');
   });
 
+  it('writes the environment of several tenants, each with its prefix, and of another one without', async () => {
+    const file = join(folder, 'two.env');
+    const two = await start('--write-env', file, '--tenant', 'acme', '--tenant', 'globex');
+    expect(two.text).toContain(`for the tenants acme and globex. Saved to ${file}`);
+    const written = parseEnv(readFileSync(file, 'utf8'));
+    const names = ['ACME_', 'GLOBEX_'].flatMap((prefix) =>
+      Object.values(HOST_VARIABLES).map((name) => prefix + name),
+    );
+    expect(Object.keys(written).toSorted()).toEqual([...names, SECRET_VARIABLE, 'PORT'].toSorted());
+    for (const [key, prefix] of [
+      ['acme', 'ACME_'],
+      ['globex', 'GLOBEX_'],
+    ] as const) {
+      const { tenant, secrets } = exhibitorOptionsFrom(written, { prefix });
+      expect([tenant.clientId, tenant.baseUrl, secrets]).toEqual([
+        `${key}-api`,
+        two.url,
+        [written[SECRET_VARIABLE]],
+      ]);
+    }
+    expect(written['GLOBEX_API_CLIENT_SECRET']).toBe('globex-api-secret-for+development/only&=%20:?');
+    await end(two, 'SIGTERM');
+
+    const one = await start('--tenant', 'globex');
+    expect(one.env).toMatchObject({ API_CLIENT_ID: 'globex-api' });
+    await end(one, 'SIGTERM');
+    await expect(run(['--port', '0', '--tenant', 'none'])).rejects.toThrow('no tenant "none"; it has acme, ');
+  });
+
+  it('prints an access token of a person of the running sandbox, and nothing else', async () => {
+    const sandbox = await start();
+    const { port } = new URL(sandbox.url);
+    const printed: unknown[][] = [];
+    const log = jest.spyOn(console, 'log').mockImplementation((...line) => void printed.push(line));
+    for (const person of ['zoë+fair@example.com', 'sam.several']) {
+      expect(await run(['--port', port, '--print-token', person])).toBe(0);
+    }
+    log.mockRestore();
+    const claims = printed.map(([token]) => decodeJwt(String(token)));
+    const common = { iss: sandbox.url, aud: 'portal-api', client_id: 'portal-app', email_verified: true };
+    expect(claims).toEqual([
+      expect.objectContaining({ ...common, sub: 'zoe.fair', email: 'zoë+fair@example.com' }),
+      expect.objectContaining({ ...common, sub: 'sam.several', email: 'sam.several@example.com' }),
+    ]);
+    expect(printed.map((line) => line.length)).toEqual([1, 1]);
+    const unknown = run(['--port', port, '--print-token', 'nobody']);
+    await expect(unknown).rejects.toThrow(/answers 400: .*no such person; it has nora.none, /);
+    await end(sandbox, 'SIGTERM');
+    await expect(run(['--port', port, '--print-token', 'sam.several'])).rejects.toThrow(
+      `no sandbox answers at ${sandbox.url}: start it in another terminal, or name its --port`,
+    );
+  });
+
   it('ends by SIGINT, and serves the default seed', async () => {
     const sandbox = await start();
     expect(sandbox.text).toContain('world-2026');
@@ -433,7 +489,8 @@ describe('nestjs-exhibitor sandbox', () => {
   });
 
   it('explains each of its options', () => {
-    for (const option of ['--port', '--redirect-uri', '--host', '--seed', '--latency', '--write-env']) {
+    const OPTIONS = ['--port', '--redirect-uri', '--host', '--seed', '--latency', '--tenant', '--write-env'];
+    for (const option of [...OPTIONS, '--print-token']) {
       expect(help).toContain(`\n  ${option}`);
     }
     expect(Math.max(...help.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(120);

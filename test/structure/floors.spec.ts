@@ -23,10 +23,11 @@ const FLOORS: readonly (readonly string[])[] = [
 ];
 
 /** Folders beside the floors. They use the public surface; the doctor runs the services of the module. */
-const ASIDE = ['testing', 'redis', 'terminus', 'doctor', 'mirror', 'bin'];
+const ASIDE = ['testing', 'redis', 'terminus', 'doctor', 'mirror', 'opentelemetry', 'bin'];
 
-/** The testing module reads ids as the service itself. The mirror digests records, and checks ids of events, as the module. */
-const CHECKS = '^lib/(exhibitors/exhibitor-id|model/(path-parameters|digest|json-values))\\.ts$';
+/** The testing module reads ids as the service itself. The mirror digests records, and checks ids of events, as the module. The sandbox names the variables of a host. */
+const CHECKS =
+  '^lib/(exhibitors/exhibitor-id|model/(path-parameters|digest|json-values|host-variables))\\.ts$';
 
 const room = (names: readonly string[]): string => `^lib/(${names.join('|')})/`;
 const TOP = '^lib/[^/]+\\.ts$';

@@ -45,7 +45,7 @@ describe('the README', () => {
 describe('the documents', () => {
   const DOCUMENTS = ['CONTRIBUTING.md', 'SECURITY.md', 'llms.txt', ...PAGES];
   /** Files of a host, and files of the build. */
-  const OF_OTHERS = new Set(['test/jest-e2e.json', 'sample/dist/start.js']);
+  const OF_OTHERS = new Set(['test/jest-e2e.json', 'test/app.e2e-spec.ts', 'sample/dist/start.js']);
   const specs = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' });
 
   /** Paths and names of specs between backticks, and targets of links to this repository. */

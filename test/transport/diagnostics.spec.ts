@@ -30,6 +30,8 @@ describe('nestjs-exhibitor:request', () => {
       tenant: 'default',
       operation: 'lookup',
       template: '/{eventId}',
+      method: 'GET',
+      origin: server.url,
       durationMs: expect.any(Number),
     };
     expect(messages).toEqual([

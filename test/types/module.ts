@@ -4,6 +4,7 @@ import { expectTypeOf } from 'expect-type';
 import {
   defineExhibitorOptions,
   ExhibitorModule,
+  exhibitorOptionsFrom,
   type Exhibitor,
   type ExhibitorModuleOptions,
   type ExhibitorOptionsFactory,
@@ -104,3 +105,20 @@ defineExhibitorOptions({
   exhibitorSchema: undefined,
 });
 expectTypeOf({ ...({} as LoginOptions), maxAge }).toExtend<LoginOptions>();
+
+// Options of the environment.
+ExhibitorModule.forRootAsync({
+  useFactory: () =>
+    defineExhibitorOptions({
+      ...exhibitorOptionsFrom(process.env),
+      exhibitorSchema: schema,
+      session: 'cookie',
+    }),
+});
+const acme = exhibitorOptionsFrom({ ACME_TENANT_ID: 'x', OTHER: undefined }, { prefix: 'ACME_' });
+defineExhibitorOptions({ tenants: { acme: acme.tenant }, secrets: acme.secrets });
+expectTypeOf(acme.tenant.login.issuer).toEqualTypeOf<string>();
+declare const key: string;
+exhibitorOptionsFrom(process.env, { prefix: `${key.toUpperCase()}_` });
+// @ts-expect-error -- a prefix ends with `_`
+exhibitorOptionsFrom(process.env, { prefix: 'ACME' });

@@ -1,7 +1,9 @@
+import type * as OidcProvider from 'oidc-provider';
 import type { FaultMatch } from './faults/fault-queue.js';
 import type { CustomFault, Fault } from './faults/fault-kinds.js';
 import { followLogin } from './provider/follow-login.js';
-import { createIdentityProvider } from './provider/identity-provider.js';
+import { issueAccessToken } from './provider/api-access.js';
+import { createIdentityProvider, type Provider } from './provider/identity-provider.js';
 import { loadProvider } from './provider/load-provider.js';
 import type { SandboxRequest } from './server/request-log.js';
 import { createRequestListener } from './server/request-listener.js';
@@ -11,23 +13,20 @@ import { defaultSeed, personOf, tenantOf } from './seed/seed.js';
 import type { SandboxSeed, SeedEvent, SeedPerson, SeedTenant } from './seed/seed.js';
 import type { SandboxExhibitor } from './seed/generate-exhibitors.js';
 import { createSigningKey, type PublicJwk, type SigningKey } from './provider/signing-key.js';
-import { createTenantOptions } from './sandbox-options.js';
+import { createEnvironment, createTenantOptions, type EnvironmentOverrides } from './sandbox-options.js';
 import type { SandboxOptions, SandboxTenantOptions, TenantOptionsOverrides } from './sandbox-options.js';
 
 /**
  * A local copy of the Exhibitor Event REST Service and its identity provider. It serves tokens, login, list and lookup
  * over HTTP on 127.0.0.1, with seeded tenants, events and people. **For development and tests only**: its secrets are
- * public, and anyone can log in as any person. It does not start with `NODE_ENV=production`.
- *
- * Requires the optional peer dependency `oidc-provider` 9.
+ * public, and anyone can log in as any person. It does not start with `NODE_ENV=production`, and requires `oidc-provider` 9.
  *
  * @example
  * const sandbox = await ExhibitorSandbox.start();
  * const app = await Test.createTestingModule({
  *   imports: [ExhibitorModule.forRoot({ tenant: sandbox.tenantOptions('acme'), secrets: [secret] })],
  * }).compile();
- * sandbox.failNext('list', { kind: 'status', status: 503, headers: { 'retry-after': '1' } });
- * // …
+ * sandbox.failNext('list', { kind: 'status', status: 503, headers: { 'retry-after': '1' } }); // …
  * await sandbox.stop();
  */
 export class ExhibitorSandbox {
@@ -36,14 +35,18 @@ export class ExhibitorSandbox {
   /** Lifetime in seconds of the access tokens for the REST API issued from now on. Default 3600. */
   tokenLifetime = 3600;
   readonly #state: SandboxState;
+  readonly #provider: Provider;
 
   private constructor(
     private readonly server: SandboxServer,
     seed: SandboxSeed,
     key: SigningKey,
+    oidc: typeof OidcProvider,
     { redirectUris, hosts }: SandboxOptions,
   ) {
     this.#state = new SandboxState(server.url, seed, key, this, redirectUris, hosts);
+    this.#provider = createIdentityProvider(oidc, this.#state);
+    server.serve(createRequestListener(this.#state, this.#provider));
   }
 
   /**
@@ -58,10 +61,7 @@ export class ExhibitorSandbox {
     const [oidc, key] = await Promise.all([loadProvider(load), createSigningKey(signingKey)]);
     const server = new SandboxServer();
     await server.listen(port);
-    const sandbox = new ExhibitorSandbox(server, seed, key, options);
-    const provider = createIdentityProvider(oidc, sandbox.#state);
-    server.serve(createRequestListener(sandbox.#state, provider));
-    return sandbox;
+    return new ExhibitorSandbox(server, seed, key, oidc, options);
   }
 
   /**
@@ -112,6 +112,28 @@ export class ExhibitorSandbox {
    */
   tenantOptions(key: string, overrides?: TenantOptionsOverrides): SandboxTenantOptions {
     return createTenantOptions(this.#state, tenantOf(this.#state.seed, key), overrides);
+  }
+
+  /**
+   * The environment of the README's host for a tenant, as `exhibitorOptionsFrom` reads it, with a new `COOKIE_SECRET`.
+   *
+   * @throws Error if the sandbox has no such tenant.
+   * @example
+   * Object.assign(process.env, sandbox.environment('acme')); // before the AppModule is compiled
+   */
+  environment(key: string, overrides?: EnvironmentOverrides): Record<string, string> {
+    return createEnvironment(this.tenantOptions(key, { ...overrides, keys: 'url' }), overrides?.prefix);
+  }
+
+  /**
+   * An access token of a person for the API of a host with `session: 'bearer'`: a JWT of one hour with the audience
+   * `portal-api` and the client `portal-app`.
+   *
+   * @param person `sub` or e-mail address of a person of the seed.
+   * @throws Error if the sandbox has no such person.
+   */
+  async accessToken(person: string): Promise<string> {
+    return issueAccessToken(this.#provider, personOf(this.#state.seed, person));
   }
 
   /**

@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
+import { HOST_VARIABLES, SECRET_VARIABLE } from '../../model/host-variables.js';
 import { JWKS_PATH } from './server/operations.js';
 import type { SandboxSeed, SeedTenant } from './seed/seed.js';
 import type { PublicJwk, SigningKey } from './provider/signing-key.js';
@@ -60,6 +62,12 @@ export interface TenantOptionsOverrides {
   readonly keys?: 'jwks' | 'pem' | 'url';
 }
 
+/** Settings of `ExhibitorSandbox.environment`. */
+export interface EnvironmentOverrides extends Pick<TenantOptionsOverrides, 'redirectUri' | 'publicClient'> {
+  /** What the names of the variables begin with, such as `ACME_`. Default: nothing. */
+  readonly prefix?: string;
+}
+
 export function createTenantOptions(
   { url, key }: { readonly url: string; readonly key: SigningKey },
   tenant: SeedTenant,
@@ -78,4 +86,13 @@ export function createTenantOptions(
       : { clientId: loginClientId, clientSecret: loginClientSecret };
   const login = { redirectUri, issuer: url, keys: forms[keys], responseType, ...client };
   return { tenantId, baseUrl: url, authUrl: url, clientId, clientSecret, login };
+}
+
+/** The variables of a host by name. The value of an option that is absent is an empty text. */
+export function createEnvironment(tenant: SandboxTenantOptions, prefix = ''): Record<string, string> {
+  const variables = Object.entries(HOST_VARIABLES).map(([path, name]) => {
+    const value = path.split('.').reduce<unknown>((options, option) => Object(options)[option], tenant);
+    return [prefix + name, String(value ?? '')];
+  });
+  return { ...Object.fromEntries(variables), [SECRET_VARIABLE]: randomBytes(32).toString('base64url') };
 }

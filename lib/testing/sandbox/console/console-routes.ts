@@ -1,17 +1,23 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CONSOLE_HEADERS, renderConsole } from './console-page.js';
+import { issueAccessToken } from '../provider/api-access.js';
+import type { Provider } from '../provider/identity-provider.js';
 import { createTenantOptions } from '../sandbox-options.js';
 import type { SandboxState } from '../sandbox-state.js';
+import { personOf } from '../seed/seed.js';
 import { readBody } from '../server/accepted-requests.js';
 import { sendJson, sendReply, sendTooLarge } from '../server/send-reply.js';
+
+const TEXT = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' };
 
 export function isConsole({ url = '' }: IncomingMessage): boolean {
   return /^\/sandbox(?:[/?]|$)/.test(url);
 }
 
-/** Serves the page `/sandbox`, the credentials of the tenants, faults and the revocation of tokens. */
+/** Serves the page `/sandbox`, the credentials of the tenants, access tokens of people, faults and the revocation of tokens. */
 export async function handleConsole(
   state: SandboxState,
+  provider: Provider,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -25,6 +31,10 @@ export async function handleConsole(
         return sendReply(response, 200, CONSOLE_HEADERS, renderConsole(state));
       case 'GET /sandbox/tenants':
         return sendJson(response, 200, { tenants: tenantsOptions(state) });
+      case 'GET /sandbox/token': {
+        const person = personOf(state.seed, searchParams.get('person') ?? '');
+        return sendReply(response, 200, TEXT, await issueAccessToken(provider, person));
+      }
       case 'DELETE /sandbox/tokens':
         state.tokens.revoke(searchParams.get('tenant') ?? undefined);
         return sendJson(response, 200, {});

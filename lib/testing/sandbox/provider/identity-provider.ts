@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
-import { API_SCOPE, apiAudience } from '../rest-api/api-tokens.js';
+import { extraTokenClaims, resourceIndicators } from './api-access.js';
 import { extendClients, isLoopbackUrl, logoutFeatures, providerClients } from './provider-clients.js';
 import { createGrant, createLoginPolicy, loginPageUrl } from './login.js';
 import { PAGE_HEADERS, renderNotice } from './login-page.js';
@@ -28,8 +28,7 @@ export function createIdentityProvider(oidc: typeof OidcProvider, state: Sandbox
 }
 
 function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProvider.Configuration {
-  const { url, seed, key } = state;
-  const apiClients = new Set(seed.tenants.map(({ clientId }) => clientId));
+  const { seed, key } = state;
 
   return {
     adapter: createProviderStorage(),
@@ -68,8 +67,7 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
     findAccount: (_context, sub) => accountOf(seed.people.find((person) => person.sub === sub)),
     loadExistingGrant: createGrant,
     interactions: { policy: createLoginPolicy(oidc, state), url: loginPageUrl },
-    extraTokenClaims: (_context, token) =>
-      token.kind === 'ClientCredentials' ? { ...state.tokens.claimsOf(token.clientId) } : undefined,
+    extraTokenClaims: (_context, token) => extraTokenClaims(state, token),
     renderError: (context, out) => {
       context.set(PAGE_HEADERS);
       context.body = renderNotice('This sign-in cannot continue', out.error_description ?? out.error);
@@ -89,31 +87,7 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
       pushedAuthorizationRequests: { enabled: false },
       ...logoutFeatures(),
       clientCredentials: { enabled: true },
-      resourceIndicators: {
-        enabled: true,
-        defaultResource: (context, client) => {
-          if (!apiClients.has(client.clientId)) {
-            return undefined;
-          }
-          // Scope is "usually" sent (service spec, endpoint 1). Without it, the client gets the scope of the REST API.
-          if (context.oidc.params) {
-            context.oidc.params['scope'] ??= API_SCOPE;
-          }
-          return apiAudience(url);
-        },
-        getResourceServerInfo: (_context, resource, client) => {
-          // A login never grants API access (service spec, "What the service does", rule 1).
-          if (resource !== apiAudience(url) || !apiClients.has(client.clientId)) {
-            throw new oidc.errors.InvalidTarget();
-          }
-          return {
-            scope: API_SCOPE,
-            audience: apiAudience(url),
-            accessTokenFormat: 'jwt',
-            jwt: { sign: { alg: 'RS256' } },
-          };
-        },
-      },
+      resourceIndicators: resourceIndicators(oidc, state),
     },
   };
 }

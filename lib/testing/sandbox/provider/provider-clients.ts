@@ -1,4 +1,5 @@
 import type { ClientMetadata, KoaContextWithOIDC, Provider } from 'oidc-provider';
+import { PORTAL_APP } from './api-access.js';
 import { isLoopback } from '../server/accepted-requests.js';
 import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';
 import type { SandboxState } from '../sandbox-state.js';
@@ -7,9 +8,17 @@ import type { SeedTenant } from '../seed/seed.js';
 // `oidc-provider` requires a redirect URI, with https for hybrid clients. Loopback URIs are accepted per request instead.
 const PLACEHOLDER_REDIRECT_URI = 'https://sandbox.invalid/callback';
 
-/** The clients of the tenants: for each tenant an API client, a confidential login client and a public login client. */
+/**
+ * For each tenant an API client, a confidential login client and a public login client; and for all of them the client of an
+ * application that calls the API of a host.
+ */
 export function providerClients(tenants: readonly SeedTenant[]): ClientMetadata[] {
-  return tenants.flatMap((tenant) => {
+  const app = {
+    client_id: PORTAL_APP,
+    redirect_uris: [PLACEHOLDER_REDIRECT_URI],
+    token_endpoint_auth_method: 'none' as const,
+  };
+  const ofTenants = tenants.flatMap((tenant): ClientMetadata[] => {
     const login: Omit<ClientMetadata, 'client_id'> = {
       grant_types: ['authorization_code', 'implicit'],
       response_types: ['code', 'code id_token', 'code id_token token'],
@@ -36,6 +45,7 @@ export function providerClients(tenants: readonly SeedTenant[]): ClientMetadata[
       { ...login, client_id: tenant.publicLoginClientId, token_endpoint_auth_method: 'none' },
     ];
   });
+  return [...ofTenants, app];
 }
 
 /** Whether a URL is plain http on loopback, without credentials and fragment. Any port and path is accepted. */

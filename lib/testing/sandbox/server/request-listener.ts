@@ -60,7 +60,9 @@ export function createRequestListener(state: SandboxState, provider: Provider): 
     if (!isForSandbox(request, state.hosts)) {
       return sendJson(response, 403, FOREIGN_HOST);
     }
-    const answer = isConsole(request) ? handleConsole(state, request, response) : handle(request, response);
+    const answer = isConsole(request)
+      ? handleConsole(state, provider, request, response)
+      : handle(request, response);
     void answer.catch((error: unknown) => sendFailure(response, error));
   };
 }

@@ -1,0 +1,63 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { Attributes, Meter } from '@opentelemetry/api';
+import type { LoginMessage, LookupMessage, RequestMessage, TokenMessage } from '../index.js';
+
+/** Those of the semantic conventions, in seconds. */
+const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
+
+/**
+ * Records what the package publishes on its diagnostics channels: `http.client.request.duration` of each attempt on the wire, by
+ * the semantic conventions of OpenTelemetry for HTTP clients, and the counters `nestjs_exhibitor.tokens`, `.lookups` and `.logins`
+ * by `outcome`. No attribute contains a token, a secret or an e-mail address.
+ *
+ * @param meter of the SDK. Call it after the SDK was started.
+ * @returns ends the subscriptions
+ * @example
+ * const stop = exhibitorMetrics(metrics.getMeter('nestjs-exhibitor'));
+ */
+export function exhibitorMetrics(meter: Meter): () => void {
+  const duration = meter.createHistogram('http.client.request.duration', {
+    unit: 's',
+    advice: { explicitBucketBoundaries: BUCKETS },
+  });
+  const tokens = meter.createCounter('nestjs_exhibitor.tokens', { unit: '{token}' });
+  const lookups = meter.createCounter('nestjs_exhibitor.lookups', { unit: '{lookup}' });
+  const logins = meter.createCounter('nestjs_exhibitor.logins', { unit: '{login}' });
+
+  const ends = [
+    listen<RequestMessage>('request', (one) => duration.record(one.durationMs / 1000, attributesOf(one))),
+    listen<TokenMessage>('token', ({ tenant, outcome, code }) =>
+      tokens.add(1, present({ tenant, outcome, 'error.type': code })),
+    ),
+    listen<LookupMessage>('lookup', ({ tenant, outcome }) => lookups.add(1, { tenant, outcome })),
+    listen<LoginMessage>('login', ({ tenant, outcome, reason }) =>
+      logins.add(1, present({ tenant, outcome, reason })),
+    ),
+  ];
+  return () => ends.forEach((end) => end());
+}
+
+function listen<Message>(channel: string, onMessage: (message: Message) => void): () => void {
+  const name = `nestjs-exhibitor:${channel}`;
+  const listener = (message: unknown): void => onMessage(Object(message));
+  subscribe(name, listener);
+  return () => void unsubscribe(name, listener);
+}
+
+function attributesOf({ tenant, method, origin, template, status, code, cause }: RequestMessage) {
+  const { hostname, port, protocol } = new URL(origin);
+  return present({
+    tenant,
+    'http.request.method': method,
+    'server.address': hostname,
+    'server.port': Number(port || (protocol === 'https:' ? 443 : 80)),
+    'url.template': template,
+    'http.response.status_code': status,
+    'error.type': (status ?? 0) >= 400 ? String(status) : (cause ?? code),
+  });
+}
+
+/** Exporters show an attribute that is `undefined`. */
+function present(attributes: Attributes): Attributes {
+  return Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,2 @@
+export { exhibitorMetrics } from './exhibitor-metrics.js';
+export { hideAddresses } from './hide-addresses.js';
