@@ -48,6 +48,9 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   readonly #failures: { method: string; code: ExhibitorErrorCode; details: object }[] = [];
   #identity: Partial<ExhibitorIdentity> | undefined;
 
+  /** Selected exhibitor of the user by event, kept here so that requests of a test need no cookies. @internal */
+  readonly selections = new Map<string, string>();
+
   constructor(world: ExhibitorTestingWorld<T> = {}) {
     this.#world = world;
     this.#identity = world.identity === null ? undefined : (world.identity ?? {});
@@ -62,11 +65,13 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   /** Logs a user in, instead of the one before. Members that are not given have a default. */
   signIn(identity: Partial<ExhibitorIdentity>): void {
     this.#identity = identity;
+    this.selections.clear();
   }
 
   /** Logs the user out: `ExhibitorGuard` answers 401. */
   signOut(): void {
     this.#identity = undefined;
+    this.selections.clear();
   }
 
   /** Replaces the exhibitors of an event. The event need not exist. */

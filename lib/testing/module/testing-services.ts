@@ -12,13 +12,15 @@ import { TestingTransport } from './testing-transport.js';
 
 const { transport, resolver, selections, login, logout, log } = ExhibitorModule.forTests;
 
+type SelectionCookie = InstanceType<typeof selections>;
+
 /** The steps of the guards are those of the module, but for who the user of a request is: the one of the backend. */
 function guardServices(
   backend: ExhibitorTestingBackend,
   tenants: TenantRegistry,
   adapterHost: HttpAdapterHost,
   requests: InstanceType<typeof resolver>,
-  selectionCookie: InstanceType<typeof selections>,
+  selectionCookie: SelectionCookie,
   logins: InstanceType<typeof login>,
   logouts: InstanceType<typeof logout>,
   problems: InstanceType<typeof log>,
@@ -63,6 +65,15 @@ export const TESTING_SERVICES: readonly FactoryProvider[] = [
     provide: transport,
     inject: [ExhibitorTestingBackend],
     useFactory: (backend: ExhibitorTestingBackend) => new TestingTransport(backend),
+  },
+  {
+    provide: selections,
+    inject: [ExhibitorTestingBackend],
+    useFactory: ({ selections: kept }: ExhibitorTestingBackend): Pick<SelectionCookie, 'read' | 'write'> => ({
+      read: (_http, _session, eventId) => kept.get(eventId),
+      write: (_http, _session, eventId, id) =>
+        void (id === undefined ? kept.delete(eventId) : kept.set(eventId, id)),
+    }),
   },
   {
     provide: ExhibitorGuardServices,
