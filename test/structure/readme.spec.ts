@@ -106,6 +106,12 @@ describe('the documents', () => {
     expect(filesIn(document).filter((file) => !exists(file))).toEqual([]);
   });
 
+  it('docs/login-security.md gives the path of every test outside of test/login', () => {
+    const named = filesIn('docs/login-security.md').filter((file) => /^[\w-]+\.spec\.ts$/.test(file));
+    expect(named.length).toBeGreaterThan(30);
+    expect(named.filter((name) => !exists(`test/login/${name}`))).toEqual([]);
+  });
+
   it('name files at all', () => {
     expect(DOCUMENTS.flatMap(filesIn).length).toBeGreaterThan(200);
     expect(['lib/index.ts', 'readme.spec.ts', 'test/oidc/*.spec.ts'].map(exists)).toEqual([true, true, true]);
