@@ -42,6 +42,35 @@ describe('the README', () => {
   });
 });
 
+describe('the realm of docs/keycloak.md', () => {
+  const realm = JSON.parse(readPage('docs/keycloak-realm.json')) as Record<string, unknown>;
+  const page = readPage('docs/keycloak.md');
+
+  /** The members of an object, at any depth. */
+  function membersOf(value: unknown): [string, unknown][] {
+    return typeof value !== 'object' || value === null
+      ? []
+      : Object.entries(value).flatMap(([name, member]) => [[name, member], ...membersOf(member)]);
+  }
+  const members = membersOf(realm);
+
+  it('has every field that the page names', () => {
+    const table = page.split('| field ')[1]?.split('\n\n')[0] ?? '';
+    const fields = [...table.matchAll(/^\| `([\w.]+)`/gm)].map(([, name]) => name);
+    expect(fields.length).toBeGreaterThan(10);
+    const names = new Set(members.map(([name]) => name));
+    expect(fields.filter((name) => !names.has(name ?? ''))).toEqual([]);
+  });
+
+  it('contains no secret, and the page sets each variable that it reads', () => {
+    const secrets = members.filter(([name]) => ['secret', 'value'].includes(name)).map(([, value]) => value);
+    expect(secrets).toHaveLength(4);
+    for (const secret of secrets) {
+      expect(page).toContain(`${/^\$\{(\w+)\}$/.exec(String(secret))?.[1]}=`);
+    }
+  });
+});
+
 describe('the documents', () => {
   const DOCUMENTS = ['CONTRIBUTING.md', 'SECURITY.md', 'llms.txt', ...PAGES];
   /** Files of a host, and files of the build. */
