@@ -20,6 +20,8 @@ import { firstValueFrom } from 'rxjs';
 import request from 'supertest';
 import { ExhibitorIdentityGuard, ExhibitorsService, type ExhibitorModuleOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { CallbackGuard } from '../../sample/callback.guard.js';
+import { LoginGuard } from '../../sample/login.guard.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { namedSnippets, ROOT } from '../structure/readme.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
@@ -125,6 +127,68 @@ describe.each(['express', 'fastify'] as const)('a proxy that strips a prefix, in
     await proxy.stop();
   });
 });
+
+describe.each(['express', 'fastify'] as const)(
+  'the page for failed logins of docs/login.md on %s',
+  (kind) => {
+    let host: Host;
+    beforeAll(async () => {
+      const { LoginProblemController } = await loadSnippets<{ LoginProblemController: Type }>(
+        'login.md',
+        'problem page',
+      );
+
+      @Controller('auth')
+      class AuthController {
+        @Get('login')
+        @UseGuards(LoginGuard)
+        login(): void {}
+
+        @Get('callback')
+        @UseGuards(CallbackGuard)
+        callback(): void {}
+      }
+      host = await startHost({
+        kind,
+        controllers: [AuthController, LoginProblemController],
+        options: optionsOf,
+      });
+    });
+    afterAll(async () => {
+      sandbox.signInAs('sam.several');
+      await host?.close();
+    });
+
+    it.each([
+      ['uma.unverified', 'not confirmed', true],
+      ['mo.mailless', 'no e-mail address', true],
+      [undefined, 'expired', false],
+    ] as const)(
+      'leads %s back, and the account is chosen anew only where it lacks something',
+      async (...row) => {
+        const [person, text, isChosenAnew] = row;
+        const visitor = new Visitor();
+        sandbox.signInAs(person ?? 'olga.one');
+        const start = `${host.url}/auth/login?eventId=world-2026&returnTo=/booth`;
+        const page = await visitor.follow(person === undefined ? `${host.url}/auth/callback` : start);
+        expect([page.status, new URL(page.url).pathname]).toEqual([200, '/auth/problem']);
+        expect(page.text).toContain(text);
+        const link = new URL(/href="([^"]*)"/.exec(page.text)?.[1] ?? '', host.url);
+        expect(link.searchParams.get('returnTo')).toBe(person === undefined ? null : '/booth');
+        const { location = '' } = await visitor.visit(link);
+        expect(new URL(location).searchParams.get('prompt')).toBe(isChosenAnew ? 'login' : null);
+      },
+    );
+
+    it('shows no text of the address', async () => {
+      const reply = await request(host.url)
+        .get('/auth/problem?problem=<b>&returnTo="><b>&eventId="><b>')
+        .expect(200);
+      expect(reply.text).not.toContain('<b>');
+      expect(reply.text).toContain('The login failed.');
+    });
+  },
+);
 
 it('a rate limit lets requests start evenly', async () => {
   const { rateLimit } = await loadSnippets<{

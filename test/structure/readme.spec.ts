@@ -12,6 +12,11 @@ describe('the README', () => {
     expect(files.get(`src/${name}`)).toBe(readPage(`sample/mirror/${name}`));
   });
 
+  it.each(['login.guard.ts', 'callback.guard.ts'])('shows %s of the sample, for failed logins', (name) => {
+    const files = new Map(filesOf('docs/login.md'));
+    expect(files.get(`src/${name}`)).toBe(readPage(`sample/${name}`));
+  });
+
   it('has 320 lines at most', () => {
     expect(readPage('README.md').split('\n').length - 1).toBeLessThanOrEqual(320);
   });
