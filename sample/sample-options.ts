@@ -10,7 +10,7 @@ export interface SampleOptions {
   portals: readonly Portal[];
   /** Secrets that seal the cookies, at least 32 characters each. */
   secrets: string[];
-  /** Adds faults to the replies of the sandbox. Without it, the tour has no faults to try. */
+  /** The faults of the sandbox. Without it, the tour has no faults to try. */
   faults?: Faults;
 }
 

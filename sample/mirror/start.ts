@@ -4,8 +4,11 @@ import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { portOf, requireFree, StartError } from '../ports.js';
 import { createMirrorApp } from './main.js';
 
-const databaseUrl = process.env['DATABASE_URL'] ?? 'postgres://postgres@127.0.0.1:5432/postgres';
-const redisUrl = process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379';
+const { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl } = process.env;
+const EXAMPLES: Readonly<Record<string, string>> = {
+  DATABASE_URL: 'postgres://postgres@127.0.0.1:5432/postgres',
+  REDIS_URL: 'redis://127.0.0.1:6379',
+};
 
 // `on` instead of `once`: Ctrl-C arrives twice, from the terminal and from npm.
 const stopRequested = new Promise<void>((resolve) => {
@@ -15,6 +18,11 @@ const stopRequested = new Promise<void>((resolve) => {
 });
 
 try {
+  if (!databaseUrl || !redisUrl) {
+    const missing = Object.keys(EXAMPLES).filter((name) => !process.env[name]);
+    const examples = missing.map((name) => `${name}=${EXAMPLES[name]}`);
+    throw new StartError(`Set ${missing.join(' and ')}, for example ${examples.join(' ')}`);
+  }
   const port = portOf('PORT', process.env['PORT'], 3000);
   const sandboxPort = portOf('SANDBOX_PORT', process.env['SANDBOX_PORT'], 4010);
   await requireFree('PORT', port);

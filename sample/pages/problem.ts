@@ -13,10 +13,10 @@ interface ProblemText {
   title: string;
   text: string;
   /**
-   * The link that the page offers: `retry` repeats the request, `login` leads to the login, `switch` to the login of another
-   * person, `continue` to where the finished login led.
+   * The link that the page offers: `retry` repeats the request, `login` leads to the login, `again` and `switch` to a login where
+   * the provider asks who logs in, `continue` to where the finished login led.
    */
-  action?: 'retry' | 'login' | 'switch' | 'continue';
+  action?: 'retry' | 'login' | 'again' | 'switch' | 'continue';
 }
 
 /** An error as shown to a person. */
@@ -34,7 +34,7 @@ const INVALID: ProblemText = {
 };
 const UNAVAILABLE: ProblemText = {
   title: 'The exhibitor service is not available',
-  text: 'It did not respond correctly. No data was lost. Please try again in a moment.',
+  text: 'It did not respond correctly. Please try again in a moment.',
   action: 'retry',
 };
 const UNEXPECTED: ProblemText = {
@@ -103,7 +103,8 @@ const PROVIDER_UNAVAILABLE: ProblemText = {
 
 /** Texts by the reason of a failed login. Other reasons use {@link LOGIN_FAILED}. */
 const BY_LOGIN_REASON: Readonly<Partial<Record<LoginFailureReason, ProblemText>>> = {
-  denied: { title: 'The login was cancelled', text: 'You can log in at any time.', action: 'login' },
+  // The provider would answer in silence for the account that it knows, and the login would fail again.
+  denied: { title: 'The login was cancelled', text: 'You can log in at any time.', action: 'again' },
   state: {
     title: 'This login is no longer valid',
     text: 'It has expired or was already completed. Please start it again.',

@@ -7,8 +7,15 @@ export type Entry =
   | ({ channel: 'lookup' } & LookupMessage)
   | ({ channel: 'login' } & LoginMessage);
 
-/** What the module did about failures, a sentence each, for the banner. */
-export function explain(entries: readonly Entry[], fault: string | undefined): string[] {
+/** For the banner. */
+export interface Explanation {
+  /** What the module did about failures. */
+  sentences: string[];
+  /** True where it did not help. */
+  hasGivenUp: boolean;
+}
+
+export function explain(entries: readonly Entry[], fault: string | undefined): Explanation {
   const requests = entries
     .filter((entry) => entry.channel === 'request')
     .filter(({ code }) => code !== 'aborted');
@@ -17,6 +24,7 @@ export function explain(entries: readonly Entry[], fault: string | undefined): s
   const last = requests.findLast(({ attempt }) => attempt > 1);
   const has = (channel: string, outcome: string) =>
     entries.some((entry) => entry.channel === channel && 'outcome' in entry && entry.outcome === outcome);
+  const hasGivenUp = last !== undefined && hasFailed(last);
   const sentences = [
     statuses.includes(401) &&
       'The service refused the access token (401). The module renewed it and sent the request again.',
@@ -24,7 +32,7 @@ export function explain(entries: readonly Entry[], fault: string | undefined): s
     errors.length > 0 &&
       `The reply was ${[...new Set(errors)].join(' or ')}${errors.length > 1 ? ` ${times(errors.length)}` : ''}.`,
     statuses.some((status) => status < 400) && 'A reply broke off, or took longer than 2 s.',
-    last && `The module tried ${times(last.attempt)} and ${hasFailed(last) ? 'gave up' : 'got the answer'}.`,
+    last && `The module tried ${times(last.attempt)} and ${hasGivenUp ? 'gave up' : 'got the answer'}.`,
     has('login', 'failed') &&
       errors.length > 0 &&
       'A code is redeemed only once, so that the login has to start again.',
@@ -37,7 +45,7 @@ export function explain(entries: readonly Entry[], fault: string | undefined): s
       !has('login', 'failed') &&
       'The access token in memory is valid, so that the provider was not needed.',
   ];
-  return sentences.filter((sentence) => typeof sentence === 'string');
+  return { sentences: sentences.filter((sentence) => typeof sentence === 'string'), hasGivenUp };
 }
 
 /** Equal messages as one line, with their number: a list of 25 pages is 25 requests. */

@@ -1,24 +1,30 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Fault, SandboxOperation } from 'nestjs-exhibitor/testing';
 
-/** Adds faults to the replies of a sandbox: `ExhibitorSandbox` itself, or one in another process. */
+/** The faults of a sandbox. */
 export interface Faults {
-  failNext(match: SandboxOperation, fault: Fault, times: number): void | Promise<void>;
-  clearFaults(): void | Promise<void>;
+  /** The name of the fault that the next requests meet: a key of {@link FAULTS}, `OTHER`, or `undefined` for none. */
+  current(): Promise<string | undefined>;
+  /** Replaces all faults by one of {@link FAULTS}; by none for any other name. */
+  choose(name: string): Promise<void>;
 }
+
+/** A fault that was added elsewhere, for example on the page of the sandbox. */
+export const OTHER = 'other';
 
 /** A fault to try. */
 export interface FaultToTry {
   name: string;
   text: string;
   fault: Fault;
-  /** Applies to so many requests of each operation. */
+  /** Applies to so many requests. */
   times: number;
   operations: readonly SandboxOperation[];
 }
 
 const REST: readonly SandboxOperation[] = ['list', 'lookup'];
 /** `times` of a fault that stays until it is removed. */
-export const UNTIL_REMOVED = 10_000;
+const UNTIL_REMOVED = 10_000;
 const status = (code: number, headers = {}): Fault => ({ kind: 'status', status: code, headers });
 
 export const FAULTS: Readonly<Record<string, FaultToTry>> = {
@@ -69,11 +75,32 @@ export const FAULTS: Readonly<Record<string, FaultToTry>> = {
 
 /** Faults of the command `nestjs-exhibitor sandbox`, over HTTP. */
 export function faultsOf(sandboxUrl: string): Faults {
-  const send = async (method: string, body?: object) => {
-    await fetch(`${sandboxUrl}/sandbox/faults`, { method, body: JSON.stringify(body) });
+  const send = async (method: string, body?: object): Promise<unknown> => {
+    const reply = await fetch(`${sandboxUrl}/sandbox/faults`, { method, body: JSON.stringify(body) });
+    return JSON.parse(await reply.text());
   };
   return {
-    failNext: (match, fault, times) => send('POST', { match, fault, times }),
-    clearFaults: () => send('DELETE'),
+    current: async () => nameOf(await send('GET')),
+    choose: async (name) => {
+      await send('DELETE');
+      const { operations: operation, fault, times } = FAULTS[name] ?? {};
+      if (fault !== undefined) {
+        await send('POST', { match: { operation }, fault, times });
+      }
+    },
   };
+}
+
+/** @param pending the faults that no request has met yet, as the sandbox answers them */
+function nameOf(pending: unknown): string | undefined {
+  const [first] = Array.isArray(pending) ? pending : [];
+  if (first === undefined) {
+    return undefined;
+  }
+  const { match, fault }: { match?: unknown; fault?: unknown } = Object(first);
+  const known = Object.entries(FAULTS).find(
+    ([, one]) =>
+      isDeepStrictEqual(match, { operation: one.operations }) && isDeepStrictEqual(fault, one.fault),
+  );
+  return known?.[0] ?? OTHER;
 }

@@ -1,11 +1,14 @@
 import { Body, Controller, Get, Header, Inject, Post, Redirect } from '@nestjs/common';
 import { ExhibitorsService } from 'nestjs-exhibitor';
+import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
+import { FAULTS } from './faults.js';
 import { Tour } from './tour.js';
 
 @Controller('tour')
 export class TourController {
   constructor(
     @Inject(Tour) private readonly tour: Tour,
+    @Inject(SAMPLE_OPTIONS) private readonly options: SampleOptions,
     @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService,
   ) {}
 
@@ -20,8 +23,9 @@ export class TourController {
   @Post('fault')
   @Redirect('/', 303)
   async fault(@Body('fault') fault: unknown, @Body('returnTo') returnTo: unknown) {
-    await this.tour.choose(String(fault));
-    if (this.tour.fault !== undefined && fault !== 'down') {
+    const name = String(fault);
+    await this.options.faults?.choose(name);
+    if (name in FAULTS && name !== 'down') {
       // Else the page would come from the cache, without a request that meets the fault.
       await this.exhibitors.invalidateLookups();
     }

@@ -9,7 +9,7 @@ import { LRUCache } from 'lru-cache';
 import { SOURCE } from '../pages/views.js';
 import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
 import { explain, summarize, type Entry } from './explain.js';
-import { FAULTS, UNTIL_REMOVED } from './faults.js';
+import { FAULTS, OTHER } from './faults.js';
 import { snippetOf } from './snippet.js';
 import { stopOf } from './stops.js';
 
@@ -19,6 +19,8 @@ interface Visit {
   entries: Entry[];
   isShown: boolean;
   isFolded: boolean;
+  /** The fault of the sandbox that the requests of the page may meet. */
+  fault: string | undefined;
 }
 
 const CHANNELS = ['request', 'token', 'lookup', 'login'] as const;
@@ -27,8 +29,6 @@ const MOST_ENTRIES = 500;
 /** The panel "What to try": it shows what each page uses of the module, and what the module did for it. */
 @Injectable()
 export class Tour implements OnModuleInit, OnModuleDestroy {
-  /** Key of `FAULTS` that was chosen last, as long as it applies. */
-  fault: string | undefined;
   private readonly visits = new LRUCache<string, Visit>({ max: 1_000 });
   private readonly current = new AsyncLocalStorage<Visit>();
   private readonly eta = new Eta({ views: join(SOURCE, 'tour'), cache: true, autoEscape: true });
@@ -48,7 +48,11 @@ export class Tour implements OnModuleInit, OnModuleDestroy {
   }
 
   /** Runs a request in the context of the page that it belongs to: the messages of the channels arrive in it. */
-  readonly middleware = (request: IncomingMessage, response: ServerResponse, next: () => void): void => {
+  readonly middleware = async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    next: () => void,
+  ): Promise<void> => {
     const { cookie = '', accept = '', 'user-agent': browser = '' } = request.headers;
     const isPage = accept.includes('text/html');
     const [, id = randomUUID()] = /(?:^|; )tour=([\w-]{36})/.exec(cookie) ?? [];
@@ -56,13 +60,15 @@ export class Tour implements OnModuleInit, OnModuleDestroy {
     const visit =
       former && !(former.isShown && isPage)
         ? former
-        : { path: '/', entries: [], isShown: false, isFolded: false };
+        : { path: '/', entries: [], isShown: false, isFolded: false, fault: undefined };
     if (isPage) {
       visit.path = request.url ?? '/';
       visit.isFolded =
         cookie.includes('tour-folded=yes') ||
         (browser.includes('Mobi') && !cookie.includes('tour-folded=no'));
       this.visits.set(id, visit);
+      // Asked before the page sends a request that meets it. A sandbox that has ended has none.
+      visit.fault = await this.options.faults?.current().catch(() => undefined);
     }
     if (isPage && !former) {
       response.setHeader('Set-Cookie', `tour=${id}; Path=/; HttpOnly; SameSite=Lax`);
@@ -80,6 +86,7 @@ export class Tour implements OnModuleInit, OnModuleDestroy {
     const stop = stopOf(view === 'problem' && visit.path.includes('/auth/') ? 'login' : view);
     const { banner, requests } = this.activity();
     const { portals, faults } = this.options;
+    const { fault } = visit;
     const panel = this.eta.render('./panel', {
       ...model,
       ...visit,
@@ -88,41 +95,18 @@ export class Tour implements OnModuleInit, OnModuleDestroy {
       requests,
       portals,
       faults: faults && Object.entries(FAULTS),
-      fault: this.fault,
+      faultOn: fault && (FAULTS[fault] ?? { name: OTHER, text: 'It was added to the sandbox elsewhere.' }),
     });
-    void this.endFault(visit.entries);
     return { tour: { banner, panel } };
   };
 
   /** What the module did for the page that is shown. */
   activity(): { banner: string; requests: string } {
-    const { entries = [] } = this.current.getStore() ?? {};
+    const { entries = [], fault } = this.current.getStore() ?? {};
     return {
-      banner: this.eta.render('./banner', { sentences: explain(entries, this.fault) }),
+      banner: this.eta.render('./banner', explain(entries, fault)),
       requests: this.eta.render('./requests', { lines: summarize(entries) }),
     };
-  }
-
-  /** Replaces the fault that the sandbox adds to its replies. */
-  async choose(name: string): Promise<void> {
-    const { faults } = this.options;
-    await faults?.clearFaults();
-    const { operations = [], fault, times = 0 } = FAULTS[name] ?? {};
-    for (const operation of operations) {
-      await (fault && faults?.failNext(operation, fault, times));
-    }
-    this.fault = faults && fault && name;
-  }
-
-  /** A fault that applies to a few requests ends with the first page that had one. */
-  private async endFault(entries: readonly Entry[]): Promise<void> {
-    const { operations = [], times = UNTIL_REMOVED } = FAULTS[this.fault ?? ''] ?? {};
-    const met = entries.some(
-      (entry) => 'operation' in entry && operations.some((name) => name === entry.operation),
-    );
-    if (met && times < UNTIL_REMOVED) {
-      await this.choose('');
-    }
   }
 
   private note(entry: Entry): void {

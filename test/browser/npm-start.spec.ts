@@ -152,6 +152,25 @@ describe('npm start', () => {
   });
 });
 
+describe('npm run mirror', () => {
+  it.each([
+    [
+      {},
+      'Set DATABASE_URL and REDIS_URL, for example DATABASE_URL=postgres://postgres@127.0.0.1:5432/postgres REDIS_URL=redis://127.0.0.1:6379\n',
+    ],
+    [
+      { DATABASE_URL: 'postgres://postgres@127.0.0.1/x' },
+      'Set REDIS_URL, for example REDIS_URL=redis://127.0.0.1:6379\n',
+    ],
+  ])('prints which variables it lacks in one line, with %j, and exits', async (given, line) => {
+    const variables = { DATABASE_URL: '', REDIS_URL: '', ...given };
+    const mirror = project.run('node', ['sample/dist/mirror/start.js'], variables);
+    expect(await mirror.ended).toBe(1);
+    expect(mirror.stderr).toBe(line);
+    expect(mirror.stdout).toBe('');
+  });
+});
+
 describe('a host in plain node with the built package', () => {
   let sandbox: ExhibitorSandbox;
   beforeAll(async () => {

@@ -80,7 +80,9 @@ describeInChromium('The portal', (browser) => {
       await visitor.page.reload();
       await visitor.arrivesAt('The login was cancelled');
       await visitor.screenshot('login-cancelled');
-      await visitor.page.getByRole('main').getByRole('link', { name: 'Log in' }).click();
+      const again = visitor.page.getByRole('main').getByRole('link', { name: 'Log in' });
+      expect(await again.getAttribute('href')).toContain('&switch');
+      await again.click();
       await visitor.arrivesAt('Sign in');
       await visitor.signInAs('Olga One');
       await visitor.page.waitForURL(mine());
@@ -542,6 +544,61 @@ describeInChromium('The portal', (browser) => {
       expect(visitor.troubles).toEqual([]);
     });
 
+    it('shows on the closed panel which fault is on, as the sandbox says, at 390 pixels too', async () => {
+      const { page } = visitor;
+      const summary = panel().locator('summary').first();
+      await press('Service down');
+      await summary.click();
+      await page.setViewportSize({ width: 390, height: 800 });
+      await page.reload();
+      expect(await panel().getByText('Faults of the service').isVisible()).toBe(false);
+      expect(await summary.innerText()).toBe('What to try Fault on: Service down');
+      sample.sandbox.clearFaults();
+      await page.reload();
+      expect(await summary.innerText()).toBe('What to try');
+      sample.sandbox.failNext('lookup', { kind: 'status', status: 418 });
+      await page.reload();
+      expect(await summary.innerText()).toBe('What to try Fault on: other');
+      await summary.click();
+      await press('500');
+      await page.reload();
+      expect(await summary.innerText()).toBe('What to try');
+      await page.setViewportSize({ width: 1100, height: 760 });
+    });
+
+    it('tells in the colour of an alert that the module gave up', async () => {
+      const banner = visitor.page.getByRole('main').getByRole('status');
+      const colour = () =>
+        visitor.page.evaluate(`getComputedStyle(document.querySelector('.tour-banner')).borderLeftColor`);
+      await press('500');
+      const ofHelp = await colour();
+      await press('Service down');
+      await visitor.page.goto(`${sample.url}/events/national-2026/exhibitors?page=1`);
+      await visitor.arrivesAt('The exhibitor service is not available');
+      expect(await banner.innerText()).toContain('gave up');
+      expect(await visitor.text()).not.toContain('No data was lost');
+      expect(await colour()).not.toBe(ofHelp);
+      expect(await colour()).toBe('rgb(163, 35, 26)');
+    });
+
+    it.each([1280, 390])(
+      '%i pixels wide, breaks no word of its code, and does not scroll by itself',
+      async (width) => {
+        const { page } = visitor;
+        await page.setViewportSize({ width, height: 600 });
+        for (const path of ['', '/events/national-2026/mine', '/events/national-2026/exhibitors?page=1']) {
+          await page.goto(`${sample.url}${path}`);
+          if (!(await panel().getByText('The code behind it').isVisible())) {
+            await panel().locator('summary').first().click();
+          }
+          await panel().getByText('The code behind it').click();
+          expect([path, await page.evaluate(BROKEN_WORDS)]).toEqual([path, []]);
+          expect([path, await page.evaluate(SCROLLED)]).toEqual([path, 0]);
+        }
+        await page.setViewportSize({ width: 1100, height: 760 });
+      },
+    );
+
     it('leads to a second tenant, where a login ends that of the first', async () => {
       await panel().getByRole('link', { name: 'Globex Expo' }).click();
       await visitor.arrivesAt('Where industries meet');
@@ -579,6 +636,25 @@ describeInChromium('The portal', (browser) => {
 
 /** The list has started and is not complete. */
 const MIDWAY = /^(?!1,234 )[\d,]+ of 1,234 exhibitors/;
+
+/** Runs in the page: the words of its code that a line break splits. */
+const BROKEN_WORDS = `(() => {
+  const broken = [];
+  const texts = document.createTreeWalker(document.querySelector('.tour-code pre'), NodeFilter.SHOW_TEXT);
+  for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+    for (const { index, 0: word } of node.data.matchAll(/\\w+/g)) {
+      const range = document.createRange();
+      range.setStart(node, index);
+      range.setEnd(node, index + word.length);
+      if (new Set(Array.from(range.getClientRects(), ({ top }) => top)).size > 1) broken.push(word);
+    }
+  }
+  return broken;
+})()`;
+
+/** Runs in the page: how many parts of the panel have a scroll bar of their own. */
+const SCROLLED = `Array.from(document.querySelectorAll('.tour, .tour *')).filter((part) =>
+  part.scrollHeight > part.clientHeight + 1 && !['visible', 'clip'].includes(getComputedStyle(part).overflowY)).length`;
 
 /** Runs in the page: records every value of the bar from the start. */
 const RECORD_PROGRESS = `

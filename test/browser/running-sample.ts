@@ -2,6 +2,7 @@ import type { INestApplication } from '@nestjs/common';
 import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { createSample } from '../../sample/main.js';
 import { SANDBOX_PORTALS } from '../../sample/portals.js';
+import { faultsOf } from '../../sample/tour/faults.js';
 import { freePort } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
 
@@ -29,7 +30,7 @@ export async function startSample(platform?: 'express' | 'fastify'): Promise<Run
       tenants: Object.fromEntries(tenants),
       portals: SANDBOX_PORTALS,
       secrets: ['a secret of the tests, long enough to seal cookies'],
-      faults: sandbox,
+      faults: faultsOf(sandbox.url),
     },
     platform,
   );

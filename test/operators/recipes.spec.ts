@@ -1,12 +1,24 @@
 /** The recipes of docs/recipes.md and docs/tenants.md, as they are. */
-import { Controller, Get, Inject, Module, UseGuards, type INestApplication, type Type } from '@nestjs/common';
+import {
+  Controller,
+  Get,
+  Inject,
+  Module,
+  Post,
+  Redirect,
+  UseGuards,
+  type INestApplication,
+  type Type,
+} from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import session from 'express-session';
 import request from 'supertest';
 import {
   ExhibitorGuard,
   ExhibitorIdentityGuard,
+  ExhibitorLoginGuard,
   ExhibitorsService,
   type ExhibitorModuleOptions,
   type ExhibitorRequest,
@@ -154,6 +166,58 @@ describe('hosts with a login', () => {
     const reply = await visitor.visit(`${host.url}/events/world-2026/mine`);
     expect(reply.status).toBe(200);
     expect(bodyOf<unknown[]>(reply)).toHaveLength(3);
+    await host.close();
+  });
+
+  it('keep the identity in an express-session without Passport, with a new id', async () => {
+    const own = await loadSnippets<
+      Record<'SessionCallbackGuard' | 'SessionLogoutGuard', Type> & { readUser: object }
+    >('recipes.md', 'own sessions');
+
+    @Controller()
+    class OwnController {
+      @Get('auth/login')
+      @UseGuards(ExhibitorLoginGuard)
+      login(): void {}
+
+      @Get('auth/callback')
+      @UseGuards(own.SessionCallbackGuard)
+      @Redirect('/landed', 303)
+      callback(): void {}
+
+      @Post('auth/logout')
+      @UseGuards(own.SessionLogoutGuard)
+      @Redirect('/', 303)
+      logout(): void {}
+
+      @Get('me')
+      @UseGuards(ExhibitorIdentityGuard)
+      me(): object {
+        return {};
+      }
+    }
+    const host = await startHost({
+      controllers: [OwnController],
+      configure: (app) => {
+        app.use(session({ secret: COOKIE_SECRET, resave: false, saveUninitialized: true }));
+        app.use(own.readUser);
+      },
+      options: (redirectUri) => ({
+        session: 'host',
+        secrets: [COOKIE_SECRET],
+        tenant: sandbox.tenantOptions('acme', { redirectUri }),
+      }),
+    });
+    const visitor = new Visitor();
+    await visitor.visit(`${host.url}/me`);
+    const planted = visitor.cookies('127.0.0.1').get('connect.sid');
+    await signIn(sandbox, host, 'sam.several', {}, visitor);
+    expect((await visitor.visit(`${host.url}/me`)).status).toBe(200);
+    const thief = new Visitor();
+    thief.cookies('127.0.0.1').set('connect.sid', String(planted));
+    expect((await thief.visit(`${host.url}/me`)).status).toBe(401);
+    await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
+    expect((await visitor.visit(`${host.url}/me`)).status).toBe(401);
     await host.close();
   });
 

@@ -12,6 +12,11 @@ describe('the README', () => {
     expect(files.get(`src/${name}`)).toBe(readPage(`sample/mirror/${name}`));
   });
 
+  it.each(['login.guard.ts', 'callback.guard.ts'])('shows %s of the sample, for failed logins', (name) => {
+    const files = new Map(filesOf('docs/login.md'));
+    expect(files.get(`src/${name}`)).toBe(readPage(`sample/${name}`));
+  });
+
   it('has 320 lines at most', () => {
     expect(readPage('README.md').split('\n').length - 1).toBeLessThanOrEqual(320);
   });
@@ -39,6 +44,35 @@ describe('the README', () => {
     const page = readPage('docs/options.md');
     const missing = options.filter((name) => !new RegExp(`^\\|.*\`(${name})[\`(]`, 'm').test(page));
     expect(missing).toEqual([]);
+  });
+});
+
+describe('the realm of docs/keycloak.md', () => {
+  const realm = JSON.parse(readPage('docs/keycloak-realm.json')) as Record<string, unknown>;
+  const page = readPage('docs/keycloak.md');
+
+  /** The members of an object, at any depth. */
+  function membersOf(value: unknown): [string, unknown][] {
+    return typeof value !== 'object' || value === null
+      ? []
+      : Object.entries(value).flatMap(([name, member]) => [[name, member], ...membersOf(member)]);
+  }
+  const members = membersOf(realm);
+
+  it('has every field that the page names', () => {
+    const table = page.split('| field ')[1]?.split('\n\n')[0] ?? '';
+    const fields = [...table.matchAll(/^\| `([\w.]+)`/gm)].map(([, name]) => name);
+    expect(fields.length).toBeGreaterThan(10);
+    const names = new Set(members.map(([name]) => name));
+    expect(fields.filter((name) => !names.has(name ?? ''))).toEqual([]);
+  });
+
+  it('contains no secret, and the page sets each variable that it reads', () => {
+    const secrets = members.filter(([name]) => ['secret', 'value'].includes(name)).map(([, value]) => value);
+    expect(secrets).toHaveLength(4);
+    for (const secret of secrets) {
+      expect(page).toContain(`${/^\$\{(\w+)\}$/.exec(String(secret))?.[1]}=`);
+    }
   });
 });
 
@@ -104,6 +138,12 @@ describe('the documents', () => {
 
   it.each(DOCUMENTS)('%s names files that exist', (document) => {
     expect(filesIn(document).filter((file) => !exists(file))).toEqual([]);
+  });
+
+  it('docs/login-security.md gives the path of every test outside of test/login', () => {
+    const named = filesIn('docs/login-security.md').filter((file) => /^[\w-]+\.spec\.ts$/.test(file));
+    expect(named.length).toBeGreaterThan(30);
+    expect(named.filter((name) => !exists(`test/login/${name}`))).toEqual([]);
   });
 
   it('name files at all', () => {

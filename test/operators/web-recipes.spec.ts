@@ -1,0 +1,284 @@
+/** The recipes of docs/recipes.md about browsers, proxies, limits, traces and logs, as they are. */
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, request as proxied } from 'node:http';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  Controller,
+  Get,
+  UseGuards,
+  type DynamicModule,
+  type INestApplication,
+  type Type,
+} from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
+import { transform } from '@swc/core';
+import { Logger } from 'nestjs-pino';
+import { firstValueFrom } from 'rxjs';
+import request from 'supertest';
+import { ExhibitorIdentityGuard, ExhibitorsService, type ExhibitorModuleOptions } from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { CallbackGuard } from '../../sample/callback.guard.js';
+import { LoginGuard } from '../../sample/login.guard.js';
+import { bodyOf, signIn } from '../guards/signed-in.js';
+import { namedSnippets, ROOT } from '../structure/readme.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { startSandbox } from '../support/sandbox.js';
+import { follow, startServer } from '../support/server.js';
+import { loadSnippets } from '../support/snippets.js';
+import { Visitor } from '../support/visitor.js';
+
+let sandbox: ExhibitorSandbox;
+beforeAll(async () => {
+  sandbox = await startSandbox();
+  sandbox.signInAs('sam.several');
+});
+afterAll(() => sandbox?.stop());
+
+const optionsOf = (redirectUri: string): ExhibitorModuleOptions => ({
+  tenant: sandbox.tenantOptions('acme', { redirectUri }),
+  secrets: [COOKIE_SECRET],
+});
+
+describe.each(['express', 'fastify'] as const)(
+  'a single-page application on another origin, on %s',
+  (kind) => {
+    interface Recipe {
+      ofApp: Pick<ExhibitorModuleOptions, 'trustedOrigins'>;
+      allowApp(app: INestApplication): void;
+      AppAuthController: Type;
+    }
+    const APP = 'http://127.0.0.1:5173';
+    let host: Host;
+    beforeAll(async () => {
+      process.env['APP_ORIGIN'] = APP;
+      const { ofApp, allowApp, AppAuthController } = await loadSnippets<Recipe>('recipes.md', 'spa');
+      delete process.env['APP_ORIGIN'];
+      host = await startHost({
+        kind,
+        controllers: [AppAuthController],
+        configure: allowApp,
+        options: (callback) => ({ ...optionsOf(callback), ...ofApp }),
+      });
+    });
+    afterAll(() => host?.close());
+
+    it('logs in by a navigation, reads who is logged in, and logs out by a form', async () => {
+      const visitor = new Visitor();
+      const toApp = ({ origin }: URL): boolean => origin === APP;
+      const { location } = await visitor.follow(`${host.url}/auth/login?returnTo=/booth`, toApp);
+      expect(location).toBe(`${APP}/booth`);
+
+      const ofApp = { origin: APP, 'sec-fetch-site': 'same-site' };
+      const me = await visitor.visit(`${host.url}/auth/me`, { headers: ofApp });
+      expect(bodyOf(me)).toEqual({ email: 'sam.several@example.com', expiresAt: expect.any(Number) });
+      expect(me.headers.get('access-control-allow-origin')).toBe(APP);
+      expect(me.headers.get('access-control-allow-credentials')).toBe('true');
+
+      const logout = (headers: Record<string, string>) =>
+        visitor.visit(`${host.url}/auth/logout`, { form: {}, headers });
+      expect((await logout({ ...ofApp, origin: 'http://127.0.0.1:8000' })).status).toBe(400);
+      expect((await visitor.visit(`${host.url}/auth/me`)).status).toBe(200);
+      expect((await logout(ofApp)).status).toBe(303);
+      expect((await visitor.visit(`${host.url}/auth/me`)).status).toBe(401);
+    });
+
+    it('allows no other origin to read', async () => {
+      const reply = await request(host.url).get('/auth/me').set('Origin', 'http://127.0.0.1:8000');
+      expect(reply.headers['access-control-allow-origin']).not.toBe('http://127.0.0.1:8000');
+    });
+  },
+);
+
+describe.each(['express', 'fastify'] as const)('a proxy that strips a prefix, in front of %s', (kind) => {
+  it('leads to the login and back, with the prefix', async () => {
+    const { PortalController } = await loadSnippets<{ PortalController: Type }>('recipes.md', 'prefix');
+    let target = '';
+    const proxy = await follow(
+      createServer((incoming, outgoing) => {
+        const { method, headers, url = '' } = incoming;
+        if (!url.startsWith('/portal')) {
+          outgoing.writeHead(404).end();
+          return;
+        }
+        const path = url.slice('/portal'.length) || '/';
+        const sent = proxied(`${target}${path}`, { method, headers }, (reply) => {
+          outgoing.writeHead(reply.statusCode ?? 500, reply.headers);
+          reply.pipe(outgoing);
+        });
+        incoming.pipe(sent);
+      }),
+    );
+    const host = await startHost({
+      kind,
+      controllers: [PortalController],
+      options: () => optionsOf(`${proxy.url}/portal/auth/callback`),
+    });
+    target = host.url;
+    const visitor = new Visitor();
+    const page = await visitor.follow(`${proxy.url}/portal/mine`, undefined, { accept: 'text/html' });
+    expect([page.status, page.url]).toEqual([200, `${proxy.url}/portal/mine`]);
+    expect(bodyOf(page)).toEqual({ email: 'sam.several@example.com' });
+    const logout = await visitor.visit(`${proxy.url}/portal/auth/logout`, { form: {} });
+    expect(logout.location).toBe(`${proxy.url}/portal/`);
+    await host.close();
+    await proxy.stop();
+  });
+});
+
+describe.each(['express', 'fastify'] as const)(
+  'the page for failed logins of docs/login.md on %s',
+  (kind) => {
+    let host: Host;
+    beforeAll(async () => {
+      const { LoginProblemController } = await loadSnippets<{ LoginProblemController: Type }>(
+        'login.md',
+        'problem page',
+      );
+
+      @Controller('auth')
+      class AuthController {
+        @Get('login')
+        @UseGuards(LoginGuard)
+        login(): void {}
+
+        @Get('callback')
+        @UseGuards(CallbackGuard)
+        callback(): void {}
+      }
+      host = await startHost({
+        kind,
+        controllers: [AuthController, LoginProblemController],
+        options: optionsOf,
+      });
+    });
+    afterAll(async () => {
+      sandbox.signInAs('sam.several');
+      await host?.close();
+    });
+
+    it.each([
+      ['uma.unverified', 'not confirmed', true],
+      ['mo.mailless', 'no e-mail address', true],
+      [undefined, 'expired', false],
+    ] as const)(
+      'leads %s back, and the account is chosen anew only where it lacks something',
+      async (...row) => {
+        const [person, text, isChosenAnew] = row;
+        const visitor = new Visitor();
+        sandbox.signInAs(person ?? 'olga.one');
+        const start = `${host.url}/auth/login?eventId=world-2026&returnTo=/booth`;
+        const page = await visitor.follow(person === undefined ? `${host.url}/auth/callback` : start);
+        expect([page.status, new URL(page.url).pathname]).toEqual([200, '/auth/problem']);
+        expect(page.text).toContain(text);
+        const link = new URL(/href="([^"]*)"/.exec(page.text)?.[1] ?? '', host.url);
+        expect(link.searchParams.get('returnTo')).toBe(person === undefined ? null : '/booth');
+        const { location = '' } = await visitor.visit(link);
+        expect(new URL(location).searchParams.get('prompt')).toBe(isChosenAnew ? 'login' : null);
+      },
+    );
+
+    it('shows no text of the address', async () => {
+      const reply = await request(host.url)
+        .get('/auth/problem?problem=<b>&returnTo="><b>&eventId="><b>')
+        .expect(200);
+      expect(reply.text).not.toContain('<b>');
+      expect(reply.text).toContain('The login failed.');
+    });
+  },
+);
+
+it('a rate limit lets requests start evenly', async () => {
+  const { rateLimit } = await loadSnippets<{
+    rateLimit(perSecond: number): NonNullable<ExhibitorModuleOptions['axios']>;
+  }>('recipes.md', 'rate');
+  const host = await startHost({ options: (callback) => ({ ...optionsOf(callback), axios: rateLimit(20) }) });
+  const exhibitors = host.app.get(ExhibitorsService);
+  const list = () => firstValueFrom(exhibitors.list('world-2026', { itemsPerPage: 1 }));
+  await list();
+  sandbox.clearRequests();
+  await Promise.all(Array.from({ length: 6 }, list));
+  const times = sandbox.requests.map(({ at }) => at);
+  expect(times).toHaveLength(6);
+  expect(Math.max(...times) - Math.min(...times)).toBeGreaterThanOrEqual(5 * 50 - 20);
+  await host.close();
+});
+
+it('traces of a file that Node loads first show no address', async () => {
+  const service = await startServer((_request, response) => void response.end('[]'));
+  const folder = mkdtempSync(join(ROOT, 'test', '.readme-'));
+  const write = async (name: string, code: string): Promise<void> => {
+    const compiled = await transform(code, { configFile: join(ROOT, '.swcrc'), sourceMaps: false });
+    writeFileSync(join(folder, `${name}.js`), compiled.code);
+  };
+  try {
+    await write('tracing', namedSnippets('docs/observability.md', 'tracing')[0]);
+    await write('instrument', namedSnippets('docs/recipes.md', 'instrument')[0]);
+    const path = '/api/v1/exhibitor/event/world-2026/contactEmail/sam%40example.com';
+    await write(
+      'main',
+      `import { request } from 'undici';
+      const { body } = await request('${service.url}${path}');
+      console.log(await body.text());`,
+    );
+    const run = promisify(execFile);
+    const args = ['--import', './instrument.js', 'main.js'];
+    const { stdout } = await run(process.execPath, args, { cwd: folder });
+    expect(stdout).toContain(
+      "'url.template': '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}'",
+    );
+    expect(stdout).not.toContain('sam');
+  } finally {
+    rmSync(folder, { recursive: true });
+    await service.stop();
+  }
+}, 60_000);
+
+/** nestjs-pino has one logger in a process, with the stream that it got first. */
+const lines: string[] = [];
+
+describe.each(['express', 'fastify'] as const)('the logs of nestjs-pino on %s', (kind) => {
+  interface Recipe {
+    logging(stream: { write(line: string): void }): DynamicModule;
+    UserInLogs: Type;
+  }
+
+  @Controller()
+  class HomeController {
+    @Get('home')
+    @UseGuards(ExhibitorIdentityGuard)
+    home(): void {}
+  }
+
+  it('name tenant and user of a guarded request, and show no cookie, code or address', async () => {
+    const { BoothController } = await import('../support/booth.controller.js');
+    const { logging, UserInLogs } = await loadSnippets<Recipe>('recipes.md', 'pino');
+    lines.length = 0;
+    const host = await startHost({
+      kind,
+      controllers: [BoothController, HomeController],
+      importedBefore: [logging({ write: (line) => void lines.push(line) }) as never],
+      providers: [{ provide: APP_INTERCEPTOR, useClass: UserInLogs }],
+      configure: (app) => app.useLogger(app.get(Logger)),
+      options: (callback) => ({ ...optionsOf(callback) }),
+    });
+    const visitor = await signIn(sandbox, host);
+    expect((await visitor.visit(`${host.url}/home`)).status).toBe(200);
+    await visitor.visit(`${host.url}/auth/callback?error=made_up&state=x`);
+    await host.close();
+
+    const records = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    const home = records.find(({ req }) => (req as { url?: string } | undefined)?.url === '/home');
+    expect(home).toMatchObject({ tenant: 'default', subject: 'sam.several', res: { statusCode: 200 } });
+    const text = lines.join('');
+    expect(text).toContain('/auth/callback');
+    for (const value of visitor.cookies('127.0.0.1').values()) {
+      expect(text).not.toContain(value);
+    }
+    expect(text).not.toMatch(/code=|state=|sam\.several@|"eyJ/);
+    // What this package logs goes to pino as well.
+    expect(records.some(({ context }) => context === 'nestjs-exhibitor')).toBe(true);
+  });
+});
