@@ -28,18 +28,7 @@ import { fromPages, iterateOver, type OpenReader } from './pages/read-pages.js';
 import { takeSnapshot } from './pages/take-snapshot.js';
 import { parsedRecords } from './parse-replies.js';
 
-/**
- * Reads the exhibitors of events: one page, a whole event, or those of a contact. Every Observable is cold. Unsubscribing,
- * or aborting the option `signal`, aborts the request on the wire. Wrong arguments are an error notification with
- * `invalid_argument`; nothing is sent.
- *
- * Every method fails with an {@link ExhibitorError}. Common codes are `invalid_argument`, `unknown_tenant`,
- * `tenant_required`, `token_rejected`, `token_unavailable`, `access_denied`, `request_rejected`, `rate_limited`,
- * `service_unavailable`, `deadline_exceeded`, `malformed_response` and `aborted`.
- *
- * @example
- * const { data, paginationMetadata } = await firstValueFrom(exhibitors.list('world-2026', { tenant: 'acme' }));
- */
+/** The service of hosts. Its documentation is at the public name, in `index.ts`. */
 @Injectable()
 export class ExhibitorsService<T = Exhibitor> {
   #tenant: string | undefined;

@@ -6,7 +6,7 @@ import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
 import { moduleRules, tenantRules } from './option-rules.js';
 import { tenantSchema, type TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
-import { problemsOf } from './value-schemas.js';
+import { ONE_PROBLEM, problemsOf } from './value-schemas.js';
 
 export const CHECKED_OPTIONS = Symbol('nestjs-exhibitor:checked-options');
 
@@ -60,9 +60,9 @@ const optionsSchema = v.strictObject(
  * @throws {ConfigurationError} with every wrong shape, or else every broken rule, by option path
  */
 export function checkOptions(input: unknown): CheckedOptions {
-  const parsed = v.safeParse(optionsSchema, input);
+  const parsed = v.safeParse(optionsSchema, input, ONE_PROBLEM);
   if (!parsed.success) {
-    throw new ConfigurationError(problemsOf(parsed.issues));
+    throw new ConfigurationError(problemsOf(parsed.issues), undefined, undefined, hintFor(parsed.issues));
   }
   const { tenant, tenants: given, ...settings } = parsed.output;
   const tenants = tenant === undefined ? given : new Map([[SINGLE_TENANT, tenant]]);
@@ -89,7 +89,7 @@ export function checkOptions(input: unknown): CheckedOptions {
  */
 export function checkTenant(input: unknown, key: string, settings: ExhibitorSettings): TenantSettings {
   const path = pathInTenants(key);
-  const parsed = v.safeParse(tenantSchema, input);
+  const parsed = v.safeParse(tenantSchema, input, ONE_PROBLEM);
   if (!parsed.success) {
     // Hosts may store options that customers write, names included.
     const problems = problemsOf(parsed.issues, path);
@@ -107,6 +107,13 @@ export function checkTenant(input: unknown, key: string, settings: ExhibitorSett
     throw new ConfigurationError(problems, untrustedText(key));
   }
   return tenant;
+}
+
+/** Where many values are missing and none is wrong: most hosts read them from an environment. */
+function hintFor(issues: readonly v.BaseIssue<unknown>[]): string | undefined {
+  return issues.length > 2 && issues.every(({ input }) => input === undefined || input === '')
+    ? 'no variable of these is set: is the file loaded?'
+    : undefined;
 }
 
 /** Keys of a source may come from requests. */

@@ -213,9 +213,9 @@ export class RequestAttempts {
   #failure(outcome: Outcome, retryAfterMs: number | undefined): ExhibitorError {
     const { tenant } = this;
     if (outcome.kind === 'failed') {
-      const { limits, log } = this.tools;
-      const failed = { ...outcome, operation: this.request.operation, origin: limits.origin };
-      log.report(tenant, addressProblem(tenant, failed));
+      const { operation, url, template } = this.request;
+      const failed = { operation, url, template, ...outcome };
+      this.tools.log.report(tenant, addressProblem(tenant, failed));
     }
     return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), {
       tenant: tenant.key,

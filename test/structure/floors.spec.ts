@@ -25,8 +25,8 @@ const FLOORS: readonly (readonly string[])[] = [
 /** Folders beside the floors. They use the public surface; the doctor runs the services of the module. */
 const ASIDE = ['testing', 'redis', 'terminus', 'doctor', 'mirror', 'bin'];
 
-/** The testing module reads ids as the service itself. The mirror digests records, and checks ids of events, as the module. */
-const CHECKS = '^lib/(exhibitors/exhibitor-id|model/(path-parameters|digest|json-values))\\.ts$';
+/** The testing module reads ids and the sandbox host names as the service itself. The mirror digests records, and checks ids of events, as the module. */
+const CHECKS = '^lib/(exhibitors/exhibitor-id|model/(path-parameters|digest|json-values|loopback))\\.ts$';
 
 const room = (names: readonly string[]): string => `^lib/(${names.join('|')})/`;
 const TOP = '^lib/[^/]+\\.ts$';

@@ -1,5 +1,5 @@
 import type { ClientMetadata, KoaContextWithOIDC, Provider } from 'oidc-provider';
-import { isLoopback } from '../server/accepted-requests.js';
+import { isLoopback } from '../../../model/loopback.js';
 import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';
 import type { SandboxState } from '../sandbox-state.js';
 import type { SeedTenant } from '../seed/seed.js';
