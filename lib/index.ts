@@ -18,7 +18,7 @@ export type {
   TenantOptions,
   TenantSource,
 } from './options/tenant-options.interface.js';
-export type { HttpOptions } from './options/http-options.interface.js';
+export type { HttpOptions } from './options/tenant-options.interface.js';
 export type { SharedStore } from './model/shared-store.interface.js';
 export type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
 export type {

@@ -1,10 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Subscription } from 'rxjs';
+import { Observable, type Subscriber, type Subscription } from 'rxjs';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import type { Deadline } from '../time/deadline.js';
+import { onAbort, type Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import type { CallOptions } from './call-options.interface.js';
 import {
@@ -39,13 +40,13 @@ export class CallRunner {
    * @param boundTo key of the tenant of `forTenant`
    * @throws {ExhibitorError} `invalid_argument`
    */
-  check<Subject extends CallSubject, Call extends object>(
+  check<Subject extends CallSubject, Checked extends object>(
     method: string,
     subject: Subject,
-    schema: CallSchema<Call>,
+    schema: CallSchema<Checked>,
     options: CallOptions | undefined,
     boundTo: string | undefined,
-  ): Subject & Call {
+  ): Subject & Checked {
     this.tenants.announce(method, options?.tenant ?? boundTo, subject);
     checkSubject(subject);
     return Object.assign(checkCall(schema, withTenant(options, boundTo)), subject);
@@ -102,4 +103,45 @@ export class CallRunner {
     consumer?.add(() => deadline.abort());
     return deadline;
   }
+}
+
+/** A checked call. Its signal aborts when the caller's own signal does, and when the consumer unsubscribes. */
+export type Call<Options extends CallOptions> = Omit<Options, 'signal'> & { signal: AbortSignal };
+
+export interface CallScope {
+  readonly signal: AbortSignal;
+  /** The call is done or its consumer has left: aborts what is still running. */
+  readonly close: () => void;
+}
+
+export function openScope(callerSignal: AbortSignal | undefined): CallScope {
+  const controller = new AbortController();
+  const forget = onAbort(callerSignal, () => controller.abort());
+  const close = (): void => {
+    forget();
+    controller.abort();
+  };
+  return { signal: controller.signal, close };
+}
+
+export function abortedCall(): ExhibitorError {
+  return new ExhibitorError('aborted', 'the caller aborted the call');
+}
+
+/**
+ * A cold Observable of a call. Options are checked on subscription, so that a wrong one is an error notification.
+ *
+ * @param run the call, which passes what it finds to its consumer. It ends when the caller's own signal aborts, and when the
+ * consumer unsubscribes
+ */
+export function fromCall<Options, R>(
+  check: () => Options,
+  run: (options: Options, consumer: Subscriber<R>) => Promise<void>,
+): Observable<R> {
+  return new Observable((consumer) => {
+    run(check(), consumer).then(
+      () => consumer.complete(),
+      (error: unknown) => consumer.error(error),
+    );
+  });
 }

@@ -10,8 +10,7 @@ import type {
   SnapshotOptions,
   StreamOptions,
 } from './call-options.interface.js';
-import { CallRunner } from './call-runner.service.js';
-import { fromCall, openScope } from './call-scope.js';
+import { CallRunner, fromCall, openScope } from './call-runner.service.js';
 import {
   checkLookupFilter,
   listOptions,
@@ -24,8 +23,7 @@ import {
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './pages/exhibitor-page.interface.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
-import { fromPages, iterateOver, type OpenReader } from './pages/read-pages.js';
-import { takeSnapshot } from './pages/take-snapshot.js';
+import { fromPages, iterateOver, takeSnapshot, type OpenReader } from './pages/read-pages.js';
 import { parsedRecords } from './parse-replies.js';
 
 /** The service of hosts. Its documentation is at the public name, in `index.ts`. */

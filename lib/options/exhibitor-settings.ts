@@ -5,7 +5,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import * as v from 'valibot';
 import type { ExhibitorModuleOptions } from './exhibitor-options.interface.js';
-import type { HttpSettings } from './http-options.interface.js';
+import type { HttpSettings } from './tenant-options.interface.js';
 import {
   callable,
   milliseconds,

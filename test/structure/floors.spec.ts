@@ -70,7 +70,7 @@ const RULES: IForbiddenRuleType[] = [
     severity: 'error',
     from: {
       path: '^lib/',
-      pathNot: ['^lib/(transport|testing|doctor)/', '^lib/options/http-options\\.interface'],
+      pathNot: ['^lib/(transport|testing|doctor)/', '^lib/options/tenant-options\\.interface'],
     },
     to: {
       path: '(^|node_modules/)(axios|undici|@nestjs/axios|node:https?)($|/)',

@@ -2,7 +2,7 @@ import { publish } from '../../diagnostics/channels.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import { onAbort } from '../../time/deadline.js';
-import { abortedCall } from '../call-scope.js';
+import { abortedCall } from '../call-runner.service.js';
 import type { StreamCall } from '../call-options.schema.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
 import { breachesOf, isBeyondEnd, rowsExpected, sizeBreaches, type SeenPage } from './page-drift.js';

@@ -1,17 +1,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { AxiosRequestConfig } from 'axios';
-import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { RequestHeaders, TransportRequest } from '../transport-request.interface.js';
 import { ACCEPTED_ENCODINGS } from './reply-body.js';
-
-const LARGEST_UPLOAD = 256 * 1024;
-
-/** @throws {ExhibitorError} `invalid_argument` where the body has more than 256 KiB */
-export function requireSmallBody(body: string | undefined): void {
-  if (body !== undefined && Buffer.byteLength(body) > LARGEST_UPLOAD) {
-    throw new ExhibitorError('invalid_argument', 'the request is too large to be sent');
-  }
-}
 
 /** All headers of a request. */
 export function requestHeaders({ headers, body }: TransportRequest): RequestHeaders {
