@@ -19,9 +19,8 @@ import {
   type Outcome,
 } from './outcome.js';
 import type { Operation, TransportReply, TransportRequest } from './transport-request.interface.js';
-import type { AxiosClient } from './wire/axios-client.js';
+import { requestHeaders, type AxiosClient } from './wire/axios-client.js';
 import type { OutgoingRequest } from './wire/http-client.js';
-import { requestHeaders } from './wire/request-headers.js';
 
 export interface RequestTools {
   clock: Clock;
