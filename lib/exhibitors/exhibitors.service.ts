@@ -129,9 +129,15 @@ export class ExhibitorsService<T = Exhibitor> {
     return fromCall(
       () => this.calls.check('snapshot', { eventId }, snapshotOptions, options, this.#tenant),
       async (call, consumer) => {
-        const { signal, close } = openScope(call.signal);
-        consumer.add(close);
-        const whole = { ...call, signal, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
+        const scope = openScope(call.signal);
+        consumer.add(scope);
+        const whole = {
+          ...call,
+          consumer: scope,
+          startPage: 1,
+          maxPages: undefined,
+          onDrift: 'error',
+        } as const;
         const open = () => this.events.reader<T>(call.eventId, whole);
         consumer.next(await takeSnapshot(open, call.attempts, this.clock));
       },

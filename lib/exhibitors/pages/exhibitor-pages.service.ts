@@ -38,8 +38,8 @@ export class ExhibitorPages {
     return new PageReader({
       ...call,
       tenant: tenant.key,
-      fetch: (page, itemsPerPage, signal) =>
-        this.calls.within(tenant, { deadline, signal }, (limit) =>
+      fetch: (page, itemsPerPage, consumer) =>
+        this.calls.within(tenant, { deadline, consumer }, (limit) =>
           this.#fetch<T>(tenant, listPath(eventId, page, itemsPerPage), limit),
         ),
     });
