@@ -48,11 +48,6 @@ export function unnamedEvent(controller: string, handler: string): Problem {
   return { cause: `event of ${controller}.${handler}`, options: [], message };
 }
 
-/** A tenant of a {@link TenantSource} has larger limits than the module. */
-export function httpCapped(key: string, names: readonly string[]): string {
-  return `tenants.${untrustedText(key)}.http: ${names.join(', ')} above the http of the module, whose values are used`;
-}
-
 /** A call or a request named a tenant that does not exist. */
 export function unknownTenantKey(key: string, known: Iterable<string>): string {
   return `there is no tenant '${untrustedText(key)}'; the keys of tenants are: ${untrustedText([...known].join(', '), 400)}`;
