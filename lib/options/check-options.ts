@@ -3,7 +3,7 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import { isRecord } from '../model/json-values.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
-import { moduleRules, tenantRules } from './option-rules.js';
+import { moduleRules, requireIssOfShared, tenantRules } from './option-rules.js';
 import { tenantSchema, type TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
 import { ONE_PROBLEM, problemsOf } from './value-schemas.js';
@@ -79,6 +79,9 @@ export function checkOptions(input: unknown): CheckedOptions {
   if (problems.length > 0) {
     throw new ConfigurationError(problems);
   }
+  if (tenants instanceof Map) {
+    requireIssOfShared(tenants);
+  }
   return { settings, tenants, pathOf };
 }
 
@@ -105,6 +108,10 @@ export function checkTenant(input: unknown, key: string, settings: ExhibitorSett
   ];
   if (problems.length > 0) {
     throw new ConfigurationError(problems, untrustedText(key));
+  }
+  if (tenant.login !== undefined) {
+    // Nobody knows who else shares its `redirectUri`.
+    tenant.login.requireIss ??= true;
   }
   return tenant;
 }

@@ -119,7 +119,7 @@ const loginEntries = v.strictObject(
 
 export const loginSchema = v.pipe(
   loginEntries,
-  // `withRequireIss` may set it later: a member added then would take 480 bytes of each tenant.
+  // The rules between options may set it later: a member added then would take 480 bytes of each tenant.
   v.transform((login) => ({
     requireIss: undefined,
     ...login,

@@ -7,7 +7,6 @@ import { checkTenant } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
 import { TimeoutError, withTimeout } from '../time/with-timeout.js';
-import { withRequireIss } from './require-iss.js';
 import { Tenant } from './tenant.js';
 
 /** Limits that are no larger than those of the module: all tenants share its process. */
@@ -47,7 +46,7 @@ export async function readTenant(
   }
   const digest = digestOf(JSON.stringify(options, comparable));
   const state = digest === before?.digest ? before.tenant.stateKey : undefined;
-  return { tenant: new Tenant(key, withRequireIss(settings, true), rules.http, state), digest };
+  return { tenant: new Tenant(key, settings, rules.http, state), digest };
 }
 
 /** @param tenant the key, in a form that may be shown */

@@ -7,7 +7,6 @@ import { unknownTenantKey } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock } from '../time/clock.js';
 import { unknownTenant } from './read-tenant.js';
-import { requireIssDefaults } from './require-iss.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';
 
@@ -40,7 +39,7 @@ export class TenantRegistry {
       this.#found = new RunTimeTenants(tenants, settings, clock);
       return;
     }
-    for (const [key, tenant] of requireIssDefaults(tenants)) {
+    for (const [key, tenant] of tenants) {
       this.#fixed.set(key, new Tenant(key, tenant, settings.http));
     }
   }
