@@ -1,3 +1,6 @@
+import type { Exhibitor } from './model/exhibitor-request.interface.js';
+import { ExhibitorsService as GenericExhibitorsService } from './exhibitors/exhibitors.service.js';
+
 export { ExhibitorModule } from './exhibitor.module.js';
 export {
   defineExhibitorOptions,
@@ -16,7 +19,7 @@ export type {
   TenantOptions,
   TenantSource,
 } from './options/tenant-options.interface.js';
-export type { HttpOptions } from './options/http-options.interface.js';
+export type { HttpOptions } from './options/tenant-options.interface.js';
 export type { SharedStore } from './model/shared-store.interface.js';
 export type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
 export type {
@@ -52,7 +55,6 @@ export { TenantRegistry } from './tenants/tenant-registry.service.js';
 export { TokenService } from './tokens/token.service.js';
 export type { GetTokenOptions, InvalidateOptions } from './tokens/token-options.interface.js';
 export type { AccessToken } from './tokens/token-lifetime.js';
-export { ExhibitorsService } from './exhibitors/exhibitors.service.js';
 export { compareExhibitors, type ExhibitorChanges } from './exhibitors/compare-exhibitors.js';
 export type {
   CallOptions,
@@ -92,3 +94,25 @@ export {
   CurrentIdentity,
   CurrentTenant,
 } from './decorators/current.decorators.js';
+
+/**
+ * Reads the exhibitors of events: one page, a whole event, or those of a contact. Every Observable is cold. Unsubscribing,
+ * or aborting the option `signal`, aborts the request on the wire. Wrong arguments are an error notification with
+ * `invalid_argument`; nothing is sent.
+ *
+ * Every method fails with an {@link ExhibitorError}. Common codes are `invalid_argument`, `unknown_tenant`,
+ * `tenant_required`, `token_rejected`, `token_unavailable`, `access_denied`, `request_rejected`, `rate_limited`,
+ * `service_unavailable`, `deadline_exceeded`, `malformed_response` and `aborted`.
+ *
+ * @example
+ * const { data, paginationMetadata } = await firstValueFrom(exhibitors.list('world-2026', { tenant: 'acme' }));
+ */
+export interface ExhibitorsService<T = Exhibitor> extends GenericExhibitorsService<T> {}
+
+/**
+ * The class, to inject the service by. For the last of these signatures, `app.get(ExhibitorsService)` answers the service of `Exhibitor`: of a class with a type
+ * parameter, TypeScript infers `unknown`.
+ */
+export const ExhibitorsService: typeof GenericExhibitorsService & {
+  new (...args: ConstructorParameters<typeof GenericExhibitorsService>): ExhibitorsService;
+} = GenericExhibitorsService;

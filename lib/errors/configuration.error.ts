@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { ExhibitorError } from './exhibitor.error.js';
 
 /** One wrong option. Its value is not shown: it may be a secret. */
@@ -8,18 +9,32 @@ export interface ConfigurationProblem {
   expected: string;
 }
 
-/** The options are wrong (`configuration_invalid`). Reports all problems together, each with its option path. */
+/**
+ * The options are wrong (`configuration_invalid`). Reports all problems together, each with its option path. It has no stack: where
+ * Nest created the module says nothing about an option.
+ */
 export class ConfigurationError extends ExhibitorError {
   declare readonly code: 'configuration_invalid';
   readonly problems: readonly ConfigurationProblem[];
 
-  /** @param cause error thrown by a function of the host */
-  constructor(problems: readonly ConfigurationProblem[], tenant?: string, cause?: unknown) {
+  /**
+   * @param cause error thrown by a function of the host
+   * @param hint a further line, about all problems
+   */
+  constructor(problems: readonly ConfigurationProblem[], tenant?: string, cause?: unknown, hint?: string) {
     const lines = problems.map(({ path, expected }) => (path ? `${path}: ${expected}` : expected));
+    lines.push(...(hint === undefined ? [] : [hint]));
     super('configuration_invalid', `nestjs-exhibitor is not configured correctly:\n  ${lines.join('\n  ')}`, {
       tenant,
       cause,
     });
     this.problems = problems;
+    this.stack = `${this.name}: ${this.message}`;
+  }
+
+  /** Nest logs an error as `util.inspect` shows it, which would repeat each line as a member of `problems`. */
+  [inspect.custom](): string {
+    const { stack = '', cause } = this;
+    return cause === undefined ? stack : `${stack}\n  [cause]: ${inspect(cause)}`;
   }
 }

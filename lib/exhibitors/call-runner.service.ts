@@ -1,10 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Subscription } from 'rxjs';
+import { Observable, Subscription, type Subscriber } from 'rxjs';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import type { Deadline } from '../time/deadline.js';
+import { onAbort, type Deadline } from '../time/deadline.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import type { CallOptions } from './call-options.interface.js';
 import {
@@ -15,7 +16,7 @@ import {
   type CallSubject,
 } from './call-options.schema.js';
 
-/** A call, and the subscription of its consumer, whose end aborts it. */
+/** A call, and the subscription of its consumer, whose end aborts it: an `AbortSignal` would take a tenth of the time of a page. */
 export type RunningCall<Options extends CallOptions = CallOptions> = Options & { consumer?: Subscription };
 
 /** Checks the arguments of a call, finds its tenant and gives it its deadline. */
@@ -39,13 +40,13 @@ export class CallRunner {
    * @param boundTo key of the tenant of `forTenant`
    * @throws {ExhibitorError} `invalid_argument`
    */
-  check<Subject extends CallSubject, Call extends object>(
+  check<Subject extends CallSubject, Checked extends object>(
     method: string,
     subject: Subject,
-    schema: CallSchema<Call>,
+    schema: CallSchema<Checked>,
     options: CallOptions | undefined,
     boundTo: string | undefined,
-  ): Subject & Call {
+  ): Subject & Checked {
     this.tenants.announce(method, options?.tenant ?? boundTo, subject);
     checkSubject(subject);
     return Object.assign(checkCall(schema, withTenant(options, boundTo)), subject);
@@ -76,30 +77,61 @@ export class CallRunner {
     if (!(found instanceof Promise)) {
       return found;
     }
-    const wait = this.#start(call, this.#defaultDeadline);
-    return wait.race(found).finally(() => wait.clear());
+    return this.#limit(call, this.#defaultDeadline, (deadline) => deadline.race(found));
   }
 
-  async within<R>(
+  within<R>(
     tenant: Tenant,
     call: Omit<RunningCall, 'tenant'>,
     work: (deadline: Deadline) => Promise<R>,
   ): Promise<R> {
-    const deadline = this.#start(call, tenant.http.deadline);
-    try {
-      if (deadline.isOver) {
-        throw deadline.failure({ tenant: tenant.key });
-      }
-      return await work(deadline);
-    } finally {
-      deadline.clear();
-    }
+    return this.#limit(call, tenant.http.deadline, (deadline) =>
+      deadline.isOver ? Promise.reject(deadline.failure({ tenant: tenant.key })) : work(deadline),
+    );
   }
 
-  #start({ deadline: ms, signal, consumer }: RunningCall, defaultMs: number): Deadline {
-    const deadline = this.deadlines.start(ms ?? defaultMs, signal);
-    // No AbortController: to create one and to listen to it takes a tenth of the time of a page.
-    consumer?.add(() => deadline.abort());
-    return deadline;
+  #limit<R>(
+    { deadline: ms, signal, consumer }: RunningCall,
+    defaultMs: number,
+    work: (deadline: Deadline) => Promise<R>,
+  ): Promise<R> {
+    const limited = (deadline: Deadline): Promise<R> => {
+      const leave = (): void => deadline.abort();
+      consumer?.add(leave);
+      return work(deadline).finally(() => consumer?.remove(leave));
+    };
+    return this.deadlines.within(ms ?? defaultMs, limited, signal);
   }
+}
+
+/** A checked call of several requests: they end when its consumer is closed. */
+export type Call<Options extends CallOptions> = Omit<Options, 'signal'> & { consumer: Subscription };
+
+/** What a call of several requests adds to it ends when it is closed, and when the caller's own signal aborts. */
+export function openScope(callerSignal: AbortSignal | undefined): Subscription {
+  const scope = new Subscription();
+  scope.add(onAbort(callerSignal, () => scope.unsubscribe()));
+  return scope;
+}
+
+export function abortedCall(): ExhibitorError {
+  return new ExhibitorError('aborted', 'the caller aborted the call');
+}
+
+/**
+ * A cold Observable of a call. Options are checked on subscription, so that a wrong one is an error notification.
+ *
+ * @param run the call, which passes what it finds to its consumer. It ends when the caller's own signal aborts, and when the
+ * consumer unsubscribes
+ */
+export function fromCall<Options, R>(
+  check: () => Options,
+  run: (options: Options, consumer: Subscriber<R>) => Promise<void>,
+): Observable<R> {
+  return new Observable((consumer) => {
+    run(check(), consumer).then(
+      () => consumer.complete(),
+      (error: unknown) => consumer.error(error),
+    );
+  });
 }

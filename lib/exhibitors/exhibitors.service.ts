@@ -10,8 +10,7 @@ import type {
   SnapshotOptions,
   StreamOptions,
 } from './call-options.interface.js';
-import { CallRunner } from './call-runner.service.js';
-import { fromCall, openScope } from './call-scope.js';
+import { CallRunner, fromCall, openScope } from './call-runner.service.js';
 import {
   checkLookupFilter,
   listOptions,
@@ -24,22 +23,10 @@ import {
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './pages/exhibitor-page.interface.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
-import { fromPages, iterateOver, type OpenReader } from './pages/read-pages.js';
-import { takeSnapshot } from './pages/take-snapshot.js';
+import { fromPages, iterateOver, takeSnapshot, type OpenReader } from './pages/read-pages.js';
 import { parsedRecords } from './parse-replies.js';
 
-/**
- * Reads the exhibitors of events: one page, a whole event, or those of a contact. Every Observable is cold. Unsubscribing,
- * or aborting the option `signal`, aborts the request on the wire. Wrong arguments are an error notification with
- * `invalid_argument`; nothing is sent.
- *
- * Every method fails with an {@link ExhibitorError}. Common codes are `invalid_argument`, `unknown_tenant`,
- * `tenant_required`, `token_rejected`, `token_unavailable`, `access_denied`, `request_rejected`, `rate_limited`,
- * `service_unavailable`, `deadline_exceeded`, `malformed_response` and `aborted`.
- *
- * @example
- * const { data, paginationMetadata } = await firstValueFrom(exhibitors.list('world-2026', { tenant: 'acme' }));
- */
+/** The service of hosts. Its documentation is at the public name, in `index.ts`. */
 @Injectable()
 export class ExhibitorsService<T = Exhibitor> {
   #tenant: string | undefined;
@@ -142,9 +129,15 @@ export class ExhibitorsService<T = Exhibitor> {
     return fromCall(
       () => this.calls.check('snapshot', { eventId }, snapshotOptions, options, this.#tenant),
       async (call, consumer) => {
-        const { signal, close } = openScope(call.signal);
-        consumer.add(close);
-        const whole = { ...call, signal, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
+        const scope = openScope(call.signal);
+        consumer.add(scope);
+        const whole = {
+          ...call,
+          consumer: scope,
+          startPage: 1,
+          maxPages: undefined,
+          onDrift: 'error',
+        } as const;
         const open = () => this.events.reader<T>(call.eventId, whole);
         consumer.next(await takeSnapshot(open, call.attempts, this.clock));
       },

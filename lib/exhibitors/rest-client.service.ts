@@ -40,7 +40,9 @@ export class RestClient {
       tenant.stateKey.hasAnswered = true;
       return reply;
     }
-    this.log.report(tenant, statusProblem(reply.status, request, tenant.stateKey.hasAnswered));
+    const { operation, template, path } = request;
+    const sent = { operation, template, url: tenant.baseUrl + path };
+    this.log.report(tenant, statusProblem(reply.status, sent, tenant.stateKey.hasAnswered));
     throw errorOf(reply.status, tenant, deadline.sent);
   }
 

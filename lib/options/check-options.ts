@@ -3,10 +3,10 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import { isRecord } from '../model/json-values.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
-import { moduleRules, tenantRules } from './option-rules.js';
+import { moduleRules, requireIssOfShared, tenantRules } from './option-rules.js';
 import { tenantSchema, type TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
-import { problemsOf } from './value-schemas.js';
+import { ONE_PROBLEM, problemsOf } from './value-schemas.js';
 
 export const CHECKED_OPTIONS = Symbol('nestjs-exhibitor:checked-options');
 
@@ -60,9 +60,9 @@ const optionsSchema = v.strictObject(
  * @throws {ConfigurationError} with every wrong shape, or else every broken rule, by option path
  */
 export function checkOptions(input: unknown): CheckedOptions {
-  const parsed = v.safeParse(optionsSchema, input);
+  const parsed = v.safeParse(optionsSchema, input, ONE_PROBLEM);
   if (!parsed.success) {
-    throw new ConfigurationError(problemsOf(parsed.issues));
+    throw new ConfigurationError(problemsOf(parsed.issues), undefined, undefined, hintFor(parsed.issues));
   }
   const { tenant, tenants: given, ...settings } = parsed.output;
   const tenants = tenant === undefined ? given : new Map([[SINGLE_TENANT, tenant]]);
@@ -79,6 +79,9 @@ export function checkOptions(input: unknown): CheckedOptions {
   if (problems.length > 0) {
     throw new ConfigurationError(problems);
   }
+  if (tenants instanceof Map) {
+    requireIssOfShared(tenants);
+  }
   return { settings, tenants, pathOf };
 }
 
@@ -89,7 +92,7 @@ export function checkOptions(input: unknown): CheckedOptions {
  */
 export function checkTenant(input: unknown, key: string, settings: ExhibitorSettings): TenantSettings {
   const path = pathInTenants(key);
-  const parsed = v.safeParse(tenantSchema, input);
+  const parsed = v.safeParse(tenantSchema, input, ONE_PROBLEM);
   if (!parsed.success) {
     // Hosts may store options that customers write, names included.
     const problems = problemsOf(parsed.issues, path);
@@ -106,7 +109,18 @@ export function checkTenant(input: unknown, key: string, settings: ExhibitorSett
   if (problems.length > 0) {
     throw new ConfigurationError(problems, untrustedText(key));
   }
+  if (tenant.login !== undefined) {
+    // Nobody knows who else shares its `redirectUri`.
+    tenant.login.requireIss ??= true;
+  }
   return tenant;
+}
+
+/** Where many values are missing and none is wrong: most hosts read them from an environment. */
+function hintFor(issues: readonly v.BaseIssue<unknown>[]): string | undefined {
+  return issues.length > 2 && issues.every(({ input }) => input === undefined || input === '')
+    ? 'no variable of these is set: is the file loaded?'
+    : undefined;
 }
 
 /** Keys of a source may come from requests. */

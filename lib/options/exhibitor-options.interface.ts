@@ -2,7 +2,7 @@ import type { ExecutionContext } from '@nestjs/common';
 import type { AxiosInstance } from 'axios';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import type { HttpOptions } from './http-options.interface.js';
+import type { HttpOptions } from './tenant-options.interface.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import type { TenantOptions, TenantSource } from './tenant-options.interface.js';
 

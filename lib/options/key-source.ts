@@ -2,7 +2,7 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import { parsedBy, parseUrl, endpointUrl } from './value-schemas.js';
+import { endpointUrl, ONE_PROBLEM, parsedBy, parseUrl } from './value-schemas.js';
 
 /** The parsed option `keys`: one PEM key, a key set, or the URL of a key set. */
 export type KeySource =
@@ -35,7 +35,7 @@ function parseText(value: string): KeySource | string {
   if (parseUrl(value) === undefined) {
     return EXPECTED;
   }
-  const url = v.safeParse(endpointUrl, value);
+  const url = v.safeParse(endpointUrl, value, ONE_PROBLEM);
   return url.success ? { kind: 'url', url: url.output } : url.issues[0].message;
 }
 

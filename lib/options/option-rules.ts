@@ -58,6 +58,26 @@ export function tenantRules(
   return broken(rules).map((problem) => ({ ...problem, path: `${path}.${problem.path}` }));
 }
 
+/**
+ * Sets `requireIss` where the host did not and tenants of different issuers share a `redirectUri`. There, a malicious provider could
+ * pass its response off as another's (mix-up attack); the `iss` parameter prevents that (RFC 9207 §1, RFC 9700 §4.4). Left unset,
+ * discovery may set it.
+ */
+export function requireIssOfShared(tenants: ReadonlyMap<string, TenantSettings>): void {
+  const issuersByCallback = new Map<string, Set<string>>();
+  const logins = [...tenants.values()].flatMap(({ login }) => login ?? []);
+  for (const { redirectUri = '', issuer } of logins) {
+    const issuers = issuersByCallback.get(redirectUri) ?? new Set();
+    issuersByCallback.set(redirectUri, issuers.add(issuer));
+  }
+  for (const login of logins) {
+    const { redirectUri } = login;
+    if (redirectUri !== undefined && (issuersByCallback.get(redirectUri)?.size ?? 0) > 1) {
+      login.requireIss ??= true;
+    }
+  }
+}
+
 function loginRules(login: LoginSettings, session: ExhibitorSettings['session']): Rule[] {
   const { keys, discovery, issuer, clientId, redirectUri, clientAuth, clientSecret, audience } = login;
   const inBrowser = hasBrowser(session);

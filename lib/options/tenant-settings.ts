@@ -15,7 +15,7 @@ import {
   whole,
 } from './value-schemas.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import type { HttpOptions, HttpSettings } from './http-options.interface.js';
+import type { HttpOptions, HttpSettings } from './tenant-options.interface.js';
 
 /** Asymmetric algorithms of RFC 7518 and RFC 8037. With `none` or a MAC, anybody who has the public key could sign. */
 const ALGORITHMS = [
@@ -119,7 +119,7 @@ const loginEntries = v.strictObject(
 
 export const loginSchema = v.pipe(
   loginEntries,
-  // `withRequireIss` may set it later: a member added then would take 480 bytes of each tenant.
+  // The rules between options may set it later: a member added then would take 480 bytes of each tenant.
   v.transform((login) => ({
     requireIss: undefined,
     ...login,

@@ -1,9 +1,14 @@
-/** Schemas of single option values. Their messages say what was expected and never show the value: it may be a secret. */
+/**
+ * Schemas of single option values. Their messages say what was expected and never show the value: it may be a secret. Options are
+ * parsed with {@link ONE_PROBLEM}.
+ */
 import * as v from 'valibot';
 import type { ConfigurationProblem } from '../errors/configuration.error.js';
+import { isLoopback } from '../model/loopback.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 
-const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
+/** One line an option: the first check of a value that fails is the last. */
+export const ONE_PROBLEM = { abortPipeEarly: true } as const;
 
 export const text = v.pipe(v.string('must be a string'), v.nonEmpty('must not be empty'));
 
@@ -55,21 +60,19 @@ export type AllowedOrigins = (origin: string, tenantKey: string) => boolean;
 
 function isSecureOrLoopback(value: string): boolean {
   const url = parseUrl(value);
-  return (
-    url === undefined || url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.has(url.hostname))
-  );
+  return url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname));
 }
 
 function hasNoCredentials(value: string): boolean {
   const url = parseUrl(value);
-  return url === undefined || (url.username === '' && url.password === '');
+  return url?.username === '' && url.password === '';
 }
 
 /** An https URL (http for loopback hosts) without credentials and fragment. */
 export const secureUrl = v.pipe(
   v.string('must be a string'),
   v.check((value) => parseUrl(value) !== undefined, 'must be an absolute URL'),
-  v.check(isSecureOrLoopback, 'must be https (http only for localhost, 127.0.0.1 and [::1])'),
+  v.check(isSecureOrLoopback, 'must be https (http only for localhost, *.localhost, 127.0.0.0/8 and [::1])'),
   v.check(hasNoCredentials, 'must not contain credentials'),
   v.check((value) => !value.includes('#'), 'must not contain a fragment'),
 );

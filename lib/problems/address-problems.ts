@@ -1,8 +1,14 @@
 import type { EndpointPaths, Problem } from './problem.interface.js';
 
-export interface FailedRequest {
+/** A request that was sent, by what may be shown of it. */
+interface SentRequest {
   operation: string;
-  origin: string;
+  url: string;
+  /** Its path with the names of parameters: that of a lookup ends with `{contactEmail}`. */
+  template: string;
+}
+
+export interface FailedRequest extends SentRequest {
   why: string;
   phase?: string | undefined;
   message: string;
@@ -18,14 +24,14 @@ export interface FailedRequest {
  * where something else answers. `undefined` for failures of a service that was reached.
  */
 export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Problem | undefined {
-  const { operation, origin, why, phase, message, errorCode, status, isTooLarge } = failed;
+  const { operation, why, phase, message, errorCode, status, isTooLarge } = failed;
   const option = addressOption(tenant, operation);
   // There never was a connection: a wrong host, a port without a server, a certificate of another host.
   if (phase === 'connecting') {
     return {
       cause: `${option} unreached`,
       options: [option],
-      message: `no connection to ${origin}: ${errorCode ?? message}`,
+      message: `no connection to ${shownUrl(failed)}: ${errorCode ?? message}`,
     };
   }
   if (why !== 'malformed') {
@@ -36,7 +42,7 @@ export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Pr
   return {
     cause: `${option} reply`,
     options: [isLimit ? 'http.maxResponseBytes' : option],
-    message: `${origin} (${operation}): ${message}`,
+    message: `${shownUrl(failed)}: ${message}`,
     ...(status === undefined ? {} : { received: `status ${status}` }),
   };
 }
@@ -65,7 +71,7 @@ function addressOption(tenant: EndpointPaths, operation: string): string {
  */
 export function statusProblem(
   status: number,
-  request: { operation: 'list' | 'lookup'; path: string; template: string },
+  request: SentRequest,
   hasAnswered: boolean,
 ): Problem | undefined {
   if (status === 401 || status === 403) {
@@ -85,7 +91,15 @@ export function statusProblem(
     options: ['baseUrl'],
     message:
       'the service answered 404: the path of the base URL is wrong, or there is no such event: ' +
-      (request.operation === 'list' ? request.path : request.template),
+      shownUrl(request),
     isWarning: true,
   };
+}
+
+/** The URL as it was sent, without its query and the address of a contact. */
+function shownUrl({ url, template }: SentRequest): string {
+  const [path = ''] = url.split('?');
+  return template.endsWith('{contactEmail}')
+    ? `${path.slice(0, path.lastIndexOf('/'))}/{contactEmail}`
+    : path;
 }

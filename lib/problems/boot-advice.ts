@@ -9,7 +9,9 @@ export function bootAdvice({ settings, tenants, pathOf }: CheckedOptions): strin
   const fixed = 'find' in tenants ? [] : [...tenants];
   return [
     ...settings.secrets.flatMap((secret, index) => secretAdvice(`secrets.${index}`, secret)),
-    ...fixed.flatMap(([key, { clientSecret, login }]) => [
+    ...fixed.flatMap(([key, { clientSecret, login, baseUrl, authUrl }]) => [
+      ...pathAdvice(`${pathOf(key)}.baseUrl`, baseUrl, '/api/v1'),
+      ...pathAdvice(`${pathOf(key)}.authUrl`, authUrl, '/connect'),
       ...secretAdvice(`${pathOf(key)}.clientSecret`, clientSecret),
       ...secretAdvice(`${pathOf(key)}.login.clientSecret`, login?.clientSecret),
       ...scopeAdvice(pathOf(key), login),
@@ -24,6 +26,15 @@ export function secretAdvice(path: string, secret: unknown): string[] {
     return [];
   }
   return [`${path}: begins or ends with white space, which is part of the secret; was it copied by mistake?`];
+}
+
+/** On a URL that ends with what the module appends to it. */
+function pathAdvice(path: string, url: string, appended: string): string[] {
+  return url.endsWith(appended)
+    ? [
+        `${path}: '${url}' ends with ${appended}, which is appended to it; '${url.slice(0, -appended.length)}' is meant`,
+      ]
+    : [];
 }
 
 function scopeAdvice(path: string, login: TenantSettings['login']): string[] {

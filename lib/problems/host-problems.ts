@@ -1,12 +1,28 @@
 /** What the functions of a host do wrong: its `store` and its `TenantSource`. */
+import { isRecord } from '../model/json-values.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { Problem } from './problem.interface.js';
 
-/** The `store` failed or was too slow. The message of its error is not shown: it may contain the address and the password. */
+/** The `store` failed or was too slow. */
 export function storeDown(error: unknown): string {
-  const name: unknown = error instanceof Error ? error.name : undefined;
-  const reason = typeof name === 'string' ? untrustedText(name) : 'unknown error';
-  return `the shared store does not answer (${reason}); continuing without it`;
+  return `the shared store does not answer (${reasonOf(error)}); continuing without it`;
+}
+
+export const STORE_ANSWERS_AGAIN = 'the shared store answers again';
+
+/** `ECONNREFUSED 127.0.0.1:6379`, else the name of the error. Its message is not shown: it may contain the password. */
+function reasonOf(error: unknown): string {
+  const first = isRecord(error) ? error : {};
+  // The connection error is the cause of what a client throws. Node tries all addresses of a name.
+  const cause = isRecord(first['cause']) ? first['cause'] : first;
+  const connection =
+    Array.isArray(cause['errors']) && isRecord(cause['errors'][0]) ? cause['errors'][0] : cause;
+  const { code, address, port } = connection;
+  if (typeof code === 'string') {
+    return untrustedText(typeof address === 'string' ? `${code} ${address}:${String(port)}` : code);
+  }
+  const { name } = first;
+  return typeof name === 'string' ? untrustedText(name) : 'unknown error';
 }
 
 /** The `store` did not take a logout. */
@@ -32,7 +48,7 @@ export function unnamedEvent(controller: string, handler: string): Problem {
   return { cause: `event of ${controller}.${handler}`, options: [], message };
 }
 
-/** A tenant of a {@link TenantSource} has larger limits than the module. */
-export function httpCapped(key: string, names: readonly string[]): string {
-  return `tenants.${untrustedText(key)}.http: ${names.join(', ')} above the http of the module, whose values are used`;
+/** A call or a request named a tenant that does not exist. */
+export function unknownTenantKey(key: string, known: Iterable<string>): string {
+  return `there is no tenant '${untrustedText(key)}'; the keys of tenants are: ${untrustedText([...known].join(', '), 400)}`;
 }

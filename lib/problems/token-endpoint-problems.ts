@@ -11,6 +11,8 @@ type ClientPath = '' | 'login.';
 
 /** What is known of the options of a tenant's clients. */
 interface ClientOptions extends EndpointPaths {
+  /** Of the API client. */
+  readonly tokenUrl: string;
   readonly settings: {
     readonly clientAuth?: unknown;
     readonly login?: { readonly clientAuth?: unknown } | undefined;
@@ -40,6 +42,8 @@ export function refusedClient(tenant: ClientOptions, client: ClientPath, failure
   // A client with a private key has no secret.
   const pathOf = (option: string): string =>
     client + (option === 'clientSecret' && typeof auth === 'object' ? 'clientAuth' : option);
+  // Where no option is known, the address may be that of something else.
+  const place = options === undefined && client === '' ? ` ${tenant.tokenUrl.split('?')[0]}` : '';
   return {
     // A code that the provider made up must not have a limit of its own.
     cause: `${name} client: ${options === undefined ? 'other' : oauthError}`,
@@ -47,7 +51,7 @@ export function refusedClient(tenant: ClientOptions, client: ClientPath, failure
       options === undefined
         ? [client === '' ? tenant.tokenUrlOption : tenant.endpointOption('token'), `${client}clientId`]
         : options.map(pathOf),
-    message: `the token endpoint refused the ${name} client: ${describeFailure(failure)}`,
+    message: `the token endpoint${place} refused the ${name} client: ${describeFailure(failure)}`,
   };
 }
 

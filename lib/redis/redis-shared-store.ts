@@ -1,7 +1,13 @@
+import { errorMonitor } from 'node:events';
 import type { SharedStore } from '../index.js';
 
+interface ConnectionEvents {
+  /** Tells of connection errors, which are not those of commands: "the client is offline". */
+  on?(event: string | symbol, listener: (error: unknown) => void): unknown;
+}
+
 /** A client, cluster, sentinel or pool of `redis` 5 or 6, as far as the store uses it. */
-export interface NodeRedisClient {
+export interface NodeRedisClient extends ConnectionEvents {
   get(key: string): Promise<unknown>;
   /** In place of `get`, so that a giant value is not read whole. */
   getRange?(key: string, start: number, end: number): Promise<unknown>;
@@ -14,7 +20,7 @@ export interface NodeRedisClient {
 }
 
 /** A client or cluster of `ioredis` 5 or 6, as far as the store uses it. */
-export interface IoredisClient {
+export interface IoredisClient extends ConnectionEvents {
   /** State of the connection. `redis` has no such field, which tells the two apart. */
   readonly status: string;
   get(key: string): Promise<unknown>;
@@ -54,6 +60,8 @@ export interface RedisSharedStoreOptions {
 export class RedisSharedStore implements SharedStore {
   readonly #client: NodeRedisClient | IoredisClient;
   readonly #prefix: string;
+  /** The last error of the connection, until a command succeeds. */
+  #connectionError: unknown;
 
   constructor(client: NodeRedisClient | IoredisClient, { prefix = '' }: RedisSharedStoreOptions = {}) {
     for (const command of ['get', 'set', 'del'] as const) {
@@ -63,10 +71,12 @@ export class RedisSharedStore implements SharedStore {
     }
     this.#client = client;
     this.#prefix = prefix;
+    // No listener of `error`, which would change what the client does where its host has none.
+    client.on?.(errorMonitor, (error) => (this.#connectionError = error));
   }
 
   async get(key: string): Promise<string | undefined> {
-    const value = await readStart(this.#client, this.#prefix + key);
+    const value = await this.#run(readStart(this.#client, this.#prefix + key));
     // GETRANGE answers an empty string where there is no value.
     return typeof value === 'string' && value !== '' ? value : undefined;
   }
@@ -74,12 +84,26 @@ export class RedisSharedStore implements SharedStore {
   async set(key: string, value: string, options: { ttl: number; ifAbsent?: boolean }): Promise<boolean> {
     // Redis takes whole milliseconds from 1.
     const ttl = Math.max(1, Math.ceil(options.ttl));
-    const reply = await setWith(this.#client, this.#prefix + key, value, ttl, options.ifAbsent === true);
+    const isNew = options.ifAbsent === true;
+    const reply = await this.#run(setWith(this.#client, this.#prefix + key, value, ttl, isNew));
     return reply === 'OK';
   }
 
   async delete(key: string): Promise<void> {
-    await this.#client.del(this.#prefix + key);
+    await this.#run(this.#client.del(this.#prefix + key));
+  }
+
+  /** @throws {Error} of the client. Its cause is what ended the connection */
+  async #run(command: Promise<unknown>): Promise<unknown> {
+    try {
+      const reply = await command;
+      this.#connectionError = undefined;
+      return reply;
+    } catch (error) {
+      throw this.#connectionError === undefined
+        ? error
+        : new Error('Redis cannot be reached', { cause: this.#connectionError });
+    }
   }
 }
 

@@ -6,10 +6,7 @@ import { untrustedText } from '../model/untrusted-text.js';
 import { checkTenant } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
-import { httpCapped } from '../problems/host-problems.js';
-import type { ThrottledLog } from '../problems/throttled-log.js';
 import { TimeoutError, withTimeout } from '../time/with-timeout.js';
-import { withRequireIss } from './require-iss.js';
 import { Tenant } from './tenant.js';
 
 /** Limits that are no larger than those of the module: all tenants share its process. */
@@ -21,17 +18,11 @@ export interface ReadTenant {
   readonly digest: string;
 }
 
-interface Reading {
-  /** How long to wait for the source, in ms. */
-  timeout: number;
-  /** The tenant as it was read last: its state is kept where its options are the same. */
-  before: ReadTenant | undefined;
-  log: ThrottledLog;
-}
-
 /**
  * Reads a tenant from its source.
  *
+ * @param timeout how long to wait for the source, in ms
+ * @param before the tenant as it was read last: its state is kept where its options are the same
  * @throws {ExhibitorError} `unknown_tenant`, `configuration_invalid`; `service_unavailable` and `deadline_exceeded` where the
  * source fails
  */
@@ -39,7 +30,8 @@ export async function readTenant(
   source: TenantSource,
   key: string,
   rules: ExhibitorSettings,
-  { timeout, before, log }: Reading,
+  timeout: number,
+  before: ReadTenant | undefined,
 ): Promise<ReadTenant> {
   const options = await findInSource(source, key, timeout);
   // Many databases answer null for a missing row.
@@ -47,16 +39,14 @@ export async function readTenant(
     throw unknownTenant(untrustedText(key));
   }
   const settings = checkTenant(options, key, rules);
-  const raised = LIMITS.filter((name) => (settings.http?.[name] ?? 0) > rules.http[name]);
-  for (const name of raised) {
-    settings.http = { ...settings.http, [name]: rules.http[name] };
+  for (const name of LIMITS) {
+    if ((settings.http?.[name] ?? 0) > rules.http[name]) {
+      settings.http = { ...settings.http, [name]: rules.http[name] };
+    }
   }
   const digest = digestOf(JSON.stringify(options, comparable));
   const state = digest === before?.digest ? before.tenant.stateKey : undefined;
-  if (raised.length > 0 && state === undefined) {
-    log.warn(httpCapped(key, raised), `http ${key}`);
-  }
-  return { tenant: new Tenant(key, withRequireIss(settings, true), rules.http, state), digest };
+  return { tenant: new Tenant(key, settings, rules.http, state), digest };
 }
 
 /** @param tenant the key, in a form that may be shown */

@@ -78,7 +78,7 @@ export class RunTimeTenants {
     // With last good options, half of the time is left for the call that waits.
     const timeout = before === undefined ? http.deadline : http.deadline / 2;
     try {
-      const found = await readTenant(this.source, key, this.settings, { timeout, before, log: this.#log });
+      const found = await readTenant(this.source, key, this.settings, timeout, before);
       if (isCurrent()) {
         const freshUntil = this.clock.now() + tenantCache.ttl;
         this.#known.set(key, { ...found, freshUntil, usableUntil: freshUntil + tenantCache.staleIfError });

@@ -3,14 +3,18 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { STAND_IN, type ServiceCall, type StandIn } from '../model/stand-in.interface.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { unknownTenantKey } from '../problems/host-problems.js';
+import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock } from '../time/clock.js';
 import { unknownTenant } from './read-tenant.js';
-import { requireIssDefaults } from './require-iss.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';
 
 /** Largest key of a tenant of a source, in bytes of UTF-8: unknown keys come from requests and are remembered. */
 const MAX_KEY_BYTES = 128;
+
+/** Shortest time between two lines about unknown keys, in ms. */
+const REPORT_EVERY = 60_000;
 
 /**
  * The tenants: those of the options, or those that a {@link TenantSource} finds.
@@ -22,6 +26,7 @@ const MAX_KEY_BYTES = 128;
 export class TenantRegistry {
   readonly #fixed = new Map<string, Tenant>();
   readonly #found: RunTimeTenants | undefined;
+  readonly #log: ThrottledLog;
 
   /** @internal */
   constructor(
@@ -29,11 +34,12 @@ export class TenantRegistry {
     @Inject(Clock) clock: Clock,
     @Optional() @Inject(STAND_IN) private readonly standIn?: StandIn,
   ) {
+    this.#log = new ThrottledLog(clock, REPORT_EVERY);
     if ('find' in tenants) {
       this.#found = new RunTimeTenants(tenants, settings, clock);
       return;
     }
-    for (const [key, tenant] of requireIssDefaults(tenants)) {
+    for (const [key, tenant] of tenants) {
       this.#fixed.set(key, new Tenant(key, tenant, settings.http));
     }
   }
@@ -82,6 +88,9 @@ export class TenantRegistry {
     const tenant = this.#fixed.get(key);
     if (tenant !== undefined) {
       return tenant;
+    }
+    if (this.#found === undefined) {
+      this.#log.warn(unknownTenantKey(String(key), this.#fixed.keys()));
     }
     const isShort = Buffer.byteLength(String(key)) <= MAX_KEY_BYTES;
     if (this.#found === undefined || !isShort || key === '') {

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { shortDigestOf } from '../model/digest.js';
-import type { HttpSettings } from '../options/http-options.interface.js';
+import type { HttpSettings } from '../options/tenant-options.interface.js';
 import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
 
 /** Name of an endpoint of the provider, as in the option `endpoints`. */

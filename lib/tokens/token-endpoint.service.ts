@@ -9,9 +9,8 @@ import type { Deadline } from '../time/deadline.js';
 import type { TransportReply, TransportRequest } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { authenticated, hiddenForms, type OAuthClient } from './client-authentication.js';
-import { isPermanent, unexplained } from './token-refusal.js';
 import { TimedToken } from './token-lifetime.js';
-import { parseOAuthError, parseTokenReply } from './token-reply.js';
+import { isPermanent, parseOAuthError, parseTokenReply, unexplained } from './token-reply.js';
 
 /** What a client asks the token endpoint for. */
 export interface TokenGrant {

@@ -1,3 +1,4 @@
+import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { hideSecrets } from '../model/untrusted-text.js';
 import { isRecord } from '../model/json-values.js';
 import type { OAuthFailure } from '../problems/token-endpoint-problems.js';
@@ -63,4 +64,38 @@ export function presentableError(
 
 function malformed(why: string): TokenReply {
   return { kind: 'malformed', why };
+}
+
+/** How long a permanent refusal is remembered, in ms. */
+const REMEMBERED = 30_000;
+
+/** Errors that pass without a change of the request. RFC 6749 §4.1.2.1 has them; token endpoints use them as well. */
+const TRANSIENT: ReadonlySet<string> = new Set(['temporarily_unavailable', 'server_error', 'slow_down']);
+
+/** True where the same request will be refused again. */
+export function isPermanent(oauthError: string): boolean {
+  return !TRANSIENT.has(oauthError);
+}
+
+/** Code for a 4xx without an OAuth error, perhaps of a proxy: `http_403`. */
+export function unexplained(status: number): string {
+  return `http_${status}`;
+}
+
+/** A permanent refusal of the token endpoint, answered from memory until `until` (ms of {@link Clock.now}). */
+export interface TokenRefusal {
+  readonly until: number;
+  readonly error: TokenRejectedError;
+}
+
+/** A refusal with the time for which it is remembered: none where the provider did not explain it. */
+export function remember(error: TokenRejectedError, now: number): TokenRefusal {
+  const isExplained = error.oauthError !== unexplained(error.status ?? 0);
+  return { until: isExplained ? now + REMEMBERED : now, error };
+}
+
+/** The remembered refusal as an error of a call that sent nothing. */
+export function repeated({ error }: TokenRefusal): TokenRejectedError {
+  const { oauthError, oauthErrorDescription, tenant, status } = error;
+  return new TokenRejectedError(oauthError, oauthErrorDescription, { tenant, status, attempts: 0 });
 }

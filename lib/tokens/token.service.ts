@@ -13,7 +13,7 @@ import { Deadlines } from '../time/deadlines.service.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
-import { remember, repeated, type TokenRefusal } from './token-refusal.js';
+import { remember, repeated, type TokenRefusal } from './token-reply.js';
 import { TokenSource } from './token-source.js';
 
 /** Pause of early renewals after one failed, in ms. The old token is still good. */
@@ -222,7 +222,7 @@ export class TokenService {
     } catch (error) {
       const now = this.clock.now();
       if (error instanceof TokenRejectedError) {
-        held.refusal = remember(error, now, this.clock.random());
+        held.refusal = remember(error, now);
       }
       held.quietUntil = Math.max(now + QUIET_AFTER_FAILURE, held.refusal?.until ?? 0);
       throw error;

@@ -19,9 +19,8 @@ import {
   type Outcome,
 } from './outcome.js';
 import type { Operation, TransportReply, TransportRequest } from './transport-request.interface.js';
-import type { AxiosClient } from './wire/axios-client.js';
+import { requestHeaders, type AxiosClient } from './wire/axios-client.js';
 import type { OutgoingRequest } from './wire/http-client.js';
-import { requestHeaders, requireSmallBody } from './wire/request-headers.js';
 
 export interface RequestTools {
   clock: Clock;
@@ -72,8 +71,8 @@ export class RequestAttempts {
       }
       if (isFinal(outcome)) {
         budget.succeeded();
-        const { status, headers, body } = outcome;
-        return { status, headers, body, sentAt: this.#sentAt, attempts: this.#sent };
+        const { status, body } = outcome;
+        return { status, body, sentAt: this.#sentAt, attempts: this.#sent };
       }
       const retryAfterMs = this.#retryAfter(outcome);
       const wait = this.#waitAfter(outcome, attempt, retryAfterMs);
@@ -133,7 +132,6 @@ export class RequestAttempts {
     const { method, url, operation } = this.request;
     // The body is created in its slot, so that it is not old when it is sent.
     const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
-    requireSmallBody(body);
     // The call may have ended in the turn in which the slot was granted.
     this.#requireTime();
     const request = {
@@ -213,9 +211,9 @@ export class RequestAttempts {
   #failure(outcome: Outcome, retryAfterMs: number | undefined): ExhibitorError {
     const { tenant } = this;
     if (outcome.kind === 'failed') {
-      const { limits, log } = this.tools;
-      const failed = { ...outcome, operation: this.request.operation, origin: limits.origin };
-      log.report(tenant, addressProblem(tenant, failed));
+      const { operation, url, template } = this.request;
+      const failed = { operation, url, template, ...outcome };
+      this.tools.log.report(tenant, addressProblem(tenant, failed));
     }
     return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), {
       tenant: tenant.key,

@@ -22,8 +22,6 @@ export interface TransportRequest {
 /** A reply that the caller judges: any 2xx, and any 4xx but 408 and 429. */
 export interface TransportReply {
   status: number;
-  /** By lower-case name. */
-  headers: Record<string, string | undefined>;
   /** Parsed JSON. `undefined` on 204, and on a 4xx whose body is not JSON. */
   body: unknown;
   /** {@link Clock.now} when the request that was answered was sent. */

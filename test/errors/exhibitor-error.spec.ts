@@ -1,5 +1,6 @@
 import { inspect } from 'node:util';
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
+import { ConsoleLogger } from '@nestjs/common';
 import {
   ConfigurationError,
   ExhibitorError,
@@ -49,6 +50,26 @@ describe('an ExhibitorError', () => {
       breach,
       lastGoodPage: 1,
     });
+  });
+
+  it('of the configuration is logged by Nest with each line once, without a stack', () => {
+    const written: string[] = [];
+    const write = jest
+      .spyOn(process.stderr, 'write')
+      .mockImplementation((text) => written.push(String(text)) > 0);
+    const problems = ['tenantId', 'baseUrl'].map((name) => ({
+      path: `tenant.${name}`,
+      expected: 'is required',
+    }));
+    new ConsoleLogger('ExceptionHandler', { colors: false }).error(new ConfigurationError(problems));
+    write.mockRestore();
+    expect(written.join('').split('[ExceptionHandler] ')[1]).toBe(
+      'ConfigurationError: nestjs-exhibitor is not configured correctly:\n' +
+        '  tenant.tenantId: is required\n  tenant.baseUrl: is required\n',
+    );
+    const failed = new ConfigurationError(problems, 'acme', new TypeError('of the host'));
+    expect(inspect(failed)).toMatch(/\[cause\]: TypeError: of the host\n +at /);
+    expect(JSON.parse(JSON.stringify(failed))).toMatchObject({ problems, tenant: 'acme' });
   });
 
   it('has an HTTP status for every code', () => {

@@ -1,3 +1,4 @@
+import type { Subscription } from 'rxjs';
 import type { PaginationMetadata } from '../../lib/exhibitors/pages/exhibitor-page.interface.js';
 import type { FetchedPage } from '../../lib/exhibitors/pages/page-reader.js';
 
@@ -42,29 +43,29 @@ export class ModelService {
     this.#nextId = plan.rows;
   }
 
-  fetch = async (page: number, itemsPerPage: number, signal: AbortSignal): Promise<FetchedPage<Row>> => {
+  fetch = async (page: number, itemsPerPage: number, requests: Subscription): Promise<FetchedPage<Row>> => {
     const request = this.asked.push(page);
     this.underWay += 1;
     this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
     try {
-      await this.#work(request, signal);
+      await this.#work(request, requests);
       return this.#answer(page, itemsPerPage);
     } finally {
       this.underWay -= 1;
     }
   };
 
-  async #work(request: number, signal: AbortSignal): Promise<void> {
+  async #work(request: number, requests: Subscription): Promise<void> {
     const { latencies, retries, failures } = this.plan;
     const latency = latencies[request % latencies.length] ?? 0;
     const turns = retries.includes(request) ? latency * 3 + 1 : latency;
     for (let turn = 0; turn <= turns; turn += 1) {
-      if (signal.aborted) {
+      if (requests.closed) {
         throw new Error('aborted');
       }
       await Promise.resolve();
     }
-    if (signal.aborted) {
+    if (requests.closed) {
       throw new Error('aborted');
     }
     if (failures.includes(request)) {

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { type Observable, take, toArray, lastValueFrom } from 'rxjs';
+import { type Observable, type Subscription, take, toArray, lastValueFrom } from 'rxjs';
 import { PaginationDriftError } from '../../lib/errors/pagination-drift.error.js';
 import type { ExhibitorPage } from '../../lib/exhibitors/pages/exhibitor-page.interface.js';
 import { PageReader } from '../../lib/exhibitors/pages/page-reader.js';
@@ -53,16 +53,16 @@ const reading: fc.Arbitrary<Reading> = fc.record({
 function openReader(
   service: ModelService,
   how: Reading,
-  signal: AbortSignal,
+  consumer: Subscription,
   onDrift: 'error' | 'ignore' = 'error',
 ) {
-  return new PageReader<Row>({ ...how, tenant: 'acme', signal, onDrift, fetch: service.fetch });
+  return new PageReader<Row>({ ...how, tenant: 'acme', consumer, onDrift, fetch: service.fetch });
 }
 
 function pagesOf(service: ModelService, how: Reading, onDrift?: 'ignore'): Observable<ExhibitorPage<Row>> {
   return fromPages(
     () => ({}),
-    async ({ signal }) => openReader(service, how, signal, onDrift),
+    async ({ consumer }) => openReader(service, how, consumer, onDrift),
     (page: ExhibitorPage<Row>, subscriber) => subscriber.next(page),
   );
 }
@@ -133,7 +133,7 @@ describe('an event that does not change', () => {
           const seen: Row[] = [];
           const items = iterateOver<object, Row, Row>(
             () => ({}),
-            async ({ signal }) => openReader(service, how, signal),
+            async ({ consumer }) => openReader(service, how, consumer),
             ({ data }) => data,
           );
           for await (const row of items) {

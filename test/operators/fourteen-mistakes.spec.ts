@@ -152,7 +152,7 @@ describe('a mistake that shows when the service or the provider is used', () => 
       await visit(MINE),
       503,
       { code: 'service_unavailable' },
-      /^tenant\.baseUrl: no connection to http:\/\/127\.0\.0\.1:\d+: ECONNREFUSED$/,
+      /^tenant\.baseUrl: no connection to http:\/\/127\.0\.0\.1:\d+\/api\/v1\/exhibitor\/event\/world-2026\/contactEmail\/\{contactEmail\}: ECONNREFUSED$/,
     );
   });
 
@@ -161,10 +161,13 @@ describe('a mistake that shows when the service or the provider is used', () => 
     const suspects =
       /^tenant\.baseUrl: the service answered 404: the path of the base URL is wrong, or there is no such event: /;
     expectLine(await visit('/events/world-2026/exhibitors?page=1'), 404, { code: 'not_found' }, suspects);
-    expect(lines.all[0]).toContain('/event/world-2026');
+    expect(lines.all[0]).toMatch(new RegExp(`: ${sandbox.url}/wrong/api/v1/exhibitor/event/world-2026$`));
     lines.clear();
     // A 404 of a lookup is the regular answer for a person without exhibitor, so the line is all there is.
     expectLine(await visit(MINE), 403, { code: 'no_exhibitor' }, suspects);
+    expect(lines.all[0]).toContain(
+      `${sandbox.url}/wrong/api/v1/exhibitor/event/world-2026/contactEmail/{contactEmail}`,
+    );
   });
 
   it('4, but a lookup of a base URL that has answered before is no mistake', async () => {
@@ -346,6 +349,20 @@ describe('a value of onboarding that is most likely wrong', () => {
       expect.stringMatching(/^tenant\.login\.scope: has neither 'profile' nor 'email'/),
     ]);
     expect(lines.all.join()).not.toMatch(/api secret|login secret/);
+  });
+
+  it('is warned of at boot: a URL that ends with what is appended to it', async () => {
+    host = await startHost({
+      configure: (app) => app.useLogger(lines),
+      options: (callback) => ({
+        ...optionsWith(callback, { baseUrl: `${sandbox.url}/api/v1/`, authUrl: `${sandbox.url}/connect` }),
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+    expect(lines.all).toEqual([
+      `tenant.baseUrl: '${sandbox.url}/api/v1' ends with /api/v1, which is appended to it; '${sandbox.url}' is meant`,
+      `tenant.authUrl: '${sandbox.url}/connect' ends with /connect, which is appended to it; '${sandbox.url}' is meant`,
+    ]);
   });
 
   it('is repaired where it has one meaning: a PEM with escaped line breaks', async () => {

@@ -147,7 +147,8 @@ describe('an address that cannot be reached', () => {
     const [tenant] = registryOf(checked, new StoppedClock()).fixed;
     const failed = {
       operation,
-      origin: 'https://a.example',
+      url: 'https://a.example/x',
+      template: '/x',
       why: 'network',
       phase: 'connecting',
       message: '',

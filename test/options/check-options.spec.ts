@@ -178,7 +178,7 @@ describe('the options', () => {
       expect.arrayContaining([
         'secrets.0: must have at least 32 characters',
         'http.maxConcurrent: must be a whole number of requests from 1 to 10000',
-        'tenants.acme.baseUrl: must be https (http only for localhost, 127.0.0.1 and [::1])',
+        'tenants.acme.baseUrl: must be https (http only for localhost, *.localhost, 127.0.0.0/8 and [::1])',
         'tenants.acme.http.deadline: must be a whole number of milliseconds from 1 to 2147483647',
         'tenants.acme.http.attempts: must be a whole number of requests from 1 to 10',
         expect.stringContaining('tenants.acme.login.algorithms.0: must be one of'),
@@ -188,6 +188,31 @@ describe('the options', () => {
       ]),
     );
     expect(problems(wrong)).toHaveLength(9);
+  });
+
+  it('ask for the file of the environment where no value is set', () => {
+    const unset = { ...tenant(), tenantId: undefined, baseUrl: '', clientId: '', clientSecret: undefined };
+    const messageOf = (input: unknown): string => {
+      try {
+        return String(checkOptions(input));
+      } catch (error) {
+        return String(error);
+      }
+    };
+    const hint = 'no variable of these is set: is the file loaded?';
+    expect(
+      messageOf({ tenant: unset, secrets: [undefined] })
+        .split('\n  ')
+        .slice(1),
+    ).toEqual([
+      'secrets.0: is required',
+      'tenant.tenantId: is required',
+      'tenant.baseUrl: must be an absolute URL',
+      'tenant.clientId: must not be empty',
+      hint,
+    ]);
+    expect(messageOf({ tenant: { ...unset, authUrl: 'x' } })).not.toContain(hint);
+    expect(messageOf({ tenant: { ...tenant(), clientId: '', tenantId: '' } })).not.toContain(hint);
   });
 
   it('report every broken rule between options at once, where all shapes are right', () => {
@@ -252,7 +277,7 @@ describe('the options', () => {
     [
       'an endpoint by http',
       { tenant: { ...tenant(), endpoints: { token: 'http://login.example/token' } } },
-      'tenant.endpoints.token: must be https (http only for localhost, 127.0.0.1 and [::1])',
+      'tenant.endpoints.token: must be https (http only for localhost, *.localhost, 127.0.0.0/8 and [::1])',
     ],
     [
       'a relative endpoint',
@@ -394,10 +419,18 @@ describe('the options', () => {
   });
 
   it('accept plain http for loopback hosts only', () => {
-    for (const host of ['localhost:8080', '127.0.0.1:8080', '[::1]:8080']) {
+    for (const host of [
+      'localhost:8080',
+      'acme.localhost:8080',
+      '127.0.0.1:8080',
+      '127.8.0.1',
+      '[::1]:8080',
+    ]) {
       expect(problems({ tenant: { ...tenant(), baseUrl: `http://${host}` } })).toEqual([]);
     }
-    expect(problems({ tenant: { ...tenant(), baseUrl: 'http://localhost.example' } })).toHaveLength(1);
+    for (const host of ['localhost.example', 'mylocalhost', '127.example', '128.0.0.1', '[::2]']) {
+      expect(problems({ tenant: { ...tenant(), baseUrl: `http://${host}` } })).toHaveLength(1);
+    }
   });
 
   it('check every URL against allowedOrigins', () => {
@@ -577,7 +610,7 @@ describe('keys', () => {
     [
       'an insecure URL',
       'http://login.example/jwks',
-      'must be https (http only for localhost, 127.0.0.1 and [::1])',
+      'must be https (http only for localhost, *.localhost, 127.0.0.0/8 and [::1])',
     ],
     ['a JWKS of 101 keys', { keys: Array.from({ length: 101 }, () => jwk) }, 'must hold at most 100 keys'],
     ['an empty JWKS', { keys: [] }, 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS'],

@@ -9,6 +9,7 @@ import * as redis6 from 'redis';
 import * as redis5 from 'redis5';
 import { RedisSharedStore, type IoredisClient, type NodeRedisClient } from '../../lib/redis/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
+import { storeDown } from '../../lib/problems/host-problems.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Clock } from '../../lib/time/clock.js';
@@ -284,6 +285,13 @@ describeWithRedis('RedisSharedStore', (path) => {
     // Each command is refused, not kept for later.
     const many = failing.flatMap(({ store }) => Array.from({ length: 50 }, () => store.get('a')));
     expect((await Promise.allSettled(many)).filter(({ status }) => status !== 'rejected')).toEqual([]);
+    // "The client is offline" does not tell an operator what to look at.
+    for (const { store } of clients.filter(({ name }) => name.startsWith('a client'))) {
+      await eventually(async () => {
+        const error: unknown = await store.get('a').catch((failure: unknown) => failure);
+        return storeDown(error).includes(`(ECONNREFUSED 127.0.0.1:${single.port})`);
+      });
+    }
     await single.restart();
     expect(await Promise.all(kept)).toEqual([undefined, undefined]);
     // A cluster needs two seconds to accept its nodes again.

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import type { SharedStore } from '../../lib/index.js';
@@ -52,6 +54,14 @@ afterEach(() => {
   store.failure = 'none';
   jest.restoreAllMocks();
 });
+
+/** What Node says where nothing listens. */
+async function refusedAt(host: string): Promise<unknown> {
+  const [error] = await once(connect({ host, port: 1, autoSelectFamily: true }), 'error').catch(
+    (thrown: unknown) => [thrown],
+  );
+  return error;
+}
 
 const PERSON = { email: 'sam.several@example.com', token: 'abc.def.ghi', list: [1, { two: null }] };
 
@@ -232,9 +242,29 @@ describe('a store that fails', () => {
       expect(store.calls).toBe(1);
       clock.ahead = 6_000;
       store.failure = 'none';
+      const log = jest.spyOn(Logger.prototype, 'log').mockImplementation(() => {});
       expect(await values.readSealed('token', 'acme')).toBe(1);
+      expect(await values.readSealed('token', 'acme')).toBe(1);
+      expect(log.mock.calls).toEqual([['the shared store answers again']]);
     },
   );
+
+  it.each([
+    ['a refused connection', () => refusedAt('127.0.0.1'), /^ECONNREFUSED 127\.0\.0\.1:1$/],
+    ['all addresses of a name', () => refusedAt('localhost'), /^ECONNREFUSED (127\.0\.0\.1|::1):1$/],
+    [
+      'the cause of a client',
+      async () => new Error('s3cret', { cause: await refusedAt('127.0.0.1') }),
+      /^ECONNREFUSED 127\.0\.0\.1:1$/,
+    ],
+    ['a code', async () => Object.assign(new Error('s3cret'), { code: 'WRONGPASS' }), /^WRONGPASS$/],
+  ])('is a warning that names %s', async (_, failure, named) => {
+    const error = await failure();
+    const failing = Object.assign(new MemoryStore(), { get: () => Promise.reject(error) });
+    await startProcess(failing).values.readSealed('token', 'acme');
+    const [, reason] = /\((.*)\); continuing/.exec(warnings[0] ?? '') ?? [];
+    expect(reason).toMatch(named);
+  });
 
   it('causes a miss also where it throws before it returns a promise', async () => {
     const { values } = startProcess(THROWING_STORE);

@@ -25,9 +25,12 @@ const FLOORS: readonly (readonly string[])[] = [
 /** Folders beside the floors. They use the public surface; the doctor runs the services of the module. */
 const ASIDE = ['testing', 'redis', 'terminus', 'doctor', 'mirror', 'opentelemetry', 'bin'];
 
-/** The testing module reads ids as the service itself. The mirror digests records, and checks ids of events, as the module. The sandbox names the variables of a host. */
+/**
+ * The testing module reads ids, and the sandbox host names and the variables of a host, as the service itself. The mirror digests
+ * records, and checks ids of events, as the module.
+ */
 const CHECKS =
-  '^lib/(exhibitors/exhibitor-id|model/(path-parameters|digest|json-values|host-variables))\\.ts$';
+  '^lib/(exhibitors/exhibitor-id|model/(path-parameters|digest|json-values|host-variables|loopback))\\.ts$';
 
 const room = (names: readonly string[]): string => `^lib/(${names.join('|')})/`;
 const TOP = '^lib/[^/]+\\.ts$';
@@ -71,7 +74,7 @@ const RULES: IForbiddenRuleType[] = [
     severity: 'error',
     from: {
       path: '^lib/',
-      pathNot: ['^lib/(transport|testing|doctor)/', '^lib/options/http-options\\.interface'],
+      pathNot: ['^lib/(transport|testing|doctor)/', '^lib/options/tenant-options\\.interface'],
     },
     to: {
       path: '(^|node_modules/)(axios|undici|@nestjs/axios|node:https?)($|/)',

@@ -1,10 +1,12 @@
 import { inspect } from 'node:util';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { INestApplicationContext } from '@nestjs/common';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger, type INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { firstValueFrom } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, TenantRegistry, TokenService } from '../../lib/index.js';
+import { checkOptions } from '../../lib/options/check-options.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { TestClock } from '../support/clock.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
 
@@ -79,6 +81,25 @@ describe('the tenants of the options', () => {
     const failure = { code: 'unknown_tenant', tenant: shown };
     await expect(app.get(TenantRegistry).get(key)).rejects.toMatchObject(failure);
     await expect(app.get(TokenService).getToken({ tenant: key })).rejects.toMatchObject(failure);
+  });
+
+  it('are named to the operator where another key is asked for, once a minute', async () => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const options = checkOptions({
+      tenants: { acme: sandbox.tenantOptions('acme'), globex: sandbox.tenantOptions('globex') },
+      secrets: [COOKIE_SECRET],
+    });
+    const clock = new TestClock();
+    const registry = new TenantRegistry(options, clock);
+    for (const key of ['acmee', 'other', 'acmee']) {
+      await expect(registry.get(key)).rejects.toMatchObject({ code: 'unknown_tenant' });
+    }
+    const keys = 'the keys of tenants are: acme, globex';
+    expect(warn.mock.calls).toEqual([[`there is no tenant 'acmee'; ${keys}`]]);
+    clock.ahead = 61_000;
+    await expect(registry.get('a\nb')).rejects.toMatchObject({ code: 'unknown_tenant' });
+    expect(warn.mock.calls.slice(1)).toEqual([[`there is no tenant 'a b'; ${keys}`]]);
+    warn.mockRestore();
   });
 
   it('may have any name, also that of an inherited property', async () => {

@@ -193,29 +193,9 @@ describe('a reply', () => {
     sender = Sender.with(server.url, { attempts: 1 });
     await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 1 });
   });
-
-  it('has joined values for repeated headers', async () => {
-    await replying((response) => {
-      response.setHeader('x-note', ['one', 'two']);
-      sendJson(response);
-    });
-    const { headers } = await sender.send();
-    expect(headers['x-note']).toBe('one, two');
-  });
 });
 
 describe('a request', () => {
-  it.each([
-    ['a text', 'x'.repeat(300_000)],
-    ['the result of a function', async () => 'x'.repeat(300_000)],
-  ])('with a body above the limit of the service is not sent: %s', async (_what, body) => {
-    await replying((response) => sendJson(response));
-    await expect(sender.send({ method: 'POST', operation: 'token', body })).rejects.toMatchObject({
-      code: 'invalid_argument',
-    });
-    expect(server.requests).toHaveLength(0);
-  });
-
   it('posts its form unchanged, with one Accept header', async () => {
     let received = '';
     server = await startServer((request, response) => {

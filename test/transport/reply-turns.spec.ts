@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import { ReplyTurns } from '../../lib/transport/wire/reply-turns.js';
+import { ReplyTurns } from '../../lib/transport/wire/reply-body.js';
 
 describe('the turns of replies', () => {
   it('are of six, so that what is requested after them leaves before others are parsed', async () => {

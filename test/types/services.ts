@@ -13,10 +13,12 @@ import {
   type ExhibitorPage,
   type ExhibitorSelection,
   type ExhibitorSnapshot,
-  type ExhibitorsService,
+  ExhibitorsService,
   type LoginFailureReason,
   type PaginationBreach,
 } from 'nestjs-exhibitor';
+import { Injectable, type INestApplicationContext } from '@nestjs/common';
+import type { ModuleRef } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 
 interface Booth {
@@ -43,6 +45,22 @@ booths.snapshot('e', { expect: { totalCount: 60 } });
 expectTypeOf(booths.snapshot('e')).toEqualTypeOf<Observable<ExhibitorSnapshot<Booth>>>();
 expectTypeOf(booths.lookup('e', 'sam@example.com')).toEqualTypeOf<Observable<readonly Booth[]>>();
 expectTypeOf(booths.forTenant('acme')).toEqualTypeOf<ExhibitorsService<Booth>>();
+// Of a class with a type parameter, TypeScript would infer `unknown` for it.
+declare const app: INestApplicationContext;
+declare const modules: ModuleRef;
+expectTypeOf(app.get(ExhibitorsService)).toEqualTypeOf<ExhibitorsService>();
+expectTypeOf(app.get(ExhibitorsService).iterate('e')).toEqualTypeOf<AsyncIterableIterator<Exhibitor>>();
+expectTypeOf(modules.get(ExhibitorsService).stream('e')).toEqualTypeOf<Observable<Exhibitor>>();
+expectTypeOf(app.get<ExhibitorsService<Booth>>(ExhibitorsService).iterate('e')).toEqualTypeOf<
+  AsyncIterableIterator<Booth>
+>();
+@Injectable()
+class BoothsService extends ExhibitorsService<Booth> {}
+expectTypeOf<BoothsService>().toExtend<ExhibitorsService<Booth>>();
+@Injectable()
+export class Catalogue {
+  constructor(readonly all: ExhibitorsService) {}
+}
 expectTypeOf<ExhibitorSelection<Booth>['select']>().returns.resolves.toEqualTypeOf<Booth>();
 const changes = compareExhibitors([{ id: 'a' }], [{ id: 'b' }]);
 expectTypeOf(changes.added).toExtend<readonly Booth[]>();

@@ -3,8 +3,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-option
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { Deadline } from '../../time/deadline.js';
-import { CallRunner, type RunningCall } from '../call-runner.service.js';
-import type { Call } from '../call-scope.js';
+import { CallRunner, type Call, type RunningCall } from '../call-runner.service.js';
 import type { ListCall, StreamCall } from '../call-options.schema.js';
 import { parsePage, parseRecords } from '../parse-replies.js';
 import { RestClient } from '../rest-client.service.js';
@@ -39,8 +38,8 @@ export class ExhibitorPages {
     return new PageReader({
       ...call,
       tenant: tenant.key,
-      fetch: (page, itemsPerPage, signal) =>
-        this.calls.within(tenant, { deadline, signal }, (limit) =>
+      fetch: (page, itemsPerPage, consumer) =>
+        this.calls.within(tenant, { deadline, consumer }, (limit) =>
           this.#fetch<T>(tenant, listPath(eventId, page, itemsPerPage), limit),
         ),
     });

@@ -1,8 +1,8 @@
+import type { Subscription } from 'rxjs';
 import { publish } from '../../diagnostics/channels.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
-import { onAbort } from '../../time/deadline.js';
-import { abortedCall } from '../call-scope.js';
+import { abortedCall } from '../call-runner.service.js';
 import type { StreamCall } from '../call-options.schema.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
 import { breachesOf, isBeyondEnd, rowsExpected, sizeBreaches, type SeenPage } from './page-drift.js';
@@ -20,18 +20,17 @@ export interface ReadPlan<T> extends Pick<
 > {
   /** Key of the tenant, for errors and diagnostics. */
   tenant: string;
-  /** Ends the reading with `aborted`. */
-  signal?: AbortSignal;
-  fetch(page: number, itemsPerPage: number, signal: AbortSignal): Promise<FetchedPage<T>>;
+  /** Its end is that of the reading, with `aborted`. */
+  consumer?: Subscription;
+  fetch(page: number, itemsPerPage: number, requests: Subscription): Promise<FetchedPage<T>>;
 }
 
 /**
  * Reads the pages of an event in order. Pages are fetched ahead, and each is compared with the first one. It closes itself when
- * its signal aborts. Whoever leaves it before the last page must close it.
+ * its consumer leaves. Whoever leaves it before the last page must close it.
  */
 export class PageReader<T> {
   readonly #window: PageWindow<FetchedPage<T>>;
-  readonly #forgetSignal: () => void;
   #itemsPerPage: number;
   #first: PaginationMetadata | undefined;
   #before: SeenPage | undefined;
@@ -39,29 +38,33 @@ export class PageReader<T> {
   constructor(private readonly plan: ReadPlan<T>) {
     this.#itemsPerPage = plan.itemsPerPage;
     this.#window = new PageWindow(
-      (page, signal) =>
-        page === 1 ? plan.fetch(1, this.#itemsPerPage, signal) : this.#fetchLater(page, signal),
+      (page, requests) =>
+        page === 1 ? plan.fetch(1, this.#itemsPerPage, requests) : this.#fetchLater(page, requests),
       plan.prefetch,
       plan.startPage,
     );
-    this.#forgetSignal = onAbort(plan.signal, () => this.#window.close());
+    plan.consumer?.add(this.#leave);
   }
 
   /**
    * The next page; `undefined` after the last one.
    *
    * @throws {PaginationDriftError} where the page contradicts the first one and `onDrift` is `error`
-   * @throws {ExhibitorError} `aborted`, whatever the requests that the signal aborted end with
+   * @throws {ExhibitorError} `aborted`, whatever the requests that were aborted end with
    */
   async next(): Promise<ExhibitorPage<T> | undefined> {
-    const { signal } = this.plan;
+    const { consumer } = this.plan;
     try {
       const fetched = await this.#window.next();
-      signal?.throwIfAborted();
-      return fetched && this.#check(fetched);
+      if (consumer?.closed !== true) {
+        return fetched && this.#check(fetched);
+      }
     } catch (error) {
-      throw signal?.aborted === true ? abortedCall() : error;
+      if (consumer?.closed !== true) {
+        throw error;
+      }
     }
+    throw abortedCall();
   }
 
   /** Fetches ahead while the last page is being consumed. */
@@ -70,22 +73,24 @@ export class PageReader<T> {
   }
 
   close(): void {
-    this.#forgetSignal();
+    this.plan.consumer?.remove(this.#leave);
     this.#window.close();
   }
+
+  readonly #leave = (): void => this.#window.close();
 
   /**
    * Fetches a page after page 1. The service may refuse a page beyond the end; page 1 then tells the size of the event, or that
    * there is no such event.
    */
-  async #fetchLater(number: number, signal: AbortSignal): Promise<FetchedPage<T>> {
+  async #fetchLater(number: number, requests: Subscription): Promise<FetchedPage<T>> {
     try {
-      return await this.plan.fetch(number, this.#itemsPerPage, signal);
+      return await this.plan.fetch(number, this.#itemsPerPage, requests);
     } catch (error) {
       if (!isExhibitorError(error) || !['not_found', 'request_rejected'].includes(error.code)) {
         throw error;
       }
-      const { page } = await this.plan.fetch(1, this.#itemsPerPage, signal);
+      const { page } = await this.plan.fetch(1, this.#itemsPerPage, requests);
       const { totalCount, totalPages, itemsPerPage } = page.paginationMetadata;
       if (rowsExpected(number, page.paginationMetadata) > 0) {
         throw error;

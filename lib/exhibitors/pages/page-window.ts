@@ -1,9 +1,12 @@
+import { Subscription } from 'rxjs';
+
 /**
  * Fetches pages ahead and delivers them in order. At most `size` pages are being fetched or waiting. After a page fails, no
  * further page is requested; the pages before it are still delivered.
  */
 export class PageWindow<P> {
-  readonly #requests = new AbortController();
+  /** Its end aborts the requests under way. */
+  readonly #requests = new Subscription();
   readonly #replies: Promise<P>[] = [];
   #nextPage: number;
   #lastPage: number;
@@ -11,7 +14,7 @@ export class PageWindow<P> {
 
   /** Fetches only the page `first`, until {@link extendTo} is called. */
   constructor(
-    private readonly fetch: (page: number, signal: AbortSignal) => Promise<P>,
+    private readonly fetch: (page: number, requests: Subscription) => Promise<P>,
     private readonly size: number,
     first: number,
   ) {
@@ -38,11 +41,11 @@ export class PageWindow<P> {
 
   close(): void {
     this.#isStopped = true;
-    this.#requests.abort();
+    this.#requests.unsubscribe();
   }
 
   #start(page: number): Promise<P> {
-    const reply = this.fetch(page, this.#requests.signal);
+    const reply = this.fetch(page, this.#requests);
     // Also handles the rejection of a page that the reader never asks for.
     reply.catch(() => {
       this.#isStopped = true;

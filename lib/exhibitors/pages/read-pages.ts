@@ -1,7 +1,9 @@
-import type { Observable, Subscriber } from 'rxjs';
+import type { Observable, Subscriber, Subscription } from 'rxjs';
+import { PaginationDriftError } from '../../errors/pagination-drift.error.js';
+import type { Clock } from '../../time/clock.js';
 import type { CallOptions } from '../call-options.interface.js';
-import { fromCall, openScope, type Call, type CallScope } from '../call-scope.js';
-import type { ExhibitorPage } from './exhibitor-page.interface.js';
+import { fromCall, openScope, type Call } from '../call-runner.service.js';
+import type { ExhibitorPage, ExhibitorSnapshot } from './exhibitor-page.interface.js';
 import type { PageReader } from './page-reader.js';
 
 export type OpenReader<Options extends CallOptions, T> = (call: Call<Options>) => Promise<PageReader<T>>;
@@ -25,9 +27,9 @@ export function fromPages<Options extends CallOptions, T, R>(
   emit: (page: ExhibitorPage<T>, subscriber: Subscriber<R>) => void,
 ): Observable<R> {
   return fromCall(check, async (options, subscriber: Subscriber<R>) => {
-    const { signal, close } = openScope(options.signal);
-    subscriber.add(close);
-    for await (const page of pagesOf(await open({ ...options, signal }))) {
+    const consumer = openScope(options.signal);
+    subscriber.add(consumer);
+    for await (const page of pagesOf(await open({ ...options, consumer }))) {
       emit(page, subscriber);
     }
   });
@@ -42,13 +44,13 @@ export function iterateOver<Options extends CallOptions, T, R>(
   open: OpenReader<Options, T>,
   itemsOf: (page: ExhibitorPage<T>) => readonly R[],
 ): AsyncIterableIterator<R> {
-  let scope: CallScope | undefined;
+  let scope: Subscription | undefined;
   let hasLeft = false;
   async function* read(): AsyncGenerator<R, undefined> {
     const options = check();
     scope = openScope(options.signal);
     try {
-      const reader = await open({ ...options, signal: scope.signal });
+      const reader = await open({ ...options, consumer: scope });
       for await (const page of pagesOf(reader)) {
         reader.fetchAhead();
         // `yield*` would take three times as long for each item.
@@ -62,7 +64,7 @@ export function iterateOver<Options extends CallOptions, T, R>(
         throw error;
       }
     } finally {
-      scope.close();
+      scope.unsubscribe();
     }
     return undefined;
   }
@@ -71,8 +73,39 @@ export function iterateOver<Options extends CallOptions, T, R>(
   // A generator finishes its current step before it returns: to close the scope ends that step.
   items.return = (value) => {
     hasLeft = true;
-    scope?.close();
+    scope?.unsubscribe();
     return end(value);
   };
   return items;
+}
+
+/**
+ * Reads an event until it does not change during a reading, at most `attempts` times.
+ *
+ * @param open opens a reader that fails on drift, for each reading
+ * @throws {PaginationDriftError} the last one, where the event changed every time
+ */
+export async function takeSnapshot<T>(
+  open: () => Promise<PageReader<T>>,
+  attempts: number,
+  clock: Clock,
+): Promise<ExhibitorSnapshot<T>> {
+  for (let restarts = 0; ; restarts += 1) {
+    try {
+      const takenAt = new Date(clock.epochMs());
+      const exhibitors: T[] = [];
+      let totalCount = 0;
+      for await (const { paginationMetadata, data } of pagesOf(await open())) {
+        totalCount = paginationMetadata.totalCount;
+        for (const exhibitor of data) {
+          exhibitors.push(exhibitor);
+        }
+      }
+      return { exhibitors, totalCount, takenAt, restarts };
+    } catch (error) {
+      if (!(error instanceof PaginationDriftError) || restarts + 1 >= attempts) {
+        throw error;
+      }
+    }
+  }
 }

@@ -1,7 +1,7 @@
 import type { StateKey, Tenant } from '../../tenants/tenant.js';
 import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
-import { Semaphore, type SemaphoreLimits } from '../../time/semaphore.js';
+import { Semaphore, type SemaphoreLimits } from './semaphore.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Circuit } from './circuit.js';
 import { RetryBudget } from './retry-policy.js';

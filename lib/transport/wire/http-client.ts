@@ -4,11 +4,7 @@ import type { Deadline } from '../../time/deadline.js';
 import type { Failed, Outcome } from '../outcome.js';
 import { Connector } from './connector.js';
 import { networkFailure } from './network-errors.js';
-import { parseBody, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
-import { ReplyTurns } from './reply-turns.js';
-
-/** Bytes of a 4xx or 5xx body that are read; more are not needed to explain the refusal. */
-const LARGEST_REFUSAL = 64 * 1024;
+import { drop, parseBody, readBody, ReplyTurns, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
 /** One request, without retries. */
 export interface OutgoingRequest {
@@ -124,9 +120,13 @@ export class HttpClient {
       return malformed('the service redirects, which is never followed', status);
     }
     const headers = joined(received);
-    const limit = status < 400 ? replyLimit : Math.min(LARGEST_REFUSAL, replyLimit);
-    const data = await readBody(body, limit, Number(headers['content-length']));
-    const unpacked = await unpack(data, headers['content-encoding'], limit);
+    if (status === 204) {
+      // Some servers send a body against RFC 9110 §15.3.5: undici takes it for a broken reply to no request.
+      drop(body);
+      return { kind: 'answered', status, headers, body: undefined };
+    }
+    const data = await readBody(body, replyLimit, Number(headers['content-length']));
+    const unpacked = await unpack(data, headers['content-encoding'], replyLimit);
     const parsed = await new Promise((resolve) => {
       this.#turns.take(() => resolve(parseBody(unpacked, status, headers['content-type'])));
     });
@@ -137,40 +137,6 @@ export class HttpClient {
       ? malformed(parsed.why, status)
       : { kind: 'answered', status, headers, body: undefined };
   }
-}
-
-/** The whole body. One above the limit is not read further. */
-function readBody(
-  body: Dispatcher.ResponseData['body'],
-  limit: number,
-  contentLength: number,
-): Promise<Buffer | UnreadableBody> {
-  return new Promise((resolve, reject) => {
-    const parts: Buffer[] = [];
-    let size = 0;
-    const giveUp = (): void => {
-      resolve(new UnreadableBody(TOO_LARGE));
-      drop(body);
-    };
-    body
-      .on('error', reject)
-      .on('end', () => resolve(Buffer.concat(parts, size)))
-      .on('data', (part: Buffer) => {
-        size += part.length;
-        parts.push(part);
-        if (size > limit) {
-          giveUp();
-        }
-      });
-    if (contentLength > limit) {
-      giveUp();
-    }
-  });
-}
-
-/** Closes the connection instead of reading the rest of a reply. */
-function drop(body: Dispatcher.ResponseData['body']): void {
-  body.on('error', () => undefined).destroy();
 }
 
 function joined(received: Dispatcher.ResponseData['headers']): Record<string, string | undefined> {

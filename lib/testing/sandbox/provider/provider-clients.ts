@@ -1,6 +1,6 @@
 import type { ClientMetadata, KoaContextWithOIDC, Provider } from 'oidc-provider';
+import { isLoopback } from '../../../model/loopback.js';
 import { PORTAL_APP } from './api-access.js';
-import { isLoopback } from '../server/accepted-requests.js';
 import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';
 import type { SandboxState } from '../sandbox-state.js';
 import type { SeedTenant } from '../seed/seed.js';

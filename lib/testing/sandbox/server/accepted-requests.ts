@@ -1,17 +1,8 @@
 import type { IncomingMessage } from 'node:http';
-import { isIPv4 } from 'node:net';
+import { isLoopback } from '../../../model/loopback.js';
 
 /** In bytes. A request of the protocols has some kB. */
 const LARGEST_BODY = 1024 * 1024;
-
-/** Whether a name or address is always this machine. */
-export function isLoopback(hostname: string): boolean {
-  return (
-    `.${hostname}`.endsWith('.localhost') ||
-    hostname === '[::1]' ||
-    (isIPv4(hostname) && hostname.startsWith('127.'))
-  );
-}
 
 /**
  * Whether a request is addressed to this machine, or to one of the given names. A page of another site in the developer's

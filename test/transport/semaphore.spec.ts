@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadline } from '../../lib/time/deadline.js';
-import { Semaphore } from '../../lib/time/semaphore.js';
+import { Semaphore } from '../../lib/transport/limits/semaphore.js';
 
 const clock = new Clock();
 const microtasks = () => new Promise(setImmediate);
