@@ -1,9 +1,16 @@
 /** The recipes of docs/operations.md, as they are. */
-import type { DynamicModule, Type } from '@nestjs/common';
+import { Controller, Get, Post, Redirect, UseGuards, type DynamicModule, type Type } from '@nestjs/common';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { createClient, type RedisClientType } from 'redis';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { TokenService, type ExhibitorModuleOptions, type TenantOptions } from '../../lib/index.js';
+import {
+  ExhibitorCallbackGuard,
+  ExhibitorLoginGuard,
+  ExhibitorLogoutGuard,
+  TokenService,
+  type ExhibitorModuleOptions,
+  type TenantOptions,
+} from '../../lib/index.js';
 import { defaultSeed } from '../../lib/testing/sandbox/seed/seed.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { signIn } from '../guards/signed-in.js';
@@ -109,6 +116,13 @@ describe('the document of @nestjs/swagger', () => {
 });
 
 describeWithRedis('the client of Redis', (path) => {
+  @Controller('auth')
+  class LoginController {
+    @Get('login') @UseGuards(ExhibitorLoginGuard) login(): void {}
+    @Get('callback') @UseGuards(ExhibitorCallbackGuard) @Redirect('/landed', 303) callback(): void {}
+    @Post('logout') @UseGuards(ExhibitorLogoutGuard) logout(): void {}
+  }
+
   it('is open until the application has written its last logout, and closed afterwards', async () => {
     const redis = await RedisServer.start(path);
     const recipe = await loadSnippets<{
@@ -123,6 +137,7 @@ describeWithRedis('the client of Redis', (path) => {
         return options(redirectUri);
       },
       module: () => recipe.exhibitorModule,
+      controllers: [LoginController],
     });
     process.env = before;
     const { client } = host.app.get(recipe.RedisConnection, { strict: false });
