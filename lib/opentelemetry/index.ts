@@ -1,2 +1,1 @@
-export { exhibitorMetrics } from './exhibitor-metrics.js';
-export { hideAddresses } from './hide-addresses.js';
+export { exhibitorMetrics, hideAddresses } from './opentelemetry.js';

@@ -126,7 +126,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
     long(' ', 'Bearer a', '\u0001'),
     long('a ', 'Bearer '),
   ],
-  [String.raw`opentelemetry/hide-addresses.ts /\/contactEmail\/[^/]+/`]: [long('/contactEmail/', '', '/')],
+  [String.raw`opentelemetry/opentelemetry.ts /\/contactEmail\/[^/]+/`]: [long('/contactEmail/', '', '/')],
   [String.raw`testing/sandbox.command.ts /^[\w.:/@-]*$/`]: [long('a', '', '\n')],
   [String.raw`testing/sandbox.command.ts /[^A-Z\d]+/g`]: [long('a', '', 'A')],
   [String.raw`testing/sandbox/console/console-page.ts /^(Bearer|Basic) /i`]: [],

@@ -2,6 +2,9 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Attributes, Meter } from '@opentelemetry/api';
 import type { LoginMessage, LookupMessage, RequestMessage, TokenMessage } from '../index.js';
 
+/** The part of the path of a lookup that names a contact, raw or encoded. */
+const CONTACT = /\/contactEmail\/[^/]+/;
+
 /** Those of the semantic conventions, in seconds. */
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
@@ -60,4 +63,20 @@ function attributesOf({ tenant, method, origin, template, status, code, cause }:
 /** Exporters show an attribute that is `undefined`. */
 function present(attributes: Attributes): Attributes {
   return Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined));
+}
+
+/**
+ * The option `startSpanHook` of `@opentelemetry/instrumentation-undici`: keeps the e-mail address of a contact, which is in the path
+ * of a lookup, out of the attributes of spans, before samplers see them.
+ *
+ * @example
+ * new UndiciInstrumentation({ startSpanHook: hideAddresses })
+ */
+export function hideAddresses(request: { origin: string | URL; path: string }): Record<string, string> {
+  const { origin, pathname, search } = new URL(request.path, request.origin);
+  const path = pathname.replace(CONTACT, '/contactEmail/{contactEmail}');
+  const template = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
+  return path === pathname
+    ? {}
+    : { 'url.full': `${origin}${path}${search}`, 'url.path': path, 'url.template': template };
 }
