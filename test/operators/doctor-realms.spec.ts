@@ -25,7 +25,7 @@ type Answer = [status: number, body: unknown, headers?: Readonly<Record<string, 
 let server: TestServer;
 let deaf: string;
 /** How the servers of the next test answer. */
-const state = { opaque: false, date: (now: Date): Date | undefined => now, lookup: 200 };
+const state = { opaque: false, date: (now: Date): Date | undefined => now, lookup: 200, requests: 0 };
 
 beforeAll(async () => {
   Logger.overrideLogger(false);
@@ -35,6 +35,7 @@ beforeAll(async () => {
       const parts: Buffer[] = [];
       request.on('data', (part: Buffer) => parts.push(part));
       request.on('end', () => {
+        state.requests += 1;
         const url = new URL(request.url ?? '', server.url);
         const form = new URLSearchParams(Buffer.concat(parts).toString());
         const [status, body, headers = {}] = url.pathname.startsWith('/realms/')
@@ -172,9 +173,11 @@ async function examine(
   hints: DiagnosisHints = { eventId: 'world-2026', contactEmail: EMAIL },
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
+  state.requests = 0;
   for await (const finding of diagnose(optionsWith(values), hints)) {
     findings.push(finding);
   }
+  expect(state.requests).toBeLessThanOrEqual(12);
   const text = JSON.stringify(findings);
   expect([...Object.values(SECRETS), EMAIL, 'eyJ'].filter((secret) => text.includes(secret))).toEqual([]);
   return findings;
