@@ -1,5 +1,5 @@
 import type { ExhibitorModule } from '../../index.js';
-import { copyJson } from '../copy-json.js';
+import { copyJson } from '../json.js';
 import { pageOf } from '../sandbox/rest-api/exhibitor-records.js';
 import { parseRoute } from '../sandbox/server/operations.js';
 import type { ExhibitorTestingBackend } from './testing-backend.js';

@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 import { runInThisContext } from 'node:vm';
-import { copyJson } from '../copy-json.js';
+import { copyJson } from '../json.js';
 import type { ExhibitorSandbox as LoadedSandbox } from './exhibitor-sandbox.js';
 import type { SandboxOptions } from './sandbox-options.js';
 

@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 import * as v from 'valibot';
-import { parseJson } from '../parse-json.js';
+import { parseJson } from '../../json.js';
 import { OPERATIONS, type SandboxOperation } from '../server/operations.js';
 import { tenantOfId, type SandboxRequest } from '../server/request-log.js';
 import type { SandboxSeed } from '../seed/seed.js';

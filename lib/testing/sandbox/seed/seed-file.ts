@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { parseJson } from '../parse-json.js';
+import { parseJson } from '../../json.js';
 import { defaultSeed, seedExhibitors, type SandboxSeed } from './seed.js';
 
 const text = v.string();
