@@ -1,8 +1,9 @@
 import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { parseUrl } from '../options/value-schemas.js';
+import { shownUrl } from '../problems/address-problems.js';
 import { browserLoginOf, isHybrid } from '../tenants/tenant.js';
 import { loginClient, pendingLogin } from './client-steps.js';
-import { shownUrl, unusable, type Diagnosis } from './diagnosis.js';
+import { unusable, type Diagnosis } from './diagnosis.js';
 import { notTested, unknown, wrong } from './finding.js';
 
 /** What a provider answers to a client that it knows, since nobody is logged in (OIDC Core §3.1.2.6). */

@@ -3,13 +3,14 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { CodeExchange } from '../login/code-exchange.service.js';
 import { createPendingLogin, type PendingLogin } from '../login/pending-login.js';
+import { shownUrl } from '../problems/address-problems.js';
 import { secretAdvice } from '../problems/boot-advice.js';
 import { refusedClient } from '../problems/token-endpoint-problems.js';
 import { browserLoginOf, Tenant, type BrowserLogin } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { refusesSecret } from '../tokens/client-secret.js';
 import { TokenService } from '../tokens/token.service.js';
-import { shownUrl, type Diagnosis } from './diagnosis.js';
+import type { Diagnosis } from './diagnosis.js';
 import { unknown, wrong } from './finding.js';
 
 /** No provider has issued it. */

@@ -6,6 +6,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { hideSecrets } from '../model/untrusted-text.js';
 import type { Metadata } from '../oidc/parse-metadata.js';
 import type { CheckedOptions } from '../options/check-options.js';
+import { shownUrl } from '../problems/address-problems.js';
 import { problemText, ProblemLog } from '../problems/problem-log.service.js';
 import type { Problem } from '../problems/problem.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -173,13 +174,6 @@ export function unusable({ status, failure }: Probed, option: string, url: strin
   return status === 429 || status >= 500
     ? unknown(`${shownUrl(url)} answers ${status}: try again later`)
     : wrong(option, `${shownUrl(url)} gives no usable answer: ${failure ?? `status ${status}`}`);
-}
-
-/** A URL as it was sent, without the address of the contact and without its query. */
-export function shownUrl(url: string): string {
-  const { origin, pathname } = new URL(url);
-  const [path, contact] = pathname.split('/contactEmail/');
-  return `${origin}${path}${contact === undefined ? '' : '/contactEmail/{contactEmail}'}`;
 }
 
 /** The JSON of a text; `undefined` where it is none. */

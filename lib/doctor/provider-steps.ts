@@ -4,8 +4,9 @@ import { metadataUrl, parseMetadata, urlsFor } from '../oidc/parse-metadata.js';
 import type { KeySource } from '../options/key-source.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import { parseUrl } from '../options/value-schemas.js';
+import { shownUrl } from '../problems/address-problems.js';
 import { loginOf } from '../tenants/tenant.js';
-import { jsonIn, shownUrl, unusable, type Diagnosis } from './diagnosis.js';
+import { jsonIn, unusable, type Diagnosis } from './diagnosis.js';
 import { allWrong, unknown, wrong, type WrongOption } from './finding.js';
 
 /** Members that two equal public keys have in common (RFC 7638 §3.2). */

@@ -4,9 +4,10 @@ import { isPartOfLookup } from '../exhibitors/lookups/lookup-pages.js';
 import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
 import { parseLookup, parsePage } from '../exhibitors/parse-replies.js';
 import { metadataUrl } from '../oidc/parse-metadata.js';
+import { shownUrl } from '../problems/address-problems.js';
 import { Tenant } from '../tenants/tenant.js';
 import { TokenService } from '../tokens/token.service.js';
-import { jsonIn, shownUrl, unusable, type Diagnosis, type Probed } from './diagnosis.js';
+import { jsonIn, unusable, type Diagnosis, type Probed } from './diagnosis.js';
 import { allWrong, notTested, Unproved, wrong, type WrongOption } from './finding.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */

@@ -40,8 +40,7 @@ export class RestClient {
       tenant.stateKey.hasAnswered = true;
       return reply;
     }
-    const { operation, template, path } = request;
-    const sent = { operation, template, url: tenant.baseUrl + path };
+    const sent = { operation: request.operation, url: tenant.baseUrl + request.path };
     this.log.report(tenant, statusProblem(reply.status, sent, tenant.stateKey.hasAnswered));
     throw errorOf(reply.status, tenant, deadline.sent);
   }

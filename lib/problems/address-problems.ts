@@ -1,11 +1,8 @@
 import type { EndpointPaths, Problem } from './problem.interface.js';
 
-/** A request that was sent, by what may be shown of it. */
 interface SentRequest {
   operation: string;
   url: string;
-  /** Its path with the names of parameters: that of a lookup ends with `{contactEmail}`. */
-  template: string;
 }
 
 export interface FailedRequest extends SentRequest {
@@ -31,7 +28,7 @@ export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Pr
     return {
       cause: `${option} unreached`,
       options: [option],
-      message: `no connection to ${shownUrl(failed)}: ${errorCode ?? message}`,
+      message: `no connection to ${shownUrl(failed.url)}: ${errorCode ?? message}`,
     };
   }
   if (why !== 'malformed') {
@@ -42,7 +39,7 @@ export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Pr
   return {
     cause: `${option} reply`,
     options: [isLimit ? 'http.maxResponseBytes' : option],
-    message: `${shownUrl(failed)}: ${message}`,
+    message: `${shownUrl(failed.url)}: ${message}`,
     ...(status === undefined ? {} : { received: `status ${status}` }),
   };
 }
@@ -91,15 +88,14 @@ export function statusProblem(
     options: ['baseUrl'],
     message:
       'the service answered 404: the path of the base URL is wrong, or there is no such event: ' +
-      shownUrl(request),
+      shownUrl(request.url),
     isWarning: true,
   };
 }
 
-/** The URL as it was sent, without its query and the address of a contact. */
-function shownUrl({ url, template }: SentRequest): string {
-  const [path = ''] = url.split('?');
-  return template.endsWith('{contactEmail}')
-    ? `${path.slice(0, path.lastIndexOf('/'))}/{contactEmail}`
-    : path;
+/** A URL as it was sent, without its query and the address of a contact. */
+export function shownUrl(url: string): string {
+  const { origin, pathname } = new URL(url);
+  const [path, contact] = pathname.split('/contactEmail/');
+  return `${origin}${path}${contact === undefined ? '' : '/contactEmail/{contactEmail}'}`;
 }

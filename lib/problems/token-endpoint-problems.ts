@@ -1,3 +1,4 @@
+import { shownUrl } from './address-problems.js';
 import type { EndpointPaths, Problem } from './problem.interface.js';
 
 /** An OAuth error (RFC 6749 §5.2) of the provider, without secrets. */
@@ -43,7 +44,7 @@ export function refusedClient(tenant: ClientOptions, client: ClientPath, failure
   const pathOf = (option: string): string =>
     client + (option === 'clientSecret' && typeof auth === 'object' ? 'clientAuth' : option);
   // Where no option is known, the address may be that of something else.
-  const place = options === undefined && client === '' ? ` ${tenant.tokenUrl.split('?')[0]}` : '';
+  const place = options === undefined && client === '' ? ` ${shownUrl(tenant.tokenUrl)}` : '';
   return {
     // A code that the provider made up must not have a limit of its own.
     cause: `${name} client: ${options === undefined ? 'other' : oauthError}`,

@@ -211,9 +211,8 @@ export class RequestAttempts {
   #failure(outcome: Outcome, retryAfterMs: number | undefined): ExhibitorError {
     const { tenant } = this;
     if (outcome.kind === 'failed') {
-      const { operation, url, template } = this.request;
-      const failed = { operation, url, template, ...outcome };
-      this.tools.log.report(tenant, addressProblem(tenant, failed));
+      const { operation, url } = this.request;
+      this.tools.log.report(tenant, addressProblem(tenant, { operation, url, ...outcome }));
     }
     return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), {
       tenant: tenant.key,

@@ -148,7 +148,6 @@ describe('an address that cannot be reached', () => {
     const failed = {
       operation,
       url: 'https://a.example/x',
-      template: '/x',
       why: 'network',
       phase: 'connecting',
       message: '',
