@@ -7,11 +7,16 @@ import {
   Module,
   VersioningType,
   type CallHandler,
+  type DynamicModule,
   type ExecutionContext,
   type INestApplication,
+  type ModuleMetadata,
+  type NestApplicationOptions,
   type NestInterceptor,
 } from '@nestjs/common';
-import { APP_GUARD, APP_INTERCEPTOR } from '@nestjs/core';
+import { APP_GUARD, APP_INTERCEPTOR, NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { map, type Observable } from 'rxjs';
 import {
@@ -359,6 +364,74 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     ]);
     const hidden = SwaggerModule.createDocument(app, config, { include: [PagesModule] });
     expect(Object.keys(hidden.paths)).toEqual(['/']);
+  });
+});
+
+describe('a route of the host at the same address', () => {
+  @Controller()
+  class RootController {
+    @Get(['auth/login', 'auth/*'])
+    own(): string {
+      return 'own';
+    }
+  }
+  @Module({ controllers: [RootController] })
+  class PagesModule {}
+
+  let app: INestApplication | undefined;
+  afterEach(() => app?.close());
+
+  async function start(
+    adapter: ExpressAdapter | FastifyAdapter,
+    metadata: (module: DynamicModule) => ModuleMetadata,
+    options: NestApplicationOptions = {},
+  ): Promise<string> {
+    const exhibitors = ExhibitorModule.forRoot({
+      tenant: sandbox.tenantOptions('acme'),
+      secrets: [COOKIE_SECRET],
+      routes: 'auth',
+    });
+    @Module(metadata(exhibitors))
+    class AppModule {}
+    app = await NestFactory.create(AppModule, adapter, { logger: false, abortOnError: false, ...options });
+    await app.listen(0, '127.0.0.1');
+    return app.getUrl();
+  }
+
+  const inRoot = (module: DynamicModule): ModuleMetadata => ({
+    imports: [module],
+    controllers: [RootController],
+  });
+  const afterwards = (module: DynamicModule): ModuleMetadata => ({ imports: [module, PagesModule] });
+  const textAt = async (url: string): Promise<string> => (await new Visitor().visit(url)).text;
+
+  it('wins on Express in the root module, and not in one that is imported later', async () => {
+    const shadowed = await start(new ExpressAdapter(), inRoot);
+    expect([await textAt(`${shadowed}/auth/login`), await textAt(`${shadowed}/auth/me`)]).toEqual([
+      'own',
+      'own',
+    ]);
+    await app?.close();
+    const url = await start(new ExpressAdapter(), afterwards);
+    expect((await new Visitor().visit(`${url}/auth/login`)).status).toBe(302);
+    expect([await textAt(`${url}/auth/me`), await textAt(`${url}/auth/other`)]).toEqual([
+      expect.stringContaining('unauthenticated'),
+      'own',
+    ]);
+  });
+
+  it.each(['duplicate', 'shadow'] as const)(
+    'is found on Express by the policy %s of Nest 12',
+    async (kind) => {
+      const routeConflictPolicy = { [kind]: 'error' } as const;
+      await expect(start(new ExpressAdapter(), inRoot, { routeConflictPolicy })).rejects.toThrow(/auth/);
+    },
+  );
+
+  it('ends the boot on Fastify', async () => {
+    await expect(start(new FastifyAdapter(), inRoot)).rejects.toThrow(
+      "Method 'GET' already declared for route '/auth/login'",
+    );
   });
 });
 
