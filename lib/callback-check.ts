@@ -29,13 +29,14 @@ export const CALLBACK_CHECK: Provider = {
       const missing = callbacksOf(options).find(({ call }) => !routes.some((route) => answers(route, call)));
       if (missing !== undefined) {
         const found = routes.length > 0 ? `the callbacks here are ${routes.join(', ')}` : NO_CALLBACKS;
-        new Logger('nestjs-exhibitor').warn(`${missing.option}: no route answers ${missing.call}; ${found}`);
+        const message = `no route with ExhibitorCallbackGuard answers ${missing.call}; ${found}`;
+        new Logger('nestjs-exhibitor').warn(`${missing.option}: ${message}`);
       }
     }),
 };
 
 const NO_CALLBACKS =
-  "set routes: 'auth' beside isGlobal, or write one with ExhibitorCallbackGuard. routes: false: the login is elsewhere";
+  "set routes: 'auth' beside isGlobal, or write one; routes: false if another application has the login routes";
 
 /** What the providers of the fixed tenants call, such as `GET /auth/callback`. */
 function callbacksOf({ tenants, settings, pathOf }: CheckedOptions): { option: string; call: string }[] {
@@ -90,8 +91,9 @@ function pathReaderOf(guard: unknown): unknown {
 
 /** True also in doubt: a wildcard, an optional part or an expression. A router may ignore case and the last slash. */
 function answers(route: string, call: string): boolean {
-  const [own = [], called = []] = [encodeURI(route), call.replace(' ', '%20')].map((text) =>
-    text.toLowerCase().split('/').filter(Boolean),
+  // A path of either may be escaped already.
+  const [own = [], called = []] = [route, call].map((text) =>
+    encodeURI(text).replaceAll('%25', '%').toLowerCase().split('/').filter(Boolean),
   );
   const isSame =
     own.length === called.length && own.every((part, at) => part.includes(':') || part === called[at]);

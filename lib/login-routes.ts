@@ -50,6 +50,7 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
     ]);
   }
 
+  // Handlers reply by the adapter: no interceptor of the host may hide an address to go to, nor cache who is logged in.
   @Controller({ path, version: VERSION_NEUTRAL })
   class ExhibitorLoginRoutes {
     constructor(@Inject(HttpAdapterHost) private readonly host: HttpAdapterHost) {}
@@ -61,7 +62,6 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
     @Get('callback')
     @UseGuards(guards.callback ?? ExhibitorCallbackGuard)
     callback(@CurrentIdentity() { returnTo = '/' }: ExhibitorIdentity, @Res() response: object): void {
-      // Not by `@Redirect()`: an interceptor of the host that wraps answers would hide the address.
       this.host.httpAdapter.redirect(response, 303, returnTo);
     }
 
@@ -79,8 +79,10 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
 
     @Get('me')
     @UseGuards(ExemptFromGlobalGuards, ExhibitorIdentityGuard)
-    me(@CurrentIdentity() { email, tenant, eventId, expiresAt }: ExhibitorIdentity): object {
-      return { email, tenant, eventId, expiresAt };
+    me(@CurrentIdentity() identity: ExhibitorIdentity, @Res() response: object): void {
+      const { email, tenant, eventId, expiresAt } = identity;
+      // Fastify's reply is thenable: it must not be returned.
+      void this.host.httpAdapter.reply(response, { email, tenant, eventId, expiresAt }, 200);
     }
   }
 

@@ -18,7 +18,8 @@ import { APP_GUARD, APP_INTERCEPTOR, NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
-import { map, type Observable } from 'rxjs';
+import { Test } from '@nestjs/testing';
+import { map, of, tap, type Observable } from 'rxjs';
 import {
   AllowAnonymous,
   ConfigurationError,
@@ -35,7 +36,7 @@ import {
   type LoginParameters,
   type LoginRoutes,
 } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { ExhibitorTestingModule, type ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host, type HostOptions } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
 import { formFields, Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
@@ -101,6 +102,20 @@ class SiteGuard extends ExhibitorIdentityGuard {
   }
 }
 
+/** Answers by address alone, as the global `CacheInterceptor` of `@nestjs/cache-manager` does. */
+@Injectable()
+class CarelessCache implements NestInterceptor {
+  readonly #answers = new Map<string, unknown>();
+
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const { url } = context.switchToHttp().getRequest<{ url: string }>();
+    const known = this.#answers.get(url);
+    return known === undefined
+      ? next.handle().pipe(tap((answer) => this.#answers.set(url, answer)))
+      : of(known);
+  }
+}
+
 /** Wraps every answer, as many hosts do. */
 @Injectable()
 class Envelope implements NestInterceptor {
@@ -147,9 +162,14 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     return host.url;
   }
 
-  /** Logs Olga in, and answers the reply of the callback. */
-  async function logIn(visitor: Visitor, login: string, posted: VisitOptions = {}): Promise<Reply> {
-    sandbox.signInAs('olga.one@example.com');
+  /** Logs a person in, and answers the reply of the callback. */
+  async function logIn(
+    visitor: Visitor,
+    login: string,
+    person = 'olga.one@example.com',
+    posted: VisitOptions = {},
+  ): Promise<Reply> {
+    sandbox.signInAs(person);
     const { origin } = new URL(login);
     const toCallback = await visitor.follow(login, (next) => next.origin === origin);
     if (toCallback.location !== undefined) {
@@ -290,12 +310,23 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     expect((await visitor.visit(`${url}/auth/logout`, { method: 'POST' })).status).toBe(303);
   });
 
-  it('lead to returnTo under an interceptor that wraps every answer', async () => {
-    const url = await start({ providers: [{ provide: APP_INTERCEPTOR, useClass: Envelope }] });
+  it('answer the same under an interceptor that wraps every answer, and one that caches them', async () => {
+    const url = await start({
+      providers: [
+        { provide: APP_INTERCEPTOR, useClass: Envelope },
+        { provide: APP_INTERCEPTOR, useClass: CarelessCache },
+      ],
+    });
     const visitor = new Visitor();
     const reply = await logIn(visitor, `${url}/auth/login?returnTo=/mine`);
     expect([reply.status, reply.location]).toEqual([303, `${url}/mine`]);
-    expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, { data: OLGA }]);
+    expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, OLGA]);
+    const other = new Visitor();
+    await logIn(other, `${url}/auth/login`, 'sam.several@example.com');
+    expect(await jsonAt(other, `${url}/auth/me`)).toEqual([
+      200,
+      { ...OLGA, email: 'sam.several@example.com' },
+    ]);
     const out = await visitor.visit(`${url}/auth/logout`, { method: 'POST' });
     expect([out.status, out.location]).toEqual([303, `${url}/`]);
   });
@@ -324,15 +355,18 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     expect(await statusOf('POST', 'me')).toBe(404);
   });
 
-  it('show nothing to HEAD, which starts a login as GET does', async () => {
+  it('show nothing to HEAD, which starts a login as GET does, and finishes none', async () => {
     const url = await start();
     const visitor = new Visitor();
-    const started = await visitor.visit(`${url}/auth/login`, { method: 'HEAD' });
+    const head = (target: string): Promise<Reply> => visitor.visit(target, { method: 'HEAD' });
+    const started = await head(`${url}/auth/login`);
     expect([started.status, started.text]).toEqual([302, '']);
-    const me = await visitor.visit(`${url}/auth/me`, { method: 'HEAD' });
+    const me = await head(`${url}/auth/me`);
     expect([me.status, me.text]).toEqual([401, '']);
-    const callback = await visitor.visit(`${url}/auth/callback?state=none&code=none`, { method: 'HEAD' });
-    expect([callback.status, callback.text]).toEqual([401, '']);
+    sandbox.signInAs('olga.one@example.com');
+    const { location = '' } = await visitor.follow(`${url}/auth/login`, (next) => next.origin === url);
+    expect((await head(location)).status).toBe(401);
+    expect((await visitor.visit(location)).status).toBe(303);
   });
 
   it("need no exception from Nest's cross-origin protection but for hybrid logins", async () => {
@@ -340,11 +374,11 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     const protectedBy = (exclude: string[]) => (app: INestApplication) =>
       void app.enableCsrfProtection({ exclude });
     const refusing = await start({ responseType: 'code id_token', configure: protectedBy([]) });
-    expect((await logIn(new Visitor(), `${refusing}/auth/login`, crossSite)).status).toBe(403);
+    expect((await logIn(new Visitor(), `${refusing}/auth/login`, undefined, crossSite)).status).toBe(403);
     await host?.close();
     const url = await start({ responseType: 'code id_token', configure: protectedBy(['auth/callback']) });
     const visitor = new Visitor();
-    expect((await logIn(visitor, `${url}/auth/login`, crossSite)).status).toBe(303);
+    expect((await logIn(visitor, `${url}/auth/login`, undefined, crossSite)).status).toBe(303);
     const headers = { 'sec-fetch-site': 'same-origin', origin: url };
     expect((await visitor.visit(`${url}/auth/logout`, { method: 'POST', headers })).status).toBe(303);
   });
@@ -365,6 +399,26 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     const hidden = SwaggerModule.createDocument(app, config, { include: [PagesModule] });
     expect(Object.keys(hidden.paths)).toEqual(['/']);
   });
+});
+
+it('the routes of the module need no provider in a test of the application', async () => {
+  const useFactory = (): never => {
+    throw new Error('options are not read in tests');
+  };
+  @Module({ imports: [ExhibitorModule.forRootAsync({ isGlobal: true, routes: 'auth', useFactory })] })
+  class AppModule {}
+  const builder = Test.createTestingModule({ imports: [AppModule] });
+  const world = { identity: { email: 'ann@example.com' } };
+  const module = await ExhibitorTestingModule.override(builder, world).compile();
+  const app = module.createNestApplication();
+  await app.listen(0, '127.0.0.1');
+  const url = await app.getUrl();
+  const visitor = new Visitor();
+  const me = { email: 'ann@example.com', tenant: 'default', expiresAt: expect.any(Number) };
+  expect(JSON.parse((await visitor.visit(`${url}/auth/me`)).text)).toEqual(me);
+  expect((await visitor.visit(`${url}/auth/login`)).status).toBe(302);
+  expect((await visitor.visit(`${url}/auth/callback`)).location).toBe(`${url}/`);
+  await app.close();
 });
 
 describe('a route of the host at the same address', () => {

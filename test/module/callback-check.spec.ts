@@ -6,7 +6,9 @@ import {
   Injectable,
   Module,
   RequestMethod,
+  Scope,
   UseGuards,
+  Version,
   VERSION_NEUTRAL,
   VersioningType,
   type DynamicModule,
@@ -88,21 +90,23 @@ describe.each(['express', 'fastify'] as const)('the callback of redirectUri, on 
   it('is warned about where there is none, with path, method and what to do', async () => {
     const warnings = await warningsOf([moduleAt('/auth/callback')]);
     expect(warnings).toEqual([
-      expect.stringMatching(/^tenant\.login\.redirectUri: no route answers GET \/auth\/callback; /),
+      expect.stringMatching(
+        /^tenant\.login\.redirectUri: no route with ExhibitorCallbackGuard answers GET \/auth\/callback; /,
+      ),
     ]);
     expect(warnings[0]).toContain(HINT);
   });
 
   it('is warned about where it is elsewhere, with the callbacks that there are', async () => {
     expect(await warningsOf([moduleAt('/callback')], [AuthController])).toEqual([
-      'tenant.login.redirectUri: no route answers GET /callback; the callbacks here are GET /auth/callback',
+      'tenant.login.redirectUri: no route with ExhibitorCallbackGuard answers GET /callback; the callbacks here are GET /auth/callback',
     ]);
   });
 
   it('is warned about under a global prefix that it lacks', async () => {
     const routes = ExhibitorModule.forRoot({ tenant: tenantAt('/auth/callback'), secrets, routes: 'auth' });
     expect(await warningsOf([routes], [], (app) => app.setGlobalPrefix('api'))).toEqual([
-      'tenant.login.redirectUri: no route answers GET /auth/callback; ' +
+      'tenant.login.redirectUri: no route with ExhibitorCallbackGuard answers GET /auth/callback; ' +
         'the callbacks here are GET /api/auth/callback, POST /api/auth/callback',
     ]);
   });
@@ -110,7 +114,7 @@ describe.each(['express', 'fastify'] as const)('the callback of redirectUri, on 
   it('is warned about where a hybrid login has only GET', async () => {
     const hybrid = moduleAt('/auth/callback', { responseType: 'code id_token' });
     expect(await warningsOf([hybrid], [AuthController])).toEqual([
-      'tenant.login.redirectUri: no route answers POST /auth/callback; the callbacks here are GET /auth/callback',
+      'tenant.login.redirectUri: no route with ExhibitorCallbackGuard answers POST /auth/callback; the callbacks here are GET /auth/callback',
     ]);
   });
 
@@ -127,7 +131,7 @@ describe.each(['express', 'fastify'] as const)('the callback of redirectUri, on 
       routes: ':tenant/auth',
     });
     expect(await warningsOf([module])).toEqual([
-      'tenants.globex.login.redirectUri: no route answers GET /globex/callback; ' +
+      'tenants.globex.login.redirectUri: no route with ExhibitorCallbackGuard answers GET /globex/callback; ' +
         'the callbacks here are GET /:tenant/auth/callback, POST /:tenant/auth/callback',
     ]);
   });
@@ -155,7 +159,7 @@ describe.each(['express', 'fastify'] as const)('the callback of redirectUri, on 
     });
 
     it('at a route of the host, without regard to case, the last slash and escapes', async () => {
-      @Controller(['', 'wähler'])
+      @Controller(['', 'wähler', 'm%C3%A4rkte'])
       @UseGuards(ExhibitorCallbackGuard)
       class ManyController {
         @All(['Callback', 'auth/callback'])
@@ -166,9 +170,16 @@ describe.each(['express', 'fastify'] as const)('the callback of redirectUri, on 
         '/auth/callback/',
         '/w%C3%A4hler/callback',
         '/w%c3%a4hler/auth/callback',
+        '/märkte/callback',
       ]) {
         expect([path, await warningsOf([moduleAt(path)], [ManyController])]).toEqual([path, []]);
       }
+    });
+
+    it('not at a path with a broken escape, which is no error', async () => {
+      expect(await warningsOf([moduleAt('/100%/callback')], [AuthController])).toEqual([
+        expect.stringContaining('answers GET /100%/callback;'),
+      ]);
     });
 
     it('under the global prefix, and where it is excluded from it', async () => {
@@ -185,10 +196,15 @@ describe.each(['express', 'fastify'] as const)('the callback of redirectUri, on 
         @Get('callback')
         @UseGuards(ExhibitorCallbackGuard)
         callback(): void {}
+
+        @Get('callback')
+        @Version('4')
+        @UseGuards(ExhibitorCallbackGuard)
+        newCallback(): void {}
       }
       const versioned = (app: INestApplication): unknown =>
         app.setGlobalPrefix('api').enableVersioning({ type: VersioningType.URI, defaultVersion: '1' });
-      for (const path of ['/api/v2/auth/callback', '/api/auth/callback']) {
+      for (const path of ['/api/v2/auth/callback', '/api/auth/callback', '/api/v4/auth/callback']) {
         expect(await warningsOf([moduleAt(path)], [VersionedController], versioned)).toEqual([]);
       }
       expect(await warningsOf([moduleAt('/api/v1/auth/callback')], [AuthController], versioned)).toEqual([]);
@@ -236,7 +252,7 @@ describe.each(['express', 'fastify'] as const)('the callback of redirectUri, on 
     });
 
     it('at another subclass, which is no proxy', async () => {
-      @Injectable()
+      @Injectable({ scope: Scope.REQUEST })
       class OwnGuard extends ExhibitorCallbackGuard {}
       @Controller('auth')
       class OwnController {

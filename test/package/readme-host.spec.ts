@@ -62,22 +62,28 @@ describe.each([11, 12] as const)('the host of the README on Nest %i, in plain No
       child = outside.start('dist/main.js', { ...env, ADAPTER: adapter });
       let said = '';
       child.stdout?.on('data', (chunk) => (said += String(chunk)));
-      const { mine } = await logInAt(sandbox, `http://127.0.0.1:${port}`, child);
+      const url = `http://127.0.0.1:${port}`;
+      const { visitor, mine } = await logInAt(sandbox, url, child);
       expect(mine).not.toContain('@');
+      const me = await visitor.visit(`${url}/auth/me`);
+      expect(JSON.parse(me.text)).toMatchObject({ email: 'sam.several@example.com', eventId: 'world-2026' });
       expect(said).toContain('Mapped {/auth/callback, GET}');
       expect(said).not.toContain('WARN');
       await endHost(child);
     },
   );
 
-  it('warns of a redirectUri that no route answers', async () => {
+  it('warns of a redirectUri that no route with ExhibitorCallbackGuard answers', async () => {
     const port = await freePort();
     const redirectUri = `http://127.0.0.1:${port}/callback`;
     child = outside.start('dist/main.js', environment(sandbox, 'acme', { redirectUri }, port));
     let said = '';
     child.stderr?.on('data', (chunk) => (said += String(chunk)));
     child.stdout?.on('data', (chunk) => (said += String(chunk)));
-    await eventually(() => said.includes('no route answers GET /callback'), 20_000);
+    await eventually(
+      () => said.includes('no route with ExhibitorCallbackGuard answers GET /callback'),
+      20_000,
+    );
     await endHost(child);
   });
 });
