@@ -10,6 +10,7 @@ import {
   type Provider,
 } from '@nestjs/common';
 import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
+import { CALLBACK_CHECK } from './callback-check.js';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { CallRunner } from './exhibitors/call-runner.service.js';
 import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
@@ -20,6 +21,7 @@ import { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js
 import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
 import { RequestResolver } from './guards/request-resolver.service.js';
+import { loginRoutes, type LoginRoutes } from './login-routes.js';
 import { CallbackVerifier } from './login/callback-verifier.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
 import { LoginService } from './login/login.service.js';
@@ -57,6 +59,11 @@ interface ModuleExtras {
   isGlobal?: boolean;
   /** Binds {@link ExhibitorExceptionFilter} in the whole application, after all filters of the host. Default true. */
   bindFilter?: boolean;
+  /**
+   * Registers the login routes: with `'auth'`, `GET auth/login`, `GET` and `POST auth/callback`, `POST auth/logout` and
+   * `GET auth/me`. Default none. At the start, a `redirectUri` that no callback answers is warned about, unless this is `false`.
+   */
+  routes?: string | LoginRoutes | false;
 }
 
 /** Options of `forRootAsync`. `T` is inferred from the `exhibitorSchema` of what the factory answers. */
@@ -83,11 +90,19 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModule
 })
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createExhibitorOptions')
-  .setExtras<ModuleExtras>({ isGlobal: false, bindFilter: true }, (definition, extras) => ({
-    ...definition,
-    global: extras.isGlobal === true,
-    providers: [...(definition.providers ?? []), ...(extras.bindFilter === false ? [] : [FILTER_BINDING])],
-  }))
+  .setExtras<ModuleExtras>(
+    { isGlobal: false, bindFilter: true, routes: undefined },
+    (definition, extras) => ({
+      ...definition,
+      global: extras.isGlobal === true,
+      providers: [
+        ...(definition.providers ?? []),
+        ...(extras.bindFilter === false ? [] : [FILTER_BINDING]),
+        ...(extras.routes === false ? [] : [CALLBACK_CHECK]),
+      ],
+      controllers: extras.routes === undefined || extras.routes === false ? [] : loginRoutes(extras.routes),
+    }),
+  )
   .build();
 
 /**

@@ -2,6 +2,7 @@ import type { Exhibitor } from './model/exhibitor-request.interface.js';
 import { ExhibitorsService as GenericExhibitorsService } from './exhibitors/exhibitors.service.js';
 
 export { ExhibitorModule } from './exhibitor.module.js';
+export type { LoginRoutes } from './login-routes.js';
 export {
   defineExhibitorOptions,
   type ExhibitorModuleOptions,

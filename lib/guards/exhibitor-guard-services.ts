@@ -72,7 +72,8 @@ export function requireServices(
     return services;
   }
   throw new Error(
-    `${user} cannot find its services: import ExhibitorModule in the module of the controller, ` +
-      'or once in the root module with isGlobal: true',
+    `${user} cannot find its services: import ExhibitorModule in the module of the controller, or once in the root module with ` +
+      'isGlobal: true. Where it is imported, the constructor was called without them: write super(services) in a subclass, and ' +
+      `new ${user}(app.get(ExhibitorGuardServices)) for a guard made by hand`,
   );
 }

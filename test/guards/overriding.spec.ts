@@ -561,4 +561,23 @@ describe('without ExhibitorModule', () => {
       /ExhibitorSelection .*import ExhibitorModule/,
     );
   });
+
+  it('made by hand, or by a subclass that passes no services on, names both causes and what to do', () => {
+    class ForgetfulGuard extends ExhibitorGuard {
+      constructor(readonly audit: AuditLog) {
+        super();
+      }
+    }
+    for (const [name, make] of [
+      ['ExhibitorGuard', () => new ExhibitorGuard()],
+      ['ForgetfulGuard', () => new ForgetfulGuard(new AuditLog())],
+    ] as const) {
+      expect(make).toThrow(
+        new RegExp(
+          `^${name} cannot find its services: import ExhibitorModule .* isGlobal: true\\. Where it is imported, .* ` +
+            `super\\(services\\) in a subclass, and new ${name}\\(app\\.get\\(ExhibitorGuardServices\\)\\)`,
+        ),
+      );
+    }
+  });
 });

@@ -119,17 +119,12 @@ export async function isUp(url: string, process: ChildProcess): Promise<void> {
   throw new Error(`the host does not answer:\n${said.join('')}`);
 }
 
-/**
- * Logs in, reads the own exhibitors and the list, then ends the host by SIGTERM. Answers the bodies of both.
- *
- * @param mayEnd what to wait for before the end
- */
-export async function useHost(
+/** Logs in, and answers the browser and the page with the own exhibitors. */
+export async function logInAt(
   sandbox: ExhibitorSandbox,
   url: string,
   host: ChildProcess,
-  mayEnd?: () => Promise<unknown>,
-): Promise<string[]> {
+): Promise<{ visitor: Visitor; mine: string }> {
   await isUp(url, host);
   sandbox.signInAs('sam.several@example.com');
   const visitor = new Visitor();
@@ -144,12 +139,31 @@ export async function useHost(
   const mine = await visitor.visit(`${url}/events/world-2026/mine`);
   expect([mine.status, JSON.parse(mine.text)]).toEqual([200, expect.arrayContaining([expect.any(Object)])]);
   expect(JSON.parse(mine.text)).toHaveLength(3);
+  return { visitor, mine: mine.text };
+}
+
+/** Ends a host by SIGTERM. */
+export async function endHost(host: ChildProcess): Promise<void> {
+  host.kill('SIGTERM');
+  await once(host, 'exit');
+}
+
+/**
+ * Logs in, reads the own exhibitors and the list, then ends the host.
+ *
+ * @param mayEnd what to wait for before the end
+ */
+export async function useHost(
+  sandbox: ExhibitorSandbox,
+  url: string,
+  host: ChildProcess,
+  mayEnd?: () => Promise<unknown>,
+): Promise<void> {
+  const { visitor } = await logInAt(sandbox, url, host);
   const page = await visitor.visit(`${url}/events/world-2026/exhibitors`);
   expect(JSON.parse(page.text)).toMatchObject({ paginationMetadata: { totalCount: 1234 } });
   await mayEnd?.();
-  host.kill('SIGTERM');
-  await once(host, 'exit');
-  return [mine.text, page.text];
+  await endHost(host);
 }
 
 /**

@@ -3,10 +3,11 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { hostFiles } from '../structure/readme.js';
-import { environment, startSandboxCommand, useHost, useSandboxCommand } from './host-process.js';
+import { hostFiles, readmeInstall } from '../structure/readme.js';
+import { endHost, environment, logInAt, startSandboxCommand, useSandboxCommand } from './host-process.js';
 import { HOST_COMPILER_OPTIONS, manifest, Outside, pack, versions } from './tarball.js';
 import { freePort } from '../support/server.js';
+import { eventually } from '../support/wait.js';
 
 let tarball: string;
 let sandbox: ExhibitorSandbox;
@@ -23,42 +24,73 @@ afterEach(() => {
 
 afterAll(() => sandbox?.stop());
 
-describe('the packed tarball, installed outside the repository', () => {
-  it('runs the host of the README on Nest 12 in plain Node, and a person logs in and sees no address of a contact', async () => {
-    const outside = new Outside();
-    const port = await freePort();
-    outside.write('package.json', { name: 'readme-host', private: true, type: 'module' });
-    outside.write('src/main.ts', MAIN);
-    hostFiles().forEach(([path, code]) => outside.write(path, code));
-    outside.write('tsconfig.json', { compilerOptions: HOST_COMPILER_OPTIONS, include: ['src'] });
-    await outside.install(
-      tarball,
-      ...versions(
-        '@nestjs/common',
-        '@nestjs/core',
-        '@nestjs/platform-express',
-        '@nestjs/axios',
-        '@nestjs/passport',
-      ),
-      ...versions(
-        'axios',
-        'passport',
-        'rxjs',
-        'reflect-metadata',
-        '@types/node',
-        '@types/express',
-        'typescript',
-        'zod',
-      ),
-    );
-    // Without skipLibCheck: the declarations must compile in a host.
-    const said = await outside.run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', '.']);
-    expect(said.trim()).toBe('');
-    const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
-    child = outside.start('dist/main.js', environment(sandbox, 'acme', { redirectUri }, port));
-    const shown = await useHost(sandbox, `http://127.0.0.1:${port}`, child);
-    expect(shown.filter((body) => body.includes('@'))).toEqual([]);
+/** A host of the README on a major of Nest, compiled. */
+async function hostOfReadme(nest: 11 | 12): Promise<Outside> {
+  const outside = new Outside();
+  // As `nest new` writes it: CommonJS on Nest 11.
+  const type = nest === 11 ? 'commonjs' : 'module';
+  outside.write('package.json', { name: 'readme-host', private: true, type });
+  outside.write('src/main.ts', MAIN);
+  hostFiles().forEach(([path, code]) => outside.write(path, code));
+  outside.write('tsconfig.json', { compilerOptions: HOST_COMPILER_OPTIONS, include: ['src'] });
+  const [, , ...named] = readmeInstall(nest).map((word) => (word === 'nestjs-exhibitor' ? tarball : word));
+  const nestPackages = ['common', 'core', 'platform-express', 'platform-fastify'];
+  await outside.install(
+    ...named,
+    ...nestPackages.map((name) => `@nestjs/${name}@${nest}`),
+    ...versions('rxjs', 'reflect-metadata', '@types/node', '@types/express', 'typescript'),
+  );
+  // Without skipLibCheck: the declarations must compile in a host.
+  const said = await outside.run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', '.']);
+  expect(said.trim()).toBe('');
+  return outside;
+}
 
+describe.each([11, 12] as const)('the host of the README on Nest %i, in plain Node', (nest) => {
+  let outside: Outside;
+  beforeAll(async () => {
+    outside = await hostOfReadme(nest);
+  }, 120_000);
+  afterAll(() => outside?.remove());
+
+  it.each(['express', 'fastify'])(
+    'boots without a warning on %s, and a person logs in and sees no address of a contact',
+    async (adapter) => {
+      const port = await freePort();
+      const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
+      const env = environment(sandbox, 'acme', { redirectUri }, port);
+      child = outside.start('dist/main.js', { ...env, ADAPTER: adapter });
+      let said = '';
+      child.stdout?.on('data', (chunk) => (said += String(chunk)));
+      const url = `http://127.0.0.1:${port}`;
+      const { visitor, mine } = await logInAt(sandbox, url, child);
+      expect(mine).not.toContain('@');
+      const me = await visitor.visit(`${url}/auth/me`);
+      expect(JSON.parse(me.text)).toMatchObject({ email: 'sam.several@example.com', eventId: 'world-2026' });
+      expect(said).toContain('Mapped {/auth/callback, GET}');
+      expect(said).not.toContain('WARN');
+      await endHost(child);
+    },
+  );
+
+  it('warns of a redirectUri that no route with ExhibitorCallbackGuard answers', async () => {
+    const port = await freePort();
+    const redirectUri = `http://127.0.0.1:${port}/callback`;
+    child = outside.start('dist/main.js', environment(sandbox, 'acme', { redirectUri }, port));
+    let said = '';
+    child.stderr?.on('data', (chunk) => (said += String(chunk)));
+    child.stdout?.on('data', (chunk) => (said += String(chunk)));
+    await eventually(
+      () => said.includes('no route with ExhibitorCallbackGuard answers GET /callback'),
+      20_000,
+    );
+    await endHost(child);
+  });
+});
+
+describe('the packed tarball, installed outside the repository', () => {
+  it('has these entry points and names', async () => {
+    const outside = await hostOfReadme(12);
     // Exactly these names: every public name must be kept.
     const names = await outside.run('node', [
       '-e',
@@ -154,16 +186,19 @@ describe('the command, installed in an empty folder without peer dependencies', 
   });
 });
 
-/** The file of `nest new`. */
+/** The file of `nest new`; that of docs/recipes.md on Fastify. */
 const MAIN = `
 import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { AppModule } from './app.module.js';
 
 async function bootstrap() {
-  const app = await NestFactory.create(AppModule);
-  await app.listen(process.env.PORT ?? 3000);
+  const app = await (process.env['ADAPTER'] === 'fastify'
+    ? NestFactory.create(AppModule, new FastifyAdapter())
+    : NestFactory.create(AppModule));
+  await app.listen(process.env['PORT'] ?? 3000);
 }
-await bootstrap();
+void bootstrap();
 `;
 
 const PUBLIC_NAMES = [
@@ -182,6 +217,7 @@ const PUBLIC_NAMES = [
   'ExhibitorGuardServices',
   'ExhibitorIdentityGuard',
   'ExhibitorLoginGuard',
+  'ExhibitorLogins',
   'ExhibitorLogoutGuard',
   'ExhibitorModule',
   'ExhibitorSelection',

@@ -35,8 +35,10 @@ describe('the README and the pages of docs', () => {
     const snippets = PAGES.flatMap(snippetsOf).map((code) => code.replaceAll("from '../src/", "from './"));
     snippets.forEach((code, index) => writeFileSync(join(folder, `snippet-${index}.ts`), code));
     expect(snippets.length).toBeGreaterThanOrEqual(30);
-    // Under their names, since snippets import them.
-    PAGES.flatMap(filesOf).forEach(([path, code]) => writeFileSync(join(folder, basename(path)), code));
+    // Under their names, since snippets import them. Those of the README, which is first, stand.
+    PAGES.toReversed()
+      .flatMap(filesOf)
+      .forEach(([path, code]) => writeFileSync(join(folder, basename(path)), code));
     // The broken file shows that the compiler checks.
     writeFileSync(
       join(folder, 'broken.ts'),

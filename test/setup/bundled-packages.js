@@ -36,6 +36,7 @@ const NEST = {
     'internal',
     'metadata-scanner',
     'router/legacy-route-converter',
+    'router/paths-explorer',
     'router/request/request-constants',
     'router/route-path-factory',
   ],

@@ -39,12 +39,12 @@ export function filesOf(page: string): HostFile[] {
 }
 
 /** The files of the complete host of the README, by path. */
-export function hostFiles(): [controller: HostFile, module: HostFile] {
-  const [controller, module] = filesOf('README.md');
-  if (controller === undefined || module === undefined) {
+export function hostFiles(): HostFile[] {
+  const files = filesOf('README.md');
+  if (files.length === 0) {
     throw new Error('the README has no host');
   }
-  return [controller, module];
+  return files;
 }
 
 /**

@@ -7,7 +7,7 @@ import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-ex
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import session from 'express-session';
 import passport from 'passport';
-import { ExhibitorModule, type ExhibitorModuleOptions } from '../../lib/index.js';
+import { ExhibitorModule, type ExhibitorModuleOptions, type LoginRoutes } from '../../lib/index.js';
 import { BoothController } from './booth.controller.js';
 import { freePort } from './server.js';
 
@@ -30,7 +30,11 @@ export interface Host {
 
 export const COOKIE_SECRET = 'a cookie secret of the tests, 32+ characters';
 
-type ModuleOptions = ExhibitorModuleOptions & { bindFilter?: boolean; isGlobal?: boolean };
+type ModuleOptions = ExhibitorModuleOptions & {
+  bindFilter?: boolean;
+  isGlobal?: boolean;
+  routes?: string | LoginRoutes | false;
+};
 
 export interface HostOptions {
   kind?: HostKind;

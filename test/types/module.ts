@@ -3,6 +3,8 @@ import { Injectable } from '@nestjs/common';
 import { expectTypeOf } from 'expect-type';
 import {
   defineExhibitorOptions,
+  ExhibitorCallbackGuard,
+  ExhibitorLoginGuard,
   ExhibitorModule,
   exhibitorOptionsFrom,
   type Exhibitor,
@@ -69,6 +71,19 @@ ExhibitorModule.forRootAsync<Booth>({
 });
 // @ts-expect-error -- the factory answers both
 ExhibitorModule.forRootAsync({ useFactory: () => ({ tenant, tenants: { acme: tenant } }) });
+
+// The login routes, with guards of the host. A guard of another route does not compile.
+@Injectable()
+class OwnCallbackGuard extends ExhibitorCallbackGuard {}
+ExhibitorModule.forRoot({ tenant, routes: 'auth' });
+ExhibitorModule.forRootAsync({
+  routes: { path: ':tenant/auth', guards: { callback: OwnCallbackGuard }, backChannelLogout: true },
+  useFactory: () => ({ tenant }),
+});
+// @ts-expect-error -- a login guard at the callback
+ExhibitorModule.forRoot({ tenant, routes: { path: 'auth', guards: { callback: ExhibitorLoginGuard } } });
+// @ts-expect-error -- true names no path
+ExhibitorModule.forRoot({ tenant, routes: true });
 
 @Injectable()
 class BoothOptions implements ExhibitorOptionsFactory<Booth> {

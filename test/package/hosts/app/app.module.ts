@@ -1,13 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { Controller, Get, Module, Param, Post, Redirect, UseGuards } from '@nestjs/common';
+import { Controller, Get, Module, Param, Post, UseGuards } from '@nestjs/common';
 import {
   CurrentExhibitors,
   CurrentIdentity,
-  ExhibitorCallbackGuard,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
-  ExhibitorLoginGuard,
-  ExhibitorLogoutGuard,
   ExhibitorModule,
   ExhibitorsService,
   type Exhibitor,
@@ -20,29 +17,6 @@ import {
 @Controller()
 export class BoothController {
   constructor(private readonly exhibitors: ExhibitorsService) {}
-
-  @Get('auth/login')
-  @UseGuards(ExhibitorLoginGuard)
-  login(): void {}
-
-  @Get('auth/callback')
-  @UseGuards(ExhibitorCallbackGuard)
-  @Redirect('/', 303)
-  callback(@CurrentIdentity() identity: ExhibitorIdentity) {
-    return { url: identity.returnTo ?? '/' };
-  }
-
-  @Post('auth/callback')
-  @UseGuards(ExhibitorCallbackGuard)
-  @Redirect('/', 303)
-  formCallback(@CurrentIdentity() identity: ExhibitorIdentity) {
-    return { url: identity.returnTo ?? '/' };
-  }
-
-  @Post('auth/logout')
-  @UseGuards(ExhibitorLogoutGuard)
-  @Redirect('/', 303)
-  logout(): void {}
 
   @Get('me')
   @UseGuards(ExhibitorIdentityGuard)
@@ -82,6 +56,7 @@ function tenants(): ExhibitorModuleOptions {
 @Module({
   imports: [
     ExhibitorModule.forRootAsync({
+      routes: 'auth',
       useFactory: () => ({ ...tenants(), secrets: ['a cookie secret of 32 characters or more'] }),
     }),
   ],

@@ -1,0 +1,307 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  All,
+  Controller,
+  Get,
+  Injectable,
+  Module,
+  RequestMethod,
+  Scope,
+  UseGuards,
+  Version,
+  VERSION_NEUTRAL,
+  VersioningType,
+  type DynamicModule,
+  type INestApplication,
+  type Type,
+} from '@nestjs/common';
+import { NestFactory, RouterModule } from '@nestjs/core';
+import { Test } from '@nestjs/testing';
+import {
+  ExhibitorCallbackGuard,
+  ExhibitorIdentityGuard,
+  ExhibitorModule,
+  type LoginOptions,
+  type TenantOptions,
+} from '../../lib/index.js';
+import { ExhibitorTestingModule } from '../../lib/testing/index.js';
+import { COOKIE_SECRET, createApp } from '../support/host.js';
+import { OperatorLines } from '../support/operator-lines.js';
+
+const lines = new OperatorLines();
+const open: { close(): Promise<unknown> }[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((app) => app.close()));
+  lines.clear();
+});
+
+/** A tenant with a callback at this path. */
+function tenantAt(path: string, login: Partial<LoginOptions> = {}): TenantOptions {
+  return {
+    tenantId: 'tenant',
+    baseUrl: 'https://api.example.com',
+    authUrl: 'https://login.example.com',
+    clientId: 'api',
+    clientSecret: 'the secret of the API client',
+    login: {
+      clientId: 'web',
+      redirectUri: `https://host.example.com${path}`,
+      issuer: 'https://login.example.com',
+      keys: 'https://login.example.com/keys',
+      ...login,
+    },
+  };
+}
+
+const secrets = [COOKIE_SECRET];
+const moduleAt = (path: string, login?: Partial<LoginOptions>): DynamicModule =>
+  ExhibitorModule.forRoot({ tenant: tenantAt(path, login), secrets, isGlobal: true });
+
+const HINT = "set routes: 'auth' beside isGlobal";
+
+describe.each(['express', 'fastify'] as const)('the callback of redirectUri, on %s', (kind) => {
+  /** The warnings of a host, once it listens. */
+  async function warningsOf(
+    imports: (DynamicModule | Type)[],
+    controllers: Type[] = [],
+    configure?: (app: INestApplication) => unknown,
+  ): Promise<string[]> {
+    @Module({ imports, controllers })
+    class AppModule {}
+    const app = await createApp(kind, AppModule);
+    open.push(app);
+    app.useLogger(lines);
+    await configure?.(app);
+    await app.listen(0, '127.0.0.1');
+    return lines.warnings.filter((line) => line.includes('redirectUri'));
+  }
+
+  @Controller('auth')
+  class AuthController {
+    @Get('callback')
+    @UseGuards(ExhibitorCallbackGuard)
+    callback(): void {}
+
+    @Get('profile')
+    @UseGuards(ExhibitorIdentityGuard)
+    profile(): void {}
+  }
+
+  it('is warned about where there is none, with path, method and what to do', async () => {
+    const warnings = await warningsOf([moduleAt('/auth/callback')]);
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /^tenant\.login\.redirectUri: no route with ExhibitorCallbackGuard answers GET \/auth\/callback; /,
+      ),
+    ]);
+    expect(warnings[0]).toContain(HINT);
+  });
+
+  it('is warned about where it is elsewhere, with the callbacks that there are', async () => {
+    expect(await warningsOf([moduleAt('/callback')], [AuthController])).toEqual([
+      'tenant.login.redirectUri: no route with ExhibitorCallbackGuard answers GET /callback; the callbacks here are GET /auth/callback',
+    ]);
+  });
+
+  it('is warned about under a global prefix that it lacks', async () => {
+    const routes = ExhibitorModule.forRoot({ tenant: tenantAt('/auth/callback'), secrets, routes: 'auth' });
+    expect(await warningsOf([routes], [], (app) => app.setGlobalPrefix('api'))).toEqual([
+      'tenant.login.redirectUri: no route with ExhibitorCallbackGuard answers GET /auth/callback; ' +
+        'the callbacks here are GET /api/auth/callback, POST /api/auth/callback',
+    ]);
+  });
+
+  it('is warned about where a hybrid login has only GET', async () => {
+    const hybrid = moduleAt('/auth/callback', { responseType: 'code id_token' });
+    expect(await warningsOf([hybrid], [AuthController])).toEqual([
+      'tenant.login.redirectUri: no route with ExhibitorCallbackGuard answers POST /auth/callback; the callbacks here are GET /auth/callback',
+    ]);
+  });
+
+  it('is warned about once, for the first tenant that has none', async () => {
+    const tenants = {
+      acme: tenantAt('/acme/auth/callback'),
+      globex: tenantAt('/globex/callback'),
+      initech: tenantAt('/initech/callback'),
+    };
+    const module = ExhibitorModule.forRoot({
+      tenants,
+      secrets,
+      resolveTenant: () => 'acme',
+      routes: ':tenant/auth',
+    });
+    expect(await warningsOf([module])).toEqual([
+      'tenants.globex.login.redirectUri: no route with ExhibitorCallbackGuard answers GET /globex/callback; ' +
+        'the callbacks here are GET /:tenant/auth/callback, POST /:tenant/auth/callback',
+    ]);
+  });
+
+  it('is not found at a route with another guard', async () => {
+    @Controller()
+    class OtherController {
+      @Get('auth/callback')
+      @UseGuards(ExhibitorIdentityGuard)
+      callback(): void {}
+    }
+    expect(await warningsOf([moduleAt('/auth/callback')], [OtherController])).toEqual([
+      expect.stringContaining(HINT),
+    ]);
+  });
+
+  describe('is found', () => {
+    it('at the routes of the module, hybrid or not', async () => {
+      const tenants = {
+        acme: tenantAt('/auth/callback'),
+        globex: tenantAt('/auth/callback', { responseType: 'code token id_token' }),
+      };
+      const options = { tenants, secrets, resolveTenant: () => 'acme' };
+      expect(await warningsOf([ExhibitorModule.forRoot({ ...options, routes: 'auth' })])).toEqual([]);
+    });
+
+    it('at a route of the host, without regard to case, the last slash and escapes', async () => {
+      @Controller(['', 'wähler', 'm%C3%A4rkte'])
+      @UseGuards(ExhibitorCallbackGuard)
+      class ManyController {
+        @All(['Callback', 'auth/callback'])
+        callback(): void {}
+      }
+      for (const path of [
+        '/callback',
+        '/auth/callback/',
+        '/w%C3%A4hler/callback',
+        '/w%c3%a4hler/auth/callback',
+        '/märkte/callback',
+      ]) {
+        expect([path, await warningsOf([moduleAt(path)], [ManyController])]).toEqual([path, []]);
+      }
+    });
+
+    it('not at a path with a broken escape, which is no error', async () => {
+      expect(await warningsOf([moduleAt('/100%/callback')], [AuthController])).toEqual([
+        expect.stringContaining('answers GET /100%/callback;'),
+      ]);
+    });
+
+    it('under the global prefix, and where it is excluded from it', async () => {
+      const prefixed = (app: INestApplication): unknown => app.setGlobalPrefix('api');
+      expect(await warningsOf([moduleAt('/api/auth/callback')], [AuthController], prefixed)).toEqual([]);
+      const excluding = (app: INestApplication): unknown =>
+        app.setGlobalPrefix('api', { exclude: [{ path: 'auth/callback', method: RequestMethod.GET }] });
+      expect(await warningsOf([moduleAt('/auth/callback')], [AuthController], excluding)).toEqual([]);
+    });
+
+    it('under a version of the path, and without one', async () => {
+      @Controller({ path: 'auth', version: ['2', VERSION_NEUTRAL] })
+      class VersionedController {
+        @Get('callback')
+        @UseGuards(ExhibitorCallbackGuard)
+        callback(): void {}
+
+        @Get('callback')
+        @Version('4')
+        @UseGuards(ExhibitorCallbackGuard)
+        newCallback(): void {}
+      }
+      const versioned = (app: INestApplication): unknown =>
+        app.setGlobalPrefix('api').enableVersioning({ type: VersioningType.URI, defaultVersion: '1' });
+      for (const path of ['/api/v2/auth/callback', '/api/auth/callback', '/api/v4/auth/callback']) {
+        expect(await warningsOf([moduleAt(path)], [VersionedController], versioned)).toEqual([]);
+      }
+      expect(await warningsOf([moduleAt('/api/v1/auth/callback')], [AuthController], versioned)).toEqual([]);
+      expect(await warningsOf([moduleAt('/api/v3/auth/callback')], [VersionedController], versioned)).toEqual(
+        [expect.stringContaining('/api/v2/auth/callback')],
+      );
+    });
+
+    it('below a path of RouterModule', async () => {
+      @Module({ controllers: [AuthController] })
+      class AuthModule {}
+      const below = RouterModule.register([{ path: 'portal', module: AuthModule }]);
+      expect(await warningsOf([moduleAt('/portal/auth/callback'), AuthModule, below])).toEqual([]);
+      expect(await warningsOf([moduleAt('/auth/callback'), AuthModule, below])).toHaveLength(1);
+    });
+
+    it('in doubt, at a path that only the router can read', async () => {
+      @Controller('any')
+      class WildController {
+        @Get('*')
+        @UseGuards(ExhibitorCallbackGuard)
+        callback(): void {}
+      }
+      expect(await warningsOf([moduleAt('/any/auth/callback')], [WildController])).toEqual([]);
+    });
+
+    it('behind a proxy that changes the path, by a guard that reads another', async () => {
+      @Injectable()
+      class ProxiedGuard extends ExhibitorCallbackGuard {
+        protected override getCallbackPath(): string {
+          return '/portal/auth/callback';
+        }
+      }
+      @Controller('auth')
+      class ProxiedController {
+        @Get('callback')
+        @UseGuards(ProxiedGuard)
+        callback(): void {}
+      }
+      expect(await warningsOf([moduleAt('/portal/auth/callback')], [ProxiedController])).toEqual([]);
+      const guards = { callback: ProxiedGuard };
+      const tenant = tenantAt('/portal/auth/callback');
+      const ready = ExhibitorModule.forRoot({ tenant, secrets, routes: { path: 'auth', guards } });
+      expect(await warningsOf([ready])).toEqual([]);
+    });
+
+    it('at another subclass, which is no proxy', async () => {
+      @Injectable({ scope: Scope.REQUEST })
+      class OwnGuard extends ExhibitorCallbackGuard {}
+      @Controller('auth')
+      class OwnController {
+        @Get('callback')
+        @UseGuards(OwnGuard)
+        callback(): void {}
+      }
+      expect(await warningsOf([moduleAt('/auth/callback')], [OwnController])).toEqual([]);
+      expect(await warningsOf([moduleAt('/callback')], [OwnController])).toHaveLength(1);
+    });
+  });
+
+  it('is not looked for without a login, with bearer tokens only, in a source, and with routes: false', async () => {
+    const { login: _, ...plain } = tenantAt('');
+    const bearer = tenantAt('/auth/callback', {
+      audience: { accessToken: 'api' },
+      authorizedParties: ['app'],
+    } as Partial<LoginOptions>);
+    const find = (): TenantOptions => tenantAt('/auth/callback');
+    for (const options of [
+      { tenant: plain },
+      { tenant: bearer, session: 'bearer' },
+      { tenants: { find }, allowedOrigins: () => true },
+      { tenant: tenantAt('/auth/callback'), routes: false },
+    ] as const) {
+      expect(await warningsOf([ExhibitorModule.forRoot({ ...options, secrets })])).toEqual([]);
+    }
+    expect(await warningsOf([ExhibitorTestingModule.forRoot()])).toEqual([]);
+  });
+});
+
+describe('an application without HTTP', () => {
+  @Module({ imports: [moduleAt('/auth/callback')] })
+  class AppModule {}
+
+  it('is not warned: a context, a module of a test', async () => {
+    open.push(await NestFactory.createApplicationContext(AppModule, { logger: lines }));
+    const testing = await Test.createTestingModule({ imports: [AppModule] })
+      .setLogger(lines)
+      .compile();
+    open.push(await testing.init());
+    expect(lines.all).toEqual([]);
+  });
+
+  it('is not warned where an e2e test overrides the module', async () => {
+    const builder = ExhibitorTestingModule.override(Test.createTestingModule({ imports: [AppModule] }));
+    const app = (await builder.compile()).createNestApplication({ logger: lines });
+    open.push(app);
+    await app.listen(0, '127.0.0.1');
+    expect(lines.all).toEqual([]);
+  });
+});
