@@ -23,7 +23,7 @@ import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { CallbackGuard } from '../../sample/callback.guard.js';
 import { LoginGuard } from '../../sample/login.guard.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
-import { namedSnippets, ROOT } from '../structure/readme.js';
+import { namedSnippets, readPage, ROOT } from '../structure/readme.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
 import { follow, startServer } from '../support/server.js';
@@ -214,8 +214,9 @@ it('traces of a file that Node loads first show no address', async () => {
     writeFileSync(join(folder, `${name}.js`), compiled.code);
   };
   try {
-    await write('tracing', namedSnippets('docs/observability.md', 'tracing')[0]);
-    await write('instrument', namedSnippets('docs/recipes.md', 'instrument')[0]);
+    await write('opentelemetry', readPage('lib/opentelemetry/hide-addresses.ts'));
+    const [code] = namedSnippets('docs/recipes.md', 'instrument');
+    await write('instrument', code.replace('nestjs-exhibitor/opentelemetry', './opentelemetry.js'));
     const path = '/api/v1/exhibitor/event/world-2026/contactEmail/sam%40example.com';
     await write(
       'main',

@@ -1,19 +1,62 @@
 /** The tenants of docs/tenants.md that are in a database, as they are. */
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
-import type { DynamicModule, INestApplication } from '@nestjs/common';
+import {
+  Controller,
+  Get,
+  Redirect,
+  UseGuards,
+  type DynamicModule,
+  type INestApplication,
+} from '@nestjs/common';
 import pg from 'pg';
 import request from 'supertest';
-import { TenantRegistry } from '../../lib/index.js';
+import {
+  CurrentExhibitors,
+  CurrentIdentity,
+  ExhibitorCallbackGuard,
+  ExhibitorGuard,
+  ExhibitorIdentityGuard,
+  ExhibitorLoginGuard,
+  TenantRegistry,
+  type Exhibitor,
+  type ExhibitorIdentity,
+} from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
-import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { describeWithPostgres, PostgresServer } from '../support/postgres.js';
 import { startSandbox } from '../support/sandbox.js';
 import { freePort } from '../support/server.js';
 import { loadSnippets } from '../support/snippets.js';
 import { Visitor } from '../support/visitor.js';
+
+/** As in the README: no path names a tenant. */
+@Controller()
+class PortalController {
+  @Get('auth/login')
+  @UseGuards(ExhibitorLoginGuard)
+  login(): void {}
+
+  @Get('auth/callback')
+  @UseGuards(ExhibitorCallbackGuard)
+  @Redirect('/', 303)
+  callback(@CurrentIdentity() identity: ExhibitorIdentity) {
+    return { url: identity.returnTo ?? '/' };
+  }
+
+  @Get('me')
+  @UseGuards(ExhibitorIdentityGuard)
+  me(): object {
+    return {};
+  }
+
+  @Get('events/:eventId/mine')
+  @UseGuards(ExhibitorGuard)
+  mine(@CurrentExhibitors() exhibitors: Exhibitor[]) {
+    return exhibitors;
+  }
+}
 
 describeWithPostgres('tenants by host name from a database', (path) => {
   let postgres: PostgresServer;
@@ -57,7 +100,7 @@ describeWithPostgres('tenants by host name from a database', (path) => {
     }
     const module = await Test.createTestingModule({
       imports: [snippet.exhibitorModule],
-      controllers: [BoothController],
+      controllers: [PortalController],
     }).compile();
     app = module.createNestApplication({ logger: ['fatal'], forceCloseConnections: true });
     await app.listen(port);
