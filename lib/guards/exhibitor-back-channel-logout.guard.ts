@@ -42,8 +42,8 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
   }
 
   /**
-   * Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the issuer and audience of the
-   * token, which find a tenant of `tenants`, not one of a `TenantSource`.
+   * Key of a tenant of a `TenantSource`: that of `resolveTenant`. A fixed tenant is found by issuer and audience of the token, whatever
+   * this answers.
    */
   protected getTenant(
     http: HttpContext,

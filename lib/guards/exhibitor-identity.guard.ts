@@ -216,5 +216,7 @@ function isExempt(guard: ExhibitorIdentityGuard, context: ExecutionContext): boo
 /** True for our guards of login, callback and logouts, as class or instance. */
 function decidesAlone(guard: unknown): boolean {
   const prototype: unknown = typeof guard === 'function' ? guard.prototype : guard;
-  return prototype instanceof RouteGuard && !(prototype instanceof ExhibitorIdentityGuard);
+  const needsUser =
+    prototype === ExhibitorIdentityGuard.prototype || prototype instanceof ExhibitorIdentityGuard;
+  return prototype instanceof RouteGuard && !needsUser;
 }

@@ -105,7 +105,7 @@ function isNodeResponse(value: unknown): value is ServerResponse {
 }
 
 /** Ends of the names of headers that caches obey in place of `Cache-Control` (RFC 9213 §2.2). */
-const TARGETED = ['-cache-control', 'surrogate-control', 'x-accel-expires'];
+const TARGETED = ['-cache-control', 'surrogate-control', 'edge-control', 'x-accel-expires'];
 
 /** Replies that are kept private already: each may get several cookies. */
 const isKept = new WeakSet<ServerResponse>();
@@ -131,7 +131,8 @@ function addCookieWithHead(
   }
   onHeaders(response, () => {
     const others = [response.getHeader('Set-Cookie') ?? []].flat().map(String);
-    if (isWanted(others)) {
+    // A cache may add the headers of a 304 to the reply that it has stored (RFC 9111 §4.3.4).
+    if (response.statusCode !== 304 && isWanted(others)) {
       response.setHeader('Set-Cookie', [...others, cookie]);
       makePrivate(response);
     }

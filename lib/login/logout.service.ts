@@ -69,22 +69,24 @@ export class LogoutService {
    * Verifies the `logout_token` of a request and ends the logins that it names. Answers false where there is a `store` that did not
    * take it: the provider may send it again, and a token that is sent twice writes the same.
    *
-   * @param tenantKey default: the only tenant, else the fixed tenants of the token's issuer and audience
+   * @param tenantKey of a tenant of a source. Fixed tenants are found by issuer and audience of the token
    * @throws {LoginFailedError} where the token is refused
    * @throws {ExhibitorError} `unknown_tenant`, `tenant_required`; `service_unavailable`, `deadline_exceeded` where the keys
    * cannot be fetched
    */
   async receive(http: HttpContext, tenantKey: string | undefined): Promise<boolean> {
     const token = readLogoutToken(http);
-    const addressed = tenantKey === undefined ? this.#addresseesOf(token) : [];
+    const addressed = this.#addresseesOf(token);
     const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(tenantKey)];
     const verified = await Promise.allSettled(tenants.map((tenant) => this.#verify(tenant, token)));
     const logouts = verified.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-    const [first] = verified;
-    if (logouts.length === 0 && first?.status === 'rejected') {
-      throw first.reason;
-    }
     const taken = await Promise.all(logouts.map((logout) => this.ended.endAtProvider(logout)));
+    const failures = verified.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+    // Where the keys of one cannot be read, the provider must send the token again.
+    const failure = logouts.length === 0 ? failures[0] : failures.find((error) => !isRefusal(error));
+    if (failure !== undefined) {
+      throw failure;
+    }
     return !taken.includes(false);
   }
 
@@ -136,6 +138,11 @@ function readLogoutToken({ request: { method, body } }: HttpContext): string {
     return token;
   }
   throw new LoginFailedError('token_type', 'the request has no logout_token');
+}
+
+/** The token is not for this tenant. It may be for another one of the same issuer and client. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof LoginFailedError && error.reason !== 'provider';
 }
 
 /** There is no `state`: nothing would check it, since the page after the logout does nothing. */

@@ -34,7 +34,7 @@ export class ExhibitorLogins {
   /**
    * Ends one login by the `id` of its identity, or all logins of a user (`tenant` and `subject` of the identity) that began until now.
    * The user can log in again: `login.authorize` decides about that. A `subject` is looked for only with
-   * `logoutCheck: { provider: true }`.
+   * `logoutCheck: { provider: true }`; "until now" is by the clock of this host, and the begin of a login by that of the provider.
    *
    * @throws {ExhibitorError} `invalid_argument` without an id, or a subject; `unknown_tenant`; `configuration_invalid` for a subject
    * without `logoutCheck.provider`, or of a tenant without `login`; `service_unavailable` where the `store` did not take the end of a
@@ -62,9 +62,10 @@ export class ExhibitorLogins {
   }
 }
 
+/** No id begins with `[`, as the names of logouts at the provider do. */
 function requireText(name: string, value: unknown): string {
-  if (typeof value === 'string' && value !== '') {
+  if (typeof value === 'string' && value !== '' && !(name === 'id' && value.startsWith('['))) {
     return value;
   }
-  throw new ExhibitorError('invalid_argument', `${name}: must be a non-empty string`);
+  throw new ExhibitorError('invalid_argument', `${name}: must be that of an identity`);
 }

@@ -88,15 +88,15 @@ export class IdentityCookie {
   }
 
   /**
-   * Sets the cookie of a new login.
+   * Sets the cookie of a new login. The browser keeps it until the end of the login, longer than the seal: a logout ends the login also
+   * where the user was idle, and so the copies of others.
    *
    * @param endsAt end of the login, in ms since 1970
    */
   async write(http: HttpContext, tenant: Tenant, identity: ExhibitorIdentity, endsAt: number): Promise<void> {
     const { returnTo: _once, ...kept } = identity;
     const sealed = await this.#sealToFit(tenant, kept, endsAt);
-    const ttl = identity.expiresAt - this.clock.epochMs();
-    setCookie(http, this.#name, sealed, this.#attributesOf(tenant), ttl);
+    setCookie(http, this.#name, sealed, this.#attributesOf(tenant), endsAt - this.clock.epochMs());
     fitCookies(http, cookieNames(this.#cookies.name), this.#attributesOf(tenant));
   }
 
@@ -113,10 +113,10 @@ export class IdentityCookie {
     }
     this.#renewed.add(http.request);
     const askedAt = this.clock.now();
-    const ttl = Math.min(identityTtl, endsAt - now);
-    const sealed = await this.#seal({ ...identity, expiresAt: now + ttl }, endsAt);
-    setCookieWithHead(http, this.#name, sealed, this.#attributesOf(tenant), ttl, () =>
-      this.ended.isRunning(identity, askedAt),
+    const expiresAt = Math.min(now + identityTtl, endsAt);
+    const sealed = await this.#seal({ ...identity, expiresAt }, endsAt);
+    setCookieWithHead(http, this.#name, sealed, this.#attributesOf(tenant), endsAt - now, () =>
+      this.ended.isRunning(identity, tenant.registration, askedAt),
     );
   }
 

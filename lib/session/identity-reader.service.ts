@@ -65,7 +65,7 @@ export class IdentityReader {
   async #readCookie(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
     const received = await this.cookie.read(http);
     const accepted = received && (await this.#accept(received.identity, tenantKey, received.secure));
-    if (!received || !accepted || (await this.ended.has(accepted.identity))) {
+    if (!received || !accepted || (await this.ended.has(accepted.identity, accepted.tenant.registration))) {
       return undefined;
     }
     const state: SessionState = { mode: 'cookie', endsAt: received.endsAt, ...accepted };
@@ -76,7 +76,7 @@ export class IdentityReader {
   async #readHost(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
     const data = readHostUser(http);
     const accepted = data && (await this.#accept(data, tenantKey, undefined));
-    if (accepted !== undefined && !(await this.ended.has(accepted.identity))) {
+    if (accepted !== undefined && !(await this.ended.has(accepted.identity, accepted.tenant.registration))) {
       return { mode: 'host', ...accepted };
     }
     if (data !== undefined && (tenantKey ?? data.tenant) === data.tenant) {

@@ -52,7 +52,7 @@ export class IdentitySession {
     @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Sealer) sealer: Sealer,
-    @Inject(Clock) clock: Clock,
+    @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#modes = settings.session;
     this.#cookies = settings.cookies;
@@ -63,7 +63,9 @@ export class IdentitySession {
   /** The logins of this browser that a new one replaces. */
   async former(http: HttpContext): Promise<FormerLogin[]> {
     const user = this.#modes.includes('host') ? readHostUser(http) : undefined;
-    const ofHost = user === undefined ? [] : [{ id: user.id, endsAt: user.expiresAt }];
+    // The identity of a host may have no end.
+    const latest = this.clock.epochMs() + this.#cookies.absoluteTtl;
+    const ofHost = user === undefined ? [] : [{ id: user.id, endsAt: Math.min(user.expiresAt, latest) }];
     const ofCookies = await this.cookie.readAll(http);
     return [...ofHost, ...ofCookies.map(({ identity, endsAt }) => ({ id: identity.id, endsAt }))];
   }
@@ -107,7 +109,7 @@ export class IdentitySession {
     const isHost = this.#modes.includes('host');
     const received = isHost ? undefined : await this.cookie.read(http);
     const identity = isHost ? readHostUser(http) : received?.identity;
-    if (identity === undefined || (await this.ended.has(identity))) {
+    if (identity === undefined || (await this.ended.has(identity, identity.registration ?? ''))) {
       return undefined;
     }
     const idToken = await this.#idTokens.read(http, identity.id, isSecure(identity.redirectUri));

@@ -3,7 +3,7 @@ import { Inject, Injectable, type BeforeApplicationShutdown } from '@nestjs/comm
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { unwrittenLogouts } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
-import { Clock } from '../time/clock.js';
+import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import {
   namesOfLogin,
@@ -60,7 +60,8 @@ export class EndedLogins implements BeforeApplicationShutdown {
   readonly #check: CheckedOptions['settings']['logoutCheck'];
   /** Longest time that a login lives, in ms. */
   readonly #longest: number;
-  readonly #waiting = new Set<Ended>();
+  /** By name: a logout that is repeated takes one place. */
+  readonly #waiting = new Map<string, Ended>();
   readonly #log: ThrottledLog;
 
   constructor(
@@ -79,10 +80,11 @@ export class EndedLogins implements BeforeApplicationShutdown {
   /**
    * Ends the login of this identity. What the store does not take is written soon.
    *
-   * @param endsAt end of the login, in ms since 1970. The identity of a host may have none: default `absoluteTtl` from now
+   * @param endsAt end of the login, in ms since 1970: another service may give its logins more time. Default: `absoluteTtl` from now
    */
-  async end(id: string, endsAt = Infinity): Promise<void> {
-    const ttl = Math.min(endsAt - this.clock.epochMs(), this.#longest) + CLOCK_MARGIN;
+  async end(id: string, endsAt?: number): Promise<void> {
+    const left = endsAt === undefined ? this.#longest : endsAt - this.clock.epochMs();
+    const ttl = Math.min(left, LONGEST_TIMER) + CLOCK_MARGIN;
     if (id !== '' && ttl > 0) {
       this.#ended.set(id, 1, { ttl });
       await this.#writeSoon({ name: id, until: this.clock.now() + ttl });
@@ -98,9 +100,13 @@ export class EndedLogins implements BeforeApplicationShutdown {
     return !taken.includes(false);
   }
 
-  /** True for a login that ended, here or in another process. Answers no promise where it is known. */
-  has(login: Login): boolean | Promise<boolean> {
-    const names = this.#namesOf(login);
+  /**
+   * True for a login that ended, here or in another process. Answers no promise where it is known.
+   *
+   * @param present registration of the tenant now
+   */
+  has(login: Login, present: string): boolean | Promise<boolean> {
+    const names = this.#namesOf(login, present);
     if (this.#isKnown(names)) {
       return true;
     }
@@ -116,14 +122,14 @@ export class EndedLogins implements BeforeApplicationShutdown {
    *
    * @param askedAt {@link Clock.now} when {@link has} answered false
    */
-  isRunning(login: Login, askedAt: number): boolean {
+  isRunning(login: Login, present: string, askedAt: number): boolean {
     const isRecent = !this.#isShared || this.clock.now() - askedAt <= RECENT;
-    return isRecent && !this.#isKnown(this.#namesOf(login));
+    return isRecent && !this.#isKnown(this.#namesOf(login, present));
   }
 
   /** The last attempts. Each takes a second at most. */
   async beforeApplicationShutdown(): Promise<void> {
-    const left = [...this.#waiting];
+    const left = [...this.#waiting.values()];
     this.#waiting.clear();
     await Promise.all(left.map((one) => this.#write(one)));
   }
@@ -132,8 +138,8 @@ export class EndedLogins implements BeforeApplicationShutdown {
     return names.some((one) => endsLogin(this.#ended.get(one.name), one));
   }
 
-  #namesOf(login: Login): EndedName[] {
-    return namesOfLogin(login, this.#check.provider);
+  #namesOf(login: Login, present: string): EndedName[] {
+    return namesOfLogin(login, this.#check.provider ? present : undefined);
   }
 
   /** Ends the logins of this name that began at `at` or before. */
@@ -141,14 +147,15 @@ export class EndedLogins implements BeforeApplicationShutdown {
     // No login that began before the logout lives longer.
     const ttl = this.#longest + CLOCK_MARGIN;
     // Valid here before the store is asked, which may be slow.
-    this.#ended.set(name, Math.max(at, this.#ended.get(name) ?? at), { ttl });
+    const latest = Math.max(at, this.#ended.get(name) ?? at);
+    this.#ended.set(name, latest, { ttl });
     if (!this.#isShared) {
       return true;
     }
     const stored = await this.values.read(KIND, name);
     const isLater = Number(stored?.answer) >= at;
     return (
-      isLater || (stored !== undefined && (await this.values.write(KIND, name, String(at), ttl)) === true)
+      isLater || (stored !== undefined && (await this.values.write(KIND, name, String(latest), ttl)) === true)
     );
   }
 
@@ -177,8 +184,8 @@ export class EndedLogins implements BeforeApplicationShutdown {
     if (!this.#isShared || (await this.#write(ended))) {
       return;
     }
-    if (this.#waiting.size < MAX_WAITING) {
-      this.#waiting.add(ended);
+    if (this.#waiting.size < MAX_WAITING && !this.#waiting.has(ended.name)) {
+      this.#waiting.set(ended.name, ended);
       void this.#writeAgain(ended);
     }
     this.#log.warn(unwrittenLogouts(this.#waiting.size));
@@ -188,11 +195,11 @@ export class EndedLogins implements BeforeApplicationShutdown {
     for (const ms of WRITE_AGAIN_AFTER) {
       // What waits must not delay the exit of the process.
       await pause(ms, undefined, { ref: false });
-      if (!this.#waiting.has(ended) || (await this.#write(ended))) {
+      if (!this.#waiting.has(ended.name) || (await this.#write(ended))) {
         break;
       }
     }
-    this.#waiting.delete(ended);
+    this.#waiting.delete(ended.name);
   }
 
   /** Answers whether the store took it. It is asked even while it rests. */

@@ -41,20 +41,27 @@ export function namesOfLogout({ registration, subject, sid }: ProviderLogout): s
   ];
 }
 
-/** Identities of hosts may have no id; one without a time of login is taken for an earlier one. */
+/**
+ * Names by which a login may have ended. Identities of hosts may have no id; one without a time of login is taken for an earlier one.
+ *
+ * @param present registration of the tenant now; `undefined` where logouts at the provider are not looked for. It differs from that of
+ * the identity once the `keys` of the options were changed
+ */
 export function namesOfLogin(
   { id, registration, subject, sid, loggedInAt = 0 }: Login,
-  hearsProvider: boolean,
+  present: string | undefined,
 ): EndedName[] {
   const own: EndedName[] = id === '' ? [] : [{ name: id }];
-  if (!hearsProvider || registration === undefined) {
+  if (present === undefined) {
     return own;
   }
-  const session: EndedName =
+  const ofProvider = [...new Set([registration ?? present, present])].flatMap((one): EndedName[] => [
+    { name: nameOf('user', one, subject), startedAt: loggedInAt },
     sid === undefined
-      ? { name: nameOf('sessionless', registration, subject), startedAt: loggedInAt }
-      : { name: nameOf('session', registration, sid) };
-  return [...own, { name: nameOf('user', registration, subject), startedAt: loggedInAt }, session];
+      ? { name: nameOf('sessionless', one, subject), startedAt: loggedInAt }
+      : { name: nameOf('session', one, sid) },
+  ]);
+  return [...own, ...ofProvider];
 }
 
 /** The provider chooses the length of `sub` and `sid`: a long name is replaced by its digest. */

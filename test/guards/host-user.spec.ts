@@ -376,6 +376,6 @@ describe.each<[what: string, host: SessionHost]>([
     await signIn(sandbox, host, 'olga.one', {}, visitor);
     expect((await identityOf(visitor, host))?.subject).toBe('olga.one');
     expect((await identityOf(copy, host))?.id).not.toBe(id);
-    expect(await host.app.get(EndedLogins).has({ id: id ?? '', subject: 'sam.several' })).toBe(true);
+    expect(await host.app.get(EndedLogins).has({ id: id ?? '', subject: 'sam.several' }, '')).toBe(true);
   });
 });

@@ -242,9 +242,11 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
     const { name, value = '', ...attributes } = parseSetCookie(renewalIn(reply) ?? '');
     expect([name, attributes]).toEqual([
       IDENTITY,
-      { maxAge: 3600, path: '/', httpOnly: true, sameSite: 'lax' },
+      { maxAge: expect.any(Number), path: '/', httpOnly: true, sameSite: 'lax' },
     ]);
     expect(value.length).toBe(login.length);
+    // The browser keeps it until the end of the login, longer than the seal is valid.
+    expect(Math.round((attributes.maxAge ?? 0) / 60)).toBe(11.5 * 60);
     expect((await visit(visitor)).setCookies).toEqual([]);
     const { expiresAt: second = 0, ...after } = (await identityOf(visitor, one)) ?? {};
     expect(after).toEqual(before);
@@ -532,6 +534,22 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
     hosts.forEach(({ app }) => clockOf(app).skip(-HOUR, ['epochMs']));
     for (const host of [one, other, restarted]) {
       expect(await isLoggedIn(thief, host)).toBe(false);
+    }
+  });
+
+  it('are logged out for good although they were idle until their seal was over, while a thief was not', async () => {
+    for (const leave of [logOut, async (visitor: Visitor) => signIn(sandbox, one, 'olga.one', {}, visitor)]) {
+      hosts.forEach(({ app }) => clockOf(app).back());
+      const visitor = await signIn(sandbox, one);
+      const thief = copyOf(visitor, one);
+      await stayActive(2 * HOUR, thief);
+      expect(await isLoggedIn(visitor, one)).toBe(false);
+      expect(await isLoggedIn(thief, one)).toBe(true);
+      // A login needs the date of the provider.
+      hosts.forEach(({ app }) => clockOf(app).back());
+      await leave(visitor, one);
+      pass(2 * HOUR);
+      expect(await isLoggedIn(thief, one)).toBe(false);
     }
   });
 

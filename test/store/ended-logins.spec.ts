@@ -80,23 +80,30 @@ describe('a login that ended', () => {
 
   it('holds in every process, whatever else is under its key', async () => {
     const [one, other] = [await startProcess(), await startProcess()];
-    expect(await other.ended.has(login('an id'))).toBe(false);
+    expect(await other.ended.has(login('an id'), 'r')).toBe(false);
     await one.ended.end('an id');
-    expect(await other.ended.has(login('an id'))).toBe(true);
-    expect(await other.ended.has(login('another'))).toBe(false);
+    expect(await other.ended.has(login('an id'), 'r')).toBe(true);
+    expect(await other.ended.has(login('another'), 'r')).toBe(false);
     for (const entry of store.raw.values()) {
       entry.value = 'rubbish';
     }
-    expect(await (await startProcess()).ended.has(login('an id'))).toBe(true);
+    expect(await (await startProcess()).ended.has(login('an id'), 'r')).toBe(true);
   });
 
   it('is remembered until the end of the login, plus two hours', async () => {
     const { app, ended } = await startProcess('none');
     await ended.end('an id', Date.now() + HOUR / 2);
     clockOf(app).skip(2.5 * HOUR - 10_000);
-    expect(ended.has(login('an id'))).toBe(true);
+    expect(ended.has(login('an id'), 'r')).toBe(true);
     clockOf(app).skip(20_000);
-    expect(ended.has(login('an id'))).toBe(false);
+    expect(ended.has(login('an id'), 'r')).toBe(false);
+  });
+
+  it('of another service lives longer there: its end is remembered until then', async () => {
+    const { app, ended } = await startProcess('none');
+    await ended.end('an id', Date.now() + 24 * HOUR);
+    clockOf(app).skip(25 * HOUR);
+    expect(ended.has(login('an id'), 'r')).toBe(true);
   });
 
   it('by the time of a logout began no later; the later one of two logouts stays, in whatever order', async () => {
@@ -104,41 +111,41 @@ describe('a login that ended', () => {
     await one.ended.endAtProvider(byUser('sam', 200));
     await other.ended.endAtProvider(byUser('sam', 100));
     for (const { ended } of [one, other, await startProcess()]) {
-      expect(await ended.has(login('a', 'sam', 200))).toBe(true);
-      expect(await ended.has(login('a', 'sam', 201))).toBe(false);
-      expect(await ended.has(login('a', 'olga', 200))).toBe(false);
-      expect(await ended.has({ ...login('a', 'sam', 200), registration: 'another' })).toBe(false);
+      expect(await ended.has(login('a', 'sam', 200), 'r')).toBe(true);
+      expect(await ended.has(login('a', 'sam', 201), 'r')).toBe(false);
+      expect(await ended.has(login('a', 'olga', 200), 'r')).toBe(false);
+      expect(await ended.has({ ...login('a', 'sam', 200), registration: 'another' }, 'another')).toBe(false);
     }
   });
 
   it('by its session ended whatever the time; a logout of session and user ends logins without a session', async () => {
     const { ended } = await startProcess();
     await ended.endAtProvider({ registration: 'r', sid: 's1', at: 200 });
-    expect(await ended.has({ ...login('a', 'sam', 999), sid: 's1' })).toBe(true);
-    expect(await ended.has({ ...login('a', 'sam', 100), sid: 's2' })).toBe(false);
-    expect(await ended.has(login('a', 'sam', 100))).toBe(false);
+    expect(await ended.has({ ...login('a', 'sam', 999), sid: 's1' }, 'r')).toBe(true);
+    expect(await ended.has({ ...login('a', 'sam', 100), sid: 's2' }, 'r')).toBe(false);
+    expect(await ended.has(login('a', 'sam', 100), 'r')).toBe(false);
     await ended.endAtProvider({ registration: 'r', subject: 'sam', sid: 's3', at: 200 });
-    expect(await ended.has({ ...login('a', 'sam', 100), sid: 's2' })).toBe(false);
-    expect(await ended.has(login('a', 'sam', 200))).toBe(true);
-    expect(await ended.has(login('a', 'sam', 201))).toBe(false);
+    expect(await ended.has({ ...login('a', 'sam', 100), sid: 's2' }, 'r')).toBe(false);
+    expect(await ended.has(login('a', 'sam', 200), 'r')).toBe(true);
+    expect(await ended.has(login('a', 'sam', 201), 'r')).toBe(false);
   });
 
   it('is remembered in the process without a store, the last 100,000', async () => {
     const [one, other] = [await startProcess('none'), await startProcess('none')];
     await one.ended.end('an id');
-    expect([one, other].map(({ ended }) => ended.has(login('an id')))).toEqual([true, false]);
+    expect([one, other].map(({ ended }) => ended.has(login('an id'), 'r'))).toEqual([true, false]);
     for (let count = 0; count <= 100_000; count++) {
       await one.ended.end(`id ${count}`);
     }
-    expect(['id 0', 'id 1'].map((id) => one.ended.has(login(id)))).toEqual([false, true]);
+    expect(['id 0', 'id 1'].map((id) => one.ended.has(login(id), 'r'))).toEqual([false, true]);
   });
 
   it('is looked for under one key of the store, without logoutCheck.provider', async () => {
     const { ended } = await startProcess(store, false);
-    await ended.has({ ...login('x'), sid: 's' });
+    await ended.has({ ...login('x'), sid: 's' }, 'r');
     expect(store.calls).toBe(1);
     await ended.endAtProvider(byUser('sam', 200));
-    expect(await ended.has(login('x', 'sam', 100))).toBe(false);
+    expect(await ended.has(login('x', 'sam', 100), 'r')).toBe(false);
   });
 
   it('is looked for on nestjs-exhibitor:store', async () => {
@@ -147,11 +154,11 @@ describe('a login that ended', () => {
     const { ended } = await startProcess(store, false);
     const other = await startProcess();
     subscribe('nestjs-exhibitor:store', collect);
-    await ended.has(login('x'));
+    await ended.has(login('x'), 'r');
     await other.ended.end('x');
-    await ended.has(login('x'));
+    await ended.has(login('x'), 'r');
     store.failure = 'rejects';
-    await ended.has(login('y'));
+    await ended.has(login('y'), 'r');
     unsubscribe('nestjs-exhibitor:store', collect);
     expect(messages).toEqual([
       { kind: 'ended-login', outcome: 'miss' },
@@ -185,6 +192,18 @@ describe('a logout that the store does not take', () => {
     await app.close();
     expect(store.raw.size).toBe(1_000);
     expect(logouts).toHaveLength(1);
+  });
+
+  it('takes one place, however often it is repeated', async () => {
+    const { app, ended } = await startProcess();
+    store.failure = 'rejects';
+    for (let repeated = 0; repeated < 1_001; repeated += 1) {
+      await ended.end('an id');
+    }
+    await ended.end('another id');
+    store.failure = 'none';
+    await app.close();
+    expect(store.raw.size).toBe(2);
   });
 
   it('at the provider is not written again: a late one could replace a newer one', async () => {

@@ -40,7 +40,7 @@ function startProcess(store: SharedStore, logoutCheck?: { ttl: number }): Proces
   });
   const values = new SharedValues(options, new Sealer(options, clock), clock);
   const ended = new EndedLogins(options, values, clock);
-  return { ended, clock, hasEnded: (login) => ended.has(login) };
+  return { ended, clock, hasEnded: (login) => ended.has(login, 'r') };
 }
 
 const login = (id: string, subject = 'sam') => ({
