@@ -131,6 +131,15 @@ let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
 withFrontDoor((opened) => ({ sandbox, door } = opened));
 
+@Controller('own-exhibitors')
+class MineController {
+  @Get('events/:eventId')
+  @UseGuards(ExhibitorIdentityGuard)
+  mine(@CurrentExhibitors() exhibitors: Exhibitor[]): object {
+    return { count: exhibitors.length };
+  }
+}
+
 describe.each<HostKind>(['express', 'fastify'])('several guards of one request on %s', (kind) => {
   let host: Host | undefined;
   afterEach(async () => {
@@ -238,6 +247,22 @@ describe.each<HostKind>(['express', 'fastify'])('several guards of one request o
       }
     },
   );
+
+  it('all run: a global ExhibitorGuard also where ExhibitorIdentityGuard stands on the route', async () => {
+    host = await startHost({
+      kind,
+      controllers: [BoothController, MineController],
+      providers: [{ provide: APP_GUARD, useClass: ExhibitorGuard }],
+      options: (redirectUri) => ({
+        tenant: sandbox.tenantOptions('acme', { redirectUri }),
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+    const [olga, nora] = [await signIn(sandbox, host, 'olga.one'), await signIn(sandbox, host, 'nora.none')];
+    const path = `${host.url}/own-exhibitors/events/world-2026`;
+    expect(bodyOf(await olga.visit(path))).toEqual({ count: 1 });
+    expect((await nora.visit(path)).status).toBe(403);
+  });
 
   it('leave both results, whichever runs last', async () => {
     host = await startHost({

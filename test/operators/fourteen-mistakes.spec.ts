@@ -317,7 +317,7 @@ describe('a mistake that shows at boot', () => {
   });
 
   it.each<HostKind>(['express', 'fastify'])(
-    '11, a redirectUri that no route serves, on %s: the 404 names the path',
+    '11, a redirectUri that no route serves, on %s: the 404 names the path, and a warning the routes',
     async (kind) => {
       const { url } = await start({ login: { redirectUri: REDIRECT.replace('callback', 'back') } }, kind);
       const reply = await new Visitor().visit(`${url}/auth/back`);
@@ -325,7 +325,10 @@ describe('a mistake that shows at boot', () => {
         404,
         expect.objectContaining({ message: 'Cannot GET /auth/back' }),
       ]);
-      expect(lines.all).toEqual([]);
+      expect(lines.all).toEqual([
+        'tenant.login.redirectUri: no route with ExhibitorCallbackGuard answers GET /auth/back; ' +
+          'the callbacks here are GET /auth/callback, POST /auth/callback',
+      ]);
     },
   );
 });

@@ -214,7 +214,7 @@ it('traces of a file that Node loads first show no address', async () => {
     writeFileSync(join(folder, `${name}.js`), compiled.code);
   };
   try {
-    await write('opentelemetry', readPage('lib/opentelemetry/hide-addresses.ts'));
+    await write('opentelemetry', readPage('lib/opentelemetry/opentelemetry.ts'));
     const [code] = namedSnippets('docs/recipes.md', 'instrument');
     await write('instrument', code.replace('nestjs-exhibitor/opentelemetry', './opentelemetry.js'));
     const path = '/api/v1/exhibitor/event/world-2026/contactEmail/sam%40example.com';
