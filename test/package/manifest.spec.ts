@@ -19,7 +19,7 @@ describe('the package', () => {
   it('contains the build, the Jest preset and documents only', () => {
     const foreign = files
       .map(({ path }) => path)
-      .filter((path) => !/^dist\/.+\.(js|cjs|d\.ts)$|^docs\/[\w-]+\.md$/.test(path))
+      .filter((path) => !/^dist\/.+\.(js|cjs|d\.ts)$|^docs\/[\w-]+\.(md|json)$/.test(path))
       .filter(
         (path) => !['package.json', 'jest-preset.cjs', 'dist/cjs/LICENSES.txt', ...DOCUMENTS].includes(path),
       );
