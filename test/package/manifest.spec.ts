@@ -36,7 +36,7 @@ describe('the package', () => {
     );
   });
 
-  // The documents take 60 kB to 90 kB of it.
+  // The documents take 110 kB of it.
   it('is at most 430 kB', () => {
     expect(statSync(tarball).size).toBeLessThanOrEqual(430_000);
   });
