@@ -1,6 +1,6 @@
 /** The recipes of docs/recipes.md about browsers, proxies, limits, traces and logs, as they are. */
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request as proxied } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -214,9 +214,11 @@ it('traces of a file that Node loads first show no address', async () => {
     writeFileSync(join(folder, `${name}.js`), compiled.code);
   };
   try {
-    await write('opentelemetry', readPage('lib/opentelemetry/opentelemetry.ts'));
+    for (const name of readdirSync(join(ROOT, 'lib/opentelemetry'))) {
+      await write(name.replace(/\.ts$/, ''), readPage(`lib/opentelemetry/${name}`));
+    }
     const [code] = namedSnippets('docs/recipes.md', 'instrument');
-    await write('instrument', code.replace('nestjs-exhibitor/opentelemetry', './opentelemetry.js'));
+    await write('instrument', code.replace('nestjs-exhibitor/opentelemetry', './index.js'));
     const path = '/api/v1/exhibitor/event/world-2026/contactEmail/sam%40example.com';
     await write(
       'main',
