@@ -6,7 +6,7 @@ import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
 import { moduleRules, requireIssOfShared, tenantRules } from './option-rules.js';
 import { tenantSchema, type TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
-import { ONE_PROBLEM, problemsOf } from './value-schemas.js';
+import { NOT_LOADED, ONE_PROBLEM, problemsOf } from './value-schemas.js';
 
 export const CHECKED_OPTIONS = Symbol('nestjs-exhibitor:checked-options');
 
@@ -116,10 +116,10 @@ export function checkTenant(input: unknown, key: string, settings: ExhibitorSett
   return tenant;
 }
 
-/** Where many values are missing and none is wrong: most hosts read them from an environment. */
+/** Where many values are missing and none is wrong. */
 function hintFor(issues: readonly v.BaseIssue<unknown>[]): string | undefined {
   return issues.length > 2 && issues.every(({ input }) => input === undefined || input === '')
-    ? 'no variable of these is set: is the file loaded?'
+    ? NOT_LOADED
     : undefined;
 }
 

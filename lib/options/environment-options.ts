@@ -3,6 +3,7 @@ import { ConfigurationError, type ConfigurationProblem } from '../errors/configu
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../model/host-variables.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { LoginOptions, TenantOptions } from './tenant-options.interface.js';
+import { NOT_LOADED } from './value-schemas.js';
 
 /** What {@link exhibitorOptionsFrom} answers. */
 export interface EnvironmentOptions {
@@ -80,8 +81,7 @@ export function exhibitorOptionsFrom(
   warnAboutNames(given, prefix, (name) => read(prefix + name) !== '');
   if (problems.length > 0) {
     const isAny = Object.values(names).some((name) => read(prefix + name) !== '');
-    const advice = 'no variable of these is set: is the file loaded? Node reads it by node --env-file=FILE';
-    throw new ConfigurationError([...(isAny ? [] : [{ path: '', expected: advice }]), ...problems]);
+    throw new ConfigurationError(problems, undefined, undefined, isAny ? undefined : NOT_LOADED);
   }
   return { tenant, secrets };
 }

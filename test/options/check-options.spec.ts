@@ -199,7 +199,7 @@ describe('the options', () => {
         return String(error);
       }
     };
-    const hint = 'no variable of these is set: is the file loaded?';
+    const hint = 'no variable of these is set: is the file loaded? Node reads it by node --env-file=FILE';
     expect(
       messageOf({ tenant: unset, secrets: [undefined] })
         .split('\n  ')

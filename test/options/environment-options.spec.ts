@@ -38,7 +38,8 @@ describe('exhibitorOptionsFrom', () => {
       read();
     } catch (error) {
       if (error instanceof ConfigurationError) {
-        return error.problems.map(({ path, expected }) => `${path} ${expected}`.trim());
+        const hints = error.message.endsWith(LOADED) ? [LOADED] : [];
+        return [...hints, ...error.problems.map(({ path, expected }) => `${path} ${expected}`.trim())];
       }
       throw error;
     }
