@@ -22,7 +22,7 @@ import { Clock } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import { KeptClaims } from './kept-claims.js';
 import type { SessionState } from './request-user.js';
-import { parseIdentity, type IdentityData } from './stored-identity.js';
+import { parseIdentity } from './stored-identity.js';
 
 /** Largest sealed identity, in bytes. */
 const MAX_SEALED = 3_000;
@@ -36,14 +36,9 @@ const LONGEST_OPENED = 60_000;
 /** Content of a cookie that opened. Deeply frozen, since the requests of a user share it. */
 interface OpenedCookie {
   /** It ends with the seal. */
-  readonly identity: IdentityData;
+  readonly identity: ExhibitorIdentity;
   /** End of the login, in ms since 1970: no new seal goes beyond it. */
   readonly endsAt: number;
-}
-
-interface ReceivedIdentity extends OpenedCookie {
-  /** True where it was sent with the `__Host-` prefix. */
-  secure: boolean;
 }
 
 /** The identity of a user, in a sealed cookie. */
@@ -69,13 +64,17 @@ export class IdentityCookie {
     this.#claims = new KeptClaims(clock);
   }
 
-  /** The identity of the first cookie that opens and has not expired. Its tenant and its logout are not checked yet. */
-  async read(http: HttpContext): Promise<ReceivedIdentity | undefined> {
+  /**
+   * The identity of the first cookie that opens, has not expired and has the prefix that its own `redirectUri` asks for: a sibling
+   * domain can set a cookie without it. Its tenant and its logout are not checked yet.
+   */
+  async read(http: HttpContext): Promise<OpenedCookie | undefined> {
     for (const { value, secure } of receivedCookies(http, this.#name)) {
       const digest = digestOf(value);
       const opened = this.#opened.get(digest) ?? this.#remember(digest, await this.#open(value));
-      if (opened !== undefined && opened.identity.expiresAt > this.clock.epochMs()) {
-        return { secure, ...opened };
+      const { redirectUri, expiresAt = 0 } = opened?.identity ?? {};
+      if (expiresAt > this.clock.epochMs() && secure === isSecure(redirectUri)) {
+        return opened;
       }
     }
     return undefined;
