@@ -13,14 +13,16 @@ import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { freezeJson, isRecord } from '../model/json-values.js';
+import { described } from '../oidc/check-claims.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { EndedLogins } from '../store/ended-logins.service.js';
 import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
-import { KeptClaims } from './kept-claims.js';
+import { fewestClaims } from './kept-claims.js';
 import type { SessionState } from './request-user.js';
 import { parseIdentity } from './stored-identity.js';
 
@@ -46,7 +48,6 @@ interface OpenedCookie {
 export class IdentityCookie {
   readonly #name: string;
   readonly #cookies: ExhibitorSettings['cookies'];
-  readonly #claims: KeptClaims;
   /** By the digest of the sealed value: the memory of the process holds no cookie that could be used. */
   readonly #opened: ExpiringCache<OpenedCookie>;
   /** Requests whose reply may set a new seal. Several guards may run for one request. */
@@ -57,11 +58,11 @@ export class IdentityCookie {
     @Inject(Sealer) private readonly sealer: Sealer,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#cookies = settings.cookies;
     this.#name = cookieNames(settings.cookies.name).identity;
     this.#opened = createCache(clock, { maxSize: MAX_OPENED_BYTES });
-    this.#claims = new KeptClaims(clock);
   }
 
   /**
@@ -140,9 +141,16 @@ export class IdentityCookie {
     if (whole.length <= MAX_SEALED) {
       return whole;
     }
-    const claims = this.#claims.fewest(tenant, identity.claims);
+    const claims = fewestClaims(identity.claims);
     const sealed = await this.#seal({ ...identity, claims }, endsAt);
     if (sealed.length <= MAX_SEALED) {
+      this.log.report(tenant, {
+        cause: 'claims',
+        options: ['login.keepClaims'],
+        message: 'the identity is too large for a cookie: its claims are removed. Name the ones you need',
+        received: `claims ${described(Object.keys(identity.claims))}`,
+        isWarning: true,
+      });
       return sealed;
     }
     // The browser would ignore the cookie without an error, and ask the user to log in again and again.
