@@ -53,9 +53,8 @@ export class BearerIdentities {
    * @throws {ExhibitorError} `service_unavailable` where too many verifications are under way
    */
   async identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
-    const digest = digestOf(token);
-    const key = `${tenant.stateKey.id}:${digest}`;
-    const answer = this.#answers.get(key) ?? (await this.#share(tenant, token, { digest, key }));
+    const key = `${tenant.stateKey.id}:${digestOf(token)}`;
+    const answer = this.#answers.get(key) ?? (await this.#share(tenant, token, key));
     if (!answer.isAuthorized) {
       throw notAuthorized(tenant.key);
     }
@@ -63,7 +62,7 @@ export class BearerIdentities {
   }
 
   /** All requests with a token wait for one verification. */
-  #share(tenant: Tenant, token: string, { digest, key }: { digest: string; key: string }): Promise<Answer> {
+  #share(tenant: Tenant, token: string, key: string): Promise<Answer> {
     const known = this.#pending.get(key);
     if (known !== undefined) {
       return known;
@@ -73,7 +72,7 @@ export class BearerIdentities {
         tenant: tenant.key,
       });
     }
-    const pending = this.#verify(tenant, token, digest)
+    const pending = this.#verify(tenant, token)
       .then((answer) => this.#keep(key, answer))
       .finally(() => this.#pending.delete(key));
     this.#pending.set(key, pending);
@@ -88,12 +87,12 @@ export class BearerIdentities {
     return answer;
   }
 
-  async #verify(tenant: Tenant, token: string, digest: string): Promise<Answer> {
+  async #verify(tenant: Tenant, token: string): Promise<Answer> {
     return this.deadlines.within(tenant.http.deadline, async (deadline) => {
       const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, deadline);
       const user = await this.userInfo.userOf(tenant, payload, token, deadline);
       const identity = {
-        id: digest,
+        id: digestOf(token),
         issuer: String(payload.iss),
         ...user,
         tenant: tenant.key,
