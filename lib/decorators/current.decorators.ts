@@ -6,8 +6,7 @@ import { toHttpException } from '../guards/to-http-exception.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 
 /**
- * The exhibitors of the user at the event of the request; `[]` for nobody ({@link AllowAnonymous}). Needs {@link ExhibitorGuard}, or a guard of the host that sets
- * `request.exhibitorContext`.
+ * The exhibitors of the user at the event of the request; `[]` for nobody ({@link AllowAnonymous}). Needs {@link ExhibitorGuard}.
  *
  * @example
  * mine(@CurrentExhibitors() exhibitors: Exhibitor[]) { return exhibitors; }
@@ -18,8 +17,8 @@ export const CurrentExhibitors = createParamDecorator((_: unknown, context: Exec
 
 /**
  * The selected exhibitor of the user at this event, or the only one. 409 `exhibitor_not_selected` where there are several and
- * none is selected; `undefined` where the route has {@link AllowAnonymous}. Needs {@link ExhibitorGuard}, or a guard of the host that sets `request.exhibitorContext`; then
- * `exhibitorId` selects the record with this `id`, else `exhibitorId`.
+ * none is selected; `undefined` where the route has {@link AllowAnonymous}. Needs {@link ExhibitorGuard}. Where a guard of the host
+ * sets `request.exhibitorContext`, its `exhibitorId` selects the record with this `id`, else `exhibitorId`.
  *
  * @example
  * booth(@CurrentExhibitor() exhibitor: Exhibitor) { return exhibitor; }
@@ -45,8 +44,8 @@ export const CurrentExhibitor = createParamDecorator((_: unknown, context: Execu
 });
 
 /**
- * The user who is logged in, an {@link ExhibitorIdentity}; `undefined` for nobody ({@link AllowAnonymous}). Needs {@link ExhibitorIdentityGuard}, {@link ExhibitorGuard} or, at
- * the callback, {@link ExhibitorCallbackGuard}; or a guard of the host that sets `request.exhibitorContext`.
+ * The user who is logged in, an {@link ExhibitorIdentity}; `undefined` for nobody ({@link AllowAnonymous}). Needs
+ * {@link ExhibitorIdentityGuard}, {@link ExhibitorGuard} or, at the callback, {@link ExhibitorCallbackGuard}.
  *
  * @example
  * profile(@CurrentIdentity() identity: ExhibitorIdentity) { return identity.claims; }
@@ -57,8 +56,7 @@ export const CurrentIdentity = createParamDecorator((_: unknown, context: Execut
 
 /**
  * Id of the event of the request; at the callback, of the login. `undefined` where there is none: at the callback, and with
- * {@link AllowAnonymous}. Needs {@link ExhibitorGuard} or
- * {@link ExhibitorCallbackGuard}, or a guard of the host that sets `request.exhibitorContext`.
+ * {@link AllowAnonymous}. Needs {@link ExhibitorGuard} or {@link ExhibitorCallbackGuard}.
  *
  * @example
  * mine(@CurrentEvent() eventId: string) { return eventId; }
@@ -68,8 +66,8 @@ export const CurrentEvent = createParamDecorator((_: unknown, context: Execution
 );
 
 /**
- * Key of the tenant of the user; for nobody ({@link AllowAnonymous}) that which the request names, or `undefined`. Needs {@link ExhibitorIdentityGuard} or another guard of this package, or a guard of the host
- * that sets `request.exhibitorContext`.
+ * Key of the tenant of the user; for nobody ({@link AllowAnonymous}) that which the request names, or `undefined`. Needs
+ * {@link ExhibitorIdentityGuard}, {@link ExhibitorGuard} or {@link ExhibitorCallbackGuard}.
  *
  * @example
  * page(@CurrentTenant() tenant: string) { return this.exhibitors.list(eventId, { tenant }); }

@@ -1,17 +1,9 @@
-import {
-  Catch,
-  Inject,
-  Optional,
-  type ArgumentsHost,
-  type HttpException,
-  type HttpServer,
-} from '@nestjs/common';
+import { Catch, Inject, Optional, type ArgumentsHost, type HttpException } from '@nestjs/common';
 import { BaseExceptionFilter } from '@nestjs/core';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { ProblemLog } from '../problems/problem-log.service.js';
-import { Clock } from '../time/clock.js';
-import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
+import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
 /** Nest selects a filter by `instanceof`, which is true here for the errors of every copy of this package. */
@@ -33,11 +25,10 @@ abstract class ErrorOfAnyCopy extends ExhibitorError {
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
   readonly #log: ProblemLog;
 
-  /** @param services injected by Nest; or, for `useGlobalFilters(new …)`, the HTTP adapter of the application */
-  constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices | HttpServer) {
-    const isComplete = services instanceof ExhibitorGuardServices;
-    super(isComplete ? services.adapter : services);
-    this.#log = isComplete ? services.all.log : new ProblemLog({ pathOf: (key) => key }, new Clock());
+  constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
+    const { adapter, all } = requireServices(services, 'ExhibitorExceptionFilter');
+    super(adapter);
+    this.#log = all.log;
   }
 
   /** Answers the error; called by Nest. */

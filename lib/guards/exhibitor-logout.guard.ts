@@ -26,6 +26,7 @@ export class ExhibitorLogoutGuard extends RouteGuard {
       await answered();
     }
   }
+
   /**
    * Removes the identity with `session: 'host'`, after its login was ended. By default calls and awaits Passport's `request.logOut()`;
    * fails with `configuration_invalid` where there is none.

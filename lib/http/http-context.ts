@@ -107,14 +107,10 @@ function isNodeResponse(value: unknown): value is ServerResponse {
 /** Ends of the names of headers that caches obey in place of `Cache-Control` (RFC 9213 §2.2). */
 const TARGETED = ['-cache-control', 'surrogate-control', 'edge-control', 'x-accel-expires'];
 
-/** Replies that are kept private already: each may get several cookies. */
-const isKept = new WeakSet<ServerResponse>();
-
 /** Keeps a reply out of every cache when its head is written, so that it counts whatever the handler and a CDN's headers say. */
 function keepPrivate(reply: unknown): void {
   const response = nodeResponseOf(reply);
-  if (response !== undefined && !isKept.has(response)) {
-    isKept.add(response);
+  if (response !== undefined) {
     onHeaders(response, () => makePrivate(response));
   }
 }

@@ -15,7 +15,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { describeFailure } from '../problems/token-endpoint-problems.js';
 import { isAuthorized, notAuthorized } from '../session/authorize-identity.js';
-import { KeptClaims } from '../session/kept-claims.js';
+import { keptClaims } from '../session/kept-claims.js';
 import { browserLoginOf, isHybrid, type BrowserLogin, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -56,7 +56,6 @@ interface Callback {
 @Injectable()
 export class CallbackVerifier {
   readonly #identityTtl: number;
-  readonly #claims: KeptClaims;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -69,7 +68,6 @@ export class CallbackVerifier {
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     const { identityTtl, absoluteTtl } = settings.cookies;
-    this.#claims = new KeptClaims(clock);
     this.#identityTtl = settings.session.includes('host') ? absoluteTtl : identityTtl;
   }
 
@@ -102,7 +100,7 @@ export class CallbackVerifier {
     if (!(await isAuthorized(tenant, identity, deadline))) {
       throw notAuthorized(tenant.key);
     }
-    const claims = this.#claims.chosen(tenant, identity.claims);
+    const claims = keptClaims(tenant, identity.claims);
     return { identity: { ...identity, claims }, idToken: tokens.idToken };
   }
 

@@ -11,7 +11,7 @@ import { TokenValidator } from '../oidc/token-validator.service.js';
 import { unverified } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
-import { identityFor } from '../session/identity-reader.service.js';
+import { isIdentityOf } from '../session/identity-reader.service.js';
 import { IdentitySession, type DepartingUser } from '../session/identity-session.service.js';
 import { EndedLogins } from '../store/ended-logins.service.js';
 import type { ProviderLogout } from '../store/logout-names.js';
@@ -110,11 +110,10 @@ export class LogoutService {
   }
 
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
-  async #endSessionUrl({ identity, secure, idToken }: DepartingUser): Promise<string | undefined> {
+  async #endSessionUrl({ identity, idToken }: DepartingUser): Promise<string | undefined> {
     // Options that are due to be read again serve as well: their source may be slow.
     const tenant = this.tenants.peek(identity.tenant) ?? (await this.tenants.get(identity.tenant));
-    const own = identityFor(identity, tenant, secure, this.clock.epochMs());
-    if (tenant.login?.endSession !== true || own === undefined) {
+    if (tenant.login?.endSession !== true || !isIdentityOf(tenant, identity, this.clock.epochMs())) {
       return undefined;
     }
     const { clientId, postLogoutRedirectUri } = browserLoginOf(tenant);

@@ -41,9 +41,6 @@ export interface ExhibitorRequest {
   method: string;
   url: string;
   originalUrl?: string;
-  /** Host with port, and scheme, as the framework reads them by its setting for trusted proxies. */
-  host?: string;
-  protocol?: string;
   headers: Record<string, string | string[] | undefined>;
   params: Record<string, string | undefined>;
   query: Record<string, unknown>;

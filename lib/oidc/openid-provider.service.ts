@@ -20,9 +20,6 @@ const NAMES = { keys: 'the keys of the provider', metadata: 'the metadata of the
 /** They decide where the metadata is read. */
 const METADATA_OPTIONS = ['login.issuer', 'login.discovery'];
 
-/** A provider may have none of these. The others are required (Discovery 1.0 §3). */
-const OPTIONAL: ReadonlySet<MetadataUrl> = new Set<MetadataUrl>(['userinfo', 'endSession']);
-
 /**
  * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata
  * (OpenID Connect Discovery 1.0 §4); else those of the service.
@@ -108,13 +105,7 @@ export class OpenIdProvider {
   /** The URL that the metadata names; `undefined` where it names none. */
   async #discoveredUrl(tenant: Tenant, name: MetadataUrl, deadline: Deadline): Promise<string | undefined> {
     const metadata = await this.#metadataOf(tenant, deadline);
-    const read = urlsFor(metadata, tenant.key, this.#allowedOrigins)[name];
-    if (typeof read === 'string' || (read === undefined && OPTIONAL.has(name))) {
-      return read;
-    }
-    // The provider may have mended it: a host should not have to wait until the metadata is read again anyway.
-    const newer = await this.#metadataOf(tenant, deadline, metadata);
-    const url = urlsFor(newer, tenant.key, this.#allowedOrigins)[name];
+    const url = urlsFor(metadata, tenant.key, this.#allowedOrigins)[name];
     if (typeof url !== 'object') {
       return url;
     }
@@ -127,27 +118,25 @@ export class OpenIdProvider {
     return refuse(tenant, 'names an address that is not accepted');
   }
 
-  #metadataOf(tenant: Tenant, deadline: Deadline, useless?: Metadata): Promise<Metadata> {
+  #metadataOf(tenant: Tenant, deadline: Deadline): Promise<Metadata> {
     const issuer = tenant.login?.issuer ?? '';
     const fetch = async (): Promise<Metadata> => {
       const metadata = parseMetadata(await this.#fetch('metadata', tenant, metadataUrl(issuer)), issuer);
       if ('reason' in metadata) {
         // Also where the last good metadata is used meanwhile.
         const { reason, received } = metadata;
-        const message = `${NAMES.metadata} cannot be used (${reason})`;
-        const expected = `issuer ${issuer}`;
         this.log.report(tenant, {
           cause: 'metadata',
           options: METADATA_OPTIONS,
-          message,
-          expected,
+          message: `${NAMES.metadata} cannot be used (${reason})`,
+          expected: `issuer ${issuer}`,
           received,
         });
         return refuse(tenant, `cannot be used (${reason})`, reason);
       }
       return metadata;
     };
-    return this.#metadata.read(this.#nameOf(tenant, issuer), tenant, deadline, fetch, useless);
+    return this.#metadata.read(this.#nameOf(tenant, issuer), tenant, deadline, fetch);
   }
 
   #publishedKeys(tenant: Tenant, url: string, deadline: Deadline, useless?: KeySet): Promise<KeySet> {

@@ -34,7 +34,7 @@ export class UserInfo {
   /**
    * @param token claims of an ID token or access token that was verified
    * @param accessToken for the userinfo endpoint
-   * @throws {LoginFailedError} `email_missing`, `email_unverified`, and as {@link UserInfo.read}
+   * @throws {LoginFailedError} `email_missing`, `email_unverified`; `subject`, or `provider` where userinfo is no JSON object
    */
   async userOf(
     tenant: Tenant,
@@ -48,7 +48,7 @@ export class UserInfo {
     const isMissing = 'reason' in ofToken && ofToken.reason === 'email_missing';
     // No other source can mend a denied address.
     const mayComplete = isMissing || ('reason' in ofToken && !isDenied(token));
-    const userinfo = mayComplete ? await this.read(tenant, accessToken, subject, deadline) : undefined;
+    const userinfo = mayComplete ? await this.#read(tenant, accessToken, subject, deadline) : undefined;
     const contact = userinfo === undefined ? ofToken : contactEmail([token, userinfo], rules);
     if ('reason' in contact) {
       if (contact.reason === 'email_missing') {
@@ -69,12 +69,8 @@ export class UserInfo {
     return { subject, email: contact.email, claims: userClaims(token, userinfo) };
   }
 
-  /**
-   * The claims of `subject`; `undefined` where the provider has no userinfo endpoint. A reply with another `sub` must not be used (OIDC Core §5.3.2).
-   *
-   * @throws {LoginFailedError} `subject`, or `provider` where the reply is no JSON object
-   */
-  async read(
+  /** The claims; `undefined` where the provider has no userinfo endpoint. */
+  async #read(
     tenant: Tenant,
     accessToken: string,
     subject: string,
@@ -104,6 +100,7 @@ export class UserInfo {
       this.log.report(tenant, { ...problem, message, received: `status ${status}` });
       throw unusableReply('userinfo', tenant.key);
     }
+    // OIDC Core §5.3.2.
     if (body['sub'] !== subject) {
       throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });
     }

@@ -11,16 +11,13 @@ import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadlines.service.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import { isAuthorized, notAuthorized } from './authorize-identity.js';
-import { KeptClaims } from './kept-claims.js';
+import { keptClaims } from './kept-claims.js';
 
 /** Estimated bytes of heap of all answers in the cache. An identity takes about three times its JSON. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /** Longest time for which an answer is kept, in ms. */
 const LONGEST_KEPT = 300_000;
-
-/** Largest claims of an identity, in bytes of JSON. Userinfo may have 256 KiB. */
-const MAX_CLAIMS = 16 * 1024;
 
 /** Verifications under way. */
 const MAX_PENDING = 1_000;
@@ -41,7 +38,6 @@ export class BearerIdentities {
   readonly #answers: ExpiringCache<Answer>;
   /** Apart from the verified ones, so that forged tokens push out none of them. */
   readonly #pending = new Map<string, Promise<Answer>>();
-  readonly #claims: KeptClaims;
 
   constructor(
     @Inject(TokenValidator) private readonly validator: TokenValidator,
@@ -50,7 +46,6 @@ export class BearerIdentities {
     @Inject(Deadlines) private readonly deadlines: Deadlines,
   ) {
     this.#answers = createCache(clock, { maxSize: MAX_BYTES });
-    this.#claims = new KeptClaims(clock);
   }
 
   /**
@@ -58,9 +53,8 @@ export class BearerIdentities {
    * @throws {ExhibitorError} `service_unavailable` where too many verifications are under way
    */
   async identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
-    const digest = digestOf(token);
-    const key = `${tenant.stateKey.id}:${digest}`;
-    const answer = this.#answers.get(key) ?? (await this.#share(tenant, token, { digest, key }));
+    const key = `${tenant.stateKey.id}:${digestOf(token)}`;
+    const answer = this.#answers.get(key) ?? (await this.#share(tenant, token, key));
     if (!answer.isAuthorized) {
       throw notAuthorized(tenant.key);
     }
@@ -68,7 +62,7 @@ export class BearerIdentities {
   }
 
   /** All requests with a token wait for one verification. */
-  #share(tenant: Tenant, token: string, { digest, key }: { digest: string; key: string }): Promise<Answer> {
+  #share(tenant: Tenant, token: string, key: string): Promise<Answer> {
     const known = this.#pending.get(key);
     if (known !== undefined) {
       return known;
@@ -78,7 +72,7 @@ export class BearerIdentities {
         tenant: tenant.key,
       });
     }
-    const pending = this.#verify(tenant, token, digest)
+    const pending = this.#verify(tenant, token)
       .then((answer) => this.#keep(key, answer))
       .finally(() => this.#pending.delete(key));
     this.#pending.set(key, pending);
@@ -93,16 +87,14 @@ export class BearerIdentities {
     return answer;
   }
 
-  async #verify(tenant: Tenant, token: string, digest: string): Promise<Answer> {
+  async #verify(tenant: Tenant, token: string): Promise<Answer> {
     return this.deadlines.within(tenant.http.deadline, async (deadline) => {
       const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, deadline);
-      const { subject, email, claims } = await this.userInfo.userOf(tenant, payload, token, deadline);
+      const user = await this.userInfo.userOf(tenant, payload, token, deadline);
       const identity = {
-        id: digest,
+        id: digestOf(token),
         issuer: String(payload.iss),
-        subject,
-        email,
-        claims,
+        ...user,
         tenant: tenant.key,
         tenantId: tenant.tenantId,
         clientId: String(payload['azp'] ?? payload['client_id'] ?? ''),
@@ -110,11 +102,9 @@ export class BearerIdentities {
         expiresAt: Number(payload.exp) * 1000,
       };
       const answer = await isAuthorized(tenant, identity, deadline);
-      const kept = this.#claims.chosen(tenant, claims);
-      const isTooLarge = Buffer.byteLength(JSON.stringify(kept)) > MAX_CLAIMS;
-      const readOnly = isTooLarge ? this.#claims.fewest(tenant, kept) : kept;
-      freezeJson(readOnly);
-      return { identity: Object.freeze({ ...identity, claims: readOnly }), isAuthorized: answer };
+      const kept = { ...identity, claims: keptClaims(tenant, user.claims) };
+      freezeJson(kept);
+      return { identity: kept, isAuthorized: answer };
     });
   }
 }

@@ -13,16 +13,18 @@ import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { freezeJson, isRecord } from '../model/json-values.js';
+import { described } from '../oidc/check-claims.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { EndedLogins } from '../store/ended-logins.service.js';
 import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
-import { KeptClaims } from './kept-claims.js';
+import { fewestClaims } from './kept-claims.js';
 import type { SessionState } from './request-user.js';
-import { parseIdentity, type IdentityData } from './stored-identity.js';
+import { parseIdentity } from './stored-identity.js';
 
 /** Largest sealed identity, in bytes. */
 const MAX_SEALED = 3_000;
@@ -36,14 +38,9 @@ const LONGEST_OPENED = 60_000;
 /** Content of a cookie that opened. Deeply frozen, since the requests of a user share it. */
 interface OpenedCookie {
   /** It ends with the seal. */
-  readonly identity: IdentityData;
+  readonly identity: ExhibitorIdentity;
   /** End of the login, in ms since 1970: no new seal goes beyond it. */
   readonly endsAt: number;
-}
-
-interface ReceivedIdentity extends OpenedCookie {
-  /** True where it was sent with the `__Host-` prefix. */
-  secure: boolean;
 }
 
 /** The identity of a user, in a sealed cookie. */
@@ -51,7 +48,6 @@ interface ReceivedIdentity extends OpenedCookie {
 export class IdentityCookie {
   readonly #name: string;
   readonly #cookies: ExhibitorSettings['cookies'];
-  readonly #claims: KeptClaims;
   /** By the digest of the sealed value: the memory of the process holds no cookie that could be used. */
   readonly #opened: ExpiringCache<OpenedCookie>;
   /** Requests whose reply may set a new seal. Several guards may run for one request. */
@@ -62,20 +58,24 @@ export class IdentityCookie {
     @Inject(Sealer) private readonly sealer: Sealer,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#cookies = settings.cookies;
     this.#name = cookieNames(settings.cookies.name).identity;
     this.#opened = createCache(clock, { maxSize: MAX_OPENED_BYTES });
-    this.#claims = new KeptClaims(clock);
   }
 
-  /** The identity of the first cookie that opens and has not expired. Its tenant and its logout are not checked yet. */
-  async read(http: HttpContext): Promise<ReceivedIdentity | undefined> {
+  /**
+   * The identity of the first cookie that opens, has not expired and has the prefix that its own `redirectUri` asks for: a sibling
+   * domain can set a cookie without it. Its tenant and its logout are not checked yet.
+   */
+  async read(http: HttpContext): Promise<OpenedCookie | undefined> {
     for (const { value, secure } of receivedCookies(http, this.#name)) {
       const digest = digestOf(value);
       const opened = this.#opened.get(digest) ?? this.#remember(digest, await this.#open(value));
-      if (opened !== undefined && opened.identity.expiresAt > this.clock.epochMs()) {
-        return { secure, ...opened };
+      const { redirectUri, expiresAt = 0 } = opened?.identity ?? {};
+      if (expiresAt > this.clock.epochMs() && secure === isSecure(redirectUri)) {
+        return opened;
       }
     }
     return undefined;
@@ -141,9 +141,16 @@ export class IdentityCookie {
     if (whole.length <= MAX_SEALED) {
       return whole;
     }
-    const claims = this.#claims.fewest(tenant, identity.claims);
+    const claims = fewestClaims(identity.claims);
     const sealed = await this.#seal({ ...identity, claims }, endsAt);
     if (sealed.length <= MAX_SEALED) {
+      this.log.report(tenant, {
+        cause: 'claims',
+        options: ['login.keepClaims'],
+        message: 'the identity is too large for a cookie: its claims are removed. Name the ones you need',
+        received: `claims ${described(Object.keys(identity.claims))}`,
+        isWarning: true,
+      });
       return sealed;
     }
     // The browser would ignore the cookie without an error, and ask the user to log in again and again.

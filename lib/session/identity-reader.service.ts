@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isSecure } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -12,7 +11,6 @@ import { Clock } from '../time/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import { readHostUser, type SessionState } from './request-user.js';
-import type { IdentityData } from './stored-identity.js';
 
 /** Finds the user of a request in the cookie, the host's session or the bearer token. */
 @Injectable()
@@ -64,22 +62,22 @@ export class IdentityReader {
 
   async #readCookie(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
     const received = await this.cookie.read(http);
-    const accepted = received && (await this.#accept(received.identity, tenantKey, received.secure));
-    if (!received || !accepted || (await this.ended.has(accepted.identity, accepted.tenant.registration))) {
+    const tenant = received && (await this.#tenantOf(received.identity, tenantKey));
+    if (!received || !tenant) {
       return undefined;
     }
-    const state: SessionState = { mode: 'cookie', endsAt: received.endsAt, ...accepted };
+    const state: SessionState = { mode: 'cookie', tenant, ...received };
     await this.cookie.renew(http, state);
     return state;
   }
 
   async #readHost(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
-    const data = readHostUser(http);
-    const accepted = data && (await this.#accept(data, tenantKey, undefined));
-    if (accepted !== undefined && !(await this.ended.has(accepted.identity, accepted.tenant.registration))) {
-      return { mode: 'host', ...accepted };
+    const identity = readHostUser(http);
+    const tenant = identity && (await this.#tenantOf(identity, tenantKey));
+    if (identity && tenant) {
+      return { mode: 'host', tenant, identity };
     }
-    if (data !== undefined && (tenantKey ?? data.tenant) === data.tenant) {
+    if (identity && (tenantKey ?? identity.tenant) === identity.tenant) {
       // The handler of a public page must not take this one for a user.
       http.request.user = undefined;
     }
@@ -96,19 +94,15 @@ export class IdentityReader {
     return { identity, tenant, mode: 'bearer' };
   }
 
-  /** The identity and its tenant, where it belongs to the tenant of the request and has not expired. */
-  async #accept(
-    data: IdentityData,
-    tenantKey: string | undefined,
-    secure: boolean | undefined,
-  ): Promise<Pick<SessionState, 'identity' | 'tenant'> | undefined> {
-    if (tenantKey !== undefined && tenantKey !== data.tenant) {
+  /** The tenant of an identity that counts: it belongs to the tenant of the request, and has neither expired nor ended. */
+  async #tenantOf(identity: ExhibitorIdentity, tenantKey: string | undefined): Promise<Tenant | undefined> {
+    if (tenantKey !== undefined && tenantKey !== identity.tenant) {
       return undefined;
     }
     try {
-      const tenant = await this.tenants.find(data.tenant);
-      const identity = identityFor(data, tenant, secure, this.clock.epochMs());
-      return identity && { identity, tenant };
+      const tenant = await this.tenants.find(identity.tenant);
+      const isOwn = isIdentityOf(tenant, identity, this.clock.epochMs());
+      return isOwn && !(await this.ended.has(identity, tenant.registration)) ? tenant : undefined;
     } catch (error) {
       if (error instanceof ExhibitorError && error.code === 'unknown_tenant') {
         return undefined;
@@ -119,35 +113,23 @@ export class IdentityReader {
 }
 
 /**
- * The identity, where it belongs to this tenant and has not expired. Issuer, client and tenant id are compared with the
+ * True where the identity belongs to this tenant and has not expired. Issuer, client and tenant id are compared with the
  * current options: if a key is given to another customer, the logins of the former customer must not be valid. So is the
- * `redirectUri`: another host with the same `secrets` and client may have a stricter `authorize`. What is missing is not compared.
+ * `redirectUri`: another host with the same `secrets` and client may have a stricter `authorize`.
  *
- * @param secure true where its cookie has the `__Host-` prefix, which must be as the tenant's cookies have it: a sibling domain can
- * set a cookie without it; `undefined` in the host's session
  * @param now milliseconds since 1970
  */
-export function identityFor(
-  data: IdentityData,
-  tenant: Tenant,
-  secure: boolean | undefined,
+export function isIdentityOf(
+  { key, tenantId, login }: Tenant,
+  identity: ExhibitorIdentity,
   now: number,
-): ExhibitorIdentity | undefined {
-  const { clientId: ownClient = '', redirectUri: ownUri = '' } = tenant.login ?? {};
-  const { tenantId = tenant.tenantId, clientId = ownClient, redirectUri = ownUri } = data;
-  if (data.tenant !== tenant.key || tenantId !== tenant.tenantId) {
-    return undefined;
-  }
-  if (data.issuer !== tenant.login?.issuer || clientId !== ownClient || redirectUri !== ownUri) {
-    return undefined;
-  }
-  if (data.expiresAt <= now || (secure !== undefined && secure !== isSecure(ownUri))) {
-    return undefined;
-  }
-  return isComplete(data) ? data : { ...data, tenantId, clientId, redirectUri };
-}
-
-/** The identity of a cookie is complete, and not copied for each request. Hosts may leave members out. */
-function isComplete(data: IdentityData): data is ExhibitorIdentity {
-  return data.tenantId !== undefined && data.clientId !== undefined && data.redirectUri !== undefined;
+): boolean {
+  return (
+    identity.tenant === key &&
+    identity.tenantId === tenantId &&
+    identity.issuer === login?.issuer &&
+    identity.clientId === login.clientId &&
+    identity.redirectUri === login.redirectUri &&
+    identity.expiresAt > now
+  );
 }

@@ -13,7 +13,6 @@ import { Clock } from '../time/clock.js';
 import { IdTokenCookie } from './id-token-cookie.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import { readHostUser, setUser, type SessionState } from './request-user.js';
-import type { IdentityData } from './stored-identity.js';
 
 /** A login that another one replaces. */
 export interface FormerLogin {
@@ -32,9 +31,7 @@ export interface NewLogin {
 
 export interface DepartingUser {
   /** Not compared with its tenant yet. */
-  identity: IdentityData;
-  /** True where its cookie has the `__Host-` prefix; `undefined` in the host's session. */
-  secure: boolean | undefined;
+  identity: ExhibitorIdentity;
   /** The ID token of the login, if it was kept. */
   idToken: string | undefined;
 }
@@ -106,14 +103,14 @@ export class IdentitySession {
 
   /** The user of the browser, unless a logout ended the login before. Asks for no tenant, which may be slow. */
   async departing(http: HttpContext): Promise<DepartingUser | undefined> {
-    const isHost = this.#modes.includes('host');
-    const received = isHost ? undefined : await this.cookie.read(http);
-    const identity = isHost ? readHostUser(http) : received?.identity;
+    const identity = this.#modes.includes('host')
+      ? readHostUser(http)
+      : (await this.cookie.read(http))?.identity;
     if (identity === undefined || (await this.ended.has(identity, identity.registration ?? ''))) {
       return undefined;
     }
     const idToken = await this.#idTokens.read(http, identity.id, isSecure(identity.redirectUri));
-    return { identity, secure: received?.secure, idToken };
+    return { identity, idToken };
   }
 
   /**

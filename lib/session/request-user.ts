@@ -5,7 +5,7 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import { freezeJson, isRecord } from '../model/json-values.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { parseIdentity, type IdentityData } from './stored-identity.js';
+import { parseIdentity } from './stored-identity.js';
 
 /** The user of a request. */
 export interface SessionState {
@@ -51,7 +51,7 @@ function isIdentity(user: unknown): user is ExhibitorIdentity {
  * The user whom the host has set as `request.user`. One that an earlier guard has set there, from a cookie or a bearer token,
  * has no session of the host.
  */
-export function readHostUser({ request: { user } }: HttpContext): IdentityData | undefined {
+export function readHostUser({ request: { user } }: HttpContext): ExhibitorIdentity | undefined {
   return isIdentity(user) && sessions.get(user)?.mode !== 'host' ? undefined : parseIdentity(user);
 }
 

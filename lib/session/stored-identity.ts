@@ -1,60 +1,43 @@
 import { isRecord } from '../model/json-values.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 
-/** Members that may be missing: hosts store an identity as they like. */
-const OPTIONAL_STRINGS = [
-  'tenantId',
-  'clientId',
-  'redirectUri',
-  'registration',
-  'eventId',
-  'returnTo',
-  'sid',
-] as const;
-
-/** Data of a cookie or of the host's session that has the form of an identity. */
-export type IdentityData = Omit<ExhibitorIdentity, 'tenantId' | 'clientId' | 'redirectUri'> &
-  Partial<Pick<ExhibitorIdentity, 'tenantId' | 'clientId' | 'redirectUri'>>;
+const OPTIONAL_STRINGS = ['registration', 'eventId', 'returnTo', 'sid'] as const;
 
 /**
- * The known members of an identity, each of its type. Not by a schema: with a session of the host this runs at each request,
- * and a schema took a fifth of the guard's time.
+ * The identity in a cookie or in the host's session: its known members, each of its type. A host's identity may have no end. Not by
+ * a schema: with a session of the host this runs at each request, and a schema took a fifth of the guard's time.
  */
-export function parseIdentity(value: unknown): IdentityData | undefined {
+export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
   if (!isRecord(value)) {
     return undefined;
   }
-  const { id = '', issuer, subject, email, tenant } = value;
-  const { claims = {}, loggedInAt, expiresAt = Number.MAX_SAFE_INTEGER } = value;
-  if (!isString(id) || !isString(issuer) || !isString(subject) || !isString(email) || !isString(tenant)) {
+  const { id, issuer, subject, email, tenant, tenantId, clientId, redirectUri } = value;
+  const { claims, loggedInAt, expiresAt = Number.MAX_SAFE_INTEGER } = value;
+  const strings = { id, issuer, subject, email, tenant, tenantId, clientId, redirectUri };
+  if (!areStrings(strings) || id === '' || !isRecord(claims)) {
     return undefined;
   }
-  if (!isRecord(claims) || !isNumber(expiresAt) || !(loggedInAt === undefined || isNumber(loggedInAt))) {
+  if (!isNumber(expiresAt) || !(loggedInAt === undefined || isNumber(loggedInAt))) {
     return undefined;
   }
   // Requests share the claims of a host's session: a handler that changes its own must not change theirs.
-  const data: IdentityData = { id, issuer, subject, email, claims: { ...claims }, tenant, expiresAt };
+  const identity: ExhibitorIdentity = { ...strings, claims: { ...claims }, expiresAt };
   if (loggedInAt !== undefined) {
-    data.loggedInAt = loggedInAt;
+    identity.loggedInAt = loggedInAt;
   }
-  return copyStrings(value, data) ? data : undefined;
-}
-
-/** Copies the optional strings. Answers false where one of them is no string. */
-function copyStrings(from: Record<string, unknown>, to: IdentityData): boolean {
   for (const name of OPTIONAL_STRINGS) {
-    const given = from[name];
-    if (isString(given)) {
-      to[name] = given;
+    const given = value[name];
+    if (typeof given === 'string') {
+      identity[name] = given;
     } else if (given !== undefined) {
-      return false;
+      return undefined;
     }
   }
-  return true;
+  return identity;
 }
 
-function isString(value: unknown): value is string {
-  return typeof value === 'string';
+function areStrings<K extends string>(values: Record<K, unknown>): values is Record<K, string> {
+  return Object.values(values).every((value) => typeof value === 'string');
 }
 
 /** An end that is not a number would never come. */

@@ -85,7 +85,7 @@ export class EndedLogins implements BeforeApplicationShutdown {
   async end(id: string, endsAt?: number): Promise<void> {
     const left = endsAt === undefined ? this.#longest : endsAt - this.clock.epochMs();
     const ttl = Math.min(left, LONGEST_TIMER) + CLOCK_MARGIN;
-    if (id !== '' && ttl > 0) {
+    if (ttl > 0) {
       this.#ended.set(id, 1, { ttl });
       await this.#writeSoon({ name: id, until: this.clock.now() + ttl });
     }

@@ -42,7 +42,7 @@ export function namesOfLogout({ registration, subject, sid }: ProviderLogout): s
 }
 
 /**
- * Names by which a login may have ended. Identities of hosts may have no id; one without a time of login is taken for an earlier one.
+ * Names by which a login may have ended. One without a time of login is taken for an earlier one.
  *
  * @param present registration of the tenant now; `undefined` where logouts at the provider are not looked for. It differs from that of
  * the identity once the `keys` of the options were changed
@@ -51,9 +51,9 @@ export function namesOfLogin(
   { id, registration, subject, sid, loggedInAt = 0 }: Login,
   present: string | undefined,
 ): EndedName[] {
-  const own: EndedName[] = id === '' ? [] : [{ name: id }];
+  const own: EndedName = { name: id };
   if (present === undefined) {
-    return own;
+    return [own];
   }
   const ofProvider = [...new Set([registration ?? present, present])].flatMap((one): EndedName[] => [
     { name: nameOf('user', one, subject), startedAt: loggedInAt },
@@ -61,7 +61,7 @@ export function namesOfLogin(
       ? { name: nameOf('sessionless', one, subject), startedAt: loggedInAt }
       : { name: nameOf('session', one, sid) },
   ]);
-  return [...own, ...ofProvider];
+  return [own, ...ofProvider];
 }
 
 /** The provider chooses the length of `sub` and `sid`: a long name is replaced by its digest. */

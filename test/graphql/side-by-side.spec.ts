@@ -28,6 +28,7 @@ import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, createApp, setUser } from '../support/host.js';
 import { freePort } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
+import { hostUser } from '../guards/signed-in.js';
 
 const EVENTS = ['boutique-2026', 'regional-2026', 'national-2026', 'world-2026'];
 
@@ -120,12 +121,7 @@ beforeAll(async () => {
   class AppModule {}
 
   app = await createApp('express', AppModule);
-  user = {
-    issuer: sandbox.url,
-    subject: 'sam.several',
-    email: 'sam.several@example.com',
-    tenant: 'default',
-  };
+  user = hostUser(sandbox.tenantOptions('acme'));
   setUser(app, 'express', () => user);
   await app.listen(port, '127.0.0.1');
 });

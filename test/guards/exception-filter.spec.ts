@@ -147,22 +147,6 @@ describe.each(['express', 'fastify'] as const)('ExhibitorExceptionFilter on %s',
     },
   );
 
-  it('may be bound by useGlobalFilters with the HTTP adapter, without injection', async () => {
-    const host = await startHost({
-      kind,
-      controllers: [UnboundController],
-      configure: (app) => app.useGlobalFilters(new ExhibitorExceptionFilter(app.getHttpAdapter())),
-      options: () => ({ tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET] }),
-    });
-    try {
-      const reply = await fetch(`${host.url}/fail/not_found`);
-      expect(reply.status).toBe(404);
-      expect(await reply.json()).toEqual(expected('not_found'));
-    } finally {
-      await host.close();
-    }
-  });
-
   describe('bound by @UseFilters', () => {
     let host: Host;
     beforeAll(async () => {

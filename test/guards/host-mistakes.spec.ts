@@ -5,7 +5,7 @@ import { ErrorLog } from '../contexts/error-log.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
 import { Visitor } from '../support/visitor.js';
-import { bodyOf, signIn } from './signed-in.js';
+import { bodyOf, hostUser, signIn } from './signed-in.js';
 import type { OtherOptions } from '../support/module-options.js';
 
 const UNCONFIGURED = {
@@ -100,14 +100,11 @@ describe.each(['express', 'fastify'] as const)('a mistake of the host on %s', (k
   });
 
   it("with session: 'host' and no removeIdentity ends the login all the same, and says what is missing", async () => {
-    const identity = {
-      id: 'one',
-      issuer: sandbox.url,
-      subject: 'sam.several',
-      email: 'sam.several@example.com',
-      tenant: 'default',
-    };
-    await start({ session: 'host' }, (app) => app.useGlobalGuards(new SignedInGuard(identity)));
+    const user = {};
+    const { callback } = await start({ session: 'host' }, (app) =>
+      app.useGlobalGuards(new SignedInGuard(user)),
+    );
+    Object.assign(user, hostUser(sandbox.tenantOptions('acme', { redirectUri: callback })));
     const visit = (path: string, method = 'GET') => new Visitor().visit(`${host?.url}${path}`, { method });
     expect((await visit('/me')).status).toBe(200);
     const left = await visit('/auth/logout', 'POST');

@@ -35,7 +35,7 @@ import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, createApp, setUser, startHost, type Host, type HostKind } from '../support/host.js';
 import { freePort, startServer, type TestServer } from '../support/server.js';
 import { Visitor } from '../support/visitor.js';
-import { bodyOf, signIn } from './signed-in.js';
+import { bodyOf, hostUser, signIn } from './signed-in.js';
 
 interface WithRoles extends ExhibitorIdentity {
   roles?: string[];
@@ -206,19 +206,14 @@ describe.each<HostKind>(['express', 'fastify'])('several guards of one request o
   it.each(['cookie', 'host', 'bearer'] as const)(
     "leave request.user to the request: a host may add members, which no other request has (session: '%s')",
     async (session) => {
+      let user: object | undefined;
       host = await startHost({
         kind,
         controllers: [BoothController, GuardedAgainController],
         configure: (app) =>
-          session === 'host' &&
-          setUser(app, kind, () => ({
-            issuer: sandbox.url,
-            subject: 'sam.several',
-            email: 'sam.several@example.com',
-            claims: { name: 'Sam', nested: {} },
-            tenant: 'default',
-          })),
+          session === 'host' && setUser(app, kind, () => ({ ...user, claims: { name: 'Sam', nested: {} } })),
         options: (redirectUri) => {
+          user = hostUser(sandbox.tenantOptions('acme', { redirectUri }));
           const tenant = door.tenantOptions('acme', redirectUri);
           return {
             tenant: session === 'bearer' ? tenant : sandbox.tenantOptions('acme', { redirectUri }),
@@ -348,12 +343,7 @@ describe.each<HostKind>(['express', 'fastify'])('several guards of one request o
       const url = await startSideBySide(
         { ...shared, resolveTenant: () => 'acme' },
         { ...shared, resolveTenant: () => 'globex' },
-        {
-          issuer: sandbox.url,
-          subject: 'sam.several',
-          email: 'sam.several@example.com',
-          tenant: 'acme',
-        },
+        hostUser(tenants.acme, 'acme'),
       );
       expect((await fetch(`${url}/who`)).status).toBe(401);
     });
@@ -402,21 +392,16 @@ class MembersController {
 
 /** A host at which somebody is logged in. */
 function startMembersHost(kind: HostKind): Promise<Host> {
+  let user: object | undefined;
   return startHost({
     kind,
     controllers: [MembersController],
-    configure: (app) =>
-      setUser(app, kind, () => ({
-        issuer: sandbox.url,
-        subject: 'sam.several',
-        email: 'sam.several@example.com',
-        tenant: 'default',
-      })),
-    options: (redirectUri) => ({
-      tenant: sandbox.tenantOptions('acme', { redirectUri }),
-      session: 'host',
-      secrets: [COOKIE_SECRET],
-    }),
+    configure: (app) => setUser(app, kind, () => user),
+    options: (redirectUri) => {
+      const tenant = sandbox.tenantOptions('acme', { redirectUri });
+      user = hostUser(tenant);
+      return { tenant, session: 'host', secrets: [COOKIE_SECRET] };
+    },
   });
 }
 

@@ -24,3 +24,22 @@ export async function signIn(
 export function bodyOf<T = Record<string, unknown>>(reply: Reply): T {
   return JSON.parse(reply.text) as T;
 }
+
+/** What a host that keeps identities itself has of sam.several: everything that a login always has, but for the end. */
+export function hostUser(
+  { tenantId, login }: ReturnType<ExhibitorSandbox['tenantOptions']>,
+  tenant = 'default',
+): object {
+  const { issuer, clientId, redirectUri } = login;
+  return {
+    id: 'login-1',
+    issuer,
+    subject: 'sam.several',
+    email: 'sam.several@example.com',
+    claims: {},
+    tenant,
+    tenantId,
+    clientId,
+    redirectUri,
+  };
+}

@@ -302,7 +302,7 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
       const again = new Visitor();
       await toHost(again, await toProvider(again, host));
       expect(warnings).toHaveLength(1);
-      expect(warnings[0]).toMatch(/biography.*nickname.*login\.keepClaims/s);
+      expect(warnings[0]).toMatch(/login\.keepClaims.*biography.*nickname/s);
       expect(warnings[0]).not.toContain('Patty');
     });
 
@@ -318,10 +318,8 @@ describe.each(KINDS)('the sealed cookies on %s', (kind) => {
       expect(reply.status).toBe(303);
       const [warning = ''] = warnings;
       expect(warnings).toHaveLength(1);
-      expect(warning).toMatch(/first FORGED.*group of \[removed\].*login\.keepClaims/);
+      expect(warning).toMatch(/login\.keepClaims.*first FORGED.*group of \[removed\]/);
       expect(warning).toMatch(/^[^\p{C}\p{Zl}\p{Zp}]*$/u);
-      expect(warning).toContain(`long_${'n'.repeat(95)}…`);
-      expect(warning).toMatch(/and \d+ more/);
       expect(warning.length).toBeLessThan(1_500);
       expect(leaksOf(warning)).toEqual([]);
     });

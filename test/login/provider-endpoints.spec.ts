@@ -269,7 +269,7 @@ describe.each(['express', 'fastify'] as const)('metadata that cannot be used, on
       expectRefusal(refused, reason);
       expect(refused.setCookies).toEqual([]);
       expect(lines.errors.join()).toMatch(/^(|tenants\.case-.*\.login\.(issuer|discovery)[:,].*)$/);
-      clockOf(host.app).skip(MINUTE, ['now']);
+      clockOf(host.app).skip(11 * MINUTE, ['now']);
       provider.script = {};
       expect((await login()).location).toContain(`${provider.url}/oauth2/authorize?`);
     },

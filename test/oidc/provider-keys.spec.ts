@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { importJWK, type CompactVerifyGetKey, type JWK } from 'jose';
+import type { CompactVerifyGetKey, JWK } from 'jose';
 import { OpenIdProvider } from '../../lib/oidc/openid-provider.service.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import type { Problem } from '../../lib/problems/problem.interface.js';
@@ -9,7 +9,7 @@ import type { TransportReply } from '../../lib/transport/transport-request.inter
 import { StoppedClock } from '../support/clock.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { tenantAt } from '../transport/transport-bench.js';
-import { KEYS, signingKey } from '../support/provider-keys.js';
+import { KEYS } from '../support/provider-keys.js';
 import { registryOf } from '../support/registry.js';
 
 const SECOND = 1_000;
@@ -39,13 +39,6 @@ function tenantWith(deadline: number): Tenant {
 async function kidsOf(getKey: CompactVerifyGetKey): Promise<string[]> {
   const found = await Promise.allSettled(['a', 'b'].map(async (kid) => (await keyOf(getKey, kid)) && kid));
   return found.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-}
-
-/** Processor time of some work, in µs. */
-async function userTime(work: () => Promise<unknown>): Promise<number> {
-  const began = process.cpuUsage();
-  await work();
-  return process.cpuUsage(began).user;
 }
 
 function keyOf(getKey: CompactVerifyGetKey, kid?: string, alg = 'RS256'): ReturnType<CompactVerifyGetKey> {
@@ -291,20 +284,6 @@ describe('the keys behind a URL', () => {
     ]);
     clock.time += 24 * HOUR;
     await expect(kids('a')).rejects.toMatchObject({ reason: 'provider' });
-  });
-
-  it('are imported when a token asks for them: a set of slow keys takes no time of other requests', async () => {
-    const slow = signingKey('ES512').jwk;
-    const slowKeys = Array.from({ length: 99 }, (_, index) => ({ ...slow, kid: `key-${index}` }));
-    published = { keys: [key('a'), ...slowKeys] };
-    const used = await userTime(async () => {
-      const getKey = await keysFor('a');
-      await keyOf(getKey, 'a');
-      await keyOf(getKey, 'key-7', 'ES512');
-      await expect(keyOf(getKey, undefined, 'ES512')).rejects.toThrow();
-    });
-    const all = await userTime(() => Promise.all(slowKeys.map((jwk) => importJWK(jwk, 'ES512'))));
-    expect(used).toBeLessThan(all / 2);
   });
 
   it('are never those with a giant exponent or modulus, whose import takes a second', async () => {
