@@ -119,11 +119,8 @@ export class IdentityReader {
  *
  * @param now milliseconds since 1970
  */
-export function isIdentityOf(
-  { key, tenantId, login }: Tenant,
-  identity: ExhibitorIdentity,
-  now: number,
-): boolean {
+export function isIdentityOf(tenant: Tenant, identity: ExhibitorIdentity, now: number): boolean {
+  const { key, tenantId, login } = tenant;
   return (
     identity.tenant === key &&
     identity.tenantId === tenantId &&
