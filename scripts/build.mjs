@@ -24,7 +24,10 @@ const ENTRIES = [
 ];
 const SANDBOX = join(LIB, 'testing/sandbox/exhibitor-sandbox.ts');
 const COMMAND_LINE = join(LIB, 'bin/nestjs-exhibitor.ts');
-const HOST_VARIABLES = join(LIB, 'model/host-variables.ts');
+/** What the command line shares with the host and reads without Nest. They import nothing. */
+const WITHOUT_NEST = ['host-variables', 'json-values', 'loopback'].map((name) =>
+  join(LIB, `model/${name}.ts`),
+);
 const SANDBOX_FOR_JEST = join(LIB, 'testing/sandbox/sandbox-for-jest.ts');
 
 /** Peer dependencies that are ES modules in their newest majors: `jest-preset.cjs` replaces them by a CommonJS copy. */
@@ -36,11 +39,11 @@ const compilerOptions = { ...options, module: ts.ModuleKind.ESNext, removeCommen
 rmSync(DIST, { recursive: true, force: true });
 writeDeclarations();
 const entries = Object.fromEntries(ENTRIES.map((name) => [name, join(LIB, `${name}.ts`)]));
-// All that a host loads is one chunk, whatever the other entry points share with it, but what the command line reads without Nest.
+// All that a host loads is one chunk, whatever the other entry points share with it.
 const apart = ['bin', ...ENTRIES.map((name) => name.split('/')[0])];
 const manualChunks = (file) => {
-  if (file === HOST_VARIABLES) {
-    return 'host-variables';
+  if (WITHOUT_NEST.includes(file)) {
+    return 'without-nest';
   }
   const isOfHost = file.startsWith(LIB) && !apart.includes(relative(LIB, file).split(/[/.]/)[0]);
   return isOfHost ? 'exhibitor.module' : undefined;

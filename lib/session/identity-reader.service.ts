@@ -123,10 +123,15 @@ export function isIdentityOf(tenant: Tenant, identity: ExhibitorIdentity, now: n
   const { key, tenantId, login } = tenant;
   return (
     identity.tenant === key &&
-    identity.tenantId === tenantId &&
     identity.issuer === login?.issuer &&
-    identity.clientId === login.clientId &&
-    identity.redirectUri === login.redirectUri &&
+    fits(identity.tenantId, tenantId) &&
+    fits(identity.clientId, login.clientId) &&
+    fits(identity.redirectUri, login.redirectUri) &&
     identity.expiresAt > now
   );
+}
+
+/** What a host left out of the identity that it keeps is empty, and not compared. */
+function fits(given: string, own: string | undefined): boolean {
+  return given === '' || given === own;
 }

@@ -85,7 +85,8 @@ export class EndedLogins implements BeforeApplicationShutdown {
   async end(id: string, endsAt?: number): Promise<void> {
     const left = endsAt === undefined ? this.#longest : endsAt - this.clock.epochMs();
     const ttl = Math.min(left, LONGEST_TIMER) + CLOCK_MARGIN;
-    if (ttl > 0) {
+    // The identity of a host may have no id.
+    if (ttl > 0 && id !== '') {
       this.#ended.set(id, 1, { ttl });
       await this.#writeSoon({ name: id, until: this.clock.now() + ttl });
     }

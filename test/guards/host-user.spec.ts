@@ -113,14 +113,20 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     expect((await get('/me')).status).toBe(200);
   });
 
-  it('requires every member that a login always has, but for the end', async () => {
-    const { eventId: _event, expiresAt: _end, ...required } = identity() as ExhibitorIdentity;
-    user = required;
+  it('requires subject, issuer, e-mail address and tenant; what else a host left out is not compared', async () => {
+    const { issuer, subject, email, tenant } = identity() as ExhibitorIdentity;
+    user = { issuer, subject, email, tenant };
     expect((await get('/events/world-2026/mine')).status).toBe(200);
-    for (const missing of Object.keys(required)) {
+    for (const missing of ['issuer', 'subject', 'email', 'tenant']) {
       user = identity({ [missing]: undefined });
       expect([missing, (await get('/me')).status]).toEqual([missing, 401]);
     }
+  });
+
+  it('without an id ends no login of others that have none', async () => {
+    user = identity({ id: undefined });
+    await fetch(`${url}/auth/logout`, { method: 'POST' });
+    expect((await get('/me')).status).toBe(200);
   });
 
   it.each<[what: string, overrides: Partial<Record<keyof ExhibitorIdentity, unknown>>]>([
@@ -160,7 +166,8 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
       // Nothing removes the identity here; the login has ended all the same.
       expect(left.status).toBe(500);
       // Two hours more, for clocks that are set back.
-      expect(ttls).toEqual([36_000_000 + 7_200_000]);
+      expect(ttls).toHaveLength(1);
+      expect(Math.abs((ttls[0] ?? 0) - 36_000_000 - 7_200_000)).toBeLessThan(1_000);
     } finally {
       await host.close();
     }
@@ -180,13 +187,7 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
       'sid',
     ];
     const wrong = [...texts.map((name) => [name, 42]), ['claims', 'none'], ['claims', []], ['claims', null]];
-    for (const [name, value] of [
-      ...wrong,
-      ['id', ''],
-      ['loggedInAt', '1'],
-      ['expiresAt', '9e15'],
-      ['expiresAt', null],
-    ]) {
+    for (const [name, value] of [...wrong, ['loggedInAt', '1'], ['expiresAt', '9e15'], ['expiresAt', null]]) {
       user = identity({ [String(name)]: value });
       expect([name, value, (await get('/me')).status]).toEqual([name, value, 401]);
     }

@@ -529,9 +529,9 @@ describe('tenants of one issuer and client', () => {
     expect(await isLoggedIn(visitor, after)).toBe(true);
     expectAnswered(await send(after, await logoutToken()), 200);
     expect(await isLoggedIn(visitor, after)).toBe(false);
-    const other = await loggedIn(before, { sub: 'zoe' });
+    const zoe = await loggedIn(before, { sub: 'zoe' });
     await after.app.get(ExhibitorLogins).end({ tenant: 'default', subject: 'zoe' });
-    expect(await isLoggedIn(other, after)).toBe(false);
+    expect(await isLoggedIn(zoe, after)).toBe(false);
   });
 
   it('that are found at run time and share a client end together, whichever is named', async () => {
