@@ -4,6 +4,7 @@ import { AuthController } from './auth.controller.js';
 import { BoothController } from './booth/booth.controller.js';
 import { boothSchema } from './booth/booth.schema.js';
 import { EventController } from './events/event.controller.js';
+import { PeopleController } from './people/people.controller.js';
 import { PortalModule } from './pages/portal.module.js';
 import type { SampleOptions } from './sample-options.js';
 
@@ -20,6 +21,7 @@ export class AppModule {
             tenants,
             resolveTenant: (request) => request.params['tenant'],
             secrets,
+            logoutCheck: { provider: true },
             exhibitorSchema: boothSchema,
             http: { attemptTimeout: 2_000 },
             lookupCache: { ttl: 10_000, staleIfError: 600_000 },
@@ -27,7 +29,7 @@ export class AppModule {
         }),
         PortalModule.register(options),
       ],
-      controllers: [AuthController, BoothController, EventController],
+      controllers: [AuthController, BoothController, EventController, PeopleController],
     };
   }
 }

@@ -1,11 +1,14 @@
-import { Controller, Get, Param, Post, Redirect, UseGuards } from '@nestjs/common';
+import { Controller, Get, Inject, Param, Post, Redirect, UseGuards } from '@nestjs/common';
 import { CurrentIdentity, ExhibitorLogoutGuard, type ExhibitorIdentity } from 'nestjs-exhibitor';
 import { CallbackGuard } from './callback.guard.js';
 import { LoginGuard } from './login.guard.js';
+import { People } from './people/people.js';
 
 /** Routes of the login and the logout. */
 @Controller(':tenant/auth')
 export class AuthController {
+  constructor(@Inject(People) private readonly people: People) {}
+
   /** The guard redirects to the identity provider. This handler never runs. */
   @Get('login')
   @UseGuards(LoginGuard)
@@ -15,6 +18,7 @@ export class AuthController {
   @UseGuards(CallbackGuard)
   @Redirect('/', 303)
   callback(@CurrentIdentity() identity: ExhibitorIdentity) {
+    this.people.remember(identity);
     return { url: identity.returnTo ?? `/${identity.tenant}` };
   }
 

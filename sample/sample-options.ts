@@ -8,6 +8,8 @@ export interface SampleOptions {
   tenants: Record<string, TenantOptions>;
   /** One for each tenant. The first is the start page. */
   portals: readonly Portal[];
+  /** E-mail addresses of those who may end the logins of others. */
+  administrators: readonly string[];
   /** Secrets that seal the cookies, at least 32 characters each. */
   secrets: string[];
   /** The faults of the sandbox. Without it, the tour has no faults to try. */

@@ -58,6 +58,7 @@ async function start(): Promise<void> {
     {
       tenants: Object.fromEntries(tenants),
       portals: SANDBOX_PORTALS,
+      administrators: ['olga.one@example.com'],
       // A new secret for each start, which invalidates all cookies. A real host reads its secrets from a secret store.
       secrets: [env['COOKIE_SECRET'] ?? ''],
       faults: faultsOf(sandbox),

@@ -1,6 +1,7 @@
 import { Controller, Get, Inject, Redirect, Render, Req, UseGuards, UseInterceptors } from '@nestjs/common';
 import { AllowAnonymous, ExhibitorIdentityGuard } from 'nestjs-exhibitor';
 import { PageInterceptor, type RequestWithIdentity } from '../pages/page.interceptor.js';
+import { People } from '../people/people.js';
 import { Portals } from '../portals.js';
 import { EventSizes } from './event-sizes.service.js';
 
@@ -9,6 +10,7 @@ export class HomeController {
   constructor(
     @Inject(EventSizes) private readonly sizes: EventSizes,
     @Inject(Portals) private readonly portals: Portals,
+    @Inject(People) private readonly people: People,
   ) {}
 
   @Get()
@@ -29,7 +31,7 @@ export class HomeController {
       size: await this.sizes.sizeOf(tenant, event.id),
       ...(user ? eventPaths(tenant, event.id) : loginPaths(tenant, event.id)),
     }));
-    return { events: await Promise.all(shown) };
+    return { events: await Promise.all(shown), isAdministrator: this.people.isAdministrator(user) };
   }
 }
 

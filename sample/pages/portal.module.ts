@@ -4,6 +4,7 @@ import { EventSizes } from '../events/event-sizes.service.js';
 import { HomeController } from '../events/home.controller.js';
 import { KnownEventGuard } from '../events/known-event.guard.js';
 import { SearchController } from '../events/search.controller.js';
+import { People } from '../people/people.js';
 import { Portals } from '../portals.js';
 import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
 import { TourController } from '../tour/tour.controller.js';
@@ -31,10 +32,11 @@ export class PortalModule {
         { provide: APP_FILTER, useClass: ProblemFilter },
         { provide: APP_GUARD, useClass: KnownEventGuard },
         Portals,
+        People,
         EventSizes,
         Tour,
       ],
-      exports: [Portals],
+      exports: [Portals, People],
     };
   }
 }

@@ -53,6 +53,16 @@ const STOPS: Readonly<Record<string, Stop>> = {
     file: 'events/search.controller.ts',
     method: 'search',
   },
+  people: {
+    shows:
+      '`ExhibitorLogins.end` ends all logins of a user, in every browser and with every copy of a cookie. A guard of the sample lets administrators pass.',
+    tries: [
+      'Log in as Sam in another browser, end his logins here, and reload there.',
+      'Log in as Nora: she is no administrator, and the page is 403.',
+    ],
+    file: 'people/people.controller.ts',
+    method: 'endLogins',
+  },
   login: {
     shows:
       'Every failed login is an error with a `reason`. `onLoginFailed` of the callback guard leads here, with event and return address of the started login.',

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { nativeRequire } from '../support/native-require.js';
 import { startSample, type RunningSample } from './running-sample.js';
+import { Visitor } from '../support/visitor.js';
 import { eventually, pause } from '../support/wait.js';
 
 describeInChromium('The portal', (browser) => {
@@ -162,6 +163,20 @@ describeInChromium('The portal', (browser) => {
       await visitor.page.getByRole('link', { name: 'Choose another exhibitor' }).click();
       await choices.nth(1).click();
       await visitor.arrivesAt(second);
+      expect(visitor.troubles).toEqual([]);
+    });
+
+    it('as an administrator: ends every login of another person, and nobody else may', async () => {
+      const stolen = new Visitor();
+      sample.sandbox.signInAs('sam.several');
+      await stolen.follow(`${sample.url}/auth/login`, ({ pathname }) => pathname === '/acme');
+      const people = `${sample.url}/people`;
+      expect((await stolen.visit(people)).status).toBe(403);
+      await logIn('olga.one');
+      await visitor.page.getByRole('link', { name: 'People who have logged in' }).click();
+      await visitor.page.getByRole('button', { name: 'sam.several@example.com' }).click();
+      await visitor.arrivesAt('People');
+      expect((await stolen.visit(people)).status).toBe(401);
       expect(visitor.troubles).toEqual([]);
     });
 

@@ -29,6 +29,7 @@ export async function startSample(platform?: 'express' | 'fastify'): Promise<Run
     {
       tenants: Object.fromEntries(tenants),
       portals: SANDBOX_PORTALS,
+      administrators: ['olga.one@example.com'],
       secrets: ['a secret of the tests, long enough to seal cookies'],
       faults: faultsOf(sandbox.url),
     },
