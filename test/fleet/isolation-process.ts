@@ -70,6 +70,7 @@ const commands: IsolationCommands = {
       resolveTenant: (request) => tenantOf(request),
       session: ['cookie', 'bearer'],
       secrets,
+      logoutCheck: { provider: true },
       store: new RedisSharedStore(redis),
       // Answers expire during the proof, so that they come from the memory, the store and the service.
       lookupCache: { ttl: 3_000, staleIfError: 3_000, max: 2_000 },
