@@ -26,10 +26,10 @@ afterEach(() => {
 });
 afterAll(() => provider?.stop());
 
-const PLAIN_KINDS: readonly HostKind[] = ['express', 'fastify'];
-const CASES = PLAIN_KINDS.flatMap((kind) =>
-  (['code', 'code token id_token'] as const).map((flow): [HostKind, Flow] => [kind, flow]),
-);
+const CASES: readonly [HostKind, Flow][] = [
+  ['express', 'code'],
+  ['fastify', 'code token id_token'],
+];
 
 describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) => {
   let host: Host;
@@ -242,7 +242,7 @@ describe.each(CASES)('the state of a login on %s by %s', (kind, responseType) =>
   });
 });
 
-describe.each(PLAIN_KINDS)('with a shared store, a login on %s', (kind) => {
+describe('with a shared store, a login', () => {
   it('is accepted once across processes', async () => {
     const values = new Map<string, string>();
     const store = {
@@ -258,7 +258,6 @@ describe.each(PLAIN_KINDS)('with a shared store, a login on %s', (kind) => {
     };
     const start = (redirectUri?: string): Promise<Host> =>
       startHost({
-        kind,
         options: (callback) => ({
           tenant: provider.tenantOptions(redirectUri ?? callback),
           secrets: [COOKIE_SECRET],
