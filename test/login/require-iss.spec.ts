@@ -409,29 +409,6 @@ describe.each(KINDS)('a logout on %s', (kind) => {
   });
 });
 
-describe('with a shared store, a logout', () => {
-  it('ends the identity in every process', async () => {
-    const values = new Map<string, string>();
-    const store = {
-      get: async (key: string) => values.get(key),
-      set: async (key: string, value: string) => Boolean(values.set(key, value)),
-      delete: async (key: string) => void values.delete(key),
-    };
-    const options = (callback: string) => ({
-      tenant: honest.tenantOptions(callback),
-      store,
-      logoutCheck: { ttl: 0 },
-    });
-    const one = await start('express', options);
-    const two = await start('express', () => options(one.callback));
-    const visitor = await expectAccepted(one);
-    const thief = copyOf(visitor, one);
-    expect(await identityOf(thief, two)).toMatchObject({ subject: 'pat' });
-    await visitor.visit(`${one.url}/auth/logout`, { method: 'POST' });
-    expect(await identityOf(thief, two)).toBeUndefined();
-  });
-});
-
 describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
   'a session of the host on %s',
   (kind) => {
