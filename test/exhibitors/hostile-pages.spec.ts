@@ -68,6 +68,24 @@ const lies: [string, Answer, object, number][] = [
     1,
   ],
   [
+    'reports another page size',
+    but(200, { 2: () => wrapper(2, 50, 200, 50, { itemsPerPage: 40 }) }),
+    { field: 'itemsPerPage', expected: 50, seen: 40, page: 2 },
+    1,
+  ],
+  [
+    'has a short last page',
+    but(200, { 4: () => wrapper(4, 49, 200) }),
+    { field: 'data.length', expected: 50, seen: 49, page: 4 },
+    3,
+  ],
+  [
+    'has exhibitors but no page size',
+    () => wrapper(1, 0, 200, 50, { itemsPerPage: 0 }),
+    { field: 'totalPages' },
+    0,
+  ],
+  [
     'sends more than a page holds',
     but(200, { 2: () => wrapper(2, 51, 200) }),
     { field: 'data.length', expected: 50, seen: 51, page: 2 },
@@ -82,6 +100,15 @@ const lies: [string, Answer, object, number][] = [
   [
     'repeats the rows of the page before under a new number',
     but(200, { 3: () => ({ ...wrapper(3, 50, 200), data: honest(2, 50, 200).data }) }),
+    { field: 'data', expected: 'other rows', seen: 'the rows of page 2', page: 3 },
+    2,
+  ],
+  [
+    'repeats those rows with their members in another order',
+    but(200, {
+      2: () => ({ ...wrapper(2, 50, 200), data: upTo(50).map((id) => ({ id, hall: 'A' })) }),
+      3: () => ({ ...wrapper(3, 50, 200), data: upTo(50).map((id) => ({ hall: 'A', id })) }),
+    }),
     { field: 'data', expected: 'other rows', seen: 'the rows of page 2', page: 3 },
     2,
   ],
@@ -123,7 +150,7 @@ describe('a service that contradicts itself', () => {
       const messages = await messagesOn('nestjs-exhibitor:drift', () =>
         all(exhibitors.stream('e', { onDrift: 'ignore' })),
       );
-      expect(messages[0]).toEqual({ tenant: 'default', ...breach });
+      expect(messages[0]).toMatchObject({ tenant: 'default', ...breach });
       expect(service.urls.length).toBeLessThanOrEqual(4);
     },
   );
@@ -336,6 +363,16 @@ describe('a service that clamps the page size', () => {
       '?Page=4&ItemsPerPage=20',
       '?Page=5&ItemsPerPage=20',
     ]);
+  });
+
+  it('is read where the last page reports its own size, and where two pages share a row', async () => {
+    const { exhibitors } = await against(
+      but(120, {
+        2: () => ({ ...wrapper(2, 50, 120), data: [{ id: 0 }, ...honest(2, 50, 120).data.slice(1)] }),
+        3: () => wrapper(3, 20, 120, 50, { itemsPerPage: 20 }),
+      }),
+    );
+    await expect(all(exhibitors.stream('e'))).resolves.toHaveLength(120);
   });
 
   it('is read where it always sends 50', async () => {

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { lastValueFrom, NEVER, Subject, take, takeUntil, toArray, type Observable } from 'rxjs';
-import { Agent } from 'undici';
 import {
   TokenService,
   type ExhibitorModuleOptions,
@@ -23,12 +22,10 @@ function answerFirstPages(url: URL): unknown {
 }
 
 let service: Recorder;
-const agent = new Agent();
 beforeAll(async () => {
   service = await startRecorder(answerFirstPages);
 });
 afterAll(async () => {
-  await agent.destroy();
   await service?.stop();
 });
 beforeEach(() => service.forget());
@@ -57,11 +54,6 @@ const METHODS: Record<string, Method> = {
 
 const ITERATIONS = ['iterate', 'iteratePages'] as const;
 
-const POOLS: Record<string, ExhibitorModuleOptions['http']> = {
-  'our own pool': {},
-  "a host's dispatcher": { dispatcher: () => agent },
-};
-
 /** Requests on the wire. Those of lookups run on without callers: their answers are cached. */
 const open = (): string[] => service.ended('open').filter((url) => !url.includes('/contactEmail/'));
 
@@ -72,10 +64,11 @@ async function expectSilence(completed: readonly string[] = []): Promise<void> {
   expect([open(), service.ended('completed')]).toEqual([[], completed]);
 }
 
-describe.each(Object.entries(POOLS))('a call over %s', (_pool, http) => {
+/** Over a host's dispatcher as well: test/transport/leaving.spec.ts. */
+describe('a call', () => {
   let host: RestHost;
   beforeAll(async () => {
-    host = await startRestHost({ tenant: tenant(), http });
+    host = await startRestHost({ tenant: tenant() });
     // With a token, a call sends its request within few microtasks.
     await host.context.get(TokenService).getToken();
   });
@@ -183,8 +176,9 @@ describe.each(Object.entries(POOLS))('a call over %s', (_pool, http) => {
   });
 
   it('ends at every moment at which the application closes', async () => {
-    for (const moment of MOMENTS) {
-      const app = await startRestHost({ tenant: tenant(), http });
+    // Every moment: test/transport/leaving.spec.ts.
+    for (const moment of [0, 1, 2, 4, 8, 16]) {
+      const app = await startRestHost({ tenant: tenant() });
       const calls = Object.values(METHODS).map((method) => endOf(lastValueFrom(method(app.exhibitors, {}))));
       calls.push(endOf(app.exhibitors.iterate(EVENT).next()));
       await microtasks(moment);

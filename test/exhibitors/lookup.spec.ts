@@ -10,7 +10,8 @@ import {
   type Answer,
   type RestHost,
 } from './rest-host.js';
-import { aWhile, eventually, pause } from '../support/wait.js';
+import { clockOf } from '../support/clock.js';
+import { eventually, pause } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
 import { stall } from '../support/faults.js';
@@ -297,10 +298,13 @@ describe('lookupCache', () => {
   });
 
   it('keeps an answer for the ttl', async () => {
-    const { exhibitors, close } = await withCache({ ttl: 100 });
+    const { context, exhibitors, close } = await withCache({ ttl: 100_000 });
     const ask = () => firstValueFrom(exhibitors.lookup(EVENT, SAM));
     await ask();
-    await pause(150);
+    clockOf(context).skip(99_000);
+    await ask();
+    expect(lookups()).toHaveLength(1);
+    clockOf(context).skip(1_001);
     await ask();
     expect(lookups()).toHaveLength(2);
     await close();
@@ -321,11 +325,10 @@ describe('lookupCache', () => {
     ['a service that resets connections', { kind: 'reset', at: 'before-headers' } as const],
     ['a service that stalls', stall('before-headers')],
   ])('staleIfError returns an old answer for %s', async (_name, fault) => {
-    const { exhibitors, close } = await withCache({ ttl: 1, staleIfError: 60_000 });
-    const ask = (options = {}) =>
-      firstValueFrom(exhibitors.lookup(EVENT, SAM, { deadline: 2_000, ...options }));
+    const { context, exhibitors, close } = await withCache({ ttl: 1_000, staleIfError: 60_000 });
+    const ask = () => firstValueFrom(exhibitors.lookup(EVENT, SAM, { deadline: 2_000 }));
     const first = await ask();
-    await aWhile();
+    clockOf(context).skip(1_001);
     sandbox.failNext('lookup', fault, Infinity);
     const outcomes = await messagesOn('nestjs-exhibitor:lookup', async () => {
       expect(await ask()).toBe(first);
@@ -335,10 +338,10 @@ describe('lookupCache', () => {
   });
 
   it('staleIfError does not apply to refusals, to fresh, or after an invalidation', async () => {
-    const { exhibitors, close } = await withCache({ ttl: 1, staleIfError: 60_000 });
+    const { context, exhibitors, close } = await withCache({ ttl: 1_000, staleIfError: 60_000 });
     const ask = (options = {}) => firstValueFrom(exhibitors.lookup(EVENT, SAM, options));
     await ask();
-    await aWhile();
+    clockOf(context).skip(1_001);
     sandbox.failNext('lookup', { kind: 'status', status: 403 });
     await expect(ask()).rejects.toMatchObject({ code: 'access_denied' });
     sandbox.failNext('lookup', { kind: 'status', status: 503 }, Infinity);

@@ -45,7 +45,7 @@ describe('a whole event', () => {
   });
 
   it('is the same as a stream and as an iteration, with every prefetch', async () => {
-    for (const prefetch of [1, 4, 16]) {
+    for (const prefetch of [1, 16]) {
       await expect(all(acme().stream(WORLD, { prefetch }))).resolves.toEqual(world());
       const iterated: SandboxExhibitor[] = [];
       for await (const exhibitor of acme().iterate(WORLD, { prefetch })) {
@@ -113,10 +113,10 @@ describe('a whole event', () => {
   });
 
   it('has a deadline for each page', async () => {
-    sandbox.latency = 100;
+    sandbox.latency = 250;
     const began = performance.now();
-    await all(acme().pages('national-2026', { prefetch: 1, deadline: 450 }));
-    expect(performance.now() - began).toBeGreaterThan(450);
+    await all(acme().pages(WORLD, { prefetch: 1, maxPages: 8, deadline: 1_500 }));
+    expect(performance.now() - began).toBeGreaterThan(1_500);
   });
 
   it('reports a wrong argument through the Observable, or by the first step of the iteration', async () => {

@@ -55,7 +55,7 @@ describe('a body far above the limit', () => {
   ])('is dropped at the limit, each time: %s', async (_what, fault) => {
     await explode(fault, 2);
     // Dropped chunks wait for the garbage collector; a body that is kept would be far larger.
-    expect(await explode(fault, 10)).toBeLessThan(40 * LIMIT);
+    expect(await explode(fault, 5)).toBeLessThan(20 * LIMIT);
     await pause(100);
     expect(sandbox.openRequests).toBe(0);
   });

@@ -9,8 +9,6 @@ import { startSandbox } from '../support/sandbox.js';
 
 const CASES: readonly (readonly [HostKind, Flow])[] = [
   ['express', 'code'],
-  ['express', 'code token id_token'],
-  ['fastify', 'code'],
   ['fastify', 'code token id_token'],
 ];
 

@@ -71,7 +71,7 @@ describe('the client of a login authenticates at the certified provider', () => 
   });
 });
 
-describe.each(['express', 'fastify'] as const)('the secret of a login as a function, on %s', (kind) => {
+describe('the secret of a login as a function', () => {
   let provider: ScriptedProvider;
   let host: Host;
   /** What the function of the host answers next, and then again and again. */
@@ -88,7 +88,6 @@ describe.each(['express', 'fastify'] as const)('the secret of a login as a funct
       return next as string;
     };
     host = await startHost({
-      kind,
       options: (callback) => ({
         tenant: provider.tenantOptions(callback, { clientSecret }),
         secrets: [COOKIE_SECRET],
@@ -212,11 +211,10 @@ async function lastAssertion({ publicKey }: SigningKey) {
   return { header: protectedHeader, claims: payload };
 }
 
-describe.each(['express', 'fastify'] as const)('private_key_jwt at the certified provider, on %s', (kind) => {
+describe('private_key_jwt at the certified provider', () => {
   let host: Host;
   beforeAll(async () => {
     host = await startHost({
-      kind,
       options: (redirectUri): { tenant: TenantOptions; secrets: string[] } => ({
         tenant: {
           tenantId: 't',

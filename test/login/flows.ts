@@ -28,24 +28,25 @@ export interface TokenCase extends Omit<RefusedCase, 'script'> {
 
 /**
  * The cases of a changed ID token: of the one of the token endpoint, or of the one in the authorization response. A
- * flow with an access token in the response has both.
+ * flow with an access token in the response has a list of both.
  */
-export function tokenCasesIn(flow: Flow, cases: readonly TokenCase[]): RefusedCase[] {
-  return cases.flatMap(({ token, ...rest }) => {
-    const back = { ...rest, script: { backToken: token } };
-    if (flow === 'code') {
-      return [back];
-    }
-    const front = {
-      ...rest,
-      what: `${rest.what}, in the front-channel ID token`,
-      script: { frontToken: token },
-    };
-    if (flow === 'code id_token') {
-      return [front];
-    }
-    return [front, { ...back, what: `${rest.what}, in the ID token for the code` }];
-  });
+export function tokenCasesIn(flow: Flow, cases: readonly TokenCase[]): RefusedCase[][] {
+  const back = cases.map(({ token, ...rest }) => ({ ...rest, script: { backToken: token } }));
+  if (flow === 'code') {
+    return [back];
+  }
+  const front = cases.map(({ token, ...rest }) => ({
+    ...rest,
+    what: `${rest.what}, in the front-channel ID token`,
+    script: { frontToken: token },
+  }));
+  if (flow === 'code id_token') {
+    return [front];
+  }
+  return [
+    front,
+    back.map((refused) => ({ ...refused, what: `${refused.what}, in the ID token for the code` })),
+  ];
 }
 
 export function nameOf({ id, what }: { id?: string; what: string }): string {

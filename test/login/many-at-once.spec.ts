@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ExhibitorModuleOptions } from '../../lib/index.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { NameServers } from '../support/name-servers.js';
-import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { FLOWS } from './flows.js';
 import {
@@ -15,8 +15,6 @@ import {
   toProvider,
   type Arrival,
 } from './journey.js';
-
-const KINDS: readonly HostKind[] = ['express', 'fastify'];
 
 let provider: ScriptedProvider;
 let other: ScriptedProvider;
@@ -34,18 +32,17 @@ afterAll(async () => {
   await other?.stop();
 });
 
-async function start(kind: HostKind, options: (callback: string) => ExhibitorModuleOptions): Promise<Host> {
+async function start(options: (callback: string) => ExhibitorModuleOptions): Promise<Host> {
   const host = await startHost({
-    kind,
     options: (callback) => ({ secrets: [COOKIE_SECRET], ...options(callback) }),
   });
   hosts.push(host);
   return host;
 }
 
-describe.each(KINDS)('many logins at once on %s', (kind) => {
+describe('many logins at once', () => {
   it.each(FLOWS)('by %s: two tabs at once, each with its own page', async (responseType) => {
-    const host = await start(kind, (callback) => ({
+    const host = await start((callback) => ({
       tenant: provider.tenantOptions(callback, { responseType }),
     }));
     const visitor = new Visitor();
@@ -67,7 +64,7 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
         ...provider.tenantOptions(callback),
         endpoints: { token, userinfo: `${byName}/connect/userinfo` },
       });
-      const host = await start(kind, (callback) => ({
+      const host = await start((callback) => ({
         tenants: {
           silent: at(callback, 'https://silent.test/token'),
           other: at(callback, `${byName}/connect/token`),
@@ -95,7 +92,7 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
   });
 
   it('at two tenants in one browser: each is finished at its own tenant', async () => {
-    const host = await start(kind, (callback) => ({
+    const host = await start((callback) => ({
       tenants: { one: provider.tenantOptions(callback), two: other.tenantOptions(callback) },
       resolveTenant: ({ query }) => (typeof query['tenant'] === 'string' ? query['tenant'] : undefined),
     }));
@@ -113,7 +110,7 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
   });
 
   it('of twenty people: each gets their own identity', async () => {
-    const host = await start(kind, (callback) => ({ tenant: provider.tenantOptions(callback) }));
+    const host = await start((callback) => ({ tenant: provider.tenantOptions(callback) }));
     // The subject contains the nonce, which the provider got from this browser.
     provider.script = { backToken: { claims: (claims) => void (claims['sub'] = `sub-${claims['nonce']}`) } };
     const subjects = await Promise.all(
@@ -133,7 +130,7 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
   });
 
   it('keeps identity and newest login of a browser with the maximum of cookies', async () => {
-    const host = await start(kind, (callback) => ({ tenant: provider.tenantOptions(callback) }));
+    const host = await start((callback) => ({ tenant: provider.tenantOptions(callback) }));
     const visitor = new Visitor();
     await logIn(visitor, host);
     for (let tab = 0; tab < 6; tab++) {
@@ -146,7 +143,7 @@ describe.each(KINDS)('many logins at once on %s', (kind) => {
   });
 });
 
-describe.each(KINDS)('a rotation of the secrets on %s', (kind) => {
+describe('a rotation of the secrets', () => {
   const OLD = 'the old cookie secret of these tests, 32+ characters';
   const NEW = 'the new cookie secret of these tests, 32+ characters';
 
@@ -154,7 +151,7 @@ describe.each(KINDS)('a rotation of the secrets on %s', (kind) => {
   async function steps(): Promise<Record<'before' | 'appended' | 'promoted' | 'removed', Host>> {
     let own: string | undefined;
     const hostWith = (secrets: string[]): Promise<Host> =>
-      start(kind, (callback) => ({ tenant: provider.tenantOptions((own ??= callback)), secrets }));
+      start((callback) => ({ tenant: provider.tenantOptions((own ??= callback)), secrets }));
     return {
       before: await hostWith([OLD]),
       appended: await hostWith([OLD, NEW]),

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { HttpOptions } from '../../lib/index.js';
 import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { answers, sends, type ReplyChange, type Script } from '../support/provider-script.js';
-import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import {
   copyOf,
@@ -39,11 +39,10 @@ const troubles: readonly [what: string, status: number, code: string, change: Re
   ['silence', 504, 'deadline_exceeded', sends({ fault: 'silence' })],
 ];
 
-describe.each(['express', 'fastify'] as const)('a failing provider, on %s', (kind: HostKind) => {
+describe('a failing provider', () => {
   const hosts: Host[] = [];
   async function start(http: HttpOptions, login?: LoginOverrides): Promise<Host> {
     const host = await startHost({
-      kind,
       options: (callback) => ({
         tenant: { ...provider.tenantOptions(callback, login), http: { deadline: DEADLINE, ...http } },
         secrets: [COOKIE_SECRET],

@@ -94,8 +94,8 @@ async function failureOf(call: Promise<unknown>): Promise<ExhibitorError> {
 
 const tokenRequests = (): number => sandbox.requests.filter(({ operation }) => operation === 'token').length;
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-const EXPIRED = { tenantCache: { ttl: 40 } };
-const untilExpired = (): Promise<void> => pause(60);
+/** Moves the clock over the ttl of a tenant. */
+const expire = (ms = 60_001): void => clockOf(app as INestApplicationContext).skip(ms);
 
 describe('tenants of a source', () => {
   it.each([
@@ -255,14 +255,13 @@ describe('tenants of a source', () => {
     };
     const { registry, tokens, asked } = await boot((key) => ({ ...apiOnly(key), http: tenant }), {
       http,
-      ...EXPIRED,
     });
     const found = await registry.get('acme');
     expect(found.http).toEqual({ ...http, attemptTimeout: 499, dispatcher });
     sandbox.failNext('token', { kind: 'status', status: 503 });
     expect(await failureOf(tokens.getToken({ tenant: 'acme' }))).toMatchObject({ status: 503, attempts: 1 });
     tenant = { ...tenant };
-    await untilExpired();
+    expire();
     expect((await registry.get('acme')).stateKey).toBe(found.stateKey);
     expect(asked.length).toBeGreaterThan(1);
     tenant = { ...http, deadline: 100 };
@@ -284,12 +283,12 @@ describe('tenants of a source', () => {
 
 describe('a tenant whose ttl is over', () => {
   it('is read again, and keeps its token and cached lookups where nothing changed', async () => {
-    const { asked, tokens, exhibitors } = await boot(fromDatabase, EXPIRED);
+    const { asked, tokens, exhibitors } = await boot(fromDatabase, { tenantCache: { ttl: 1_000 } });
     const lookup = () =>
       firstValueFrom(exhibitors.lookup('world-2026', 'sam.several@example.com', { tenant: 'acme' }));
     const { accessToken } = await tokens.getToken({ tenant: 'acme' });
     await lookup();
-    await untilExpired();
+    expire(1_001);
     expect((await tokens.getToken({ tenant: 'acme' })).accessToken).toBe(accessToken);
     expect(await lookup()).toHaveLength(3);
     expect(asked.length).toBeGreaterThan(1);
@@ -315,10 +314,10 @@ describe('a tenant whose ttl is over', () => {
     ['keys as PEM and as KeyObject', () => withKeys(keys)],
     ['http options', () => ({ ...apiOnly('acme'), http: { deadline: 5_000 } })],
   ])('keeps them also with %s, created again each time', async (_, options) => {
-    const { asked, registry, tokens } = await boot(options, EXPIRED);
+    const { asked, registry, tokens } = await boot(options);
     await tokens.getToken({ tenant: 'acme' });
     const { stateKey } = await registry.get('acme');
-    await untilExpired();
+    expire();
     await tokens.getToken({ tenant: 'acme' });
     expect((await registry.get('acme')).stateKey).toBe(stateKey);
     expect(asked.length).toBeGreaterThan(1);
@@ -337,24 +336,24 @@ describe('a tenant whose ttl is over', () => {
     ['login', () => withKeys(keys)],
   ])('drops them where its %s changed', async (_, after) => {
     let options = apiOnly('acme');
-    const { tokens } = await boot(() => options, EXPIRED);
+    const { tokens } = await boot(() => options);
     await tokens.getToken({ tenant: 'acme' });
     options = after();
-    await untilExpired();
+    expire();
     await tokens.getToken({ tenant: 'acme' });
     expect(tokenRequests()).toBe(2);
   });
 
   it('drops them where a key is another one', async () => {
     let pair = keys;
-    const { tokens } = await boot(() => withKeys(pair), EXPIRED);
+    const { tokens } = await boot(() => withKeys(pair));
     await tokens.getToken({ tenant: 'acme' });
     for (const next of [
       { ...keys, publicKey: otherKeys.publicKey },
       { ...keys, privateKey: otherKeys.privateKey },
     ]) {
       pair = next;
-      await untilExpired();
+      expire();
       await tokens.getToken({ tenant: 'acme' });
     }
     expect(tokenRequests()).toBe(3);
@@ -362,19 +361,19 @@ describe('a tenant whose ttl is over', () => {
 
   it('uses the new secret from then on', async () => {
     let clientSecret = 'not the secret';
-    const { tokens } = await boot(() => ({ ...apiOnly('acme'), clientSecret }), EXPIRED);
+    const { tokens } = await boot(() => ({ ...apiOnly('acme'), clientSecret }));
     expect((await failureOf(tokens.getToken({ tenant: 'acme' }))).code).toBe('token_rejected');
     clientSecret = sandbox.tenantOptions('acme').clientSecret;
-    await untilExpired();
+    expire();
     expect(await tokens.getToken({ tenant: 'acme' })).toMatchObject({ tokenType: 'Bearer' });
   });
 
   it('is unknown when the source does not find it any more', async () => {
     let isThere = true;
-    const { registry } = await boot((key) => (isThere ? fromDatabase(key) : undefined), EXPIRED);
+    const { registry } = await boot((key) => (isThere ? fromDatabase(key) : undefined));
     await registry.get('acme');
     isThere = false;
-    await untilExpired();
+    expire();
     expect((await failureOf(registry.get('acme'))).code).toBe('unknown_tenant');
   });
 });

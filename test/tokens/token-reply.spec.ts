@@ -175,13 +175,6 @@ describe('the shown part of a description', () => {
     }
   });
 
-  it.each(['a', '-eyJ', 'Bearer ', 'a@', '7Gk2', ' '])('takes no time, whatever is repeated: %j', (part) => {
-    const description = part.repeat((64 * 1024) / part.length);
-    const began = performance.now();
-    expect(hideSecrets(description, ['7Gk2xQ9pLm4Zt8Rv']).length).toBeLessThanOrEqual(301);
-    expect(performance.now() - began).toBeLessThan(100);
-  });
-
   it('contains no token and no e-mail address', () => {
     const shown = hideSecrets(
       'user zoë@example.com with Bearer abcdefghijkl and eyJhbGciOi.eyJzdWIi.c2ln',
