@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 import { createRequire } from 'node:module';
-import { CommandError } from './command.error.js';
 
 interface Command {
   readonly help: string;
@@ -35,7 +34,7 @@ async function main([name = '--help', ...args]: string[]): Promise<void> {
     } else if (name === '--help') {
       show(HELP);
     } else {
-      throw new CommandError('there is no such command. See nestjs-exhibitor --help');
+      throw new Error('there is no such command. See nestjs-exhibitor --help');
     }
   } catch (error) {
     console.error(isExplained(error) ? `nestjs-exhibitor ${name}: ${error.message}` : error);

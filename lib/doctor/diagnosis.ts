@@ -28,12 +28,12 @@ export interface Probed {
   failure?: string;
 }
 
-/** Keeps what the services report, instead of the log. */
+/** Keeps the first problem that the services report, instead of the log. */
 export class ReportedProblems extends ProblemLog {
-  readonly latest: Problem[] = [];
+  first: Problem | undefined;
 
   override report(_tenant: unknown, problem: Problem | undefined): void {
-    this.latest.push(...(problem === undefined ? [] : [problem]));
+    this.first ??= problem;
   }
 }
 
@@ -74,7 +74,7 @@ export class Diagnosis {
    */
   async call<T>(url: string, work: (deadline: Deadline) => Promise<T>): Promise<T> {
     this.#requireReply(url);
-    this.problems.latest.length = 0;
+    this.problems.first = undefined;
     return this.context.get(Deadlines).within(this.tenant.http.attemptTimeout, work, this.hints.signal);
   }
 
@@ -83,7 +83,7 @@ export class Diagnosis {
     if (!isExhibitorError(error) || error.code === 'aborted') {
       return error;
     }
-    const [problem] = this.problems.latest;
+    const problem = this.problems.first;
     const address = shownUrl(url);
     if (problem === undefined || problem.options.length === 0) {
       return unknown(`${address}: ${error.message}: try again later`);

@@ -2,7 +2,6 @@ import { readFile } from 'node:fs/promises';
 import { relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import { CommandError } from '../bin/command.error.js';
 import { HOST_VARIABLES } from '../model/host-variables.js';
 import type { Finding } from './finding.js';
 
@@ -83,10 +82,10 @@ async function load(config: string | undefined, options = ''): Promise<unknown> 
     const exported = module['default'] ?? module['options'];
     return typeof exported === 'function' ? await exported() : exported;
   } catch (error) {
-    // The message may quote the file.
     const { code, name = 'unknown error' }: { code?: string; name?: string } = Object(error);
     const advice = file.includes('.env') ? `. ${readsEnvFile(file)}` : '';
-    throw new CommandError(`${file} cannot be read (${code ?? name})${advice}`);
+    // oxlint-disable-next-line preserve-caught-error -- its message may quote the file
+    throw new Error(`${file} cannot be read (${code ?? name})${advice}`);
   }
 }
 
@@ -101,16 +100,16 @@ async function pick(found: unknown, named: string | undefined): Promise<Record<s
   const keys = isSource ? [] : Object.keys(source);
   const key = named ?? (keys.length > 1 ? undefined : keys[0]);
   if (key === undefined) {
-    throw new CommandError(`there are several tenants: name one with --tenant (${keys.join(', ') || '…'})`);
+    throw new Error(`there are several tenants: name one with --tenant (${keys.join(', ') || '…'})`);
   }
   const tenant: unknown = isSource ? await source.find(key) : new Map(Object.entries(source)).get(key);
   if (tenant === undefined || tenant === null) {
-    throw new CommandError(`there is no tenant '${key}'`);
+    throw new Error(`there is no tenant '${key}'`);
   }
   return { ...module, tenant };
 }
 
-/** @throws {CommandError} where none of the variables is set */
+/** @throws Error where none of the variables is set */
 function fromEnvironment(variables: readonly (readonly [option: string, name: string])[]): unknown {
   const values: Record<string, Record<string, string>> = {};
   for (const [path, name] of variables) {
@@ -122,7 +121,7 @@ function fromEnvironment(variables: readonly (readonly [option: string, name: st
   }
   if (Object.keys(values).length === 0) {
     const names = variables.map(([, name]) => name).join(', ');
-    throw new CommandError(`no values: set ${names}, or name a file. ${readsEnvFile('FILE')}`);
+    throw new Error(`no values: set ${names}, or name a file. ${readsEnvFile('FILE')}`);
   }
   return { ...values[''], login: values['login'] };
 }

@@ -15,14 +15,10 @@ export type { PublicJwk } from './sandbox/provider/signing-key.js';
 export type {
   EnvironmentOverrides,
   SandboxOptions,
-  SandboxResponseType,
   SandboxTenantOptions,
   TenantOptionsOverrides,
 } from './sandbox/sandbox-options.js';
 export { ExhibitorTestingBackend } from './module/testing-backend.js';
 export { ExhibitorTestingModule, type OverridableBuilder } from './module/exhibitor-testing.module.js';
-export type {
-  ExhibitorTestingCall,
-  ExhibitorTestingMethod,
-  ExhibitorTestingWorld,
-} from './module/testing-world.interface.js';
+export type { ServiceCall as ExhibitorTestingCall } from '../model/stand-in.interface.js';
+export type { ExhibitorTestingMethod, ExhibitorTestingWorld } from './module/testing-world.interface.js';

@@ -5,7 +5,6 @@ import { constants } from 'node:os';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import type * as OidcProvider from 'oidc-provider';
-import { CommandError } from '../bin/command.error.js';
 import { ExhibitorSandbox } from './sandbox/exhibitor-sandbox.js';
 import { parseSeed } from './sandbox/seed/seed-file.js';
 
@@ -58,10 +57,10 @@ export async function run(args: string[]): Promise<number> {
   const { seed: seedFile, 'write-env': envFile, 'redirect-uri': redirectUris, host: hosts } = values;
   const wrong = redirectUris.find((uri) => !URL.canParse(uri) || !/^https?:[^#]+$/.test(uri));
   if (wrong !== undefined) {
-    throw new CommandError(`--redirect-uri must be an http or https URL without a fragment, not "${wrong}"`);
+    throw new Error(`--redirect-uri must be an http or https URL without a fragment, not "${wrong}"`);
   }
   if (envFile !== undefined && existsSync(envFile)) {
-    throw new CommandError(`${envFile} exists. Its values stay valid: leave out --write-env, or delete it.`);
+    throw new Error(`${envFile} exists. Its values stay valid: leave out --write-env, or delete it.`);
   }
   const latency = wholeNumber('--latency', values.latency, 3_600_000);
   const seed = seedFile === undefined ? undefined : parseSeed(seedFile, await readFile(seedFile, 'utf8'));
@@ -80,7 +79,7 @@ export async function run(args: string[]): Promise<number> {
 
 function wholeNumber(name: string, value: string, largest: number): number {
   if (!/^\d{1,9}$/.test(value) || Number(value) > largest) {
-    throw new CommandError(`${name} must be a whole number from 0 to ${largest}, not "${value}"`);
+    throw new Error(`${name} must be a whole number from 0 to ${largest}, not "${value}"`);
   }
   return Number(value);
 }
@@ -92,7 +91,7 @@ async function loadProvider(): Promise<typeof OidcProvider> {
   try {
     file = createRequire(import.meta.url).resolve('oidc-provider', { paths });
   } catch {
-    throw new CommandError(`the package oidc-provider is not installed here. Run: ${NPX}`);
+    throw new Error(`the package oidc-provider is not installed here. Run: ${NPX}`);
   }
   return import(pathToFileURL(file).href);
 }
@@ -104,11 +103,11 @@ async function printToken(port: number, person: string): Promise<number> {
     () => undefined,
   );
   if (reply === undefined) {
-    throw new CommandError(`no sandbox answers at ${url}: start it in another terminal, or name its --port`);
+    throw new Error(`no sandbox answers at ${url}: start it in another terminal, or name its --port`);
   }
   const text = await reply.text();
   if (!reply.ok) {
-    throw new CommandError(`${url} answers ${reply.status}: ${text.slice(0, 300)}`);
+    throw new Error(`${url} answers ${reply.status}: ${text.slice(0, 300)}`);
   }
   console.log(text);
   return 0;

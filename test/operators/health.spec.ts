@@ -158,8 +158,8 @@ describe('the health of a host', () => {
 
   it('with an event, reads one page of one record', async () => {
     expect(await ask('service')).toMatchObject({ status: 'up' });
-    expect(sent('list').map(({ eventId, query }) => [eventId, query['ItemsPerPage']])).toEqual([
-      ['world-2026', '1'],
+    expect(sent('list').map(({ path, query }) => [path, query['ItemsPerPage']])).toEqual([
+      ['/api/v1/exhibitor/event/world-2026', '1'],
     ]);
     expect(sent('token')).toHaveLength(1);
     const codes = { 'no-such-event': 'not_found', '..': 'invalid_argument' };

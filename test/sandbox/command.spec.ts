@@ -202,7 +202,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
 
   it.each([
     [{ fault: { kind: 'delay', ms: 1 } }, 'Invalid key: Expected "match" but received undefined'],
-    [{ match: 'lists', fault: { kind: 'delay', ms: 1 } }, 'Invalid type: Expected ("token" | "list" |'],
+    [{ match: 'lists', fault: { kind: 'delay', ms: 1 } }, 'Invalid type: Expected ("list" | "lookup" |'],
     [{ match: { operation: ['lists'] }, fault: { kind: 'delay', ms: 1 } }, '→ at match.operation.0'],
     [
       { match: { probability: 1 }, fault: { kind: 'delay', ms: 1 } },

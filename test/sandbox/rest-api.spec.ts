@@ -116,7 +116,10 @@ describe('the REST API of the sandbox', () => {
       });
 
       expect(raw).toBe(404);
-      expect(sandbox.requests.at(-1)).toMatchObject({ operation: 'list', eventId: '..' });
+      expect(sandbox.requests.at(-1)).toMatchObject({
+        operation: 'list',
+        path: '/api/v1/exhibitor/event/..',
+      });
       expect((await page('2026/spring')).data).toHaveLength(1);
     });
   });

@@ -4,7 +4,9 @@ import { parseRoute } from '../../lib/testing/sandbox/server/operations.js';
 
 /** A request of the sandbox with what says whose it is. */
 export interface TracedRequest extends SandboxRequest {
-  /** Contact e-mail of `lookup`, percent-decoded. */
+  /** Of `list` and `lookup`, percent-decoded. */
+  eventId?: string;
+  /** Of `lookup`, percent-decoded. */
   contactEmail?: string;
   /** Of the form, or of the token. */
   clientId?: string;
@@ -22,13 +24,13 @@ export function traced({
 }: Pick<ExhibitorSandbox, 'requests' | 'tenants'>): TracedRequest[] {
   return requests.map((request) => {
     const { path, headers, body, status, aborted } = request;
-    const { contactEmail } = parseRoute(path);
+    const { eventId, contactEmail } = parseRoute(path);
     const tokenClaims = claimsOf(headers.authorization);
     const clientId = [body['client_id'], tokenClaims?.['client_id']].find((id) => typeof id === 'string');
     const tenantId = [headers['x-tenant-id']].flat()[0];
     const headerTenantKey = tenants.find((tenant) => tenant.tenantId === tenantId)?.key;
     const isDone = status !== undefined || aborted;
-    return { ...request, contactEmail, clientId, tenantId, headerTenantKey, tokenClaims, isDone };
+    return { ...request, eventId, contactEmail, clientId, tenantId, headerTenantKey, tokenClaims, isDone };
   });
 }
 

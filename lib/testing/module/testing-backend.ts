@@ -12,12 +12,9 @@ import {
   type LoginFailureReason,
   type PaginationBreach,
 } from '../../index.js';
+import type { ServiceCall } from '../../model/stand-in.interface.js';
 import { TestingRecords } from './testing-records.js';
-import type {
-  ExhibitorTestingCall,
-  ExhibitorTestingMethod,
-  ExhibitorTestingWorld,
-} from './testing-world.interface.js';
+import type { ExhibitorTestingMethod, ExhibitorTestingWorld } from './testing-world.interface.js';
 
 /** Methods that read the same as an iterator, which `failNext` includes. */
 const OBSERVABLES = new Map([
@@ -43,22 +40,23 @@ export const TESTING_CALLBACK = 'http://127.0.0.1/auth/callback';
  */
 export class ExhibitorTestingBackend<T = Exhibitor> {
   readonly #world: ExhibitorTestingWorld<T>;
-  readonly #records: TestingRecords<T>;
-  readonly #calls: ExhibitorTestingCall[] = [];
+  readonly #calls: ServiceCall[] = [];
   readonly #failures: { method: string; code: ExhibitorErrorCode; details: object }[] = [];
   #identity: Partial<ExhibitorIdentity> | undefined;
 
+  /** @internal */
+  readonly records: TestingRecords<T>;
   /** Selected exhibitor of the user by event, kept here so that requests of a test need no cookies. @internal */
   readonly selections = new Map<string, string>();
 
   constructor(world: ExhibitorTestingWorld<T> = {}) {
     this.#world = world;
     this.#identity = world.identity === null ? undefined : (world.identity ?? {});
-    this.#records = new TestingRecords(world);
+    this.records = new TestingRecords(world);
   }
 
   /** Every call of a service so far, failed ones included. A new array each time. */
-  get calls(): readonly ExhibitorTestingCall[] {
+  get calls(): readonly ServiceCall[] {
     return [...this.#calls];
   }
 
@@ -76,7 +74,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
 
   /** Replaces the exhibitors of an event. The event need not exist. */
   setExhibitors(eventId: string, records: readonly T[]): void {
-    this.#records.setExhibitors(eventId, records);
+    this.records.setExhibitors(eventId, records);
   }
 
   /**
@@ -85,7 +83,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
    * @throws Error for an id that the event does not have
    */
   setContact(eventId: string, email: string, exhibitors: readonly (string | T)[]): void {
-    this.#records.setContact(eventId, email, exhibitors);
+    this.records.setContact(eventId, email, exhibitors);
   }
 
   /**
@@ -101,17 +99,12 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   }
 
   /** @internal */
-  get records(): TestingRecords<T> {
-    return this.#records;
-  }
-
-  /** @internal */
   get tenant(): string {
     return this.#world.tenant ?? 'default';
   }
 
   /** Records a call. Throws its failure, where one is due. @internal */
-  call(call: ExhibitorTestingCall): void {
+  call(call: ServiceCall): void {
     this.#calls.push(call);
     const method = OBSERVABLES.get(call.method) ?? call.method;
     const index = this.#failures.findIndex((failure) => failure.method === method);

@@ -8,11 +8,7 @@ type Transport = InstanceType<typeof ExhibitorModule.forTests.transport>;
 
 /** Answers requests from memory. Nothing is sent. */
 export class TestingTransport implements Pick<Transport, 'send' | 'dispatcherOf'> {
-  readonly #backend: ExhibitorTestingBackend;
-
-  constructor(backend: ExhibitorTestingBackend) {
-    this.#backend = backend;
-  }
+  constructor(private readonly backend: ExhibitorTestingBackend) {}
 
   readonly send: Transport['send'] = async ({ stateKey }, { operation, url }) => {
     // A 404 is about the event: the log need not warn of the base URL.
@@ -20,7 +16,7 @@ export class TestingTransport implements Pick<Transport, 'send' | 'dispatcherOf'
     // A copy, since a caller may change what it gets.
     const body = copyJson(this.#bodyOf(operation, new URL(url)));
     const status = body === undefined ? 404 : 200;
-    return { status, headers: {}, body, sentAt: performance.now(), attempts: 1 };
+    return { status, body, sentAt: performance.now(), attempts: 1 };
   };
 
   dispatcherOf(): undefined {
@@ -29,12 +25,12 @@ export class TestingTransport implements Pick<Transport, 'send' | 'dispatcherOf'
 
   #bodyOf(operation: string, { pathname, searchParams }: URL): unknown {
     const { eventId = '', contactEmail = '' } = parseRoute(pathname);
-    const event = this.#backend.records.ofEvent(eventId);
+    const event = this.backend.records.ofEvent(eventId);
     switch (operation) {
       case 'token':
         return { access_token: 'test-token', token_type: 'Bearer', scope: 'idp_api', expires_in: 3_600 };
       case 'lookup':
-        return this.#backend.records.ofContact(eventId, contactEmail);
+        return this.backend.records.ofContact(eventId, contactEmail);
       case 'list':
         return (
           event && pageOf(event, Number(searchParams.get('Page')), Number(searchParams.get('ItemsPerPage')))

@@ -26,12 +26,3 @@ export interface ExhibitorTestingWorld<T = Exhibitor> {
 
 /** Methods that {@link ExhibitorTestingBackend.failNext} lets fail. `stream` includes `iterate`, and `pages` `iteratePages`. */
 export type ExhibitorTestingMethod = 'list' | 'pages' | 'stream' | 'snapshot' | 'lookup' | 'token';
-
-/** A call of a service, in the order of the calls. */
-export interface ExhibitorTestingCall {
-  /** `list`, `pages`, `stream`, `iterate`, `iteratePages`, `snapshot`, `lookup` (also of `ExhibitorGuard`) or `token`. */
-  readonly method: string;
-  readonly tenant: string;
-  readonly eventId?: string;
-  readonly contactEmail?: string;
-}

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
+import type { LoginOptions } from '../../index.js';
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../../model/host-variables.js';
 import { JWKS_PATH } from './server/operations.js';
 import type { SandboxSeed, SeedTenant } from './seed/seed.js';
@@ -43,19 +44,16 @@ export interface SandboxTenantOptions {
     redirectUri: string;
     issuer: string;
     keys: string | { keys: PublicJwk[] };
-    responseType: SandboxResponseType;
+    responseType: NonNullable<LoginOptions['responseType']>;
   };
 }
-
-/** `response_type` of the authorization request. */
-export type SandboxResponseType = 'code' | 'code id_token' | 'code token id_token';
 
 /** Settings of `ExhibitorSandbox.tenantOptions`. */
 export interface TenantOptionsOverrides {
   /** Default `http://127.0.0.1:3000/auth/callback`. The provider accepts every http URI on loopback. */
   readonly redirectUri?: string;
   /** `response_type` of the authorization request. Default `code`. */
-  readonly responseType?: SandboxResponseType;
+  readonly responseType?: LoginOptions['responseType'];
   /** Selects the public login client, which has no secret. Default `false`. */
   readonly publicClient?: boolean;
   /** Format of the public key: JWKS object, PEM, or the URL of the JWKS. Default `jwks`. */

@@ -51,9 +51,6 @@ document.getElementById('faults').addEventListener('submit', (event) => {
 
 export const CONSOLE_HEADERS = pageHeaders(SCRIPT, STYLE);
 
-/** Above the others in the list of operations. */
-const OFTEN: readonly string[] = ['list', 'lookup', 'token'];
-
 const SECRET = /secret|token|code$|verifier|assertion|password|key/i;
 
 /** Renders the page. Its script requests it again and again, for the activity. */
@@ -91,7 +88,7 @@ function renderButtons({ seed }: SandboxState): string {
     ({ label, example }) => `<button data-fault="${escape(JSON.stringify(example))}">${label}</button>`,
   );
   return `<form id="faults">
-      <label>Operation <select name="operation">${options(OFTEN)}${options(OPERATIONS.filter((one) => !OFTEN.includes(one)))}</select></label>
+      <label>Operation <select name="operation">${options(OPERATIONS)}</select></label>
       <label>Tenant <select name="tenant"><option value="">any</option>${options(seed.tenants.map(({ key }) => key))}</select></label>
       <label>Times <input name="times" type="number" min="1" value="1" required /></label>
       ${buttons.join('\n')}

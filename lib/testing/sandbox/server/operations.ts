@@ -4,10 +4,11 @@ export const END_SESSION_PATH = '/connect/endsession';
 /** Path of the login page, without the uid of the interaction. */
 export const LOGIN_PATH = '/connect/login';
 
+/** In the order of the page: what is failed most often stands first. */
 export const OPERATIONS = [
-  'token',
   'list',
   'lookup',
+  'token',
   'authorize',
   'resume',
   'login',

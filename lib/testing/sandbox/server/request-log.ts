@@ -21,8 +21,6 @@ export interface SandboxRequest {
   /** Raw path: not percent-decoded, without the query. */
   readonly path: string;
   readonly operation: SandboxOperation;
-  /** Event id of `list` and `lookup`, percent-decoded. */
-  readonly eventId?: string;
   /** Key of the tenant whose client sent it: by the form, the Basic credentials, the authorization request or the access token. */
   readonly tenantKey?: string;
   readonly headers: IncomingHttpHeaders;
@@ -63,13 +61,11 @@ export class RequestLog {
   /** Records a request when its headers have arrived, until its reply was sent or its connection is closed. */
   begin(request: IncomingMessage, response: ServerResponse): OpenRequest {
     const [path = '', search = ''] = (request.url ?? '').split(/\?(.*)/s);
-    const { operation, eventId } = parseRoute(path);
     const record: OpenRequest = {
       at: Date.now(),
       method: request.method ?? '',
       path,
-      operation,
-      eventId,
+      operation: parseRoute(path).operation,
       headers: request.headers,
       query: { ...parse(search) },
       body: {},
