@@ -48,7 +48,7 @@ import { SpentStates } from './store/spent-states.service.js';
 import { ProblemLog } from './problems/problem-log.service.js';
 import { TenantRegistry } from './tenants/tenant-registry.service.js';
 import { Clock } from './time/clock.js';
-import { Deadlines } from './time/deadlines.service.js';
+import { Deadlines } from './time/deadline.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
 import { Transport } from './transport/transport.service.js';

@@ -5,8 +5,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { onAbort, type Deadline } from '../time/deadline.js';
-import { Deadlines } from '../time/deadlines.service.js';
+import { onAbort, type Deadline, Deadlines } from '../time/deadline.js';
 import type { CallOptions } from './call-options.interface.js';
 import {
   checkCall,

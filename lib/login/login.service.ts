@@ -20,7 +20,7 @@ import { SpentStates } from '../store/spent-states.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { Deadlines } from '../time/deadlines.service.js';
+import { Deadlines } from '../time/deadline.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
 import { authorizationUrl } from './exhibitor.strategy.js';

@@ -18,7 +18,7 @@ import type { ProviderLogout } from '../store/logout-names.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { Deadlines } from '../time/deadlines.service.js';
+import { Deadlines } from '../time/deadline.js';
 
 /** Longest logout token, in characters. */
 const MAX_LENGTH = 16_384;

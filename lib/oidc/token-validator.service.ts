@@ -9,8 +9,7 @@ import { ProblemLog } from '../problems/problem-log.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { loginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import type { Deadline } from '../time/deadline.js';
-import { Deadlines } from '../time/deadlines.service.js';
+import { Deadlines, type Deadline } from '../time/deadline.js';
 import { logoutTokenFailure } from './logout-token.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 import {

@@ -8,7 +8,7 @@ import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { Deadlines } from '../time/deadlines.service.js';
+import { Deadlines } from '../time/deadline.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import { isAuthorized, notAuthorized } from './authorize-identity.js';
 import { keptClaims } from './kept-claims.js';

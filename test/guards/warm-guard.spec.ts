@@ -7,7 +7,7 @@ import {
   type ExhibitorModuleOptions,
 } from '../../lib/index.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
-import { Deadlines } from '../../lib/time/deadlines.service.js';
+import { Deadlines } from '../../lib/time/deadline.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';

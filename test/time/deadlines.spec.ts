@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Clock } from '../../lib/time/clock.js';
-import { Deadlines } from '../../lib/time/deadlines.service.js';
+import { Deadlines } from '../../lib/time/deadline.js';
 
 const clock = new Clock();
 

@@ -9,7 +9,7 @@ import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import type { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
-import { Deadlines } from '../../lib/time/deadlines.service.js';
+import { Deadlines } from '../../lib/time/deadline.js';
 import { TokenEndpoint } from '../../lib/tokens/token-endpoint.service.js';
 import { TokenService } from '../../lib/tokens/token.service.js';
 import { Transport } from '../../lib/transport/transport.service.js';

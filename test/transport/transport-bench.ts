@@ -5,7 +5,7 @@ import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import type { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
 import type { Tenant } from '../../lib/tenants/tenant.js';
 import { Clock } from '../../lib/time/clock.js';
-import { Deadlines } from '../../lib/time/deadlines.service.js';
+import { Deadlines } from '../../lib/time/deadline.js';
 import type { TransportReply, TransportRequest } from '../../lib/transport/transport-request.interface.js';
 import { Transport } from '../../lib/transport/transport.service.js';
 import { registryOf } from '../support/registry.js';
