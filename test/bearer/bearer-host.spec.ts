@@ -34,11 +34,10 @@ const visit = (
 /** Claims of an access token without an e-mail address, as most are. */
 const MAILLESS = { email: undefined };
 
-describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind) => {
+describe("session: 'bearer'", () => {
   let host: Host;
   const start = (options: OtherOptions & { tenant?: TenantOptions } = {}): Promise<Host> =>
     startHost({
-      kind,
       options: (redirectUri) => ({
         tenant: door.tenantOptions('acme', redirectUri),
         session: 'bearer',
@@ -249,7 +248,6 @@ describe.each(['express', 'fastify'] as const)("session: 'bearer' on %s", (kind)
 
   it('ignores identity cookies and starts no login', async () => {
     const byCookie = await startHost({
-      kind,
       options: (redirectUri) => ({
         tenant: door.tenantOptions('acme', redirectUri),
         session: ['cookie', 'bearer'],
@@ -313,90 +311,85 @@ describe.each(['express', 'fastify'] as const)("session: ['cookie', 'bearer'] on
   });
 });
 
-describe.each(['express', 'fastify'] as const)(
-  "login.authorize with session: ['cookie', 'bearer'] on %s",
-  (kind) => {
-    const asked: ExhibitorIdentity[] = [];
-    let answer: (identity: ExhibitorIdentity) => boolean | Promise<boolean>;
-    let host: Host;
-    beforeAll(async () => {
-      host = await startHost({
-        kind,
-        options: (redirectUri) => {
-          const tenant = door.tenantOptions('acme', redirectUri);
-          const authorize = (identity: ExhibitorIdentity): boolean | Promise<boolean> => {
-            asked.push(identity);
-            return answer(identity);
-          };
-          const login = { ...tenant.login, authorize, keepClaims: ['email'] } as typeof tenant.login;
-          return { tenant: { ...tenant, login }, session: ['cookie', 'bearer'], secrets: [COOKIE_SECRET] };
-        },
-      });
+describe("login.authorize with session: ['cookie', 'bearer']", () => {
+  const asked: ExhibitorIdentity[] = [];
+  let answer: (identity: ExhibitorIdentity) => boolean | Promise<boolean>;
+  let host: Host;
+  beforeAll(async () => {
+    host = await startHost({
+      options: (redirectUri) => {
+        const tenant = door.tenantOptions('acme', redirectUri);
+        const authorize = (identity: ExhibitorIdentity): boolean | Promise<boolean> => {
+          asked.push(identity);
+          return answer(identity);
+        };
+        const login = { ...tenant.login, authorize, keepClaims: ['email'] } as typeof tenant.login;
+        return { tenant: { ...tenant, login }, session: ['cookie', 'bearer'], secrets: [COOKIE_SECRET] };
+      },
     });
-    beforeEach(() => {
-      asked.length = 0;
-      answer = () => true;
-    });
-    afterAll(() => host?.close());
+  });
+  beforeEach(() => {
+    asked.length = 0;
+    answer = () => true;
+  });
+  afterAll(() => host?.close());
 
-    it('refuses a user also with an access token, and is asked once for each token', async () => {
-      answer = ({ subject }) => subject !== 'sam.several';
-      const refused = await door.mint({ jti: randomUUID() });
-      for (let request = 0; request < 3; request += 1) {
-        const reply = await visit(host, '/me', refused);
-        expect([reply.status, bodyOf(reply)['reason']]).toEqual([401, 'not_authorized']);
-        expect(reply.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
-      }
-      expect(asked).toHaveLength(1);
-      const olga = { sub: 'olga.one', email: 'olga.one@example.com', jti: randomUUID() };
-      const accepted = await door.mint(olga);
-      expect((await visit(host, '/me', accepted)).status).toBe(200);
-      expect((await visit(host, '/me', accepted)).status).toBe(200);
-      expect(asked).toHaveLength(2);
-      answer = () => true;
-      expect((await visit(host, '/me', refused)).status).toBe(401);
-      clockOf(host.app).skip(300_001, ['now']);
-      expect((await visit(host, '/me', refused)).status).toBe(200);
-      clockOf(host.app).back();
-    });
+  it('refuses a user also with an access token, and is asked once for each token', async () => {
+    answer = ({ subject }) => subject !== 'sam.several';
+    const refused = await door.mint({ jti: randomUUID() });
+    for (let request = 0; request < 3; request += 1) {
+      const reply = await visit(host, '/me', refused);
+      expect([reply.status, bodyOf(reply)['reason']]).toEqual([401, 'not_authorized']);
+      expect(reply.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
+    }
+    expect(asked).toHaveLength(1);
+    const olga = { sub: 'olga.one', email: 'olga.one@example.com', jti: randomUUID() };
+    const accepted = await door.mint(olga);
+    expect((await visit(host, '/me', accepted)).status).toBe(200);
+    expect((await visit(host, '/me', accepted)).status).toBe(200);
+    expect(asked).toHaveLength(2);
+    answer = () => true;
+    expect((await visit(host, '/me', refused)).status).toBe(401);
+    clockOf(host.app).skip(300_001, ['now']);
+    expect((await visit(host, '/me', refused)).status).toBe(200);
+    clockOf(host.app).back();
+  });
 
-    it('gets every claim, of which keepClaims keeps some', async () => {
-      const token = await door.mint({ jti: randomUUID(), department: 'sales' });
-      const { identity } = bodyOf<{ identity: ExhibitorIdentity }>(await visit(host, '/me', token));
-      expect(identity.claims).toEqual({ email: 'sam.several@example.com' });
-      expect(asked[0]?.claims).toMatchObject({ department: 'sales' });
-    });
+  it('gets every claim, of which keepClaims keeps some', async () => {
+    const token = await door.mint({ jti: randomUUID(), department: 'sales' });
+    const { identity } = bodyOf<{ identity: ExhibitorIdentity }>(await visit(host, '/me', token));
+    expect(identity.claims).toEqual({ email: 'sam.several@example.com' });
+    expect(asked[0]?.claims).toMatchObject({ department: 'sales' });
+  });
 
-    it('that fails answers 503, and is asked again', async () => {
+  it('that fails answers 503, and is asked again', async () => {
+    const token = await door.mint({ jti: randomUUID() });
+    answer = () => Promise.reject(new Error('the directory is down'));
+    expect((await visit(host, '/me', token)).status).toBe(503);
+    answer = () => true;
+    expect((await visit(host, '/me', token)).status).toBe(200);
+  });
+
+  it('is preceded by requireVerifiedEmail', async () => {
+    const strict = await startHost({
+      options: () => {
+        const tenant = door.tenantOptions('acme');
+        const login = { ...tenant.login, requireVerifiedEmail: true } as typeof tenant.login;
+        return { tenant: { ...tenant, login }, session: 'bearer' };
+      },
+    });
+    try {
       const token = await door.mint({ jti: randomUUID() });
-      answer = () => Promise.reject(new Error('the directory is down'));
-      expect((await visit(host, '/me', token)).status).toBe(503);
-      answer = () => true;
-      expect((await visit(host, '/me', token)).status).toBe(200);
-    });
-
-    it('is preceded by requireVerifiedEmail', async () => {
-      const strict = await startHost({
-        kind,
-        options: () => {
-          const tenant = door.tenantOptions('acme');
-          const login = { ...tenant.login, requireVerifiedEmail: true } as typeof tenant.login;
-          return { tenant: { ...tenant, login }, session: 'bearer' };
-        },
-      });
-      try {
-        const token = await door.mint({ jti: randomUUID() });
-        door.userinfo.set(token, { sub: 'sam.several', email: 'sam.several@example.com' });
-        const unsaid = await visit(strict, '/me', token);
-        expect([unsaid.status, bodyOf(unsaid)['reason']]).toEqual([401, 'email_unverified']);
-        const said = await visit(strict, '/me', await door.mint({ jti: randomUUID(), email_verified: true }));
-        expect(said.status).toBe(200);
-      } finally {
-        await strict.close();
-      }
-    });
-  },
-);
+      door.userinfo.set(token, { sub: 'sam.several', email: 'sam.several@example.com' });
+      const unsaid = await visit(strict, '/me', token);
+      expect([unsaid.status, bodyOf(unsaid)['reason']]).toEqual([401, 'email_unverified']);
+      const said = await visit(strict, '/me', await door.mint({ jti: randomUUID(), email_verified: true }));
+      expect(said.status).toBe(200);
+    } finally {
+      await strict.close();
+    }
+  });
+});
 
 describe('verified tokens', () => {
   const sam = { sub: 'sam.several', email: 'sam.several@example.com' };

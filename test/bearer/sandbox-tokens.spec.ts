@@ -105,7 +105,7 @@ describe('the access tokens of people', () => {
   });
 });
 
-describe.each(['express', 'fastify'] as const)("a host with session: ['cookie', 'bearer'] on %s", (kind) => {
+describe("a host with session: ['cookie', 'bearer']", () => {
   let host: Host;
   beforeAll(async () => {
     const { portalOptions } = await loadSnippets<{ portalOptions(): ExhibitorModuleOptions }>(
@@ -113,7 +113,6 @@ describe.each(['express', 'fastify'] as const)("a host with session: ['cookie', 
       'bearer-and-cookie',
     );
     host = await startHost({
-      kind,
       options: (redirectUri) => {
         const before = { ...process.env };
         Object.assign(process.env, sandbox.environment('acme', { redirectUri }));

@@ -318,7 +318,7 @@ describe('the option postLogoutRedirectUri', () => {
   );
 });
 
-describe.each(['express', 'fastify'] as const)('a logout at the certified provider, from %s', (kind) => {
+describe('a logout at the certified provider', () => {
   let sandbox: ExhibitorSandbox;
   const started: Host[] = [];
   beforeAll(async () => {
@@ -336,7 +336,6 @@ describe.each(['express', 'fastify'] as const)('a logout at the certified provid
     name = 'exhibitor',
   ): Promise<Host> {
     const host = await startHost({
-      kind,
       options: (redirectUri) => {
         const tenant = sandbox.tenantOptions('acme', { redirectUri, publicClient });
         return {

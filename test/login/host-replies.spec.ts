@@ -92,17 +92,22 @@ describe.each(settings)('headers and cookies set on %s by %s', (kind, _what, con
 });
 
 describe.each(['express', 'fastify'] as const)('the replies of the login routes on %s', (kind) => {
-  it('are not cached and send no Referer to other sites', async () => {
-    host = await startHost({
+  let usual: Host;
+  beforeAll(async () => {
+    usual = await startHost({
       kind,
       options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
     });
+  });
+  afterAll(() => usual?.close());
+
+  it('are not cached and send no Referer to other sites', async () => {
     const visitor = new Visitor();
-    const started = await visitor.visit(`${host.url}/auth/login`);
-    const finished = await toHost(visitor, await toProvider(visitor, host));
-    const left = await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
-    const refused = await visitor.visit(host.callback);
-    const subresource = await visitor.visit(`${host.url}/auth/login`, {
+    const started = await visitor.visit(`${usual.url}/auth/login`);
+    const finished = await toHost(visitor, await toProvider(visitor, usual));
+    const left = await visitor.visit(`${usual.url}/auth/logout`, { method: 'POST' });
+    const refused = await visitor.visit(usual.callback);
+    const subresource = await visitor.visit(`${usual.url}/auth/login`, {
       headers: { 'sec-fetch-dest': 'image' },
     });
     expectRefusal(refused, 'state');
@@ -115,11 +120,7 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
   it.each(['image', 'script', 'style', 'empty', 'font', 'frame', 'object', 'x'])(
     'refuse a login requested as a subresource (Sec-Fetch-Dest: %s)',
     async (destination) => {
-      host = await startHost({
-        kind,
-        options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
-      });
-      const reply = await new Visitor().visit(`${host.url}/auth/login`, {
+      const reply = await new Visitor().visit(`${usual.url}/auth/login`, {
         headers: { 'sec-fetch-dest': destination },
       });
       expect([reply.status, reply.setCookies]).toEqual([400, []]);
@@ -128,11 +129,7 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
   );
 
   it.each(['document', 'iframe', undefined])('start a login by navigation (%s)', async (destination) => {
-    host = await startHost({
-      kind,
-      options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
-    });
-    const reply = await new Visitor().visit(`${host.url}/auth/login`, {
+    const reply = await new Visitor().visit(`${usual.url}/auth/login`, {
       headers: destination === undefined ? {} : { 'sec-fetch-dest': destination },
     });
     expect([reply.status, new URL(reply.location ?? '').origin]).toEqual([302, provider.url]);
@@ -160,26 +157,18 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
   });
 
   it('use the configured callback and ignore Host and X-Forwarded-Host', async () => {
-    host = await startHost({
-      kind,
-      options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
-    });
-    const reply = await new Visitor().visit(`${host.url}/auth/login`, {
+    const reply = await new Visitor().visit(`${usual.url}/auth/login`, {
       headers: { 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https' },
     });
-    expect(new URL(reply.location ?? '').searchParams.get('redirect_uri')).toBe(host.callback);
+    expect(new URL(reply.location ?? '').searchParams.get('redirect_uri')).toBe(usual.callback);
   });
 
   it('refuse an event id that is too long for a cookie', async () => {
-    host = await startHost({
-      kind,
-      options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
-    });
     const visitor = new Visitor();
-    const fits = await toProvider(visitor, host, `?eventId=${'ü'.repeat(64)}`);
+    const fits = await toProvider(visitor, usual, `?eventId=${'ü'.repeat(64)}`);
     expect((await toHost(visitor, fits)).status).toBe(303);
-    expect((await identityOf(visitor, host))?.eventId).toBe('ü'.repeat(64));
-    const tooLong = await visitor.visit(`${host.url}/auth/login?eventId=${'ü'.repeat(64)}x`);
+    expect((await identityOf(visitor, usual))?.eventId).toBe('ü'.repeat(64));
+    const tooLong = await visitor.visit(`${usual.url}/auth/login?eventId=${'ü'.repeat(64)}x`);
     expect(tooLong.status).toBe(400);
     expect(JSON.parse(tooLong.text)).toMatchObject({ code: 'invalid_argument' });
   });

@@ -4,7 +4,6 @@ import TestSequencer from '@jest/test-sequencer';
 const LONG = [
   'model/json-values.spec.ts',
   'exhibitors/leaving.spec.ts',
-  'exhibitors/lookup-limits.spec.ts',
   'login/browser.spec.ts',
   'login/conformance.spec.ts',
   'package/nest-new.spec.ts',

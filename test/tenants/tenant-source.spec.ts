@@ -17,6 +17,7 @@ import {
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET } from '../support/host.js';
+import { stall } from '../support/faults.js';
 import { startSandbox } from '../support/sandbox.js';
 import { eventually } from '../support/wait.js';
 import type { OtherOptions } from '../support/module-options.js';
@@ -201,6 +202,19 @@ describe('tenants of a source', () => {
     }
     isSilent = false;
     expect(await registry.get('acme')).toMatchObject({ key: 'acme' });
+  });
+
+  it('are found within the deadline of the call, over the search and the token request together', async () => {
+    const find = async (key: string) => pause(900).then(() => apiOnly(key));
+    const { tokens } = await boot(find, { http: { deadline: 1_000, attempts: 1 } });
+    sandbox.failNext('token', stall('before-headers'));
+    const began = performance.now();
+    expect(await failureOf(tokens.getToken({ tenant: 'acme' }))).toMatchObject({
+      code: 'deadline_exceeded',
+      tenant: 'acme',
+    });
+    expect(performance.now() - began).toBeLessThan(1_800);
+    sandbox.clearFaults();
   });
 
   it('are checked when they are found, and all problems are reported', async () => {

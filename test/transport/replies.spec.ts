@@ -1,7 +1,10 @@
+import { constants } from 'node:buffer';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { createServer } from 'node:net';
 import type { ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { parseJson, ReplyTurns, UnreadableBody } from '../../lib/transport/wire/reply-body.js';
 import { Sender } from './transport-bench.js';
 import { type TestServer, follow, sendJson, startServer } from '../support/server.js';
 
@@ -229,5 +232,26 @@ describe('a request', () => {
     } finally {
       process.env = before;
     }
+  });
+});
+
+describe('a reply that is longer than any text of Node', () => {
+  it('cannot be read, and throws nothing: no call waits for the turn in which it is parsed', () => {
+    // Without zeros: half a gigabyte that nobody reads takes no memory.
+    const reply = Buffer.allocUnsafeSlow(constants.MAX_STRING_LENGTH + 1);
+    expect(parseJson(reply)).toBeInstanceOf(UnreadableBody);
+  });
+});
+
+describe('the turns of replies', () => {
+  it('are of six, so that what is requested after them leaves before others are parsed', async () => {
+    const turns = new ReplyTurns();
+    let parsed = 0;
+    for (let reply = 0; reply < 10; reply += 1) {
+      turns.take(() => (parsed += 1));
+    }
+    expect(parsed).toBe(6);
+    await nextTurn();
+    expect(parsed).toBe(10);
   });
 });
