@@ -54,8 +54,6 @@ const ANOTHER_RESOURCE = [
   'world-2026;x',
 ];
 
-const ANOTHER_CONTACT = [`${SAM}?@evil.example`, `${SAM}#@evil.example`, `x/../${SAM}`, `x%2F..%2F${SAM}`];
-
 describe('a service behind an intermediary that decodes paths', () => {
   let host: RestHost;
   beforeAll(async () => {
@@ -63,22 +61,6 @@ describe('a service behind an intermediary that decodes paths', () => {
     host = await startRestHost({ tenant, lookupCache: false });
   });
   afterAll(() => host?.close());
-
-  it.each(ANOTHER_RESOURCE)('gets no request for the event id %s', async (eventId) => {
-    const refused = { code: 'invalid_argument' };
-    await expect(firstValueFrom(host.exhibitors.list(eventId))).rejects.toMatchObject(refused);
-    await expect(
-      firstValueFrom(host.exhibitors.lookup(eventId, 'nora.none@example.com')),
-    ).rejects.toMatchObject(refused);
-    expect(sandbox.requests).toEqual([]);
-  });
-
-  it.each(ANOTHER_CONTACT)('gets no request for the address %s', async (address) => {
-    await expect(firstValueFrom(host.exhibitors.lookup('world-2026', address))).rejects.toMatchObject({
-      code: 'invalid_argument',
-    });
-    expect(sandbox.requests).toEqual([]);
-  });
 
   it.each(['...', 'a+b&c=d,e:f@g', "it's (new)!*~$", 'Messe München', '展会', '50 percent'])(
     'gets the event id %s in a list and a lookup as it is',
@@ -96,7 +78,7 @@ describe('a service behind an intermediary that decodes paths', () => {
   );
 });
 
-describe.each(['express', 'fastify'] as const)('a guard before such a service, on %s', (kind) => {
+describe('a guard before such a service', () => {
   let host: Host | undefined;
   afterEach(async () => {
     await host?.close();
@@ -105,7 +87,6 @@ describe.each(['express', 'fastify'] as const)('a guard before such a service, o
 
   it('answers 400 for such an event id, and sends nothing', async () => {
     host = await startHost({
-      kind,
       options: (redirectUri) => ({
         tenant: { ...sandbox.tenantOptions('acme', { redirectUri }), baseUrl: intermediary.url },
         secrets: [COOKIE_SECRET],

@@ -1,13 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { firstValueFrom, lastValueFrom, map, take, tap, toArray, type Observable } from 'rxjs';
+import { firstValueFrom, lastValueFrom, map, tap, toArray, type Observable } from 'rxjs';
 import { compareExhibitors } from '../../lib/index.js';
 import type { ExhibitorSandbox, SandboxExhibitor } from '../../lib/testing/index.js';
 import { honest, startRestHost, startService, threeTenants, type RestHost } from './rest-host.js';
 import { aWhile, eventually, pause } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
-import { stall, truncate } from '../support/faults.js';
+import { truncate } from '../support/faults.js';
 
 const WORLD = 'world-2026';
 
@@ -202,6 +202,7 @@ describe('the window', () => {
   });
 });
 
+/** Every other way and moment to leave: leaving.spec.ts. */
 describe('a consumer that leaves', () => {
   it('requests one page only with take(1)', async () => {
     await firstValueFrom(acme().pages(WORLD));
@@ -224,68 +225,6 @@ describe('a consumer that leaves', () => {
     expect(seen).toHaveLength(60);
     expect(sandbox.openRequests).toBe(0);
     expect(lists().length).toBeLessThanOrEqual(6);
-  });
-
-  it('aborts running requests by take', async () => {
-    const second: ServerResponse[] = [];
-    const service = await startService(({ page, count, response }) => {
-      if (page === 1) {
-        return honest(1, 50, 1_000);
-      }
-      if (page === 2) {
-        second.push(response);
-      }
-      // The rest of the window is requested by now and not answered.
-      if (count === 5) {
-        sendJson(second[0] ?? response, honest(2, 50, 1_000));
-      }
-      return undefined;
-    });
-    const own = await startRestHost({ tenant: service.tenant });
-    await all(own.exhibitors.stream('e').pipe(take(51)));
-    await eventually(() => service.aborted === 3);
-    await aWhile();
-    expect(service.urls).toHaveLength(5);
-    await own.close();
-    await service.stop();
-  });
-
-  it('aborts running requests by break', async () => {
-    sandbox.latency = 100;
-    for await (const exhibitor of acme().iterate(WORLD)) {
-      await eventually(() => lists().length === 5);
-      if (exhibitor.id !== '') {
-        break;
-      }
-    }
-    await eventually(() => sandbox.openRequests === 0);
-    expect(lists().filter(({ aborted }) => aborted)).toHaveLength(4);
-  });
-
-  it.each(['iterate', 'iteratePages'] as const)('may end %s while it waits for a page', async (method) => {
-    sandbox.failNext('list', stall('before-headers'));
-    const items: AsyncIterableIterator<unknown> = acme()[method](WORLD);
-    const waiting = items.next();
-    await eventually(() => lists().length === 1);
-    await expect(items.return?.()).resolves.toEqual({ done: true, value: undefined });
-    await expect(waiting).resolves.toEqual({ done: true, value: undefined });
-    await expect(items.next()).resolves.toMatchObject({ done: true });
-    await eventually(() => sandbox.openRequests === 0);
-  });
-
-  it.each(['pages', 'stream', 'snapshot'] as const)('fails %s with aborted by its signal', async (method) => {
-    sandbox.latency = 100;
-    const controller = new AbortController();
-    const reading = expect(
-      all<unknown>(acme()[method](WORLD, { signal: controller.signal })),
-    ).rejects.toMatchObject({ code: 'aborted' });
-    await eventually(() => lists().length > 1);
-    controller.abort();
-    await reading;
-    await eventually(() => sandbox.openRequests === 0);
-    const asked = lists().length;
-    await aWhile();
-    expect(lists()).toHaveLength(asked);
   });
 
   it('fails the next step of an idle iteration by its signal', async () => {

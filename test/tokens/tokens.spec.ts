@@ -381,10 +381,7 @@ describe('invalidate during a renewal', () => {
 describe('a permanent refusal', () => {
   it.each([
     ['invalid_client', 401],
-    ['invalid_client', 400],
     ['invalid_scope', 400],
-    ['unauthorized_client', 400],
-    ['unsupported_grant_type', 400],
     ['access_denied', 403],
     ['invalid_client', 200],
   ])('is cached: %s with %i', async (error, status) => {
