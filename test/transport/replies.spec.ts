@@ -237,7 +237,7 @@ describe('a request', () => {
 
 describe('a reply that is longer than any text of Node', () => {
   it('cannot be read, and throws nothing: no call waits for the turn in which it is parsed', () => {
-    // Without zeros: half a gigabyte that nobody reads takes no memory.
+    // Memory that was never written takes none.
     const reply = Buffer.allocUnsafeSlow(constants.MAX_STRING_LENGTH + 1);
     expect(parseJson(reply)).toBeInstanceOf(UnreadableBody);
   });
