@@ -41,6 +41,8 @@ export interface ExhibitorRequest {
   method: string;
   url: string;
   originalUrl?: string;
+  /** Host with port, as the framework reads it by its setting for trusted proxies. For `resolveTenant`. */
+  host?: string;
   headers: Record<string, string | string[] | undefined>;
   params: Record<string, string | undefined>;
   query: Record<string, unknown>;
