@@ -275,6 +275,9 @@ describe('hosts with a login', () => {
       .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
     expect(bodyOf(await visitor.visit(mine))).toEqual(records.map(({ id, name }) => ({ id, name })));
     expect((await visitor.visit(`${url}/acme/events/world-2026/mine`)).status).toBe(401);
+    const { location: home } = await visitor.visit(`${url}/auth/logout`, { method: 'POST' });
+    expect((await visitor.visit(String(home))).text).toContain('href="/globex/events/world-2026/mine"');
+    expect((await visitor.visit(mine)).status).toBe(401);
     await app.close();
   });
 

@@ -1,50 +1,29 @@
 /** The tenants of docs/tenants.md that are in a database, as they are. */
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
-import {
-  Controller,
-  Get,
-  Redirect,
-  UseGuards,
-  type DynamicModule,
-  type INestApplication,
-} from '@nestjs/common';
+import { Controller, Get, UseGuards, type DynamicModule, type INestApplication } from '@nestjs/common';
+import { parseEnv } from 'node:util';
 import pg from 'pg';
 import request from 'supertest';
 import {
   CurrentExhibitors,
-  CurrentIdentity,
-  ExhibitorCallbackGuard,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
-  ExhibitorLoginGuard,
   TenantRegistry,
   type Exhibitor,
-  type ExhibitorIdentity,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
-import { COOKIE_SECRET } from '../support/host.js';
+import { namedSnippets } from '../structure/readme.js';
 import { describeWithPostgres, PostgresServer } from '../support/postgres.js';
 import { startSandbox } from '../support/sandbox.js';
 import { freePort } from '../support/server.js';
 import { loadSnippets } from '../support/snippets.js';
 import { Visitor } from '../support/visitor.js';
 
-/** As in the README: no path names a tenant. */
+/** As in the README: no path names a tenant, and `routes` registers the login. */
 @Controller()
 class PortalController {
-  @Get('auth/login')
-  @UseGuards(ExhibitorLoginGuard)
-  login(): void {}
-
-  @Get('auth/callback')
-  @UseGuards(ExhibitorCallbackGuard)
-  @Redirect('/', 303)
-  callback(@CurrentIdentity() identity: ExhibitorIdentity) {
-    return { url: identity.returnTo ?? '/' };
-  }
-
   @Get('me')
   @UseGuards(ExhibitorIdentityGuard)
   me(): object {
@@ -70,34 +49,31 @@ describeWithPostgres('tenants by host name from a database', (path) => {
 
   beforeAll(async () => {
     [postgres, sandbox, port] = await Promise.all([PostgresServer.start(path), startSandbox(), freePort()]);
-    Object.assign(process.env, {
-      DATABASE_URL: postgres.url,
-      COOKIE_SECRET,
-      ALLOWED_ORIGINS: sandbox.url,
-    });
-    const snippet = await loadSnippets<{ PORTAL_TABLE: string; exhibitorModule: DynamicModule }>(
-      'tenants.md',
-      'database',
-    );
+    const documented = (name: string): string =>
+      namedSnippets('docs/tenants.md', name)[0].replaceAll('http://127.0.0.1:4010', sandbox.url);
+    Object.assign(process.env, parseEnv(documented('portal variables')), { DATABASE_URL: postgres.url });
+    const snippet = await loadSnippets<{ exhibitorModule: DynamicModule }>('tenants.md', 'database');
     client = new pg.Client({ connectionString: postgres.url });
     await client.connect();
-    await client.query(snippet.PORTAL_TABLE);
-    for (const [hostName, key] of Object.entries(HOSTS)) {
-      const { tenantId, baseUrl, authUrl, clientId, clientSecret, login } = sandbox.tenantOptions(key);
-      await client.query('INSERT INTO portal VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)', [
-        hostName,
-        tenantId,
-        baseUrl,
-        authUrl,
-        clientId,
-        login.clientId,
-        `http://${hostName}:${port}/auth/callback`,
-        login.issuer,
-        `${sandbox.url}/connect/jwks`,
-      ]);
-      process.env[`API_SECRET_OF_${clientId}`] = String(clientSecret);
-      process.env[`LOGIN_SECRET_OF_${login.clientId}`] = String(login.clientSecret);
-    }
+    await client.query(documented('portal table'));
+    const row = documented('portal row').replaceAll('acme.localhost:3000', `127.0.0.1:${port}`);
+    await client.query(row.replaceAll('acme.localhost', '127.0.0.1'));
+    const { tenantId, baseUrl, authUrl, clientId, clientSecret, login } = sandbox.tenantOptions('globex');
+    await client.query('INSERT INTO portal VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)', [
+      'localhost',
+      tenantId,
+      baseUrl,
+      authUrl,
+      clientId,
+      login.clientId,
+      `http://localhost:${port}/auth/callback`,
+      login.issuer,
+      `${sandbox.url}/connect/jwks`,
+    ]);
+    Object.assign(process.env, {
+      API_SECRET_OF_globex_api: clientSecret,
+      LOGIN_SECRET_OF_globex_web: login.clientSecret,
+    });
     const module = await Test.createTestingModule({
       imports: [snippet.exhibitorModule],
       controllers: [PortalController],
@@ -123,6 +99,14 @@ describeWithPostgres('tenants by host name from a database', (path) => {
       expect(bodyOf<{ id: string }[]>(mine).map(({ id }) => id)).toEqual(own.map(({ id }) => id));
     }
     expect((await visitor.visit(`http://127.0.0.1:${port}/me`)).status).toBe(200);
+  });
+
+  it('have the routes of the login, and a schema that shows no addresses', async () => {
+    const visitor = await signIn(sandbox, { url: `http://127.0.0.1:${port}` });
+    expect((await visitor.visit(`http://127.0.0.1:${port}/auth/me`)).status).toBe(200);
+    const mine = await visitor.visit(`http://127.0.0.1:${port}/events/world-2026/mine`);
+    const shown = bodyOf<object[]>(mine).flatMap(Object.keys);
+    expect([shown.length, new Set(shown)]).toEqual([6, new Set(['id', 'name'])]);
   });
 
   it('are unknown by any other name, also by one that is no name', async () => {
