@@ -18,7 +18,12 @@ import { transform } from '@swc/core';
 import { Logger } from 'nestjs-pino';
 import { firstValueFrom } from 'rxjs';
 import request from 'supertest';
-import { ExhibitorIdentityGuard, ExhibitorsService, type ExhibitorModuleOptions } from '../../lib/index.js';
+import {
+  ExhibitorIdentityGuard,
+  ExhibitorsService,
+  type ExhibitorModuleOptions,
+  type LoginOptions,
+} from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { CallbackGuard } from '../../sample/callback.guard.js';
 import { LoginGuard } from '../../sample/login.guard.js';
@@ -48,19 +53,24 @@ describe.each(['express', 'fastify'] as const)(
     interface Recipe {
       ofApp: Pick<ExhibitorModuleOptions, 'trustedOrigins'>;
       allowApp(app: INestApplication): void;
+      ofLogin: Pick<LoginOptions, 'endSession' | 'postLogoutRedirectUri'>;
       AppAuthController: Type;
     }
     const APP = 'http://127.0.0.1:5173';
     let host: Host;
     beforeAll(async () => {
       process.env['APP_ORIGIN'] = APP;
-      const { ofApp, allowApp, AppAuthController } = await loadSnippets<Recipe>('recipes.md', 'spa');
+      const { ofApp, ofLogin, allowApp, AppAuthController } = await loadSnippets<Recipe>('recipes.md', 'spa');
       delete process.env['APP_ORIGIN'];
       host = await startHost({
         kind,
         controllers: [AppAuthController],
         configure: allowApp,
-        options: (callback) => ({ ...optionsOf(callback), ...ofApp }),
+        options: (redirectUri) => {
+          const tenant = sandbox.tenantOptions('acme', { redirectUri });
+          const login = { ...tenant.login, ...ofLogin };
+          return { tenant: { ...tenant, login }, secrets: [COOKIE_SECRET], ...ofApp };
+        },
       });
     });
     afterAll(() => host?.close());
@@ -81,7 +91,11 @@ describe.each(['express', 'fastify'] as const)(
         visitor.visit(`${host.url}/auth/logout`, { form: {}, headers });
       expect((await logout({ ...ofApp, origin: 'http://127.0.0.1:8000' })).status).toBe(400);
       expect((await visitor.visit(`${host.url}/auth/me`)).status).toBe(200);
-      expect((await logout(ofApp)).status).toBe(303);
+      const ended = await logout(ofApp);
+      expect(ended.status).toBe(303);
+      const endSession = new URL(String(ended.location));
+      expect(endSession.href).toContain(`${sandbox.url}/connect/endsession?`);
+      expect(endSession.searchParams.get('post_logout_redirect_uri')).toBe(`${APP}/`);
       expect((await visitor.visit(`${host.url}/auth/me`)).status).toBe(401);
     });
 
