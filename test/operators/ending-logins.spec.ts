@@ -1,13 +1,13 @@
 /** The recipes of docs/ending-logins.md, as they are. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Type } from '@nestjs/common';
 import type { TenantOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { signIn } from '../guards/signed-in.js';
 import { identityOf } from '../login/journey.js';
-import { namedSnippets, ROOT } from '../structure/readme.js';
+import { filesOf, namedSnippets, ROOT } from '../structure/readme.js';
 import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
@@ -21,20 +21,13 @@ beforeAll(async () => {
 });
 afterAll(() => sandbox?.stop());
 
-/** The guard of the host that the recipe imports. */
-const ADMINISTRATORS = `import { Injectable } from '@nestjs/common';
-@Injectable()
-export class AdministratorGuard {
-  canActivate(context) {
-    return context.switchToHttp().getRequest().user.email === 'olga.one@example.com';
-  }
-}`;
-
 describe.each(['express', 'fastify'] as const)('an administrator on %s', (kind) => {
   it('ends every login of a user, and nobody else does', async () => {
     const folder = mkdtempSync(join(ROOT, 'test', '.readme-'));
     mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, 'administrator.guard.ts'), ADMINISTRATORS);
+    for (const [path, code] of filesOf('docs/ending-logins.md')) {
+      writeFileSync(join(folder, basename(path)), code);
+    }
     writeFileSync(join(folder, 'people.ts'), namedSnippets('docs/ending-logins.md', 'stolen')[0]);
     const { PeopleController } = (await import(join(folder, 'people.ts'))) as { PeopleController: Type };
     rmSync(folder, { recursive: true });
@@ -46,6 +39,7 @@ describe.each(['express', 'fastify'] as const)('an administrator on %s', (kind) 
         secrets: [COOKIE_SECRET],
       }),
     });
+    process.env['ADMINISTRATORS'] = 'olga.one@example.com';
     const [stolen, nora] = [await signIn(sandbox, host), await signIn(sandbox, host, 'nora.none')];
     const olga = await signIn(sandbox, host, 'olga.one');
     const path = `${host.url}/people/sam.several/end-logins`;
@@ -54,6 +48,7 @@ describe.each(['express', 'fastify'] as const)('an administrator on %s', (kind) 
     expect((await olga.visit(path, { method: 'POST' })).status).toBe(201);
     expect(await identityOf(stolen, host)).toBeUndefined();
     expect(await identityOf(olga, host)).toBeDefined();
+    delete process.env['ADMINISTRATORS'];
     await host.close();
   });
 });
