@@ -7,12 +7,14 @@ import {
   Module,
   VersioningType,
   type CallHandler,
+  type CanActivate,
   type DynamicModule,
   type ExecutionContext,
   type INestApplication,
   type ModuleMetadata,
   type NestApplicationOptions,
   type NestInterceptor,
+  type Type,
 } from '@nestjs/common';
 import { APP_GUARD, APP_INTERCEPTOR, NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
@@ -39,6 +41,7 @@ import {
 import { ExhibitorTestingModule, type ExhibitorSandbox } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host, type HostOptions } from '../support/host.js';
 import { startSandbox } from '../support/sandbox.js';
+import { loadSnippets } from '../support/snippets.js';
 import { formFields, Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
 
 @Controller()
@@ -307,6 +310,24 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     expect([nobody.status, JSON.parse(nobody.text)]).toEqual(NOBODY);
     expect((await logIn(visitor, `${url}/auth/login`)).status).toBe(303);
     expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, OLGA]);
+    expect((await visitor.visit(`${url}/auth/logout`, { method: 'POST' })).status).toBe(303);
+  });
+
+  it('pass the own global guard of docs/login.md, which closes the other routes', async () => {
+    const { ApiKeyGuard } = await loadSnippets<{ ApiKeyGuard: Type<CanActivate> }>(
+      'login.md',
+      'own global guard',
+    );
+    const url = await start({ providers: [{ provide: APP_GUARD, useClass: ApiKeyGuard }] });
+    const visitor = new Visitor();
+    expect((await logIn(visitor, `${url}/auth/login`)).status).toBe(303);
+    expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, OLGA]);
+    const keyed = (key: string) => visitor.visit(`${url}/`, { headers: { 'x-api-key': key } });
+    expect((await keyed('')).status).toBe(403);
+    process.env['API_KEY'] = 'the-key';
+    expect((await keyed('another')).status).toBe(403);
+    expect((await keyed('the-key')).status).toBe(200);
+    delete process.env['API_KEY'];
     expect((await visitor.visit(`${url}/auth/logout`, { method: 'POST' })).status).toBe(303);
   });
 
