@@ -16,8 +16,11 @@ export interface EnvironmentOptions {
 /** Names that are warned about at most: a short prefix may be that of a whole system. */
 const MOST_WARNINGS = 20;
 
-/** Without a prefix, a name that differs from a missing one by so many letters is taken for a mistake. */
+/** A name that differs from a known one by so many letters is taken for a mistake. */
 const LIKELY_MISTAKE = 2;
+
+/** What Kubernetes sets for each service of a namespace: `ACME_PORT`, `ACME_SERVICE_HOST`, `ACME_PORT_80_TCP_ADDR`. */
+const SERVICE_LINK = /(?:^|_)(?:PORT(?:_|$)|SERVICE_)/;
 
 /**
  * Reads a tenant and `secrets` from environment variables: `TENANT_ID`, `BASE_URL`, `AUTH_URL`, `API_CLIENT_ID`,
@@ -27,8 +30,8 @@ const LIKELY_MISTAKE = 2;
  *
  * Call it in `useFactory`, so that variables count that are set after the import, as by tests.
  *
- * A variable with the prefix that has none of these names is warned about; without a prefix, one that is nearly the name of a
- * variable that is not set.
+ * A variable with the prefix that has none of these names is warned about, unless Kubernetes sets it for a service; without a
+ * prefix, one that is nearly the name of a variable that is not set.
  *
  * @param env usually `process.env`
  * @param options `prefix` begins the names of one of several tenants, as in `ACME_TENANT_ID`. `COOKIE_SECRET` may be without it.
@@ -89,14 +92,20 @@ export function exhibitorOptionsFrom(
 function warnAboutNames(given: object, prefix: string, isSet: (name: string) => boolean): void {
   const known: string[] = [...Object.values(HOST_VARIABLES), SECRET_VARIABLE];
   const meant = prefix === '' ? known.filter((name) => !isSet(name)) : known;
-  const atMost = prefix === '' ? LIKELY_MISTAKE : Infinity;
   const lines = Object.keys(given).flatMap((name) => {
-    const own = name.slice(prefix.length).toUpperCase();
-    const [nearest] = meant.toSorted((one, other) => difference(own, one) - difference(own, other));
-    const isOurs = name.startsWith(prefix) && !known.includes(name.slice(prefix.length));
-    return isOurs && nearest !== undefined && difference(own, nearest) <= atMost
-      ? [`${untrustedText(name)} is not read: is ${prefix}${nearest} meant?`]
-      : [];
+    const own = name.slice(prefix.length);
+    if (!name.startsWith(prefix) || known.includes(own) || (prefix !== '' && SERVICE_LINK.test(own))) {
+      return [];
+    }
+    const letters = own.toUpperCase();
+    const [nearest = ''] = meant.toSorted(
+      (one, other) => difference(letters, one) - difference(letters, other),
+    );
+    const isNear = difference(letters, nearest) <= LIKELY_MISTAKE;
+    if (isNear || (prefix !== '' && letters.endsWith(`_${nearest}`))) {
+      return [`${untrustedText(name)} is not read: is ${prefix}${nearest} meant?`];
+    }
+    return prefix === '' ? [] : [`${untrustedText(name)} is not read`];
   });
   const logger = new Logger('nestjs-exhibitor');
   lines.slice(0, MOST_WARNINGS).forEach((line) => logger.warn(line));
