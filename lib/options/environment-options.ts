@@ -24,13 +24,13 @@ const SERVICE_LINK = /(?:^|_)(?:PORT(?:_|$)|SERVICE_)/;
 
 /**
  * Reads a tenant and `secrets` from environment variables: `TENANT_ID`, `BASE_URL`, `AUTH_URL`, `API_CLIENT_ID`,
- * `API_CLIENT_SECRET`, `LOGIN_CLIENT_ID`, `LOGIN_CLIENT_SECRET` (none: a public client), `REDIRECT_URI`, `ISSUER`,
+ * `API_CLIENT_SECRET`, `LOGIN_CLIENT_ID`, `LOGIN_CLIENT_SECRET` (not set: a public client), `REDIRECT_URI`, `ISSUER`,
  * `IDP_PUBLIC_KEY` (a PEM may be one line, with `\n` for line breaks) and `COOKIE_SECRET`. These are the names of
  * `npx nestjs-exhibitor sandbox --write-env` and of the doctor. The module checks the values when it starts.
  *
  * Call it in `useFactory`, so that variables count that are set after the import, as by tests.
  *
- * A variable with the prefix that has none of these names is warned about, unless Kubernetes sets it for a service; without a
+ * A value in quotes is warned about, since they are part of it. A variable with the prefix that has none of these names is warned about, unless Kubernetes sets it for a service; without a
  * prefix, one that is nearly the name of a variable that is not set.
  *
  * @param env usually `process.env`
@@ -64,6 +64,9 @@ export function exhibitorOptionsFrom(
     return value;
   };
 
+  const optional = (name: string): string | undefined =>
+    given[prefix + name] === undefined ? undefined : required(name);
+
   const names = HOST_VARIABLES;
   const tenant = {
     tenantId: required(names.tenantId),
@@ -73,7 +76,7 @@ export function exhibitorOptionsFrom(
     clientSecret: required(names.clientSecret),
     login: {
       clientId: required(names['login.clientId']),
-      clientSecret: read(prefix + names['login.clientSecret']) || undefined,
+      clientSecret: optional(names['login.clientSecret']),
       redirectUri: required(names['login.redirectUri']),
       issuer: required(names['login.issuer']),
       keys: required(names['login.keys']),
@@ -81,12 +84,27 @@ export function exhibitorOptionsFrom(
   };
   const secrets = [read(prefix + SECRET_VARIABLE) || required(SECRET_VARIABLE, SECRET_VARIABLE)];
 
+  const known = [...Object.values(names), SECRET_VARIABLE].map((name) => prefix + name);
+  warnAboutQuotes([...new Set([...known, SECRET_VARIABLE])].filter((name) => isQuoted(read(name))));
   warnAboutNames(given, prefix, (name) => read(prefix + name) !== '');
   if (problems.length > 0) {
     const isAny = Object.values(names).some((name) => read(prefix + name) !== '');
     throw new ConfigurationError(problems, undefined, undefined, isAny ? undefined : NOT_LOADED);
   }
   return { tenant, secrets };
+}
+
+function isQuoted(value: string): boolean {
+  return /^["'`]/.test(value) && value.length > 1 && value.at(0) === value.at(-1);
+}
+
+function warnAboutQuotes(names: readonly string[]): void {
+  const logger = new Logger('nestjs-exhibitor');
+  names.forEach((name) =>
+    logger.warn(
+      `${name} begins and ends with a quote, which is part of its value: docker --env-file keeps quotes`,
+    ),
+  );
 }
 
 function warnAboutNames(given: object, prefix: string, isSet: (name: string) => boolean): void {

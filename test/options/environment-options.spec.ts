@@ -96,13 +96,28 @@ describe('exhibitorOptionsFrom', () => {
 
   it('names missing and empty variables together', () => {
     const { TENANT_ID: _, ...env } = sandbox.environment('acme');
-    const broken = { ...env, BASE_URL: '', ISSUER: ' \n', COOKIE_SECRET: undefined };
+    const broken = { ...env, BASE_URL: '', LOGIN_CLIENT_SECRET: '', ISSUER: ' \n', COOKIE_SECRET: undefined };
     expect(problemsOf(() => exhibitorOptionsFrom(broken))).toEqual([
       'TENANT_ID is not set',
       'BASE_URL is empty',
+      'LOGIN_CLIENT_SECRET is empty',
       'ISSUER is empty',
       'COOKIE_SECRET is not set',
     ]);
+  });
+
+  it('warns about values in quotes, which readers of env files other than that of Node.js keep', () => {
+    const env = sandbox.environment('acme', { prefix: 'ACME_' });
+    const quoted = { ...env, ACME_TENANT_ID: '"guid"', ACME_API_CLIENT_SECRET: "'s'", COOKIE_SECRET: '`x`' };
+    exhibitorOptionsFrom(quoted, { prefix: 'ACME_' });
+    const suffix = 'begins and ends with a quote, which is part of its value: docker --env-file keeps quotes';
+    expect(warned).toEqual(
+      ['ACME_TENANT_ID', 'ACME_API_CLIENT_SECRET', 'COOKIE_SECRET'].map((name) => `${name} ${suffix}`),
+    );
+    warned = [];
+    const others = { ACME_TENANT_ID: '"', ACME_API_CLIENT_SECRET: `"it's'`, COOKIE_SECRET: 'a"b"' };
+    exhibitorOptionsFrom({ ...env, ...others }, { prefix: 'ACME_' });
+    expect(warned).toEqual([]);
   });
 
   it.each(['', 'ACME_'] as const)(
