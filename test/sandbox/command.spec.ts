@@ -402,6 +402,25 @@ describe('nestjs-exhibitor sandbox', () => {
     await expect(run(['--port', '0', '--tenant', 'none'])).rejects.toThrow('no tenant "none"; it has acme, ');
   });
 
+  it('gives the tenants the redirect addresses one by one where there are as many, else all the first', async () => {
+    const uris = [
+      'http://acme.localhost:3100/cb',
+      'https://globex.example.com/cb',
+      'http://localhost:3000/cb',
+    ];
+    for (const [given, acme, globex] of [
+      [uris.slice(0, 2), uris[0], uris[1]],
+      [uris.slice(0, 1), uris[0], uris[0]],
+      [uris, uris[0], uris[0]],
+      [[], 'http://127.0.0.1:3000/auth/callback', 'http://127.0.0.1:3000/auth/callback'],
+    ] as const) {
+      const options = given.flatMap((uri) => ['--redirect-uri', uri]);
+      const sandbox = await start('--tenant', 'acme', '--tenant', 'globex', ...options);
+      expect(sandbox.env).toMatchObject({ ACME_REDIRECT_URI: acme, GLOBEX_REDIRECT_URI: globex });
+      await end(sandbox, 'SIGTERM');
+    }
+  });
+
   it('prints an access token of a person of the running sandbox, and nothing else', async () => {
     const sandbox = await start();
     const { port } = new URL(sandbox.url);
