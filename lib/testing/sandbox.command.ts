@@ -111,10 +111,19 @@ async function printToken(port: number, person: string): Promise<number> {
   }
   const text = await reply.text();
   if (!reply.ok) {
-    throw new Error(`${url} answers ${reply.status}: ${text.slice(0, 300)}`);
+    throw new Error(`${url} answers ${reply.status}: ${messageIn(text).slice(0, 300)}`);
   }
   console.log(text);
   return 0;
+}
+
+/** The message of a reply of the sandbox; the text itself of another program. */
+function messageIn(text: string): string {
+  try {
+    return String(Object(JSON.parse(text))['message'] ?? text);
+  } catch {
+    return text;
+  }
 }
 
 /**

@@ -10,6 +10,7 @@ import { HOST_VARIABLES, SECRET_VARIABLE } from '../../lib/model/host-variables.
 import { help, run } from '../../lib/testing/sandbox.command.js';
 import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { nativeRequire } from '../support/native-require.js';
+import { startServer } from '../support/server.js';
 import { Visitor } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
 
@@ -438,7 +439,13 @@ describe('nestjs-exhibitor sandbox', () => {
     ]);
     expect(printed.map((line) => line.length)).toEqual([1, 1]);
     const unknown = run(['--port', port, '--print-token', 'nobody']);
-    await expect(unknown).rejects.toThrow(/answers 400: .*no such person; it has nora.none, /);
+    await expect(unknown).rejects.toThrow(
+      /^http:\S+ answers 400: ExhibitorSandbox has no such person; it has nora\.none, [\w., -]+$/,
+    );
+    const stranger = await startServer((_, response) => void response.writeHead(404).end('no sandbox'));
+    const wrongPort = run(['--port', new URL(stranger.url).port, '--print-token', 'nobody']);
+    await expect(wrongPort).rejects.toThrow(`${stranger.url} answers 404: no sandbox`);
+    await stranger.stop();
     await end(sandbox, 'SIGTERM');
     await expect(run(['--port', port, '--print-token', 'sam.several'])).rejects.toThrow(
       `no sandbox answers at ${sandbox.url}: start it in another terminal, or name its --port`,
