@@ -523,7 +523,7 @@ describe('routes that are wrong', () => {
   });
 
   it('name each member that is wrong', () => {
-    const login = new (class {})();
+    const login = new AuditLog();
     for (const [wrong, ...paths] of [
       [{ gaurds: {} }, 'routes.gaurds: is not an option'],
       [{ guards: { logIn: ExhibitorLoginGuard } }, 'routes.guards.logIn: is not an option'],
