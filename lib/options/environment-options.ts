@@ -16,19 +16,22 @@ export interface EnvironmentOptions {
 /** Names that are warned about at most: a short prefix may be that of a whole system. */
 const MOST_WARNINGS = 20;
 
-/** Without a prefix, a name that differs from a missing one by so many letters is taken for a mistake. */
+/** A name that differs from a known one by so many letters is taken for a mistake. */
 const LIKELY_MISTAKE = 2;
+
+/** What Kubernetes sets for each service of a namespace: `ACME_PORT`, `ACME_SERVICE_HOST`, `ACME_PORT_80_TCP_ADDR`. */
+const SERVICE_LINK = /(?:^|_)(?:PORT(?:_|$)|SERVICE_)/;
 
 /**
  * Reads a tenant and `secrets` from environment variables: `TENANT_ID`, `BASE_URL`, `AUTH_URL`, `API_CLIENT_ID`,
- * `API_CLIENT_SECRET`, `LOGIN_CLIENT_ID`, `LOGIN_CLIENT_SECRET` (none: a public client), `REDIRECT_URI`, `ISSUER`,
+ * `API_CLIENT_SECRET`, `LOGIN_CLIENT_ID`, `LOGIN_CLIENT_SECRET` (not set: a public client), `REDIRECT_URI`, `ISSUER`,
  * `IDP_PUBLIC_KEY` (a PEM may be one line, with `\n` for line breaks) and `COOKIE_SECRET`. These are the names of
  * `npx nestjs-exhibitor sandbox --write-env` and of the doctor. The module checks the values when it starts.
  *
  * Call it in `useFactory`, so that variables count that are set after the import, as by tests.
  *
- * A variable with the prefix that has none of these names is warned about; without a prefix, one that is nearly the name of a
- * variable that is not set.
+ * A value in quotes is warned about, since they are part of it. A variable with the prefix that has none of these names is warned about, unless Kubernetes sets it for a service; without a
+ * prefix, one that is nearly the name of a variable that is not set.
  *
  * @param env usually `process.env`
  * @param options `prefix` begins the names of one of several tenants, as in `ACME_TENANT_ID`. `COOKIE_SECRET` may be without it.
@@ -61,6 +64,9 @@ export function exhibitorOptionsFrom(
     return value;
   };
 
+  const optional = (name: string): string | undefined =>
+    given[prefix + name] === undefined ? undefined : required(name);
+
   const names = HOST_VARIABLES;
   const tenant = {
     tenantId: required(names.tenantId),
@@ -70,7 +76,7 @@ export function exhibitorOptionsFrom(
     clientSecret: required(names.clientSecret),
     login: {
       clientId: required(names['login.clientId']),
-      clientSecret: read(prefix + names['login.clientSecret']) || undefined,
+      clientSecret: optional(names['login.clientSecret']),
       redirectUri: required(names['login.redirectUri']),
       issuer: required(names['login.issuer']),
       keys: required(names['login.keys']),
@@ -78,6 +84,8 @@ export function exhibitorOptionsFrom(
   };
   const secrets = [read(prefix + SECRET_VARIABLE) || required(SECRET_VARIABLE, SECRET_VARIABLE)];
 
+  const known = [...Object.values(names), SECRET_VARIABLE].map((name) => prefix + name);
+  warnAboutQuotes([...new Set([...known, SECRET_VARIABLE])].filter((name) => isQuoted(read(name))));
   warnAboutNames(given, prefix, (name) => read(prefix + name) !== '');
   if (problems.length > 0) {
     const isAny = Object.values(names).some((name) => read(prefix + name) !== '');
@@ -86,17 +94,36 @@ export function exhibitorOptionsFrom(
   return { tenant, secrets };
 }
 
+function isQuoted(value: string): boolean {
+  return /^["'`]/.test(value) && value.length > 1 && value.at(0) === value.at(-1);
+}
+
+function warnAboutQuotes(names: readonly string[]): void {
+  const logger = new Logger('nestjs-exhibitor');
+  names.forEach((name) =>
+    logger.warn(
+      `${name} begins and ends with a quote, which is part of its value: docker --env-file keeps quotes`,
+    ),
+  );
+}
+
 function warnAboutNames(given: object, prefix: string, isSet: (name: string) => boolean): void {
   const known: string[] = [...Object.values(HOST_VARIABLES), SECRET_VARIABLE];
   const meant = prefix === '' ? known.filter((name) => !isSet(name)) : known;
-  const atMost = prefix === '' ? LIKELY_MISTAKE : Infinity;
   const lines = Object.keys(given).flatMap((name) => {
-    const own = name.slice(prefix.length).toUpperCase();
-    const [nearest] = meant.toSorted((one, other) => difference(own, one) - difference(own, other));
-    const isOurs = name.startsWith(prefix) && !known.includes(name.slice(prefix.length));
-    return isOurs && nearest !== undefined && difference(own, nearest) <= atMost
-      ? [`${untrustedText(name)} is not read: is ${prefix}${nearest} meant?`]
-      : [];
+    const own = name.slice(prefix.length);
+    if (!name.startsWith(prefix) || known.includes(own) || (prefix !== '' && SERVICE_LINK.test(own))) {
+      return [];
+    }
+    const letters = own.toUpperCase();
+    const [nearest = ''] = meant.toSorted(
+      (one, other) => difference(letters, one) - difference(letters, other),
+    );
+    const isNear = difference(letters, nearest) <= LIKELY_MISTAKE;
+    if (isNear || (prefix !== '' && letters.endsWith(`_${nearest}`))) {
+      return [`${untrustedText(name)} is not read: is ${prefix}${nearest} meant?`];
+    }
+    return prefix === '' ? [] : [`${untrustedText(name)} is not read`];
   });
   const logger = new Logger('nestjs-exhibitor');
   lines.slice(0, MOST_WARNINGS).forEach((line) => logger.warn(line));

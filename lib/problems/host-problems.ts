@@ -33,11 +33,20 @@ export function unwrittenLogouts(count: number): string {
   );
 }
 
-export function tenantSourceFails(key: string, staleIfError: number): string {
-  return (
-    `the tenant source fails, first noticed for the tenant ${untrustedText(key)}; ` +
-    `the last good options of each tenant are used for ${staleIfError} ms at most`
-  );
+/**
+ * The tenant source failed for this tenant.
+ *
+ * @param error what the host threw
+ * @param staleIfError where the last good options serve: for how long at most, in ms
+ */
+export function tenantSourceFails(key: string, error: unknown, staleIfError: number | undefined): string {
+  const message = isRecord(error) && typeof error['message'] === 'string' ? error['message'] : '';
+  const reason = message === '' ? reasonOf(error) : untrustedText(message, 300);
+  const effect =
+    staleIfError === undefined
+      ? 'no options of it can be used'
+      : `its last good options are used for ${staleIfError} ms at most`;
+  return `the tenant source fails for the tenant '${untrustedText(key)}'; ${effect}: ${reason}`;
 }
 
 /** `ExhibitorGuard` on a route whose event it must not guess. */

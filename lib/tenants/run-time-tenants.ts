@@ -14,7 +14,7 @@ const REFUSALS = { ttl: 5_000, max: 10_000 };
 /** Time in ms after a failed read before the source is asked again for a tenant with last good options. */
 const RETRY_AFTER = 5_000;
 
-/** Shortest time between two warnings, in ms. */
+/** Shortest time between two lines about a tenant, in ms. */
 const WARN_EVERY = 60_000;
 
 interface KnownTenant extends ReadTenant {
@@ -93,10 +93,13 @@ export class RunTimeTenants {
         this.#refused.set(key, error, { ttl: REFUSALS.ttl });
         throw error;
       }
+      // What the host threw is the cause, except of a timeout.
+      const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
       if (before === undefined || this.clock.now() >= before.usableUntil) {
+        this.#log.error(tenantSourceFails(key, thrown, undefined), key);
         throw error;
       }
-      this.#log.warn(tenantSourceFails(key, tenantCache.staleIfError));
+      this.#log.warn(tenantSourceFails(key, thrown, tenantCache.staleIfError), key);
       before.freshUntil = this.clock.now() + RETRY_AFTER;
       return before.tenant;
     } finally {

@@ -25,7 +25,8 @@ Options:
   --seed FILE         Tenants, events, people and exhibitors as JSON. What the file leaves out stays as it is.
   --latency MS        Delay of each reply of the REST API. Default 0.
   --tenant KEY        The tenant of the environment, by default the first. Can be repeated: the names of the variables
-                      then begin with the key, as in ACME_TENANT_ID.
+                      then begin with the key, as in ACME_TENANT_ID. As many --redirect-uri belong to the tenants one by
+                      one; otherwise the first belongs to all.
   --write-env FILE    Writes the environment to a new file, for node --env-file=FILE.
 
 Instead of starting one:
@@ -41,7 +42,7 @@ export async function run(args: string[]): Promise<number> {
     args,
     options: {
       port: { type: 'string', default: '4010' },
-      'redirect-uri': { type: 'string', multiple: true, default: REDIRECT_URIS },
+      'redirect-uri': { type: 'string', multiple: true },
       host: { type: 'string', multiple: true },
       seed: { type: 'string' },
       latency: { type: 'string', default: '0' },
@@ -54,7 +55,8 @@ export async function run(args: string[]): Promise<number> {
   if (values['print-token'] !== undefined) {
     return printToken(port, values['print-token']);
   }
-  const { seed: seedFile, 'write-env': envFile, 'redirect-uri': redirectUris, host: hosts } = values;
+  const { seed: seedFile, 'write-env': envFile, 'redirect-uri': given, tenant: keys, host: hosts } = values;
+  const redirectUris = given ?? REDIRECT_URIS;
   const wrong = redirectUris.find((uri) => !URL.canParse(uri) || !/^https?:[^#]+$/.test(uri));
   if (wrong !== undefined) {
     throw new Error(`--redirect-uri must be an http or https URL without a fragment, not "${wrong}"`);
@@ -70,7 +72,9 @@ export async function run(args: string[]): Promise<number> {
     const ended = new Promise<NodeJS.Signals>((resolve) => {
       process.once('SIGINT', resolve).once('SIGTERM', resolve);
     });
-    console.log(await introduce(sandbox, redirectUris, envFile, values.tenant));
+    // As many as tenants: one for each.
+    const ofTenants = given?.length === keys?.length ? given : undefined;
+    console.log(await introduce(sandbox, redirectUris, envFile, keys, ofTenants));
     return 128 + constants.signals[await ended];
   } finally {
     await sandbox.stop();
@@ -107,19 +111,40 @@ async function printToken(port: number, person: string): Promise<number> {
   }
   const text = await reply.text();
   if (!reply.ok) {
-    throw new Error(`${url} answers ${reply.status}: ${text.slice(0, 300)}`);
+    throw new Error(`${url} answers ${reply.status}: ${messageIn(text).slice(0, 300)}`);
   }
   console.log(text);
   return 0;
 }
 
-/** The environment of a host: with several tenants, the names of each begin with its key. */
-function environmentOf(sandbox: ExhibitorSandbox, keys: readonly string[], redirectUri = ''): string {
+/** The message of a reply of the sandbox; the text itself of another program. */
+function messageIn(text: string): string {
+  try {
+    return String(Object(JSON.parse(text))['message'] ?? text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * The environment of a host: with several tenants, the names of each begin with its key.
+ *
+ * @param redirectUris of each tenant; the first where it has none
+ */
+function environmentOf(
+  sandbox: ExhibitorSandbox,
+  keys: readonly string[],
+  redirectUris: readonly string[],
+): string {
   const prefixOf = (key: string) => `${key.toUpperCase().replaceAll(/[^A-Z\d]+/g, '_')}_`;
-  const environments = keys.map((key) =>
-    sandbox.environment(key, { redirectUri, prefix: keys.length > 1 ? prefixOf(key) : '' }),
+  const [first = ''] = redirectUris;
+  const environments = keys.map((key, index) =>
+    sandbox.environment(key, {
+      redirectUri: redirectUris[index] ?? first,
+      prefix: keys.length > 1 ? prefixOf(key) : '',
+    }),
   );
-  const { protocol, port } = new URL(redirectUri);
+  const { protocol, port } = new URL(first);
   // With https, a proxy in front of the host listens there.
   const listening = protocol === 'http:' ? { PORT: port || '80' } : {};
   const environment: Record<string, string> = Object.assign({}, ...environments, listening);
@@ -140,9 +165,10 @@ async function introduce(
   redirectUris: string[],
   envFile = '',
   keys = sandbox.tenants.slice(0, 1).map(({ key }) => key),
+  ofTenants = redirectUris.slice(0, 1),
 ): Promise<string> {
   const { url, tenants, people, events } = sandbox;
-  const environment = environmentOf(sandbox, keys, redirectUris[0]);
+  const environment = environmentOf(sandbox, keys, ofTenants);
   if (envFile !== '') {
     await writeFile(envFile, `${environment}\n`, { flag: 'wx' });
   }

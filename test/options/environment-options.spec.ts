@@ -96,13 +96,28 @@ describe('exhibitorOptionsFrom', () => {
 
   it('names missing and empty variables together', () => {
     const { TENANT_ID: _, ...env } = sandbox.environment('acme');
-    const broken = { ...env, BASE_URL: '', ISSUER: ' \n', COOKIE_SECRET: undefined };
+    const broken = { ...env, BASE_URL: '', LOGIN_CLIENT_SECRET: '', ISSUER: ' \n', COOKIE_SECRET: undefined };
     expect(problemsOf(() => exhibitorOptionsFrom(broken))).toEqual([
       'TENANT_ID is not set',
       'BASE_URL is empty',
+      'LOGIN_CLIENT_SECRET is empty',
       'ISSUER is empty',
       'COOKIE_SECRET is not set',
     ]);
+  });
+
+  it('warns about values in quotes, which readers of env files other than that of Node.js keep', () => {
+    const env = sandbox.environment('acme', { prefix: 'ACME_' });
+    const quoted = { ...env, ACME_TENANT_ID: '"guid"', ACME_API_CLIENT_SECRET: "'s'", COOKIE_SECRET: '`x`' };
+    exhibitorOptionsFrom(quoted, { prefix: 'ACME_' });
+    const suffix = 'begins and ends with a quote, which is part of its value: docker --env-file keeps quotes';
+    expect(warned).toEqual(
+      ['ACME_TENANT_ID', 'ACME_API_CLIENT_SECRET', 'COOKIE_SECRET'].map((name) => `${name} ${suffix}`),
+    );
+    warned = [];
+    const others = { ACME_TENANT_ID: '"', ACME_API_CLIENT_SECRET: `"it's'`, COOKIE_SECRET: 'a"b"' };
+    exhibitorOptionsFrom({ ...env, ...others }, { prefix: 'ACME_' });
+    expect(warned).toEqual([]);
   });
 
   it.each(['', 'ACME_'] as const)(
@@ -121,7 +136,7 @@ describe('exhibitorOptionsFrom', () => {
     },
   );
 
-  it('warns about unknown names with the prefix, and says the nearest known one', () => {
+  it('warns about unknown names with the prefix, and says the known one that is near', () => {
     const env = sandbox.environment('acme', { prefix: 'ACME_' });
     const { ACME_LOGIN_CLIENT_SECRET: secret, ...others } = env;
     const typos = {
@@ -129,6 +144,10 @@ describe('exhibitorOptionsFrom', () => {
       ACME_LOGIN_CLIENTSECRET: secret,
       ACME_LOGIN_ISSUER: 'x',
       ACME_login_redirect_uri: 'x',
+      ACME_CLIENT_ID: 'x',
+      ACME_DATABASE_URL: 'x',
+      ACME_REPORTS: 'x',
+      ACME_: 'x',
       LOGIN_CLIENTID: 'x',
     };
     exhibitorOptionsFrom({ ...others, ...typos }, { prefix: 'ACME_' });
@@ -137,7 +156,31 @@ describe('exhibitorOptionsFrom', () => {
       'ACME_LOGIN_CLIENTSECRET is not read: is ACME_LOGIN_CLIENT_SECRET meant?',
       'ACME_LOGIN_ISSUER is not read: is ACME_ISSUER meant?',
       'ACME_login_redirect_uri is not read: is ACME_REDIRECT_URI meant?',
+      'ACME_CLIENT_ID is not read',
+      'ACME_DATABASE_URL is not read',
+      'ACME_REPORTS is not read',
+      'ACME_ is not read',
     ]);
+  });
+
+  it('does not warn about what Kubernetes sets for a service whose name begins with the prefix', () => {
+    const links = [
+      'ACME_PORT',
+      'ACME_PORT_80_TCP',
+      'ACME_PORT_80_TCP_ADDR',
+      'ACME_SERVICE_HOST',
+      'ACME_SERVICE_PORT',
+      'ACME_SERVICE_PORT_HTTP',
+      'ACME_WEB_PORT',
+      'ACME_WEB_PORT_443_TCP_PROTO',
+      'ACME_WEB_SERVICE_HOST',
+    ];
+    const env = sandbox.environment('acme', { prefix: 'ACME_' });
+    exhibitorOptionsFrom(
+      { ...env, ...Object.fromEntries(links.map((name) => [name, 'x'])) },
+      { prefix: 'ACME_' },
+    );
+    expect(warned).toEqual([]);
   });
 
   it('warns without a prefix only about what is nearly the name of a variable that is not set', () => {

@@ -10,6 +10,7 @@ import { HOST_VARIABLES, SECRET_VARIABLE } from '../../lib/model/host-variables.
 import { help, run } from '../../lib/testing/sandbox.command.js';
 import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { nativeRequire } from '../support/native-require.js';
+import { startServer } from '../support/server.js';
 import { Visitor } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
 
@@ -402,6 +403,25 @@ describe('nestjs-exhibitor sandbox', () => {
     await expect(run(['--port', '0', '--tenant', 'none'])).rejects.toThrow('no tenant "none"; it has acme, ');
   });
 
+  it('gives the tenants the redirect addresses one by one where there are as many, else all the first', async () => {
+    const uris = [
+      'http://acme.localhost:3100/cb',
+      'https://globex.example.com/cb',
+      'http://localhost:3000/cb',
+    ];
+    for (const [given, acme, globex] of [
+      [uris.slice(0, 2), uris[0], uris[1]],
+      [uris.slice(0, 1), uris[0], uris[0]],
+      [uris, uris[0], uris[0]],
+      [[], 'http://127.0.0.1:3000/auth/callback', 'http://127.0.0.1:3000/auth/callback'],
+    ] as const) {
+      const options = given.flatMap((uri) => ['--redirect-uri', uri]);
+      const sandbox = await start('--tenant', 'acme', '--tenant', 'globex', ...options);
+      expect(sandbox.env).toMatchObject({ ACME_REDIRECT_URI: acme, GLOBEX_REDIRECT_URI: globex });
+      await end(sandbox, 'SIGTERM');
+    }
+  });
+
   it('prints an access token of a person of the running sandbox, and nothing else', async () => {
     const sandbox = await start();
     const { port } = new URL(sandbox.url);
@@ -419,7 +439,13 @@ describe('nestjs-exhibitor sandbox', () => {
     ]);
     expect(printed.map((line) => line.length)).toEqual([1, 1]);
     const unknown = run(['--port', port, '--print-token', 'nobody']);
-    await expect(unknown).rejects.toThrow(/answers 400: .*no such person; it has nora.none, /);
+    await expect(unknown).rejects.toThrow(
+      /^http:\S+ answers 400: ExhibitorSandbox has no such person; it has nora\.none, [\w., -]+$/,
+    );
+    const stranger = await startServer((_, response) => void response.writeHead(404).end('no sandbox'));
+    const wrongPort = run(['--port', new URL(stranger.url).port, '--print-token', 'nobody']);
+    await expect(wrongPort).rejects.toThrow(`${stranger.url} answers 404: no sandbox`);
+    await stranger.stop();
     await end(sandbox, 'SIGTERM');
     await expect(run(['--port', port, '--print-token', 'sam.several'])).rejects.toThrow(
       `no sandbox answers at ${sandbox.url}: start it in another terminal, or name its --port`,

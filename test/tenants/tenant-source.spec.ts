@@ -494,7 +494,7 @@ describe('while the source fails', () => {
     expect(await failureOf(registry.get('acme'))).toMatchObject({ code });
   });
 
-  it('the log says so once a minute', async () => {
+  it('the log says why once a minute for each tenant', async () => {
     const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     const { registry, tokens, clock, answerWith } = await bootAndFail({ staleIfError: 1_800_000 });
     await tokens.getToken({ tenant: 'globex' });
@@ -508,14 +508,42 @@ describe('while the source fails', () => {
     // A read of an earlier test may end only now. Its line names another duration.
     const lines = (): string[] =>
       warn.mock.calls.map(([line]) => String(line)).filter((line) => !line.includes('3600000'));
-    expect(lines()).toEqual([
-      'the tenant source fails, first noticed for the tenant acme; ' +
-        'the last good options of each tenant are used for 1800000 ms at most',
-    ]);
+    const lineOf = (key: string) =>
+      `the tenant source fails for the tenant '${key}'; its last good options are used for 1800000 ms at most: ` +
+      DATABASE_DOWN.message;
+    expect(lines()).toEqual([lineOf('acme'), lineOf('globex')]);
     clock.skip(30_000);
     await registry.get('acme');
-    await eventually(() => lines().length === 2);
+    await eventually(() => lines().length === 3);
     warn.mockRestore();
+  });
+
+  it.each([
+    ['throws', new Error('no column\n"login" in postgres://me:pass@db'), 'no column "login" in [removed]'],
+    ['throws a long text', new Error('x'.repeat(999)), `${'x'.repeat(300)}…`],
+    [
+      'throws without a message',
+      new AggregateError([Object.assign(new Error(), { code: 'ECONNREFUSED', address: '::1', port: 5432 })]),
+      'ECONNREFUSED ::1:5432',
+    ],
+    ['does not answer', undefined, 'the tenant source did not answer in time'],
+  ])('(it %s) the log says why of a tenant that was never read, once a minute', async (_, thrown, reason) => {
+    const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+    const { registry } = await boot(
+      () => (thrown === undefined ? new Promise(() => undefined) : Promise.reject(thrown)),
+      { http: { deadline: 20, attemptTimeout: 20 } },
+    );
+    for (const key of ['acme', 'acme', 'globex']) {
+      await failureOf(registry.get(key));
+    }
+    const lineOf = (key: string) =>
+      `the tenant source fails for the tenant '${key}'; no options of it can be used: ${reason}`;
+    const lines = () => error.mock.calls.map(([line]) => line);
+    expect(lines()).toEqual([lineOf('acme'), lineOf('globex')]);
+    expire();
+    await failureOf(registry.get('acme'));
+    expect(lines()).toHaveLength(3);
+    error.mockRestore();
   });
 });
 

@@ -150,6 +150,18 @@ describe('ExhibitorTestingModule', () => {
     }
   });
 
+  it.each([
+    [{ event: {}, contact: {} }, /the world has no 'event', 'contact'; it has allowInProduction, tenant, /],
+    [{ toString: 1 }, "has no 'toString'"],
+    [ExhibitorTestingModule, 'must be an object such as { events, contacts }, not a module'],
+    [{ module: ExhibitorTestingModule }, 'must be an object such as { events, contacts }, not a module'],
+    [null, /must be an object such as { events, contacts }$/],
+  ])('refuses %p as its world', (wrong, message) => {
+    expect(() => ExhibitorTestingModule.forRoot(wrong as object)).toThrow(message);
+    const builder = Test.createTestingModule({});
+    expect(() => ExhibitorTestingModule.override(builder, wrong as object)).toThrow(message);
+  });
+
   it.each(['express', 'fastify'] as const)('keeps a selection until the logout, on %s', async (kind) => {
     await create(WORLD);
     const get = await serve(kind);

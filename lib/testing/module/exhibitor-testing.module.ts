@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Module, type DynamicModule, type Provider, type Type } from '@nestjs/common';
 import { ExhibitorModule, type Exhibitor, type ExhibitorModuleOptions } from '../../index.js';
+import { isRecord } from '../../model/json-values.js';
 import { refuseProduction } from '../sandbox/server/sandbox-server.js';
 import {
   ExhibitorTestingBackend,
@@ -41,10 +42,10 @@ export class ExhibitorTestingModule {
   /**
    * A global module with the public services.
    *
-   * @throws Error with `NODE_ENV=production`, without `allowInProduction`
+   * @throws Error with `NODE_ENV=production`, without `allowInProduction`; for a member that a world does not have
    */
   static forRoot<T = Exhibitor>(world: ExhibitorTestingWorld<T> = {}): DynamicModule {
-    refuseUnlessAllowed(world.allowInProduction);
+    checkWorld(world);
     const definition = ExhibitorModule.forRootAsync({ isGlobal: true, ...OPTIONS });
     return {
       ...definition,
@@ -59,13 +60,13 @@ export class ExhibitorTestingModule {
    *
    * @param builder of `Test.createTestingModule({ imports: [AppModule] })`
    * @returns the builder
-   * @throws Error with `NODE_ENV=production`, without `allowInProduction`
+   * @throws Error with `NODE_ENV=production`, without `allowInProduction`; for a member that a world does not have
    */
   static override<Builder extends OverridableBuilder, T = Exhibitor>(
     builder: Builder,
     world: ExhibitorTestingWorld<T> = {},
   ): Builder {
-    refuseUnlessAllowed(world.allowInProduction);
+    checkWorld(world);
     const { options, extension, standIn } = ExhibitorModule.forTests;
     builder.overrideProvider(options).useFactory({ factory: OPTIONS.useFactory, inject: OPTIONS.inject });
     for (const { provide, useFactory: factory, inject } of TESTING_SERVICES) {
@@ -81,8 +82,31 @@ export class ExhibitorTestingModule {
   }
 }
 
-function refuseUnlessAllowed(isAllowed = false): void {
-  if (!isAllowed) {
+/** Runners of tests do not check types: a world with a misspelled member would be empty. */
+const MEMBERS: Record<keyof ExhibitorTestingWorld, true> = {
+  allowInProduction: true,
+  tenant: true,
+  eventId: true,
+  identity: true,
+  events: true,
+  contacts: true,
+  exhibitorId: true,
+};
+
+function checkWorld<T>(world: ExhibitorTestingWorld<T>): void {
+  const isModule = typeof world === 'function' || (isRecord(world) && 'module' in world);
+  if (isModule || !isRecord(world)) {
+    throw new Error(
+      `ExhibitorTestingModule: the world must be an object such as { events, contacts }${isModule ? ', not a module' : ''}`,
+    );
+  }
+  const unknown = Object.keys(world).filter((name) => !Object.hasOwn(MEMBERS, name));
+  if (unknown.length > 0) {
+    throw new Error(
+      `ExhibitorTestingModule: the world has no '${unknown.join("', '")}'; it has ${Object.keys(MEMBERS).join(', ')}`,
+    );
+  }
+  if (world.allowInProduction !== true) {
     refuseProduction('ExhibitorTestingModule');
   }
 }

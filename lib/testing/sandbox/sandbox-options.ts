@@ -86,11 +86,11 @@ export function createTenantOptions(
   return { tenantId, baseUrl: url, authUrl: url, clientId, clientSecret, login };
 }
 
-/** The variables of a host by name. The value of an option that is absent is an empty text. */
+/** The variables of a host by name, without those of absent options. */
 export function createEnvironment(tenant: SandboxTenantOptions, prefix = ''): Record<string, string> {
-  const variables = Object.entries(HOST_VARIABLES).map(([path, name]) => {
+  const variables = Object.entries(HOST_VARIABLES).flatMap(([path, name]) => {
     const value = path.split('.').reduce<unknown>((options, option) => Object(options)[option], tenant);
-    return [prefix + name, String(value ?? '')];
+    return value === undefined ? [] : [[prefix + name, String(value)]];
   });
   return { ...Object.fromEntries(variables), [SECRET_VARIABLE]: randomBytes(32).toString('base64url') };
 }

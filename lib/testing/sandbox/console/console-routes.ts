@@ -56,7 +56,10 @@ export async function handleConsole(
     }
     sendJson(response, 200, state.faults);
   } catch (error) {
-    sendJson(response, 400, { error: 'invalid_request', message: String(error) });
+    sendJson(response, 400, {
+      error: 'invalid_request',
+      message: error instanceof Error ? error.message : String(error),
+    });
   }
 }
 
