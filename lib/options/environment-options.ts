@@ -85,7 +85,7 @@ export function exhibitorOptionsFrom(
   const secrets = [read(prefix + SECRET_VARIABLE) || required(SECRET_VARIABLE, SECRET_VARIABLE)];
 
   const known = [...Object.values(names), SECRET_VARIABLE].map((name) => prefix + name);
-  warnAboutQuotes([...new Set([...known, SECRET_VARIABLE])].filter((name) => isQuoted(read(name))));
+  new Set([...known, SECRET_VARIABLE]).forEach((name) => warnAboutQuotes(name, read(name)));
   warnAboutNames(given, prefix, (name) => read(prefix + name) !== '');
   if (problems.length > 0) {
     const isAny = Object.values(names).some((name) => read(prefix + name) !== '');
@@ -94,17 +94,11 @@ export function exhibitorOptionsFrom(
   return { tenant, secrets };
 }
 
-function isQuoted(value: string): boolean {
-  return /^["'`]/.test(value) && value.length > 1 && value.at(0) === value.at(-1);
-}
-
-function warnAboutQuotes(names: readonly string[]): void {
-  const logger = new Logger('nestjs-exhibitor');
-  names.forEach((name) =>
-    logger.warn(
-      `${name} begins and ends with a quote, which is part of its value: docker --env-file keeps quotes`,
-    ),
-  );
+function warnAboutQuotes(name: string, value: string): void {
+  if (value.length > 1 && '"\'`'.includes(value.charAt(0)) && value.endsWith(value.charAt(0))) {
+    const line = 'begins and ends with a quote, which is part of its value: docker --env-file keeps quotes';
+    new Logger('nestjs-exhibitor').warn(`${name} ${line}`);
+  }
 }
 
 function warnAboutNames(given: object, prefix: string, isSet: (name: string) => boolean): void {

@@ -111,26 +111,15 @@ async function printToken(port: number, person: string): Promise<number> {
   }
   const text = await reply.text();
   if (!reply.ok) {
-    throw new Error(`${url} answers ${reply.status}: ${messageIn(text).slice(0, 300)}`);
+    throw new Error(
+      `${url} answers ${reply.status}: ${(/"message":"([^"]+)"/.exec(text)?.[1] ?? text).slice(0, 300)}`,
+    );
   }
   console.log(text);
   return 0;
 }
 
-/** The message of a reply of the sandbox; the text itself of another program. */
-function messageIn(text: string): string {
-  try {
-    return String(Object(JSON.parse(text))['message'] ?? text);
-  } catch {
-    return text;
-  }
-}
-
-/**
- * The environment of a host: with several tenants, the names of each begin with its key.
- *
- * @param redirectUris of each tenant; the first where it has none
- */
+/** The environment of a host: with several tenants, the names of each begin with its key. A tenant without a URI has the first. */
 function environmentOf(
   sandbox: ExhibitorSandbox,
   keys: readonly string[],

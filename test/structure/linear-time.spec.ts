@@ -129,6 +129,8 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`callback-check.ts /[*{(]/`]: [],
   [String.raw`login-routes.ts /^(:[a-z_]\w*|[\w~-][\w.~-]*)$/i`]: [long('a', ':', '-'), long('a', '', '/')],
   [String.raw`login-routes.ts /^\/|\/$/g`]: [],
+  [String.raw`options/environment-options.ts /(?:^|_)(?:PORT(?:_|$)|SERVICE_)/`]: [long('_', '', 'x')],
+  [String.raw`testing/sandbox.command.ts /"message":"([^"]+)"/`]: [long('"message":"', '', '"')],
   [String.raw`opentelemetry/opentelemetry.ts /\/contactEmail\/[^/]+/`]: [long('/contactEmail/', '', '/')],
   [String.raw`testing/sandbox.command.ts /^[\w.:/@-]*$/`]: [long('a', '', '\n')],
   [String.raw`testing/sandbox.command.ts /[^A-Z\d]+/g`]: [long('a', '', 'A')],

@@ -151,11 +151,14 @@ describe('ExhibitorTestingModule', () => {
   });
 
   it.each([
-    [{ event: {}, contact: {} }, /the world has no 'event', 'contact'; it has allowInProduction, tenant, /],
-    [{ toString: 1 }, "has no 'toString'"],
-    [ExhibitorTestingModule, 'must be an object such as { events, contacts }, not a module'],
-    [{ module: ExhibitorTestingModule }, 'must be an object such as { events, contacts }, not a module'],
-    [null, /must be an object such as { events, contacts }$/],
+    [
+      { event: {}, contact: {} },
+      "is an object of allowInProduction, tenant, eventId, identity, events, contacts, exhibitorId, not 'event', 'contact'",
+    ],
+    [{ toString: 1 }, "not 'toString'"],
+    [ExhibitorTestingModule, 'exhibitorId, not a module or another value'],
+    [{ module: ExhibitorTestingModule }, "not 'module'"],
+    [null, 'not a module or another value'],
   ])('refuses %p as its world', (wrong, message) => {
     expect(() => ExhibitorTestingModule.forRoot(wrong as object)).toThrow(message);
     const builder = Test.createTestingModule({});
