@@ -96,7 +96,8 @@ export class RunTimeTenants {
       // What the host threw is the cause, except of a timeout.
       const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
       if (before === undefined || this.clock.now() >= before.usableUntil) {
-        this.#log.error(tenantSourceFails(key, thrown, undefined), key);
+        // Visitors can make up keys: those that were never read share a line.
+        this.#log.error(tenantSourceFails(key, thrown, undefined), before === undefined ? '' : key);
         throw error;
       }
       this.#log.warn(tenantSourceFails(key, thrown, tenantCache.staleIfError), key);
