@@ -43,24 +43,18 @@ export async function* diagnoseModule(
   options: Readonly<Record<string, unknown>>,
   hints: DiagnosisHints,
 ): AsyncIterable<Finding> {
-  let first: Finding = { step: 'options', status: 'ok', message: 'the options are valid' };
-  let diagnosis: Diagnosis | undefined;
+  let diagnosis: Diagnosis;
   try {
     diagnosis = await begin(options, hints);
   } catch (error) {
-    first = unproved('options', error);
-    diagnosis = await beginWithoutLogin(options, hints, first);
-  }
-  yield first;
-  const failed = notTested("the step 'options' failed");
-  if (diagnosis === undefined) {
-    yield* STEPS.map(([step]) => unproved(step, failed));
+    yield unproved('options', error);
+    yield* STEPS.map(([step]) => unproved(step, notTested("the step 'options' failed")));
     return;
   }
   try {
+    yield { step: 'options', status: 'ok', message: 'the options are valid' };
     for (const [step, prove] of STEPS) {
-      const isTested = first.status === 'ok' || Object.hasOwn(SERVICE, step);
-      const finding = isTested ? await run(step, prove, diagnosis) : unproved(step, failed);
+      const finding = await run(step, prove, diagnosis);
       diagnosis.findings.push(finding);
       yield finding;
     }
@@ -99,20 +93,6 @@ async function begin(options: Readonly<Record<string, unknown>>, hints: Diagnosi
   };
   const examined = new Tenant(SINGLE_TENANT, once, checked.settings.http);
   return new Diagnosis(examined, hints, checked.settings.allowedOrigins, context, problems, sent);
-}
-
-/** Where only options of the login are wrong, the service can be tested. */
-async function beginWithoutLogin(
-  options: Readonly<Record<string, unknown>>,
-  hints: DiagnosisHints,
-  { option = '' }: Finding,
-): Promise<Diagnosis | undefined> {
-  if (!option.split(', ').every((path) => path.startsWith('login.'))) {
-    return undefined;
-  }
-  const tenant = { ...Object(options['tenant']), login: undefined };
-  // Options of the service may be wrong too: rules between options are checked last.
-  return begin({ ...options, tenant }, hints).catch(() => undefined);
 }
 
 /** The same secret. It is added to `secrets` when it is known. */

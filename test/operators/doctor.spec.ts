@@ -280,36 +280,6 @@ describe('a wrong value', () => {
     expect(found).toEqual(expect.arrayContaining(Object.keys(mistakes).map(optionsOf)));
   });
 
-  it.each<[string, Values, Partial<Record<string, string>>]>([
-    [
-      'of the login alone: the service is tested',
-      { 'login.redirectUri': '/auth/callback' },
-      { token: 'ok', list: 'ok' },
-    ],
-    [
-      'of the login, beside a wrong tenant id: both are found',
-      { 'login.redirectUri': '/auth/callback', 'login.issuer': '', tenantId: 'other' },
-      { token: 'ok', tenant: 'wrong' },
-    ],
-    [
-      'of both: nothing is tested',
-      { 'login.redirectUri': '/auth/callback', baseUrl: '/' },
-      { token: 'unknown' },
-    ],
-    ['of the service: nothing is tested', { baseUrl: '/' }, { token: 'unknown' }],
-  ])('may be malformed, %s', async (_, values, expected) => {
-    const { options, hints } = withValues(values);
-    const findings = await findingsOf(options, hints);
-    expect(named(findings)).toEqual(Object.keys(values).toSorted());
-    for (const [step, status] of Object.entries(expected)) {
-      expect([step, statusOf(findings, step)]).toEqual([step, status]);
-    }
-    const skipped = findings.filter(({ message }) => message === "not tested: the step 'options' failed");
-    expect(skipped.map(({ step }) => step)).toEqual(
-      expected['token'] === 'unknown' ? STEPS.slice(1) : STEPS.slice(STEPS.indexOf('metadata')),
-    );
-  });
-
   function valuesOf(mistake: string): Values {
     const [, values] = MISTAKES.find(([what]) => what === mistake) ?? [];
     return values?.() ?? {};
