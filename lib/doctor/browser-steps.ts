@@ -1,7 +1,7 @@
 import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { parseUrl } from '../options/value-schemas.js';
 import { shownUrl } from '../problems/address-problems.js';
-import { browserLoginOf, isHybrid } from '../tenants/tenant.js';
+import { browserLoginOf } from '../tenants/tenant.js';
 import { loginClient, pendingLogin } from './client-steps.js';
 import { unusable, type Diagnosis } from './diagnosis.js';
 import { notTested, unknown, wrong } from './finding.js';
@@ -86,11 +86,6 @@ export function cookies({ tenant, hints }: Diagnosis): string {
       'login.redirectUri',
       `logins start on ${start.origin} and return to ${callback.origin}: browsers do not send its cookies to the other`,
       `Start logins on ${callback.origin}, or register another redirectUri.`,
-    );
-  }
-  if (isHybrid(login) && callback.protocol === 'http:') {
-    throw unknown(
-      `over http, Safari refuses the SameSite=None cookie of responseType '${login.responseType}'`,
     );
   }
   return 'browsers send the cookies of a login to redirectUri, and back to the page where logins start';

@@ -1,14 +1,11 @@
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { LoginFailedError } from '../errors/login-failed.error.js';
-import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { CodeExchange } from '../login/code-exchange.service.js';
 import { createPendingLogin, type PendingLogin } from '../login/pending-login.js';
 import { shownUrl } from '../problems/address-problems.js';
 import { secretAdvice } from '../problems/boot-advice.js';
-import { refusedClient } from '../problems/token-endpoint-problems.js';
-import { browserLoginOf, Tenant, type BrowserLogin } from '../tenants/tenant.js';
+import { problemText } from '../problems/problem-log.service.js';
+import { browserLoginOf, type BrowserLogin } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
-import { refusesSecret } from '../tokens/client-secret.js';
 import { TokenService } from '../tokens/token.service.js';
 import type { Diagnosis } from './diagnosis.js';
 import { unknown, wrong } from './finding.js';
@@ -16,12 +13,10 @@ import { unknown, wrong } from './finding.js';
 /** No provider has issued it. */
 const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
 
-/** Asks the token endpoint. It fails where the client of this tenant is refused. */
-type Grant = (tenant: Tenant, deadline: Deadline) => Promise<void>;
-
 /** An access token of the REST API. */
 export async function token(diagnosis: Diagnosis): Promise<string> {
-  return tryClient(diagnosis, '', diagnosis.tenant.tokenUrl, async (tenant, deadline) => {
+  const { tenant } = diagnosis;
+  return tryClient(diagnosis, '', tenant.tokenUrl, async (deadline) => {
     const { accessToken } = await diagnosis.context.get(TokenService).tokenFor(tenant, deadline);
     diagnosis.accessToken = accessToken;
   });
@@ -35,12 +30,17 @@ export function loginClient(diagnosis: Diagnosis): Promise<string> {
 
 /** It is refused before its code is looked at (RFC 6749 §5.2). */
 async function tryLoginClient(diagnosis: Diagnosis): Promise<string> {
-  const pending = pendingLogin(browserLoginOf(diagnosis.tenant));
-  return tryClient(diagnosis, 'login.', diagnosis.urlOf('token'), async (tenant, deadline) => {
+  const { tenant } = diagnosis;
+  const pending = pendingLogin(browserLoginOf(tenant));
+  return tryClient(diagnosis, 'login.', diagnosis.urlOf('token'), async (deadline) => {
     try {
       await diagnosis.context.get(CodeExchange).redeem(tenant, pending, NO_CODE, deadline);
     } catch (error) {
-      if (Object(error)['oauthError'] !== 'invalid_grant') {
+      const oauthError: unknown = Object(error)['oauthError'];
+      if (oauthError === 'invalid_request') {
+        throw unknown('the token endpoint answers invalid_request, which says nothing of the client');
+      }
+      if (oauthError !== 'invalid_grant') {
         throw error;
       }
     }
@@ -52,58 +52,39 @@ export function pendingLogin({ redirectUri, responseType, maxAge }: BrowserLogin
   return createPendingLogin(start, '0');
 }
 
-/** Whether the token endpoint accepts a client, whose options begin with `prefix`. */
+/** Whether the token endpoint accepts a client, whose options begin with `prefix`. The service reports which are wrong. */
 async function tryClient(
   diagnosis: Diagnosis,
   prefix: '' | 'login.',
   url: string,
-  grant: Grant,
+  grant: (deadline: Deadline) => Promise<void>,
 ): Promise<string> {
-  const { tenant } = diagnosis;
+  const { tenant, problems, knowsClient } = diagnosis;
+  const address = shownUrl(url);
   try {
-    await diagnosis.call(url, (deadline) => grant(tenant, deadline));
-    return `${shownUrl(url)} accepts the ${prefix === '' ? 'API' : 'login'} client`;
+    await diagnosis.call(grant);
+    return `${address} accepts the ${prefix === '' ? 'API' : 'login'} client`;
   } catch (error) {
-    const urlOption = prefix === '' ? tenant.tokenUrlOption : tenant.endpointOption('token');
-    const isRefusal = error instanceof TokenRejectedError || error instanceof LoginFailedError;
-    const { clientAuth, clientSecret } = (prefix === '' ? tenant.settings : tenant.login) ?? {};
-    if (isExhibitorError(error) && error.code === 'deadline_exceeded' && error.attempts === 0) {
+    if (!isExhibitorError(error) || error.code === 'aborted') {
+      throw error;
+    }
+    const { code, status = 0, attempts } = error;
+    if (code === 'deadline_exceeded' && attempts === 0) {
       throw wrong(`${prefix}clientSecret`, 'the function answers no secret in time');
     }
-    if (!isRefusal || error.oauthError === undefined) {
-      throw diagnosis.verdict(error, url);
+    const urlOption = prefix === '' ? tenant.tokenUrlOption : tenant.endpointOption('token');
+    if ([404, 405].includes(status) || Object(error)['oauthError'] === `http_${status}`) {
+      throw wrong(urlOption, `${address} answers ${status}: it is no token endpoint`);
     }
-    const { status = 0, oauthError, oauthErrorDescription } = error;
-    if (oauthError === `http_${status}` || [404, 405].includes(status)) {
-      throw wrong(urlOption, `${shownUrl(url)} answers ${status}: it is no token endpoint`);
-    }
-    if (refusesSecret(oauthError) && typeof clientAuth !== 'object' && clientSecret !== undefined) {
-      const auth = clientAuth === 'basic' ? 'post' : 'basic';
-      const other = withAuth(tenant, prefix, auth);
-      const [second] = await Promise.allSettled([diagnosis.call(url, (deadline) => grant(other, deadline))]);
-      if (second.status === 'fulfilled') {
-        throw wrong(`${prefix}clientAuth`, `the token endpoint accepts the client with '${auth}' only`);
-      }
-    }
-    const { options, message } = refusedClient(tenant, prefix, { oauthError, oauthErrorDescription });
-    // A client that the authorize endpoint knows is not wrong.
-    const possible = options.filter((option) => option !== 'login.clientId' || !diagnosis.knowsClient);
-    if (possible.length === 0 || (prefix === 'login.' && oauthError === 'invalid_request')) {
-      throw unknown(message);
-    }
-    // The address answers.
-    const suspects = possible.filter((option) => option !== urlOption);
+    const { first } = problems;
+    const text = first === undefined ? `${error.message}: try again later` : problemText(first);
+    const { clientSecret } = (prefix === '' ? tenant.settings : tenant.login) ?? {};
     const advice = secretAdvice(`${prefix}clientSecret`, clientSecret);
-    throw wrong((suspects.length > 0 ? suspects : possible).join(', '), [message, ...advice].join('; '));
+    const message = [text.includes(address) ? text : `${address}: ${text}`, ...advice].join('; ');
+    // A client that the authorize endpoint knows is not wrong.
+    const possible = first?.options.filter((option) => option !== 'login.clientId' || !knowsClient) ?? [];
+    // An address that refuses a client is that of a token endpoint.
+    const options = possible.length > 1 ? possible.filter((option) => option !== urlOption) : possible;
+    throw options.length === 0 ? unknown(message) : wrong(options.join(', '), message);
   }
-}
-
-/** The tenant with another authentication of one of its clients. */
-function withAuth(
-  { key, settings, http, login }: Tenant,
-  prefix: '' | 'login.',
-  clientAuth: 'post' | 'basic',
-): Tenant {
-  const change = prefix === '' ? { clientAuth } : { login: login && { ...login, clientAuth } };
-  return new Tenant(key, { ...settings, ...change }, http);
 }

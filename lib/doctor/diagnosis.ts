@@ -2,12 +2,11 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Agent, request } from 'undici';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { hideSecrets } from '../model/untrusted-text.js';
 import type { Metadata } from '../oidc/parse-metadata.js';
 import type { CheckedOptions } from '../options/check-options.js';
 import { shownUrl } from '../problems/address-problems.js';
-import { problemText, ProblemLog } from '../problems/problem-log.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Problem } from '../problems/problem.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
@@ -49,8 +48,6 @@ export class Diagnosis {
   knowsClient = false;
   /** What the token endpoint answers to the client of a login. */
   loginClient: Promise<string> | undefined;
-  /** Origins that began no reply, or did not end one in time, with the reason. Other failures say nothing of a next request. */
-  readonly unreached = new Map<string, string>();
 
   readonly #probes = new Map<string, Probed>();
 
@@ -60,42 +57,21 @@ export class Diagnosis {
     readonly allowedOrigins: CheckedOptions['settings']['allowedOrigins'],
     /** Of the module, for its services. */
     readonly context: Pick<INestApplicationContext, 'get' | 'close'>,
-    private readonly problems: ReportedProblems,
+    readonly problems: ReportedProblems,
     /** That were sent. */
     private readonly secrets: readonly string[],
   ) {}
 
-  /**
-   * What a service of the module answers within `http.attemptTimeout`.
-   *
-   * @param url of its request
-   * @throws {Unproved} where an earlier request to that origin had no reply
-   */
-  async call<T>(url: string, work: (deadline: Deadline) => Promise<T>): Promise<T> {
-    this.#requireReply(url);
+  /** What a service of the module answers within `http.attemptTimeout`. */
+  async call<T>(work: (deadline: Deadline) => Promise<T>): Promise<T> {
     this.problems.first = undefined;
     return this.context.get(Deadlines).within(this.tenant.http.attemptTimeout, work, this.hints.signal);
-  }
-
-  /** What the failure of a service says of the options: those that it reported are wrong. */
-  verdict(error: unknown, url: string): unknown {
-    if (!isExhibitorError(error) || error.code === 'aborted') {
-      return error;
-    }
-    const problem = this.problems.first;
-    const address = shownUrl(url);
-    if (problem === undefined || problem.options.length === 0) {
-      return unknown(`${address}: ${error.message}: try again later`);
-    }
-    const text = problemText(problem);
-    return wrong(problem.options.join(', '), text.includes(address) ? text : `${address}: ${text}`);
   }
 
   /**
    * The reply to a GET whose status, headers and redirect matter, which the module does not show. Of equal ones only the first is
    * sent.
    *
-   * @throws {Unproved} where an earlier request to that origin had no reply
    * @throws {ExhibitorError} `aborted`
    */
   async probe(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Probed> {
@@ -133,15 +109,7 @@ export class Diagnosis {
     }
   }
 
-  #requireReply(url: string): void {
-    const { origin } = new URL(url);
-    if (this.unreached.has(origin)) {
-      throw notTested(`an earlier request to ${origin} failed: ${this.unreached.get(origin)}`);
-    }
-  }
-
   async #send(url: string, headers: Readonly<Record<string, string>>): Promise<Probed> {
-    this.#requireReply(url);
     const { attemptTimeout, maxResponseBytes } = this.tenant.http;
     // Without keep-alive, no connection is left open.
     const dispatcher =
@@ -160,9 +128,6 @@ export class Diagnosis {
         throw new ExhibitorError('aborted', 'the caller aborted the diagnosis');
       }
       const failure = limit.aborted ? 'no answer in time' : errorCode(error);
-      if (receivedAt === 0 || limit.aborted) {
-        this.unreached.set(new URL(url).origin, failure);
-      }
       return { status: 0, headers: {}, text: '', receivedAt, failure };
     }
   }

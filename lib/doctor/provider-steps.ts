@@ -34,7 +34,7 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   diagnosis.published = 'urls' in read ? urlsFor(read, tenant.key, diagnosis.allowedOrigins) : undefined;
   const found = [
     ...wrongIssuer,
-    ...endpointProblems(diagnosis, login),
+    ...userinfoProblems(diagnosis),
     ...(isOfOther ? [] : listProblems(diagnosis, login, body)),
     ...audienceProblems(login),
   ];
@@ -93,21 +93,19 @@ function issuerProblems(
   return differs(suspects, 'the token endpoint of the issuer is', tokenEndpoint, tenant.tokenUrl);
 }
 
-/** The steps `token` and `login` test the token endpoint. Without logins in the browser there is no other. */
-function endpointProblems(diagnosis: Diagnosis, { redirectUri }: LoginSettings): WrongOption[] {
+/** Of the endpoints, only that of userinfo is not asked by a later step. */
+function userinfoProblems(diagnosis: Diagnosis): WrongOption[] {
   const { tenant, published } = diagnosis;
-  const names = redirectUri === undefined ? [] : (['authorize', 'userinfo'] as const);
-  return names.flatMap((name): WrongOption[] => {
-    const option = tenant.endpointOption(name);
-    const url = published?.[name];
-    const used = tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
-    if (typeof url === 'object') {
-      return [[option, `expected ${url.expected}, received ${diagnosis.shown(url.received)}`]];
-    }
-    return option === 'login.discovery' || url === undefined || url === used
-      ? []
-      : [[option, `its ${name} endpoint is ${diagnosis.shown(url)}, not ${used}`]];
-  });
+  const url = published?.userinfo;
+  const own = tenant.settings.endpoints?.userinfo;
+  return typeof url !== 'string' || own === undefined || url === own
+    ? []
+    : [
+        [
+          'endpoints.userinfo',
+          `the userinfo endpoint of the provider is ${diagnosis.shown(url)}, not ${own}`,
+        ],
+      ];
 }
 
 function listProblems(diagnosis: Diagnosis, login: LoginSettings, body: Json | undefined): WrongOption[] {

@@ -1,6 +1,5 @@
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
 import { lookupPath } from '../exhibitors/lookups/lookup-endpoint.js';
-import { isPartOfLookup } from '../exhibitors/lookups/lookup-pages.js';
 import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
 import { parseLookup, parsePage } from '../exhibitors/parse-replies.js';
 import { metadataUrl } from '../oidc/parse-metadata.js';
@@ -8,7 +7,7 @@ import { shownUrl } from '../problems/address-problems.js';
 import { Tenant } from '../tenants/tenant.js';
 import { TokenService } from '../tokens/token.service.js';
 import { jsonIn, unusable, type Diagnosis, type Probed } from './diagnosis.js';
-import { allWrong, notTested, Unproved, wrong, type WrongOption } from './finding.js';
+import { allWrong, notTested, wrong, type WrongOption } from './finding.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
 const USUAL_SCOPE = 'idp_api';
@@ -23,15 +22,12 @@ const REFUSALS = [
 
 /** Names, ports and certificates. */
 export async function connection(diagnosis: Diagnosis): Promise<string> {
-  const { tenant } = diagnosis;
-  const { authUrl, login } = tenant;
-  const discovered = login?.discovery === true ? { 'login.issuer': metadataUrl(login.issuer) } : {};
-  const urls = { baseUrl: listUrl(diagnosis), authUrl: metadataUrl(authUrl), ...discovered };
+  const { authUrl } = diagnosis.tenant;
+  const urls = { baseUrl: listUrl(diagnosis), authUrl: metadataUrl(authUrl) };
   const found: WrongOption[] = [];
   for (const [option, url] of Object.entries(urls)) {
-    await diagnosis.probe(url).catch(ignoreUnproved);
-    const failure = diagnosis.unreached.get(new URL(url).origin);
-    if (failure !== undefined) {
+    const { failure, receivedAt } = await diagnosis.probe(url);
+    if (failure !== undefined && receivedAt === 0) {
       found.push([option, `no reply from ${shownUrl(url)}: ${failure}`]);
     }
   }
@@ -64,7 +60,7 @@ export async function access(diagnosis: Diagnosis): Promise<string> {
   const page = await read(diagnosis, url);
   if (page.status === 401 && tenant.settings.scope !== USUAL_SCOPE) {
     const usual = new Tenant(tenant.key, { ...tenant.settings, scope: USUAL_SCOPE }, tenant.http);
-    const granted = diagnosis.call(tenant.tokenUrl, async (deadline) =>
+    const granted = diagnosis.call(async (deadline) =>
       diagnosis.context.get(TokenService).tokenFor(usual, deadline),
     );
     const accessToken = await granted.then(
@@ -131,13 +127,7 @@ export async function lookup(diagnosis: Diagnosis): Promise<string> {
   const reply = await read(diagnosis, url);
   const body = reply.status === 404 ? [] : bodyOf(reply, url);
   const rows = parseLookup(body, tenant.key, defaultExhibitorId);
-  return `the contact has ${isPartOfLookup(body) ? 'at least ' : ''}${rows.length} exhibitors at the event`;
-}
-
-function ignoreUnproved(error: unknown): void {
-  if (!(error instanceof Unproved)) {
-    throw error;
-  }
+  return `the lookup answers ${rows.length} exhibitors of the contact`;
 }
 
 /** The list endpoint. Its reply without a token proves the address. */
