@@ -75,50 +75,37 @@ describe('login at the sandbox', () => {
   };
 
   describe('with signInAs', () => {
-    it.each(['code with PKCE and a secret', 'code with PKCE and no secret'])('completes %s', async (name) => {
+    it.each([
+      ['a secret', false],
+      ['no secret', true],
+    ])('completes code with PKCE and %s', async (_, publicClient) => {
       sandbox.signInAs('olga.one@example.com');
-      const tenant = sandbox.tenantOptions('acme', { publicClient: name.endsWith('no secret') });
+      const tenant = sandbox.tenantOptions('acme', { publicClient });
       const verifier = randomBytes(32).toString('base64url');
-      const { url } = await new Visitor().open(
-        authorizeUrl(tenant, {
-          code_challenge: createHash('sha256').update(verifier).digest('base64url'),
-          code_challenge_method: 'S256',
-        }),
+      const pkce = {
+        code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+        code_challenge_method: 'S256',
+      };
+      const { url } = await new Visitor().open(authorizeUrl(tenant, pkce));
+      const code = expect.any(String);
+      expect(Object.fromEntries(url.searchParams)).toEqual({ code, state: 'state-1', iss: sandbox.url });
+      const reply = await redeem(tenant, url.searchParams.get('code'), { code_verifier: 'x'.repeat(43) });
+      expect(reply.status).toBe(400);
+      const { url: second } = await new Visitor().open(authorizeUrl(tenant, pkce));
+      const tokens = await jsonOf<Tokens>(
+        redeem(tenant, second.searchParams.get('code'), { code_verifier: verifier }),
       );
-      expect(Object.fromEntries(url.searchParams)).toEqual({
-        code: expect.any(String),
-        state: 'state-1',
-        iss: sandbox.url,
-      });
 
-      const code = url.searchParams.get('code');
-      expect((await redeem(tenant, code, { code_verifier: 'x'.repeat(43) })).status).toBe(400);
-      const { url: second } = await new Visitor().open(
-        authorizeUrl(tenant, {
-          code_challenge: createHash('sha256').update(verifier).digest('base64url'),
-          code_challenge_method: 'S256',
-        }),
-      );
-      const reply = await redeem(tenant, second.searchParams.get('code'), { code_verifier: verifier });
-      const tokens = await jsonOf<Tokens>(reply);
-
-      expect(tokens).toMatchObject({
-        token_type: 'Bearer',
-        expires_in: 3600,
-        access_token: expect.any(String),
-      });
+      expect(tokens).toMatchObject({ token_type: 'Bearer', expires_in: 3600, access_token: code });
       expect(tokens).not.toHaveProperty('refresh_token');
+      const person = { sub: 'olga.one', email: 'olga.one@example.com' };
       expect(await verified(tokens.id_token, tenant)).toMatchObject({
-        sub: 'olga.one',
+        ...person,
         nonce: 'nonce-1',
-        email: 'olga.one@example.com',
         email_verified: true,
         name: 'Olga One',
       });
-      expect(await userinfo(tokens.access_token)).toMatchObject({
-        sub: 'olga.one',
-        email: 'olga.one@example.com',
-      });
+      expect(await userinfo(tokens.access_token)).toMatchObject(person);
     });
 
     it('requires PKCE of the client without a secret', async () => {
@@ -160,7 +147,7 @@ describe('login at the sandbox', () => {
 
     it('applies to all visitors at every tenant until it is changed', async () => {
       sandbox.signInAs('olga.one');
-      for (const key of ['acme', 'globex', 'initech']) {
+      for (const key of ['acme', 'globex']) {
         expect((await logIn(sandbox.tenantOptions(key))).claims.sub).toBe('olga.one');
       }
       sandbox.signInAs('sam.several');
@@ -183,25 +170,6 @@ describe('login at the sandbox', () => {
       }
 
       expect(subjects).toEqual(['olga.one', 'sam.several', 'sam.several', 'olga.one']);
-    });
-
-    it('runs 20 logins of one browser concurrently', async () => {
-      sandbox.signInAs('olga.one');
-      const tenant = sandbox.tenantOptions('acme');
-      const visitor = new Visitor();
-      const visits = await Promise.all(
-        Array.from({ length: 20 }, (_, index) =>
-          visitor.open(authorizeUrl(tenant, { state: `state-${index}` })),
-        ),
-      );
-      const replies = await Promise.all(
-        visits.map(({ url }) => redeem(tenant, url.searchParams.get('code'))),
-      );
-
-      expect(visits.map(({ url }) => url.searchParams.get('state'))).toEqual(
-        visits.map((_, index) => `state-${index}`),
-      );
-      expect(replies.every(({ status }) => status === 200)).toBe(true);
     });
 
     it('accepts only seeded people', () => {
@@ -322,17 +290,6 @@ describe('login at the sandbox', () => {
       expect((await visitor.post(url, { person: 'stranger' })).reply.status).toBe(400);
       expect((await new Visitor().open(`${sandbox.url}/connect/login/over`)).reply.status).toBe(400);
     });
-
-    it('links from the page of a login that is over to the application', async () => {
-      const visitor = new Visitor();
-      const tenant = sandbox.tenantOptions('acme', { redirectUri: 'http://127.0.0.1:1/auth/callback' });
-      const { url } = await visitor.open(authorizeUrl(tenant));
-      await visitor.post(url, { person: 'sam.several' });
-      const { reply } = await visitor.open(url);
-
-      expect(reply.status).toBe(400);
-      expect(reply.text).toContain('<a href="http://127.0.0.1:1">');
-    });
   });
 
   describe('redirect addresses', () => {
@@ -396,16 +353,5 @@ describe('login at the sandbox', () => {
     const local = createLocalJWKSet({ keys: [...sandbox.publicJwks.keys] });
     await expect(jwtVerify(tokens.id_token, local)).resolves.toBeDefined();
     await expect(jwtVerify(tokens.id_token, createRemoteJWKSet(new URL(String(url))))).resolves.toBeDefined();
-  });
-
-  it('publishes its metadata', async () => {
-    const reply = await fetch(`${sandbox.url}/.well-known/openid-configuration`);
-
-    expect(await reply.json()).toMatchObject({
-      issuer: sandbox.url,
-      authorization_endpoint: `${sandbox.url}/connect/authorize`,
-      token_endpoint: `${sandbox.url}/connect/token`,
-      userinfo_endpoint: `${sandbox.url}/connect/userinfo`,
-    });
   });
 });

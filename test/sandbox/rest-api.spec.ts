@@ -1,7 +1,19 @@
 import { request } from 'node:http';
+import { importSPKI, jwtVerify } from 'jose';
 import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
-import { apiHeaders, eventUrl, jsonOf, lookupUrl, tokenOf, type Page } from './rest-client.js';
+import { withDateAhead } from '../support/clock.js';
 import { startSandbox } from '../support/sandbox.js';
+import { eventually } from '../support/wait.js';
+import {
+  apiHeaders,
+  askToken,
+  eventUrl,
+  jsonOf,
+  lookupUrl,
+  tokenOf,
+  type Page,
+  type Tokens,
+} from './rest-client.js';
 
 describe('the REST API of the sandbox', () => {
   let sandbox: ExhibitorSandbox;
@@ -51,19 +63,6 @@ describe('the REST API of the sandbox', () => {
       expect(new Set(ids).size).toBe(1234);
     });
 
-    it.each([
-      ['empty-2026', 0],
-      ['boutique-2026', 7],
-      ['regional-2026', 50],
-      ['national-2026', 251],
-      ['world-2026', 1234],
-    ])('seeds %s with %i exhibitors', async (eventId, count) => {
-      const { paginationMetadata } = await page(eventId);
-
-      expect(paginationMetadata).toMatchObject({ totalCount: count, totalPages: Math.ceil(count / 50) });
-      expect(sandbox.events.map(({ id }) => id)).toContain(eventId);
-    });
-
     it('treats ItemsPerPage above 50 as 50', async () => {
       const { data, paginationMetadata } = await page('world-2026', '?ItemsPerPage=500');
 
@@ -94,6 +93,7 @@ describe('the REST API of the sandbox', () => {
 
     it('answers 404 for an unknown event', async () => {
       expect((await get(eventUrl(sandbox, 'unknown-2026'))).status).toBe(404);
+      expect((await get(lookupUrl(sandbox, 'unknown-2026', 'olga.one@example.com'))).status).toBe(404);
     });
 
     it('answers 405 to anything but GET', async () => {
@@ -143,10 +143,6 @@ describe('the REST API of the sandbox', () => {
       expect(await lookup('zoe\u0308+fair@example.com')).toEqual([]);
       expect(await lookup('zoë fair@example.com')).toEqual([]);
     });
-
-    it('answers 404 for an unknown event', async () => {
-      expect((await get(lookupUrl(sandbox, 'unknown-2026', 'olga.one@example.com'))).status).toBe(404);
-    });
   });
 
   describe('access control', () => {
@@ -186,17 +182,6 @@ describe('the REST API of the sandbox', () => {
         expect(await reply.json()).toMatchObject({ error: 'tenant_mismatch' });
       },
     );
-
-    it('returns to each tenant its own records only', async () => {
-      for (const key of ['acme', 'globex', 'initech']) {
-        const reply = await fetch(eventUrl(sandbox, 'world-2026'), {
-          headers: await apiHeaders(sandbox, key),
-        });
-        const { data } = await jsonOf<Page>(reply);
-
-        expect(data.every(({ id }) => id.startsWith(`${key}-world-2026-`))).toBe(true);
-      }
-    });
   });
 
   describe('revoking tokens', () => {
@@ -251,5 +236,160 @@ describe('the REST API of the sandbox', () => {
     sandbox.latency = 0;
 
     expect(performance.now() - started).toBeGreaterThan(115);
+  });
+});
+
+describe('the token endpoint of the sandbox', () => {
+  let sandbox: ExhibitorSandbox;
+  beforeAll(async () => {
+    sandbox = await startSandbox();
+  });
+  afterAll(() => sandbox?.stop());
+
+  it('issues a signed JWT for an hour by the client credentials grant', async () => {
+    const reply = await askToken(sandbox.tenantOptions('acme'));
+    const body = await jsonOf<Tokens>(reply);
+
+    expect(reply.status).toBe(200);
+    expect(body).toEqual({
+      access_token: expect.any(String),
+      expires_in: 3600,
+      token_type: 'Bearer',
+      scope: 'idp_api',
+    });
+    const { payload } = await jwtVerify(body.access_token, await importSPKI(sandbox.publicKeyPem, 'RS256'), {
+      issuer: sandbox.url,
+      typ: 'at+jwt',
+    });
+    expect(payload).toMatchObject({ client_id: 'acme-api', scope: 'idp_api' });
+    expect((payload.exp ?? 0) - (payload.iat ?? 0)).toBe(3600);
+  });
+
+  it('accepts the credentials in the Basic header, form-encoded first (RFC 6749 §2.3.1)', async () => {
+    const { authUrl, clientId, clientSecret } = sandbox.tenantOptions('globex');
+    const [user, secret] = [clientId, clientSecret].map((text) =>
+      new URLSearchParams({ '': text }).toString().slice(1),
+    );
+    const reply = await fetch(`${authUrl}/connect/token`, {
+      method: 'POST',
+      headers: { authorization: `Basic ${Buffer.from(`${user}:${secret}`).toString('base64')}` },
+      body: new URLSearchParams({ grant_type: 'client_credentials', scope: 'idp_api' }),
+    });
+
+    expect(reply.status).toBe(200);
+    expect(sandbox.requests.at(-1)).toMatchObject({
+      operation: 'token',
+      tenantKey: 'globex',
+    });
+  });
+
+  it.each([
+    ['a wrong secret', { client_secret: 'wrong' }],
+    ['an unknown client', { client_id: 'nobody' }],
+  ])('answers invalid_client to %s', async (_what, fields) => {
+    const reply = await askToken(sandbox.tenantOptions('acme'), fields);
+
+    expect(reply.status).toBe(401);
+    expect(await reply.json()).toEqual({
+      error: 'invalid_client',
+      error_description: 'Invalid client credentials',
+    });
+  });
+
+  it.each([
+    ['another grant type', { grant_type: 'password' }, 'unsupported_grant_type'],
+    ['no grant type', { grant_type: '' }, 'invalid_request'],
+    ['no client', { client_id: '' }, 'invalid_request'],
+  ])('answers an OAuth error to %s', async (_what, fields, error) => {
+    const reply = await askToken(sandbox.tenantOptions('acme'), fields);
+
+    expect(reply.status).toBe(400);
+    expect(await reply.json()).toMatchObject({ error, error_description: expect.any(String) });
+  });
+
+  it('issues no API token to a login client', async () => {
+    const { login } = sandbox.tenantOptions('acme');
+    const reply = await askToken(sandbox.tenantOptions('acme'), {
+      client_id: login.clientId,
+      client_secret: login.clientSecret ?? '',
+    });
+
+    expect(reply.status).toBe(400);
+    expect(await reply.json()).not.toHaveProperty('access_token');
+  });
+
+  it('issues tokens with the lifetime of tokenLifetime, which the API refuses after they expired', async () => {
+    sandbox.tokenLifetime = 5;
+    const headers = await apiHeaders(sandbox, 'acme');
+    const { expires_in: lifetime } = await jsonOf<Tokens>(askToken(sandbox.tenantOptions('acme')));
+    sandbox.tokenLifetime = 3600;
+    const status = async (): Promise<number> =>
+      (await fetch(eventUrl(sandbox, 'boutique-2026'), { headers })).status;
+    const statuses = [await status(), await withDateAhead(6_100, status)];
+
+    expect(lifetime).toBe(5);
+    expect(statuses).toEqual([200, 401]);
+  });
+
+  describe('in the record of requests', () => {
+    beforeEach(() => sandbox.clearRequests());
+
+    it('contains the tenant and the form of a token request', async () => {
+      await askToken(sandbox.tenantOptions('initech'));
+
+      expect(sandbox.requests).toEqual([
+        expect.objectContaining({
+          method: 'POST',
+          path: '/connect/token',
+          operation: 'token',
+          tenantKey: 'initech',
+          body: expect.objectContaining({ scope: 'idp_api', client_id: 'initech-api' }),
+          status: 200,
+          aborted: false,
+        }),
+      ]);
+    });
+
+    it('contains the operation of a REST request and its path', async () => {
+      const headers = await apiHeaders(sandbox, 'acme');
+      await fetch(lookupUrl(sandbox, 'a/b', 'zoë+fair@example.com'), { headers });
+      await fetch(eventUrl(sandbox, 'world-2026', '?Page=2&ItemsPerPage=10'), { headers });
+
+      expect(sandbox.requests.slice(-2)).toMatchObject([
+        {
+          path: '/api/v1/exhibitor/event/a%2Fb/contactEmail/zo%C3%AB%2Bfair%40example.com',
+          operation: 'lookup',
+          status: 404,
+        },
+        {
+          path: '/api/v1/exhibitor/event/world-2026',
+          operation: 'list',
+          query: { Page: '2', ItemsPerPage: '10' },
+          tenantKey: 'acme',
+          headers: { 'x-tenant-id': headers['x-tenant-id'] },
+          status: 200,
+        },
+      ]);
+    });
+
+    it('marks a request whose client left early, and counts open requests', async () => {
+      const headers = await apiHeaders(sandbox, 'acme');
+      sandbox.latency = 5000;
+      const leave = new AbortController();
+      const reply = fetch(eventUrl(sandbox, 'world-2026'), { headers, signal: leave.signal });
+      const refused = expect(reply).rejects.toThrow();
+      await eventually(() => sandbox.openRequests > 0);
+      expect(sandbox.requests.at(-1)).toMatchObject({ operation: 'list', aborted: false });
+
+      leave.abort();
+      await refused;
+      await eventually(() => sandbox.openRequests === 0);
+      sandbox.latency = 0;
+      expect(sandbox.requests.at(-1)).toMatchObject({
+        operation: 'list',
+        aborted: true,
+        status: undefined,
+      });
+    });
   });
 });

@@ -10,19 +10,9 @@ export interface WireReply {
   /** End of the connection: by FIN, by RST, or by the client (`open`). */
   readonly end: 'closed' | 'reset' | 'open';
   readonly ms: number;
-  /** Time between the first and the last byte, in ms. */
-  readonly spread: number;
 }
 
-export interface Patience {
-  readonly patience?: number;
-  readonly listenOn?: boolean;
-}
-
-/**
- * Sends one request as given and reads until the reply is complete, the connection ends, or nothing arrives for
- * `patience` ms. With `listenOn` it reads on after a complete reply.
- */
+/** Sends one request as given and reads until the reply is complete, the connection ends, or nothing arrives for 3 s. */
 export function rawRequest(
   address: string,
   {
@@ -30,14 +20,11 @@ export function rawRequest(
     headers = {},
     body = '',
   }: { method?: string; headers?: Record<string, string>; body?: string },
-  { patience = 300, listenOn = false }: Patience = {},
 ): Promise<WireReply> {
   const { hostname, port, pathname, search } = new URL(address);
   const started = performance.now();
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
-    let first = 0;
-    let last = 0;
     const socket = connect(Number(port), hostname, () => {
       const lines = Object.entries({
         host: `${hostname}:${port}`,
@@ -59,15 +46,12 @@ export function rawRequest(
         body: split === -1 ? '' : text.slice(split + 4),
         end,
         ms: performance.now() - started,
-        spread: last - first,
       });
     };
-    socket.setTimeout(patience, () => finish('open'));
+    socket.setTimeout(3_000, () => finish('open'));
     socket.on('data', (chunk) => {
-      last = performance.now();
-      first ||= last;
       chunks.push(chunk);
-      if (!listenOn && isComplete(Buffer.concat(chunks))) {
+      if (isComplete(Buffer.concat(chunks))) {
         finish('open');
       }
     });
@@ -79,8 +63,5 @@ export function rawRequest(
 function isComplete(bytes: Buffer): boolean {
   const split = bytes.indexOf('\r\n\r\n');
   const length = /content-length: (\d+)/i.exec(bytes.subarray(0, Math.max(split, 0)).toString())?.[1];
-  if (split === -1 || length === undefined) {
-    return split !== -1 && bytes.subarray(-5).toString() === '0\r\n\r\n';
-  }
-  return bytes.length >= split + 4 + Number(length);
+  return length !== undefined && bytes.length >= split + 4 + Number(length);
 }

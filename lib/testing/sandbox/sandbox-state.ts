@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache';
 import { ApiTokens } from './rest-api/api-tokens.js';
 import { ExhibitorRecords } from './rest-api/exhibitor-records.js';
 import { FaultQueue } from './faults/fault-queue.js';
@@ -12,8 +11,6 @@ export class SandboxState {
   signedInAs: SeedPerson | undefined;
   /** Addresses of hosts that receive logout tokens, by tenant key. */
   readonly logoutUris = new Map<string, string | undefined>();
-  /** Origins of the applications that logins began in, by the id of the login page. */
-  readonly applications = new LRUCache<string, string>({ max: 1_000 });
   readonly faults: FaultQueue;
   readonly log: RequestLog;
   readonly records: ExhibitorRecords;

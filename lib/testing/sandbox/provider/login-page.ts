@@ -29,10 +29,9 @@ export function renderLoginPage(action: string, tenant: string, people: readonly
   );
 }
 
-/** Renders a page with a title, a text and perhaps a link, for requests that cannot continue. */
-export function renderNotice(title: string, text: string, link?: string): string {
-  const anchor = link === undefined ? '' : `<p><a href="${escape(link)}">${escape(link)}</a></p>`;
-  return page(title, `<h1>${escape(title)}</h1><p>${escape(text)}</p>${anchor}`);
+/** Renders a page with a title and a text, for requests that cannot continue. */
+export function renderNotice(title: string, text: string): string {
+  return page(title, `<h1>${escape(title)}</h1><p>${escape(text)}</p>`);
 }
 
 /**

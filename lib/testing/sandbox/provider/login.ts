@@ -14,16 +14,14 @@ import { sendReply } from '../server/send-reply.js';
  */
 export async function handleLogin(
   provider: OidcProvider.Provider,
-  { url, seed, signedInAs, applications }: SandboxState,
+  { seed, signedInAs }: SandboxState,
   request: IncomingMessage,
   response: ServerResponse,
   form: ParsedUrlQuery,
 ): Promise<void> {
   const interaction = await provider.interactionDetails(request, response).catch(() => undefined);
   if (!interaction) {
-    const { pathname } = new URL(request.url ?? '', url);
-    const application = applications.get(pathname.slice(`${LOGIN_PATH}/`.length));
-    return sendBadRequest(response, 'This sign-in is over', 'Go back to the application.', application);
+    return sendBadRequest(response, 'This sign-in is over', 'Go back to the application.');
   }
   if (interaction.prompt.name === 'consent') {
     return provider.interactionFinished(request, response, { consent: {} });
@@ -32,9 +30,7 @@ export async function handleLogin(
     if (signedInAs) {
       return logIn(provider, request, response, signedInAs);
     }
-    const { client_id: clientId, tenantId, redirect_uri: redirectUri } = interaction.params;
-    // The identity provider forgets a login that has ended, but a person can go back to its page.
-    applications.set(interaction.uid, new URL(String(redirectUri)).origin);
+    const { client_id: clientId, tenantId } = interaction.params;
     const tenant = tenantName(seed, tenantId, clientId);
     const action = `${LOGIN_PATH}/${interaction.uid}`;
     return sendReply(response, 200, PAGE_HEADERS, renderLoginPage(action, tenant, seed.people));
@@ -73,8 +69,8 @@ function tenantName(seed: SandboxSeed, tenantId: unknown, clientId: unknown): st
   return tenant?.name ?? 'Exhibitor Sandbox';
 }
 
-function sendBadRequest(response: ServerResponse, title: string, text: string, link?: string): void {
-  sendReply(response, 400, PAGE_HEADERS, renderNotice(title, text, link));
+function sendBadRequest(response: ServerResponse, title: string, text: string): void {
+  sendReply(response, 400, PAGE_HEADERS, renderNotice(title, text));
 }
 
 /** Grants every scope: the sandbox does not ask for consent. */

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { parse, type ParsedUrlQuery } from 'node:querystring';
 import { decodeJwt, type JWTPayload } from 'jose';
+import { LRUCache } from 'lru-cache';
 import { parseRoute, type SandboxOperation } from './operations.js';
 import { tenantOfClient, type SandboxSeed, type SeedTenant } from '../seed/seed.js';
 
@@ -39,14 +40,18 @@ export interface SandboxRequest {
 export type OpenRequest = { -readonly [Field in keyof SandboxRequest]: SandboxRequest[Field] };
 
 export class RequestLog {
-  #requests: { readonly record: SandboxRequest; text: number }[] = [];
-  #text = 0;
+  /** Characters of their text by request. */
+  readonly #requests = new LRUCache<SandboxRequest, number>({
+    max: MAX_REQUESTS,
+    maxSize: MAX_TEXT,
+    sizeCalculation: (text) => text,
+  });
   #open = 0;
 
   constructor(private readonly seed: SandboxSeed) {}
 
   get requests(): readonly SandboxRequest[] {
-    return this.#requests.map(({ record }) => record);
+    return [...this.#requests.rkeys()];
   }
 
   get open(): number {
@@ -54,8 +59,7 @@ export class RequestLog {
   }
 
   clear(): void {
-    this.#requests = [];
-    this.#text = 0;
+    this.#requests.clear();
   }
 
   /** Records a request when its headers have arrived, until its reply was sent or its connection is closed. */
@@ -72,8 +76,7 @@ export class RequestLog {
       aborted: false,
     };
     this.#setClient(record);
-    this.#requests.push({ record, text: 0 });
-    this.#addText(record, [request.url ?? '', ...request.rawHeaders].join('').length);
+    this.#requests.set(record, [request.method, request.url, ...request.rawHeaders].join('').length);
     this.#open += 1;
     response.once('close', () => {
       this.#open -= 1;
@@ -86,20 +89,11 @@ export class RequestLog {
   recordForm(record: OpenRequest, text: string): void {
     const form = { ...parse(text) };
     record.body = form;
-    this.#addText(record, text.length);
+    const known = this.#requests.get(record);
+    if (known !== undefined) {
+      this.#requests.set(record, known + text.length);
+    }
     this.#setClient(record);
-  }
-
-  /** The oldest requests make room. */
-  #addText(of: OpenRequest, length: number): void {
-    const entry = this.#requests.findLast(({ record }) => record === of);
-    if (entry !== undefined) {
-      entry.text += length;
-      this.#text += length;
-    }
-    while (this.#requests.length > MAX_REQUESTS || this.#text > MAX_TEXT) {
-      this.#text -= this.#requests.shift()?.text ?? 0;
-    }
   }
 
   #setClient(record: OpenRequest): void {

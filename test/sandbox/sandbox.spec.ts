@@ -1,0 +1,366 @@
+/** A sandbox as a whole: its start and end, who may reach it, and its faults. */
+import { createServer } from 'node:net';
+import { defaultSeed, ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
+import { loadProvider } from '../../lib/testing/sandbox/provider/load-provider.js';
+import { createProviderStorage } from '../../lib/testing/sandbox/provider/provider-storage.js';
+import { stall, type AnyFault } from '../support/faults.js';
+import { startSandbox } from '../support/sandbox.js';
+import { follow } from '../support/server.js';
+import { Visitor } from '../support/visitor.js';
+import { eventually, pause } from '../support/wait.js';
+import { apiHeaders, askToken, eventUrl, tokenOf } from './rest-client.js';
+import { rawRequest, type WireReply } from './wire.js';
+
+describe('the lifecycle of a sandbox', () => {
+  it('starts on the given port, and reports clearly when it is taken', async () => {
+    const taken = await follow(createServer());
+    const port = Number(new URL(taken.url).port);
+
+    await expect(startSandbox({ port })).rejects.toThrow(
+      `ExhibitorSandbox: port ${port} on 127.0.0.1 is already in use. Choose another by port (--port), or 0 for any free one`,
+    );
+    await taken.stop();
+    const sandbox = await startSandbox({ port });
+    expect(sandbox.url).toBe(`http://127.0.0.1:${port}`);
+    await sandbox.stop();
+  });
+
+  it('refuses to start in production', async () => {
+    const before = process.env['NODE_ENV'];
+    process.env['NODE_ENV'] = 'production';
+    try {
+      await expect(startSandbox()).rejects.toThrow(/does not start with NODE_ENV=production/);
+    } finally {
+      process.env['NODE_ENV'] = before;
+    }
+  });
+
+  it('names the command that installs a missing oidc-provider, and only for that error', async () => {
+    const missing = (name: string): Error =>
+      Object.assign(new Error(`Cannot find package '${name}' imported from /host/index.js`), {
+        code: 'ERR_MODULE_NOT_FOUND',
+      });
+    await expect(loadProvider(() => Promise.reject(missing('oidc-provider')))).rejects.toThrow(
+      /npm install --save-dev oidc-provider@9/,
+    );
+    await expect(loadProvider(() => Promise.reject(missing('koa')))).rejects.toThrow(missing('koa').message);
+  });
+
+  it('leaves console.warn as it was, also where several start at once, and prints nothing', async () => {
+    const { warn, info, error } = console;
+    const said: unknown[] = [];
+    const add = (...message: unknown[]): void => void said.push(message);
+    Object.assign(console, { warn: add, info: add, error: add });
+    const slowly = async (): Promise<never> => {
+      await pause(10 * Math.random());
+      throw new Error('not today');
+    };
+    try {
+      // Without a key of the tests: a sandbox generates one.
+      const starts = [slowly, slowly, undefined].map((load, index) =>
+        index < 2 ? startSandbox({ load }) : ExhibitorSandbox.start(),
+      );
+      const [, , started] = await Promise.allSettled(starts);
+      const sandbox = started?.status === 'fulfilled' ? started.value : undefined;
+      expect(console.warn).toBe(add);
+      expect(sandbox?.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+      expect(sandbox && (await tokenOf(sandbox.tenantOptions('acme')))).toMatch(/^eyJ/);
+      await sandbox?.stop();
+    } finally {
+      Object.assign(console, { warn, info, error });
+    }
+    expect(said).toEqual([]);
+  });
+
+  it('stops with open connections', async () => {
+    const sandbox = await startSandbox();
+    const headers = await apiHeaders(sandbox, 'acme');
+    const faults: AnyFault[] = [stall('before-headers'), stall('mid-body'), { kind: 'delay', ms: 600_000 }];
+    faults.forEach((fault) => sandbox.failNext('list', fault));
+    const replies = faults.map(async () =>
+      (await fetch(eventUrl(sandbox, 'world-2026'), { headers })).text(),
+    );
+    const outcomes = Promise.allSettled(replies);
+    await eventually(() => sandbox.openRequests === faults.length);
+    expect(sandbox.openConnections).toBeGreaterThanOrEqual(faults.length);
+    await sandbox.stop();
+    await sandbox.stop();
+
+    expect((await outcomes).map(({ status }) => status)).toEqual(faults.map(() => 'rejected'));
+    expect([sandbox.openRequests, sandbox.openConnections]).toEqual([0, 0]);
+    await expect(fetch(sandbox.url)).rejects.toThrow('fetch failed');
+  });
+
+  it('serves the given seed', async () => {
+    const seed = defaultSeed();
+    seed.tenants.push({
+      key: 'umbrella',
+      name: 'Umbrella',
+      tenantId: '9c2e1b74-0d3a-4f5b-a6c8-0e1f2a3b4c5d',
+      clientId: 'umbrella-api',
+      clientSecret: 'umbrella-secret',
+      loginClientId: 'umbrella-web',
+      loginClientSecret: 'umbrella-web-secret',
+      publicLoginClientId: 'umbrella-app',
+    });
+    seed.exhibitors['umbrella'] = { 'boutique-2026': [{ id: 'u-1', contactEmails: [] }] };
+    const sandbox = await startSandbox({ seed });
+    const headers = await apiHeaders(sandbox, 'umbrella');
+    const statusOf = async (eventId: string): Promise<number> =>
+      (await fetch(eventUrl(sandbox, eventId), { headers })).status;
+    expect([await statusOf('boutique-2026'), await statusOf('world-2026')]).toEqual([200, 404]);
+    expect(() => sandbox.tenantOptions('nobody')).toThrow(
+      'no tenant "nobody"; it has acme, globex, initech, umbrella',
+    );
+    await sandbox.stop();
+  });
+
+  it('gives every tenant its own records, the same at each start', () => {
+    const { exhibitors, tenants, events } = defaultSeed();
+    expect(defaultSeed().exhibitors['globex']).toEqual(exhibitors['globex']);
+    const all = tenants.flatMap(({ key }) => events.flatMap(({ id }) => exhibitors[key]?.[id] ?? []));
+    expect(new Set(all.map(({ id }) => id)).size).toBe(3 * (7 + 50 + 251 + 1234));
+    expect(new Set(exhibitors['acme']?.['world-2026']?.map(({ name }) => name)).size).toBe(1234);
+  });
+});
+
+describe('pages of other sites', () => {
+  const MIB = 1024 * 1024;
+  const ROUTES = [
+    '/connect/token',
+    '/connect/authorize?client_id=acme-web',
+    '/connect/userinfo',
+    '/connect/jwks',
+    '/connect/login/x',
+    '/.well-known/openid-configuration',
+    '/api/v1/exhibitor/event/world-2026',
+    '/api/v1/exhibitor/event/world-2026/contactEmail/olga.one@example.com',
+    '/sandbox',
+    '/sandbox/tenants',
+    '/',
+  ];
+  let sandbox: ExhibitorSandbox;
+  beforeAll(async () => {
+    sandbox = await startSandbox({ hosts: ['sandbox.internal'] });
+  });
+  beforeEach(() => sandbox.clearRequests());
+  afterAll(() => sandbox?.stop());
+
+  const statuses = (host: string): Promise<number[]> =>
+    Promise.all(
+      ROUTES.map(
+        async (path) => (await new Visitor().visit(`${sandbox.url}${path}`, { headers: { host } })).status,
+      ),
+    );
+
+  it.each([
+    'rebound.example',
+    'rebound.example:4010',
+    'localhost.example',
+    'notlocalhost',
+    '10.0.0.1',
+    '128.0.0.1',
+    '127.0.0.1.example',
+    'other.internal',
+    'a b',
+  ])('are refused on all routes with the Host %j', async (host) => {
+    expect(await statuses(host)).toEqual(ROUTES.map(() => 403));
+    expect(sandbox.requests).toEqual([]);
+  });
+
+  it.each([
+    'LOCALHOST:4010',
+    'acme.localhost:4010',
+    '127.0.0.1',
+    '127.8.9.10:80',
+    '[::1]:4010',
+    'sandbox.internal:4010',
+  ])('are not those with the Host %j', async (host) => {
+    expect(await statuses(host)).not.toContain(403);
+  });
+
+  const post = (path: string, size: number): Promise<Response> =>
+    fetch(`${sandbox.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: `a=${'x'.repeat(size - 2)}`,
+    });
+
+  // The provider itself takes less.
+  it.each(['/', '/api/v1/exhibitor/event/world-2026', '/sandbox/faults'])(
+    'send forms of 1 MiB at most to %s',
+    async (path) => {
+      expect((await post(path, MIB)).status).not.toBe(413);
+      // The connection may be closed before the whole body was sent.
+      const status = await post(path, MIB + 1).then(
+        (reply) => reply.status,
+        () => 413,
+      );
+      expect(status).toBe(413);
+      expect((await fetch(`${sandbox.url}/connect/jwks`)).status).toBe(200);
+    },
+  );
+
+  it('push the oldest requests out of what is kept, 16 MiB', async () => {
+    for (let sent = 0; sent < 20; sent += 1) {
+      await post(`/api/v1/exhibitor/event/e-${sent}`, MIB);
+    }
+    const kept = sandbox.requests.map(({ path }) => path);
+    expect(kept.length).toBeGreaterThan(10);
+    expect(kept.length).toBeLessThan(17);
+    expect(kept.at(-1)).toBe('/api/v1/exhibitor/event/e-19');
+  });
+
+  it('push the oldest logins out of the provider, 32 MiB', async () => {
+    const logins = createProviderStorage()('Interaction');
+    const params = { state: 'x'.repeat(MIB) };
+    for (let sent = 0; sent < 40; sent += 1) {
+      await logins.upsert(`login-${sent}`, { params }, 3600);
+    }
+    const found = await Promise.all(['login-0', 'login-7', 'login-39'].map((id) => logins.find(id)));
+    expect(found.map(Boolean)).toEqual([false, false, true]);
+  });
+});
+
+describe('faults of the sandbox', () => {
+  let sandbox: ExhibitorSandbox;
+  let headers: Record<string, string>;
+  beforeAll(async () => {
+    sandbox = await startSandbox();
+    headers = await apiHeaders(sandbox, 'acme');
+  });
+  afterEach(() => sandbox?.clearFaults());
+  afterAll(() => sandbox?.stop());
+
+  /** The reply to a request on its own connection, to which this fault applies. */
+  async function met(operation: 'token' | 'list', fault: Fault): Promise<WireReply> {
+    sandbox.failNext(operation, fault);
+    const { clientId, clientSecret } = sandbox.tenantOptions('acme');
+    const form = { grant_type: 'client_credentials', client_id: clientId, client_secret: clientSecret };
+    const ofForm = { 'content-type': 'application/x-www-form-urlencoded' };
+    const seen =
+      operation === 'list'
+        ? await rawRequest(eventUrl(sandbox, 'world-2026'), { headers })
+        : await rawRequest(`${sandbox.url}/connect/token`, {
+            method: 'POST',
+            headers: ofForm,
+            body: new URLSearchParams(form).toString(),
+          });
+    expect(sandbox.requests.at(-1)).toMatchObject({ operation, fault: fault.kind });
+    return seen;
+  }
+
+  /** The status of a list request of a tenant. */
+  const list = async (key: string) =>
+    (await fetch(eventUrl(sandbox, 'boutique-2026'), { headers: await apiHeaders(sandbox, key) })).status;
+
+  // The REST API and the provider send their replies in ways of their own.
+  describe.each(['token', 'list'] as const)('on %s', (operation) => {
+    it('answer a status with its headers', async () => {
+      const seen = await met(operation, { kind: 'status', status: 503, headers: { 'retry-after': '7' } });
+
+      expect(seen.head).toMatch(/^http\/1\.1 503 /);
+      expect(seen.head).toContain('retry-after: 7');
+      expect(JSON.parse(seen.body)).toMatchObject({ error: 'sandbox_fault' });
+    });
+
+    it.each<[string, Extract<Fault, { kind: 'body' }>, string]>([
+      ['HTML with 200', { kind: 'body', body: '<p>Hi</p>', contentType: 'text/html' }, '<p>Hi</p>'],
+      ['an empty 200', { kind: 'body', body: '' }, ''],
+      ['invalid UTF-8', { kind: 'body', body: Buffer.from([0x22, 0xff, 0xfe, 0x22]) }, '"\u00ff\u00fe"'],
+    ])('answer %s', async (_what, fault, body) => {
+      const seen = await met(operation, fault);
+
+      expect(seen.head).toMatch(/^http\/1\.1 200 /);
+      expect(seen.head).toContain(`content-type: ${fault.contentType ?? 'application/json'}`);
+      expect(seen.body).toBe(body);
+    });
+
+    it('answer late with the normal reply', async () => {
+      const seen = await met(operation, { kind: 'delay', ms: 150 });
+
+      expect(seen.ms).toBeGreaterThan(145);
+      expect(seen.head).toMatch(/^http\/1\.1 200 /);
+      expect(Buffer.byteLength(seen.bytes.subarray(seen.bytes.indexOf('\r\n\r\n') + 4))).toBe(lengthOf(seen));
+    });
+
+    it('reset the connection before any byte, inside the headers, or inside the body', async () => {
+      const before = await met(operation, { kind: 'reset', at: 'before-headers' });
+      expect(before).toMatchObject({ end: 'reset', text: '' });
+      const inHeaders = await met(operation, { kind: 'reset', at: 'mid-headers' });
+      expect(inHeaders).toMatchObject({ end: 'reset', head: undefined });
+      expect(inHeaders.text).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+      const inBody = await met(operation, { kind: 'reset', at: 'mid-body' });
+      expect(inBody.end).toBe('reset');
+      expect(inBody.head).toMatch(/^http\/1\.1 200 /);
+      expect(inBody.body.length).toBeGreaterThan(0);
+      expect(inBody.body.length).toBeLessThan(lengthOf(inBody));
+    });
+  });
+
+  it.each([
+    ['authorize', '/connect/authorize'],
+    ['resume', '/connect/authorize/some'],
+    ['login', '/connect/login/some'],
+    ['userinfo', '/connect/userinfo'],
+    ['keys', '/connect/jwks'],
+    ['discovery', '/.well-known/openid-configuration'],
+    ['other', '/'],
+  ] as const)('apply to %s', async (operation, path) => {
+    sandbox.failNext(operation, { kind: 'status', status: 503 });
+    const statuses = [(await fetch(sandbox.url + path)).status, (await fetch(sandbox.url + path)).status];
+
+    expect(statuses[0]).toBe(503);
+    expect(statuses[1]).not.toBe(503);
+  });
+
+  it('are answered by 500 where one cannot be sent', async () => {
+    sandbox.failNext('list', { kind: 'status', status: 503, headers: { 'x-broken': 'a\nb' } });
+    expect([await list('acme'), await list('acme')]).toEqual([500, 200]);
+  });
+
+  it('are listed by HTTP, also those without an end', async () => {
+    const fault: Fault = { kind: 'delay', ms: 1 };
+    sandbox.failNext({ operation: ['list', 'lookup'] }, fault, Infinity);
+    const pending = await fetch(`${sandbox.url}/sandbox/faults`);
+
+    expect(await pending.json()).toEqual([
+      { match: { operation: ['list', 'lookup'] }, fault, remaining: 'Infinity' },
+    ]);
+  });
+
+  const FAULT: Fault = { kind: 'status', status: 418 };
+  it('apply the given number of times, the oldest fault first', async () => {
+    sandbox.failNext('list', FAULT, 2);
+    sandbox.failNext('list', { kind: 'status', status: 429 });
+
+    expect([await list('acme'), await list('acme'), await list('acme'), await list('acme')]).toEqual([
+      418, 418, 429, 200,
+    ]);
+  });
+
+  it('apply to one tenant until they are cleared, with Infinity', async () => {
+    sandbox.failNext({ operation: ['list', 'token'], tenant: 'globex' }, FAULT, Infinity);
+    const globex = sandbox.tenantOptions('globex');
+    expect([await list('acme'), (await askToken(globex)).status]).toEqual([200, 418]);
+    const mixedUp = { headers: { ...headers, 'x-tenant-id': globex.tenantId } };
+    expect((await fetch(eventUrl(sandbox, 'boutique-2026'), mixedUp)).status).toBe(418);
+    sandbox.clearFaults();
+    expect(await list('globex')).toBe(200);
+  });
+
+  it('apply to one grant type', async () => {
+    sandbox.failNext({ grantType: 'authorization_code' }, FAULT);
+    const acme = sandbox.tenantOptions('acme');
+    expect((await askToken(acme)).status).toBe(200);
+    expect((await askToken(acme, { grant_type: 'authorization_code' })).status).toBe(418);
+  });
+
+  it.each([0, -1, 1.5, Number.NaN])('cannot apply %d times', (times) => {
+    expect(() => sandbox.failNext('list', FAULT, times)).toThrow(RangeError);
+  });
+});
+
+function lengthOf({ head = '' }: WireReply): number {
+  return Number(/content-length: (\d+)/.exec(head)?.[1]);
+}
