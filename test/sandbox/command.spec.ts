@@ -178,27 +178,19 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     expect((await lookUp('pat@example.com')).status).toBe(200);
   });
 
-  it('takes the faults of docs/sandbox.md', async () => {
-    const faults = [...DOCUMENT.matchAll(/-d '(\{.+\})'/g)].map(([, fault]) => JSON.parse(String(fault)));
-    expect(faults).toHaveLength(3);
-    for (const fault of faults) {
-      expect((await addFault(fault)).status).toBe(200);
-    }
-    await at('/sandbox/faults', { method: 'DELETE' });
-  });
-
-  it('takes each kind of fault', async () => {
+  it('takes each kind of fault, and those of docs/sandbox.md', async () => {
     const faults: Fault[] = [
       { kind: 'status', status: 503, headers: { 'retry-after': '1' }, body: '{}' },
       { kind: 'body', body: 'x', contentType: 'text/html', status: 201 },
       { kind: 'delay', ms: 1 },
       { kind: 'reset', at: 'mid-headers' },
     ];
-    const statuses = await Promise.all(
-      faults.map(async (fault) => (await addFault({ match: 'other', fault })).status),
-    );
+    const documented = [...DOCUMENT.matchAll(/-d '(\{.+\})'/g)].map(([, fault]) => JSON.parse(String(fault)));
+    expect(documented).toHaveLength(3);
+    const all = [...documented, ...faults.map((fault) => ({ match: 'other', fault }))];
+    const statuses = await Promise.all(all.map(async (fault) => (await addFault(fault)).status));
     await at('/sandbox/faults', { method: 'DELETE' });
-    expect(statuses).toEqual(faults.map(() => 200));
+    expect(statuses).toEqual(all.map(() => 200));
   });
 
   it.each([
@@ -209,12 +201,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
       { match: { probability: 1 }, fault: { kind: 'delay', ms: 1 } },
       'Expected never but received "probability"',
     ],
-    [
-      { match: 'list', fault: { kind: 'stall' } },
-      'Invalid type: Expected ("status" | "body" | "delay" | "reset")',
-    ],
     [{ match: 'list', fault: { kind: 'custom' } }, 'Invalid type: Expected ("status" |'],
-    [{ match: 'list', fault: { kind: 'explode' } }, 'Invalid type: Expected ("status" |'],
     [
       { match: 'list', fault: { kind: 'status' } },
       'Expected "status" but received undefined\n  → at fault.status',
@@ -222,10 +209,6 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     [
       { match: 'list', fault: { kind: 'status', status: 99 } },
       'Invalid value: Expected >=200 but received 99\n  → at fault.status',
-    ],
-    [
-      { match: 'list', fault: { kind: 'delay', ms: '5' } },
-      'Expected number but received "5"\n  → at fault.ms',
     ],
     [{ match: 'list', fault: { kind: 'delay', ms: 0.5 } }, 'Invalid integer: Received 0.5\n  → at fault.ms'],
     [
@@ -374,56 +357,51 @@ describe('nestjs-exhibitor sandbox', () => {
     await expect(fetch(sandbox.url)).rejects.toThrow('fetch failed');
   });
 
-  it('writes the environment of several tenants, each with its prefix, and of another one without', async () => {
+  it('writes the environment of several tenants, each with its prefix and its redirect address', async () => {
     const file = join(folder, 'two.env');
-    const two = await start('--write-env', file, '--tenant', 'acme', '--tenant', 'globex');
+    const uris = ['http://acme.localhost:3100/cb', 'https://globex.example.com/cb'];
+    const keys = ['--tenant', 'acme', '--tenant', 'globex'];
+    const two = await start('--write-env', file, ...keys, ...uris.flatMap((uri) => ['--redirect-uri', uri]));
     expect(two.text).toContain(`for the tenants acme and globex. Saved to ${file}`);
     const written = parseEnv(readFileSync(file, 'utf8'));
     const names = ['ACME_', 'GLOBEX_'].flatMap((prefix) =>
       Object.values(HOST_VARIABLES).map((name) => prefix + name),
     );
     expect(Object.keys(written).toSorted()).toEqual([...names, SECRET_VARIABLE, 'PORT'].toSorted());
-    for (const [key, prefix] of [
-      ['acme', 'ACME_'],
-      ['globex', 'GLOBEX_'],
-    ] as const) {
-      const { tenant, secrets } = exhibitorOptionsFrom(written, { prefix });
-      expect([tenant.clientId, tenant.baseUrl, secrets]).toEqual([
-        `${key}-api`,
-        two.url,
-        [written[SECRET_VARIABLE]],
-      ]);
-    }
+    const read = ['ACME_', 'GLOBEX_'].map((prefix) => exhibitorOptionsFrom(written, { prefix }));
+    expect(read.map(({ tenant }) => [tenant.clientId, tenant.baseUrl, tenant.login.redirectUri])).toEqual([
+      ['acme-api', two.url, uris[0]],
+      ['globex-api', two.url, uris[1]],
+    ]);
+    expect(read.map(({ secrets }) => secrets)).toEqual([
+      [written[SECRET_VARIABLE]],
+      [written[SECRET_VARIABLE]],
+    ]);
     expect(written['GLOBEX_API_CLIENT_SECRET']).toBe('globex-api-secret-for+development/only&=%20:?');
     await end(two, 'SIGTERM');
-
-    const one = await start('--tenant', 'globex');
-    expect(one.env).toMatchObject({ API_CLIENT_ID: 'globex-api' });
-    await end(one, 'SIGTERM');
     await expect(run(['--port', '0', '--tenant', 'none'])).rejects.toThrow('no tenant "none"; it has acme, ');
   });
 
-  it('gives the tenants the redirect addresses one by one where there are as many, else all the first', async () => {
-    const uris = [
-      'http://acme.localhost:3100/cb',
-      'https://globex.example.com/cb',
-      'http://localhost:3000/cb',
-    ];
-    for (const [given, acme, globex] of [
-      [uris.slice(0, 2), uris[0], uris[1]],
-      [uris.slice(0, 1), uris[0], uris[0]],
-      [uris, uris[0], uris[0]],
-      [[], 'http://127.0.0.1:3000/auth/callback', 'http://127.0.0.1:3000/auth/callback'],
-    ] as const) {
-      const options = given.flatMap((uri) => ['--redirect-uri', uri]);
-      const sandbox = await start('--tenant', 'acme', '--tenant', 'globex', ...options);
-      expect(sandbox.env).toMatchObject({ ACME_REDIRECT_URI: acme, GLOBEX_REDIRECT_URI: globex });
-      await end(sandbox, 'SIGTERM');
-    }
+  it('gives all tenants the first redirect address, unless there are as many', async () => {
+    const uris = ['http://acme.localhost:3100/cb', 'http://b.example/', 'http://localhost:3000/cb'];
+    const options = uris.flatMap((uri) => ['--redirect-uri', uri]);
+    const sandbox = await start('--tenant', 'acme', '--tenant', 'globex', ...options);
+    expect(sandbox.env).toMatchObject({ ACME_REDIRECT_URI: uris[0], GLOBEX_REDIRECT_URI: uris[0] });
+    await end(sandbox, 'SIGTERM');
   });
 
-  it('prints an access token of a person of the running sandbox, and nothing else', async () => {
-    const sandbox = await start();
+  it('serves the default seed, prints an access token of a person, and ends by SIGINT', async () => {
+    const sandbox = await start('--tenant', 'globex');
+    for (const text of [
+      'world-2026',
+      'acme, globex, initech',
+      'globex. Save it to .env and run: node --env-file=.env dist/main.js\n\nTENANT_ID=',
+      'http://127.0.0.1:3000/auth/callback and http://localhost:3000/auth/callback',
+    ]) {
+      expect(sandbox.text).toContain(text);
+    }
+    expect(sandbox.env).toMatchObject({ API_CLIENT_ID: 'globex-api' });
+
     const { port } = new URL(sandbox.url);
     const printed: unknown[][] = [];
     const log = jest.spyOn(console, 'log').mockImplementation((...line) => void printed.push(line));
@@ -438,42 +416,18 @@ describe('nestjs-exhibitor sandbox', () => {
       expect.objectContaining({ ...common, sub: 'sam.several', email: 'sam.several@example.com' }),
     ]);
     expect(printed.map((line) => line.length)).toEqual([1, 1]);
-    const unknown = run(['--port', port, '--print-token', 'nobody']);
-    await expect(unknown).rejects.toThrow(
+    await expect(run(['--port', port, '--print-token', 'nobody'])).rejects.toThrow(
       /^http:\S+ answers 400: ExhibitorSandbox has no such person; it has nora\.none, [\w., -]+$/,
     );
     const stranger = await startServer((_, response) => void response.writeHead(404).end('no sandbox'));
     const wrongPort = run(['--port', new URL(stranger.url).port, '--print-token', 'nobody']);
     await expect(wrongPort).rejects.toThrow(`${stranger.url} answers 404: no sandbox`);
     await stranger.stop();
-    await end(sandbox, 'SIGTERM');
+
+    expect(await end(sandbox, 'SIGINT')).toBe(130);
     await expect(run(['--port', port, '--print-token', 'sam.several'])).rejects.toThrow(
       `no sandbox answers at ${sandbox.url}: start it in another terminal, or name its --port`,
     );
-  });
-
-  it('ends by SIGINT, and serves the default seed', async () => {
-    const sandbox = await start();
-    expect(sandbox.text).toContain('world-2026');
-    expect(sandbox.text).toContain('acme, globex, initech');
-    expect(sandbox.text).toContain(
-      'acme. Save it to .env and run: node --env-file=.env dist/main.js\n\nTENANT_ID=',
-    );
-    expect(sandbox.env['LOGIN_CLIENT_SECRET']).toBe('acme-web-secret-for-development-only');
-    expect(sandbox.text).toContain(
-      'http://127.0.0.1:3000/auth/callback and http://localhost:3000/auth/callback',
-    );
-    expect(await end(sandbox, 'SIGINT')).toBe(130);
-  });
-
-  it('refuses to start in production', async () => {
-    const before = process.env['NODE_ENV'];
-    process.env['NODE_ENV'] = 'production';
-    try {
-      await expect(run(['--port', '0'])).rejects.toThrow(/does not start with NODE_ENV=production/);
-    } finally {
-      process.env['NODE_ENV'] = before;
-    }
   });
 
   it.each([
@@ -484,11 +438,8 @@ describe('nestjs-exhibitor sandbox', () => {
       ['--redirect-uri', '/auth/callback'],
       '--redirect-uri must be an http or https URL without a fragment, not "/auth/callback"',
     ],
-    [['--redirect-uri', 'ftp://a/b'], 'not "ftp://a/b"'],
     [['--redirect-uri', 'http://a/#b'], 'not "http://a/#b"'],
     [['--colour'], "Unknown option '--colour'"],
-    [['now'], "Unexpected argument 'now'"],
-    [['--port'], "Option '--port <value>' argument missing"],
     [['--seed', 'none.json'], 'ENOENT: no such file or directory, open'],
   ])('names the mistake in %j', async (args, message) => {
     await expect(run(args)).rejects.toThrow(message);
@@ -496,10 +447,8 @@ describe('nestjs-exhibitor sandbox', () => {
 
   it.each([
     ['{', 'must be JSON'],
-    ['null', 'Invalid type: Expected Object but received null'],
     [{ event: [] }, 'Invalid key: Expected never but received "event"\n  → at event'],
     [{ events: [{ id: 'e' }] }, 'Expected "title" but received undefined\n  → at events.0.title'],
-    [{ events: {} }, 'Expected Array but received Object\n  → at events'],
     [{ people: [{ sub: 'p', name: 1 }] }, 'Expected string but received 1\n  → at people.0.name'],
     [{ tenants: [] }, 'Invalid length: Expected >=1 but received 0\n  → at tenants'],
     [
