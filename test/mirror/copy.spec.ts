@@ -1,12 +1,13 @@
 /** `copyEvent` in a host: a real sandbox over HTTP, a database in memory. */
 import { Test, type TestingModule } from '@nestjs/testing';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ExhibitorModule, ExhibitorsService } from '../../lib/index.js';
 import { copyEvent, type MirrorOptions, type MirrorResult } from '../../lib/mirror/index.js';
 import type { ExhibitorSandbox, SandboxExhibitor } from '../../lib/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { startSandbox } from '../support/sandbox.js';
+import { pause } from '../support/wait.js';
 import { MemoryTarget } from './memory-target.js';
 
 const SCOPE = { tenant: 'acme', eventId: 'fair' };
@@ -14,11 +15,12 @@ const SCOPE = { tenant: 'acme', eventId: 'fair' };
 describe('a copy of an event', () => {
   let sandbox: ExhibitorSandbox;
   let target: MemoryTarget;
+  let usual: ExhibitorsService;
   let exhibitors: ExhibitorsService;
   const modules: TestingModule[] = [];
 
-  async function start(others: OtherOptions = {}): Promise<void> {
-    target = new MemoryTarget();
+  /** Of a module with these options. */
+  async function start(others: OtherOptions = {}): Promise<ExhibitorsService> {
     const module = await Test.createTestingModule({
       imports: [
         ExhibitorModule.forRoot({
@@ -30,7 +32,7 @@ describe('a copy of an event', () => {
       ],
     }).compile();
     modules.push(module);
-    exhibitors = module.get(ExhibitorsService);
+    return module.get(ExhibitorsService);
   }
 
   const copy = (options?: MirrorOptions): Promise<MirrorResult> =>
@@ -48,15 +50,19 @@ describe('a copy of an event', () => {
 
   beforeAll(async () => {
     sandbox = await startSandbox();
+    usual = await start();
   });
-  beforeEach(async () => {
+  beforeEach(() => {
     sandbox.clearFaults();
     sandbox.clearRequests();
     set(records(120));
-    await start();
+    exhibitors = usual;
+    target = new MemoryTarget();
   });
-  afterEach(() => Promise.all(modules.splice(0).map((module) => module.close())));
-  afterAll(() => sandbox?.stop());
+  afterAll(async () => {
+    await Promise.all(modules.map((module) => module.close()));
+    await sandbox?.stop();
+  });
 
   it('writes the event in batches, with a digest of each record', async () => {
     expect(await copy({ batch: 50 })).toEqual({
@@ -124,7 +130,7 @@ describe('a copy of an event', () => {
   it('fails for an event with one id twice, or with a record without id', async () => {
     set([...records(60), ...records(1)]);
     await expect(copy()).rejects.toThrow('an exhibitor id is repeated, expected unique');
-    await start({ exhibitorId: ({ name }) => (name === 'Booth 2' ? '' : String(name)) });
+    exhibitors = await start({ exhibitorId: ({ name }) => (name === 'Booth 2' ? '' : String(name)) });
     await expect(copy()).rejects.toMatchObject({ code: 'malformed_response' });
   });
 
@@ -136,7 +142,7 @@ describe('a copy of an event', () => {
         validate: (value: unknown) => ({ value: { name: (value as { name: string }).name.toUpperCase() } }),
       },
     } as const;
-    await start({ exhibitorSchema, exhibitorId: ({ name }) => String(name).slice(6) });
+    exhibitors = await start({ exhibitorSchema, exhibitorId: ({ name }) => String(name).slice(6) });
     await copy();
     expect(target.rowsOf(SCOPE)[0]).toEqual({
       id: '1',
@@ -147,15 +153,15 @@ describe('a copy of an event', () => {
 
   it.each([
     ['a date', new Date(0), new Date(1)],
-    ['a map', new Map([[1, 2]]), new Map([[1, 3]])],
-    ['a set of bigints', new Set([1n]), new Set([2n])],
+    ['a map of bigints', new Map([[1, 2n]]), new Map([[1, 3n]])],
+    ['a set', new Set([1]), new Set([2])],
     ['a list', [1, 2], [2, 1]],
     ['an object', { b: 1, a: 2 }, { a: 1, b: 2 }],
   ])('sees that %s, which a schema makes, is another', async (_what, before, after) => {
     set(records(2));
     let made: unknown = before;
     const validate = (value: unknown) => ({ value: { id: (value as { id: string }).id, made } });
-    await start({ exhibitorSchema: { '~standard': { version: 1, vendor: 'test', validate } } });
+    exhibitors = await start({ exhibitorSchema: { '~standard': { version: 1, vendor: 'test', validate } } });
     await copy();
     expect(await copy()).toMatchObject({ changed: 0 });
     made = after;
@@ -188,7 +194,6 @@ describe('a copy of an event', () => {
   });
 
   it.each<[string, number, number, number | undefined, MirrorOptions]>([
-    ['nothing is gone', 100, 0, undefined, {}],
     ['10 rows of 20', 20, 10, undefined, {}],
     ['11 rows of 20', 20, 11, 11, {}],
     ['11 rows of 110: one tenth', 110, 11, undefined, {}],
@@ -196,7 +201,6 @@ describe('a copy of an event', () => {
     ['the only row', 1, 1, 1, {}],
     ['all rows, whatever the limit is', 120, 120, 120, { maxRemovals: Infinity }],
     ['all but one, with a limit as large', 120, 119, undefined, { maxRemovals: 119 }],
-    ['all but one, with a smaller limit', 120, 119, 119, { maxRemovals: 118 }],
     ['one row, where none may go', 120, 1, 1, { maxRemovals: 0 }],
     ['as many as a function says', 100, 50, undefined, { maxRemovals: (known) => known / 2 }],
     ['more than a function says', 100, 51, 51, { maxRemovals: (known) => known / 2 }],
@@ -262,17 +266,17 @@ describe('a copy of an event', () => {
   });
 
   it('pauses the reading while the database is slow', async () => {
-    set(records(1_000));
+    set(records(600));
     let release = (): void => {};
     const released = new Promise<void>((resolve) => (release = resolve));
     target.before = (step) => (step === 'apply' ? released : undefined);
     const copied = copy({ batch: 10 });
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await pause(100);
     const lists = (): number => sandbox.requests.filter(({ operation }) => operation === 'list').length;
     expect(lists()).toBeLessThanOrEqual(6);
     release();
     await copied;
-    expect(lists()).toBe(20);
+    expect(lists()).toBe(12);
   });
 
   it('fails where a target does not say whether it wrote', async () => {
@@ -285,10 +289,8 @@ describe('a copy of an event', () => {
 
   it.each<[string, MirrorOptions]>([
     ['batch', { batch: 0 }],
-    ['batch', { batch: 1.5 }],
     ['batch', { batch: 10_001 }],
     ['maxRemovals', { maxRemovals: -1 }],
-    ['maxRemovals', { maxRemovals: Number.NaN }],
     ['maxRemovals', { maxRemovals: () => Number.NaN }],
   ])('refuses a wrong %s: %j', async (name, options) => {
     const refused = { code: 'invalid_argument', message: expect.stringContaining(name) };

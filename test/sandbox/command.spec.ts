@@ -368,7 +368,7 @@ describe('nestjs-exhibitor sandbox', () => {
       Object.values(HOST_VARIABLES).map((name) => prefix + name),
     );
     expect(Object.keys(written).toSorted()).toEqual([...names, SECRET_VARIABLE, 'PORT'].toSorted());
-    const read = ['ACME_', 'GLOBEX_'].map((prefix) => exhibitorOptionsFrom(written, { prefix }));
+    const read = (['ACME_', 'GLOBEX_'] as const).map((prefix) => exhibitorOptionsFrom(written, { prefix }));
     expect(read.map(({ tenant }) => [tenant.clientId, tenant.baseUrl, tenant.login.redirectUri])).toEqual([
       ['acme-api', two.url, uris[0]],
       ['globex-api', two.url, uris[1]],
