@@ -12,7 +12,7 @@ import {
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
-import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { KEYS, unsigned } from '../support/provider-keys.js';
@@ -120,7 +120,6 @@ describe('a mistake that shows when the service or the provider is used', () => 
   });
 
   it.each<[string, () => string | Promise<string>, string]>([
-    ['throws', () => JSON.parse('{'), 'failed (SyntaxError)'],
     [
       'rejects',
       () => Promise.reject(new Error('no access with the password of the vault')),
@@ -180,8 +179,8 @@ describe('a mistake that shows when the service or the provider is used', () => 
     expect(lines.all).toEqual([]);
   });
 
-  it.each(HOST_KINDS)('4, and an event that a visitor makes up is none either, on %s', async (kind) => {
-    await start({}, kind);
+  it('4, and an event that a visitor makes up is none either', async () => {
+    await start();
     const visitor = new Visitor();
     await logIn(visitor);
     const statusOf = async (event: string, path: string) =>
@@ -376,9 +375,9 @@ describe('a value of onboarding that is most likely wrong', () => {
   });
 });
 
-describe.each(HOST_KINDS)('a callback without login cookie, on %s', (kind) => {
+describe('a callback without login cookie', () => {
   it('is named: its login may have started on another host', async () => {
-    const { callback } = await start({}, kind);
+    const { callback } = await start();
     const reply = await new Visitor().visit(`${callback}?state=any&code=any`);
     expectLine(
       reply,
@@ -389,7 +388,7 @@ describe.each(HOST_KINDS)('a callback without login cookie, on %s', (kind) => {
   });
 
   it('is not suspected where the browser sent the cookie of another login', async () => {
-    const { callback, url } = await start({}, kind);
+    const { callback, url } = await start();
     const visitor = new Visitor();
     await visitor.visit(`${url}/auth/login`);
     const reply = await visitor.visit(`${callback}?state=of-another&code=any`);

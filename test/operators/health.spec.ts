@@ -2,7 +2,7 @@
 import type { Type } from '@nestjs/common';
 import type { HealthIndicatorService } from '@nestjs/terminus';
 import { Test } from '@nestjs/testing';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ExhibitorsService, TenantRegistry, TokenService } from '../../lib/index.js';
 import { ExhibitorHealthIndicator, type ExhibitorHealthOptions } from '../../lib/terminus/index.js';
 import {
@@ -12,7 +12,7 @@ import {
 } from '../../lib/testing/index.js';
 import { leaksOf } from '../setup/leaks.js';
 import { clockOf } from '../support/clock.js';
-import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { nativeRequire } from '../support/native-require.js';
 import { startSandbox } from '../support/sandbox.js';
 import { loadSnippets } from '../support/snippets.js';
@@ -24,11 +24,9 @@ describe('the health of a host', () => {
   let sandbox: ExhibitorSandbox;
   let HealthModule: Type;
   let host: Host;
-  const others: Host[] = [];
 
-  const start = (kind: HostKind = 'express'): Promise<Host> =>
+  const start = (): Promise<Host> =>
     startHost({
-      kind,
       importedAfter: [HealthModule],
       options: () => ({
         isGlobal: true,
@@ -50,39 +48,36 @@ describe('the health of a host', () => {
     clockOf(host.app).back();
     host.app.get(TenantRegistry).forget('default');
   });
-  afterEach(() => Promise.all(others.splice(0).map((other) => other.close())));
   afterAll(async () => {
     await host?.close();
     await sandbox?.stop();
   });
 
-  async function ask(route: 'live' | 'ready' | 'service', of = host): Promise<Record<string, unknown>> {
-    const reply = await fetch(`${of.url}/health/${route}`);
+  async function ask(route: 'live' | 'ready' | 'service'): Promise<Record<string, unknown>> {
+    const reply = await fetch(`${host.url}/health/${route}`);
     const body = (await reply.json()) as { status: string; details: Record<string, Record<string, unknown>> };
     expect(leaksOf(body)).toEqual([]);
     return { http: reply.status, overall: body.status, ...Object.values(body.details)[0] };
   }
-  const check = (options: ExhibitorHealthOptions, of = host) =>
-    of.app.get(ExhibitorHealthIndicator, { strict: false }).isHealthy('checked', options);
+  const check = (options: ExhibitorHealthOptions) =>
+    host.app.get(ExhibitorHealthIndicator, { strict: false }).isHealthy('checked', options);
   const sent = (operation: string) => sandbox.requests.filter((request) => request.operation === operation);
 
-  it.each(['express', 'fastify'] as const)('on %s is seen by its probes', async (kind) => {
-    const other = await start(kind);
-    others.push(other);
-    expect(await ask('live', other)).toEqual({ http: 200, overall: 'ok' });
+  it('is seen by its probes', async () => {
+    expect(await ask('live')).toEqual({ http: 200, overall: 'ok' });
     expect(sandbox.requests).toHaveLength(0);
     const up = { http: 200, overall: 'ok', status: 'up', circuit: 'closed' };
-    expect(await ask('ready', other)).toMatchObject(up);
-    expect(await ask('service', other)).toMatchObject(up);
+    expect(await ask('ready')).toMatchObject(up);
+    expect(await ask('service')).toMatchObject(up);
     sandbox.failNext('list', FAILING, Infinity);
-    expect(await ask('service', other)).toMatchObject({
+    expect(await ask('service')).toMatchObject({
       http: 503,
       overall: 'error',
       status: 'down',
       code: 'service_unavailable',
     });
-    expect(await ask('live', other)).toMatchObject({ http: 200 });
-    expect(await ask('ready', other)).toMatchObject(up);
+    expect(await ask('live')).toMatchObject({ http: 200 });
+    expect(await ask('ready')).toMatchObject(up);
     expect(sent('token')).toHaveLength(1);
   });
 
@@ -93,13 +88,6 @@ describe('the health of a host', () => {
     expect(sent('token')).toHaveLength(1);
     clockOf(host.app).skip(3_600_000);
     expect(await ask('ready')).toMatchObject({ http: 503, status: 'down', code: 'token_unavailable' });
-  });
-
-  it('costs one token request however many ask', async () => {
-    sandbox.failNext('token', { kind: 'delay', ms: 200 });
-    const checks = Array.from({ length: 20 }, () => ask('ready'));
-    expect((await Promise.all(checks)).map(({ status }) => status)).toEqual(checks.map(() => 'up'));
-    expect(sent('token')).toHaveLength(1);
   });
 
   it('runs on Terminus 11', async () => {
@@ -129,7 +117,7 @@ describe('the health of a host', () => {
 
   it('opens no circuit of a service that is slower than its timeout', async () => {
     sandbox.failNext({ operation: ['token', 'list'] }, { kind: 'delay', ms: 60 }, Infinity);
-    for (let probes = 0; probes < 60; probes += 1) {
+    for (let probes = 0; probes < 45; probes += 1) {
       const late = { checked: { status: 'down', code: 'deadline_exceeded', circuit: 'closed' } };
       expect(await check({ eventId: 'world-2026', timeout: 5 })).toEqual(late);
     }
@@ -139,21 +127,12 @@ describe('the health of a host', () => {
   it('does not storm a service that cannot be reached', async () => {
     sandbox.failNext('token', { kind: 'reset', at: 'before-headers' }, Infinity);
     let found: Record<string, unknown> = {};
-    for (let probes = 0; probes < 50; probes += 1) {
+    for (let probes = 0; probes < 45; probes += 1) {
       found = await ask('ready');
     }
     expect(found).toMatchObject({ http: 503, status: 'down', code: 'token_unavailable', circuit: 'open' });
     // A request that is reset is replayed once.
     expect(sent('token').length).toBeLessThanOrEqual(80);
-  });
-
-  it('asks a token endpoint that rejects the client once', async () => {
-    sandbox.failNext('token', { kind: 'status', status: 400, body: '{"error":"invalid_scope"}' }, Infinity);
-    for (let probes = 0; probes < 10; probes += 1) {
-      const down = { http: 503, status: 'down', code: 'token_rejected', circuit: 'closed' };
-      expect(await ask('ready')).toMatchObject(down);
-    }
-    expect(sent('token')).toHaveLength(1);
   });
 
   it('with an event, reads one page of one record', async () => {

@@ -123,34 +123,31 @@ describe('the recipe of docs/observability.md', () => {
       count: isRecord(value) ? value['count'] : value,
     }));
 
-  it.each(['sam.several@example.com', 'zoë+fair@example.com'])(
-    'keep %s out of the span of a lookup',
-    async (email) => {
-      const lookup = async (): Promise<void> => {
-        spans.reset();
-        const host = await startRestHost({ tenant: sandbox.tenantOptions('acme') });
-        await firstValueFrom(host.exhibitors.lookup('world-2026', email));
-        await host.close();
-      };
-      recipe.disable();
-      const plain = new UndiciInstrumentation();
-      await lookup();
-      expect(leaksOf(exported())).toEqual(['an e-mail address']);
-      plain.disable();
-      recipe.enable();
+  it('keep the address out of the span of a lookup', async () => {
+    const lookup = async (): Promise<void> => {
+      spans.reset();
+      const host = await startRestHost({ tenant: sandbox.tenantOptions('acme') });
+      await firstValueFrom(host.exhibitors.lookup('world-2026', 'zoë+fair@example.com'));
+      await host.close();
+    };
+    recipe.disable();
+    const plain = new UndiciInstrumentation();
+    await lookup();
+    expect(leaksOf(exported())).toEqual(['an e-mail address']);
+    plain.disable();
+    recipe.enable();
 
-      await lookup();
-      expect(leaksOf(exported())).toEqual([]);
-      const path = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
-      const shown = `/api/v1/exhibitor/event/world-2026/contactEmail/{contactEmail}`;
-      expect(exported().find(({ name }) => name === 'GET')?.attributes).toMatchObject({
-        'url.template': path,
-        'url.path': shown,
-        'url.full': `${sandbox.url}${shown}`,
-        'server.address': '127.0.0.1',
-      });
-    },
-  );
+    await lookup();
+    expect(leaksOf(exported())).toEqual([]);
+    const path = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
+    const shown = `/api/v1/exhibitor/event/world-2026/contactEmail/{contactEmail}`;
+    expect(exported().find(({ name }) => name === 'GET')?.attributes).toMatchObject({
+      'url.template': path,
+      'url.path': shown,
+      'url.full': `${sandbox.url}${shown}`,
+      'server.address': '127.0.0.1',
+    });
+  });
 
   /** A span of each request to a host, as instrumentations of HTTP servers begin it. */
   function traceRequest(
@@ -164,7 +161,7 @@ describe('the recipe of docs/observability.md', () => {
     });
   }
 
-  describe.each(['express', 'fastify'] as const)('in a host on %s', (kind) => {
+  describe('in a host', () => {
     const [first, second, other, failing] = [
       '/events/world-2026/mine',
       '/events/world-2026/booth',
@@ -174,7 +171,6 @@ describe('the recipe of docs/observability.md', () => {
 
     async function runHost(): Promise<void> {
       const host = await startHost({
-        kind,
         configure: (app) => app.use(traceRequest),
         options: (redirectUri) => ({
           tenant: sandbox.tenantOptions('acme', { redirectUri }),

@@ -1,4 +1,6 @@
-/** The recipes of docs/operations.md, as they are. */
+/** The recipes of docs/operations.md and docs/ending-logins.md, as they are. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { Controller, Get, Post, Redirect, UseGuards, type DynamicModule, type Type } from '@nestjs/common';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { createClient, type RedisClientType } from 'redis';
@@ -14,6 +16,9 @@ import {
 import { defaultSeed } from '../../lib/testing/sandbox/seed/seed.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { signIn } from '../guards/signed-in.js';
+import { identityOf } from '../login/journey.js';
+import { filesOf, namedSnippets, ROOT } from '../structure/readme.js';
+import { BoothController } from '../support/booth.controller.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { startSandbox } from '../support/sandbox.js';
@@ -38,23 +43,25 @@ const options = (redirectUri: string): ExhibitorModuleOptions => ({
 const global = (redirectUri: string) => ({ ...options(redirectUri), isGlobal: true });
 
 describe('logins that @nestjs/throttler limits', () => {
-  it.each(['express', 'fastify'] as const)(
-    'set no cookie and ask nobody beyond the limit, on %s',
-    async (kind) => {
-      const { LoginModule } = await loadSnippets<{ LoginModule: Type }>('operations.md', 'throttler');
-      const host = await startHost({ kind, options: global, controllers: [], importedAfter: [LoginModule] });
-      const visitor = new Visitor();
-      const replies = [];
-      for (let count = 0; count < 11; count += 1) {
-        replies.push(await visitor.visit(`${host.url}/auth/login`));
-      }
-      expect(replies.map(({ status }) => status)).toEqual([...Array<number>(10).fill(302), 429]);
-      expect(replies.at(-1)?.setCookies).toEqual([]);
-      // Each route has its own limit.
-      expect((await visitor.visit(`${host.url}/auth/callback`)).status).toBe(401);
-      await host.close();
-    },
-  );
+  it('set no cookie and ask nobody beyond the limit, on Fastify', async () => {
+    const { LoginModule } = await loadSnippets<{ LoginModule: Type }>('operations.md', 'throttler');
+    const host = await startHost({
+      kind: 'fastify',
+      options: global,
+      controllers: [],
+      importedAfter: [LoginModule],
+    });
+    const visitor = new Visitor();
+    const replies = [];
+    for (let count = 0; count < 11; count += 1) {
+      replies.push(await visitor.visit(`${host.url}/auth/login`));
+    }
+    expect(replies.map(({ status }) => status)).toEqual([...Array<number>(10).fill(302), 429]);
+    expect(replies.at(-1)?.setCookies).toEqual([]);
+    // Each route has its own limit.
+    expect((await visitor.visit(`${host.url}/auth/callback`)).status).toBe(401);
+    await host.close();
+  });
 });
 
 describe('the document of @nestjs/swagger', () => {
@@ -115,7 +122,87 @@ describe('the document of @nestjs/swagger', () => {
   });
 });
 
-describeWithRedis('the client of Redis', (path) => {
+describe('an administrator', () => {
+  it('ends every login of a user, and nobody else does', async () => {
+    const folder = mkdtempSync(join(ROOT, 'test', '.readme-'));
+    mkdirSync(folder, { recursive: true });
+    for (const [path, code] of filesOf('docs/ending-logins.md')) {
+      writeFileSync(join(folder, basename(path)), code);
+    }
+    writeFileSync(join(folder, 'people.ts'), namedSnippets('docs/ending-logins.md', 'stolen')[0]);
+    const { PeopleController } = (await import(join(folder, 'people.ts'))) as { PeopleController: Type };
+    rmSync(folder, { recursive: true });
+    const host = await startHost({
+      controllers: [BoothController, PeopleController],
+      options: (redirectUri) => ({
+        tenant: sandbox.tenantOptions('acme', { redirectUri }),
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+    process.env['ADMINISTRATORS'] = 'olga.one@example.com';
+    const [stolen, nora] = [await signIn(sandbox, host), await signIn(sandbox, host, 'nora.none')];
+    const olga = await signIn(sandbox, host, 'olga.one');
+    const path = `${host.url}/people/sam.several/end-logins`;
+    expect((await nora.visit(path, { method: 'POST' })).status).toBe(403);
+    expect(await identityOf(stolen, host)).toBeDefined();
+    expect((await olga.visit(path, { method: 'POST' })).status).toBe(201);
+    expect(await identityOf(stolen, host)).toBeUndefined();
+    expect(await identityOf(olga, host)).toBeDefined();
+    delete process.env['ADMINISTRATORS'];
+    await host.close();
+  });
+});
+
+describeWithRedis('with Redis', (path) => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await RedisServer.start(path);
+    process.env['REDIS_URL'] = redis.url;
+  });
+  afterAll(async () => {
+    delete process.env['REDIS_URL'];
+    await redis?.stop();
+  });
+
+  it('lets every process forget a blocked customer at once', async () => {
+    interface Blocked {
+      block(tenant: string): Promise<void>;
+    }
+    const { BlockedTenants } = await loadSnippets<{ BlockedTenants: Type<Blocked> }>(
+      'ending-logins.md',
+      'forget',
+    );
+    const tenants = new Map<string, TenantOptions>();
+    const start = (callback?: string): Promise<Host> =>
+      startHost({
+        providers: [BlockedTenants],
+        options: (own) => ({
+          tenants: {
+            find: (key) => {
+              const redirectUri = callback ?? own;
+              tenants.set('acme', tenants.get('acme') ?? sandbox.tenantOptions('acme', { redirectUri }));
+              return isBlocked ? undefined : tenants.get(key);
+            },
+          },
+          allowedOrigins: () => true,
+          resolveTenant: () => 'acme',
+          secrets: [COOKIE_SECRET],
+        }),
+      });
+    let isBlocked = false;
+    const one = await start();
+    const two = await start(one.callback);
+    const visitor = await signIn(sandbox, one);
+    expect(await Promise.all([identityOf(visitor, one), identityOf(visitor, two)])).not.toContain(undefined);
+    isBlocked = true;
+    const statuses = () =>
+      Promise.all([one, two].map(async ({ url }) => (await visitor.visit(`${url}/me`)).status));
+    expect(await statuses()).toEqual([200, 200]);
+    await one.app.get(BlockedTenants).block('acme');
+    await eventually(async () => (await statuses()).every((status) => status === 404));
+    await Promise.all([one.close(), two.close()]);
+  });
+
   @Controller('auth')
   class LoginController {
     @Get('login') @UseGuards(ExhibitorLoginGuard) login(): void {}
@@ -123,8 +210,7 @@ describeWithRedis('the client of Redis', (path) => {
     @Post('logout') @UseGuards(ExhibitorLogoutGuard) logout(): void {}
   }
 
-  it('is open until the application has written its last logout, and closed afterwards', async () => {
-    const redis = await RedisServer.start(path);
+  it('the client is open until the application has written its last logout, and closed afterwards', async () => {
     const recipe = await loadSnippets<{
       RedisConnection: Type<{ client: RedisClientType }>;
       exhibitorModule: DynamicModule;
@@ -133,7 +219,7 @@ describeWithRedis('the client of Redis', (path) => {
     const host = await startHost({
       options: (redirectUri) => {
         // After the import, as in `beforeAll` of a test of the host.
-        Object.assign(process.env, sandbox.environment('acme', { redirectUri }), { REDIS_URL: redis.url });
+        Object.assign(process.env, sandbox.environment('acme', { redirectUri }));
         return options(redirectUri);
       },
       module: () => recipe.exhibitorModule,
@@ -154,7 +240,6 @@ describeWithRedis('the client of Redis', (path) => {
     expect(await reader.keys('*ended-login*')).toHaveLength(1);
     expect(client.isOpen).toBe(false);
     reader.destroy();
-    await redis.stop();
   });
 });
 

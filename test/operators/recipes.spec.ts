@@ -252,7 +252,7 @@ describe('hosts with a login', () => {
     }
   });
 
-  it.each(['express', 'fastify'] as const)('serve two tenants of one environment, on %s', async (kind) => {
+  it('serve two tenants of one environment, on Fastify', async () => {
     const { AppModule } = await loadSnippets<{ AppModule: Type }>('tenants.md', 'two tenants');
     const before = { ...process.env };
     const url = `http://127.0.0.1:${await freePort()}`;
@@ -261,7 +261,7 @@ describe('hosts with a login', () => {
       const prefix = `${key.toUpperCase()}_`;
       Object.assign(process.env, sandbox.environment(key, { prefix, redirectUri }));
     }
-    const app = await createApp(kind, AppModule).finally(() => (process.env = before));
+    const app = await createApp('fastify', AppModule).finally(() => (process.env = before));
     await app.listen(new URL(url).port, '127.0.0.1');
     sandbox.signInAs('sam.several');
     const visitor = new Visitor();
@@ -295,11 +295,13 @@ describe('hosts with a login', () => {
       page(): void {}
     }
 
-    for (const [resolveTenant, host, path, status] of [
-      [byPath, 'any.example.com', '/acme/page', 401],
-      [byPath, 'any.example.com', '/none/page', 404],
-      [byHostName, 'acme.portal.example.com:3000', '/x/page', 401],
-      [byHostName, 'globex.portal.example.com', '/x/page', 404],
+    for (const [resolveTenant, ...visits] of [
+      [byPath, ['any.example.com', '/acme/page', 401], ['any.example.com', '/none/page', 404]],
+      [
+        byHostName,
+        ['acme.portal.example.com:3000', '/x/page', 401],
+        ['globex.portal.example.com', '/x/page', 404],
+      ],
     ] as const) {
       const served = await startHost({
         controllers: [TenantController],
@@ -309,7 +311,9 @@ describe('hosts with a login', () => {
           tenants: { acme: sandbox.tenantOptions('acme', { redirectUri }) },
         }),
       });
-      await request(served.url).get(path).set('Host', host).expect(status);
+      for (const [host, path, status] of visits) {
+        await request(served.url).get(path).set('Host', host).expect(status);
+      }
       await served.close();
     }
   });

@@ -47,66 +47,63 @@ const optionsOf = (redirectUri: string): ExhibitorModuleOptions => ({
   secrets: [COOKIE_SECRET],
 });
 
-describe.each(['express', 'fastify'] as const)(
-  'a single-page application on another origin, on %s',
-  (kind) => {
-    interface Recipe {
-      ofApp: Pick<ExhibitorModuleOptions, 'trustedOrigins'>;
-      allowApp(app: INestApplication): void;
-      ofLogin: Pick<LoginOptions, 'endSession' | 'postLogoutRedirectUri'>;
-      AppAuthController: Type;
-    }
-    const APP = 'http://127.0.0.1:5173';
-    let host: Host;
-    beforeAll(async () => {
-      process.env['APP_ORIGIN'] = APP;
-      const { ofApp, ofLogin, allowApp, AppAuthController } = await loadSnippets<Recipe>('recipes.md', 'spa');
-      delete process.env['APP_ORIGIN'];
-      host = await startHost({
-        kind,
-        controllers: [AppAuthController],
-        configure: allowApp,
-        options: (redirectUri) => {
-          const tenant = sandbox.tenantOptions('acme', { redirectUri });
-          const login = { ...tenant.login, ...ofLogin };
-          return { tenant: { ...tenant, login }, secrets: [COOKIE_SECRET], ...ofApp };
-        },
-      });
+describe('a single-page application on another origin, on Fastify', () => {
+  interface Recipe {
+    ofApp: Pick<ExhibitorModuleOptions, 'trustedOrigins'>;
+    allowApp(app: INestApplication): void;
+    ofLogin: Pick<LoginOptions, 'endSession' | 'postLogoutRedirectUri'>;
+    AppAuthController: Type;
+  }
+  const APP = 'http://127.0.0.1:5173';
+  let host: Host;
+  beforeAll(async () => {
+    process.env['APP_ORIGIN'] = APP;
+    const { ofApp, ofLogin, allowApp, AppAuthController } = await loadSnippets<Recipe>('recipes.md', 'spa');
+    delete process.env['APP_ORIGIN'];
+    host = await startHost({
+      kind: 'fastify',
+      controllers: [AppAuthController],
+      configure: allowApp,
+      options: (redirectUri) => {
+        const tenant = sandbox.tenantOptions('acme', { redirectUri });
+        const login = { ...tenant.login, ...ofLogin };
+        return { tenant: { ...tenant, login }, secrets: [COOKIE_SECRET], ...ofApp };
+      },
     });
-    afterAll(() => host?.close());
+  });
+  afterAll(() => host?.close());
 
-    it('logs in by a navigation, reads who is logged in, and logs out by a form', async () => {
-      const visitor = new Visitor();
-      const toApp = ({ origin }: URL): boolean => origin === APP;
-      const { location } = await visitor.follow(`${host.url}/auth/login?returnTo=/booth`, toApp);
-      expect(location).toBe(`${APP}/booth`);
+  it('logs in by a navigation, reads who is logged in, and logs out by a form', async () => {
+    const visitor = new Visitor();
+    const toApp = ({ origin }: URL): boolean => origin === APP;
+    const { location } = await visitor.follow(`${host.url}/auth/login?returnTo=/booth`, toApp);
+    expect(location).toBe(`${APP}/booth`);
 
-      const ofApp = { origin: APP, 'sec-fetch-site': 'same-site' };
-      const me = await visitor.visit(`${host.url}/auth/me`, { headers: ofApp });
-      expect(bodyOf(me)).toEqual({ email: 'sam.several@example.com', expiresAt: expect.any(Number) });
-      expect(me.headers.get('access-control-allow-origin')).toBe(APP);
-      expect(me.headers.get('access-control-allow-credentials')).toBe('true');
+    const ofApp = { origin: APP, 'sec-fetch-site': 'same-site' };
+    const me = await visitor.visit(`${host.url}/auth/me`, { headers: ofApp });
+    expect(bodyOf(me)).toEqual({ email: 'sam.several@example.com', expiresAt: expect.any(Number) });
+    expect(me.headers.get('access-control-allow-origin')).toBe(APP);
+    expect(me.headers.get('access-control-allow-credentials')).toBe('true');
 
-      const logout = (headers: Record<string, string>) =>
-        visitor.visit(`${host.url}/auth/logout`, { form: {}, headers });
-      expect((await logout({ ...ofApp, origin: 'http://127.0.0.1:8000' })).status).toBe(400);
-      expect((await visitor.visit(`${host.url}/auth/me`)).status).toBe(200);
-      const ended = await logout(ofApp);
-      expect(ended.status).toBe(303);
-      const endSession = new URL(String(ended.location));
-      expect(endSession.href).toContain(`${sandbox.url}/connect/endsession?`);
-      expect(endSession.searchParams.get('post_logout_redirect_uri')).toBe(`${APP}/`);
-      expect((await visitor.visit(`${host.url}/auth/me`)).status).toBe(401);
-    });
+    const logout = (headers: Record<string, string>) =>
+      visitor.visit(`${host.url}/auth/logout`, { form: {}, headers });
+    expect((await logout({ ...ofApp, origin: 'http://127.0.0.1:8000' })).status).toBe(400);
+    expect((await visitor.visit(`${host.url}/auth/me`)).status).toBe(200);
+    const ended = await logout(ofApp);
+    expect(ended.status).toBe(303);
+    const endSession = new URL(String(ended.location));
+    expect(endSession.href).toContain(`${sandbox.url}/connect/endsession?`);
+    expect(endSession.searchParams.get('post_logout_redirect_uri')).toBe(`${APP}/`);
+    expect((await visitor.visit(`${host.url}/auth/me`)).status).toBe(401);
+  });
 
-    it('allows no other origin to read', async () => {
-      const reply = await request(host.url).get('/auth/me').set('Origin', 'http://127.0.0.1:8000');
-      expect(reply.headers['access-control-allow-origin']).not.toBe('http://127.0.0.1:8000');
-    });
-  },
-);
+  it('allows no other origin to read', async () => {
+    const reply = await request(host.url).get('/auth/me').set('Origin', 'http://127.0.0.1:8000');
+    expect(reply.headers['access-control-allow-origin']).not.toBe('http://127.0.0.1:8000');
+  });
+});
 
-describe.each(['express', 'fastify'] as const)('a proxy that strips a prefix, in front of %s', (kind) => {
+describe('a proxy that strips a prefix, in front of Express', () => {
   it('leads to the login and back, with the prefix', async () => {
     const { PortalController } = await loadSnippets<{ PortalController: Type }>('recipes.md', 'prefix');
     let target = '';
@@ -126,7 +123,6 @@ describe.each(['express', 'fastify'] as const)('a proxy that strips a prefix, in
       }),
     );
     const host = await startHost({
-      kind,
       controllers: [PortalController],
       options: () => optionsOf(`${proxy.url}/portal/auth/callback`),
     });
@@ -142,67 +138,64 @@ describe.each(['express', 'fastify'] as const)('a proxy that strips a prefix, in
   });
 });
 
-describe.each(['express', 'fastify'] as const)(
-  'the page for failed logins of docs/login.md on %s',
-  (kind) => {
-    let host: Host;
-    beforeAll(async () => {
-      const { LoginProblemController } = await loadSnippets<{ LoginProblemController: Type }>(
-        'login.md',
-        'problem page',
-      );
-
-      @Controller('auth')
-      class AuthController {
-        @Get('login')
-        @UseGuards(LoginGuard)
-        login(): void {}
-
-        @Get('callback')
-        @UseGuards(CallbackGuard)
-        callback(): void {}
-      }
-      host = await startHost({
-        kind,
-        controllers: [AuthController, LoginProblemController],
-        options: optionsOf,
-      });
-    });
-    afterAll(async () => {
-      sandbox.signInAs('sam.several');
-      await host?.close();
-    });
-
-    it.each([
-      ['uma.unverified', 'not confirmed', true],
-      ['mo.mailless', 'no e-mail address', true],
-      [undefined, 'expired', false],
-    ] as const)(
-      'leads %s back, and the account is chosen anew only where it lacks something',
-      async (...row) => {
-        const [person, text, isChosenAnew] = row;
-        const visitor = new Visitor();
-        sandbox.signInAs(person ?? 'olga.one');
-        const start = `${host.url}/auth/login?eventId=world-2026&returnTo=/booth`;
-        const page = await visitor.follow(person === undefined ? `${host.url}/auth/callback` : start);
-        expect([page.status, new URL(page.url).pathname]).toEqual([200, '/auth/problem']);
-        expect(page.text).toContain(text);
-        const link = new URL(/href="([^"]*)"/.exec(page.text)?.[1] ?? '', host.url);
-        expect(link.searchParams.get('returnTo')).toBe(person === undefined ? null : '/booth');
-        const { location = '' } = await visitor.visit(link);
-        expect(new URL(location).searchParams.get('prompt')).toBe(isChosenAnew ? 'login' : null);
-      },
+describe('the page for failed logins of docs/login.md on Fastify', () => {
+  let host: Host;
+  beforeAll(async () => {
+    const { LoginProblemController } = await loadSnippets<{ LoginProblemController: Type }>(
+      'login.md',
+      'problem page',
     );
 
-    it('shows no text of the address', async () => {
-      const reply = await request(host.url)
-        .get('/auth/problem?problem=<b>&returnTo="><b>&eventId="><b>')
-        .expect(200);
-      expect(reply.text).not.toContain('<b>');
-      expect(reply.text).toContain('The login failed.');
+    @Controller('auth')
+    class AuthController {
+      @Get('login')
+      @UseGuards(LoginGuard)
+      login(): void {}
+
+      @Get('callback')
+      @UseGuards(CallbackGuard)
+      callback(): void {}
+    }
+    host = await startHost({
+      kind: 'fastify',
+      controllers: [AuthController, LoginProblemController],
+      options: optionsOf,
     });
-  },
-);
+  });
+  afterAll(async () => {
+    sandbox.signInAs('sam.several');
+    await host?.close();
+  });
+
+  it.each([
+    ['uma.unverified', 'not confirmed', true],
+    ['mo.mailless', 'no e-mail address', true],
+    [undefined, 'expired', false],
+  ] as const)(
+    'leads %s back, and the account is chosen anew only where it lacks something',
+    async (...row) => {
+      const [person, text, isChosenAnew] = row;
+      const visitor = new Visitor();
+      sandbox.signInAs(person ?? 'olga.one');
+      const start = `${host.url}/auth/login?eventId=world-2026&returnTo=/booth`;
+      const page = await visitor.follow(person === undefined ? `${host.url}/auth/callback` : start);
+      expect([page.status, new URL(page.url).pathname]).toEqual([200, '/auth/problem']);
+      expect(page.text).toContain(text);
+      const link = new URL(/href="([^"]*)"/.exec(page.text)?.[1] ?? '', host.url);
+      expect(link.searchParams.get('returnTo')).toBe(person === undefined ? null : '/booth');
+      const { location = '' } = await visitor.visit(link);
+      expect(new URL(location).searchParams.get('prompt')).toBe(isChosenAnew ? 'login' : null);
+    },
+  );
+
+  it('shows no text of the address', async () => {
+    const reply = await request(host.url)
+      .get('/auth/problem?problem=<b>&returnTo="><b>&eventId="><b>')
+      .expect(200);
+    expect(reply.text).not.toContain('<b>');
+    expect(reply.text).toContain('The login failed.');
+  });
+});
 
 it('a rate limit lets requests start evenly', async () => {
   const { rateLimit } = await loadSnippets<{
@@ -256,7 +249,7 @@ it('traces of a file that Node loads first show no address', async () => {
 /** nestjs-pino has one logger in a process, with the stream that it got first. */
 const lines: string[] = [];
 
-describe.each(['express', 'fastify'] as const)('the logs of nestjs-pino on %s', (kind) => {
+describe('the logs of nestjs-pino on Fastify', () => {
   interface Recipe {
     logging(stream: { write(line: string): void }): DynamicModule;
     UserInLogs: Type;
@@ -274,7 +267,7 @@ describe.each(['express', 'fastify'] as const)('the logs of nestjs-pino on %s', 
     const { logging, UserInLogs } = await loadSnippets<Recipe>('recipes.md', 'pino');
     lines.length = 0;
     const host = await startHost({
-      kind,
+      kind: 'fastify',
       controllers: [BoothController, HomeController],
       importedBefore: [logging({ write: (line) => void lines.push(line) }) as never],
       providers: [{ provide: APP_INTERCEPTOR, useClass: UserInLogs }],
