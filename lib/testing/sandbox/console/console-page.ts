@@ -56,9 +56,6 @@ const SECRET = /secret|token|code$|verifier|assertion|password|key/i;
 /** Renders the page. Its script requests it again and again, for the activity. */
 export function renderConsole(state: SandboxState): string {
   const call = JSON.stringify({ match: 'list', fault: { kind: 'status', status: 503 }, times: 2 });
-  const kinds = Object.values(FAULT_KINDS).map(
-    ({ example, explanation }) => `<li>${code(JSON.stringify(example))}<small>${explanation}</small></li>`,
-  );
   return page(
     'Requests and faults',
     `<h1>Requests and faults</h1>
@@ -70,11 +67,7 @@ export function renderConsole(state: SandboxState): string {
     <h2>Faults by HTTP</h2>
     <p>${code(`curl ${state.url}/sandbox/faults -d '${call}'`)}</p>
     <p>${code(`curl ${state.url}/sandbox/faults -X DELETE`)}</p>
-    <p>${code('match')} is one of ${OPERATIONS.join(', ')}, or an object with some of ${code('operation')} (one, or a list of
-    several), ${code('tenant')} (its key) and ${code('grantType')}. ${code('times')} is a number, by default 1. If several faults match a request, the oldest is applied. ${code('fault')} is one of these:</p>
-    <ul>${kinds.join('')}</ul>
-    <h2>How to revoke access tokens</h2>
-    <p>${code(`curl '${state.url}/sandbox/tokens?tenant=${encodeURIComponent(state.seed.tenants[0]?.key ?? '')}' -X DELETE`)}, or without a tenant all of them.</p>
+    <p>The page docs/sandbox.md of the package shows all kinds and matches, and how to revoke access tokens.</p>
     <script>${SCRIPT}</script>`,
     STYLE,
   );

@@ -40,14 +40,13 @@ export interface CustomFault {
   send(request: IncomingMessage, response: ServerResponse, sendRegularReply: SendRegularReply): Promise<void>;
 }
 
-/** A kind of fault: how it is given in JSON, what the page `/sandbox` says about it, and how the reply is sent. */
+/** A kind of fault: how it is given in JSON, its button on the page `/sandbox`, and how the reply is sent. */
 interface FaultKind<F extends Fault> {
   /** The members of the fault in JSON, besides `kind`. */
   readonly members: { readonly [Name in Exclude<keyof F, 'kind'>]-?: v.GenericSchema<unknown, F[Name]> };
   /** Of its button, which adds the example. */
   readonly label: string;
   readonly example: F;
-  readonly explanation: string;
   /** Sends the reply. Resolves when nothing more will be sent. */
   send(fault: F, response: ServerResponse, sendRegularReply: SendRegularReply): void | Promise<void>;
 }
@@ -65,7 +64,6 @@ const KINDS: { readonly [Kind in Fault['kind']]: FaultKind<Extract<Fault, { read
     members: { status, headers: v.optional(v.record(text, text)), body: maybeText },
     label: 'Status 503',
     example: { kind: 'status', status: 503, headers: { 'retry-after': '2' } },
-    explanation: 'This status; a body can be given.',
     send(fault, response) {
       const message = `Status ${fault.status} by a fault of the sandbox`;
       const { headers = {}, body = JSON.stringify({ error: 'sandbox_fault', message }) } = fault;
@@ -76,7 +74,6 @@ const KINDS: { readonly [Kind in Fault['kind']]: FaultKind<Extract<Fault, { read
     members: { body: text, contentType: maybeText, status: v.optional(status) },
     label: 'HTML, 200',
     example: { kind: 'body', body: '<html>', contentType: 'text/html' },
-    explanation: 'This body; a status can be given.',
     send({ status: code = 200, contentType = JSON_CONTENT_TYPE, body }, response) {
       sendReply(response, code, { 'content-type': contentType }, body);
     },
@@ -85,14 +82,12 @@ const KINDS: { readonly [Kind in Fault['kind']]: FaultKind<Extract<Fault, { read
     members: { ms: whole },
     label: '3 s late',
     example: { kind: 'delay', ms: 3000 },
-    explanation: 'The reply, so much later.',
     send: ({ ms }, response, sendRegularReply) => pause(ms, response).then(sendRegularReply),
   },
   reset: {
     members: { at: v.picklist(['before-headers', 'mid-headers', 'mid-body']) },
     label: 'Reset',
     example: { kind: 'reset', at: 'mid-body' },
-    explanation: 'Half of the reply, then a reset; also before-headers, mid-headers.',
     async send({ at }, response, sendRegularReply) {
       const { socket } = response.req;
       if (at === 'mid-headers') {
