@@ -288,9 +288,7 @@ describe('a wrong value', () => {
 });
 
 /** A provider and service of a test, by the paths of its requests. */
-type Replies = Readonly<
-  Record<string, (url: URL, authorization: string) => [status: number, body?: unknown, location?: string]>
->;
+type Replies = Readonly<Record<string, (url: URL) => [status: number, body?: unknown, location?: string]>>;
 
 describe('a provider that answers in its own way', () => {
   let server: TestServer | undefined;
@@ -302,10 +300,7 @@ describe('a provider that answers in its own way', () => {
     const replies: Replies = { '/connect/token': refused('invalid_grant'), ...own };
     server = await startServer((request, response) => {
       const url = new URL(request.url ?? '', 'http://provider');
-      const [status, body = {}, location] = replies[url.pathname]?.(
-        url,
-        request.headers.authorization ?? '',
-      ) ?? [404];
+      const [status, body = {}, location] = replies[url.pathname]?.(url) ?? [404];
       sendJson(response, body, status, location === undefined ? {} : { location });
     });
     const right = { ...tenantOf(), baseUrl: server.url, authUrl: server.url };

@@ -32,25 +32,6 @@ describe('the operator log', () => {
   const two = () =>
     start({ tenants: { acme: tenantAt('https://a.example'), beta: tenantAt('https://b.example') } });
 
-  it('names the option by its path, what was expected and what was received', async () => {
-    const { log, registry } = two();
-    log.report(await registry.get('acme'), PROBLEM);
-    expect(lines.errors).toEqual([
-      "tenants.acme.login.issuer: the ID token is refused; expected 'https://good.example', received 'https://other.example'",
-    ]);
-  });
-
-  it('names several options, or the tenant alone', async () => {
-    const { log, registry } = two();
-    const acme = await registry.get('acme');
-    log.report(acme, { cause: 'client', options: ['clientId', 'clientSecret'], message: 'refused' });
-    log.report(acme, { cause: 'other', options: [], message: 'refused' });
-    expect(lines.errors).toEqual([
-      'tenants.acme.clientId, tenants.acme.clientSecret: refused',
-      'tenants.acme: refused',
-    ]);
-  });
-
   it.each([
     ['tenant', { tenant: tenantAt('https://a.example') }],
     ['tenants.default', { tenants: { default: tenantAt('https://a.example') } }],
@@ -87,20 +68,6 @@ describe('the operator log', () => {
     registry.forget('acme');
     log.report(await registry.get('acme'), PROBLEM);
     expect(lines.errors).toHaveLength(2);
-  });
-
-  it('marks what a browser delivered, as a warning with a limit of its own', async () => {
-    const { log, registry } = two();
-    const acme = await registry.get('acme');
-    log.report(acme, { ...PROBLEM, isUnverified: true });
-    log.report(acme, { ...PROBLEM, isUnverified: true });
-    expect(lines.errors).toEqual([]);
-    expect(lines.warnings).toEqual([
-      "tenants.acme.login.issuer: the ID token is refused; expected 'https://good.example', received 'https://other.example' " +
-        '(unverified: the browser or the client delivered it)',
-    ]);
-    log.report(acme, PROBLEM);
-    expect(lines.errors).toHaveLength(1);
   });
 
   it('cuts text from outside, and removes control characters and e-mail addresses', async () => {
