@@ -53,7 +53,7 @@ export function exhibitorOptionsFrom(
     if (value === '') {
       problems.push({ path: where, expected: given[where] === undefined ? 'is not set' : 'is empty' });
     }
-    if (/^(["'`])[^]*\1$/.test(value)) {
+    if (/^(["']).*\1$/s.test(value)) {
       const reason = 'which is part of its value: docker --env-file keeps quotes';
       logger.warn(`${where} begins and ends with a quote, ${reason}`);
     }

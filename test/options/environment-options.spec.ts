@@ -108,7 +108,7 @@ describe('exhibitorOptionsFrom', () => {
 
   it('warns about values in quotes, which readers of env files other than that of Node.js keep', () => {
     const env = sandbox.environment('acme', { prefix: 'ACME_' });
-    const quoted = { ...env, ACME_TENANT_ID: '"guid"', ACME_API_CLIENT_SECRET: "'s'", COOKIE_SECRET: '`x`' };
+    const quoted = { ...env, ACME_TENANT_ID: '"guid"', ACME_API_CLIENT_SECRET: "'s'", COOKIE_SECRET: '"x"' };
     exhibitorOptionsFrom(quoted, { prefix: 'ACME_' });
     const suffix = 'begins and ends with a quote, which is part of its value: docker --env-file keeps quotes';
     expect(warned).toEqual(
