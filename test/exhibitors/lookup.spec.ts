@@ -384,13 +384,13 @@ describe('the diagnostics channel of lookups', () => {
 
 const PATH = '/api/v1/exhibitor/event/e/contactEmail/sam.several%40example.com';
 
-function finder(answer: Answer) {
+function caseOf(answer: Answer) {
   const { exhibitors, ...rest } = against(answer);
-  return { find: (call: object = {}) => firstValueFrom(exhibitors.lookup('e', SAM, call)), ...rest };
+  return { ask: (call: object = {}) => firstValueFrom(exhibitors.lookup('e', SAM, call)), ...rest };
 }
 
 /** The same in an application with these options. */
-async function finderWith(answer: Answer, options: OtherOptions) {
+async function caseWith(answer: Answer, options: OtherOptions) {
   const own = await startRestHost({ tenant: against(answer).service.tenant, ...options });
   return () => firstValueFrom(own.exhibitors.lookup('e', SAM)).finally(() => own.close());
 }
@@ -413,26 +413,26 @@ const upTo = (count: number) => Array.from({ length: count }, (_, index) => inde
 
 describe('a lookup in several pages', () => {
   it('is read to its end with the page size of the first reply', async () => {
-    const { service, find } = finder(paged(7, 3));
-    expect(ids(await find())).toEqual(upTo(7));
+    const { service, ask } = caseOf(paged(7, 3));
+    expect(ids(await ask())).toEqual(upTo(7));
     expect(service.urls).toEqual([PATH, `${PATH}?Page=2&ItemsPerPage=3`, `${PATH}?Page=3&ItemsPerPage=3`]);
   });
 
   it('is cached as a whole', async () => {
-    const { service, find } = finder(paged(7, 3));
-    const first = await find();
-    expect(await find()).toBe(first);
+    const { service, ask } = caseOf(paged(7, 3));
+    const first = await ask();
+    expect(await ask()).toBe(first);
     expect(service.urls).toHaveLength(3);
   });
 
   it('may have 20 pages', async () => {
-    const { find } = finder(paged(40, 2));
-    expect(ids(await find())).toEqual(upTo(40));
+    const { ask } = caseOf(paged(40, 2));
+    expect(ids(await ask())).toEqual(upTo(40));
   });
 
   it('is malformed with more than 20 pages, and nothing further is requested', async () => {
-    const { service, find } = finder(paged(41, 2));
-    await expect(find()).rejects.toMatchObject({
+    const { service, ask } = caseOf(paged(41, 2));
+    await expect(ask()).rejects.toMatchObject({
       code: 'malformed_response',
       message: 'not the exhibitors of a contact: more than 20 pages',
     });
@@ -457,10 +457,10 @@ describe('a lookup in several pages', () => {
     ['counts more records than its pages hold', () => wrapper(1, 2, 9, 50, { totalPages: 1 })],
     ['says that its only page is not the last', () => wrapper(1, 2, 2, 50, { hasNextPage: true })],
   ])('is pagination_drift where the service %s, and is not cached', async (_name, answer) => {
-    const { service, find, tenant } = finder(answer);
-    await expect(find()).rejects.toMatchObject({ code: 'pagination_drift', tenant });
+    const { service, ask, tenant } = caseOf(answer);
+    await expect(ask()).rejects.toMatchObject({ code: 'pagination_drift', tenant });
     const before = service.urls.length;
-    await expect(find()).rejects.toMatchObject({ code: 'pagination_drift' });
+    await expect(ask()).rejects.toMatchObject({ code: 'pagination_drift' });
     expect(service.urls.length).toBe(2 * before);
   });
 
@@ -473,8 +473,8 @@ describe('a lookup in several pages', () => {
     ],
     ['no data but a count', () => ({ ...wrapper(1, 0, 6, 2), data: null })],
   ])('is malformed with %s', async (_name, answer) => {
-    const { find } = finder(answer);
-    await expect(find()).rejects.toMatchObject({ code: 'malformed_response' });
+    const { ask } = caseOf(answer);
+    await expect(ask()).rejects.toMatchObject({ code: 'malformed_response' });
   });
 
   it.each<[string, object]>([
@@ -485,15 +485,15 @@ describe('a lookup in several pages', () => {
     ['a complete page', wrapper(1, 2, 2)],
   ])('needs no further request where the wrapper is complete: %s', async (_name, body) => {
     const data = [{ id: 0 }, { id: 1 }];
-    const { service, find } = finder(() => ({ ...body, data }));
-    await expect(find()).resolves.toEqual(data);
+    const { service, ask } = caseOf(() => ({ ...body, data }));
+    await expect(ask()).resolves.toEqual(data);
     expect(service.urls).toEqual([PATH]);
   });
 
   it('checks the records of every page with the schema', async () => {
     const exhibitorSchema = z.object({ id: z.number().max(4) });
-    const find = await finderWith(paged(6, 2), { exhibitorSchema });
-    await expect(find()).rejects.toMatchObject({
+    const ask = await caseWith(paged(6, 2), { exhibitorSchema });
+    await expect(ask()).rejects.toMatchObject({
       code: 'malformed_response',
       message: '5.id does not fit exhibitorSchema',
     });
@@ -503,8 +503,8 @@ describe('a lookup in several pages', () => {
     const slow: Answer = (request) => {
       setTimeout(() => sendJson(request.response, paged(12, 2)(request)), 40);
     };
-    const { service, find } = finder(slow);
-    await expect(find({ deadline: 100 })).rejects.toMatchObject({ code: 'deadline_exceeded' });
+    const { service, ask } = caseOf(slow);
+    await expect(ask({ deadline: 100 })).rejects.toMatchObject({ code: 'deadline_exceeded' });
     expect(service.urls.length).toBeLessThan(6);
   });
 });
@@ -518,8 +518,8 @@ describe('an object that looks like an error', () => {
     ['errors', { data: null, errors: [{ code: 7 }] }],
     ['problem details', { type: 'about:blank', title: 'Internal Server Error', status: 500 }],
   ])('is no exhibitor: %s', async (_name, body) => {
-    const { find } = finder(() => body);
-    await expect(find()).rejects.toMatchObject({
+    const { ask } = caseOf(() => body);
+    await expect(ask()).rejects.toMatchObject({
       code: 'malformed_response',
       message: 'not the exhibitors of a contact: the reply looks like an error',
     });
@@ -528,8 +528,8 @@ describe('an object that looks like an error', () => {
   it.each([{ error: 'server_error' }, { name: 'Acme', error: null, message: 'Welcome' }])(
     'is no exhibitor without an id, whatever fields the schema has: %j',
     async (body) => {
-      const find = await finderWith(() => body, { exhibitorSchema: optional });
-      await expect(find()).rejects.toMatchObject({ code: 'malformed_response' });
+      const ask = await caseWith(() => body, { exhibitorSchema: optional });
+      await expect(ask()).rejects.toMatchObject({ code: 'malformed_response' });
     },
   );
 
@@ -543,20 +543,20 @@ describe('an object that looks like an error', () => {
     ],
     ['has a title only', { title: 'Booth' }, {}],
   ])('is an exhibitor where it %s', async (_name, body, options) => {
-    const find = await finderWith(() => body, options);
-    await expect(find()).resolves.toHaveLength(1);
+    const ask = await caseWith(() => body, options);
+    await expect(ask()).resolves.toHaveLength(1);
   });
 
   it('is a wrapper where it has paging information beside a message', async () => {
-    const { find } = finder(() => ({ ...wrapper(1, 2, 2), message: 'OK', errors: [] }));
-    await expect(find()).resolves.toHaveLength(2);
+    const { ask } = caseOf(() => ({ ...wrapper(1, 2, 2), message: 'OK', errors: [] }));
+    await expect(ask()).resolves.toHaveLength(2);
   });
 
   it('is no exhibitor where the host cannot read its id', async () => {
     const exhibitorId = (record: object): string => {
       throw new TypeError(`of the host: ${typeof record}`);
     };
-    const find = await finderWith(() => ({ message: 'no' }), { exhibitorId });
-    await expect(find()).rejects.toMatchObject({ code: 'malformed_response' });
+    const ask = await caseWith(() => ({ message: 'no' }), { exhibitorId });
+    await expect(ask()).rejects.toMatchObject({ code: 'malformed_response' });
   });
 });

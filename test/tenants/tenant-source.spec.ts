@@ -103,7 +103,7 @@ async function failureOf(call: Promise<unknown>): Promise<ExhibitorError> {
 
 const tokenRequests = (): number => sandbox.requests.filter(({ operation }) => operation === 'token').length;
 
-const thrown = new ExhibitorError('unknown_tenant', 'no such customer');
+const noSuchCustomer = new ExhibitorError('unknown_tenant', 'no such customer');
 
 describe('tenants of a source', () => {
   it.each([
@@ -122,7 +122,7 @@ describe('tenants of a source', () => {
   it.each([
     ['undefined', () => undefined],
     ['null', () => null as unknown as undefined],
-    ['an error that says so', () => Promise.reject(thrown)],
+    ['an error that says so', () => Promise.reject(noSuchCustomer)],
   ])('that are not found (%s) are unknown, and remembered as such', async (_, find) => {
     const { asked, registry } = registryOf(find);
     for (const call of [registry.get('nobody'), registry.get('nobody')]) {
@@ -445,7 +445,7 @@ describe('while the source fails', () => {
 
   it.each([
     ['no tenant', (): Answer => undefined, 'unknown_tenant'],
-    ['unknown_tenant', (): Answer => Promise.reject(thrown), 'unknown_tenant'],
+    ['unknown_tenant', (): Answer => Promise.reject(noSuchCustomer), 'unknown_tenant'],
     ['wrong options', (): Answer => ({ ...apiOnly('acme'), tenantId: '' }), 'configuration_invalid'],
   ])('%s is an answer, no failure: they are not used after it', async (_, answer, code) => {
     const { registry, answerWith, skip } = await failing();
