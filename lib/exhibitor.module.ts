@@ -33,7 +33,6 @@ import { CHECKED_OPTIONS, checkOptions, type CheckedOptions } from './options/ch
 import type { Exhibitor } from './model/exhibitor-request.interface.js';
 import { STAND_IN } from './model/stand-in.interface.js';
 import type { ExhibitorModuleOptions } from './options/exhibitor-options.interface.js';
-import { requireNode } from './options/require-node.js';
 import { bootAdvice } from './problems/boot-advice.js';
 import { BearerIdentities } from './session/bearer-identities.service.js';
 import { ExhibitorLogins } from './session/exhibitor-logins.service.js';
@@ -141,10 +140,7 @@ const EXPORTED: Provider[] = [
     {
       provide: CHECKED_OPTIONS,
       inject: [MODULE_OPTIONS_TOKEN],
-      useFactory: (options: unknown) => {
-        requireNode(process.versions);
-        return checkOptions(options);
-      },
+      useFactory: checkOptions,
     },
     Clock,
     Deadlines,

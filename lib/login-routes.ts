@@ -1,7 +1,6 @@
 /** The routes of login and logout that the module registers itself: `routes`, beside `isGlobal`. */
 import { Controller, Get, Inject, Post, Res, UseGuards, VERSION_NEUTRAL, type Type } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import * as v from 'valibot';
 import { CurrentIdentity } from './decorators/current.decorators.js';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { ExhibitorBackChannelLogoutGuard } from './guards/exhibitor-back-channel-logout.guard.js';
@@ -11,7 +10,6 @@ import { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
 import { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
 import { RouteGuard } from './guards/route-guard.js';
 import type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
-import { problemsOf } from './options/value-schemas.js';
 
 /** The login routes of the module. */
 export interface LoginRoutes {
@@ -30,25 +28,6 @@ export interface LoginRoutes {
 /** No pattern and no dot segment, which browsers and routers would read differently. */
 const SEGMENT = /^(:[a-z_]\w*|[\w~-][\w.~-]*)$/i;
 
-const guardClass = v.optional(
-  v.custom<Type>(
-    (value) => typeof value === 'function' && typeof value.prototype?.canActivate === 'function',
-    'must be the class of a guard',
-  ),
-);
-
-/** All but the path. */
-const routesSchema = v.strictObject({
-  path: v.unknown(),
-  guards: v.optional(
-    v.strictObject(
-      { login: guardClass, callback: guardClass, logout: guardClass },
-      'must be an object of guards',
-    ),
-  ),
-  backChannelLogout: v.optional(v.boolean('must be true or false')),
-});
-
 /** Leaves `me` to the guard after it: a global one might require an event, or redirect to the login. */
 class ExemptFromGlobalGuards extends RouteGuard {
   override canActivate(): boolean {
@@ -59,7 +38,7 @@ class ExemptFromGlobalGuards extends RouteGuard {
 /**
  * The controllers of these routes.
  *
- * @throws {ConfigurationError} `routes`, or its member that is wrong
+ * @throws {ConfigurationError} `routes` where the path is wrong
  */
 export function loginRoutes(routes: string | LoginRoutes): Type[] {
   const given: LoginRoutes = typeof routes === 'object' && routes !== null ? routes : { path: routes };
@@ -69,10 +48,6 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
     throw new ConfigurationError([
       { path: 'routes', expected: "must be a path such as 'auth' or ':tenant/auth'" },
     ]);
-  }
-  const { issues } = v.safeParse(routesSchema, given);
-  if (issues !== undefined) {
-    throw new ConfigurationError(problemsOf(issues, 'routes'));
   }
 
   // Handlers reply by the adapter: no interceptor of the host may hide an address to go to, nor cache who is logged in.

@@ -21,17 +21,9 @@ export interface CheckedOptions {
   pathOf: (key: string) => string;
 }
 
-const LONGEST_KEY = 128;
-
 const isSource = (value: unknown): boolean => isRecord(value) && typeof value['find'] === 'function';
 
-const tenantKey = v.pipe(
-  v.string(),
-  v.check(
-    (key) => key !== '' && Buffer.byteLength(key) <= LONGEST_KEY,
-    `must have a key of 1 to ${LONGEST_KEY} bytes`,
-  ),
-);
+const tenantKey = v.pipe(v.string(), v.check(isTenantKey, 'must have a key of 1 to 128 bytes'));
 
 const tenantsByKey = v.pipe(
   v.custom<Record<string, unknown>>(
@@ -114,6 +106,11 @@ export function checkTenant(input: unknown, key: string, settings: ExhibitorSett
     tenant.login.requireIss ??= true;
   }
   return tenant;
+}
+
+/** In bytes of UTF-8: keys of a source come from requests, and unknown ones are remembered. */
+export function isTenantKey(key: string): boolean {
+  return key !== '' && Buffer.byteLength(key) <= 128;
 }
 
 /** Where many values are missing and none is wrong. */

@@ -36,7 +36,7 @@ export async function readTenant(
   const options = await findInSource(source, key, timeout);
   // Many databases answer null for a missing row.
   if (options === undefined || options === null) {
-    throw unknownTenant(untrustedText(key));
+    throw unknownTenant(key);
   }
   const settings = checkTenant(options, key, rules);
   for (const name of LIMITS) {
@@ -49,9 +49,8 @@ export async function readTenant(
   return { tenant: new Tenant(key, settings, rules.http, state), digest };
 }
 
-/** @param tenant the key, in a form that may be shown */
-export function unknownTenant(tenant: string | undefined): ExhibitorError {
-  return new ExhibitorError('unknown_tenant', 'there is no such tenant', { tenant });
+export function unknownTenant(key: string): ExhibitorError {
+  return new ExhibitorError('unknown_tenant', 'there is no such tenant', { tenant: untrustedText(key) });
 }
 
 /** Guards and logins wait for the source without a deadline of their own. */
@@ -61,7 +60,7 @@ async function findInSource(source: TenantSource, key: string, timeout: number):
   } catch (error) {
     if (isExhibitorError(error)) {
       // A host may throw `unknown_tenant` itself.
-      throw error.code === 'unknown_tenant' ? unknownTenant(untrustedText(key)) : error;
+      throw error.code === 'unknown_tenant' ? unknownTenant(key) : error;
     }
     const isLate = error instanceof TimeoutError;
     throw new ExhibitorError(

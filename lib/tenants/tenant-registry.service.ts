@@ -1,17 +1,13 @@
 import { Inject, Injectable, Optional } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { STAND_IN, type ServiceCall, type StandIn } from '../model/stand-in.interface.js';
-import { untrustedText } from '../model/untrusted-text.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { CHECKED_OPTIONS, isTenantKey, type CheckedOptions } from '../options/check-options.js';
 import { unknownTenantKey } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock } from '../time/clock.js';
 import { unknownTenant } from './read-tenant.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';
-
-/** Largest key of a tenant of a source, in bytes of UTF-8: unknown keys come from requests and are remembered. */
-const MAX_KEY_BYTES = 128;
 
 /** Shortest time between two lines about unknown keys, in ms. */
 const REPORT_EVERY = 60_000;
@@ -92,9 +88,8 @@ export class TenantRegistry {
     if (this.#found === undefined) {
       this.#log.warn(unknownTenantKey(String(key), this.#fixed.keys()));
     }
-    const isShort = Buffer.byteLength(String(key)) <= MAX_KEY_BYTES;
-    if (this.#found === undefined || !isShort || key === '') {
-      return Promise.reject(unknownTenant(isShort ? untrustedText(String(key)) : undefined));
+    if (this.#found === undefined || !isTenantKey(String(key))) {
+      return Promise.reject(unknownTenant(String(key)));
     }
     return this.#found.find(key);
   }

@@ -8,6 +8,7 @@ import {
   lookupOptions,
   snapshotOptions,
   streamOptions,
+  type CallSchema,
 } from '../../lib/exhibitors/call-options.schema.js';
 import { checkContactEmail, checkEventId } from '../../lib/model/path-parameters.js';
 import { contactEmail } from '../../lib/oidc/contact-email.js';
@@ -24,9 +25,6 @@ function refusal(check: () => unknown): ExhibitorError {
   }
   throw new Error('nothing was refused');
 }
-
-/** Values that a host without types may pass. */
-const untyped = (value: unknown): never => value as never;
 
 describe('an event id', () => {
   it('is any text of 1 to 128 bytes', () => {
@@ -254,93 +252,47 @@ describe('the options of a call', () => {
     });
   });
 
-  it.each<[string, () => unknown, string]>([
-    ['page 0', () => checkCall(listOptions, { page: 0 }), 'page must be a whole number, 1 or more'],
-    ['page 1.5', () => checkCall(listOptions, { page: 1.5 }), 'page must be a whole number, 1 or more'],
-    ['page NaN', () => checkCall(listOptions, { page: NaN }), 'page must be a whole number, 1 or more'],
-    [
-      'page "2"',
-      () => checkCall(listOptions, { page: untyped('2') }),
-      'page must be a whole number, 1 or more',
-    ],
-    [
-      'page null',
-      () => checkCall(listOptions, { page: untyped(null) }),
-      'page must be a whole number, 1 or more',
-    ],
-    [
-      'itemsPerPage 0',
-      () => checkCall(listOptions, { itemsPerPage: 0 }),
-      'itemsPerPage must be a whole number from 1 to 50',
-    ],
-    [
-      'itemsPerPage 51',
-      () => checkCall(streamOptions, { itemsPerPage: 51 }),
-      'itemsPerPage must be a whole number from 1 to 50',
-    ],
-    [
-      'prefetch 0',
-      () => checkCall(streamOptions, { prefetch: 0 }),
-      'prefetch must be a whole number from 1 to 16',
-    ],
-    [
-      'prefetch 17',
-      () => checkCall(streamOptions, { prefetch: 17 }),
-      'prefetch must be a whole number from 1 to 16',
-    ],
-    [
-      'maxPages 0',
-      () => checkCall(streamOptions, { maxPages: 0 }),
-      'maxPages must be a whole number, 1 or more',
-    ],
-    [
-      'startPage 0',
-      () => checkCall(streamOptions, { startPage: 0 }),
-      'startPage must be a whole number, 1 or more',
-    ],
-    [
-      'onDrift',
-      () => checkCall(streamOptions, { onDrift: untyped('warn') }),
-      "onDrift must be 'error' or 'ignore'",
-    ],
-    ['expect', () => checkCall(streamOptions, { expect: untyped(7) }), 'expect must be an object'],
-    ['expect null', () => checkCall(streamOptions, { expect: untyped(null) }), 'expect must be an object'],
-    ...[undefined, -1, 1.5, NaN, Infinity, '7', null].map((totalCount): [string, () => unknown, string] => [
-      `expect.totalCount ${totalCount}`,
-      () => checkCall(streamOptions, { expect: { totalCount: untyped(totalCount) } }),
-      'expect.totalCount must be a whole number, 0 or more',
+  const count = (name: string, from: number): string => `${name} must be a whole number, ${from} or more`;
+  const range = (name: string, from: number, to: number): string =>
+    `${name} must be a whole number from ${from} to ${to}`;
+
+  it.each<[schema: CallSchema<unknown>, options: unknown, message: string]>([
+    ...[0, 1.5, NaN, '2', null].map((page): [CallSchema<unknown>, unknown, string] => [
+      listOptions,
+      { page },
+      count('page', 1),
     ]),
-    [
-      'expect without totalCount',
-      () => checkCall(streamOptions, { expect: untyped({ total: 7 }) }),
-      'expect.totalCount must be a whole number, 0 or more',
-    ],
-    [
-      'expect.itemsPerPage',
-      () => checkCall(streamOptions, { expect: { totalCount: 7, itemsPerPage: untyped('50') } }),
-      'expect.itemsPerPage must be a whole number, 0 or more',
-    ],
-    [
-      'attempts 0',
-      () => checkCall(snapshotOptions, { attempts: 0 }),
-      'attempts must be a whole number from 1 to 100',
-    ],
-    [
-      'deadline 0',
-      () => checkCall(listOptions, { deadline: 0 }),
-      'deadline must be a whole number from 1 to 2147483647',
-    ],
-    [
-      'deadline 2^31',
-      () => checkCall(lookupOptions, { deadline: 2 ** 31 }),
-      'deadline must be a whole number from 1 to 2147483647',
-    ],
-    ['fresh', () => checkCall(lookupOptions, { fresh: untyped(1) }), 'fresh must be true or false'],
-    ['signal', () => checkCall(listOptions, { signal: untyped({}) }), 'signal must be an AbortSignal'],
-    ['tenant', () => checkCall(listOptions, { tenant: '' }), 'tenant must be the key of a tenant'],
-    ['options', () => checkCall(listOptions, untyped('page=2')), 'options must be an object'],
-    ['filter', () => checkLookupFilter({ tenant: untyped(7) }), 'tenant must be the key of a tenant'],
-  ])('refuse a wrong %s by its name, with the expected values', (_name, check, message) => {
+    [listOptions, { itemsPerPage: 0 }, range('itemsPerPage', 1, 50)],
+    [streamOptions, { itemsPerPage: 51 }, range('itemsPerPage', 1, 50)],
+    [streamOptions, { prefetch: 0 }, range('prefetch', 1, 16)],
+    [snapshotOptions, { prefetch: 17 }, range('prefetch', 1, 16)],
+    [streamOptions, { maxPages: 0 }, count('maxPages', 1)],
+    [streamOptions, { startPage: 0 }, count('startPage', 1)],
+    [streamOptions, { onDrift: 'warn' }, "onDrift must be 'error' or 'ignore'"],
+    [streamOptions, { expect: 7 }, 'expect must be an object'],
+    [streamOptions, { expect: null }, 'expect must be an object'],
+    [streamOptions, { expect: { total: 7 } }, count('expect.totalCount', 0)],
+    ...[-1, 1.5, NaN, Infinity, '7', null].map((totalCount): [CallSchema<unknown>, unknown, string] => [
+      streamOptions,
+      { expect: { totalCount } },
+      count('expect.totalCount', 0),
+    ]),
+    [streamOptions, { expect: { totalCount: 7, itemsPerPage: '50' } }, count('expect.itemsPerPage', 0)],
+    [snapshotOptions, { attempts: 0 }, range('attempts', 1, 100)],
+    [snapshotOptions, { attempts: 101 }, range('attempts', 1, 100)],
+    [listOptions, { deadline: 0 }, range('deadline', 1, 2_147_483_647)],
+    [lookupOptions, { deadline: 2 ** 31 }, range('deadline', 1, 2_147_483_647)],
+    [lookupOptions, { fresh: 1 }, 'fresh must be true or false'],
+    [listOptions, { signal: {} }, 'signal must be an AbortSignal'],
+    [listOptions, { tenant: '' }, 'tenant must be the key of a tenant'],
+    [listOptions, 'page=2', 'options must be an object'],
+  ])('refuse a wrong value by its name, with the expected ones: %#', (schema, options, message) => {
+    expect(refusal(() => checkCall(schema, options))).toMatchObject({ code: 'invalid_argument', message });
+  });
+
+  it('are refused in a filter as well', () => {
+    const message = 'tenant must be the key of a tenant';
+    const check = () => checkLookupFilter({ tenant: 7 as unknown as string });
     expect(refusal(check)).toMatchObject({ code: 'invalid_argument', message });
   });
 });

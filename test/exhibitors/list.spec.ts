@@ -2,11 +2,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { z } from 'zod';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { startRestHost, startService, threeTenants, type Answer, type RestHost } from './rest-host.js';
+import { handMadeCases, startRestHost, threeTenants, type Answer, type RestHost } from './rest-host.js';
+import { sendJson } from '../support/server.js';
 import { aWhile } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
 import { traced } from '../support/traced-requests.js';
 
+const { against } = handMadeCases();
 let sandbox: ExhibitorSandbox;
 let host: RestHost;
 
@@ -171,15 +173,10 @@ describe('a reply to list without the documented shape', () => {
     ['a wrapper without paging information', () => ({ data: [] })],
     ['no content', ({ response }) => void response.writeHead(204).end()],
   ])('is malformed: %s', async (_name, answer) => {
-    const service = await startService(answer);
-    const { exhibitors, close } = await startRestHost({ tenant: service.tenant });
-    await expect(firstValueFrom(exhibitors.list('e'))).rejects.toMatchObject({
-      code: 'malformed_response',
-      tenant: 'default',
-    });
+    const { exhibitors, service, tenant } = against(answer);
+    const failure = { code: 'malformed_response', tenant };
+    await expect(firstValueFrom(exhibitors.list('e'))).rejects.toMatchObject(failure);
     expect(service.urls).toHaveLength(1);
-    await close();
-    await service.stop();
   });
 });
 
@@ -247,5 +244,39 @@ describe('a tenant known only at run time', () => {
     const call = firstValueFrom(found.exhibitors.list('boutique-2026', { tenant: 'umbrella' }));
     await expect(call).rejects.toMatchObject({ code: 'unknown_tenant' });
     await found.close();
+  });
+});
+
+/** 401 to the first request, this status to all others. */
+const after401 =
+  (status: number): Answer =>
+  ({ count, response }) =>
+    sendJson(response, {}, count === 1 ? 401 : status);
+
+describe('error.attempts', () => {
+  it.each([
+    [503, 'service_unavailable', 4],
+    [429, 'rate_limited', 4],
+    [401, 'access_denied', 2],
+    [403, 'access_denied', 2],
+    [400, 'request_rejected', 2],
+  ])('counts the request before a 401 as well, where %i follows', async (status, code, attempts) => {
+    const { exhibitors, service } = against(after401(status));
+    await expect(firstValueFrom(exhibitors.list('event'))).rejects.toMatchObject({ code, attempts });
+    await expect(firstValueFrom(exhibitors.lookup('event', 'olga@example.com'))).rejects.toMatchObject({
+      code,
+    });
+    expect(service.urls.filter((url) => !url.includes('contactEmail'))).toHaveLength(attempts);
+  });
+
+  it('counts it where the deadline passes afterwards', async () => {
+    const { exhibitors } = against(
+      ({ count, response }) => (count === 1 ? sendJson(response, {}, 401) : undefined),
+      { deadline: 200 },
+    );
+    await expect(firstValueFrom(exhibitors.list('event'))).rejects.toMatchObject({
+      code: 'deadline_exceeded',
+      attempts: 2,
+    });
   });
 });

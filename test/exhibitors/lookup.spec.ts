@@ -1,38 +1,49 @@
+/** The lookup of a contact: its replies, also in several pages, of which never a part is taken for all; and its cache. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
-import { TenantRegistry, type ExhibitorModuleOptions } from '../../lib/index.js';
+import { z } from 'zod';
+import { TenantRegistry, TokenService, type ExhibitorModuleOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import {
+  handMadeCases,
+  honest,
   messagesOn,
   startRestHost,
-  startService,
   threeTenants,
+  wrapper,
   type Answer,
+  type PageRequest,
   type RestHost,
 } from './rest-host.js';
 import { clockOf } from '../support/clock.js';
-import { eventually, pause } from '../support/wait.js';
+import { eventually } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
 import { stall } from '../support/faults.js';
+import type { OtherOptions } from '../support/module-options.js';
 import { traced } from '../support/traced-requests.js';
 
 const SAM = 'sam.several@example.com';
 const EVENT = 'world-2026';
 
+const { against } = handMadeCases();
 let sandbox: ExhibitorSandbox;
 let host: RestHost;
 
 beforeAll(async () => {
   sandbox = await startSandbox();
-});
-afterAll(() => sandbox?.stop());
-beforeEach(async () => {
   host = await startRestHost(threeTenants(sandbox));
+});
+afterAll(async () => {
+  await host?.close();
+  await sandbox?.stop();
+});
+beforeEach(async () => {
+  await host.exhibitors.invalidateLookups();
+  await Promise.all(['acme', 'globex'].map((tenant) => host.context.get(TokenService).getToken({ tenant })));
   sandbox.clearRequests();
 });
-afterEach(async () => {
-  await host?.close();
+afterEach(() => {
   sandbox?.clearFaults();
   sandbox.latency = 0;
 });
@@ -79,17 +90,17 @@ describe('lookup', () => {
 });
 
 describe('a reply to lookup', () => {
+  const page = { currentPage: 1, totalCount: 2, totalPages: 1, itemsPerPage: 2 };
+  const none = { ...page, totalCount: 0 };
+  const rows = [{ id: 1 }, { id: 2 }];
+
   it.each<[string, Answer, unknown[]]>([
-    ['an array', () => [{ id: 1 }, { id: 2 }], [{ id: 1 }, { id: 2 }]],
-    [
-      'the wrapper',
-      () => ({
-        paginationMetadata: { currentPage: 1, totalCount: 2, totalPages: 1, itemsPerPage: 2 },
-        data: [{ id: 1 }, { id: 2 }],
-      }),
-      [{ id: 1 }, { id: 2 }],
-    ],
+    ['an array', () => rows, rows],
+    ['the wrapper', () => ({ paginationMetadata: page, data: rows }), rows],
+    ['a wrapper without paging information', () => ({ data: rows }), rows],
+    ['a wrapper of nothing', () => ({ paginationMetadata: none, data: null }), []],
     ['one object', () => ({ id: 1 }), [{ id: 1 }]],
+    ['one object with a member data', () => ({ id: 1, data: ['x'] }), [{ id: 1, data: ['x'] }]],
     ['null', ({ response }) => sendJson(response, null), []],
     ['an empty object', () => ({}), []],
     ['an empty array', () => [], []],
@@ -97,22 +108,21 @@ describe('a reply to lookup', () => {
     ['404', ({ response }) => sendJson(response, { error: 'not_found' }, 404), []],
     ['404 without JSON', ({ response }) => void response.writeHead(404).end('no'), []],
   ])('may be %s', async (_name, answer, records) => {
-    const service = await startService(answer);
-    const { exhibitors, close } = await startRestHost({ tenant: service.tenant });
+    const { exhibitors } = against(answer);
     await expect(firstValueFrom(exhibitors.lookup('e', SAM))).resolves.toEqual(records);
-    await close();
-    await service.stop();
   });
 
-  it('is malformed where it contains no exhibitors', async () => {
-    const service = await startService(() => ['text']);
-    const { exhibitors, close } = await startRestHost({ tenant: service.tenant });
-    await expect(firstValueFrom(exhibitors.lookup('e', SAM))).rejects.toMatchObject({
-      code: 'malformed_response',
-      message: '0 is not an object',
-    });
-    await close();
-    await service.stop();
+  const nothing = 'not the exhibitors of a contact: ';
+  it.each<[string, unknown, string]>([
+    ['a text', 'none', `${nothing}the reply is neither an object nor an array`],
+    ['a number', 0, `${nothing}the reply is neither an object nor an array`],
+    ['a wrapper without data', { paginationMetadata: none }, `${nothing}data is not an array`],
+    ['a wrapper of one object', { paginationMetadata: none, data: {} }, `${nothing}data is not an array`],
+    ['a list of texts', ['text'], '0 is not an object'],
+  ])('is malformed as %s', async (_name, body, message) => {
+    const { exhibitors } = against(({ response }) => sendJson(response, body));
+    const failure = { code: 'malformed_response', message };
+    await expect(firstValueFrom(exhibitors.lookup('e', SAM))).rejects.toMatchObject(failure);
   });
 });
 
@@ -167,7 +177,7 @@ describe('the cache of lookups', () => {
   });
 
   it('sends a new request for fresh, since a running one may be older', async () => {
-    sandbox.failNext('lookup', { kind: 'delay', ms: 300 });
+    sandbox.failNext('lookup', { kind: 'delay', ms: 100 });
     const older = find();
     await eventually(() => lookups().length === 1);
     const fresh = await find(SAM, { fresh: true });
@@ -203,7 +213,7 @@ describe('the cache of lookups', () => {
   });
 
   it('is not filled by a running lookup that was invalidated', async () => {
-    sandbox.failNext('lookup', { kind: 'delay', ms: 200 });
+    sandbox.failNext('lookup', { kind: 'delay', ms: 100 });
     const older = find();
     await eventually(() => lookups().length === 1);
     await host.exhibitors.invalidateLookups({ tenant: 'acme' });
@@ -222,7 +232,7 @@ describe('the cache of lookups', () => {
 
 describe('callers of one shared lookup', () => {
   it('do not cancel it for the others by an abort or a shorter deadline', async () => {
-    sandbox.latency = 300;
+    sandbox.latency = 200;
     const controller = new AbortController();
     const leaves = find(SAM, { signal: controller.signal });
     const hurries = find(SAM, { deadline: 50 });
@@ -238,8 +248,8 @@ describe('callers of one shared lookup', () => {
   });
 
   it('give it the longest of their deadlines', async () => {
-    sandbox.latency = 400;
-    const short = expect(find(SAM, { deadline: 100 })).rejects.toMatchObject({ code: 'deadline_exceeded' });
+    sandbox.latency = 200;
+    const short = expect(find(SAM, { deadline: 50 })).rejects.toMatchObject({ code: 'deadline_exceeded' });
     const long = expect(find(SAM, { deadline: 5_000 })).resolves.toEqual(recordsOf(SAM));
     await Promise.all([short, long]);
     expect(lookups()).toHaveLength(1);
@@ -252,7 +262,7 @@ describe('callers of one shared lookup', () => {
     );
     await eventually(() => lookups().length === 1);
     subscriptions.forEach((subscription) => subscription.unsubscribe());
-    await pause(300);
+    await eventually(() => sandbox.openRequests === 0);
     await expect(find()).resolves.toEqual(recordsOf(SAM));
     expect(lookups()).toHaveLength(1);
     expect(lookups()[0]?.aborted).toBe(false);
@@ -319,36 +329,41 @@ describe('lookupCache', () => {
     await close();
   });
 
-  it.each([
-    ['a service that fails', { kind: 'status', status: 503 } as const],
-    ['a service that limits', { kind: 'status', status: 429, headers: { 'retry-after': '3600' } } as const],
-    ['a service that resets connections', { kind: 'reset', at: 'before-headers' } as const],
-    ['a service that stalls', stall('before-headers')],
-  ])('staleIfError returns an old answer for %s', async (_name, fault) => {
-    const { context, exhibitors, close } = await withCache({ ttl: 1_000, staleIfError: 60_000 });
-    const ask = () => firstValueFrom(exhibitors.lookup(EVENT, SAM, { deadline: 2_000 }));
-    const first = await ask();
-    clockOf(context).skip(1_001);
-    sandbox.failNext('lookup', fault, Infinity);
-    const outcomes = await messagesOn('nestjs-exhibitor:lookup', async () => {
-      expect(await ask()).toBe(first);
+  describe('staleIfError', () => {
+    let stale: RestHost;
+    beforeAll(async () => {
+      stale = await withCache({ ttl: 1_000, staleIfError: 60_000 });
     });
-    expect(outcomes).toEqual([{ tenant: 'default', outcome: 'stale' }]);
-    await close();
-  });
+    afterAll(() => stale?.close());
+    const ask = (options = {}) => firstValueFrom(stale.exhibitors.lookup(EVENT, SAM, options));
+    beforeEach(async () => {
+      await stale.exhibitors.invalidateLookups();
+      await ask();
+      clockOf(stale.context).skip(1_001);
+    });
 
-  it('staleIfError does not apply to refusals, to fresh, or after an invalidation', async () => {
-    const { context, exhibitors, close } = await withCache({ ttl: 1_000, staleIfError: 60_000 });
-    const ask = (options = {}) => firstValueFrom(exhibitors.lookup(EVENT, SAM, options));
-    await ask();
-    clockOf(context).skip(1_001);
-    sandbox.failNext('lookup', { kind: 'status', status: 403 });
-    await expect(ask()).rejects.toMatchObject({ code: 'access_denied' });
-    sandbox.failNext('lookup', { kind: 'status', status: 503 }, Infinity);
-    await expect(ask({ fresh: true })).rejects.toMatchObject({ code: 'service_unavailable' });
-    await exhibitors.invalidateLookups();
-    await expect(ask()).rejects.toMatchObject({ code: 'service_unavailable' });
-    await close();
+    it.each([
+      ['fails', { kind: 'status', status: 503, headers: { 'retry-after': '0' } } as const, 10_000],
+      ['limits', { kind: 'status', status: 429, headers: { 'retry-after': '3600' } } as const, 10_000],
+      ['resets connections', { kind: 'reset', at: 'before-headers' } as const, 10_000],
+      ['stalls', stall('before-headers'), 100],
+    ])('returns an old answer of a service that %s', async (_name, fault, deadline) => {
+      sandbox.failNext('lookup', fault, Infinity);
+      const outcomes = await messagesOn('nestjs-exhibitor:lookup', async () => {
+        expect(await ask({ deadline })).toEqual(recordsOf(SAM));
+      });
+      expect(outcomes).toEqual([{ tenant: 'default', outcome: 'stale' }]);
+    });
+
+    it('does not apply to refusals, to fresh, or after an invalidation', async () => {
+      sandbox.failNext('lookup', { kind: 'status', status: 403 });
+      await expect(ask()).rejects.toMatchObject({ code: 'access_denied' });
+      const down = { kind: 'status', status: 503, headers: { 'retry-after': '0' } } as const;
+      sandbox.failNext('lookup', down, Infinity);
+      await expect(ask({ fresh: true })).rejects.toMatchObject({ code: 'service_unavailable' });
+      await stale.exhibitors.invalidateLookups();
+      await expect(ask()).rejects.toMatchObject({ code: 'service_unavailable' });
+    });
   });
 });
 
@@ -364,5 +379,184 @@ describe('the diagnostics channel of lookups', () => {
       { tenant: 'acme', outcome: 'hit' },
       { tenant: 'acme', outcome: 'miss' },
     ]);
+  });
+});
+
+const PATH = '/api/v1/exhibitor/event/e/contactEmail/sam.several%40example.com';
+
+function caseOf(answer: Answer) {
+  const { exhibitors, ...rest } = against(answer);
+  return { ask: (call: object = {}) => firstValueFrom(exhibitors.lookup('e', SAM, call)), ...rest };
+}
+
+/** The same in an application with these options. */
+async function caseWith(answer: Answer, options: OtherOptions) {
+  const own = await startRestHost({ tenant: against(answer).service.tenant, ...options });
+  return () => firstValueFrom(own.exhibitors.lookup('e', SAM)).finally(() => own.close());
+}
+
+/** Pages of `size` records, of `total`; a request without a query is for page 1. */
+const paged =
+  (total: number, size: number, lies: Record<number, (request: PageRequest) => unknown> = {}): Answer =>
+  (request) => {
+    const page = request.page === 0 ? 1 : request.page;
+    const lie = lies[page];
+    return lie === undefined ? honest(page, size, total) : lie(request);
+  };
+
+const ids = (records: readonly unknown[]) =>
+  z
+    .array(z.object({ id: z.number() }))
+    .parse(records)
+    .map(({ id }) => id);
+const upTo = (count: number) => Array.from({ length: count }, (_, index) => index);
+
+describe('a lookup in several pages', () => {
+  it('is read to its end with the page size of the first reply', async () => {
+    const { service, ask } = caseOf(paged(7, 3));
+    expect(ids(await ask())).toEqual(upTo(7));
+    expect(service.urls).toEqual([PATH, `${PATH}?Page=2&ItemsPerPage=3`, `${PATH}?Page=3&ItemsPerPage=3`]);
+  });
+
+  it('is cached as a whole', async () => {
+    const { service, ask } = caseOf(paged(7, 3));
+    const first = await ask();
+    expect(await ask()).toBe(first);
+    expect(service.urls).toHaveLength(3);
+  });
+
+  it('may have 20 pages', async () => {
+    const { ask } = caseOf(paged(40, 2));
+    expect(ids(await ask())).toEqual(upTo(40));
+  });
+
+  it('is malformed with more than 20 pages, and nothing further is requested', async () => {
+    const { service, ask } = caseOf(paged(41, 2));
+    await expect(ask()).rejects.toMatchObject({
+      code: 'malformed_response',
+      message: 'not the exhibitors of a contact: more than 20 pages',
+    });
+    expect(service.urls).toHaveLength(1);
+  });
+
+  it.each<[string, Answer]>([
+    ['repeats its first page', () => honest(1, 2, 6)],
+    [
+      'repeats the rows of its first page',
+      paged(6, 2, { 2: () => ({ ...honest(2, 2, 6), data: honest(1, 2, 6).data }) }),
+    ],
+    ['changes its count', paged(6, 2, { 3: () => wrapper(3, 2, 7, 2) })],
+    ['changes its number of pages', paged(6, 2, { 2: () => wrapper(2, 2, 6, 2, { totalPages: 4 }) })],
+    ['answers a page with too few records', paged(6, 2, { 2: () => wrapper(2, 1, 6, 2) })],
+    ['answers an announced page with 404', paged(6, 2, { 2: ({ response }) => sendJson(response, {}, 404) })],
+    [
+      'says that its last page is not the last',
+      paged(6, 2, { 3: () => wrapper(3, 2, 6, 2, { hasNextPage: true }) }),
+    ],
+    ['starts with a later page', () => honest(2, 2, 4)],
+    ['counts more records than its pages hold', () => wrapper(1, 2, 9, 50, { totalPages: 1 })],
+    ['says that its only page is not the last', () => wrapper(1, 2, 2, 50, { hasNextPage: true })],
+  ])('is pagination_drift where the service %s, and is not cached', async (_name, answer) => {
+    const { service, ask, tenant } = caseOf(answer);
+    await expect(ask()).rejects.toMatchObject({ code: 'pagination_drift', tenant });
+    const before = service.urls.length;
+    await expect(ask()).rejects.toMatchObject({ code: 'pagination_drift' });
+    expect(service.urls.length).toBe(2 * before);
+  });
+
+  it.each<[string, Answer]>([
+    ['a further page that is no page', paged(6, 2, { 2: () => [{ id: 2 }, { id: 3 }] })],
+    ['unusable counts that say there is more', () => wrapper(1, 2, 6, 2, { totalCount: '6' })],
+    [
+      'only a flag that says there is more',
+      () => ({ paginationMetadata: { hasNextPage: true }, data: [{ id: 1 }] }),
+    ],
+    ['no data but a count', () => ({ ...wrapper(1, 0, 6, 2), data: null })],
+  ])('is malformed with %s', async (_name, answer) => {
+    const { ask } = caseOf(answer);
+    await expect(ask()).rejects.toMatchObject({ code: 'malformed_response' });
+  });
+
+  it.each<[string, object]>([
+    ['no metadata', { paginationMetadata: null }],
+    ['empty metadata', { paginationMetadata: {} }],
+    ['counts as text', { paginationMetadata: { currentPage: '1', totalCount: '2', totalPages: '1' } }],
+    ['zeros', { paginationMetadata: { currentPage: 0, totalCount: 0, totalPages: 0, itemsPerPage: 0 } }],
+    ['a complete page', wrapper(1, 2, 2)],
+  ])('needs no further request where the wrapper is complete: %s', async (_name, body) => {
+    const data = [{ id: 0 }, { id: 1 }];
+    const { service, ask } = caseOf(() => ({ ...body, data }));
+    await expect(ask()).resolves.toEqual(data);
+    expect(service.urls).toEqual([PATH]);
+  });
+
+  it('checks the records of every page with the schema', async () => {
+    const exhibitorSchema = z.object({ id: z.number().max(4) });
+    const ask = await caseWith(paged(6, 2), { exhibitorSchema });
+    await expect(ask()).rejects.toMatchObject({
+      code: 'malformed_response',
+      message: '5.id does not fit exhibitorSchema',
+    });
+  });
+
+  it('has one deadline for all its pages', async () => {
+    const slow: Answer = (request) => {
+      setTimeout(() => sendJson(request.response, paged(12, 2)(request)), 40);
+    };
+    const { service, ask } = caseOf(slow);
+    await expect(ask({ deadline: 100 })).rejects.toMatchObject({ code: 'deadline_exceeded' });
+    expect(service.urls.length).toBeLessThan(6);
+  });
+});
+
+describe('an object that looks like an error', () => {
+  const optional = z.object({ name: z.string().optional(), message: z.string().optional() });
+
+  it.each<[string, object]>([
+    ['a message', { message: 'temporarily unavailable' }],
+    ['an OAuth error', { error: 'server_error', error_description: 'try later' }],
+    ['errors', { data: null, errors: [{ code: 7 }] }],
+    ['problem details', { type: 'about:blank', title: 'Internal Server Error', status: 500 }],
+  ])('is no exhibitor: %s', async (_name, body) => {
+    const { ask } = caseOf(() => body);
+    await expect(ask()).rejects.toMatchObject({
+      code: 'malformed_response',
+      message: 'not the exhibitors of a contact: the reply looks like an error',
+    });
+  });
+
+  it.each([{ error: 'server_error' }, { name: 'Acme', error: null, message: 'Welcome' }])(
+    'is no exhibitor without an id, whatever fields the schema has: %j',
+    async (body) => {
+      const ask = await caseWith(() => body, { exhibitorSchema: optional });
+      await expect(ask()).rejects.toMatchObject({ code: 'malformed_response' });
+    },
+  );
+
+  it.each<[string, object, OtherOptions]>([
+    ['has an id', { id: 7, message: 'Welcome' }, {}],
+    ['has an exhibitorId', { exhibitorId: 'b', title: 'Booth', status: 'open' }, {}],
+    [
+      'has the id of the host',
+      { number: '7', message: 'Welcome' },
+      { exhibitorId: (one) => String(one['number']) },
+    ],
+    ['has a title only', { title: 'Booth' }, {}],
+  ])('is an exhibitor where it %s', async (_name, body, options) => {
+    const ask = await caseWith(() => body, options);
+    await expect(ask()).resolves.toHaveLength(1);
+  });
+
+  it('is a wrapper where it has paging information beside a message', async () => {
+    const { ask } = caseOf(() => ({ ...wrapper(1, 2, 2), message: 'OK', errors: [] }));
+    await expect(ask()).resolves.toHaveLength(2);
+  });
+
+  it('is no exhibitor where the host cannot read its id', async () => {
+    const exhibitorId = (record: object): string => {
+      throw new TypeError(`of the host: ${typeof record}`);
+    };
+    const ask = await caseWith(() => ({ message: 'no' }), { exhibitorId });
+    await expect(ask()).rejects.toMatchObject({ code: 'malformed_response' });
   });
 });

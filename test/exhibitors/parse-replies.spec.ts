@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { z } from 'zod';
-import { defaultExhibitorId } from '../../lib/exhibitors/exhibitor-id.js';
-import { parseLookup, parsePage, parseRecords } from '../../lib/exhibitors/parse-replies.js';
+import { parsePage, parseRecords } from '../../lib/exhibitors/parse-replies.js';
+import { freezeJson } from '../../lib/model/json-values.js';
 import { pause } from '../support/wait.js';
 
 const metadata = {
@@ -61,37 +61,6 @@ describe('the paginated collection wrapper', () => {
         tenant: 'acme',
         message: `not a page of exhibitors: ${problem}`,
       }),
-    );
-  });
-});
-
-describe('the reply to a lookup', () => {
-  const booth = { id: 'b' };
-
-  it.each<[string, unknown, unknown[]]>([
-    ['an array', [booth, booth], [booth, booth]],
-    ['the wrapper', { paginationMetadata: metadata, data: [booth] }, [booth]],
-    ['a wrapper without paging information', { data: [booth] }, [booth]],
-    ['a wrapper of nothing', { paginationMetadata: metadata, data: null }, []],
-    ['one object', booth, [booth]],
-    ['one object with a member data', { id: 'b', data: ['x'] }, [{ id: 'b', data: ['x'] }]],
-    ['null', null, []],
-    ['an empty object', {}, []],
-    ['an empty array', [], []],
-    ['no body', undefined, []],
-  ])('may be %s', (_name, body, records) => {
-    expect(parseLookup(body, 'acme', defaultExhibitorId)).toEqual(records);
-  });
-
-  it.each<[string, unknown]>([
-    ['text', 'none'],
-    ['a number', 0],
-    ['a boolean', false],
-    ['a wrapper without data', { paginationMetadata: metadata }],
-    ['a wrapper whose data is an object', { paginationMetadata: metadata, data: { id: 'b' } }],
-  ])('is malformed as %s', (_name, body) => {
-    expect(() => parseLookup(body, 'acme', defaultExhibitorId)).toThrow(
-      expect.objectContaining({ code: 'malformed_response' }),
     );
   });
 });
@@ -173,5 +142,15 @@ describe('records', () => {
     await pause(20);
     process.off('unhandledRejection', collect);
     expect(unhandled).toEqual([]);
+  });
+});
+
+describe('records that several requests read', () => {
+  it('are frozen to the last plain member, also where they refer to themselves', () => {
+    const record = { booth: { halls: ['A'] }, since: new Date(0), self: {} };
+    record.self = record;
+    freezeJson([record]);
+    expect(Object.isFrozen(record.booth.halls)).toBe(true);
+    expect(Object.isFrozen(record.since)).toBe(false);
   });
 });

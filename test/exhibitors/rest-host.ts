@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { afterAll, beforeAll } from '@jest/globals';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import {
@@ -7,10 +8,12 @@ import {
   ExhibitorsService,
   type Exhibitor,
   type ExhibitorModuleOptions,
+  type HttpOptions,
+  type TenantOptions,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { listen, sendJson } from '../support/server.js';
-import type { TenantsOption } from '../support/module-options.js';
+import type { OtherOptions, TenantsOption } from '../support/module-options.js';
 
 export const SECRETS = ['a cookie secret of the tests, 32+ characters'];
 
@@ -59,49 +62,94 @@ export interface HandMadeService {
 }
 
 export async function startService(answer: Answer): Promise<HandMadeService> {
-  const urls: string[] = [];
+  const services = await startServices();
+  return Object.assign(services.add(answer), { stop: services.stop });
+}
+
+/** Hand-made services on one server, each below a path of its own. */
+async function startServices() {
+  type Listener = (url: string, request: IncomingMessage, response: ServerResponse) => void;
+  const listeners: Listener[] = [];
   const server = createServer((request, response) => {
-    const url = request.url ?? '';
-    if (url === '/connect/token') {
-      request.resume();
-      sendJson(response, {
-        access_token: 'token-of-the-hand-made-service',
-        expires_in: 3600,
-        token_type: 'Bearer',
-      });
-      return;
-    }
-    const count = urls.push(url);
-    response.on('close', () => {
-      if (!response.writableFinished) {
-        service.aborted += 1;
-      }
+    const [, index, url = ''] = /^\/(\d+)(.*)$/.exec(request.url ?? '') ?? [];
+    request.resume();
+    listeners[Number(index)]?.(url, request, response);
+  });
+  const origin = `http://127.0.0.1:${await listen(server)}`;
+  const stop = (): Promise<void> =>
+    new Promise((resolve) => {
+      server.closeAllConnections();
+      server.close(() => resolve());
     });
-    const query = new URL(url, 'http://service').searchParams;
-    const [page, itemsPerPage] = [Number(query.get('Page')), Number(query.get('ItemsPerPage'))];
-    const body = answer({ count, page, itemsPerPage, url, request, response });
-    if (body !== undefined) {
-      sendJson(response, body);
+  const add = (answer: Answer): HandMadeService => {
+    const url = `${origin}/${listeners.length}`;
+    const login = { clientId: 'client', clientSecret: 'hand-made-secret' };
+    const tenant = { tenantId: 'hand-made', baseUrl: url, authUrl: url, ...login };
+    const service: HandMadeService = { tenant, urls: [], aborted: 0, stop: async () => {} };
+    listeners.push((...received) => serve(service, answer, ...received));
+    return service;
+  };
+  return { add, stop };
+}
+
+function serve(
+  service: HandMadeService,
+  answer: Answer,
+  url: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  if (url === '/connect/token') {
+    const token = { access_token: 'token-of-the-hand-made-service', expires_in: 3600, token_type: 'Bearer' };
+    sendJson(response, token);
+    return;
+  }
+  const count = service.urls.push(url);
+  response.on('close', () => {
+    if (!response.writableFinished) {
+      service.aborted += 1;
     }
   });
-  const url = `http://127.0.0.1:${await listen(server)}`;
-  const service: HandMadeService = {
-    tenant: {
-      tenantId: 'hand-made',
-      baseUrl: url,
-      authUrl: url,
-      clientId: 'client',
-      clientSecret: 'hand-made-secret',
-    },
-    urls,
-    aborted: 0,
-    stop: () =>
-      new Promise((resolve) => {
-        server.closeAllConnections();
-        server.close(() => resolve());
-      }),
+  const query = new URL(url, 'http://service').searchParams;
+  const [page, itemsPerPage] = [Number(query.get('Page')), Number(query.get('ItemsPerPage'))];
+  const body = answer({ count, page, itemsPerPage, url, request, response });
+  if (body !== undefined) {
+    sendJson(response, body);
+  }
+}
+
+/** A hand-made service, and the module as its tenant. */
+export interface HandMadeCase<T> {
+  service: HandMadeService;
+  exhibitors: ExhibitorsService<T>;
+  /** Key of the tenant. */
+  tenant: string;
+}
+
+/**
+ * One server and one application for the cases of a file. Each case is a tenant: it has its own replies, token, circuits and
+ * cached lookups.
+ */
+export function handMadeCases<T = Exhibitor>(options: OtherOptions = {}) {
+  const tenants = new Map<string, TenantOptions>();
+  let services: Awaited<ReturnType<typeof startServices>>;
+  let host: RestHost<T>;
+  beforeAll(async () => {
+    services = await startServices();
+    const source = { find: (key: string) => tenants.get(key) };
+    host = await startRestHost<T>({ tenants: source, allowedOrigins: () => true, ...options });
+  });
+  afterAll(async () => {
+    await host?.close();
+    await services?.stop();
+  });
+  const against = (answer: Answer, http?: HttpOptions): HandMadeCase<T> => {
+    const service = services.add(answer);
+    const tenant = `case-${tenants.size}`;
+    tenants.set(tenant, { ...service.tenant, http });
+    return { service, exhibitors: host.exhibitors.forTenant(tenant), tenant };
   };
-  return service;
+  return { against, context: () => host.context };
 }
 
 /** A page of numbered rows in the wrapper; `metadata` replaces some of its numbers. */

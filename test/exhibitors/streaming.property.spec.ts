@@ -1,5 +1,5 @@
 /**
- * Readings of a model service that is slow, clamps, fails and changes while it is read. `npm test` runs 120 cases a
+ * Readings of a model service that is slow, clamps, fails and changes while it is read. `npm test` runs 80 cases a
  * property; `PROPERTY_RUNS=100000` and `PROPERTY_SEED=…` set another number and repeat a run.
  */
 import { describe, expect, it } from '@jest/globals';
@@ -11,7 +11,7 @@ import { PageReader } from '../../lib/exhibitors/pages/page-reader.js';
 import { fromPages, iterateOver } from '../../lib/exhibitors/pages/read-pages.js';
 import { ModelService, type Answer, type ModelPlan, type Row } from './model-service.js';
 
-const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 120);
+const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 80);
 const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31);
 const parameters = { numRuns, seed };
 const minutes = 60_000;

@@ -543,27 +543,6 @@ describe('routes that are wrong', () => {
     expect(problem({ path: routes })).toEqual(expected);
   });
 
-  it('name each member that is wrong', () => {
-    const login = new AuditLog();
-    for (const [wrong, ...paths] of [
-      [{ gaurds: {} }, 'routes.gaurds: is not an option'],
-      [{ guards: { logIn: ExhibitorLoginGuard } }, 'routes.guards.logIn: is not an option'],
-      [
-        { guards: { login, callback: () => true, logout: AuditLog }, backChannelLogout: 'yes' },
-        'routes.guards.login: must be the class of a guard',
-        'routes.guards.callback: must be the class of a guard',
-        'routes.guards.logout: must be the class of a guard',
-        'routes.backChannelLogout: must be true or false',
-      ],
-      [{ guards: null }, 'routes.guards: must be an object of guards'],
-    ] as const) {
-      const problems = paths.map((one) => one.split(': ')).map(([path, expected]) => ({ path, expected }));
-      expect(problem({ path: 'auth', ...wrong })).toEqual(problems);
-    }
-    const guards = { login: SilentLoginGuard, callback: undefined, logout: ExhibitorLogoutGuard };
-    expect(problem({ path: 'auth', guards, backChannelLogout: undefined })).toBe('accepted');
-  });
-
   it('registers none without the option, and with undefined and false', () => {
     for (const routes of [undefined, false] as const) {
       expect(ExhibitorModule.forRootAsync({ routes, useFactory: () => ({}) as never }).controllers).toEqual(

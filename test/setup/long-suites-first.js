@@ -1,8 +1,7 @@
 import TestSequencer from '@jest/test-sequencer';
 
-/** Suites of more than 10 s, the longest last, and one that collects garbage 20 times: in a fresh clone Jest has no durations. */
+/** Suites of more than 10 s, the longest last: in a fresh clone Jest has no durations. */
 const LONG = [
-  'model/json-values.spec.ts',
   'exhibitors/leaving.spec.ts',
   'login/browser.spec.ts',
   'login/conformance.spec.ts',

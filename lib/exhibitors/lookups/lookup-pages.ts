@@ -2,6 +2,7 @@ import { PaginationDriftError, type PaginationBreach } from '../../errors/pagina
 import { isRecord } from '../../model/json-values.js';
 import { rowsExpected } from '../pages/page-drift.js';
 import { PageReader, type FetchedPage } from '../pages/page-reader.js';
+import { pagesOf } from '../pages/read-pages.js';
 import { malformedLookup, parsePage } from '../parse-replies.js';
 
 const MOST_PAGES = 20;
@@ -60,13 +61,13 @@ export async function readLookupPages(
   });
   const pages: unknown[][] = [];
   let hasMore: boolean | undefined;
-  for (let page = await reader.next(); page !== undefined; page = await reader.next()) {
+  for await (const { data, paginationMetadata } of pagesOf(reader)) {
     // Before the second page is requested.
     if (totalPages > MOST_PAGES) {
       throw malformedLookup(`more than ${MOST_PAGES} pages`, tenant);
     }
-    pages.push(page.data);
-    hasMore = page.paginationMetadata.hasNextPage;
+    pages.push(data);
+    hasMore = paginationMetadata.hasNextPage;
   }
   if (hasMore === true) {
     throw drift({ field: 'hasNextPage', expected: 'false', seen: 'true', page: pages.length }, tenant);
