@@ -10,6 +10,7 @@ import { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
 import { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
 import { RouteGuard } from './guards/route-guard.js';
 import type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from './options/check-options.js';
 
 /** The login routes of the module. */
 export interface LoginRoutes {
@@ -53,7 +54,16 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
   // Handlers reply by the adapter: no interceptor of the host may hide an address to go to, nor cache who is logged in.
   @Controller({ path, version: VERSION_NEUTRAL })
   class ExhibitorLoginRoutes {
-    constructor(@Inject(HttpAdapterHost) private readonly host: HttpAdapterHost) {}
+    constructor(
+      @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
+      @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    ) {
+      if (settings.session.join() === 'bearer') {
+        throw new ConfigurationError([
+          { path: 'routes', expected: "requires a session with logins: with 'bearer' alone there are none" },
+        ]);
+      }
+    }
 
     @Get('login')
     @UseGuards(guards.login ?? ExhibitorLoginGuard)

@@ -52,5 +52,8 @@ function isExplained(error: unknown): error is Error {
   return error instanceof Error && (error.name === 'Error' || 'code' in error);
 }
 
+// The reader of a pipe may close it early.
+process.stdout.on('error', () => process.exit());
+
 // A module that a command has loaded may have left connections or timers open.
 void main(process.argv.slice(2)).finally(() => setTimeout(() => process.exit(), 100).unref());

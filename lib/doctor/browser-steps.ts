@@ -33,7 +33,6 @@ export async function authorize(diagnosis: Diagnosis): Promise<string> {
   const target = location !== '' && URL.canParse(location, url) ? new URL(location, url) : undefined;
   const callback = new URL(redirectUri);
   if (target?.origin === callback.origin && target.pathname === callback.pathname) {
-    diagnosis.knowsClient = true;
     return answer(diagnosis, new URLSearchParams(`${target.search}&${target.hash.slice(1)}`));
   }
   if (target !== undefined && !target.href.includes('error')) {
@@ -43,18 +42,23 @@ export async function authorize(diagnosis: Diagnosis): Promise<string> {
   if (target === undefined && ([0, 404, 405, 429].includes(status) || status >= 500)) {
     throw unusable(reply, diagnosis.tenant.endpointOption('authorize'), url);
   }
-  const message = `${shownUrl(url)} refuses this login: '${redirectUri}' must be registered for the client, character by character`;
-  throw wrong(await suspectsOf(diagnosis, reply.text), message);
+  const suspects = await suspectsOf(diagnosis, reply.text);
+  const why =
+    suspects === 'login.clientId'
+      ? 'it does not know the client'
+      : `'${redirectUri}' must be registered for the client, character by character`;
+  throw wrong(suspects, `${shownUrl(url)} refuses this login: ${why}`);
 }
 
 /** The parameters that the provider sends to `redirectUri`. */
 function answer(diagnosis: Diagnosis, response: URLSearchParams): string {
   const error = response.get('error');
+  const option = OPTIONS_BY_ERROR.get(error ?? '');
+  diagnosis.knowsClient = option?.includes('login.clientId') !== true;
   if (error === null || NOBODY.includes(error)) {
     return 'the authorize endpoint knows login.clientId and answers to login.redirectUri';
   }
   const why = diagnosis.shown(`${error} (${response.get('error_description')})`, 300);
-  const option = OPTIONS_BY_ERROR.get(error);
   const message = `the authorize endpoint answers ${why}`;
   throw option === undefined ? unknown(message) : wrong(option, message);
 }

@@ -20,7 +20,8 @@ Where the values are:
                     ${readsEnvFile('FILE')}
   --env PREFIX_     What the names of these variables begin with.
   --config FILE     JSON with the options of a tenant, or those of the module.
-  --options FILE    An ES module or a CommonJS module. Its default export is such options, or an async function that returns them.
+  --options FILE    An ES module or a CommonJS module. Its default export, or its 'options', is such options, or an async
+                    function that returns them.
   --tenant KEY      The tenant, where there are several.
 
 What to test with them:
@@ -79,7 +80,9 @@ async function load(config: string | undefined, options = ''): Promise<unknown> 
       return JSON.parse(await readFile(config, 'utf8'));
     }
     const module: Record<string, unknown> = await import(pathToFileURL(resolve(options)).href);
-    const exported = module['default'] ?? module['options'];
+    // The `default` of a CommonJS module is all that it exports.
+    const main = Object(module['default'] ?? module);
+    const exported: unknown = main.default ?? main.options ?? main;
     return typeof exported === 'function' ? await exported() : exported;
   } catch (error) {
     const { code, name = 'unknown error' }: { code?: string; name?: string } = Object(error);

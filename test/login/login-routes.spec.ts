@@ -543,6 +543,17 @@ describe('routes that are wrong', () => {
     expect(problem({ path: routes })).toEqual(expected);
   });
 
+  it('end the boot of a host whose requests carry bearer tokens only', async () => {
+    const { login, ...service } = sandbox.tenantOptions('acme');
+    const audience = { accessToken: 'portal' };
+    const bearer = { issuer: login.issuer, keys: login.keys, audience, authorizedParties: ['spa'] };
+    const options = { session: 'bearer' as const, tenant: { ...service, login: bearer } };
+    const module = Test.createTestingModule({
+      imports: [ExhibitorModule.forRoot({ isGlobal: true, routes: 'auth', ...options })],
+    });
+    await expect(module.compile()).rejects.toThrow(/routes.*'bearer'/);
+  });
+
   it('registers none without the option, and with undefined and false', () => {
     for (const routes of [undefined, false] as const) {
       expect(ExhibitorModule.forRootAsync({ routes, useFactory: () => ({}) as never }).controllers).toEqual(

@@ -189,6 +189,11 @@ const MISTAKES: readonly [what: string, values: () => Values, options: string][]
   ['an e-mail address', () => ({ contactEmail: 'olga' }), 'contactEmail'],
   ['the id of the login client', () => ({ 'login.clientId': 'acme' }), 'login.clientId'],
   ['the API client as login client', () => apiClient(), 'login.clientId login.responseType'],
+  [
+    'the id of the API client in a login',
+    () => ({ 'login.clientId': tenantOf().clientId }),
+    'login.clientId login.clientSecret login.responseType',
+  ],
   ['the secret of the login client', () => ({ 'login.clientSecret': 'wrong-secret' }), 'login.clientSecret'],
   ['no secret of the login client', () => ({ 'login.clientSecret': undefined }), 'login.clientSecret'],
   ['a redirect URI', () => ({ 'login.redirectUri': 'https://host.example.com/back' }), 'login.redirectUri'],
@@ -550,6 +555,9 @@ describe('the command', () => {
         `export const options = { tenants: { find: async (key) => (${tenants('acme')})[key] } }`,
         'acme',
       ],
+      // As compilers make them of ES modules.
+      ['named.cjs', `exports.__esModule = true; exports.options = { tenants: ${tenants('acme')} }`, 'acme'],
+      ['default.cjs', `exports.__esModule = true; exports.default = () => (${tenants('acme')}).acme`, ''],
       ['elsewhere.mjs', `export default () => ({ tenants: ${tenants('acme')}, ...${elsewhere} })`, 'acme'],
     ];
     const codes = [];
@@ -557,7 +565,7 @@ describe('the command', () => {
       const flag = file.endsWith('.json') ? '--config' : '--options';
       codes.push(await run([flag, fileOf(file, content), '--tenant', key]));
     }
-    expect(codes).toEqual([0, 0, 0, 1]);
+    expect(codes).toEqual([0, 0, 0, 0, 0, 1]);
     expect(lines.filter((line) => line.startsWith('WRONG'))).toEqual([
       expect.stringContaining('baseUrl must be on one of allowedOrigins; authUrl must be on one of'),
     ]);
