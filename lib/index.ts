@@ -111,8 +111,8 @@ export {
 export interface ExhibitorsService<T = Exhibitor> extends GenericExhibitorsService<T> {}
 
 /**
- * The class, to inject the service by. For the last of these signatures, `app.get(ExhibitorsService)` answers the service of `Exhibitor`: of a class with a type
- * parameter, TypeScript infers `unknown`.
+ * The class, by which the service is injected. Its last signature is for `app.get(ExhibitorsService)`, which then answers the service of
+ * `Exhibitor`: of a class with a type parameter, TypeScript infers `unknown`.
  */
 export const ExhibitorsService: typeof GenericExhibitorsService & {
   new (...args: ConstructorParameters<typeof GenericExhibitorsService>): ExhibitorsService;

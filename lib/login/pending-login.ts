@@ -47,7 +47,7 @@ const MAX_SEALED = 2_000;
 /** 256 random bits: neither state (RFC 9700 §4.7), nonce nor verifier (RFC 7636 §7.1) can be guessed. */
 const random = () => randomBytes(32).toString('base64url');
 
-/** @param digit numbers its cookie, and replaces the first character of its state, of which 252 bits are random */
+/** @param digit numbers its cookie, and replaces the first character of its state, of which 250 bits are random */
 export function createPendingLogin(
   start: Omit<PendingLogin, 'state' | 'nonce' | 'verifier'>,
   digit: string,

@@ -105,7 +105,7 @@ export interface ProviderOptions {
   emailClaim?: string | undefined;
   /**
    * Names of the claims that an identity keeps, beside `auth_time` and `acr`. Default: all. Where they do not fit in the identity
-   * cookie, or take more than 16 KiB as JSON with a bearer token, none of them is kept.
+   * cookie, none of them is kept.
    */
   keepClaims?: string[] | undefined;
   /**
