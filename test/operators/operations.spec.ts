@@ -1,9 +1,19 @@
 /** The recipes of docs/operations.md and docs/ending-logins.md, as they are. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { Controller, Get, Post, Redirect, UseGuards, type DynamicModule, type Type } from '@nestjs/common';
+import {
+  Controller,
+  Get,
+  Post,
+  Redirect,
+  UseGuards,
+  type DynamicModule,
+  type INestApplication,
+  type Type,
+} from '@nestjs/common';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { createClient, type RedisClientType } from 'redis';
+import * as undici from 'undici';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import {
   ExhibitorCallbackGuard,
@@ -41,6 +51,35 @@ const options = (redirectUri: string): ExhibitorModuleOptions => ({
 
 /** For guards in other modules. */
 const global = (redirectUri: string) => ({ ...options(redirectUri), isGlobal: true });
+
+describe.each(['express', 'fastify'] as const)('drainOnSigterm, on %s', (kind) => {
+  it('fails the readiness check, answers requests without keeping their connections, and closes', async () => {
+    const { drainOnSigterm } = await loadSnippets<{
+      drainOnSigterm(app: INestApplication, pause: number): void;
+    }>('operations.md', 'drain');
+    const host = await startHost({
+      kind,
+      options,
+      controllers: [BoothController],
+      configure: (app) => drainOnSigterm(app, 300),
+    });
+    const connections = new undici.Agent();
+    const get = async (path: string) => {
+      const { statusCode, headers, body } = await undici.request(`${host.url}${path}`, {
+        dispatcher: connections,
+      });
+      await body.dump();
+      return [statusCode, headers['connection'] === 'close'];
+    };
+    expect(await get('/health/ready')).toEqual([200, false]);
+    process.emit('SIGTERM');
+    expect(await get('/health/ready')).toEqual([503, true]);
+    expect(await get('/events/world-2026/mine')).toEqual([401, true]);
+    const closed = () => get('/health/ready').then(Boolean, () => 'refused');
+    await eventually(async () => (await closed()) === 'refused');
+    await connections.close();
+  });
+});
 
 describe('logins that @nestjs/throttler limits', () => {
   it('set no cookie and ask nobody beyond the limit, on Fastify', async () => {

@@ -22,7 +22,6 @@ import {
   ExhibitorsService,
   type ExhibitorModuleOptions,
   type ExhibitorRequest,
-  type TenantOptions,
 } from '../../lib/index.js';
 import {
   ExhibitorTestingBackend,
@@ -222,13 +221,15 @@ describe('hosts with a login', () => {
   });
 
   it('accept the access tokens of a mobile app', async () => {
-    interface Recipe {
-      bearerOptions(tenant: TenantOptions, login: object): ExhibitorModuleOptions;
-    }
-    const { bearerOptions } = await loadSnippets<Recipe>('recipes.md', 'bearer');
+    const { bearerOptions } = await loadSnippets<{ bearerOptions: () => ExhibitorModuleOptions }>(
+      'recipes.md',
+      'bearer',
+    );
     const token = await sandbox.accessToken('sam.several@example.com');
-    const tenant = sandbox.tenantOptions('acme');
-    const host = await startHost({ options: () => bearerOptions(tenant, tenant.login) });
+    const before = { ...process.env };
+    Object.assign(process.env, sandbox.environment('acme'));
+    const host = await startHost({ options: () => bearerOptions() });
+    process.env = before;
     const mine = () => request(host.url).get('/events/world-2026/mine');
     const { body } = await mine().set('Authorization', `Bearer ${token}`).expect(200);
     expect(body).toHaveLength(3);
