@@ -70,6 +70,19 @@ describe('the operator log', () => {
     expect(lines.errors).toHaveLength(2);
   });
 
+  it('marks what a browser delivered, as a warning with a limit of its own', async () => {
+    const { log, registry } = two();
+    const acme = await registry.get('acme');
+    log.report(acme, { ...PROBLEM, isUnverified: true });
+    log.report(acme, { ...PROBLEM, isUnverified: true });
+    expect(lines.errors).toEqual([]);
+    expect(lines.warnings).toEqual([
+      expect.stringMatching(/\(unverified: the browser or the client delivered it\)$/),
+    ]);
+    log.report(acme, PROBLEM);
+    expect(lines.errors).toHaveLength(1);
+  });
+
   it('cuts text from outside, and removes control characters and e-mail addresses', async () => {
     const { log, registry } = two();
     log.report(await registry.get('acme'), {
