@@ -414,7 +414,8 @@ describe('a provider that answers in its own way', () => {
   });
 
   it('repeats secrets, tokens and addresses among terminal escapes, which no finding shows', async () => {
-    const said = `\u001b]0;x\u0007\u009b31m\u202e ${String(tenantOf().clientSecret)} ${EMAIL} access-1`;
+    const secret = String(tenantOf().clientSecret);
+    const said = `\u001b]0;x\u0007\u009b31m\u202e ${EMAIL} access-1`;
     const findings = await examine(
       {
         '/connect/token': () => [200, { access_token: 'access-1', token_type: 'Bearer' }],
@@ -424,15 +425,17 @@ describe('a provider that answers in its own way', () => {
           { issuer: said, scopes_supported: [said], id_token_signing_alg_values_supported: [said] },
         ],
         '/connect/authorize': (url) => {
-          const query = new URLSearchParams({ error: said, error_description: said });
+          const query = new URLSearchParams({ error: 'server_error', error_description: secret });
           return [302, {}, `${url.searchParams.get('redirect_uri')}?${query}`];
         },
       },
-      { clientSecret: async () => tenantOf().clientSecret },
+      { clientSecret: async () => secret },
     );
     const messages = findings.map(({ message }) => message).join(' ');
     expect(messages).toContain("the issuer '[removed]'");
+    expect(messages).toContain('the authorize endpoint answers [removed]');
     expect(messages).not.toMatch(/\p{C}|access-1/u);
+    expect(messages).not.toContain(secret);
   });
 
   it('answers one request by a reply that is cut short, which hinders no other step', async () => {

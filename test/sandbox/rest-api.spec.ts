@@ -30,7 +30,7 @@ describe('the REST API of the sandbox', () => {
     jsonOf(get(eventUrl(sandbox, eventId, query)));
 
   const lookup = async (email: string, eventId = 'world-2026') =>
-    (await get(lookupUrl(sandbox, eventId, email))).json();
+    jsonOf<unknown[]>(get(lookupUrl(sandbox, eventId, email)));
 
   const status = async (some: Record<string, string>) =>
     (await fetch(eventUrl(sandbox, 'boutique-2026'), { headers: some })).status;
@@ -127,15 +127,12 @@ describe('the REST API of the sandbox', () => {
   describe('looking up a contact e-mail', () => {
     it.each([
       ['nora.none@example.com', 0],
-      ['olga.one@example.com', 1],
       ['sam.several@example.com', 3],
       ['zoë+fair@example.com', 1],
-      ['uma.unverified@example.com', 1],
     ])('finds for %s the seeded exhibitors: %i at every event of seven or more', async (email, count) => {
-      for (const eventId of ['boutique-2026', 'regional-2026', 'national-2026', 'world-2026']) {
-        expect(await lookup(email, eventId)).toHaveLength(count);
-      }
-      expect(await lookup(email, 'empty-2026')).toEqual([]);
+      const events = ['boutique-2026', 'regional-2026', 'national-2026', 'world-2026', 'empty-2026'];
+      const counts = await Promise.all(events.map(async (id) => (await lookup(email, id)).length));
+      expect(counts).toEqual([count, count, count, count, 0]);
     });
 
     it('compares byte for byte', async () => {
@@ -172,60 +169,39 @@ describe('the REST API of the sandbox', () => {
       expect(reply.status).toBe(401);
     });
 
-    it.each([['of another tenant'], ['of nobody'], ['left out']])(
-      'answers 403 to a tenant id %s',
-      async (which) => {
-        const ids: Record<string, string> = { 'of another tenant': sandbox.tenantOptions('globex').tenantId };
-        const reply = await get(eventUrl(sandbox, 'world-2026'), { 'x-tenant-id': ids[which] ?? '' });
+    it.each<[string, () => string]>([
+      ['of another tenant', () => sandbox.tenantOptions('globex').tenantId],
+      ['left out', () => ''],
+    ])('answers 403 to a tenant id %s', async (_, id) => {
+      const reply = await get(eventUrl(sandbox, 'world-2026'), { 'x-tenant-id': id() });
 
-        expect(reply.status).toBe(403);
-        expect(await reply.json()).toMatchObject({ error: 'tenant_mismatch' });
-      },
-    );
-  });
-
-  describe('revoking tokens', () => {
-    it('refuses the tokens issued to a tenant so far only', async () => {
-      const [acme, globex] = [await apiHeaders(sandbox, 'acme'), await apiHeaders(sandbox, 'globex')];
-      sandbox.revokeTokens('acme');
-
-      expect([await status(acme), await status(globex)]).toEqual([401, 200]);
-      expect(await status(await apiHeaders(sandbox, 'acme'))).toBe(200);
-    });
-
-    it('refuses every token issued so far when no tenant is named', async () => {
-      const all = await Promise.all(['acme', 'globex', 'initech'].map((key) => apiHeaders(sandbox, key)));
-      sandbox.revokeTokens();
-
-      expect(await Promise.all(all.map(status))).toEqual([401, 401, 401]);
+      expect(reply.status).toBe(403);
+      expect(await reply.json()).toMatchObject({ error: 'tenant_mismatch' });
     });
   });
 
-  describe('changing records', () => {
+  it('refuses the tokens revoked of a tenant, or of all', async () => {
+    const [acme, globex] = [await apiHeaders(sandbox, 'acme'), await apiHeaders(sandbox, 'globex')];
+    sandbox.revokeTokens('acme');
+    expect([await status(acme), await status(globex)]).toEqual([401, 200]);
+    const next = await apiHeaders(sandbox, 'acme');
+    expect(await status(next)).toBe(200);
+    sandbox.revokeTokens();
+    expect([await status(next), await status(globex)]).toEqual([401, 401]);
+  });
+
+  it('answers the exhibitors of setExhibitors: of one tenant, or of a new event', async () => {
     const record = { id: 'new', name: 'New', contactEmails: ['new@example.com'] };
-
-    it('replaces the exhibitors of an event at one tenant', async () => {
-      const fresh = await apiHeaders(sandbox, 'acme');
-      sandbox.setExhibitors('boutique-2026', [record], 'acme');
-      const reply = await fetch(eventUrl(sandbox, 'boutique-2026'), { headers: fresh });
-
-      expect((await jsonOf<Page>(reply)).data).toEqual([record]);
-      expect(sandbox.exhibitors('boutique-2026', 'globex')).toHaveLength(7);
-    });
-
-    it('adds an unknown event', async () => {
-      sandbox.setExhibitors('pop-up-2026', [record]);
-      const reply = await fetch(lookupUrl(sandbox, 'pop-up-2026', 'new@example.com'), {
-        headers: await apiHeaders(sandbox, 'initech'),
-      });
-
-      expect(await reply.json()).toEqual([record]);
-      expect(sandbox.events.at(-1)).toEqual({ id: 'pop-up-2026', title: 'pop-up-2026' });
-    });
-
-    it('refuses an unknown tenant', () => {
-      expect(() => sandbox.setExhibitors('boutique-2026', [], 'nobody')).toThrow(/no tenant "nobody"/);
-    });
+    const fresh = { headers: await apiHeaders(sandbox, 'acme') };
+    sandbox.setExhibitors('boutique-2026', [record], 'acme');
+    sandbox.setExhibitors('pop-up-2026', [record]);
+    const list = fetch(eventUrl(sandbox, 'boutique-2026'), fresh);
+    expect((await jsonOf<Page>(list)).data).toEqual([record]);
+    expect(sandbox.exhibitors('boutique-2026', 'globex')).toHaveLength(7);
+    const found = fetch(lookupUrl(sandbox, 'pop-up-2026', 'new@example.com'), fresh);
+    expect(await jsonOf<unknown>(found)).toEqual([record]);
+    expect(sandbox.events.at(-1)).toEqual({ id: 'pop-up-2026', title: 'pop-up-2026' });
+    expect(() => sandbox.setExhibitors('boutique-2026', [], 'nobody')).toThrow(/no tenant "nobody"/);
   });
 
   it('adds its latency to every REST reply', async () => {
