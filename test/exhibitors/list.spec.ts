@@ -233,18 +233,6 @@ describe('a tenant known only at run time', () => {
     await expect(call).rejects.toMatchObject({ code: 'deadline_exceeded' });
     await late.close();
   });
-
-  it('is served like a tenant of the options', async () => {
-    const source = {
-      find: async (key: string) => (key === 'acme' ? sandbox.tenantOptions('acme') : undefined),
-    };
-    const found = await startRestHost({ tenants: source, allowedOrigins: () => true });
-    const { data } = await firstValueFrom(found.exhibitors.list('boutique-2026', { tenant: 'acme' }));
-    expect(data).toEqual(sandbox.exhibitors('boutique-2026', 'acme'));
-    const call = firstValueFrom(found.exhibitors.list('boutique-2026', { tenant: 'umbrella' }));
-    await expect(call).rejects.toMatchObject({ code: 'unknown_tenant' });
-    await found.close();
-  });
 });
 
 /** 401 to the first request, this status to all others. */
