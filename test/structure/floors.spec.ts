@@ -39,7 +39,7 @@ interface Import {
   isDynamic: boolean;
 }
 
-const IMPORT = /^(?:import|export)( type)?[^;']*? from '([^']+)'|\b(typeof )?import\('([^']+)'\)/gm;
+const IMPORT = /^(?:import|export)( type)?(?: [^;']*? from)? '([^']+)'|\b(typeof )?import\('([^']+)'\)/gm;
 
 function importsOf(from: string): Import[] {
   const text = readFileSync(join(ROOT, 'lib', from), 'utf8');
