@@ -51,64 +51,20 @@ describe('an event id', () => {
 });
 
 /** Forms that lead to another path where something decodes it, in event ids and in addresses: `*` stands for any name. */
-const UNSAFE = [
-  './*',
-  '../*',
-  '/*',
-  '*/',
-  'a//*',
-  'a/./*',
-  'a/../*',
-  '*/..',
-  '..\\*',
-  '\\*',
-  '..;/*',
-  'a/;x/*',
-  '.;a;b/*',
-  ';*',
-  '..%2F*',
-  '..%2f*',
-  '..%5C*',
-  '%2F*',
-  '*%2f',
-  'a%2F..%2F*',
-  '%2e%2e/*',
-  '.%2E%2f*',
-  '..%3b/*',
-  '..%253B%252f*',
-  '%252e%252e%252f*',
-  '..%25252F*',
-  '%2%65%2%65%2%46*',
-  '%%32%65/*',
-  '.%09./*',
-  '.%0A.%2f*',
-  '%c0%ae%c0%ae%c0%af*',
-  'a%C0%AF..%C0%AF*',
-  '%25c0%25ae/*',
-  '%e0%80%ae%e0%80%ae/*',
-  '%f0%80%80%ae./*',
-  '．．/*',
-  '‥/*',
-  '․․／*',
-];
+const UNSAFE = String.raw`
+  ./* ../* /* */ a//* a/./* a/../* */.. ..\* \* ..;/* a/;x/* .;a;b/* ;* ..%2F* ..%2f* ..%5C* %2F*
+  *%2f a%2F..%2F* %2e%2e/* .%2E%2f* ..%3b/* ..%253B%252f* %252e%252e%252f* ..%25252F*
+  %2%65%2%65%2%46* %%32%65/* .%09./* .%0A.%2f* %c0%ae%c0%ae%c0%af* a%C0%AF..%C0%AF* %25c0%25ae/*
+  %e0%80%ae%e0%80%ae/* %f0%80%80%ae./* ．．/* ‥/* ․․／*
+`
+  .trim()
+  .split(/\s+/);
 /** Forms that some servers read as the address in place of `*`: it ends at a character that ends no address. */
-const CUT = [
-  '*;',
-  '*;x',
-  '*%3Bx=1',
-  '*%253b',
-  '*?x',
-  '*%3fx',
-  '*#x',
-  '*%23',
-  '*%00',
-  '*%2509x',
-  '..%00/*',
-  '%20*',
-  '*%20',
-  '*%2520',
-  '*；x',
-];
+const CUT = String.raw`
+  *; *;x *%3Bx=1 *%253b *?x *%3fx *#x *%23 *%00 *%2509x ..%00/* %20* *%20 *%2520 *；x
+`
+  .trim()
+  .split(/\s+/);
 
 describe('the characters that split, cut or decode a path', () => {
   it.each([
@@ -191,11 +147,13 @@ describe('a contact e-mail address', () => {
     undefined,
     null,
     42,
-  ])('cannot be %p, and the error does not show it', (address) => {
+  ])('cannot be %p, which counts as none at a login, and the error does not show it', (address) => {
     expect(refusal(() => checkContactEmail(address))).toMatchObject({
       code: 'invalid_argument',
       message: 'contactEmail must be an e-mail address',
     });
+    const rules = { emailClaim: 'email', requireVerifiedEmail: false };
+    expect(contactEmail([{ email: address }], rules)).toEqual({ reason: 'email_missing' });
   });
 
   it('is always encoded in the path', () => {
@@ -210,14 +168,6 @@ describe('a contact e-mail address', () => {
       }),
     );
   });
-
-  it.each(['nobody', 'a@b@example.com', 'sam several@example.com', 'a@', 'a@b\ud800'])(
-    'that cannot be looked up counts as none at a login: %j',
-    (email) => {
-      const rules = { emailClaim: 'email', requireVerifiedEmail: false };
-      expect(contactEmail([{ email }], rules)).toEqual({ reason: 'email_missing' });
-    },
-  );
 });
 
 describe('the options of a call', () => {
