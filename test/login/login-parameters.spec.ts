@@ -127,22 +127,19 @@ describe('the parameters of a login', () => {
   });
 
   it.each<[string, unknown]>([
-    ['an unknown prompt', { prompt: 'Login' }],
-    ['none beside another prompt', { prompt: 'none login' }],
     ['an empty prompt', { prompt: '' }],
     ['a prompt with a line feed', { prompt: 'login\nconsent' }],
     ['an empty hint', { loginHint: '' }],
     ['a hint with a control character', { loginHint: 'pat\u0000' }],
     ['a long hint', { loginHint: 'x'.repeat(513) }],
+    ['a long branding', { brandingTenantId: 'x'.repeat(513) }],
+    ['a language with a NUL', { uiLocales: 'de\u0000' }],
     ['a hint that is a list', { loginHint: ['pat', 'zoe'] }],
     ['a context with a tab', { acrValues: 'mfa\tphr' }],
-    ['a context beyond ASCII', { acrValues: 'mfä' }],
     ['many contexts', { acrValues: 'mfa '.repeat(300) }],
-    ['no language', { uiLocales: 'de_CH' }],
     ['a negative age', { maxAge: -1 }],
     ['a fraction', { maxAge: 0.5 }],
     ['an age as text', { maxAge: '0' }],
-    ['a branding with a space', { brandingTenantId: 'a b' }],
     ['another parameter', { redirect_uri: 'https://evil.example/' }],
     ['a parameter of this module', { state: 'mine' }],
     ['no object', 'prompt=login'],
@@ -154,7 +151,7 @@ describe('the parameters of a login', () => {
       expect.objectContaining({ code: 'invalid_argument' }),
     ]);
     expect(reply.text).toContain('getLoginParameters');
-    expect(reply.text).not.toMatch(/evil|mfä|redirect_uri/);
+    expect(reply.text).not.toMatch(/evil|phr|redirect_uri/);
     expect([reply.location, reply.setCookies]).toEqual([undefined, []]);
   });
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { contactEmail } from '../../lib/oidc/contact-email.js';
-import { userClaims } from '../../lib/oidc/user-claims.js';
+import { userClaims } from '../../lib/oidc/user-info.service.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
