@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
-import type { Type } from '@nestjs/common';
+import type { INestApplication, Type } from '@nestjs/common';
 import type { ExhibitorModuleOptions, HttpOptions } from '../../lib/index.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import type { OtherOptions } from '../support/module-options.js';
@@ -9,6 +9,7 @@ import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 export interface Given extends OtherOptions {
   kind?: HostKind;
   controllers?: Type[];
+  configure?: (app: INestApplication) => unknown;
   /** Default: the callback of the host itself. */
   redirectUri?: string;
   login?: LoginOverrides;
@@ -38,11 +39,15 @@ export function withProvider(
     await Promise.all(hosts.map((host) => host.close()));
     await provider?.stop();
   });
-  return async ({ kind, controllers, redirectUri, login, tenantHttp: http, ...others } = {}, own) => {
+  return async (
+    { kind, controllers, configure, redirectUri, login, tenantHttp: http, ...others } = {},
+    own,
+  ) => {
     const secrets = [COOKIE_SECRET];
     const host = await startHost({
       kind,
       controllers,
+      configure,
       options: (callback, url) =>
         own === undefined
           ? {
