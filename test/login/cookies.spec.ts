@@ -353,7 +353,7 @@ const WORST: readonly [[what: string, eventId: string, returnTo: string], ...[st
   ['characters of 3 bytes', `${'展'.repeat(42)}x`, `/?${'展'.repeat(170)}`],
 ];
 
-function arrive(address: (typeof ADDRESSES)[number]): { site: { url: string }; visitor: Visitor } {
+function arriveBy(address: (typeof ADDRESSES)[number]): { site: { url: string }; visitor: Visitor } {
   return address === 'http'
     ? { site: host, visitor: new Visitor() }
     : { site: { url: SITE }, visitor: new Visitor({ [SITE]: behindTls.url }) };
@@ -418,7 +418,7 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
   it.each(WORST)(
     'stay in the budget with logins of %s, and the newest is kept',
     async (_, eventId, returnTo) => {
-      const { site, visitor } = arrive(address);
+      const { site, visitor } = arriveBy(address);
       const arrivals = await begin(visitor, site, 6, { eventId, returnTo });
       const kept = pendingLogins(visitor, site).length;
       expect(kept).toBeGreaterThanOrEqual(1);
@@ -433,7 +433,7 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
 
   it('stay in it beside the largest identity', async () => {
     const [[, eventId, returnTo]] = WORST;
-    const { site, visitor } = arrive(address);
+    const { site, visitor } = arriveBy(address);
     await logInAtMost(visitor, site);
     const arrivals = await begin(visitor, site, 4, { eventId, returnTo });
     expect(await identityOf(visitor, site)).toMatchObject({ subject: 'pat' });
@@ -442,7 +442,7 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
   });
 
   it('stay in it when the identity arrives last: the other logins go', async () => {
-    const { site, visitor } = arrive(address);
+    const { site, visitor } = arriveBy(address);
     const [eventId, returnTo] = ['"'.repeat(128), `/${'"'.repeat(300)}`];
     const arrivals = await begin(visitor, site, 3, { eventId, returnTo });
     const taken = pendingLogins(visitor, site);
@@ -457,7 +457,7 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
   });
 
   it('stay in it beside the largest ID token: the other logins go first, then the ID token', async () => {
-    const { site, visitor } = arrive(address);
+    const { site, visitor } = arriveBy(address);
     const cookies = cookiesOf(visitor, site);
     const idToken = `${address === 'https' ? '__Host-' : ''}exhibitor-id-token`;
     await logInAtMost(visitor, site);
@@ -474,7 +474,7 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
   });
 
   it('hold six ordinary logins', async () => {
-    const { site, visitor } = arrive(address);
+    const { site, visitor } = arriveBy(address);
     const arrivals = await begin(visitor, site, 6, {
       eventId: 'world-2026',
       returnTo: '/events/world-2026/mine',
@@ -486,7 +486,7 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
   });
 
   it('count what is in the browser already, also where it does not open', async () => {
-    const { site, visitor } = arrive(address);
+    const { site, visitor } = arriveBy(address);
     const prefix = address === 'https' ? '__Host-' : '';
     for (const digit of ['0', '9', 'f']) {
       cookiesOf(visitor, site).set(`${prefix}exhibitor-login-${digit}`, 'x'.repeat(3_000));
@@ -501,7 +501,7 @@ describe('cookies that a neighbour has set', () => {
   it('with thousands of names take less than a millisecond, and none is removed', async () => {
     const made = Array.from({ length: 545 }, (_, index) => `__Host-exhibitor-login-${index}=`).join('; ');
     expect(made.length).toBeGreaterThan(15_000);
-    const { site, visitor } = arrive('https');
+    const { site, visitor } = arriveBy('https');
     const started = await visitor.visit(`${site.url}/auth/login`, { headers: { cookie: made } });
     expect(started.status).toBe(302);
     expect(started.setCookies).toHaveLength(1);
@@ -519,7 +519,7 @@ describe('cookies that a neighbour has set', () => {
   });
 
   it('for a parent domain end no login of another tab, and are not counted', async () => {
-    const { site, visitor } = arrive('https');
+    const { site, visitor } = arriveBy('https');
     const [first] = await begin(visitor, site, 1);
     for (let digit = 0; digit < 6; digit += 1) {
       cookiesOf(visitor, site).set(`exhibitor-login-${digit}`, 'x'.repeat(1_200));

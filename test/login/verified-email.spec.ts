@@ -248,19 +248,19 @@ describe('email_verified', () => {
 });
 
 describe('the address', () => {
-  const says = (claims: Claims): void => {
+  const tokenSays = (claims: Claims): void => {
     provider.script = { backToken: { claims: (all) => void Object.assign(all, claims) } };
   };
 
   it('may be without email_verified, unless it is required', async () => {
-    says({ email_verified: undefined });
+    tokenSays({ email_verified: undefined });
     provider.script.userinfo = changes({ email_verified: undefined });
     await expectAccepted(plain);
     expectRefusal(await logIn(new Visitor(), strict['email'] as Host), 'email_unverified');
   });
 
   it('is read byte for byte from the configured claim', async () => {
-    says({ upn: 'Zoë+Fair@Example.COM' });
+    tokenSays({ upn: 'Zoë+Fair@Example.COM' });
     const host = await start({ login: { emailClaim: 'upn' } });
     const visitor = new Visitor();
     await logIn(visitor, host);
