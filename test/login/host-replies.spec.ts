@@ -207,7 +207,14 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
   });
 
   it('lead to returnTo, percent-encoded as a browser would request it, which is not stored', async () => {
-    for (const returnTo of KEPT) {
+    // Of each kind one: the others differ in nothing that an adapter sees.
+    for (const returnTo of [
+      '/',
+      '/a/../b',
+      '/events?page=2&size=50',
+      '/展会?q=€&r="#ß€',
+      `/${'€'.repeat(170)}`,
+    ]) {
       const visitor = new Visitor();
       const arrival = await toProvider(visitor, usual, `?${new URLSearchParams({ returnTo })}`);
       const reply = await toHost(visitor, arrival);
@@ -322,8 +329,8 @@ describe('returnTo', () => {
           target: [from?.pathname, from?.search, from?.hash],
         });
       }),
-      { numRuns: 5_000 },
+      { numRuns: 2_000 },
     );
-    expect(kept).toBeGreaterThan(500);
+    expect(kept).toBeGreaterThan(200);
   });
 });
