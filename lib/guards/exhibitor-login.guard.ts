@@ -1,6 +1,6 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
-import type { LoginParameters } from '../login/login-parameters.js';
+import type { LoginParameters } from '../login/exhibitor.strategy.js';
 import { answered, LOGIN_HEADERS, RouteGuard } from './route-guard.js';
 
 /**

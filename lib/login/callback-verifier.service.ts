@@ -8,7 +8,7 @@ import {
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { hashFits } from '../oidc/check-claims.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
-import { TokenValidator, type TokenDelivery } from '../oidc/token-validator.service.js';
+import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import type { VerifiedToken } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -89,7 +89,7 @@ export class CallbackVerifier {
     this.#checkError(callback);
     const front = await this.#frontChannelToken(callback);
     const tokens = await this.codes.redeem(tenant, pending, parameters.code ?? '', deadline);
-    const token = await this.#verifyIdToken(callback, tokens.idToken, 'provider');
+    const token = await this.#verifyIdToken(callback, tokens.idToken, true);
     const { at_hash: tokenHash } = token.payload;
     if (tokenHash !== undefined && !hashFits(tokenHash, tokens.accessToken, token.header.alg)) {
       throw refusal(tenant, 'token_hash');
@@ -148,7 +148,7 @@ export class CallbackVerifier {
       return undefined;
     }
     const { id_token: idToken, code, access_token: accessToken } = parameters;
-    const token = await this.#verifyIdToken(callback, idToken ?? '', 'client');
+    const token = await this.#verifyIdToken(callback, idToken ?? '', false);
     const { c_hash: codeHash, at_hash: tokenHash } = token.payload;
     if (!hashFits(codeHash, code ?? '', token.header.alg)) {
       throw refusal(tenant, 'code_hash');
@@ -162,9 +162,9 @@ export class CallbackVerifier {
   #verifyIdToken(
     { tenant, pending: { nonce, maxAge }, deadline }: Callback,
     token: string,
-    delivery: TokenDelivery,
+    isFromProvider: boolean,
   ): Promise<VerifiedToken> {
-    const given = { use: 'id_token', token, nonce, maxAge, delivery } as const;
+    const given = { use: 'id_token', token, nonce, maxAge, isFromProvider } as const;
     return this.validator.verify(tenant, given, deadline);
   }
 

@@ -1,8 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
-import { OpenIdProvider } from '../oidc/openid-provider.service.js';
-import { usableReply } from '../oidc/provider-reply.js';
+import { OpenIdProvider, usableReply } from '../oidc/openid-provider.service.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { describeFailure, refusedClient } from '../problems/token-endpoint-problems.js';
 import { browserLoginOf, type Tenant } from '../tenants/tenant.js';

@@ -4,10 +4,60 @@
  */
 import type Passport from 'passport';
 import type { StrategyOptions } from 'passport-openidconnect';
+import * as v from 'valibot';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { digestOf } from '../model/digest.js';
+import { whole } from '../options/value-schemas.js';
 import { isHybrid, type BrowserLogin } from '../tenants/tenant.js';
-import type { LoginParameters } from './login-parameters.js';
 import type { PendingLogin } from './pending-login.js';
+
+/** Parameters of one login, over the options of the tenant. What is absent is taken from the tenant. Each text has 1 to 512 characters. */
+export interface LoginParameters {
+  /** `none`, or one or several of `login`, `consent`, `select_account` and `create`, separated by spaces. */
+  prompt?: string;
+  /** Who logs in, for the form of the provider. Sent as `login_hint`. */
+  loginHint?: string;
+  /** Requested authentication contexts, separated by spaces. Sent as `acr_values`. */
+  acrValues?: string;
+  /** Preferred languages (BCP 47), separated by spaces. Sent as `ui_locales`. */
+  uiLocales?: string;
+  /** Largest age of the authentication in seconds, from 0. The smaller of it and that of the tenant is sent and enforced. */
+  maxAge?: number;
+  /** GUID of the branding. Sent as `tenantId`. */
+  brandingTenantId?: string;
+}
+
+/** The provider checks what a parameter means. */
+const text = v.optional(v.pipe(v.string(), v.nonEmpty(), v.maxLength(512), v.regex(/^\P{Cc}*$/u)));
+
+const parametersSchema = v.strictObject({
+  prompt: text,
+  loginHint: text,
+  acrValues: text,
+  uiLocales: text,
+  maxAge: v.optional(whole(0, 31_536_000)),
+  brandingTenantId: text,
+});
+
+/**
+ * Checks the parameters of one login: hosts may take them from a request.
+ *
+ * @throws {ExhibitorError} `invalid_argument` for a wrong value or an unknown name. Neither is shown: they may come from the request
+ */
+export function checkLoginParameters(value: unknown, tenant: string): LoginParameters {
+  const { success, output } = v.safeParse(parametersSchema, value ?? {});
+  if (!success) {
+    const message = 'getLoginParameters: not valid parameters of a login';
+    throw new ExhibitorError('invalid_argument', message, { tenant });
+  }
+  return output;
+}
+
+/** The smaller of two ages; `undefined` is no limit. */
+export function smallerAge(one = Infinity, other = Infinity): number | undefined {
+  const smaller = Math.min(one, other);
+  return smaller === Infinity ? undefined : smaller;
+}
 
 /**
  * The address of the provider to which the browser is redirected.

@@ -11,7 +11,6 @@ import { checkEventId } from '../model/path-parameters.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
-import { smallerAge } from '../oidc/check-claims.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
 import type { SessionState } from '../session/request-user.js';
@@ -23,8 +22,7 @@ import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadline.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
-import { authorizationUrl } from './exhibitor.strategy.js';
-import { checkLoginParameters } from './login-parameters.js';
+import { authorizationUrl, checkLoginParameters, smallerAge } from './exhibitor.strategy.js';
 import {
   createPendingLogin,
   PendingLogins,

@@ -17,8 +17,6 @@ export interface LoginBinding {
 type IdTokenExpectation = Expectation &
   LoginBinding & {
     audience: string;
-    /** The option that sets it. */
-    audienceOption: string;
     clientId: string;
   };
 
@@ -47,7 +45,7 @@ export function idTokenFailure(
   if (!fitsAudience(claims, expected)) {
     return {
       reason: 'audience',
-      option: expected.audienceOption,
+      option: expected.audience === expected.clientId ? 'login.clientId' : 'login.audience',
       expected: `aud ${expected.audience}, azp ${expected.clientId}`,
       received: `aud ${described(claims.aud)}, azp ${described(claims['azp'])}`,
     };
@@ -187,12 +185,6 @@ export function described(value: unknown): string {
 
 function isRecent(authTime: unknown, maxAge: number, tolerance: number, now: number): boolean {
   return isTime(authTime) && authTime >= now - maxAge - tolerance && authTime <= now + tolerance;
-}
-
-/** The smaller of two ages; `undefined` is no limit. */
-export function smallerAge(one: number | undefined, other: number | undefined): number | undefined {
-  const ages = [one, other].filter((age) => age !== undefined);
-  return ages.length === 0 ? undefined : Math.min(...ages);
 }
 
 function isTime(value: unknown): value is number {

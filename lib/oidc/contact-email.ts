@@ -1,7 +1,9 @@
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
 import { isContactEmail } from '../model/path-parameters.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
-import type { Claims } from './user-claims.js';
+
+/** Of a token or of userinfo. */
+export type Claims = Record<string, unknown>;
 
 type EmailRules = Pick<LoginSettings, 'emailClaim' | 'requireVerifiedEmail'>;
 

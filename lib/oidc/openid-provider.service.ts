@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { CompactVerifyGetKey } from 'jose';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
@@ -11,7 +12,6 @@ import { Deadlines, type Deadline } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
 import { keySetOf, type KeySet } from './key-set.js';
 import { metadataUrl, parseMetadata, urlsFor, type Metadata, type MetadataUrl } from './parse-metadata.js';
-import { unusableReply, usableReply } from './provider-reply.js';
 import { PublishedDocuments } from './published-documents.js';
 
 const NAMES = { keys: 'the keys of the provider', metadata: 'the metadata of the provider' } as const;
@@ -191,4 +191,25 @@ function idOf(dispatcher: object): number {
 
 function refuse(tenant: Tenant, why: string, reason: LoginFailureReason = 'provider'): never {
   throw new LoginFailedError(reason, `${NAMES.metadata} ${why}`, { tenant: tenant.key });
+}
+
+/**
+ * A reply of the identity provider. One that cannot be used is a refusal (401); a provider that is slow, down or limits our
+ * requests is not (503, 504).
+ *
+ * @param name the provider's endpoint, for the error message
+ * @throws {LoginFailedError} `provider` where the reply is malformed
+ * @throws {ExhibitorError} other errors of {@link Transport.send}
+ */
+export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R> {
+  try {
+    return await reply;
+  } catch (error) {
+    const isMalformed = isExhibitorError(error) && error.code === 'malformed_response';
+    throw isMalformed ? unusableReply(name, error.tenant) : error;
+  }
+}
+
+export function unusableReply(name: string, tenant: string | undefined): LoginFailedError {
+  return new LoginFailedError('provider', `${name}: the reply cannot be used`, { tenant });
 }

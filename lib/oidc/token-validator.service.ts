@@ -2,7 +2,6 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
-import type { KeySource } from '../options/key-source.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
@@ -12,13 +11,7 @@ import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { logoutTokenFailure } from './logout-token.js';
 import { OpenIdProvider } from './openid-provider.service.js';
-import {
-  accessTokenFailure,
-  described,
-  idTokenFailure,
-  smallerAge,
-  type LoginBinding,
-} from './check-claims.js';
+import { accessTokenFailure, described, idTokenFailure, type LoginBinding } from './check-claims.js';
 import { checkHeader, unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
@@ -31,26 +24,15 @@ export interface ValidateOptions {
   nonce?: string | undefined;
 }
 
-export type TokenUse = 'id_token' | 'access_token' | 'logout_token';
-
-/** Who delivered a token: the provider, by a request of ours; or a browser or another client, which may have made it up. */
-export type TokenDelivery = 'provider' | 'client';
-
+/** What is validated, and what it must fit. */
 export interface GivenToken extends LoginBinding {
-  use: TokenUse;
+  use: 'id_token' | 'access_token' | 'logout_token';
   token: string;
-  /** Who delivered the token, for the operator's log. Default: a client. */
-  delivery?: TokenDelivery;
+  /** True for a token that the provider answered to a request of ours. A browser or another client may have made up any other. */
+  isFromProvider?: boolean;
 }
 
-/** Why a token with a valid signature is refused; `undefined` where it is valid. `now` in seconds since 1970. */
-type ClaimsCheck = (verified: VerifiedToken, now: number) => Refusal | undefined;
-
-const NAMES: Readonly<Record<TokenUse, string>> = {
-  id_token: 'ID token',
-  access_token: 'access token',
-  logout_token: 'logout token',
-};
+type ClaimsRules = (verified: VerifiedToken, now: number) => Refusal | undefined;
 
 /**
  * Validates tokens of the identity provider with the values of onboarding: public key, issuer and audience.
@@ -85,84 +67,107 @@ export class TokenValidator {
     return payload;
   }
 
-  /** As {@link validate}, for tokens of every use. @internal */
+  /** As {@link validate}, for tokens of every use: their signature, then their claims. @internal */
   async verify(tenant: Tenant, given: GivenToken, deadline: Deadline): Promise<VerifiedToken> {
-    const settings = loginOf(tenant);
-    const maxAge = smallerAge(settings.maxAge, given.maxAge);
-    const login = { ...settings, maxAge, nonce: given.nonce };
-    const check = CHECK_BY_USE[given.use](login, tenant.key);
-    const verified = await this.#verifySignature(tenant, login.algorithms, given.token, deadline).catch(
-      (error: unknown) => {
-        throw this.#signatureError(tenant, login, given, error);
-      },
-    );
-    const refusal = check(verified, this.clock.epochMs() / 1000);
+    const login = loginOf(tenant);
+    const rules = rulesFor(given, login, tenant.key);
+    const verified = await this.#verifySignature(tenant, login, given, deadline);
+    const refusal = rules(verified, this.clock.epochMs() / 1000);
     if (refusal === undefined) {
       return verified;
     }
     const { reason } = refusal;
-    const isTime = reason === 'expired' || reason === 'issued';
     // Clients send expired tokens all the time.
-    if (!isTime || given.delivery === 'provider') {
-      this.#report(tenant, given.use, refusal, false);
+    if (given.isFromProvider === true || (reason !== 'expired' && reason !== 'issued')) {
+      this.#report(tenant, given, refusal, false);
     }
     throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
   }
 
   async #verifySignature(
     tenant: Tenant,
-    algorithms: readonly string[],
-    token: string,
+    login: LoginSettings,
+    given: GivenToken,
     deadline: Deadline,
   ): Promise<VerifiedToken> {
-    const { kid } = checkHeader(token, algorithms);
-    const keys = await this.provider.keysFor(tenant, kid, deadline);
+    const { token } = given;
+    const { algorithms } = login;
     try {
-      return await verifyToken(token, keys, algorithms);
+      const { kid } = checkHeader(token, algorithms);
+      const keys = await this.provider.keysFor(tenant, kid, deadline);
+      return await verifyToken(token, keys, algorithms).catch(async (error: unknown) => {
+        // Without a `kid`, whether a key is missing shows only when none fits the signature.
+        const newer = kid === undefined ? await this.provider.keysFor(tenant, kid, deadline, keys) : keys;
+        if (newer === keys) {
+          throw error;
+        }
+        return verifyToken(token, newer, algorithms);
+      });
     } catch (error) {
-      // Without a `kid`, whether a key is missing shows only when none fits the signature.
-      const mayBeMissing =
-        error instanceof LoginFailedError && error.reason === 'signature' && kid === undefined;
-      const newer = mayBeMissing ? await this.provider.keysFor(tenant, kid, deadline, keys) : keys;
-      if (newer === keys) {
+      if (!(error instanceof LoginFailedError)) {
         throw error;
       }
-      return verifyToken(token, newer, algorithms);
+      const { reason, message } = error;
+      if (reason === 'provider') {
+        this.log.report(tenant, { cause: 'keys', options: ['login.keys'], message });
+      } else {
+        this.#report(tenant, given, signatureRefusal(reason, token, login), given.isFromProvider !== true);
+      }
+      throw new LoginFailedError(reason, message, { tenant: tenant.key });
     }
   }
 
-  /** Nothing in the token is verified: a client may have made it up. */
-  #signatureError(tenant: Tenant, login: LoginSettings, given: GivenToken, error: unknown): unknown {
-    if (!(error instanceof LoginFailedError)) {
-      return error;
-    }
-    const { reason, message } = error;
-    if (reason === 'provider') {
-      this.log.report(tenant, { cause: 'keys', options: ['login.keys'], message });
-    } else {
-      const refusal = signatureRefusal(reason, given.token, login);
-      this.#report(tenant, given.use, refusal, given.delivery !== 'provider');
-    }
-    return new LoginFailedError(reason, message, { tenant: tenant.key });
-  }
-
-  #report(tenant: Tenant, use: TokenUse, refusal: Refusal, isUnverified: boolean): void {
-    const { reason, option, ...values } = refusal;
+  /** @param isUnverified true where nothing in the token is verified, and a client may have made it up */
+  #report(tenant: Tenant, { use }: GivenToken, refusal: Refusal, isUnverified: boolean): void {
+    const { reason, option, expected, received } = refusal;
     if (option === undefined) {
       return;
     }
-    const message = `the ${NAMES[use]} is refused (${reason})`;
     this.log.report(tenant, {
       cause: `${use} ${reason}`,
       options: [option],
-      message,
+      message: `the ${NAMES[use]} is refused (${reason})`,
+      expected,
+      received,
       isUnverified,
-      ...values,
     });
   }
 }
 
-/** A token whose signature cannot be verified. */
+/** Of tokens, in the operator's log. */
+const NAMES = { id_token: 'ID token', access_token: 'access token', logout_token: 'logout token' } as const;
+
+/**
+ * The rules for the claims of a token.
+ *
+ * @throws {ConfigurationError} where an option is missing
+ */
+function rulesFor({ use, nonce, maxAge }: GivenToken, login: LoginSettings, tenantKey: string): ClaimsRules {
+  const { audience: option } = login;
+  const audiences = typeof option === 'string' ? { idToken: option } : option;
+  switch (use) {
+    case 'id_token': {
+      const clientId = login.clientId ?? missing('clientId', tenantKey);
+      const audience = audiences?.idToken ?? clientId;
+      const expected = { ...login, nonce, maxAge: maxAge ?? login.maxAge, clientId, audience };
+      return ({ header, payload }, now) => idTokenFailure(payload, header.typ, expected, now);
+    }
+    case 'access_token': {
+      const audience = audiences?.accessToken ?? missing('audience.accessToken', tenantKey);
+      const expected = { ...login, audience };
+      return ({ header, payload }, now) => accessTokenFailure(payload, header.typ, expected, now);
+    }
+    case 'logout_token':
+      return ({ header, payload }, now) => logoutTokenFailure(payload, header.typ, login, now);
+  }
+}
+
+function missing(option: string, tenantKey: string): never {
+  const expected = 'is required to validate this token';
+  throw new ConfigurationError([{ path: `login.${option}`, expected }], tenantKey);
+}
+
+/** What an operator reads of a token whose signature cannot be verified. */
 function signatureRefusal(
   reason: LoginFailureReason,
   token: string,
@@ -174,54 +179,7 @@ function signatureRefusal(
     return { reason, option: 'login.algorithms', expected, received: `alg ${described(alg)}` };
   }
   const option = keys === undefined ? 'login.discovery' : 'login.keys';
-  const received = `kid ${described(kid)}, alg ${described(alg)}`;
-  return { reason, option, expected: describedKeys(keys), received };
-}
-
-function describedKeys(keys: KeySource | undefined): string {
-  switch (keys?.kind) {
-    case undefined:
-      return "a key of the provider's metadata";
-    case 'pem':
-      return `the ${keys.key.asymmetricKeyType ?? ''} key of the PEM`;
-    case 'url':
-      return `a key of ${keys.url}`;
-    case 'jwks':
-      return `kid ${described(keys.jwks.keys.map(({ kid }) => kid ?? 'none'))}`;
-  }
-}
-
-/** The rules for the claims of a token, by its use. They throw `configuration_invalid` where an option is missing. */
-const CHECK_BY_USE: Readonly<
-  Record<TokenUse, (login: LoginSettings & LoginBinding, tenantKey: string) => ClaimsCheck>
-> = {
-  id_token: (login, tenantKey) => {
-    const { audience: option, clientId } = login;
-    const audience = typeof option === 'string' ? option : (option?.idToken ?? clientId);
-    if (audience === undefined || clientId === undefined) {
-      throw missingOption(tenantKey, 'audience.idToken');
-    }
-    const audienceOption = option === undefined ? 'login.clientId' : 'login.audience';
-    const expected = { ...login, audience, audienceOption, clientId };
-    return ({ header, payload }, now) => idTokenFailure(payload, header.typ, expected, now);
-  },
-  access_token: (login, tenantKey) => {
-    const audience = typeof login.audience === 'object' ? login.audience.accessToken : undefined;
-    if (audience === undefined) {
-      throw missingOption(tenantKey, 'audience.accessToken');
-    }
-    const expected = { ...login, audience };
-    return ({ header, payload }, now) => accessTokenFailure(payload, header.typ, expected, now);
-  },
-  logout_token:
-    (login) =>
-    ({ header, payload }, now) =>
-      logoutTokenFailure(payload, header.typ, login, now),
-};
-
-function missingOption(tenantKey: string, option: string): ConfigurationError {
-  return new ConfigurationError(
-    [{ path: `login.${option}`, expected: 'is required to validate this token' }],
-    tenantKey,
-  );
+  const expected =
+    keys?.kind === 'jwks' ? `kid ${described(keys.jwks.keys.map((key) => key.kid))}` : 'a key of this option';
+  return { reason, option, expected, received: `kid ${described(kid)}, alg ${described(alg)}` };
 }

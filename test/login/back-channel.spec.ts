@@ -1,14 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { ExhibitorLogins, TokenValidator, type ExhibitorModuleOptions } from '../../lib/index.js';
+import { ExhibitorLogins, TokenValidator, type LoginsToEnd } from '../../lib/index.js';
+import { MemoryStore } from '../store/memory-store.js';
 import { clockOf } from '../support/clock.js';
-import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
-import { CLIENT_ID, ScriptedProvider, type LoginOverrides } from '../support/provider.js';
+import type { Host, HostKind } from '../support/host.js';
+import { OperatorLines } from '../support/operator-lines.js';
+import { CLIENT_ID, ScriptedProvider } from '../support/provider.js';
 import { hmacSigned, KEYS, sign, signingKey, unsigned } from '../support/provider-keys.js';
 import type { Claims, TokenChange } from '../support/provider-script.js';
 import { Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
-import { MemoryStore } from '../store/memory-store.js';
+import { withProvider } from './hosts.js';
 import { copyOf, expectRefusal, identityOf, logIn, toHost, toProvider } from './journey.js';
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
@@ -16,34 +18,12 @@ const now = (): number => Math.floor(Date.now() / 1000);
 
 let provider: ScriptedProvider;
 let other: ScriptedProvider;
-const hosts: Host[] = [];
+const start = withProvider((started) => (provider = started));
 beforeAll(async () => {
-  provider = await ScriptedProvider.start();
   other = await ScriptedProvider.start();
 });
-afterEach(() => {
-  provider.script = {};
-  jest.restoreAllMocks();
-});
-afterAll(async () => {
-  await Promise.all(hosts.map((host) => host.close()));
-  await Promise.all([provider?.stop(), other?.stop()]);
-});
-
-async function start(
-  options: (callback: string) => ExhibitorModuleOptions,
-  kind: HostKind = 'express',
-): Promise<Host> {
-  const host = await startHost({
-    kind,
-    options: (callback) => ({ secrets: [COOKIE_SECRET], ...options(callback) }),
-  });
-  hosts.push(host);
-  return host;
-}
-
-const startPlain = (kind?: HostKind, login?: LoginOverrides): Promise<Host> =>
-  start((callback) => ({ tenant: provider.tenantOptions(callback, login) }), kind);
+afterEach(() => void jest.restoreAllMocks());
+afterAll(() => other?.stop());
 
 /** A logout token of the provider for `pat`, changed as a login token of the hostile provider is. */
 async function logoutToken(change: TokenChange = {}, of = provider): Promise<string> {
@@ -93,10 +73,10 @@ function expectAnswered(reply: Reply, status: 200 | 400 | 503): void {
   }
 }
 
-describe.each(HOST_KINDS)('a back-channel logout on %s', (kind) => {
+describe.each<HostKind>(['express', 'fastify + @fastify/session'])('a back-channel logout on %s', (kind) => {
   let host: Host;
   beforeAll(async () => {
-    host = await startPlain(kind);
+    host = await start({ kind });
   });
 
   it('of a user ends every earlier login of this user, and no other', async () => {
@@ -129,7 +109,7 @@ describe.each(HOST_KINDS)('a back-channel logout on %s', (kind) => {
 describe('a back-channel logout', () => {
   let host: Host;
   beforeAll(async () => {
-    host = await startPlain();
+    host = await start();
   });
 
   it('of a session ends the logins of this user that name no session, and not those of others', async () => {
@@ -164,10 +144,7 @@ describe('a back-channel logout', () => {
   });
 
   it('is kept as long as an identity may be extended, and a date that is set back revives none', async () => {
-    const ahead = await start((callback) => ({
-      tenant: provider.tenantOptions(callback),
-      cookies: { identityTtl: 3_600_000, absoluteTtl: 28_800_000 },
-    }));
+    const ahead = await start({ cookies: { identityTtl: 3_600_000, absoluteTtl: 28_800_000 } });
     const [visitor, clock] = [await loggedIn(ahead), clockOf(ahead.app)];
     clock.skip(2_400_000);
     expect((await visitor.visit(`${ahead.url}/me`)).setCookies).toHaveLength(1);
@@ -182,7 +159,7 @@ describe('a back-channel logout', () => {
   });
 
   it('answers 400 where the keys of the provider cannot be fetched, and accepts the token later', async () => {
-    const fetching = await startPlain('express', { keys: `${provider.url}/connect/jwks` });
+    const fetching = await start({ login: { keys: `${provider.url}/connect/jwks` } });
     const token = await logoutToken();
     provider.script = { keys: (reply) => ({ ...reply, status: 404 }) };
     expectAnswered(await send(fetching, token), 400);
@@ -240,7 +217,7 @@ describe('a back-channel logout', () => {
   let host: Host;
   let visitor: Visitor;
   beforeAll(async () => {
-    host = await startPlain();
+    host = await start();
     visitor = await loggedIn(host, { sid: 's' });
   });
 
@@ -252,7 +229,7 @@ describe('a back-channel logout', () => {
 
 describe.each(['express', 'fastify'] as const)('a back-channel logout on %s', (kind) => {
   it('refuses a request that is no form with one logout_token', async () => {
-    const host = await startPlain(kind);
+    const host = await start({ kind });
     const visitor = await loggedIn(host, { sid: 's' });
     const token = await logoutToken();
     const form = new URLSearchParams([
@@ -273,11 +250,11 @@ describe.each(['express', 'fastify'] as const)('a back-channel logout on %s', (k
 });
 
 it('a refused logout token is reported to the operator, with the option', async () => {
-  const errors: string[] = [];
-  jest.spyOn(Logger.prototype, 'error').mockImplementation((line) => void errors.push(String(line)));
-  const host = await startPlain();
+  const host = await start();
+  const lines = new OperatorLines();
+  host.app.useLogger(lines);
   expectAnswered(await send(host, await logoutToken(set({ aud: 'another-client' }))), 400);
-  expect(errors).toEqual([
+  expect(lines.all).toEqual([
     expect.stringMatching(
       /^tenant\.login\.clientId: the logout token is refused \(audience\).*aud another-client/,
     ),
@@ -287,7 +264,7 @@ it('a refused logout token is reported to the operator, with the option', async 
 describe('the tenant of a back-channel logout', () => {
   let host: Host;
   beforeAll(async () => {
-    host = await start((callback) => ({
+    host = await start({}, (callback) => ({
       tenants: {
         other: other.tenantOptions(callback),
         sibling: provider.tenantOptions(callback, { clientId: 'sibling-web' }),
@@ -321,7 +298,7 @@ describe('the tenant of a back-channel logout', () => {
 
   it('of a source must be named', async () => {
     jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
-    const source = await start((callback) => ({
+    const source = await start({}, (callback) => ({
       tenants: { find: () => provider.tenantOptions(callback) },
       allowedOrigins: () => true,
       resolveTenant: ({ headers }) => headers['x-tenant'] as string | undefined,
@@ -334,7 +311,7 @@ describe('the tenant of a back-channel logout', () => {
 describe('a tenant with the issuer and client of another', () => {
   let host: Host;
   beforeAll(async () => {
-    host = await start((callback) => ({
+    host = await start({}, (callback) => ({
       tenants: {
         victim: provider.tenantOptions(callback),
         sibling: provider.tenantOptions(callback),
@@ -418,8 +395,8 @@ describe('a back-channel logout with several processes', () => {
   async function startBoth(): Promise<{ one: Host; two: Host; store: MemoryStore }> {
     const store = new MemoryStore();
     const shared = { store, logoutCheck: { ttl: 0 } };
-    const one = await start((callback) => ({ tenant: provider.tenantOptions(callback), ...shared }));
-    const two = await start(() => ({ tenant: provider.tenantOptions(one.callback), ...shared }));
+    const one = await start(shared);
+    const two = await start({ redirectUri: one.callback, ...shared });
     return { one, two, store };
   }
 
@@ -465,7 +442,7 @@ describe('a back-channel logout with several processes', () => {
 
 describe('tenants of one issuer and client', () => {
   it('that are fixed and have different keys: a token ends the logins of those whose keys verify it', async () => {
-    const host = await start((callback) => ({
+    const host = await start({}, (callback) => ({
       tenants: {
         first: provider.tenantOptions(callback, { keys: { keys: [KEYS.rs256.jwk] } }),
         both: provider.tenantOptions(callback, { keys: { keys: [KEYS.rs256.jwk, KEYS.next.jwk] } }),
@@ -497,7 +474,7 @@ describe('tenants of one issuer and client', () => {
   });
 
   it('whose keys cannot all be read: ends the logins of the others, and answers 400, so that the token is sent again', async () => {
-    const host = await start((callback) => ({
+    const host = await start({}, (callback) => ({
       tenants: {
         known: provider.tenantOptions(callback, { keys: { keys: [KEYS.rs256.jwk] } }),
         silent: provider.tenantOptions(callback, { keys: `${provider.url}/connect/jwks` }),
@@ -514,14 +491,9 @@ describe('tenants of one issuer and client', () => {
   it('whose keys were changed in the options: the logins of before end, too', async () => {
     const store = new MemoryStore();
     const shared = { store, logoutCheck: { ttl: 0 } };
-    const before = await start((callback) => ({
-      tenant: provider.tenantOptions(callback, { keys: { keys: [KEYS.rs256.jwk] } }),
-      ...shared,
-    }));
-    const after = await start(() => ({
-      tenant: provider.tenantOptions(before.callback, { keys: { keys: [KEYS.rs256.jwk, KEYS.next.jwk] } }),
-      ...shared,
-    }));
+    const before = await start({ login: { keys: { keys: [KEYS.rs256.jwk] } }, ...shared });
+    const login = { keys: { keys: [KEYS.rs256.jwk, KEYS.next.jwk] } };
+    const after = await start({ login, redirectUri: before.callback, ...shared });
     const visitor = await loggedIn(before);
     expect(await isLoggedIn(visitor, after)).toBe(true);
     expectAnswered(await send(after, await logoutToken()), 200);
@@ -532,7 +504,7 @@ describe('tenants of one issuer and client', () => {
   });
 
   it('that are found at run time and share a client end together, whichever is named', async () => {
-    const host = await start((callback) => ({
+    const host = await start({}, (callback) => ({
       tenants: { find: (tenantKey) => ({ ...provider.tenantOptions(callback), tenantId: tenantKey }) },
       allowedOrigins: () => true,
       resolveTenant: ({ url, query, headers }) =>
@@ -557,13 +529,9 @@ describe('a logout token', () => {
     ['with the typ JWT', { header: { typ: 'JWT' } }],
     ['without a typ', { header: { typ: undefined } }],
   ])('%s is no ID token and no access token', async (_what, change) => {
-    const host = await start((callback) => ({
-      tenant: provider.tenantOptions(callback, {
-        audience: { idToken: CLIENT_ID, accessToken: CLIENT_ID },
-        authorizedParties: [CLIENT_ID],
-      }),
-      session: ['cookie', 'bearer'],
-    }));
+    const audience = { idToken: CLIENT_ID, accessToken: CLIENT_ID };
+    const login = { audience, authorizedParties: [CLIENT_ID] };
+    const host = await start({ login, session: ['cookie', 'bearer'] });
     const claims = { azp: CLIENT_ID, email: 'pat@example.com', email_verified: true };
     const token = await logoutToken({ ...change, ...set(claims) });
     const validator = host.app.get(TokenValidator);
@@ -590,7 +558,7 @@ describe('a logout token', () => {
   });
 
   it('does not finish a login', async () => {
-    const host = await startPlain();
+    const host = await start();
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host);
     const copy = copyOf(visitor, host);
@@ -598,5 +566,74 @@ describe('a logout token', () => {
     provider.script = { backToken: { write: () => logoutToken(set({ nonce: nonceOf })) } };
     expectRefusal(await toHost(visitor, arrival), 'token_type');
     expect(await isLoggedIn(copy, host)).toBe(false);
+  });
+});
+
+describe.each<HostKind>(['express', 'fastify + @fastify/session'])('ExhibitorLogins.end on %s', (kind) => {
+  const store = new MemoryStore();
+  const shared = { kind, store, logoutCheck: { ttl: 0 } };
+  let one: Host;
+  let two: Host;
+  beforeAll(async () => {
+    one = await start(shared);
+    two = await start({ ...shared, redirectUri: one.callback });
+  });
+
+  const end = (logins: LoginsToEnd, host = one): Promise<void> => host.app.get(ExhibitorLogins).end(logins);
+
+  it('ends one login by the id of its identity, with every copy, in every process', async () => {
+    const [visitor, stays] = [await loggedIn(one), await loggedIn(one)];
+    const copy = copyOf(visitor, one);
+    await end({ id: (await identityOf(visitor, one))?.id ?? '' });
+    // The session of a host is known in its own process.
+    for (const host of kind.includes('session') ? [one] : [one, two]) {
+      expect([await isLoggedIn(visitor, host), await isLoggedIn(copy, host)]).toEqual([false, false]);
+      expect(await isLoggedIn(stays, host)).toBe(true);
+    }
+  });
+
+  it('ends every login of a user so far, and no other; the user can log in again', async () => {
+    const subject = randomUUID();
+    const visitors = [await loggedIn(one, { sub: subject }), await loggedIn(one, { sub: subject, sid: 's' })];
+    const olga = await loggedIn(one, { sub: 'olga' });
+    await end({ tenant: 'default', subject }, two);
+    for (const visitor of visitors) {
+      expect(await isLoggedIn(visitor, one)).toBe(false);
+    }
+    expect(await isLoggedIn(olga, one)).toBe(true);
+    // The time of a login has whole seconds.
+    clockOf(one.app).skip(2_000, ['epochMs']);
+    expect(await isLoggedIn(await loggedIn(one, { sub: subject, iat: now() + 1 }), one)).toBe(true);
+    clockOf(one.app).back();
+  });
+
+  it('refuses what names no login, and a subject that nobody looks for', async () => {
+    for (const [logins, code] of [
+      [{ id: '' }, 'invalid_argument'],
+      [{ id: 7 }, 'invalid_argument'],
+      [{ tenant: 'default', subject: '' }, 'invalid_argument'],
+      [{ tenant: 'nobody', subject: 'sam' }, 'unknown_tenant'],
+    ] as [LoginsToEnd, string][]) {
+      await expect(end(logins)).rejects.toMatchObject({ code });
+    }
+    const before = store.raw.size;
+    // A host without a back-channel guard.
+    const silent = await start({ ...shared, controllers: [], logoutCheck: { provider: false } });
+    await expect(end({ tenant: 'default', subject: 'sam' }, silent)).rejects.toMatchObject({
+      code: 'configuration_invalid',
+      problems: [expect.objectContaining({ path: 'logoutCheck.provider' })],
+    });
+    expect(store.raw.size).toBe(before);
+  });
+
+  it('says where the store did not take the end of a user, which holds in this process', async () => {
+    jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    const visitor = await loggedIn(one, { sub: 'mia' });
+    store.failure = 'rejects';
+    await expect(end({ tenant: 'default', subject: 'mia' })).rejects.toMatchObject({
+      code: 'service_unavailable',
+    });
+    expect(await isLoggedIn(visitor, one)).toBe(false);
+    store.failure = 'none';
   });
 });

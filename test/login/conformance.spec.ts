@@ -1,42 +1,26 @@
-import { afterAll, afterEach, beforeAll, describe, it } from '@jest/globals';
-import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
-import type { Script } from '../support/provider-script.js';
-import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
-import { acceptedCasesIn } from './accepted-cases.js';
-import { FLOWS, nameOf, tokenCasesIn, type Flow, type RefusedCase } from './flows.js';
-import { expectAccepted, expectRefused } from './journey.js';
-import { hashCasesIn } from './refused-hashes.js';
-import { ID_TOKEN_CASES, PERSON_CASES } from './refused-id-tokens.js';
-import { replyCasesIn } from './refused-replies.js';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { NestFactory } from '@nestjs/core';
+import { ExhibitorModule, type TenantOptions } from '../../lib/index.js';
 import { clockOf } from '../support/clock.js';
+import { COOKIE_SECRET, HOST_KINDS, type Host, type HostKind } from '../support/host.js';
+import { OperatorLines } from '../support/operator-lines.js';
+import type { LoginOverrides, ScriptedProvider } from '../support/provider.js';
+import type { Script } from '../support/provider-script.js';
+import { Visitor } from '../support/visitor.js';
+import { acceptedCasesIn, type AcceptedCase } from './accepted-cases.js';
+import { FLOWS, nameOf, type Flow } from './flows.js';
+import { withProvider } from './hosts.js';
+import { expectAccepted, expectRefusal, expectRefused, logIn, toHost, toProvider } from './journey.js';
+import { hashCasesIn, idTokenCasesOf, replyCasesIn, type RefusedCase } from './refused-cases.js';
 
 let provider: ScriptedProvider;
-beforeAll(async () => {
-  provider = await ScriptedProvider.start();
-});
-afterEach(() => {
-  provider.script = {};
-});
-afterAll(() => provider?.stop());
+const start = withProvider((started) => (provider = started));
 
 /** Hosts of one kind and flow: one for each set of login options, started at its first use. */
 function hostsOf(kind: HostKind, responseType: Flow): (login?: LoginOverrides) => Promise<Host> {
   const hosts = new Map<LoginOverrides | undefined, Promise<Host>>();
-  afterAll(async () => {
-    for (const host of hosts.values()) {
-      await (await host).close();
-    }
-  });
   return (login) => {
-    const host =
-      hosts.get(login) ??
-      startHost({
-        kind,
-        options: (callback) => ({
-          tenant: provider.tenantOptions(callback, { responseType, ...login }),
-          secrets: [COOKIE_SECRET],
-        }),
-      });
+    const host = hosts.get(login) ?? start({ kind, login: { responseType, ...login } });
     hosts.set(login, host);
     return host;
   };
@@ -72,16 +56,10 @@ function unchangedLogins(): (host: Host, honest?: Script) => Promise<void> {
 
 const HONEST: Script = {};
 
-/** Where every accepted login runs; the other adapters and flows run the first two. */
-const WHOLE: readonly string[] = ['express, code', 'fastify, code token id_token'];
-
 describe.each(HOST_KINDS)('on %s', (kind) => {
   describe.each(FLOWS)('a login by %s is accepted with', (flow) => {
     const hostFor = hostsOf(kind, flow);
-    const cases = acceptedCasesIn(flow);
-    // What a login may look like depends neither on the adapter nor on where the identity is kept.
-    const ofKind = WHOLE.includes(`${kind}, ${flow}`) ? cases : cases.slice(0, 2);
-    for (const accepted of ofKind) {
+    for (const accepted of acceptedOf(kind, flow)) {
       it(nameOf(accepted), async () => {
         const { login, script = {}, run, seen } = accepted;
         const host = await hostFor(typeof login === 'function' ? login(provider) : login);
@@ -97,42 +75,109 @@ describe.each(HOST_KINDS)('on %s', (kind) => {
   });
 });
 
-const PLAIN_KINDS = HOST_KINDS.filter((kind) => !kind.includes('session'));
-
-describe.each(PLAIN_KINDS)('on %s', (kind) => {
-  describe.each(FLOWS)('a login by %s is refused for', (flow) => {
-    const unchanged = unchangedLogins();
-    const hostFor = hostsOf(kind, flow);
-    for (const refused of refusedCasesIn(flow, kind)) {
-      it(`${refused.reason}: ${nameOf(refused)}`, async () => {
-        const host = await hostFor(refused.login);
-        const { script, reason, honest } = refused;
-        await unchanged(host, honest);
-        const change = typeof script === 'function' ? await script(provider, host) : script;
-        await expectRefused(host, provider, change, reason, honest);
-      });
-    }
-  });
-});
+/**
+ * What a login may look like depends neither on the adapter nor on where the identity is kept: the flow `code` runs every case, one
+ * hybrid flow those of its conformance plan, and the others run an ordinary login.
+ */
+function acceptedOf(kind: HostKind, flow: Flow): AcceptedCase[] {
+  const cases = acceptedCasesIn(flow);
+  switch (`${kind}, ${flow}`) {
+    case 'express, code':
+      return cases;
+    case 'fastify, code token id_token':
+      return cases.filter(({ id }) => id !== undefined);
+    default:
+      return cases.slice(0, 1);
+  }
+}
 
 /**
- * Every change is made once where it can be made: to the ID token of the token endpoint and to replies in the flow `code`, to
- * the front-channel ID token in `code id_token`. The other flows, and the second adapter, have one change for each reason.
+ * Every change is made once: to the ID token of the token endpoint and to replies in the flow `code`. The front-channel ID tokens of
+ * the hybrid flows, and the second adapter, have one change for each reason.
  */
-function refusedCasesIn(flow: Flow, kind: HostKind): RefusedCase[] {
-  const person = PERSON_CASES.map(({ token, ...rest }) => ({ ...rest, script: { backToken: token } }));
-  const tokens = tokenCasesIn(flow, ID_TOKEN_CASES);
-  const replies = [...person, ...replyCasesIn(flow)];
-  const hashes = hashCasesIn(flow);
-  if (flow === 'code' && kind === 'express') {
-    return [...tokens.flat(), ...hashes, ...replies];
-  }
-  if (flow === 'code id_token' && kind === 'fastify') {
-    return [...tokens.flat(), ...hashes, ...oneOfEachReason(replies)];
-  }
-  return [...tokens.flatMap(oneOfEachReason), ...hashes, ...oneOfEachReason(replies)];
-}
+const REFUSED: readonly [kind: HostKind, flow: Flow, cases: readonly RefusedCase[]][] = [
+  ['express', 'code', [...idTokenCasesOf('backToken'), ...hashCasesIn('code'), ...replyCasesIn('code')]],
+  ['fastify', 'code', oneOfEachReason([...idTokenCasesOf('backToken'), ...replyCasesIn('code')])],
+  ['express', 'code token id_token', hashCasesIn('code token id_token')],
+  [
+    'fastify',
+    'code id_token',
+    [
+      ...oneOfEachReason(idTokenCasesOf('frontToken')),
+      ...hashCasesIn('code id_token'),
+      ...oneOfEachReason(replyCasesIn('code id_token')),
+    ],
+  ],
+];
 
 function oneOfEachReason(cases: readonly RefusedCase[]): RefusedCase[] {
   return [...new Map(cases.toReversed().map((refused) => [refused.reason, refused])).values()];
 }
+
+describe.each(REFUSED)('on %s, a login by %s is refused for', (kind, flow, cases) => {
+  const unchanged = unchangedLogins();
+  const hostFor = hostsOf(kind, flow);
+  for (const refused of cases) {
+    it(`${refused.reason}: ${nameOf(refused)}`, async () => {
+      const host = await hostFor(refused.login);
+      const { script, reason, honest } = refused;
+      await unchanged(host, honest);
+      const change = typeof script === 'function' ? await script(provider, host) : script;
+      await expectRefused(host, provider, change, reason, honest);
+    });
+  }
+});
+
+/** The lines in the log of a start. */
+async function warningsAtBoot(tenants: Record<string, TenantOptions>): Promise<string[]> {
+  const module = ExhibitorModule.forRoot({ tenants, secrets: [COOKIE_SECRET] });
+  const logger = new OperatorLines();
+  const app = await NestFactory.createApplicationContext(module, { logger, abortOnError: false });
+  await app.close();
+  return logger.warnings;
+}
+
+describe('a hybrid login', () => {
+  it('drops the front-channel access token: userinfo is requested with the one of the token endpoint', async () => {
+    const host = await start({ login: { responseType: 'code token id_token' } });
+    provider.script = { email: 'userinfo' };
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, host);
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+    const sent = provider.last('/connect/userinfo').headers.authorization;
+    expect(sent).toMatch(/^Bearer \S+$/);
+    expect(sent).not.toBe(`Bearer ${arrival.parameters.get('access_token')}`);
+  });
+
+  it('redeems no code whose front-channel ID token is refused', async () => {
+    const host = await start({ login: { responseType: 'code id_token' } });
+    provider.script = { frontToken: { claims: (claims) => void (claims['nonce'] = 'of-another-login') } };
+    const before = provider.count('/connect/token');
+    expectRefusal(await logIn(new Visitor(), host), 'nonce');
+    expect(provider.count('/connect/token')).toBe(before);
+  });
+
+  it('is advised against at startup, once for each tenant', async () => {
+    const callback = 'http://127.0.0.1:3000/auth/callback';
+    expect(
+      await warningsAtBoot({
+        plain: provider.tenantOptions(callback),
+        one: provider.tenantOptions(callback, { responseType: 'code id_token' }),
+        two: provider.tenantOptions(callback, { responseType: 'code token id_token' }),
+      }),
+    ).toEqual([
+      expect.stringMatching(/^tenant one: .*'code id_token'.*'code' is recommended$/),
+      expect.stringMatching(/^tenant two: .*'code token id_token'.*'code' is recommended$/),
+    ]);
+    expect(await warningsAtBoot({ plain: provider.tenantOptions(callback) })).toEqual([]);
+  });
+
+  it.each(['token', 'id_token', 'id_token token', 'code token', 'none'])(
+    'excludes other response types: %s is refused at startup',
+    async (responseType) => {
+      const tenant = provider.tenantOptions('http://127.0.0.1:3000/auth/callback');
+      Object.assign(tenant.login ?? {}, { responseType });
+      await expect(warningsAtBoot({ tenant })).rejects.toMatchObject({ code: 'configuration_invalid' });
+    },
+  );
+});

@@ -1,12 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { ExhibitorModuleOptions, TenantOptions } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import type { TenantOptions } from '../../lib/index.js';
 import { clockOf } from '../support/clock.js';
-import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
-import { CLIENT_ID, ScriptedProvider, type LoginOverrides } from '../support/provider.js';
+import { HOST_KINDS, type Host } from '../support/host.js';
+import { CLIENT_ID, type LoginOverrides, type ScriptedProvider } from '../support/provider.js';
 import { changes, type Claims } from '../support/provider-script.js';
-import { startSandbox } from '../support/sandbox.js';
-import { formFields, Visitor, type Reply } from '../support/visitor.js';
+import { Visitor, type Reply } from '../support/visitor.js';
+import { withProvider, type Given } from './hosts.js';
 import { copyOf, identityOf, logIn, pendingLogins, toHost, toProvider, type Start } from './journey.js';
 
 const SITE = 'https://host.example.com';
@@ -14,40 +13,8 @@ const LANDING = `${SITE}/bye?from=portal`;
 const END: LoginOverrides = { endSession: true, postLogoutRedirectUri: LANDING };
 
 let provider: ScriptedProvider;
-const hosts: Host[] = [];
-beforeAll(async () => {
-  provider = await ScriptedProvider.start();
-});
-afterEach(() => {
-  provider.script = {};
-});
-afterAll(async () => {
-  await Promise.all(hosts.map((host) => host.close()));
-  await provider?.stop();
-});
-
-async function start(
-  login: LoginOverrides = END,
-  {
-    kind,
-    redirectUri,
-    ...options
-  }: Partial<Omit<ExhibitorModuleOptions, 'tenant' | 'tenants'>> & {
-    kind?: HostKind;
-    redirectUri?: string;
-  } = {},
-): Promise<Host> {
-  const host = await startHost({
-    kind,
-    options: (callback) => ({
-      tenant: provider.tenantOptions(redirectUri ?? callback, login),
-      secrets: [COOKIE_SECRET],
-      ...options,
-    }),
-  });
-  hosts.push(host);
-  return host;
-}
+const startAt = withProvider((started) => (provider = started));
+const start = (login: LoginOverrides = END, given: Given = {}): Promise<Host> => startAt({ login, ...given });
 
 /** Logs in; `claims` change the ID token. Answers that ID token. */
 async function loggedIn(visitor: Visitor, host: Start, claims: Claims = {}): Promise<string> {
@@ -152,16 +119,10 @@ describe('a logout at the provider', () => {
   });
 
   it('uses the end-session endpoint of the tenant, with its own parameters', async () => {
-    const elsewhere = await startHost({
-      options: (callback) => ({
-        tenant: {
-          ...provider.tenantOptions(callback, END),
-          endpoints: { endSession: `${provider.url}/logout?realm=fairs` },
-        },
-        secrets: [COOKIE_SECRET],
-      }),
-    });
-    hosts.push(elsewhere);
+    const endpoints = { endSession: `${provider.url}/logout?realm=fairs` };
+    const elsewhere = await startAt({}, (callback) => ({
+      tenant: { ...provider.tenantOptions(callback, END), endpoints },
+    }));
     const visitor = new Visitor();
     const idToken = await loggedIn(visitor, elsewhere);
     const { location = '' } = await logOut(visitor, elsewhere);
@@ -240,21 +201,12 @@ describe('a logout at the provider', () => {
 
   it('does not prevent the logout here where the tenant cannot be found', async () => {
     let find: (options: TenantOptions) => TenantOptions | undefined = (options) => options;
-    const failing = await startHost({
-      options: (callback) => ({
-        tenants: {
-          find: () => {
-            const found = find(provider.tenantOptions(callback, END));
-            return found;
-          },
-        },
-        allowedOrigins: () => true,
-        resolveTenant: ({ url }) => (url.includes('/auth/login') ? 'acme' : undefined),
-        tenantCache: { ttl: 1, staleIfError: 0 },
-        secrets: [COOKIE_SECRET],
-      }),
-    });
-    hosts.push(failing);
+    const failing = await startAt({}, (callback) => ({
+      tenants: { find: () => find(provider.tenantOptions(callback, END)) },
+      allowedOrigins: () => true,
+      resolveTenant: ({ url }) => (url.includes('/auth/login') ? 'acme' : undefined),
+      tenantCache: { ttl: 1, staleIfError: 0 },
+    }));
     const [visitor, later] = [new Visitor(), new Visitor()];
     const idToken = await loggedIn(visitor, failing);
     await loggedIn(later, failing);
@@ -267,14 +219,10 @@ describe('a logout at the provider', () => {
     const own = { 'sec-fetch-site': 'same-origin' };
     expect(endSessionOf(await logOut(visitor, failing, own))).toMatchObject({ id_token_hint: idToken });
     // In a process that never read them, the handler runs.
-    const fresh = await startHost({
-      options: () => ({
-        tenants: { find: () => Promise.reject(new Error('the database is down')) },
-        allowedOrigins: () => true,
-        secrets: [COOKIE_SECRET],
-      }),
-    });
-    hosts.push(fresh);
+    const fresh = await startAt({}, () => ({
+      tenants: { find: () => Promise.reject(new Error('the database is down')) },
+      allowedOrigins: () => true,
+    }));
     expect(endSessionOf(await logOut(later, fresh, own))).toBeUndefined();
     expect(namesOf(later, fresh)).toEqual([]);
     expect((await copy.visit(`${fresh.url}/me`)).status).not.toBe(200);
@@ -316,104 +264,4 @@ describe('the option postLogoutRedirectUri', () => {
       );
     },
   );
-});
-
-describe('a logout at the certified provider', () => {
-  let sandbox: ExhibitorSandbox;
-  const started: Host[] = [];
-  beforeAll(async () => {
-    sandbox = await startSandbox();
-  });
-  afterEach(() => sandbox.signInAs(undefined));
-  afterAll(async () => {
-    await Promise.all(started.map((host) => host.close()));
-    await sandbox?.stop();
-  });
-
-  async function startAt(
-    login: Partial<LoginOverrides>,
-    publicClient = false,
-    name = 'exhibitor',
-  ): Promise<Host> {
-    const host = await startHost({
-      options: (redirectUri) => {
-        const tenant = sandbox.tenantOptions('acme', { redirectUri, publicClient });
-        return {
-          tenant: { ...tenant, login: { ...tenant.login, ...login } },
-          secrets: [COOKIE_SECRET],
-          cookies: { name },
-        };
-      },
-    });
-    started.push(host);
-    return host;
-  }
-
-  /** Logs in as Olga without the login page; from then on the provider has its own session. */
-  async function arrive(visitor: Visitor, host: Host): Promise<void> {
-    sandbox.signInAs('olga.one');
-    await visitor.follow(`${host.url}/auth/login`, (url) => url.href === `${host.url}/`);
-    sandbox.signInAs(undefined);
-    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'olga.one' });
-  }
-
-  /** Logs out, and submits the form of the provider's page. Answers where that leads. */
-  async function leave(visitor: Visitor, host: Host): Promise<string | undefined> {
-    const { location = '' } = await logOut(visitor, host);
-    const page = await visitor.visit(location);
-    const { action, fields } = formFields(page.text);
-    return (await visitor.visit(action, { form: { ...fields, logout: 'yes' } })).location;
-  }
-
-  /** The next login: of the same person in silence, or the login page. */
-  async function nextLogin(visitor: Visitor, host: Host): Promise<string> {
-    const { text } = await visitor.follow(`${host.url}/auth/login`, (url) => url.href === `${host.url}/`);
-    return text.includes('Choose the person')
-      ? 'login page'
-      : String((await identityOf(visitor, host))?.subject);
-  }
-
-  it('lets the next person log in; without it, the next login is silently the same person', async () => {
-    const plain = await startAt({});
-    const visitor = new Visitor();
-    await arrive(visitor, plain);
-    await logOut(visitor, plain);
-    expect(await nextLogin(visitor, plain)).toBe('olga.one');
-
-    const landing = 'http://localhost:1/bye';
-    const host = await startAt({ endSession: true, postLogoutRedirectUri: landing });
-    await arrive(visitor, host);
-    expect(await leave(visitor, host)).toBe(landing);
-    expect(sandbox.requests.map(({ operation }) => operation)).toContain('endsession');
-    expect(await nextLogin(visitor, host)).toBe('login page');
-  });
-
-  it('works with client_id where the ID token is not kept, and for a public client', async () => {
-    const landing = 'http://localhost:1/bye';
-    const host = await startAt({ endSession: true, postLogoutRedirectUri: landing }, true);
-    const visitor = new Visitor();
-    await arrive(visitor, host);
-    visitor.cookies('127.0.0.1').delete('exhibitor-id-token');
-    expect(await leave(visitor, host)).toBe(landing);
-    expect(await nextLogin(visitor, host)).toBe('login page');
-  });
-
-  it('reaches the other hosts by the back channel, and nobody else', async () => {
-    const [host, other] = [await startAt({ endSession: true }), await startAt({}, false, 'other')];
-    sandbox.setBackChannelLogoutUri('acme', `${other.url}/auth/backchannel-logout`);
-    try {
-      const [visitor, elsewhere] = [new Visitor(), new Visitor()];
-      for (const each of [visitor, elsewhere]) {
-        await arrive(each, host);
-        await arrive(each, other);
-      }
-      expect((await identityOf(visitor, other))?.sid).toEqual(expect.any(String));
-      await leave(visitor, host);
-      expect([await isLoggedIn(visitor, host), await isLoggedIn(visitor, other)]).toEqual([false, false]);
-      // The same person in another browser has another session at the provider.
-      expect(await isLoggedIn(elsewhere, other)).toBe(true);
-    } finally {
-      sandbox.setBackChannelLogoutUri('acme', undefined);
-    }
-  });
 });

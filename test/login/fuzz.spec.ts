@@ -18,7 +18,6 @@ afterAll(() => provider?.stop());
 
 const CASES = [
   ['express', 'code'],
-  ['fastify', 'code'],
   ['fastify', 'code token id_token'],
 ] as const;
 

@@ -1,21 +1,86 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { ServerResponse } from 'node:http';
 import fastifyCookie from '@fastify/cookie';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { RequestHandler } from 'express';
-import type { ServerResponse } from 'node:http';
-import { ScriptedProvider } from '../support/provider.js';
-import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import * as fc from 'fast-check';
+import { normalizeReturnTo, safeReturnTo } from '../../lib/login/return-to.js';
+import { anyText } from '../support/any-text.js';
+import type { Host, HostKind } from '../support/host.js';
+import type { ScriptedProvider } from '../support/provider.js';
 import { Visitor, type Reply } from '../support/visitor.js';
+import { withProvider } from './hosts.js';
 import { expectRefusal, identityOf, toHost, toProvider } from './journey.js';
 
 let provider: ScriptedProvider;
-let host: Host | undefined;
-beforeAll(async () => {
-  provider = await ScriptedProvider.start();
-});
-afterEach(() => host?.close());
-afterAll(() => provider?.stop());
+const start = withProvider((started) => (provider = started));
+
+const KEPT: readonly string[] = [
+  '/',
+  '/events/world-2026/mine',
+  '/events?page=2&size=50',
+  '/path#fragment',
+  '/a//b',
+  '/%2F%2Fevil.example',
+  '/ümläut/ß',
+  '/path with space',
+  '/?next=https://evil.example',
+  '/@evil.example',
+  '/:80',
+  '/.',
+  '/..',
+  '/a/../b',
+  '/€',
+  '/展会?q=€&r="#ß€',
+  '/a/..//../b',
+  `/${'€'.repeat(170)}`,
+  `/${'x'.repeat(511)}`,
+];
+
+const DROPPED: readonly unknown[] = [
+  '',
+  'events',
+  './events',
+  '../events',
+  '?query',
+  '#fragment',
+  '//evil.example',
+  '/..//evil.example',
+  '/.//evil.example',
+  '/a/..//evil.example',
+  '/a/../..//evil.example/path',
+  '/%2e%2e//evil.example',
+  '/a/%2E%2e//evil.example',
+  '/..//',
+  '///evil.example',
+  '//evil.example/path',
+  '/\\evil.example',
+  '\\/evil.example',
+  '\\\\evil.example',
+  '/path\\evil',
+  'https://evil.example',
+  'HTTPS://evil.example',
+  'https:evil.example',
+  'http:/evil.example',
+  'javascript:alert(1)',
+  'data:text/html,x',
+  ' /events',
+  ' //evil.example',
+  '/\t/evil.example',
+  '/\n/evil.example',
+  '/\r\nSet-Cookie: a=b',
+  '\t//evil.example',
+  '/\u0000',
+  '/\u007f',
+  `/${'x'.repeat(512)}`,
+  `/${'ü'.repeat(256)}`,
+  ['/events'],
+  { path: '/events' },
+  7,
+  null,
+  undefined,
+];
 
 /** Middleware of the host, the same on both frameworks: Fastify passes the response of Node to it. */
 function middleware(app: INestApplication): void {
@@ -66,11 +131,7 @@ const cookieNames = ({ setCookies }: Reply): string[] =>
 
 describe.each(settings)('headers and cookies set on %s by %s', (kind, _what, configure) => {
   it('are kept by the redirect to the provider, the callback, a refusal and the logout', async () => {
-    host = await startHost({
-      kind,
-      configure,
-      options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
-    });
+    const host = await start({ kind, configure });
     const visitor = new Visitor();
     const started = await visitor.visit(`${host.url}/auth/login`);
     const arrival = await toProvider(visitor, host);
@@ -94,12 +155,8 @@ describe.each(settings)('headers and cookies set on %s by %s', (kind, _what, con
 describe.each(['express', 'fastify'] as const)('the replies of the login routes on %s', (kind) => {
   let usual: Host;
   beforeAll(async () => {
-    usual = await startHost({
-      kind,
-      options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
-    });
+    usual = await start({ kind });
   });
-  afterAll(() => usual?.close());
 
   it('are not cached and send no Referer to other sites', async () => {
     const visitor = new Visitor();
@@ -117,43 +174,20 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
     }
   });
 
-  it.each(['image', 'script', 'style', 'empty', 'font', 'frame', 'object', 'x'])(
-    'refuse a login requested as a subresource (Sec-Fetch-Dest: %s)',
-    async (destination) => {
-      const reply = await new Visitor().visit(`${usual.url}/auth/login`, {
-        headers: { 'sec-fetch-dest': destination },
+  it('refuse a login requested as a subresource, and start one by navigation', async () => {
+    const begin = (destination?: string): Promise<Reply> =>
+      new Visitor().visit(`${usual.url}/auth/login`, {
+        headers: destination === undefined ? {} : { 'sec-fetch-dest': destination },
       });
+    for (const destination of ['image', 'script', 'style', 'empty', 'font', 'frame', 'object', 'x']) {
+      const reply = await begin(destination);
       expect([reply.status, reply.setCookies]).toEqual([400, []]);
       expect(JSON.parse(reply.text)).toMatchObject({ statusCode: 400, code: 'invalid_argument' });
-    },
-  );
-
-  it.each(['document', 'iframe', undefined])('start a login by navigation (%s)', async (destination) => {
-    const reply = await new Visitor().visit(`${usual.url}/auth/login`, {
-      headers: destination === undefined ? {} : { 'sec-fetch-dest': destination },
-    });
-    expect([reply.status, new URL(reply.location ?? '').origin]).toEqual([302, provider.url]);
-  });
-
-  it.each([
-    ['same-site', 'lax', 302],
-    ['cross-site', 'lax', 400],
-    ['cross-site', 'strict', 400],
-    ['cross-site', 'none', 302],
-  ] as const)('start a login in a %s frame with cookies.sameSite %s: %i', async (site, sameSite, status) => {
-    const redirectUri = 'https://host.example.com/auth/callback';
-    host = await startHost({
-      kind,
-      options: () => ({
-        tenant: provider.tenantOptions(redirectUri),
-        secrets: [COOKIE_SECRET],
-        cookies: { sameSite },
-      }),
-    });
-    const reply = await new Visitor().visit(`${host.url}/auth/login`, {
-      headers: { 'sec-fetch-dest': 'iframe', 'sec-fetch-site': site },
-    });
-    expect([reply.status, reply.setCookies.length]).toEqual([status, status === 302 ? 1 : 0]);
+    }
+    for (const destination of ['document', 'iframe', undefined]) {
+      const reply = await begin(destination);
+      expect([reply.status, new URL(reply.location ?? '').origin]).toEqual([302, provider.url]);
+    }
   });
 
   it('use the configured callback and ignore Host and X-Forwarded-Host', async () => {
@@ -163,28 +197,140 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
     expect(new URL(reply.location ?? '').searchParams.get('redirect_uri')).toBe(usual.callback);
   });
 
-  it('refuse an event id that is too long for a cookie', async () => {
-    const visitor = new Visitor();
-    const fits = await toProvider(visitor, usual, `?eventId=${'ü'.repeat(64)}`);
-    expect((await toHost(visitor, fits)).status).toBe(303);
-    expect((await identityOf(visitor, usual))?.eventId).toBe('ü'.repeat(64));
-    const tooLong = await visitor.visit(`${usual.url}/auth/login?eventId=${'ü'.repeat(64)}x`);
-    expect(tooLong.status).toBe(400);
-    expect(JSON.parse(tooLong.text)).toMatchObject({ code: 'invalid_argument' });
-  });
-
   it('end a login with 303 also after a form, so that a reload does not post again', async () => {
-    host = await startHost({
-      kind,
-      options: (callback) => ({
-        tenant: provider.tenantOptions(callback, { responseType: 'code id_token' }),
-        secrets: [COOKIE_SECRET],
-      }),
-    });
+    const host = await start({ kind, login: { responseType: 'code id_token' } });
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, host, '?returnTo=/page');
     expect(arrival.method).toBe('POST');
     const reply = await toHost(visitor, arrival);
     expect([reply.status, reply.location]).toEqual([303, `${host.url}/page`]);
+  });
+
+  it('lead to returnTo, percent-encoded as a browser would request it, which is not stored', async () => {
+    // Of each kind one: the others differ in nothing that an adapter sees.
+    for (const returnTo of [
+      '/',
+      '/a/../b',
+      '/events?page=2&size=50',
+      '/展会?q=€&r="#ß€',
+      `/${'€'.repeat(170)}`,
+    ]) {
+      const visitor = new Visitor();
+      const arrival = await toProvider(visitor, usual, `?${new URLSearchParams({ returnTo })}`);
+      const reply = await toHost(visitor, arrival);
+      const { href, pathname, search, hash } = new URL(returnTo, usual.url);
+      expect([reply.status, reply.location]).toEqual([303, href]);
+      expect(reply.headers.get('location')).toBe(`${pathname}${search}${hash}`);
+      expect(await identityOf(visitor, usual)).not.toHaveProperty('returnTo');
+    }
+  });
+
+  it.each([
+    ...[
+      '//evil.example',
+      '/..//evil.example',
+      '/\\evil.example',
+      'https://evil.example',
+      '/\r\nSet-Cookie: a=b',
+    ].map((returnTo) => new URLSearchParams({ returnTo }).toString()),
+    'returnTo=/a&returnTo=//evil.example',
+  ])('lead to the start page for %s', async (query) => {
+    const visitor = new Visitor();
+    const reply = await toHost(visitor, await toProvider(visitor, usual, `?${query}`));
+    expect([reply.status, reply.location]).toEqual([303, `${usual.url}/`]);
+  });
+});
+
+describe('a login in a frame', () => {
+  const redirectUri = 'https://host.example.com/auth/callback';
+
+  it.each([
+    ['same-site', 'lax', 302],
+    ['cross-site', 'lax', 400],
+    ['cross-site', 'strict', 400],
+    ['cross-site', 'none', 302],
+  ] as const)('of a %s page with cookies.sameSite %s: %i', async (site, sameSite, status) => {
+    const host = await start({ redirectUri, cookies: { sameSite } });
+    const reply = await new Visitor().visit(`${host.url}/auth/login`, {
+      headers: { 'sec-fetch-dest': 'iframe', 'sec-fetch-site': site },
+    });
+    expect([reply.status, reply.setCookies.length]).toEqual([status, status === 302 ? 1 : 0]);
+  });
+});
+
+describe('returnTo', () => {
+  it('keeps a path of this origin', () => {
+    expect(KEPT.map(safeReturnTo)).toEqual(KEPT);
+  });
+
+  it('drops anything else', () => {
+    expect(DROPPED.filter((value) => safeReturnTo(value) !== undefined)).toEqual([]);
+  });
+
+  const BASES = ['https://host.example.com/auth/callback', 'http://127.0.0.1:3000/auth/callback?a=b'];
+
+  it('never leads to another origin, however a browser resolves it', () => {
+    const nasty = fc.constantFrom(
+      '/',
+      '\\',
+      '//',
+      '\t',
+      '\n',
+      '\r',
+      ' ',
+      '@',
+      ':',
+      '.',
+      '..',
+      '%2f',
+      '?',
+      '#',
+    );
+    const word = fc.constantFrom(
+      'evil.example',
+      'https:',
+      'javascript:',
+      'localhost',
+      'a',
+      '[::1]',
+      '\u3002',
+      '／',
+    );
+    const address = fc.oneof(
+      anyText(),
+      fc.webUrl(),
+      fc
+        .array(fc.oneof(nasty, word, fc.string({ maxLength: 3 })), { maxLength: 8 })
+        .map((all) => all.join('')),
+      fc.array(fc.oneof(nasty, word), { maxLength: 6 }).map((all) => `/${all.join('')}`),
+    );
+    let kept = 0;
+    fc.assert(
+      fc.property(address, (value) => {
+        const safe = safeReturnTo(value);
+        if (safe === undefined) {
+          return;
+        }
+        kept++;
+        const returned = normalizeReturnTo(safe) ?? '';
+        const [to, from] = [returned, safe].map((path) => new URL(path, 'https://host.example.com/auth'));
+        // One comparison for all: each call of expect takes as long as the functions under test.
+        expect({
+          fits: Buffer.byteLength(safe) <= 512,
+          origins: BASES.map((base) => new URL(safe, base).origin),
+          isPath: /^\/(?![/\\])[\x21-\x7e]*$/.test(returned),
+          again: normalizeReturnTo(returned),
+          target: [to?.pathname, to?.search, to?.hash],
+        }).toEqual({
+          fits: true,
+          origins: BASES.map((base) => new URL(base).origin),
+          isPath: true,
+          again: returned,
+          target: [from?.pathname, from?.search, from?.hash],
+        });
+      }),
+      { numRuns: 2_000 },
+    );
+    expect(kept).toBeGreaterThan(200);
   });
 });

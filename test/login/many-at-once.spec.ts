@@ -1,98 +1,38 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { ExhibitorModuleOptions } from '../../lib/index.js';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Host } from '../support/host.js';
 import { ScriptedProvider } from '../support/provider.js';
-import { NameServers } from '../support/name-servers.js';
-import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-import { FLOWS } from './flows.js';
-import {
-  expectRefusal,
-  identityOf,
-  logIn,
-  pendingLogins,
-  toHost,
-  toProvider,
-  type Arrival,
-} from './journey.js';
+import type { Flow } from './flows.js';
+import { withProvider } from './hosts.js';
+import { expectRefusal, identityOf, pendingLogins, toHost, toProvider, type Arrival } from './journey.js';
 
 let provider: ScriptedProvider;
 let other: ScriptedProvider;
-const hosts: Host[] = [];
+const start = withProvider((started) => (provider = started));
 beforeAll(async () => {
-  provider = await ScriptedProvider.start();
   other = await ScriptedProvider.start();
 });
-afterEach(async () => {
-  provider.script = {};
-  await Promise.all(hosts.splice(0).map((host) => host?.close()));
-});
-afterAll(async () => {
-  await provider?.stop();
-  await other?.stop();
-});
-
-async function start(options: (callback: string) => ExhibitorModuleOptions): Promise<Host> {
-  const host = await startHost({
-    options: (callback) => ({ secrets: [COOKIE_SECRET], ...options(callback) }),
-  });
-  hosts.push(host);
-  return host;
-}
+afterAll(() => other?.stop());
 
 describe('many logins at once', () => {
-  it.each(FLOWS)('by %s: two tabs at once, each with its own page', async (responseType) => {
-    const host = await start((callback) => ({
-      tenant: provider.tenantOptions(callback, { responseType }),
-    }));
-    const visitor = new Visitor();
-    const first = await toProvider(visitor, host, '?returnTo=/first&eventId=event-1');
-    const second = await toProvider(visitor, host, '?returnTo=/second&eventId=event-2');
-    expect(pendingLogins(visitor, host)).toHaveLength(2);
-    expect((await toHost(visitor, second)).location).toBe(`${host.url}/second`);
-    expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-2' });
-    expect((await toHost(visitor, first)).location).toBe(`${host.url}/first`);
-    expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-1' });
-    expect(pendingLogins(visitor, host)).toEqual([]);
-  });
-
-  it('at a tenant whose name servers are silent: they delay no login of another tenant', async () => {
-    const names = NameServers.start();
-    try {
-      const byName = provider.url.replace('127.0.0.1', 'localhost');
-      const at = (callback: string, token: string) => ({
-        ...provider.tenantOptions(callback),
-        endpoints: { token, userinfo: `${byName}/connect/userinfo` },
-      });
-      const host = await start((callback) => ({
-        tenants: {
-          silent: at(callback, 'https://silent.test/token'),
-          other: at(callback, `${byName}/connect/token`),
-        },
-        resolveTenant: ({ query }) => String(query['tenant']),
-      }));
-      const arrivals = Array.from({ length: 20 }, async () => {
-        const visitor = new Visitor();
-        return { visitor, arrival: await toProvider(visitor, host, '?tenant=silent') };
-      });
-      const callbacks = (await Promise.all(arrivals)).map(({ visitor, arrival }) => toHost(visitor, arrival));
-      await sleep(100);
-      const began = performance.now();
-      const reply = await logIn(new Visitor(), host, '?tenant=other');
-      expect(reply.status).toBe(303);
-      expect(performance.now() - began).toBeLessThan(2_000);
-      expect(names.mostBlocked).toBe(1);
-      names.stop();
-      for (const refused of await Promise.all(callbacks)) {
-        expect(refused.status).toBe(503);
-      }
-    } finally {
-      names.stop();
-    }
-  });
+  it.each<Flow>(['code', 'code id_token'])(
+    'by %s: two tabs at once, each with its own page',
+    async (responseType) => {
+      const host = await start({ login: { responseType } });
+      const visitor = new Visitor();
+      const first = await toProvider(visitor, host, '?returnTo=/first&eventId=event-1');
+      const second = await toProvider(visitor, host, '?returnTo=/second&eventId=event-2');
+      expect(pendingLogins(visitor, host)).toHaveLength(2);
+      expect((await toHost(visitor, second)).location).toBe(`${host.url}/second`);
+      expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-2' });
+      expect((await toHost(visitor, first)).location).toBe(`${host.url}/first`);
+      expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-1' });
+      expect(pendingLogins(visitor, host)).toEqual([]);
+    },
+  );
 
   it('at two tenants in one browser: each is finished at its own tenant', async () => {
-    const host = await start((callback) => ({
+    const host = await start({}, (callback) => ({
       tenants: { one: provider.tenantOptions(callback), two: other.tenantOptions(callback) },
       resolveTenant: ({ query }) => (typeof query['tenant'] === 'string' ? query['tenant'] : undefined),
     }));
@@ -110,7 +50,7 @@ describe('many logins at once', () => {
   });
 
   it('of twenty people: each gets their own identity', async () => {
-    const host = await start((callback) => ({ tenant: provider.tenantOptions(callback) }));
+    const host = await start();
     // The subject contains the nonce, which the provider got from this browser.
     provider.script = { backToken: { claims: (claims) => void (claims['sub'] = `sub-${claims['nonce']}`) } };
     const subjects = await Promise.all(
@@ -128,19 +68,6 @@ describe('many logins at once', () => {
     );
     expect(new Set(subjects).size).toBe(20);
   });
-
-  it('keeps identity and newest login of a browser with the maximum of cookies', async () => {
-    const host = await start((callback) => ({ tenant: provider.tenantOptions(callback) }));
-    const visitor = new Visitor();
-    await logIn(visitor, host);
-    for (let tab = 0; tab < 6; tab++) {
-      await toProvider(visitor, host, `?returnTo=/${'x'.repeat(500)}`);
-    }
-    const sent = [...visitor.cookies('127.0.0.1')].map(([name, value]) => `${name}=${value}`).join('; ');
-    // Node accepts 16 KiB of headers.
-    expect(sent.length).toBeLessThan(14_000);
-    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
-  });
 });
 
 describe('a rotation of the secrets', () => {
@@ -148,17 +75,19 @@ describe('a rotation of the secrets', () => {
   const NEW = 'the new cookie secret of these tests, 32+ characters';
 
   /** A host at each step of the rotation. */
-  async function steps(): Promise<Record<'before' | 'appended' | 'promoted' | 'removed', Host>> {
+  let before: Host;
+  let appended: Host;
+  let promoted: Host;
+  let removed: Host;
+  beforeAll(async () => {
     let own: string | undefined;
     const hostWith = (secrets: string[]): Promise<Host> =>
-      start((callback) => ({ tenant: provider.tenantOptions((own ??= callback)), secrets }));
-    return {
-      before: await hostWith([OLD]),
-      appended: await hostWith([OLD, NEW]),
-      promoted: await hostWith([NEW, OLD]),
-      removed: await hostWith([NEW]),
-    };
-  }
+      start({}, (callback) => ({ tenant: provider.tenantOptions((own ??= callback)), secrets }));
+    before = await hostWith([OLD]);
+    appended = await hostWith([OLD, NEW]);
+    promoted = await hostWith([NEW, OLD]);
+    removed = await hostWith([NEW]);
+  });
 
   const at = (host: Host, arrival: Arrival): Arrival => ({ ...arrival, callback: host.callback });
 
@@ -166,7 +95,6 @@ describe('a rotation of the secrets', () => {
     toHost(visitor, at(host, await toProvider(visitor, host)));
 
   it('keeps pending logins until the old secret is removed', async () => {
-    const { before, appended, promoted, removed } = await steps();
     for (const next of [appended, promoted]) {
       const visitor = new Visitor();
       const arrival = await toProvider(visitor, before);
@@ -181,7 +109,6 @@ describe('a rotation of the secrets', () => {
   });
 
   it('keeps identities until the old secret is removed', async () => {
-    const { before, appended, promoted, removed } = await steps();
     const visitor = new Visitor();
     await logInAt(visitor, before);
     const identity = await identityOf(visitor, before);
@@ -198,7 +125,6 @@ describe('a rotation of the secrets', () => {
   });
 
   it('ignores values sealed with the removed secret', async () => {
-    const { before, removed } = await steps();
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, before);
     expectRefusal(await toHost(visitor, at(removed, arrival)), 'state');

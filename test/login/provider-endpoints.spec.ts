@@ -1,15 +1,15 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { TokenService, type TenantOptions } from '../../lib/index.js';
-import { CertifiedProvider } from '../support/certified-provider.js';
 import { clockOf, type MovedClock } from '../support/clock.js';
-import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import type { Host } from '../support/host.js';
 import { OperatorLines } from '../support/operator-lines.js';
-import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { signingKey } from '../support/provider-keys.js';
-import { answers, changes, sends, type ReplyChange } from '../support/provider-script.js';
+import { answers, changes, sends, type ReplyChange, type Script } from '../support/provider-script.js';
+import type { LoginOverrides, ScriptedProvider } from '../support/provider.js';
 import { Visitor } from '../support/visitor.js';
-import { expectAccepted, expectRefusal, identityOf, logIn, toHost, toProvider } from './journey.js';
+import { withProvider } from './hosts.js';
+import { expectAccepted, expectRefusal, logIn, toHost, toProvider } from './journey.js';
 
 const OTHER_PATHS = {
   '/oauth2/authorize': '/connect/authorize',
@@ -20,37 +20,23 @@ const METADATA = '/.well-known/openid-configuration';
 const MINUTE = 60_000;
 
 let provider: ScriptedProvider;
-beforeAll(async () => {
-  provider = await ScriptedProvider.start();
+const start = withProvider((started) => (provider = started));
+beforeAll(() => {
   provider.otherPaths = { ...OTHER_PATHS, '/oauth2/jwks': '/connect/jwks' };
 });
 beforeEach(() => {
   provider.seen.length = 0;
 });
-afterEach(() => {
-  provider.script = {};
-});
-afterAll(() => provider?.stop());
-
-describe.each(['express', 'fastify'] as const)('a provider with other paths, on %s', (kind) => {
+describe('a provider with other paths', () => {
   let host: Host;
   beforeAll(async () => {
-    host = await startHost({
-      kind,
-      options: (callback) => ({
-        tenant: {
-          ...provider.tenantOptions(callback),
-          endpoints: {
-            authorize: `${provider.url}/oauth2/authorize?realm=fair%20one&realm=b`,
-            token: `${provider.url}/oauth2/token?realm=fair`,
-            userinfo: `${provider.url}/oauth2/me`,
-          },
-        },
-        secrets: [COOKIE_SECRET],
-      }),
-    });
+    const endpoints = {
+      authorize: `${provider.url}/oauth2/authorize?realm=fair%20one&realm=b`,
+      token: `${provider.url}/oauth2/token?realm=fair`,
+      userinfo: `${provider.url}/oauth2/me`,
+    };
+    host = await start({}, (callback) => ({ tenant: { ...provider.tenantOptions(callback), endpoints } }));
   });
-  afterAll(() => host?.close());
 
   it('gets every request of a login there, with the query of its endpoint', async () => {
     provider.script = { email: 'userinfo' };
@@ -96,12 +82,9 @@ describe('discovery', () => {
   let host: Host;
   let clock: MovedClock;
   beforeAll(async () => {
-    host = await startHost({
-      options: (callback) => ({ tenant: discovering(callback), secrets: [COOKIE_SECRET] }),
-    });
+    host = await start({}, (callback) => ({ tenant: discovering(callback) }));
     clock = clockOf(host.app);
   });
-  afterAll(() => host?.close());
 
   it('reads the metadata at the first login, and finds endpoints and keys there', async () => {
     expect(paths()).toEqual([]);
@@ -238,23 +221,17 @@ describe('metadata that cannot be used', () => {
       const set = key.endsWith('.set') ? { endpoints: { token: `${provider.url}/connect/token` } } : {};
       return { ...discovering(callback, { issuer: `${provider.url}/${issuer}` }), ...set };
     };
-    host = await startHost({
-      options: (given) => {
-        callback = given;
-        return {
-          tenants: { find },
-          resolveTenant: ({ query }) => String((query as { tenant?: string }).tenant),
-          secrets: [COOKIE_SECRET],
-          allowedOrigins: [provider.url],
-        };
-      },
+    host = await start({}, (given) => {
+      callback = given;
+      return {
+        tenants: { find },
+        resolveTenant: ({ query }) => String((query as { tenant?: string }).tenant),
+        allowedOrigins: [provider.url],
+      };
     });
     Logger.overrideLogger(lines);
   });
-  afterAll(async () => {
-    Logger.overrideLogger(['fatal']);
-    await host?.close();
-  });
+  afterAll(() => Logger.overrideLogger(['fatal']));
 
   it.each(UNUSABLE.map((row, index) => [...row, `case-${index}`] as const))(
     '%s',
@@ -307,61 +284,109 @@ describe('metadata that cannot be used', () => {
   });
 });
 
-describe('a signed userinfo reply', () => {
-  let host: Host;
-  beforeAll(async () => {
-    host = await startHost({
-      options: (callback) => ({ tenant: provider.tenantOptions(callback), secrets: [COOKIE_SECRET] }),
-    });
-  });
-  afterAll(() => host?.close());
-  afterEach(() => {
-    provider.script = {};
-  });
-
-  it('is refused, and the operator reads how to mend it', async () => {
-    const lines = new OperatorLines();
-    host.app.useLogger(lines);
-    provider.script = {
-      email: 'userinfo',
-      userinfo: (reply) =>
-        void Object.assign(reply, { headers: { 'content-type': 'application/jwt' }, body: 'e30.e30.e30' }),
-    };
-    expectRefusal(await logIn(new Visitor(), host), 'provider');
-    expect(provider.last('/connect/userinfo').headers.accept).toBe('application/json');
-    expect(lines.all).toContainEqual(expect.stringContaining('remove userinfo_signed_response_alg'));
-  });
+it('a signed userinfo reply is refused, and the operator reads how to mend it', async () => {
+  const host = await start();
+  const lines = new OperatorLines();
+  host.app.useLogger(lines);
+  provider.script = {
+    email: 'userinfo',
+    userinfo: (reply) =>
+      void Object.assign(reply, { headers: { 'content-type': 'application/jwt' }, body: 'e30.e30.e30' }),
+  };
+  expectRefusal(await logIn(new Visitor(), host), 'provider');
+  expect(provider.last('/connect/userinfo').headers.accept).toBe('application/json');
+  expect(lines.all).toContainEqual(expect.stringContaining('remove userinfo_signed_response_alg'));
 });
 
-const CERTIFIED = { client_secret: 'a secret of the web client' };
+describe('the secret of a login as a function', () => {
+  let host: Host;
+  /** What the function of the host answers next, and then again and again. */
+  let secrets: unknown[] = [];
+  let reads = 0;
+  beforeAll(async () => {
+    const clientSecret = async (): Promise<string> => {
+      reads += 1;
+      const next = secrets.length > 1 ? secrets.shift() : secrets[0];
+      if (next instanceof Error) {
+        throw next;
+      }
+      return next as string;
+    };
+    host = await start({ login: { clientSecret } });
+  });
+  afterEach(() => {
+    reads = 0;
+  });
 
-describe('discovery at the certified provider', () => {
-  it('logs in', async () => {
-    const certified = await CertifiedProvider.start([{ client_id: 'web', ...CERTIFIED }]);
-    const host = await startHost({
-      options: (redirectUri) => ({
-        tenant: {
-          ...provider.tenantOptions(redirectUri),
-          login: {
-            clientId: 'web',
-            clientSecret: CERTIFIED.client_secret,
-            clientAuth: 'basic',
-            redirectUri,
-            issuer: certified.url,
-            discovery: true,
-          },
-        },
-        secrets: [COOKIE_SECRET],
-      }),
-    });
+  /** Number of requests with the code of a login that is answered by this status. */
+  async function requestsOf(script: Script, status: number): Promise<number> {
     const visitor = new Visitor();
-    await visitor.follow(`${host.url}/auth/login`, (url) => url.href === `${host.url}/`);
-    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat', email: 'pat@example.com' });
-    // This provider says that it sends `iss`.
     const arrival = await toProvider(visitor, host);
-    arrival.parameters.delete('iss');
-    expectRefusal(await toHost(visitor, arrival), 'issuer');
-    await host.close();
-    await certified.stop();
+    provider.script = script;
+    const reply = await toHost(visitor, arrival);
+    expect(reply.status).toBe(status);
+    if (status === 401) {
+      expectRefusal(reply, 'provider');
+    }
+    return provider.redemptions.get(arrival.parameters.get('code') ?? '') ?? 0;
+  }
+
+  it('is read for each login', async () => {
+    secrets = ['the first secret', 'the second secret'];
+    await expectAccepted(host);
+    await expectAccepted(host);
+    const sent = provider.seen.filter(({ path }) => path === '/connect/token').slice(-2);
+    expect(sent.map(({ form }) => form.get('client_secret'))).toEqual([
+      'the first secret',
+      'the second secret',
+    ]);
+    expect(reads).toBe(2);
+  });
+
+  it('is read once more after `invalid_client`, and with another secret the code is sent once more', async () => {
+    secrets = ['the former secret', 'the new secret'];
+    expect(await requestsOf({ clientSecret: 'the new secret' }, 303)).toBe(2);
+    expect(reads).toBe(2);
+    expect(await requestsOf({ clientSecret: 'the new secret' }, 303)).toBe(1);
+  });
+
+  it('is read once more after `unauthorized_client` as well, which Keycloak answers to a wrong secret', async () => {
+    secrets = ['the former secret', 'the new secret'];
+    const refusal = answers({ error: 'unauthorized_client' }, 400);
+    expect(await requestsOf({ token: refusal }, 401)).toBe(2);
+    expect(reads).toBe(2);
+    expect(provider.seen.at(-1)?.form.get('client_secret')).toBe('the new secret');
+  });
+
+  it('is not sent again where it is still the same', async () => {
+    secrets = ['the former secret'];
+    expect(await requestsOf({ clientSecret: 'the new secret' }, 401)).toBe(1);
+    expect(reads).toBe(2);
+  });
+
+  it('is read twice at most, however often it changes', async () => {
+    secrets = ['one', 'two', 'three', 'four'];
+    expect(await requestsOf({ clientSecret: 'none of them' }, 401)).toBe(2);
+    expect(reads).toBe(2);
+  });
+
+  it.each([
+    ['invalid_grant', answers({ error: 'invalid_grant' }, 400), 401],
+    ['invalid_request', answers({ error: 'invalid_request' }, 400), 401],
+    ['a 401 without an OAuth error', answers({}, 401), 401],
+    ['a 5xx that says invalid_client', answers({ error: 'invalid_client' }, 503), 503],
+  ])('is not read again after %s, and the code is sent once', async (_, token, status) => {
+    secrets = ['one', 'two'];
+    expect(await requestsOf({ token }, status)).toBe(1);
+    expect(reads).toBe(1);
+  });
+
+  it.each([
+    ['throws', new Error('the vault is sealed')],
+    ['returns nothing', undefined],
+    ['returns an empty text', ''],
+  ])('is 503 where it %s, and no code is sent', async (_, answer) => {
+    secrets = [answer];
+    expect(await requestsOf({}, 503)).toBe(0);
   });
 });

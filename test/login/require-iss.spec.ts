@@ -3,16 +3,18 @@ import { Controller, Get, Logger, Post, Redirect, UseGuards } from '@nestjs/comm
 import {
   CurrentIdentity,
   ExhibitorCallbackGuard,
-  type ExhibitorIdentity,
   ExhibitorLoginGuard,
+  type ExhibitorIdentity,
   type ExhibitorModuleOptions,
   type TenantOptions,
 } from '../../lib/index.js';
-import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
 import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
-import { Visitor } from '../support/visitor.js';
+import { clockOf } from '../support/clock.js';
+import { HOST_KINDS, type Host, type HostKind } from '../support/host.js';
 import type { OtherOptions } from '../support/module-options.js';
+import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
+import { Visitor } from '../support/visitor.js';
+import { withProvider, type Given } from './hosts.js';
 import {
   copyOf,
   expectAccepted,
@@ -24,7 +26,6 @@ import {
   toProvider,
   type Arrival,
 } from './journey.js';
-import { clockOf } from '../support/clock.js';
 
 /** A second callback, for hosts with one callback for each provider. */
 @Controller()
@@ -57,37 +58,32 @@ class PortalController {
 
 let honest: ScriptedProvider;
 let attacker: ScriptedProvider;
-const hosts: Host[] = [];
+const startOne = withProvider((started) => (honest = started));
 beforeAll(async () => {
-  honest = await ScriptedProvider.start();
   attacker = await ScriptedProvider.start();
 });
-afterEach(async () => {
-  honest.script = {};
+afterEach(() => {
   attacker.script = {};
-  await Promise.all(hosts.splice(0).map((host) => host?.close()));
 });
-afterAll(async () => {
-  await honest?.stop();
-  await attacker?.stop();
-});
+afterAll(() => attacker?.stop());
 
-async function start(
+const controllers = [BoothController, OtherCallback, PortalController];
+
+/** A host with one tenant of the honest provider. */
+const startWith = (given: Given = {}): Promise<Host> => startOne({ controllers, ...given });
+
+const start = (
   kind: HostKind,
-  options: (callback: string, url: string) => ExhibitorModuleOptions,
-): Promise<Host> {
-  const host = await startHost({
-    kind,
-    controllers: [BoothController, OtherCallback, PortalController],
-    options: (callback, url) => ({
-      secrets: [COOKIE_SECRET],
+  own: (callback: string, url: string) => ExhibitorModuleOptions,
+): Promise<Host> =>
+  startOne(
+    {
+      kind,
+      controllers,
       resolveTenant: ({ query }) => (typeof query['tenant'] === 'string' ? query['tenant'] : undefined),
-      ...options(callback, url),
-    }),
-  });
-  hosts.push(host);
-  return host;
-}
+    },
+    own,
+  );
 
 const KINDS: readonly HostKind[] = ['express', 'fastify'];
 const withoutIss = { authorization: (all: URLSearchParams) => all.delete('iss') };
@@ -273,9 +269,9 @@ describe('an identity', () => {
   ];
 
   it.each(changes)('ends when the %s of its tenant changes', async (_what, change) => {
-    const before = await start('express', (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const before = await startWith();
     const { callback } = before;
-    const same = await start('express', () => ({ tenant: honest.tenantOptions(callback) }));
+    const same = await startWith({ redirectUri: callback });
     const changed = await start('express', () => {
       const tenant = honest.tenantOptions(callback);
       change(tenant);
@@ -288,10 +284,8 @@ describe('an identity', () => {
   });
 
   it('is none of another host with the same secrets and client, whose authorize may be stricter', async () => {
-    const portal = await start('express', (callback) => ({ tenant: honest.tenantOptions(callback) }));
-    const admin = await start('express', (callback) => ({
-      tenant: honest.tenantOptions(callback, { authorize: () => false }),
-    }));
+    const portal = await startWith();
+    const admin = await startWith({ login: { authorize: () => false } });
     const visitor = await expectAccepted(portal);
     expect(await identityOf(visitor, portal)).toMatchObject({ redirectUri: portal.callback });
     expect(await identityOf(visitor, admin)).toBeUndefined();
@@ -299,11 +293,8 @@ describe('an identity', () => {
   });
 
   it('is kept beside that of another service of the host name, by cookies.name', async () => {
-    const portal = await start('express', (callback) => ({ tenant: honest.tenantOptions(callback) }));
-    const admin = await start('express', (callback) => ({
-      tenant: honest.tenantOptions(callback),
-      cookies: { name: 'admin' },
-    }));
+    const portal = await startWith();
+    const admin = await startWith({ cookies: { name: 'admin' } });
     const visitor = await expectAccepted(portal);
     const pending = await toProvider(visitor, portal);
     const own = await toProvider(visitor, admin);
@@ -329,7 +320,7 @@ describe('an identity', () => {
   });
 
   it('is replaced by a new login in that browser', async () => {
-    const host = await start('express', (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const host = await startWith();
     const visitor = new Visitor();
     await logIn(visitor, host);
     const first = await identityOf(visitor, host);
@@ -343,9 +334,7 @@ describe('an identity', () => {
   });
 
   it('is replaced by a new login whose callback brings no cookie of it, as a form of another site', async () => {
-    const host = await start('express', (callback) => ({
-      tenant: honest.tenantOptions(callback, { responseType: 'code id_token' }),
-    }));
+    const host = await startWith({ login: { responseType: 'code id_token' } });
     const visitor = await expectAccepted(host);
     const copy = copyOf(visitor, host);
     const arrival = await toProvider(visitor, host);
@@ -356,7 +345,7 @@ describe('an identity', () => {
   });
 
   it('stays where the new login is refused', async () => {
-    const host = await start('express', (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const host = await startWith();
     const visitor = await expectAccepted(host);
     honest.script = { backToken: { claims: (claims) => void (claims['nonce'] = 'another') } };
     expectRefusal(await logIn(visitor, host), 'nonce');
@@ -366,7 +355,7 @@ describe('an identity', () => {
 
 describe.each(HOST_KINDS)('a logout on %s', (kind) => {
   it('ends the identity also for a copy of its cookie', async () => {
-    const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const host = await startWith({ kind });
     const visitor = await expectAccepted(host);
     const thief = copyOf(visitor, host);
     const other = await expectAccepted(host);
@@ -381,7 +370,7 @@ describe.each(HOST_KINDS)('a logout on %s', (kind) => {
 
 describe.each(KINDS)('a logout on %s', (kind) => {
   it('is not caused by another site, by GET or by a form', async () => {
-    const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const host = await startWith({ kind });
     const visitor = await expectAccepted(host);
     const attempts = [
       visitor.visit(`${host.url}/auth/logout`),
@@ -404,7 +393,7 @@ describe.each(KINDS)('a logout on %s', (kind) => {
   });
 
   it('is accepted without a login', async () => {
-    const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+    const host = await startWith({ kind });
     expect((await new Visitor().visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
   });
 });
@@ -413,10 +402,7 @@ describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
   'a session of the host on %s',
   (kind) => {
     it('keeps the identity no longer than its lifetime', async () => {
-      const host = await start(kind, (callback) => ({
-        tenant: honest.tenantOptions(callback),
-        cookies: { identityTtl: 3_600_000 },
-      }));
+      const host = await startWith({ kind, cookies: { identityTtl: 3_600_000 } });
       const visitor = await expectAccepted(host);
       const clock = clockOf(host.app);
       clock.skip(3_599_000);
@@ -426,7 +412,7 @@ describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
     });
 
     it('gets a new id at login and at logout, so that a fixed id is worthless', async () => {
-      const host = await start(kind, (callback) => ({ tenant: honest.tenantOptions(callback) }));
+      const host = await startWith({ kind });
       const visitor = new Visitor();
       await visitor.visit(`${host.url}/me`);
       const names = () => [...visitor.cookies('127.0.0.1')].filter(([name]) => !name.startsWith('exhibitor'));
@@ -451,8 +437,7 @@ describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
 );
 
 describe('login.authorize', () => {
-  const hostWith = (login: LoginOverrides): Promise<Host> =>
-    start('express', (callback) => ({ tenant: honest.tenantOptions(callback, login) }));
+  const hostWith = (login: LoginOverrides): Promise<Host> => startWith({ login });
 
   it('is called with the whole identity, once for each login', async () => {
     const authorize = jest.fn(async (_identity: ExhibitorIdentity) => true);
@@ -498,17 +483,10 @@ describe('login.authorize', () => {
         return { url: '/' };
       }
     }
-    for (const kind of HOST_KINDS) {
+    for (const kind of ['express', 'fastify + @fastify/session'] as const) {
       const authorize = jest.fn((_identity: ExhibitorIdentity) => true);
-      const host = await startHost({
-        kind,
-        controllers: [ClaimsController],
-        options: (callback) => ({
-          tenant: honest.tenantOptions(callback, { authorize, keepClaims: ['email'] }),
-          secrets: [COOKIE_SECRET],
-        }),
-      });
-      hosts.push(host);
+      const login = { authorize, keepClaims: ['email'] };
+      const host = await startOne({ kind, controllers: [ClaimsController], login });
       const visitor = new Visitor();
       await logIn(visitor, host);
       expect(authorize.mock.calls[0]?.[0].claims).toMatchObject({ department: 'sales' });
@@ -537,9 +515,7 @@ describe('login.authorize', () => {
   it('fails the login with 504 at the deadline where it hangs, and may reject later', async () => {
     let fail: (error: Error) => void = () => undefined;
     const authorize = () => new Promise<boolean>((_, reject) => (fail = reject));
-    const host = await start('express', (callback) => ({
-      tenant: { ...honest.tenantOptions(callback, { authorize }), http: { deadline: 500 } },
-    }));
+    const host = await startWith({ login: { authorize }, tenantHttp: { deadline: 500 } });
     const visitor = new Visitor();
     const reply = await logIn(visitor, host);
     expect([reply.status, JSON.parse(reply.text)]).toEqual([
@@ -549,49 +525,5 @@ describe('login.authorize', () => {
     fail(new Error('the directory is down'));
     await new Promise(setImmediate);
     expect(await identityOf(visitor, host)).toBeUndefined();
-  });
-});
-
-describe('the e-mail address', () => {
-  const hostWith = (login: LoginOverrides): Promise<Host> =>
-    start('express', (callback) => ({ tenant: honest.tenantOptions(callback, login) }));
-  const claims = (members: Record<string, unknown>) => ({
-    backToken: { claims: (all: Record<string, unknown>) => void Object.assign(all, members) },
-  });
-
-  it('may be without email_verified, unless it is required', async () => {
-    const unsaid = {
-      ...claims({ email_verified: undefined }),
-      userinfo: (reply: { body: string }) => {
-        const { email_verified: _unsaid, ...rest } = JSON.parse(reply.body) as Record<string, unknown>;
-        reply.body = JSON.stringify(rest);
-      },
-    };
-    honest.script = unsaid;
-    await expectAccepted(await hostWith({}));
-    const strict = await hostWith({ requireVerifiedEmail: true });
-    expectRefusal(await logIn(new Visitor(), strict), 'email_unverified');
-    honest.script = {};
-    await expectAccepted(strict);
-  });
-
-  it('may be verified by userinfo where the ID token has no email_verified', async () => {
-    honest.script = claims({ email_verified: undefined });
-    const asked = honest.count('/connect/userinfo');
-    await expectAccepted(await hostWith({ requireVerifiedEmail: true }));
-    expect(honest.count('/connect/userinfo')).toBe(asked + 1);
-  });
-
-  it('is read byte for byte from the configured claim', async () => {
-    honest.script = claims({ upn: 'Zoë+Fair@Example.COM' });
-    const host = await hostWith({ emailClaim: 'upn' });
-    const visitor = new Visitor();
-    await logIn(visitor, host);
-    expect((await identityOf(visitor, host))?.email).toBe('Zoë+Fair@Example.COM');
-  });
-
-  it('is not read from inherited properties', async () => {
-    const host = await hostWith({ emailClaim: 'constructor' });
-    expectRefusal(await logIn(new Visitor(), host), 'email_missing');
   });
 });

@@ -29,6 +29,7 @@ import {
   ExhibitorLogoutGuard,
   ExhibitorsService,
   TokenService,
+  type TenantOptions,
   type ExhibitorModuleOptions,
   type ExhibitorRequest,
 } from '../../lib/index.js';

@@ -86,16 +86,11 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`doctor/browser-steps.ts /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?:not|invalid|unknown)/i`]:
     [long('client is '), long('invalid_')],
   [String.raw`exhibitors/parse-replies.ts /^[\w$-]{1,64}$/`]: [],
-  [String.raw`login/login-parameters.ts /^[A-Za-z\d]{1,8}(?:-[A-Za-z\d]{1,8}){0,9}$/`]: [
-    long('a-'),
-    long('aaaaaaaa-'),
-  ],
   [String.raw`doctor/provider-steps.ts /(?:realm|tenant|issuer)\b.{0,80}\b(?:not|unknown|invalid)/i`]: [
     long('realm '),
     long('tenant issuer '),
   ],
-  [String.raw`login/login-parameters.ts /^[\x21-\x7e]+$/`]: [],
-  [String.raw`login/login-parameters.ts /\p{Cc}/u`]: [],
+  [String.raw`login/exhibitor.strategy.ts /^\P{Cc}*$/u`]: [],
   [String.raw`login/return-to.ts /[\p{Cc}\\]/u`]: [],
   [String.raw`model/path-parameters.ts /[/\\%?#;]/`]: [],
   [String.raw`model/path-parameters.ts /\p{Cc}/u`]: [],

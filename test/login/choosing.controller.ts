@@ -1,0 +1,23 @@
+import { Controller, Get, Injectable, UseGuards, type ExecutionContext } from '@nestjs/common';
+import { ExhibitorLoginGuard, type LoginParameters } from '../../lib/index.js';
+import type { Reply, Visitor } from '../support/visitor.js';
+
+/** Takes the parameters from the query, as JSON. */
+@Injectable()
+class ChoosingLoginGuard extends ExhibitorLoginGuard {
+  protected override async getLoginParameters(context: ExecutionContext): Promise<LoginParameters> {
+    const { query } = context.switchToHttp().getRequest<{ query: { parameters: string } }>();
+    return JSON.parse(query.parameters) as LoginParameters;
+  }
+}
+
+@Controller()
+export class ChoosingController {
+  @Get('choose')
+  @UseGuards(ChoosingLoginGuard)
+  login(): void {}
+}
+
+/** The reply of the login route to these parameters. */
+export const beginWith = (visitor: Visitor, { url }: { url: string }, parameters: unknown): Promise<Reply> =>
+  visitor.visit(`${url}/choose?${new URLSearchParams({ parameters: JSON.stringify(parameters) })}`);
