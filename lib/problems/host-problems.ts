@@ -8,8 +8,6 @@ export function storeDown(error: unknown): string {
   return `the shared store does not answer (${reasonOf(error)}); continuing without it`;
 }
 
-export const STORE_ANSWERS_AGAIN = 'the shared store answers again';
-
 /** `ECONNREFUSED 127.0.0.1:6379`, else the name of the error. Its message is not shown: it may contain the password. */
 function reasonOf(error: unknown): string {
   const first = isRecord(error) ? error : {};

@@ -27,24 +27,16 @@ export class ThrottledLog {
     this.#loggedAt = createCache(clock, { maxSize: MAX_CAUSES });
   }
 
-  /** Answers whether the line was logged. */
-  warn(line: string, cause = ''): boolean {
-    const isDue = this.#isDue(cause);
-    if (isDue) {
+  warn(line: string, cause = ''): void {
+    if (this.#isDue(cause)) {
       LOGGER.warn(line);
     }
-    return isDue;
   }
 
   error(line: string | Error, cause = ''): void {
     if (this.#isDue(cause)) {
       LOGGER.error(line);
     }
-  }
-
-  /** Without a limit: for the end of a failure that was logged. */
-  info(line: string): void {
-    LOGGER.log(line);
   }
 
   /** Whether a line of this cause may be logged now. After `true` the next one has to wait. */

@@ -4,10 +4,10 @@ import { digestOf } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { STORE_ANSWERS_AGAIN, storeDown } from '../problems/host-problems.js';
+import { storeDown } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock } from '../time/clock.js';
-import { withTimeout } from '../time/with-timeout.js';
+import { withTimeout } from '../time/deadline.js';
 import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';
@@ -45,8 +45,6 @@ export class SharedValues {
   readonly #log: ThrottledLog;
   /** In ms of {@link Clock.now}. */
   #restsUntil = 0;
-  /** A warning was logged since the store answered last. */
-  #wasWarned = false;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -112,15 +110,10 @@ export class SharedValues {
     }
     if (evenAtRest || this.clock.now() >= this.#restsUntil) {
       try {
-        const answer = await withTimeout(MAX_WAIT, () => operation(store));
-        if (this.#wasWarned) {
-          this.#wasWarned = false;
-          this.#log.info(STORE_ANSWERS_AGAIN);
-        }
-        return { answer };
+        return { answer: await withTimeout(MAX_WAIT, () => operation(store)) };
       } catch (error) {
         this.#restsUntil = this.clock.now() + REST;
-        this.#wasWarned = this.#log.warn(storeDown(error)) || this.#wasWarned;
+        this.#log.warn(storeDown(error));
       }
     }
     this.publishOutcome(kind, 'failed');

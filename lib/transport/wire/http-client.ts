@@ -1,8 +1,10 @@
+import dns, { type LookupAddress } from 'node:dns';
 import { EventEmitter } from 'node:events';
-import { Agent, Client, type Dispatcher } from 'undici';
+import { Socket, type LookupFunction } from 'node:net';
+import { callbackify, promisify } from 'node:util';
+import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
 import type { Deadline } from '../../time/deadline.js';
 import type { Failed, Outcome } from '../outcome.js';
-import { Connector } from './connector.js';
 import { networkFailure } from './network-errors.js';
 import { drop, parseBody, readBody, ReplyTurns, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
@@ -37,14 +39,6 @@ export class HttpClient {
   readonly #connector = new Connector();
   readonly #agent = new Agent({ connect: this.#connector.connect });
   readonly #turns = new ReplyTurns();
-
-  constructor() {
-    this.#agent.on('disconnect', (_origin, _targets, error) => {
-      if (error.message === 'aborted') {
-        this.#connector.refuseNext();
-      }
-    });
-  }
 
   /**
    * Answers the outcome of a request; never rejects. undici does not see an abort while it waits for a connection: the first of
@@ -166,4 +160,53 @@ export function splitUrl(url: string): { origin: string; path: string } {
     return { origin: url, path: '/' };
   }
   return { origin: url.slice(0, slash), path: url.slice(slash) };
+}
+
+/** Limit in ms for a connection. undici does not see the abort of a request that waits for one. */
+const CONNECT_TIMEOUT = 10_000;
+
+/** Opens our own connections. */
+class Connector {
+  readonly #connecting = new Set<Socket>();
+  readonly #lookups = new Map<string, Promise<LookupAddress[]>>();
+
+  readonly connect: buildConnector.connector = (options, callback) => {
+    const socket: unknown = this.#open(options, (...result) => {
+      if (socket instanceof Socket) {
+        this.#connecting.delete(socket);
+      }
+      callback(...result);
+    });
+    if (socket instanceof Socket) {
+      this.#connecting.add(socket);
+    }
+  };
+
+  /** Ends what is still connecting: undici waits 10 s for a socket in a TLS handshake to which nobody answers. */
+  close(): void {
+    for (const socket of this.#connecting) {
+      socket.destroy(new Error('the module was closed'));
+    }
+  }
+
+  /**
+   * One look-up of a name at a time. `dns.lookup` blocks a thread until the name servers answer, and two of libuv's four look up
+   * names: else one name whose servers are silent would stop new connections to all others.
+   */
+  readonly #lookup: LookupFunction = (name, options, callback) => {
+    const look = (): Promise<LookupAddress[]> => promisify(dns.lookup)(name, { ...options, all: true });
+    const found = this.#lookups.get(name) ?? look().finally(() => this.#lookups.delete(name));
+    this.#lookups.set(name, found);
+    callbackify(() => found)((error, addresses = []) => {
+      const [first] = addresses;
+      // Without autoSelectFamily, a socket asks for one address.
+      if (options.all === true || first === undefined) {
+        callback(error, addresses);
+      } else {
+        callback(error, first.address, first.family);
+      }
+    });
+  };
+
+  readonly #open = buildConnector({ timeout: CONNECT_TIMEOUT, lookup: this.#lookup });
 }
