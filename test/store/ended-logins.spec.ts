@@ -279,16 +279,13 @@ describe('logoutCheck.ttl', () => {
 
   it('does not delay a logout at the process itself, by user or by provider', async () => {
     const process = startProcess(store, {});
-    const [byUser, byProvider] = [Object.freeze(login('a', 'sam', 1)), Object.freeze(login('b', 'olga', 1))];
-    expect(await Promise.all([byUser, byProvider].map((one) => process.hasEnded(one)))).toEqual([
-      false,
-      false,
-    ]);
+    const [own, foreign] = [Object.freeze(login('a', 'sam', 1)), Object.freeze(login('b', 'olga', 1))];
+    expect(await Promise.all([own, foreign].map((one) => process.hasEnded(one)))).toEqual([false, false]);
     await process.ended.end('a');
-    expect(process.hasEnded(byUser)).toBe(true);
-    expect(process.hasEnded(byProvider)).toBe(false);
+    expect(process.hasEnded(own)).toBe(true);
+    expect(process.hasEnded(foreign)).toBe(false);
     await process.ended.endAtProvider({ registration: 'r', subject: 'olga', at: 2 });
-    expect(process.hasEnded(byProvider)).toBe(true);
+    expect(process.hasEnded(foreign)).toBe(true);
   });
 
   it.each(['throws', 'rejects'] as const)(
