@@ -58,16 +58,3 @@ export class MemoryStore implements SharedStore {
     }
   }
 }
-
-/** A store whose methods throw before they return a promise. */
-export const THROWING_STORE: SharedStore = {
-  get: () => {
-    throw new Error('no connection');
-  },
-  set: () => {
-    throw new Error('no connection');
-  },
-  delete: () => {
-    throw new Error('no connection');
-  },
-};

@@ -166,7 +166,7 @@ describe('a logout that the store has not taken', () => {
   it('is written as soon as the store is back', async () => {
     const [visitor, stays] = [await loggedIn(one), await loggedIn(one)];
     const copy = copyOf(visitor, one);
-    store.failure = 'hangs';
+    store.failure = 'rejects';
     expect((await logOut(visitor, one)).status).toBe(303);
     expect(await isLoggedIn(copy, one)).toBe(false);
     store.failure = 'none';

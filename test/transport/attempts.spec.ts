@@ -63,15 +63,6 @@ describe('a kept-alive connection that is reset before any byte', () => {
     expect(seen.requests).toBe(3);
   });
 
-  it('is replaced for the token request', async () => {
-    const seen = await onSockets(resetReused, { attempts: 1 });
-    await warmUp();
-    await expect(sender.send({ operation: 'token', method: 'POST', body: 'a=b' })).resolves.toMatchObject({
-      status: 200,
-    });
-    expect(seen.requests).toBe(3);
-  });
-
   it('is replaced once: a service that resets every connection fails', async () => {
     let isUp = true;
     const seen = await onSockets((socket) => (isUp ? socket.write(REPLY) : socket.resetAndDestroy()), {
@@ -151,17 +142,6 @@ describe('the attempts of a call', () => {
       expect(server.requests).toHaveLength(attempts);
       await sender.close();
     }
-  });
-
-  it('include a second one where the first stalls', async () => {
-    server = await startServer((_request, response, count) => {
-      if (count > 1) {
-        sendJson(response);
-      }
-    });
-    sender = Sender.with(server.url, { attemptTimeout: 100, deadline: 5_000 });
-    await expect(sender.send()).resolves.toMatchObject({ status: 200 });
-    expect(server.requests).toHaveLength(2);
   });
 
   it('open one connection each, also where it is aborted', async () => {

@@ -113,28 +113,24 @@ describe('a reply', () => {
     },
   );
 
-  it.each([
-    'application/json',
-    'application/json; charset=utf-8',
-    'Application/JSON',
-    'application/jwk-set+json',
-    'application/problem+json;charset=utf-8',
-  ])('is JSON by its content type: %s', async (type) => {
-    await replying((response) => response.writeHead(200, { 'content-type': type }).end('[]'));
-    await expect(sender.send()).resolves.toMatchObject({ body: [] });
-  });
-
-  it.each(['text/html', 'text/plain', 'application/jsonp', 'application/x-json', 'application/jwt'])(
-    'is malformed by its content type: %s',
-    async (type) => {
-      await replying((response) => response.writeHead(200, { 'content-type': type }).end('[]'));
-      await expect(sender.send()).rejects.toMatchObject({ code: 'malformed_response' });
-    },
-  );
-
-  it('without a content type is malformed', async () => {
-    await replying((response) => response.writeHead(200).end('[]'));
-    await expect(sender.send()).rejects.toMatchObject({ code: 'malformed_response' });
+  it.each<[string | undefined, isUsable: boolean]>([
+    ['application/json; charset=utf-8', true],
+    ['Application/JSON', true],
+    ['application/jwk-set+json', true],
+    ['application/problem+json;charset=utf-8', true],
+    ['application/jsonp', false],
+    ['application/x-json', false],
+    ['application/jwt', false],
+    [undefined, false],
+  ])('is JSON by its content type: %s %s', async (type, isUsable) => {
+    await replying((response) => {
+      response.writeHead(200, type === undefined ? {} : { 'content-type': type }).end('[]');
+    });
+    const code = await sender.send().then(
+      () => undefined,
+      (error) => error.code,
+    );
+    expect(code).toBe(isUsable ? undefined : 'malformed_response');
   });
 
   it('may begin with a byte order mark', async () => {
@@ -142,11 +138,6 @@ describe('a reply', () => {
       response.writeHead(200, { 'content-type': 'application/json' }).end('\uFEFF{"a":1}'),
     );
     await expect(sender.send()).resolves.toMatchObject({ body: { a: 1 } });
-  });
-
-  it('with 204 has no body', async () => {
-    await replying((response) => response.writeHead(204).end());
-    await expect(sender.send()).resolves.toMatchObject({ status: 204, body: undefined });
   });
 
   it.each([
@@ -163,14 +154,11 @@ describe('a reply', () => {
     await expect(sender.send()).resolves.toMatchObject({ status: 404, body: undefined });
   });
 
-  it.each([301, 302, 304, 307, 308])(
-    'with %i is malformed, and no request follows the redirect',
-    async (status) => {
-      await replying((response) => response.writeHead(status, { location: `${server.url}/elsewhere` }).end());
-      await expect(sender.send()).rejects.toMatchObject({ code: 'malformed_response', status, attempts: 1 });
-      expect(server.requests).toHaveLength(1);
-    },
-  );
+  it.each([301, 308])('with %i is malformed, and no request follows the redirect', async (status) => {
+    await replying((response) => response.writeHead(status, { location: `${server.url}/elsewhere` }).end());
+    await expect(sender.send()).rejects.toMatchObject({ code: 'malformed_response', status, attempts: 1 });
+    expect(server.requests).toHaveLength(1);
+  });
 
   it.each([501, 505, 520])('with %i is a failure without a retry', async (status) => {
     await replying((response) => sendJson(response, {}, status));
