@@ -15,8 +15,7 @@ import {
 } from '../../lib/index.js';
 import { addSecret, leaksOf } from '../setup/leaks.js';
 import { assertNoSecretShown } from '../setup/no-secrets.js';
-import { startHost, type Host } from '../support/host.js';
-import { ScriptedProvider } from '../support/provider.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 
 describe('an ExhibitorError', () => {
   it('shows its code and the known details of the failure only', () => {
@@ -190,22 +189,21 @@ describe('the filter', () => {
     }
   }
 
-  let provider: ScriptedProvider;
   let host: Host;
   beforeAll(async () => {
-    provider = await ScriptedProvider.start();
+    const tenant = {
+      tenantId: 'acme',
+      baseUrl: 'https://api.example',
+      authUrl: 'https://login.example',
+      clientId: 'acme-api',
+      clientSecret: 'secret',
+    };
     host = await startHost({
       controllers: [Throwing],
-      options: (callback) => ({
-        tenant: provider.tenantOptions(callback),
-        secrets: ['a secret of the tests, 32 characters long'],
-      }),
+      options: () => ({ tenant, secrets: [COOKIE_SECRET] }),
     });
   });
-  afterAll(async () => {
-    await host?.close();
-    await provider?.stop();
-  });
+  afterAll(() => host?.close());
 
   it('answers errors of another copy as our own', async () => {
     const limited = await fetch(`${host.url}/limited`);
