@@ -216,7 +216,7 @@ describe('a logout while the tenant cannot be found', () => {
       allowedOrigins: () => true,
       resolveTenant: ({ url }) => (url.includes('/auth/login') ? 'acme' : undefined),
       tenantCache: { ttl: 1 },
-      http: { deadline: 200 },
+      http: { deadline: 1_000 },
     }));
   });
   afterAll(() => host?.close());

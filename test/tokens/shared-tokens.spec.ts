@@ -159,11 +159,11 @@ describe('a token in the store', () => {
     const [one, two] = await fleet(2);
     await textOf(one);
     store.failure = 'none';
-    one.answer = granted({ expires_in: 600 });
+    one.answer = granted({ expires_in: 3_590 });
     await two?.tokens.getToken();
     await eventually(() => stored().length === 1);
     one.answer = granted();
-    // The early window of the first process; the token in the store ended long ago for it.
+    // The early window of the first process: the token in the store ends ten seconds earlier.
     one.clock.ahead = HOUR - 29 * SECOND;
     expect(await textOf(one)).toBe('token-1');
     await eventually(async () => (await textOf(one)) === 'token-3');

@@ -174,13 +174,20 @@ describe('the attempts of a call', () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  it('are none for a call that is aborted before it starts', async () => {
+  it('are none for a call that is aborted before it starts, or while its body is made', async () => {
     server = await startServer((_request, response) => sendJson(response));
     sender = Sender.with(server.url);
-    await expect(sender.send({}, { signal: AbortSignal.abort() })).rejects.toMatchObject({
-      code: 'aborted',
-      attempts: 0,
-    });
+    const controller = new AbortController();
+    const body = async (): Promise<string> => {
+      controller.abort();
+      return 'a=b';
+    };
+    for (const call of [
+      sender.send({}, { signal: AbortSignal.abort() }),
+      sender.send({ operation: 'token', method: 'POST', body }, { signal: controller.signal }),
+    ]) {
+      await expect(call).rejects.toMatchObject({ code: 'aborted', attempts: 0 });
+    }
     expect(server.requests).toHaveLength(0);
   });
 
