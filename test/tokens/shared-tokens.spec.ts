@@ -165,8 +165,9 @@ describe('a token in the store', () => {
     one.answer = granted();
     // The early window of the first process: the token in the store ends ten seconds earlier.
     one.clock.ahead = HOUR - 29 * SECOND;
-    expect(await textOf(one)).toBe('token-1');
-    await eventually(async () => (await textOf(one)) === 'token-3');
+    const seen = new Set<string>();
+    await eventually(async () => seen.add(await textOf(one)).has('token-3'));
+    expect([...seen]).toEqual(['token-1', 'token-3']);
   });
 });
 
