@@ -7,7 +7,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { STORE_ANSWERS_AGAIN, storeDown } from '../problems/host-problems.js';
 import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock } from '../time/clock.js';
-import { withTimeout } from '../time/with-timeout.js';
+import { withTimeout } from '../time/deadline.js';
 import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';

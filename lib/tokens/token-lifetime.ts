@@ -82,6 +82,6 @@ export class TimedToken {
   /** The token as hosts get it. */
   toAccessToken(): AccessToken {
     const { accessToken, scope } = this;
-    return Object.freeze({ accessToken, tokenType: 'Bearer', scope, expiresAt: new Date(this.#endsAt) });
+    return { accessToken, tokenType: 'Bearer', scope, expiresAt: new Date(this.#endsAt) };
   }
 }

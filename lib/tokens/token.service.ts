@@ -43,8 +43,6 @@ export class TokenService {
   /** Tenants with equal credentials have separate tokens: forgetting or revoking one does not affect the other. */
   readonly #held = new WeakMap<StateKey, Held>();
   readonly #source: TokenSource;
-  /** The last answer of {@link getToken}: creating it is most of the cost of a hit. All of them would be 200 bytes a tenant. */
-  #last: { token: TimedToken; answer: AccessToken } | undefined;
 
   /** @internal */
   constructor(
@@ -112,7 +110,7 @@ export class TokenService {
   #get(tenant: Tenant, ms: number, signal: AbortSignal | undefined): AccessToken | Promise<AccessToken> {
     const fresh = signal?.aborted === true ? undefined : this.#fresh(tenant);
     if (fresh !== undefined) {
-      return this.#answer(fresh);
+      return fresh.toAccessToken();
     }
     if (this.deadlines.isClosed) {
       throw new ExhibitorError('token_unavailable', 'no token: the module was closed', {
@@ -122,15 +120,8 @@ export class TokenService {
     }
     const left = Math.max(1, Math.ceil(ms));
     const wait = async (deadline: Deadline): Promise<AccessToken> =>
-      this.#answer(await this.#wait(tenant, deadline));
+      (await this.#wait(tenant, deadline)).toAccessToken();
     return this.deadlines.within(left, wait, signal);
-  }
-
-  #answer(token: TimedToken): AccessToken {
-    if (this.#last?.token !== token) {
-      this.#last = { token, answer: token.toAccessToken() };
-    }
-    return this.#last.answer;
   }
 
   /** The token that is held and has not expired. In its early window it is renewed in the background. */

@@ -72,7 +72,7 @@ export class RequestAttempts {
       if (isFinal(outcome)) {
         budget.succeeded();
         const { status, body } = outcome;
-        return { status, body, sentAt: this.#sentAt, attempts: this.#sent };
+        return { status, body, sentAt: this.#sentAt };
       }
       const retryAfterMs = this.#retryAfter(outcome);
       const wait = this.#waitAfter(outcome, attempt, retryAfterMs);

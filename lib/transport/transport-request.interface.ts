@@ -26,6 +26,4 @@ export interface TransportReply {
   body: unknown;
   /** {@link Clock.now} when the request that was answered was sent. */
   sentAt: number;
-  /** Number of requests sent. */
-  attempts: number;
 }

@@ -79,26 +79,21 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
 type Factory = NonNullable<Tenant['http']['dispatcher']>;
 
 /**
- * Dispatchers that hosts create for a proxy or mTLS (`http.dispatcher`). The one of the module options is used by all its
- * tenants; the one of a tenant by that tenant only. The host closes them.
+ * Dispatchers that hosts create for a proxy or mTLS (`http.dispatcher`), one for each function: tenants with the same function
+ * share one. The host closes them.
  *
  * A tenant of a source that returns with another function gets another dispatcher and keeps everything else. Calls that began
  * with the former function end with its dispatcher.
  */
 class HostDispatchers {
-  /** By who they are for: the module, or the state of a tenant. */
-  readonly #byOwner = new WeakMap<object, WeakMap<Factory, Dispatcher>>();
+  readonly #byFactory = new WeakMap<Factory, Dispatcher>();
 
-  of(tenant: Tenant): Dispatcher | undefined {
-    const factory = tenant.http.dispatcher;
+  of({ key, http: { dispatcher: factory } }: Tenant): Dispatcher | undefined {
     if (factory === undefined) {
       return undefined;
     }
-    const owner = tenant.settings.http?.dispatcher === undefined ? this : tenant.stateKey;
-    const known = this.#byOwner.get(owner) ?? new WeakMap<Factory, Dispatcher>();
-    this.#byOwner.set(owner, known);
-    const dispatcher = known.get(factory) ?? create(factory, tenant.key);
-    known.set(factory, dispatcher);
+    const dispatcher = this.#byFactory.get(factory) ?? create(factory, key);
+    this.#byFactory.set(factory, dispatcher);
     return dispatcher;
   }
 }

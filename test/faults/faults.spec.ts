@@ -1,9 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { NestFactory } from '@nestjs/core';
+import type { INestApplicationContext } from '@nestjs/common';
+import { firstValueFrom } from 'rxjs';
+import { ExhibitorModule, ExhibitorsService, TokenService } from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { FaultRange, type Cell, type CellResult } from './fault-range.js';
 import { faultTable, OPERATIONS } from './fault-table.js';
+import { gzipBomb, largeBody, type AnyFault } from '../support/faults.js';
+import { startSandbox } from '../support/sandbox.js';
 import { startServer, type TestServer } from '../support/server.js';
+import { pause } from '../support/wait.js';
 
-const AT_ONCE = 12;
+const AT_ONCE = 24;
 /** Factor of the deadline that a call may take on a busy machine. */
 const TOLERANCE = 1.3;
 
@@ -83,5 +91,57 @@ describe('a fault of the service', () => {
 
   it('leaves no unhandled rejection', () => {
     expect(unhandled).toEqual([]);
+  });
+});
+
+/** `http.maxResponseBytes`, in bytes. */
+const LIMIT = 2 * 1024 * 1024;
+
+describe('a body far above the limit', () => {
+  let sandbox: ExhibitorSandbox;
+  let app: INestApplicationContext;
+  beforeAll(async () => {
+    sandbox = await startSandbox();
+    const { tenantId, clientId, clientSecret } = sandbox.tenantOptions('acme');
+    const tenant = { tenantId, clientId, clientSecret, baseUrl: sandbox.url, authUrl: sandbox.url };
+    const http = { deadline: 30_000, attemptTimeout: 30_000 };
+    app = await NestFactory.createApplicationContext(ExhibitorModule.forRoot({ tenant, http }), {
+      logger: false,
+    });
+  });
+  afterAll(async () => {
+    await app?.close();
+    await sandbox?.stop();
+  });
+
+  /** Bytes of array buffers, which hold the bodies. */
+  const outside = (): number => process.memoryUsage().arrayBuffers;
+
+  /** Makes calls that get the body; returns the peak of the memory it took. */
+  async function explode(fault: AnyFault, times: number): Promise<number> {
+    await app.get(TokenService).getToken();
+    const before = outside();
+    let most = before;
+    const watch = setInterval(() => {
+      most = Math.max(most, outside());
+    }, 2);
+    for (let call = 0; call < times; call += 1) {
+      sandbox.failNext('list', fault);
+      const list = firstValueFrom(app.get(ExhibitorsService).list('regional-2026'));
+      await expect(list).rejects.toMatchObject({ code: 'malformed_response', attempts: 1 });
+    }
+    clearInterval(watch);
+    return most - before;
+  }
+
+  it.each<[string, AnyFault]>([
+    ['a gzip bomb of 30 MB', gzipBomb(30e6)],
+    ['50 MB', largeBody(50e6)],
+  ])('is dropped at the limit, each time: %s', async (_what, fault) => {
+    await explode(fault, 1);
+    // Dropped chunks wait for the garbage collector; a body that is kept would be far larger.
+    expect(await explode(fault, 3)).toBeLessThan(20 * LIMIT);
+    await pause(100);
+    expect(sandbox.openRequests).toBe(0);
   });
 });

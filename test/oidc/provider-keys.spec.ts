@@ -87,7 +87,7 @@ describe('the keys behind a URL', () => {
   let reply: () => Promise<unknown>;
   const send = async (): Promise<TransportReply> => {
     fetches++;
-    return { status: 200, body: await reply(), sentAt: 0, attempts: 1 };
+    return { status: 200, body: await reply(), sentAt: 0 };
   };
 
   const keysFor = async (kid?: string, used?: CompactVerifyGetKey): Promise<CompactVerifyGetKey> => {

@@ -1,13 +1,10 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import type { SharedStore } from '../../lib/index.js';
 
 /** A store in memory that several hosts share, like a Redis. */
 export class MemoryStore implements SharedStore {
   readonly raw = new Map<string, { value: string; until: number }>();
-  /** Makes every call throw, reject, hang, or time out in its client. */
-  failure: 'none' | 'throws' | 'rejects' | 'hangs' | 'times out' = 'none';
-  /** Time before a value is set where it must be absent, in ms. */
-  delay = 0;
+  /** Makes every call throw, reject or hang. */
+  failure: 'none' | 'throws' | 'rejects' | 'hangs' = 'none';
   calls = 0;
 
   async get(key: string): Promise<string | undefined> {
@@ -22,9 +19,6 @@ export class MemoryStore implements SharedStore {
     { ttl, ifAbsent }: { ttl: number; ifAbsent?: boolean },
   ): Promise<boolean> {
     await this.#meetFailure();
-    if (ifAbsent === true && this.delay > 0) {
-      await pause(this.delay);
-    }
     const taken = this.raw.get(key);
     if (ifAbsent === true && taken !== undefined && taken.until > Date.now()) {
       return false;
@@ -59,23 +53,8 @@ export class MemoryStore implements SharedStore {
         return Promise.reject(new TypeError('the store is down'));
       case 'hangs':
         return new Promise(() => undefined);
-      case 'times out':
-        return pause(200).then(() => Promise.reject(new Error('Command timed out')));
       case 'none':
         return Promise.resolve();
     }
   }
 }
-
-/** A store whose methods throw before they return a promise. */
-export const THROWING_STORE: SharedStore = {
-  get: () => {
-    throw new Error('no connection');
-  },
-  set: () => {
-    throw new Error('no connection');
-  },
-  delete: () => {
-    throw new Error('no connection');
-  },
-};

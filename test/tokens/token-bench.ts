@@ -20,8 +20,7 @@ import { registryOf } from '../support/registry.js';
 // The tests cause failures that operators are told of.
 Logger.overrideLogger(['fatal']);
 
-/** Default of the option `secrets`. */
-export const SECRETS = ['a secret of the token tests, 32+ characters'];
+const SECRETS = ['a secret of the token tests, 32+ characters'];
 
 /** The reply of a token endpoint: a body for 200, or nothing where it wrote the response itself. */
 export type Answer = (form: URLSearchParams, count: number, response: ServerResponse) => unknown;
@@ -52,11 +51,10 @@ export class TokenBench {
     tenants: Record<string, Partial<TenantOptions>>,
     http: HttpOptions,
     store?: SharedStore,
-    secrets: readonly string[] = SECRETS,
   ) {
     this.answer = answer;
     const whole = Object.entries(tenants).map(([key, options]) => [key, { ...this.tenant(key), ...options }]);
-    const checked = checkOptions({ tenants: Object.fromEntries(whole), http, store, secrets });
+    const checked = checkOptions({ tenants: Object.fromEntries(whole), http, store, secrets: SECRETS });
     this.registry = registryOf(checked, this.clock);
     const log = new ProblemLog(checked, this.clock);
     this.#transport = new Transport(this.clock, this.deadlines, log, checked);
@@ -78,11 +76,10 @@ export class TokenBench {
     tenants: Record<string, Partial<TenantOptions>> = { acme: {} },
     http: HttpOptions = {},
     store?: SharedStore,
-    secrets?: readonly string[],
   ): Promise<TokenBench> {
     const server = createServer((request, response) => void bench.#serve(request, response));
     const url = `http://127.0.0.1:${await listen(server)}`;
-    const bench = new TokenBench(server, url, answer, tenants, http, store, secrets);
+    const bench = new TokenBench(server, url, answer, tenants, http, store);
     return bench;
   }
 

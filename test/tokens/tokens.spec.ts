@@ -1,17 +1,22 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { inspect } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import * as fc from 'fast-check';
 import { decodeJwt } from 'jose';
+import { hideSecrets } from '../../lib/model/untrusted-text.js';
+import { earlyWindow, lifetimeOf } from '../../lib/tokens/token-lifetime.js';
+import { parseTokenReply } from '../../lib/tokens/token-reply.js';
+import { anyText } from '../support/any-text.js';
 import { granted, refused, TokenBench, type Answer } from './token-bench.js';
 import { sendJson } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
-import { startSandbox } from '../support/sandbox.js';
 
 let bench: TokenBench;
 afterEach(() => bench?.stop());
 
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
+const DAY = 24 * HOUR;
 const get = (tenant = 'acme', signal?: AbortSignal) => bench.tokens.getToken({ tenant, signal });
 const textOf = async (tenant?: string) => (await get(tenant)).accessToken;
 
@@ -41,17 +46,18 @@ describe('getToken', () => {
     const again = [await get(), await get('other')];
     expect(again).toEqual(first);
     expect(first[0]?.accessToken).not.toBe(first[1]?.accessToken);
-    expect(Object.isFrozen(again[0])).toBe(true);
+    // What a caller does with its answer changes that of nobody else.
+    Object.assign(again[0] ?? {}, { accessToken: 'changed' });
+    expect(await get()).toEqual(first[0]);
   });
 
-  it('sends id and secret in the header with `basic`, form-encoded before they are joined', async () => {
-    bench = await TokenBench.start(granted(), { acme: { clientAuth: 'basic' } });
+  it('sends id and secret in the header with `basic`, form-encoded before they are joined; no scope where it is null', async () => {
+    bench = await TokenBench.start(granted(), { acme: { clientAuth: 'basic', scope: null } });
     await get();
     const pair = Buffer.from(bench.authorizations[0]?.replace('Basic ', '') ?? '', 'base64').toString();
     expect(pair).toBe('acme-api:acme+secret%2F%2B%26');
     expect(Object.fromEntries(bench.posts[0] ?? [])).toEqual({
       grant_type: 'client_credentials',
-      scope: 'idp_api',
     });
   });
 
@@ -76,13 +82,6 @@ describe('getToken', () => {
       expect(aud).toBe('https://as.example');
       expect(Number(exp) - Number(iat)).toBe(60);
     }
-  });
-
-  it('requests the scope of the tenant, and none where it is null', async () => {
-    bench = await TokenBench.start(granted(), { one: { scope: 'a b' }, none: { scope: null } });
-    await get('one');
-    await get('none');
-    expect(bench.posts.map((form) => form.get('scope'))).toEqual(['a b', null]);
   });
 
   it('requires a tenant where there are several', async () => {
@@ -120,18 +119,6 @@ describe('getToken', () => {
     expect([await textOf('acme'), await textOf('globex')]).toEqual(['token-1', 'token-2']);
     await bench.tokens.invalidate({ tenant: 'acme' });
     expect([await textOf('acme'), await textOf('globex')]).toEqual(['token-3', 'token-2']);
-  });
-
-  it('works against the sandbox', async () => {
-    bench = await TokenBench.start();
-    const sandbox = await startSandbox();
-    const { tenantId, clientId, clientSecret } = sandbox.tenantOptions('globex');
-    const other = await TokenBench.start(granted(), {
-      globex: { tenantId, clientId, clientSecret, authUrl: sandbox.url },
-    });
-    await expect(other.tokens.getToken()).resolves.toMatchObject({ tokenType: 'Bearer', scope: 'idp_api' });
-    await other.stop();
-    await sandbox.stop();
   });
 });
 
@@ -171,33 +158,26 @@ describe('renewal', () => {
     await eventually(() => bench.posts.length === 2);
   });
 
-  it('that fails early is not reported, and not repeated for 5 s', async () => {
+  it.each<[string, Answer, number]>([
+    ['fails', (_form, _count, response) => sendJson(response, {}, 503), 5_500],
+    ['is refused', refused('invalid_client', 401), 30_500],
+  ])('that %s early is not reported, and not repeated for a while', async (_what, answer, quiet) => {
     bench = await TokenBench.start(granted(), { acme: {} }, { attempts: 1 });
     await get();
-    bench.answer = (_form, _count, response) => sendJson(response, {}, 503);
+    bench.answer = answer;
     bench.clock.ahead = HOUR - 59 * SECOND;
     for (let call = 0; call < 20; call += 1) {
       expect(await textOf()).toBe('token-1');
       await pause(5);
     }
     expect(bench.posts).toHaveLength(2);
-    bench.clock.ahead += 5_500;
+    bench.clock.ahead += quiet - 1_000;
+    expect(await textOf()).toBe('token-1');
+    await pause(20);
+    expect(bench.posts).toHaveLength(2);
+    bench.clock.ahead += 1_000;
     expect(await textOf()).toBe('token-1');
     await eventually(() => bench.posts.length === 3);
-  });
-
-  it('that is refused early is not reported while the old token is valid', async () => {
-    bench = await TokenBench.start();
-    await get();
-    bench.answer = refused('invalid_client', 401);
-    bench.clock.ahead = HOUR - 59 * SECOND;
-    for (let call = 0; call < 5; call += 1) {
-      expect(await textOf()).toBe('token-1');
-      await pause(10);
-    }
-    expect(bench.posts).toHaveLength(2);
-    bench.clock.ahead = HOUR + SECOND;
-    await expect(get()).rejects.toMatchObject({ code: 'token_rejected' });
   });
 
   it('is awaited by all callers when the old token expired', async () => {
@@ -217,26 +197,11 @@ describe('renewal', () => {
     expect(await textOf()).toBe('token-2');
   });
 
-  it.each([undefined, 'soon', null])('is due after an hour where expires_in is %p', async (seconds) => {
-    bench = await TokenBench.start(lifetime(seconds));
-    await get();
-    bench.clock.ahead = HOUR - 61 * SECOND;
-    expect(await textOf()).toBe('token-1');
-    bench.clock.ahead = HOUR + SECOND;
-    expect(await textOf()).toBe('token-2');
-  });
-
-  it('is due after a day at the latest', async () => {
-    bench = await TokenBench.start(lifetime(1e12));
-    await get();
-    bench.clock.ahead = 24 * HOUR + SECOND;
-    expect(await textOf()).toBe('token-2');
-  });
-
   it('counts the lifetime from the start of the answered request', async () => {
     bench = await TokenBench.start(async (form, count, response) => {
       if (count === 1) {
-        return sendJson(response, {}, 503, { 'retry-after': '2' });
+        bench.clock.ahead += 3 * SECOND;
+        return sendJson(response, {}, 503);
       }
       bench.clock.ahead += 3 * SECOND;
       return lifetime(10)(form, count, response);
@@ -246,20 +211,11 @@ describe('renewal', () => {
     expect(left).toBeGreaterThan(5 * SECOND);
     expect(left).toBeLessThanOrEqual(7 * SECOND);
   });
-
-  it('accepts short lifetimes', async () => {
-    bench = await TokenBench.start(lifetime(2));
-    await get();
-    bench.clock.ahead = 1.5 * SECOND;
-    expect(await textOf()).toBe('token-1');
-    bench.clock.ahead = 2.1 * SECOND;
-    expect(await textOf()).toBe('token-2');
-  });
 });
 
 describe('a caller who leaves', () => {
   const slow: Answer = async (form, count, response) => {
-    await pause(150);
+    await pause(50);
     return granted()(form, count, response);
   };
 
@@ -280,8 +236,7 @@ describe('a caller who leaves', () => {
     await eventually(() => bench.posts.length === 1);
     controller.abort();
     await expect(leaving).rejects.toMatchObject({ code: 'aborted' });
-    await pause(300);
-    expect(await textOf()).toBe('token-1');
+    await eventually(async () => (await textOf()) === 'token-1');
     expect(bench.posts).toHaveLength(1);
   });
 
@@ -297,10 +252,10 @@ describe('a caller who comes late', () => {
     bench = await TokenBench.start(
       () => undefined,
       { acme: {} },
-      { deadline: 600, attemptTimeout: 600, attempts: 1 },
+      { deadline: 200, attemptTimeout: 200, attempts: 1 },
     );
     const early = get();
-    await pause(300);
+    await pause(100);
     const late = get();
     bench.answer = granted();
     await expect(early).rejects.toMatchObject({
@@ -409,14 +364,6 @@ describe('a permanent refusal', () => {
     await expect(textOf()).resolves.toBe('token-2');
   });
 
-  it('is dropped by invalidate', async () => {
-    bench = await TokenBench.start(refused('invalid_scope'));
-    await expect(get()).rejects.toMatchObject({ code: 'token_rejected' });
-    bench.answer = granted();
-    await bench.tokens.invalidate();
-    await expect(textOf()).resolves.toBe('token-2');
-  });
-
   it.each([
     ['temporarily_unavailable', 400],
     ['server_error', 400],
@@ -495,7 +442,7 @@ describe('a temporary failure', () => {
   });
 
   it('is deadline_exceeded with the number of requests sent', async () => {
-    bench = await TokenBench.start(() => undefined, { acme: {} }, { deadline: 300 });
+    bench = await TokenBench.start(() => undefined, { acme: {} }, { deadline: 100 });
     await expect(get()).rejects.toMatchObject({ code: 'deadline_exceeded', attempts: 1, tenant: 'acme' });
   });
 });
@@ -554,12 +501,6 @@ describe('a secret that is a function', () => {
     expect([asked, bench.posts.length]).toEqual([2, 2]);
   });
 
-  it('that is a plain string is sent once', async () => {
-    bench = await TokenBench.start(refused('invalid_client', 401));
-    await expect(get()).rejects.toMatchObject({ code: 'token_rejected' });
-    expect(bench.posts).toHaveLength(1);
-  });
-
   it.each([
     [
       'throws',
@@ -568,25 +509,20 @@ describe('a secret that is a function', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('the vault is sealed'))],
-  ])('that %s fails with token_unavailable, with its error as the cause', async (_what, clientSecret) => {
+    ['returns nothing', () => ''],
+  ])('that %s fails with token_unavailable, with its error as the cause', async (what, clientSecret) => {
     bench = await TokenBench.start(granted(), { acme: { clientSecret } });
     await expect(get()).rejects.toMatchObject({
       code: 'token_unavailable',
       attempts: 0,
-      cause: new Error('the vault is sealed'),
+      ...(what === 'returns nothing' ? {} : { cause: new Error('the vault is sealed') }),
     });
-    expect(bench.posts).toHaveLength(0);
-  });
-
-  it('that returns nothing fails with token_unavailable, and nothing is sent', async () => {
-    bench = await TokenBench.start(granted(), { acme: { clientSecret: () => '' } });
-    await expect(get()).rejects.toMatchObject({ code: 'token_unavailable', attempts: 0 });
     expect(bench.posts).toHaveLength(0);
   });
 
   it('that never settles ends at the deadline', async () => {
     const clientSecret = () => new Promise<string>(() => {});
-    bench = await TokenBench.start(granted(), { acme: { clientSecret } }, { deadline: 200 });
+    bench = await TokenBench.start(granted(), { acme: { clientSecret } }, { deadline: 100 });
     await expect(get()).rejects.toMatchObject({ code: 'deadline_exceeded', attempts: 0 });
   });
 });
@@ -614,3 +550,170 @@ describe('nestjs-exhibitor:token', () => {
     ]);
   });
 });
+
+describe('expires_in', () => {
+  it.each([
+    ['a number of seconds', 120, 120_000],
+    ['a fraction', 1.5, 1_500],
+    ['its digits as a string', '120', 120_000],
+    ['digits between spaces', ' 120 ', 120_000],
+    ['zero', 0, 0],
+    ['negative', -5, 0],
+    ['negative, as a string', '-5', 0],
+    ['more than a day', 86_401, DAY],
+    ['huge', 1e300, DAY],
+    ['huge, as JSON reads 1e999', Infinity, DAY],
+    ['huge, as a string', '9'.repeat(400), DAY],
+    ['missing', undefined, HOUR],
+    ['null', null, HOUR],
+    ['not a number', NaN, HOUR],
+    ['words', 'an hour', HOUR],
+    ['empty', '', HOUR],
+    ['another notation', '0x10', HOUR],
+    ['true', true, HOUR],
+    ['a list', [3600], HOUR],
+    ['an object', {}, HOUR],
+  ])('of %s', (_what, value, lifetime) => {
+    expect(lifetimeOf(value)).toBe(lifetime);
+  });
+});
+
+describe('the early window', () => {
+  it('is the last minute or tenth of a lifetime, shortened randomly by up to half', () => {
+    fc.assert(
+      fc.property(fc.nat(DAY), fc.double({ min: 0, max: 1, noNaN: true }), (lifetime, chance) => {
+        const widest = Math.min(60_000, lifetime / 10);
+        expect(earlyWindow(lifetime, chance)).toBeLessThanOrEqual(widest);
+        expect(earlyWindow(lifetime, chance)).toBeGreaterThanOrEqual(widest / 2);
+      }),
+    );
+  });
+});
+
+describe('a token reply', () => {
+  const whole = { access_token: 'token', token_type: 'Bearer', expires_in: 3600, scope: 'idp_api' };
+
+  it('grants a token', () => {
+    expect(parseTokenReply(whole, 'idp_api')).toEqual({
+      kind: 'granted',
+      accessToken: 'token',
+      scope: 'idp_api',
+      lifetime: HOUR,
+    });
+  });
+
+  it.each(['bearer', 'BEARER', 'Bearer'])('may write its type in any case: %s', (type) => {
+    expect(parseTokenReply({ ...whole, token_type: type }, null).kind).toBe('granted');
+  });
+
+  it('without a scope grants the requested one', () => {
+    const { scope: _scope, ...silent } = whole;
+    expect(parseTokenReply(silent, 'a b')).toMatchObject({ scope: 'a b' });
+    expect(parseTokenReply(silent, null)).toMatchObject({ scope: undefined });
+  });
+
+  it.each([
+    ['without access_token', { access_token: undefined }],
+    ['with an empty access_token', { access_token: '' }],
+    ['whose access_token is a number', { access_token: 1 }],
+    ['whose access_token ends the header', { access_token: 'token\r\nX-Tenant-Id: other' }],
+    ['whose access_token has a space', { access_token: 'token other' }],
+    ['whose access_token is not ASCII', { access_token: 'tökén' }],
+    ['without token_type', { token_type: undefined }],
+    ['of another type', { token_type: 'mac' }],
+    ['whose type is a list', { token_type: ['Bearer'] }],
+  ])('%s is malformed', (_what, fields) => {
+    expect(parseTokenReply({ ...whole, ...fields }, null).kind).toBe('malformed');
+  });
+
+  it.each([null, 'token', 1, true, [], [whole]])('that is not an object is malformed: %p', (body) => {
+    expect(parseTokenReply(body, null).kind).toBe('malformed');
+  });
+
+  it('is never accepted without a token that is valid in a header', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), anyText(), (value, accessToken) => {
+        const read = parseTokenReply({ ...whole, access_token: accessToken, extra: value }, null);
+        if (read.kind === 'granted') {
+          expect(read.accessToken).toMatch(/^[\x21-\x7e]+$/);
+        }
+        parseTokenReply(value, null);
+      }),
+    );
+  });
+});
+
+describe('the shown part of a description', () => {
+  const text = anyText({ minLength: 6, maxLength: 40 }).filter((value) => value.trim().length >= 6);
+
+  it('contains no secret: raw, URL-encoded, base64 or hexadecimal, at any position', () => {
+    const shapes: ((secret: string, before: string) => string)[] = [
+      (secret) => secret,
+      (secret) => encodeURIComponent(secret),
+      (secret) => encodeURIComponent(secret).toLowerCase(),
+      (secret) => new URLSearchParams({ client_secret: secret }).toString(),
+      (secret) => Buffer.from(secret).toString('base64'),
+      (secret) => Buffer.from(secret).toString('base64url'),
+      (secret, before) => Buffer.from(`${before}:${secret}`).toString('base64'),
+      (secret, before) => Buffer.from(`${before}:${secret}`).toString('hex'),
+      (secret) => Buffer.from(secret).toString('hex').toUpperCase(),
+    ];
+    fc.assert(
+      fc.property(
+        fc.stringMatching(/^[\x21-\x7e]{8,40}$/),
+        fc.string({ maxLength: 6 }),
+        fc.constantFrom(...shapes),
+        (secret, before, shape) => {
+          const shown = hideSecrets(`the client sent ${shape(secret, before)} which is wrong`, [secret]);
+          const unpacked = [...shown.matchAll(/[\w+/=-]{8,}/g)].map(([run]) =>
+            Buffer.from(run, 'base64').toString(),
+          );
+          const digits = [...shown.matchAll(/[\da-f]{8,}/gi)].map(([run]) =>
+            Buffer.from(run, 'hex').toString(),
+          );
+          for (const form of [shown, decodeURIComponentSafely(shown), ...unpacked, ...digits]) {
+            expect(form.includes(secret)).toBe(false);
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  it('is one line of at most 300 characters', () => {
+    fc.assert(
+      fc.property(anyText({ maxLength: 2_000 }), text, (description, secret) => {
+        const shown = hideSecrets(description, [secret]);
+        expect(shown.length).toBeLessThanOrEqual(301);
+        expect(shown).toMatch(/^[^\p{Cc}]*$/u);
+      }),
+    );
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['a token, which is much shorter when it is removed', `eyJ${'a'.repeat(700)} `],
+    ['a long token, which is much shorter when it is removed', `eyJ${'a'.repeat(1_100)} `],
+    ['ten addresses', `${'a'.repeat(60)}@example.com `.repeat(10)],
+  ])('holds no part of a secret or an address that a cut splits, after %s', (_what, before) => {
+    const secret = '7Gk2xQ9pLm4Zt8Rv'.repeat(6);
+    const address = 'zoe.victim.of.the.cut@example.com';
+    for (const [part, whole] of [
+      ['7Gk2', secret],
+      ['zoe.', address],
+    ] as const) {
+      for (let at = 0; at < 2_000; at += 23) {
+        const shown = hideSecrets(`${before}${'. '.repeat(at / 2)}${whole} after it`, [secret]);
+        expect([at, shown.includes(part)]).toEqual([at, false]);
+      }
+    }
+  });
+});
+
+function decodeURIComponentSafely(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}

@@ -1,15 +1,26 @@
-import { createServer } from 'node:net';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { createServer as createHttp } from 'node:http';
+import { createServer as createHttps } from 'node:https';
+import {
+  connect,
+  createServer,
+  getDefaultAutoSelectFamily,
+  setDefaultAutoSelectFamily,
+  type Socket,
+} from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Dispatcher } from 'undici';
 import { collectGarbage } from '../support/garbage.js';
-import { Sender, tenantAt } from './transport-bench.js';
+import { NameServers } from '../support/name-servers.js';
 import { follow, type TestServer, sendJson, startServer } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
-
-let server: TestServer;
-
-afterEach(() => server?.stop());
+import { Sender, tenantAt } from './transport-bench.js';
 
 describe('connections', () => {
+  let server: TestServer;
+  afterEach(() => server?.stop());
+
   it('are kept alive and shared by the tenants of an origin', async () => {
     server = await startServer((_request, response) => sendJson(response));
     const sender = Sender.withTenants({ acme: tenantAt(server.url), globex: tenantAt(server.url) });
@@ -78,5 +89,231 @@ describe('connections', () => {
     expect(performance.now() - began).toBeLessThan(2_000);
     await eventually(() => server.connections.size === 0);
     await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
+  });
+});
+
+const pem = (name: string): string => readFileSync(new URL(`certificates/${name}`, import.meta.url), 'utf8');
+
+const made: Dispatcher[] = [];
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0)) {
+    await stop();
+  }
+  for (const dispatcher of made.splice(0)) {
+    await dispatcher.destroy();
+  }
+});
+
+function keep<D extends Dispatcher>(dispatcher: D): D {
+  made.push(dispatcher);
+  return dispatcher;
+}
+
+/** A TLS service that requests a client certificate and answers with its name. */
+async function startSecureService(): Promise<TestServer> {
+  const options = {
+    key: pem('server.key'),
+    cert: pem('server.pem'),
+    ca: pem('ca.pem'),
+    requestCert: true,
+    rejectUnauthorized: false,
+  };
+  const server = await follow(
+    createHttps(options, (request, response) => {
+      server.requests.push(request);
+      const socket = request.socket as TLSSocket;
+      const name = socket.getPeerCertificate().subject?.CN;
+      sendJson(response, { certificate: socket.authorized ? name : 'none' });
+    }),
+    'https',
+  );
+  stops.push(() => server.stop());
+  return server;
+}
+
+/** A proxy with CONNECT only, which records its targets. */
+async function startProxy(): Promise<TestServer & { tunnels: string[] }> {
+  const tunnels: string[] = [];
+  const proxy = createHttp((_request, response) => response.writeHead(405).end());
+  proxy.on('connect', (request, client: Socket, head: Buffer) => {
+    tunnels.push(request.url ?? '');
+    const [host, port] = (request.url ?? '').split(':');
+    const target = connect(Number(port), host, () => {
+      client.write('HTTP/1.1 200 Connection Established\r\n\r\n');
+      target.write(head);
+      target.pipe(client).pipe(target);
+    });
+    for (const socket of [client, target]) {
+      socket.on('error', () => undefined);
+    }
+  });
+  const server = await follow(proxy, 'http');
+  stops.push(() => server.stop());
+  return { ...server, tunnels };
+}
+
+function closing(sender: Sender): Sender {
+  stops.unshift(() => sender.close());
+  return sender;
+}
+
+const mutualTls = { ca: pem('ca.pem'), key: pem('client.key'), cert: pem('client.pem') };
+
+describe('http.dispatcher', () => {
+  it('sends everything through a CONNECT proxy, with the client certificate to the service', async () => {
+    const [service, proxy] = [await startSecureService(), await startProxy()];
+    const sender = closing(
+      Sender.with(service.url, {
+        dispatcher: ({ ProxyAgent }) => keep(new ProxyAgent({ uri: proxy.url, requestTls: mutualTls })),
+      }),
+    );
+    await expect(sender.send()).resolves.toMatchObject({ body: { certificate: 'client of the tests' } });
+    await expect(sender.send({ operation: 'code', repeat: 'never' })).resolves.toMatchObject({ status: 200 });
+    expect(new Set(proxy.tunnels)).toEqual(new Set([new URL(service.url).host]));
+  });
+
+  it('applies to the tenants that set it only', async () => {
+    const [service, proxy] = [await startSecureService(), await startProxy()];
+    const direct = { connect: { ca: pem('ca.pem') } };
+    const sender = closing(
+      Sender.withTenants({
+        proxied: tenantAt(service.url, {
+          dispatcher: ({ ProxyAgent }) => keep(new ProxyAgent({ uri: proxy.url, requestTls: mutualTls })),
+        }),
+        direct: tenantAt(service.url, { dispatcher: ({ Agent }) => keep(new Agent(direct)) }),
+        plain: tenantAt(service.url, { attempts: 1 }),
+      }),
+    );
+    await expect(sender.send({}, { tenant: 'direct' })).resolves.toMatchObject({
+      body: { certificate: 'none' },
+    });
+    // Without the CA of the tests, the certificate of the service is not trusted.
+    await expect(sender.send({}, { tenant: 'plain' })).rejects.toMatchObject({ code: 'service_unavailable' });
+    expect(proxy.tunnels).toHaveLength(0);
+    await expect(sender.send({}, { tenant: 'proxied' })).resolves.toMatchObject({
+      body: { certificate: 'client of the tests' },
+    });
+    expect(proxy.tunnels).toHaveLength(1);
+  });
+
+  it('is called once, by whichever tenants and calls', async () => {
+    const service = await startSecureService();
+    let asked = 0;
+    const dispatcher = ({ Agent }: typeof import('undici')) => {
+      asked += 1;
+      return keep(new Agent({ connect: mutualTls }));
+    };
+    const tenants = { one: tenantAt(service.url), two: tenantAt(service.url) };
+    const sender = closing(Sender.withTenants(tenants, { dispatcher }));
+    await Promise.all(['one', 'two', 'one'].map((tenant) => sender.send({}, { tenant })));
+    expect(asked).toBe(1);
+  });
+
+  it('is closed by the host, not by the module', async () => {
+    const service = await startSecureService();
+    const sender = Sender.with(service.url, {
+      dispatcher: ({ Agent }) => keep(new Agent({ connect: mutualTls })),
+    });
+    await sender.send();
+    await sender.close();
+    const [dispatcher] = made;
+    const reply = await dispatcher?.request({ origin: service.url, path: '/', method: 'GET' });
+    expect(reply?.statusCode).toBe(200);
+    await reply?.body.dump();
+  });
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('no certificate here');
+      },
+    ],
+    ['answers something else', () => ({}) as Dispatcher],
+  ])('that %s is a configuration error', async (_what, dispatcher) => {
+    const sender = closing(Sender.with('http://127.0.0.1:9', { dispatcher }));
+    await expect(sender.send()).rejects.toMatchObject({ code: 'configuration_invalid', tenant: 'default' });
+  });
+});
+
+/** Far less than a silent name blocks its thread. */
+const SOON = 1_500;
+
+describe('names', () => {
+  let names: NameServers;
+  let server: TestServer;
+  let sender: Sender;
+
+  beforeEach(async () => {
+    server = await startServer((_request, response) => sendJson(response, [], 200, { connection: 'close' }));
+    names = NameServers.start();
+    const tenants = Object.fromEntries(['acme', 'hostile'].map((key) => [key, tenantAt(server.url)]));
+    sender = Sender.withTenants(tenants, { attempts: 1, attemptTimeout: 8_000 });
+  });
+  afterEach(async () => {
+    await sender.close();
+    names.stop();
+    await server.stop();
+  });
+
+  /** A request to a name, on a connection of its own. */
+  const ask = (name: string, tenant = 'acme') =>
+    sender.send({ url: server.url.replace('127.0.0.1', name) }, { tenant });
+
+  async function millisecondsOf(work: Promise<unknown>): Promise<number> {
+    const began = performance.now();
+    await work;
+    return performance.now() - began;
+  }
+
+  describe('a name whose servers do not answer', () => {
+    it('blocks one thread, however many requests wait for it: other names, localhost and addresses do not wait', async () => {
+      for (let request = 0; request < 20; request += 1) {
+        ask('silent.test', 'hostile').catch(() => undefined);
+      }
+      await eventually(() => names.lookups.length === 1);
+      expect(await millisecondsOf(ask('localhost'))).toBeLessThan(SOON);
+      expect(await millisecondsOf(ask('127.0.0.1'))).toBeLessThan(SOON);
+      const all = Array.from({ length: 10 }, (_, index) => ask(`name-${index}.test`));
+      expect(await millisecondsOf(Promise.all(all))).toBeLessThan(SOON);
+      expect(names.mostBlocked).toBe(1);
+    });
+  });
+
+  describe('the addresses of a name', () => {
+    it('are looked up once by requests that come together', async () => {
+      const together = () => Promise.all(Array.from({ length: 10 }, () => ask('name.test')));
+      await together();
+      expect(names.lookups).toHaveLength(1);
+      await together();
+      expect(names.lookups).toHaveLength(2);
+      expect(server.connected).toBe(20);
+    });
+
+    it('are those of the operating system, in its order, and each is tried', async () => {
+      names.system.set('name.test', [
+        { address: '127.0.0.2', family: 4 },
+        { address: '127.0.0.1', family: 4 },
+      ]);
+      await expect(ask('name.test')).resolves.toMatchObject({ status: 200 });
+    });
+
+    it('may be one, where the host turned off autoSelectFamily', async () => {
+      const before = getDefaultAutoSelectFamily();
+      setDefaultAutoSelectFamily(false);
+      try {
+        await expect(ask('name.test')).resolves.toMatchObject({ status: 200 });
+        await expect(ask('localhost')).resolves.toMatchObject({ status: 200 });
+      } finally {
+        setDefaultAutoSelectFamily(before);
+      }
+    });
+
+    it('come from the real functions of Node', async () => {
+      names.stop();
+      await expect(ask('localhost')).resolves.toMatchObject({ status: 200 });
+      await expect(ask('nothing.invalid')).rejects.toMatchObject({ code: 'service_unavailable' });
+    });
   });
 });

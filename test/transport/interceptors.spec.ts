@@ -137,7 +137,7 @@ describe('a request interceptor', () => {
     const { list, failure, service } = await hostWith(
       (instance) => instance.interceptors.request.use((config) => (isSlow ? new Promise(() => {}) : config)),
       undefined,
-      { deadline: 1_500, attemptTimeout: 1_000 },
+      { deadline: 600, attemptTimeout: 400 },
     );
     await list();
     isSlow = true;
@@ -243,7 +243,7 @@ describe('a response interceptor', () => {
       (instance) =>
         instance.interceptors.response.use((response) => (isSlow ? new Promise(() => {}) : response)),
       undefined,
-      { deadline: 1_500 },
+      { deadline: 600 },
     );
     await list();
     isSlow = true;

@@ -16,7 +16,7 @@ export class TestingTransport implements Pick<Transport, 'send' | 'dispatcherOf'
     // A copy, since a caller may change what it gets.
     const body = copyJson(this.#bodyOf(operation, new URL(url)));
     const status = body === undefined ? 404 : 200;
-    return { status, body, sentAt: performance.now(), attempts: 1 };
+    return { status, body, sentAt: performance.now() };
   };
 
   dispatcherOf(): undefined {

@@ -62,26 +62,3 @@ export function parseRetryAfter(value: string | undefined, epochMs: number): num
   const date = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
   return Number.isNaN(date) ? undefined : Math.max(0, date - epochMs);
 }
-
-/** Tokens of a full bucket, of a retry, and of a success. */
-const FULL = 500;
-const RETRY = 5;
-const SUCCESS = 1;
-
-/** Retries that a tenant has left at one origin: where everything fails, they must not multiply the load. */
-export class RetryBudget {
-  #left = FULL;
-
-  /** Takes one retry. Answers false, and takes nothing, where too little is left. */
-  take(): boolean {
-    if (this.#left < RETRY) {
-      return false;
-    }
-    this.#left -= RETRY;
-    return true;
-  }
-
-  succeeded(): void {
-    this.#left = Math.min(FULL, this.#left + SUCCESS);
-  }
-}

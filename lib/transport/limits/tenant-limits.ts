@@ -4,7 +4,6 @@ import type { Deadline } from '../../time/deadline.js';
 import { Semaphore, type SemaphoreLimits } from './semaphore.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Circuit } from './circuit.js';
-import { RetryBudget } from './retry-policy.js';
 
 /** Waiting requests per slot. A burst is served; a flood is refused instead of kept in memory. */
 const WAITING_PER_SLOT = 16;
@@ -23,6 +22,29 @@ const GROUPS = {
   metadata: 'login',
 } as const satisfies Record<Operation, string>;
 type Group = (typeof GROUPS)[Operation];
+
+/** Tokens of a full bucket, of a retry, and of a success. */
+const FULL = 500;
+const RETRY = 5;
+const SUCCESS = 1;
+
+/** Retries that a tenant has left at one origin: where everything fails, they must not multiply the load. */
+export class RetryBudget {
+  #left = FULL;
+
+  /** Takes one retry. Answers false, and takes nothing, where too little is left. */
+  take(): boolean {
+    if (this.#left < RETRY) {
+      return false;
+    }
+    this.#left -= RETRY;
+    return true;
+  }
+
+  succeeded(): void {
+    this.#left = Math.min(FULL, this.#left + SUCCESS);
+  }
+}
 
 /** Limits of the requests of one tenant to one origin: concurrency, retries and circuit of one group of operations. */
 export class RequestLimits {

@@ -76,10 +76,10 @@ export class AxiosClient {
         if (failure === undefined || error !== failure) {
           // axios creates errors that show this request, for instance where an interceptor cancels it.
           const isOfAxios = axios.isAxiosError(error) && error.config?.adapter === adapter;
-          return failedInInterceptor(reply, isOfAxios ? undefined : error);
+          return failedInInterceptor(isOfAxios ? undefined : error, reply);
         }
       }
-      return reply ?? failedInInterceptor(reply, new TypeError('an axios interceptor replaced the adapter'));
+      return reply ?? failedInInterceptor(new TypeError('an axios interceptor replaced the adapter'));
     };
 
     return new Promise((resolve) => {
@@ -96,7 +96,7 @@ export class AxiosClient {
   }
 }
 
-function failedInInterceptor(reply: Outcome | undefined, cause: unknown): Failed {
+function failedInInterceptor(cause: unknown, reply?: Outcome): Failed {
   const message = 'an axios interceptor of the host failed';
   return { kind: 'failed', why: 'interceptor', message, cause, ...placeOf(reply) };
 }

@@ -1,8 +1,10 @@
+import dns, { type LookupAddress } from 'node:dns';
 import { EventEmitter } from 'node:events';
-import { Agent, Client, type Dispatcher } from 'undici';
+import { Socket, type LookupFunction } from 'node:net';
+import { callbackify, promisify } from 'node:util';
+import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
 import type { Deadline } from '../../time/deadline.js';
 import type { Failed, Outcome } from '../outcome.js';
-import { Connector } from './connector.js';
 import { networkFailure } from './network-errors.js';
 import { drop, parseBody, readBody, ReplyTurns, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
@@ -39,9 +41,9 @@ export class HttpClient {
   readonly #turns = new ReplyTurns();
 
   constructor() {
-    this.#agent.on('disconnect', (_origin, _targets, error) => {
-      if (error.message === 'aborted') {
-        this.#connector.refuseNext();
+    this.#agent.on('disconnect', (_origin, _targets, { message }) => {
+      if (message === 'aborted') {
+        this.#connector.skipReconnect();
       }
     });
   }
@@ -166,4 +168,68 @@ export function splitUrl(url: string): { origin: string; path: string } {
     return { origin: url, path: '/' };
   }
   return { origin: url.slice(0, slash), path: url.slice(slash) };
+}
+
+/** Limit in ms for a connection. undici does not see the abort of a request that waits for one. */
+const CONNECT_TIMEOUT = 10_000;
+
+/** Opens our own connections. */
+class Connector {
+  readonly #connecting = new Set<Socket>();
+  readonly #lookups = new Map<string, Promise<LookupAddress[]>>();
+  #skipsNext = false;
+
+  readonly connect: buildConnector.connector = (options, callback) => {
+    if (this.#skipsNext) {
+      this.#skipsNext = false;
+      queueMicrotask(() => callback(new Error('the request was aborted'), null));
+      return;
+    }
+    const socket: unknown = this.#open(options, (...result) => {
+      if (socket instanceof Socket) {
+        this.#connecting.delete(socket);
+      }
+      callback(...result);
+    });
+    if (socket instanceof Socket) {
+      this.#connecting.add(socket);
+    }
+  };
+
+  /**
+   * Opens no connection in the rest of this step. When undici 7.30 has closed the connection of an aborted request, it connects for
+   * that request once more, and keeps the connection: a service that answers too late would get two of each attempt.
+   */
+  skipReconnect(): void {
+    this.#skipsNext = true;
+    queueMicrotask(() => (this.#skipsNext = false));
+  }
+
+  /** Ends what is still connecting: undici waits 10 s for a socket in a TLS handshake to which nobody answers. */
+  close(): void {
+    for (const socket of this.#connecting) {
+      socket.destroy(new Error('the module was closed'));
+    }
+  }
+
+  /**
+   * One look-up of a name at a time. `dns.lookup` blocks a thread until the name servers answer, and two of libuv's four look up
+   * names: else one name whose servers are silent would stop new connections to all others.
+   */
+  readonly #lookup: LookupFunction = (name, options, callback) => {
+    const look = (): Promise<LookupAddress[]> => promisify(dns.lookup)(name, { ...options, all: true });
+    const found = this.#lookups.get(name) ?? look().finally(() => this.#lookups.delete(name));
+    this.#lookups.set(name, found);
+    callbackify(() => found)((error, addresses = []) => {
+      const [first] = addresses;
+      // Without autoSelectFamily, a socket asks for one address.
+      if (options.all === true || first === undefined) {
+        callback(error, addresses);
+      } else {
+        callback(error, first.address, first.family);
+      }
+    });
+  };
+
+  readonly #open = buildConnector({ timeout: CONNECT_TIMEOUT, lookup: this.#lookup });
 }

@@ -2,8 +2,9 @@ import { stat } from 'node:fs/promises';
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { Clock } from '../../lib/time/clock.js';
-import { Deadline } from '../../lib/time/deadline.js';
-import { TimeoutError, withTimeout } from '../../lib/time/with-timeout.js';
+import { Deadline, Deadlines, onAbort, TimeoutError, withTimeout } from '../../lib/time/deadline.js';
+import { createCache } from '../../lib/time/expiring-cache.js';
+import { StoppedClock } from '../support/clock.js';
 import { pause } from '../support/wait.js';
 
 const clock = new Clock();
@@ -46,7 +47,7 @@ describe('a deadline', () => {
     deadline.clear();
   });
 
-  it('calls a listener that comes after the end, once and at once', () => {
+  it('calls a listener that comes after the end at once, and none after it is done', () => {
     const deadline = new Deadline(clock, 5_000);
     deadline.close();
     let calls = 0;
@@ -75,7 +76,7 @@ describe('a deadline', () => {
     await deadline.sleep(10_000);
   });
 
-  it('releases timer, listeners and the signal of the caller when it ends, once or more', async () => {
+  it('releases timer, listeners and the signal of the caller when it is done, once or more', async () => {
     const controller = new AbortController();
     const deadline = new Deadline(clock, 20, controller.signal);
     let heard = false;
@@ -88,21 +89,73 @@ describe('a deadline', () => {
     await pause(60);
     expect([heard, deadline.isOver]).toEqual([false, false]);
   });
+});
 
-  it('accepts a signal shared by a thousand calls without a leak warning', () => {
+describe('the deadlines of a module', () => {
+  it('all end when the module closes, and so does one that starts later', () => {
+    const deadlines = new Deadlines(clock);
+    const running = [deadlines.start(5_000), deadlines.start(5_000, new AbortController().signal)];
+    const done = deadlines.start(5_000);
+    done.clear();
+    const aborted = deadlines.start(5_000, AbortSignal.abort());
+    deadlines.close();
+    for (const deadline of [...running, deadlines.start(5_000)]) {
+      expect(deadline.failure()).toMatchObject({
+        code: 'service_unavailable',
+        message: 'the module was closed',
+      });
+      expect(deadline.isOver).toBe(true);
+    }
+    expect([deadlines.isClosed, done.isOver]).toEqual([true, false]);
+    expect(aborted.failure()).toMatchObject({ code: 'aborted' });
+  });
+});
+
+describe('an AbortSignal shared by many calls', () => {
+  it('calls each of them back once, at once where it is aborted already', () => {
+    const { signal, abort } = createSignal();
+    const calls: number[] = [];
+    for (let call = 0; call < 3; call += 1) {
+      onAbort(signal, () => calls.push(call));
+    }
+    abort();
+    abort();
+    onAbort(signal, () => calls.push(3));
+    expect(calls).toEqual([0, 1, 2, 3]);
+  });
+
+  it('does not call removed listeners, and calls all others, also those that a listener adds', () => {
+    const { signal, abort } = createSignal();
+    const calls: string[] = [];
+    onAbort(signal, () => {
+      forget();
+      onAbort(signal, () => calls.push('added'));
+    });
+    const forget = onAbort(signal, () => calls.push('removed'));
+    onAbort(signal, () => calls.push('stayed'));
+    abort();
+    expect(calls.toSorted()).toEqual(['added', 'stayed']);
+  });
+
+  it('causes no leak warning, and is free of listeners when a thousand calls are done', async () => {
     const warnings: unknown[] = [];
     const collect = (warning: unknown): void => void warnings.push(warning);
     process.on('warning', collect);
-    const { signal } = new AbortController();
+    const { signal } = createSignal();
     const deadlines = Array.from({ length: 1_000 }, () => new Deadline(clock, 5_000, signal));
-    for (const deadline of deadlines) {
-      deadline.clear();
-    }
+    deadlines.forEach((deadline) => deadline.clear());
     expect(getEventListeners(signal, 'abort')).toEqual([]);
+    await pause(20);
     process.off('warning', collect);
     expect(warnings).toEqual([]);
   });
 });
+
+/** The signal of a host. */
+function createSignal(): { signal: AbortSignal; abort: () => void } {
+  const controller = new AbortController();
+  return { signal: controller.signal, abort: () => controller.abort() };
+}
 
 describe('a time limit for a function of the host', () => {
   it('ends the wait for an answer', async () => {
@@ -111,11 +164,44 @@ describe('a time limit for a function of the host', () => {
   });
 
   it('accepts an answer that arrived while the event loop was busy', async () => {
+    // Timers are the next that the event loop looks at.
+    await new Promise(setImmediate);
     const answer = withTimeout(30, () => stat('.'));
-    const until = performance.now() + 200;
+    const until = performance.now() + 100;
     while (performance.now() < until) {
       // The answer arrives meanwhile, and the time passes.
     }
     expect((await answer).isDirectory()).toBe(true);
+  });
+});
+
+describe('a cache', () => {
+  it('ends an entry by our clock, to the millisecond, also one that was set at time 0', () => {
+    const stopped = new StoppedClock();
+    const cache = createCache<string>(stopped, { max: 10 });
+    cache.set('a', 'first', { ttl: 100 });
+    stopped.time = 100;
+    expect(cache.get('a')).toBe('first');
+    stopped.time = 101;
+    expect(cache.get('a')).toBeUndefined();
+    cache.set('a', 'second', { ttl: 100 });
+    stopped.time = 202;
+    expect(cache.get('a')).toBeUndefined();
+  });
+
+  it('keeps an entry without a ttl until others push it out, the least recently used first', () => {
+    const stopped = new StoppedClock();
+    const cache = createCache<number>(stopped, { max: 2 });
+    cache.set('a', 1).set('b', 2);
+    stopped.time = 1e12;
+    cache.get('a');
+    cache.set('c', 3);
+    expect([cache.get('a'), cache.get('b'), cache.get('c')]).toEqual([1, undefined, 3]);
+  });
+
+  it('is bounded by size where entries have one; one that is larger than the cache is not kept', () => {
+    const cache = createCache<number>(new StoppedClock(), { maxSize: 10 });
+    cache.set('a', 1, { size: 6 }).set('b', 2, { size: 5 }).set('c', 3, { size: 11 });
+    expect([cache.get('a'), cache.get('b'), cache.get('c')]).toEqual([undefined, 2, undefined]);
   });
 });

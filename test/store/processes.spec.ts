@@ -1,0 +1,319 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import type { ExhibitorModuleOptions, TenantOptions } from '../../lib/index.js';
+import { clockOf } from '../support/clock.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { ScriptedProvider } from '../support/provider.js';
+import { Visitor, type Reply } from '../support/visitor.js';
+import { eventually } from '../support/wait.js';
+import { copyOf, expectRefusal, identityOf, logIn, toHost, toProvider } from '../login/journey.js';
+import { MemoryStore } from './memory-store.js';
+
+const HOUR = 3_600_000;
+const IDENTITY_TTL = 8 * HOUR;
+const LOGIN_TTL = 600_000;
+
+const store = new MemoryStore();
+let provider: ScriptedProvider;
+let warnings: string[];
+/** Two processes of one host behind a load balancer: the same options, the same callback, one store. */
+let one: Host;
+let other: Host;
+const further: Host[] = [];
+beforeAll(async () => {
+  provider = await ScriptedProvider.start();
+  one = await startProcess('express');
+  other = await startProcess('fastify', one.callback);
+});
+beforeEach(() => {
+  store.raw.clear();
+  store.calls = 0;
+  warnings = [];
+  jest.spyOn(Logger.prototype, 'warn').mockImplementation((message: unknown) => {
+    warnings.push(String(message));
+  });
+});
+afterEach(async () => {
+  store.failure = 'none';
+  provider.script = {};
+  jest.restoreAllMocks();
+  await Promise.all(further.splice(0).map((host) => host.close()));
+  // Longer than a store that failed rests, and than the time between two equal warnings.
+  [one, other].forEach(({ app }) => clockOf(app).skip(61_000, ['now']));
+});
+afterAll(async () => {
+  await Promise.all([one?.close(), other?.close()]);
+  await provider?.stop();
+});
+
+function start(options: (callback: string) => ExhibitorModuleOptions, kind?: HostKind): Promise<Host> {
+  return startHost({
+    ...(kind === undefined ? {} : { kind }),
+    options: (callback) => ({ secrets: [COOKIE_SECRET], logoutCheck: { ttl: 0 }, ...options(callback) }),
+  });
+}
+
+function startProcess(kind: HostKind, callback?: string): Promise<Host> {
+  return start((own) => ({ tenant: provider.tenantOptions(callback ?? own), store }), kind);
+}
+
+async function startFurther(options?: (callback: string) => ExhibitorModuleOptions): Promise<Host> {
+  const host = await (options === undefined ? startProcess('express', one.callback) : start(options));
+  further.push(host);
+  return host;
+}
+
+async function loggedIn(host: Host): Promise<Visitor> {
+  const visitor = new Visitor();
+  expect((await logIn(visitor, host)).status).toBe(303);
+  return visitor;
+}
+
+function logOut(visitor: Visitor, host: Host, headers: Record<string, string> = {}): Promise<Reply> {
+  return visitor.visit(`${host.url}/auth/logout`, { method: 'POST', headers });
+}
+
+const isLoggedIn = async (visitor: Visitor, host: Host): Promise<boolean> =>
+  (await identityOf(visitor, host)) !== undefined;
+
+describe('processes of a host with one store, on express and on fastify', () => {
+  it('finish a login once, in either process, also where the store was emptied in between', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, one);
+    const [first, second] = [copyOf(visitor, one), copyOf(visitor, one)];
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+    const atOther = { ...arrival, callback: arrival.callback.replace(one.url, other.url) };
+    expectRefusal(await toHost(first, atOther), 'state');
+    store.raw.clear();
+    expectRefusal(await toHost(second, arrival), 'state');
+  });
+
+  it('finish a login once where both are requested at the same time', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, one);
+    const replies = await Promise.all(
+      [one, other].map(({ url }) =>
+        toHost(copyOf(visitor, one), { ...arrival, callback: `${url}/auth/callback` }),
+      ),
+    );
+    expect(replies.map(({ status }) => status).toSorted()).toEqual([303, 401]);
+  });
+
+  it('share logins and logouts, and store no readable address or cookie', async () => {
+    const visitor = await loggedIn(one);
+    const copy = copyOf(visitor, one);
+    expect(await isLoggedIn(copy, other)).toBe(true);
+    const cookie = visitor.cookies('127.0.0.1').get('exhibitor-identity') ?? 'none';
+    expect((await logOut(visitor, one)).status).toBe(303);
+    expect([await isLoggedIn(copy, one), await isLoggedIn(copy, other)]).toEqual([false, false]);
+    expect(store.raw.size).toBe(2);
+    for (const secret of ['pat', 'example.com', cookie]) {
+      expect(store.dump).not.toContain(secret);
+    }
+  });
+
+  it.each(['throws', 'hangs'] as const)('continue while the store %s', async (failure) => {
+    store.failure = failure;
+    const visitor = await loggedIn(one);
+    expect(await isLoggedIn(visitor, one)).toBe(true);
+    const copy = copyOf(visitor, one);
+    expect((await logOut(visitor, one)).status).toBe(303);
+    expect(await isLoggedIn(copy, one)).toBe(false);
+    // Not every request waits: a store that failed rests, but for the logout.
+    expect(store.calls).toBeLessThanOrEqual(3);
+    expect(warnings).toContainEqual(expect.stringContaining('the shared store does not answer'));
+  });
+});
+
+describe('used login states', () => {
+  /** A callback that anybody can send: a login that was started, and an answer that the provider never gave. */
+  async function forged(answer: Record<string, string>): Promise<void> {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, one);
+    const state = arrival.parameters.get('state') ?? '';
+    const parameters = new URLSearchParams({ state, ...answer });
+    expect((await toHost(visitor, { ...arrival, parameters })).status).toBe(401);
+  }
+
+  it('are a key alone, which says nothing and lives as long as its pending login', async () => {
+    await forged({ code: 'forged' });
+    const entries = [...store.raw];
+    expect(entries).toEqual([
+      [
+        expect.stringMatching(/^nestjs-exhibitor:spent-state:[\w-]{43}$/),
+        { value: '1', until: expect.any(Number) },
+      ],
+    ]);
+    const left = Number(entries[0]?.[1].until) - Date.now();
+    expect(left).toBeGreaterThan(LOGIN_TTL - 60_000);
+    expect(left).toBeLessThanOrEqual(LOGIN_TTL);
+  });
+
+  it('leave nothing in the store where the callback has an error: its pending login goes', async () => {
+    await forged({ error: 'access_denied' });
+    await forged({ error: '' });
+    await forged({ error: 'server_error', code: 'forged' });
+    expect(store.raw.size).toBe(0);
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, one);
+    const { callback, parameters } = arrival;
+    await visitor.visit(`${callback}?error=access_denied&state=${parameters.get('state')}`);
+    expectRefusal(await toHost(visitor, arrival), 'state');
+  });
+});
+
+describe('a logout that the store has not taken', () => {
+  it('is written as soon as the store is back', async () => {
+    const [visitor, stays] = [await loggedIn(one), await loggedIn(one)];
+    const copy = copyOf(visitor, one);
+    store.failure = 'rejects';
+    expect((await logOut(visitor, one)).status).toBe(303);
+    expect(await isLoggedIn(copy, one)).toBe(false);
+    store.failure = 'none';
+    expect(await isLoggedIn(copy, other)).toBe(true);
+    await eventually(async () => !(await isLoggedIn(copy, other)));
+    expect(await isLoggedIn(stays, other)).toBe(true);
+    expect(warnings.filter((line) => line.includes('logout'))).toHaveLength(1);
+  });
+
+  it('is written when the application is closed', async () => {
+    const closing = await startFurther();
+    const [visitor, stays] = [await loggedIn(one), await loggedIn(one)];
+    store.failure = 'rejects';
+    await logOut(copyOf(visitor, closing), closing);
+    store.failure = 'none';
+    await closing.close();
+    expect(await isLoggedIn(visitor, other)).toBe(false);
+    expect(await isLoggedIn(stays, other)).toBe(true);
+  });
+
+  it('does not delay the close of the application by more than a second, and the loss is logged', async () => {
+    const closing = await startFurther();
+    const visitor = await loggedIn(one);
+    store.failure = 'hangs';
+    await logOut(visitor, closing);
+    const began = performance.now();
+    await closing.close();
+    expect(performance.now() - began).toBeLessThan(2_500);
+    expect(warnings.at(-1)).toMatch(/^1 logout/);
+  });
+});
+
+describe('a logout while the tenant cannot be found', () => {
+  let source: (options: TenantOptions) => TenantOptions | undefined | Promise<TenantOptions | undefined>;
+  let host: Host;
+  let asked = 0;
+  beforeAll(async () => {
+    source = (options) => options;
+    // Its tenants are asked for at each request.
+    host = await start((callback) => ({
+      tenants: {
+        find: () => {
+          asked += 1;
+          return source(provider.tenantOptions(callback));
+        },
+      },
+      allowedOrigins: () => true,
+      resolveTenant: ({ url }) => (url.includes('/auth/login') ? 'acme' : undefined),
+      tenantCache: { ttl: 1 },
+      http: { deadline: 1_000 },
+    }));
+  });
+  afterAll(() => host?.close());
+
+  /** Does something while the source fails. */
+  async function whileFailing<T>(failing: typeof source, work: () => Promise<T>): Promise<T> {
+    const clock = clockOf(host.app);
+    clock.skip(1_000);
+    source = failing;
+    const result = await work();
+    source = (options) => options;
+    // Longer than an unknown tenant is remembered.
+    clock.skip(10_000);
+    return result;
+  }
+
+  it.each<[string, typeof source]>([
+    ['throws', () => Promise.reject(new Error('the database is down'))],
+    ['is silent', () => new Promise<undefined>(() => undefined)],
+    ['knows it no more', () => undefined],
+    ['answers wrong options', (options) => ({ ...options, tenantId: '' })],
+  ])('because its source %s clears the cookie and denies the identity', async (_what, failing) => {
+    const [visitor, stays] = [await loggedIn(host), await loggedIn(host)];
+    const copy = copyOf(visitor, host);
+    expect((await whileFailing(failing, () => logOut(visitor, host))).status).toBe(303);
+    expect(visitor.cookies('127.0.0.1').has('exhibitor-identity')).toBe(false);
+    expect(await isLoggedIn(copy, host)).toBe(false);
+    expect(await isLoggedIn(stays, host)).toBe(true);
+  });
+
+  it('asks for no tenant where the browser says that the request is of this site', async () => {
+    const visitor = await loggedIn(host);
+    const copy = copyOf(visitor, host);
+    const before = asked;
+    const silent = () => new Promise<undefined>(() => undefined);
+    const reply = await whileFailing(silent, () =>
+      logOut(visitor, host, { 'sec-fetch-site': 'same-origin' }),
+    );
+    expect([reply.status, asked]).toEqual([303, before]);
+    expect(await isLoggedIn(copy, host)).toBe(false);
+  });
+
+  it.each<Record<string, string>>([{ 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }])(
+    'is still refused where another site causes it: %j',
+    async (headers) => {
+      const visitor = await loggedIn(host);
+      const down = () => Promise.reject(new Error('the database is down'));
+      expect((await whileFailing(down, () => logOut(visitor, host, headers))).status).toBe(400);
+      expect(await isLoggedIn(visitor, host)).toBe(true);
+    },
+  );
+});
+
+describe('a logout where a bearer token comes first', () => {
+  it('denies the identity of the cookie', async () => {
+    const host = await startFurther((callback) => {
+      const tenant = provider.tenantOptions(callback, {
+        audience: { idToken: 'hostile-web', accessToken: 'hostile-api' },
+        authorizedParties: ['hostile-web'],
+      });
+      return { tenant, session: ['bearer', 'cookie'] };
+    });
+    const visitor = await loggedIn(host);
+    const copy = copyOf(visitor, host);
+    expect((await logOut(visitor, host, { authorization: 'Bearer x' })).status).toBe(303);
+    expect(await isLoggedIn(copy, host)).toBe(false);
+  });
+});
+
+describe('a clock that goes back an hour', () => {
+  afterEach(() => [one, other].forEach(({ app }) => clockOf(app).back()));
+
+  it('revives no logged-out cookie, neither here nor at another process', async () => {
+    const [visitor, stays] = [await loggedIn(one), await loggedIn(one)];
+    const copy = copyOf(visitor, one);
+    await logOut(visitor, one);
+    // Eight hours pass, and the date is set back by one hour meanwhile.
+    for (const { app } of [one, other]) {
+      clockOf(app).skip(IDENTITY_TTL + 1_000, ['now']);
+      clockOf(app).skip(IDENTITY_TTL + 1_000 - HOUR, ['epochMs']);
+    }
+    store.skip(IDENTITY_TTL + 1_000);
+    for (const host of [one, other]) {
+      expect(await isLoggedIn(copy, host)).toBe(false);
+      expect(await isLoggedIn(stays, host)).toBe(true);
+    }
+  });
+
+  it('revives no cookie of a logout at a time when the cookie seemed to be expired', async () => {
+    const [visitor, stays] = [await loggedIn(one), await loggedIn(one)];
+    const copy = copyOf(visitor, one);
+    const clock = clockOf(one.app);
+    clock.skip(IDENTITY_TTL + HOUR / 2, ['epochMs']);
+    expect(await isLoggedIn(copy, one)).toBe(false);
+    await logOut(visitor, one);
+    clock.skip(-HOUR, ['epochMs']);
+    expect(await isLoggedIn(copy, one)).toBe(false);
+    expect(await isLoggedIn(stays, one)).toBe(true);
+  });
+});
