@@ -50,7 +50,7 @@ describe.each([11, 12] as const)('the host of the README on Nest %i, in plain No
   let outside: Outside;
   beforeAll(async () => {
     outside = await hostOfReadme(nest);
-  }, 120_000);
+  });
   afterAll(() => outside?.remove());
 
   it.each(['express', 'fastify'])(
