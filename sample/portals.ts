@@ -1,6 +1,3 @@
-import { Inject, Injectable, NotFoundException } from '@nestjs/common';
-import { SAMPLE_OPTIONS, type SampleOptions } from './sample-options.js';
-
 /** An event as shown in a portal. The service identifies events by id only and has no other data of them. */
 export interface TradeEvent {
   id: string;
@@ -35,30 +32,3 @@ export const SANDBOX_PORTALS: readonly Portal[] = [
   { tenant: 'acme', name: 'Acme Fairs', headline: 'Your booth at every event', events: EVENTS },
   { tenant: 'globex', name: 'Globex Expo', headline: 'Where industries meet', events: EVENTS.slice(0, 3) },
 ];
-
-/** Finds portals and events. */
-@Injectable()
-export class Portals {
-  constructor(@Inject(SAMPLE_OPTIONS) private readonly options: SampleOptions) {}
-
-  get all(): readonly Portal[] {
-    return this.options.portals;
-  }
-
-  /** @throws NotFoundException */
-  portal(tenant: string | undefined): Portal {
-    return found(this.all.find((portal) => portal.tenant === tenant));
-  }
-
-  /** @throws NotFoundException */
-  event(tenant: string | undefined, id: string): TradeEvent {
-    return found(this.portal(tenant).events.find((event) => event.id === id));
-  }
-}
-
-function found<T>(value: T | undefined): T {
-  if (value === undefined) {
-    throw new NotFoundException();
-  }
-  return value;
-}

@@ -2,7 +2,7 @@ import { Controller, Get, Inject, Redirect, Render, Req, UseGuards, UseIntercept
 import { AllowAnonymous, ExhibitorIdentityGuard } from 'nestjs-exhibitor';
 import { PageInterceptor, type RequestWithIdentity } from '../pages/page.interceptor.js';
 import { People } from '../people/people.js';
-import { Portals } from '../portals.js';
+import { Portals } from '../portals.service.js';
 import { EventSizes } from './event-sizes.service.js';
 
 @Controller()

@@ -1,6 +1,6 @@
 import { Inject, Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import type { ExhibitorRequest } from 'nestjs-exhibitor';
-import { Portals } from '../portals.js';
+import { Portals } from '../portals.service.js';
 
 /** Answers 404 for a tenant or an event that the host does not have, before anybody is asked to log in for it. */
 @Injectable()

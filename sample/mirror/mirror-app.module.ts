@@ -6,7 +6,8 @@ import { Pool } from 'pg';
 import { boothSchema } from '../booth/booth.schema.js';
 import { COPIES, CopyPlan, CopyProcessor, CopySchedule } from './copies.js';
 import { CopiedExhibitors } from './copied-exhibitors.service.js';
-import { AuthController, MirrorController } from './mirror.controller.js';
+import { MirrorController } from './mirror.controller.js';
+import { AuthController } from './operator-login.js';
 import { MIRROR_TABLES, PostgresMirror } from './postgres-mirror.js';
 
 /** Options of the application. */

@@ -3,7 +3,6 @@ import {
   Controller,
   Get,
   Inject,
-  Injectable,
   ParseIntPipe,
   Post,
   Query,
@@ -11,42 +10,12 @@ import {
   Render,
   UseGuards,
 } from '@nestjs/common';
-import {
-  CurrentIdentity,
-  CurrentTenant,
-  ExhibitorCallbackGuard,
-  ExhibitorIdentityGuard,
-  ExhibitorLoginGuard,
-  ExhibitorsService,
-  type ExhibitorIdentity,
-  type HttpContext,
-} from 'nestjs-exhibitor';
+import { CurrentTenant, ExhibitorsService } from 'nestjs-exhibitor';
 import { copyEvent } from 'nestjs-exhibitor/mirror';
 import { CopiedExhibitors } from './copied-exhibitors.service.js';
 import { CopyPlan } from './copies.js';
+import { OperatorGuard } from './operator-login.js';
 import { PostgresMirror } from './postgres-mirror.js';
-
-/** A page for operators. A browser without a login goes to it. */
-@Injectable()
-export class OperatorGuard extends ExhibitorIdentityGuard {
-  protected override onNoIdentity(http: HttpContext): Promise<never> {
-    return this.redirectToLogin(http, `/${http.request.params['tenant']}/auth/login`);
-  }
-}
-
-@Controller(':tenant/auth')
-export class AuthController {
-  @Get('login')
-  @UseGuards(ExhibitorLoginGuard)
-  login(): void {}
-
-  @Get('callback')
-  @UseGuards(ExhibitorCallbackGuard)
-  @Redirect('/', 303)
-  callback(@CurrentIdentity() { returnTo = '/' }: ExhibitorIdentity) {
-    return { url: returnTo };
-  }
-}
 
 /** The mirror of one tenant, and a search in its rows. */
 @Controller()

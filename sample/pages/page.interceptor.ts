@@ -7,7 +7,7 @@ import {
 } from '@nestjs/common';
 import type { ExhibitorIdentity, ExhibitorRequest } from 'nestjs-exhibitor';
 import { map, type Observable } from 'rxjs';
-import { Portals } from '../portals.js';
+import { Portals } from '../portals.service.js';
 
 /** The logged-in person as shown in the page header. */
 export interface Person {

@@ -5,7 +5,7 @@ import { HomeController } from '../events/home.controller.js';
 import { KnownEventGuard } from '../events/known-event.guard.js';
 import { SearchController } from '../events/search.controller.js';
 import { People } from '../people/people.js';
-import { Portals } from '../portals.js';
+import { Portals } from '../portals.service.js';
 import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
 import { TourController } from '../tour/tour.controller.js';
 import { Tour } from '../tour/tour.js';

@@ -1,6 +1,6 @@
 import { Catch, Inject, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { Portals } from '../portals.js';
+import { Portals } from '../portals.service.js';
 import { personOf, type RequestWithIdentity } from './page.interceptor.js';
 import { describeProblem, exhibitorErrorOf, type Problem } from './problem.js';
 

@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process';
-import { join } from 'node:path';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 
 /** Plain JavaScript, as a host runs it: no decorators, no transform. */
 const SCRIPT = `
@@ -9,7 +11,7 @@ import { NestFactory } from '@nestjs/core';
 import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, TokenService } from './dist/index.js';
 
-const { tenant, secrets, closes } = JSON.parse(process.env.HOST_OPTIONS);
+const { tenant, secrets } = JSON.parse(process.env.HOST_OPTIONS);
 const app = await NestFactory.create(ExhibitorModule.forRoot({ tenant, secrets }), { logger: ['fatal'] });
 await app.listen(0, '127.0.0.1');
 const exhibitors = app.get(ExhibitorsService);
@@ -20,42 +22,31 @@ const { tokenType } = await app.get(TokenService).getToken();
 // A call that is still running must keep nothing open either.
 exhibitors.list('national-2026').subscribe({ error: () => undefined });
 console.log(JSON.stringify([page.data.length, all.length, mine.length, tokenType]));
-if (closes) await app.close();
+const tellHandles = () =>
+  console.log('handles ' + JSON.stringify(process.getActiveResourcesInfo().filter((name) => !/TTY|Pipe|FS/.test(name))));
+tellHandles();
+await app.close();
 // Node frees the handle of a server a moment after its close event.
 await new Promise((resolve) => setTimeout(resolve, 50));
-console.log('handles ' + JSON.stringify(process.getActiveResourcesInfo().filter((name) => !/TTY|Pipe|FS/.test(name))));
+tellHandles();
 `;
 
-/** How a host ended: `code` is null where it was killed. */
-export interface Ended {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
-/**
- * Runs the host in plain Node in a folder that holds the built package. Kills it `patience` milliseconds after its last
- * line, if it still runs then.
- */
-export async function runPlainHost(folder: string, options: object, patience: number): Promise<Ended> {
+/** Runs the host in plain Node in a folder that holds the built package. Kills it where it still runs after 15 s. */
+export async function runPlainHost(
+  folder: string,
+  options: object,
+): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const script = join(folder, 'host.mjs');
   await writeFile(script, SCRIPT);
   const child = spawn(process.execPath, [script], {
     env: { PATH: process.env['PATH'], HOST_OPTIONS: JSON.stringify(options) },
     stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: 15_000,
   });
-  let timer = setTimeout(() => child.kill('SIGKILL'), 25_000);
-  const text = { stdout: '', stderr: '' };
-  child.stderr.on('data', (chunk) => (text.stderr += String(chunk)));
-  child.stdout.on('data', (chunk) => {
-    text.stdout += String(chunk);
-    if (!text.stdout.includes('handles')) {
-      return;
-    }
-    clearTimeout(timer);
-    timer = setTimeout(() => child.kill('SIGKILL'), patience);
-  });
-  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
-  clearTimeout(timer);
-  return { code, ...text };
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close') as Promise<[number | null]>,
+  ]);
+  return { code, stdout, stderr };
 }

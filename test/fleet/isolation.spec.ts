@@ -4,7 +4,7 @@ import { IsolationProof } from './isolation-proof.js';
 import { mixUpIn, type Traced } from './isolation-world.js';
 
 const TENANTS = 500;
-const OPERATIONS = 10_000;
+const OPERATIONS = 5_000;
 
 const seed = Number(process.env['ISOLATION_SEED'] ?? Math.floor(Math.random() * 1e9));
 

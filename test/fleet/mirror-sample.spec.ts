@@ -113,7 +113,6 @@ describeWithPostgres('the portal of the sample that copies events', (postgresPat
           expect.stringMatching(/^national-2026 251 251 none .* Copy$/),
         ]);
         await expectAccessible();
-        await visitor.screenshot('mirror-1');
       });
 
       it('searches the copied rows', async () => {
@@ -123,7 +122,6 @@ describeWithPostgres('the portal of the sample that copies events', (postgresPat
         await visitor.page.getByRole('button', { name: 'Search' }).click();
         await visitor.page.getByRole('rowheader', { name, exact: true }).waitFor();
         await expectAccessible();
-        await visitor.screenshot('mirror-2');
         await visitor.page.goto(`${url}/acme?text=%25`);
         expect(await visitor.text()).toContain('No exhibitor has this name.');
       });
@@ -134,7 +132,6 @@ describeWithPostgres('the portal of the sample that copies events', (postgresPat
         await eventually(async () => (await mirrored())[1]?.held === 151, 20_000);
         await visitor.page.goto(url);
         await expectAccessible();
-        await visitor.screenshot('mirror-3');
         await visitor.page
           .getByRole('button', { name: 'Copy national-2026 and remove 151 exhibitors' })
           .click();

@@ -20,9 +20,14 @@ const SOURCES = [
   PROGRAM,
   'test/fleet/obey.ts',
   'sample/booth/booth.schema.ts',
-  ...['copied-exhibitors.service', 'copies', 'mirror-app.module', 'mirror.controller', 'postgres-mirror'].map(
-    (name) => `sample/mirror/${name}.ts`,
-  ),
+  ...[
+    'copied-exhibitors.service',
+    'copies',
+    'mirror-app.module',
+    'mirror.controller',
+    'operator-login',
+    'postgres-mirror',
+  ].map((name) => `sample/mirror/${name}.ts`),
 ];
 const SIZE = 3;
 /** Time of changes, faults and kills: `MIRROR_SECONDS=120` is the long form. */

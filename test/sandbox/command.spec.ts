@@ -320,7 +320,6 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
         for (const colorScheme of ['light', 'dark'] as const) {
           await page.setViewportSize({ width, height: 900 });
           await page.emulateMedia({ colorScheme });
-          await visitor.screenshot(`sandbox-${width}-${colorScheme}`);
           expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
           const problems = 'violations.map(({ id, nodes }) => id + ": " + nodes[0].html)';
           expect(await page.evaluate(`axe.run().then(({ violations }) => ${problems})`)).toEqual([]);

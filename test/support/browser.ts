@@ -1,5 +1,3 @@
-import { mkdirSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll } from '@jest/globals';
 import type * as playwright from 'playwright-core';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
@@ -44,8 +42,6 @@ export function describeInChromium(title: string, suite: (browser: () => Browser
 function noBrowser(): never {
   throw new Error('the browser is not running');
 }
-
-const SCREENSHOTS = fileURLToPath(new URL('../screenshots/', import.meta.url));
 
 const VIEWPORT = { width: 1100, height: 760 };
 
@@ -112,14 +108,6 @@ export class BrowserVisitor {
     } catch {
       const instead = await this.page.getByRole('heading', level).allInnerTexts();
       throw new Error(`expected the page "${heading}", but it is "${instead.join()}"`);
-    }
-  }
-
-  /** Saves the page in `test/screenshots/`, for a run with `SCREENSHOTS=1`. */
-  async screenshot(name: string): Promise<void> {
-    if (process.env['SCREENSHOTS'] === '1') {
-      mkdirSync(SCREENSHOTS, { recursive: true });
-      await this.page.screenshot({ path: `${SCREENSHOTS}${name}.png` });
     }
   }
 
