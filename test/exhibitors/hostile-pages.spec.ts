@@ -102,12 +102,15 @@ describe('a stream ends', () => {
     },
   );
 
-  it.each([0, 1])('after one empty page where the event is empty and has %i pages', async (totalPages) => {
-    const { exhibitors, service } = against(() => wrapper(1, 0, 0, 50, { totalPages }));
-    await expect(all(exhibitors.pages('e'))).resolves.toEqual([wrapper(1, 0, 0, 50, { totalPages })]);
-    await expect(all(exhibitors.stream('e'))).resolves.toEqual([]);
-    expect(service.urls).toHaveLength(2);
-  });
+  it.each([{ totalPages: 0 }, { totalPages: 1 }, { totalPages: 0, currentPage: 0 }])(
+    'after one empty page where the event is empty: %j',
+    async (metadata) => {
+      const { exhibitors, service } = against(() => wrapper(1, 0, 0, 50, metadata));
+      await expect(all(exhibitors.pages('e'))).resolves.toEqual([wrapper(1, 0, 0, 50, metadata)]);
+      await expect(all(exhibitors.stream('e'))).resolves.toEqual([]);
+      expect(service.urls).toHaveLength(2);
+    },
+  );
 });
 
 describe('a reading that starts beyond the end', () => {

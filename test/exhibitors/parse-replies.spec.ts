@@ -79,11 +79,6 @@ describe('records', () => {
     );
   });
 
-  it('become the output of the schema', () => {
-    const schema = z.object({ id: z.string().transform((id) => id.toUpperCase()) });
-    expect(parseRecords([{ id: 'a', secret: 1 }], schema, origin)).toEqual([{ id: 'A' }]);
-  });
-
   it('may be checked by an asynchronous schema', async () => {
     const schema = z.object({ id: z.string() }).refine(async ({ id }) => id !== 'bad');
     const asynchronous: StandardSchemaV1 = {

@@ -218,6 +218,14 @@ describe('an event that changes, or a service that fails, while it is read', () 
   );
 });
 
+it('after a page that failed, no further one is requested', async () => {
+  const plan = { rows: 400, clampTo: 50, latencies: [0, 0, 9, 0], changes: [], retries: [] };
+  const service = new ModelService({ ...plan, failures: [3] });
+  const how = { itemsPerPage: 50, prefetch: 2, startPage: 1, maxPages: undefined };
+  const { pages, error } = await read(service, how);
+  expect([pages.length, String(error), service.asked]).toEqual([2, 'Error: down', [1, 2, 3]]);
+});
+
 describe('a consumer that leaves', () => {
   it(
     'stops every request, whatever is running',

@@ -411,6 +411,20 @@ describe('while the source fails', () => {
     expect((await registry.get('acme')).tenantId).toBe('newer');
   });
 
+  it('a source that does not answer leaves half of its deadline to a call', async () => {
+    let isSilent = false;
+    const { tokens, expire } = await boot(
+      (key) => (isSilent ? new Promise(() => undefined) : fromDatabase(key)),
+      { http: { deadline: 1_000 } },
+    );
+    const { accessToken } = await tokens.getToken({ tenant: 'acme' });
+    isSilent = true;
+    expire();
+    const began = performance.now();
+    expect((await tokens.getToken({ tenant: 'acme' })).accessToken).toBe(accessToken);
+    expect(performance.now() - began).toBeLessThan(950);
+  });
+
   it('the source is asked again every 5 s', async () => {
     const { registry, asked, skip, answerWith } = await failing();
     answerWith(down);
