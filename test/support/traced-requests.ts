@@ -8,7 +8,7 @@ export interface TracedRequest extends SandboxRequest {
   eventId?: string;
   /** Of `lookup`, percent-decoded. */
   contactEmail?: string;
-  /** Of the form, or of the token. */
+  /** Of the form, or of the token: then `tenantKey` is the tenant of the token. */
   clientId?: string;
   /** Raw value of `X-Tenant-Id`, and the tenant that it names. */
   tenantId?: string;
@@ -30,7 +30,9 @@ export function traced({
     const tenantId = [headers['x-tenant-id']].flat()[0];
     const headerTenantKey = tenants.find((tenant) => tenant.tenantId === tenantId)?.key;
     const isDone = status !== undefined || aborted;
-    return { ...request, eventId, contactEmail, clientId, tenantId, headerTenantKey, tokenClaims, isDone };
+    const tenantKey = tenants.find((tenant) => tenant.clientId === clientId)?.key ?? request.tenantKey;
+    const named = { tenantKey, clientId, tenantId, headerTenantKey };
+    return { ...request, ...named, eventId, contactEmail, tokenClaims, isDone };
   });
 }
 

@@ -28,7 +28,7 @@ export class SandboxState {
     /** Names besides those of loopback that requests may have in `Host`. */
     readonly hosts: readonly string[] = [],
   ) {
-    this.faults = new FaultQueue(seed);
+    this.faults = new FaultQueue();
     this.log = new RequestLog(seed);
     this.records = new ExhibitorRecords(seed);
     this.tokens = new ApiTokens(url, key.publicKey, seed);

@@ -1,8 +1,7 @@
 import * as v from 'valibot';
 import { parseJson } from '../../json.js';
 import { OPERATIONS, type SandboxOperation } from '../server/operations.js';
-import { tenantOfId, type SandboxRequest } from '../server/request-log.js';
-import type { SandboxSeed } from '../seed/seed.js';
+import type { SandboxRequest } from '../server/request-log.js';
 import { FAULT_KINDS, type CustomFault, type Fault } from './fault-kinds.js';
 
 /**
@@ -16,7 +15,7 @@ export type FaultMatch =
   | {
       /** One operation, or several: a provider that is down answers neither `authorize` nor `token`, `userinfo` or `keys`. */
       readonly operation?: SandboxOperation | readonly SandboxOperation[];
-      /** Key of the tenant that the client belongs to, or that `X-Tenant-Id` names. */
+      /** Key of the tenant: that of the client, else the one that `X-Tenant-Id` names. */
       readonly tenant?: string;
       /** `grant_type` of a token request. */
       readonly grantType?: string;
@@ -46,8 +45,6 @@ const faultInJson = v.strictObject({
 
 /** Faults that no request has met yet. A request meets the oldest one that matches. */
 export class FaultQueue {
-  constructor(private readonly seed: SandboxSeed) {}
-
   #pending: readonly {
     readonly match: FaultMatch;
     readonly fault: Fault | CustomFault;
@@ -79,9 +76,7 @@ export class FaultQueue {
 
   /** Returns the fault for this request, if any, and removes it from the queue after its last use. */
   take(request: SandboxRequest): Fault | CustomFault | undefined {
-    const pending = this.#pending.find(({ match }) =>
-      matches(match, request, tenantOfId(this.seed, request)?.key),
-    );
+    const pending = this.#pending.find(({ match }) => matches(match, request));
     if (pending) {
       pending.remaining -= 1;
       this.#pending = this.#pending.filter(({ remaining }) => remaining > 0);
@@ -94,15 +89,14 @@ export class FaultQueue {
   }
 }
 
-/** @param named key of the tenant that `X-Tenant-Id` names */
-function matches(match: FaultMatch, request: SandboxRequest, named: string | undefined): boolean {
+function matches(match: FaultMatch, request: SandboxRequest): boolean {
   if (typeof match === 'string') {
     return match === request.operation;
   }
   const { operation = request.operation, tenant, grantType } = match;
   return (
     [operation].flat().includes(request.operation) &&
-    (tenant === undefined || tenant === request.tenantKey || tenant === named) &&
+    (tenant === undefined || tenant === request.tenantKey) &&
     (grantType === undefined || grantType === request.body['grant_type'])
   );
 }

@@ -1,9 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { parse, type ParsedUrlQuery } from 'node:querystring';
-import { decodeJwt, type JWTPayload } from 'jose';
 import { LRUCache } from 'lru-cache';
 import { parseRoute, type SandboxOperation } from './operations.js';
-import { tenantOfClient, type SandboxSeed, type SeedTenant } from '../seed/seed.js';
+import { tenantOfClient, type SandboxSeed } from '../seed/seed.js';
 
 const MAX_REQUESTS = 10_000;
 /** Of addresses, headers and forms, in characters. Parsed, they take some times as many bytes. */
@@ -22,7 +21,7 @@ export interface SandboxRequest {
   /** Raw path: not percent-decoded, without the query. */
   readonly path: string;
   readonly operation: SandboxOperation;
-  /** Key of the tenant whose client sent it: by the form, the Basic credentials, the authorization request or the access token. */
+  /** Key of the tenant: of its client in the form, the Basic credentials or the authorization request, else of `X-Tenant-Id`. */
   readonly tenantKey?: string;
   readonly headers: IncomingHttpHeaders;
   readonly query: ParsedUrlQuery;
@@ -98,24 +97,10 @@ export class RequestLog {
 
   #setClient(record: OpenRequest): void {
     const { body, headers, query } = record;
-    const claims = bearerClaims(headers.authorization);
-    const ids = [body['client_id'], basicClientId(headers.authorization), claims?.['client_id']];
-    const clientId = [...ids, query['client_id']].find((id) => typeof id === 'string');
-    record.tenantKey = tenantOfClient(this.seed, clientId)?.key;
-  }
-}
-
-/** The tenant that `X-Tenant-Id` names. It is not that of the client if a host mixes up its tenants. */
-export function tenantOfId({ tenants }: SandboxSeed, { headers }: SandboxRequest): SeedTenant | undefined {
-  return tenants.find(({ tenantId }) => tenantId === headers['x-tenant-id']);
-}
-
-function bearerClaims(authorization: string | undefined): JWTPayload | undefined {
-  const token = /^Bearer (.+)$/i.exec(authorization ?? '')?.[1];
-  try {
-    return token === undefined ? undefined : decodeJwt(token);
-  } catch {
-    return undefined;
+    const ids = [body['client_id'], basicClientId(headers.authorization), query['client_id']];
+    const client = ids.find((id) => typeof id === 'string');
+    const named = this.seed.tenants.find(({ tenantId }) => tenantId === headers['x-tenant-id']);
+    record.tenantKey = (tenantOfClient(this.seed, client) ?? named)?.key;
   }
 }
 
