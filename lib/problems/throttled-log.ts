@@ -23,8 +23,7 @@ export class ThrottledLog {
     private readonly clock: Clock,
     private readonly every: number,
   ) {
-    // By size: a number would be allocated at once.
-    this.#loggedAt = createCache(clock, { maxSize: MAX_CAUSES });
+    this.#loggedAt = createCache(clock, { max: MAX_CAUSES });
   }
 
   /** Answers whether the line was logged. */
@@ -54,7 +53,7 @@ export class ThrottledLog {
     if (loggedAt !== undefined && now - loggedAt < this.every) {
       return false;
     }
-    this.#loggedAt.set(cause, now, { size: 1 });
+    this.#loggedAt.set(cause, now);
     return true;
   }
 }

@@ -1,7 +1,9 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
+import { TokenValidator } from '../../lib/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import type { Host } from '../support/host.js';
-import type { LoginOverrides, ScriptedProvider } from '../support/provider.js';
+import { CLIENT_ID, type LoginOverrides, type ScriptedProvider } from '../support/provider.js';
+import { sign } from '../support/provider-keys.js';
 import { changes, type Claims } from '../support/provider-script.js';
 import { Visitor } from '../support/visitor.js';
 import { beginWith, ChoosingController } from './choosing.controller.js';
@@ -139,6 +141,20 @@ describe('the parameters of a login', () => {
     provider.script = { backToken: { claims: authenticated({ auth_time: secondsAgo(500) }) } };
     expect((await toHost(visitor, await answered(visitor, host, { maxAge: 3_600 }))).status).toBe(303);
   });
+});
+
+it('TokenValidator enforces the age that the tenant allows, too', async () => {
+  const host = await start({ login: OF_TENANT });
+  const validate = async (authTime: number): Promise<unknown> => {
+    const claims = { iss: provider.url, sub: 'pat', aud: CLIENT_ID, auth_time: authTime };
+    const token = await sign(
+      JSON.stringify({ ...claims, iat: secondsAgo(0), exp: secondsAgo(-300) }),
+      provider.key,
+    );
+    return host.app.get(TokenValidator).validate(token, { use: 'id_token' });
+  };
+  await expect(validate(secondsAgo(700))).rejects.toMatchObject({ reason: 'auth_time' });
+  await expect(validate(secondsAgo(500))).resolves.toMatchObject({ sub: 'pat' });
 });
 
 describe('an identity', () => {
