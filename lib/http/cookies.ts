@@ -174,7 +174,8 @@ function heldLength(http: HttpContext, name: string, secure: boolean): number {
 /** The cookie that the browser has after this reply. */
 export function heldCookie(http: HttpContext, name: string, secure: boolean): string | undefined {
   const sent = sentName(name, secure);
-  return http.cookieChanges.has(sent) ? http.cookieChanges.get(sent) : receivedCookie(http, name, secure);
+  const changes = http.cookieChanges;
+  return changes?.has(sent) ? changes.get(sent) : receivedCookie(http, name, secure);
 }
 
 function sentName(name: string, secure: boolean): string {
@@ -199,6 +200,5 @@ function cookieOf(
 }
 
 function addCookie(http: HttpContext, cookie: SetCookie & { value: string }): void {
-  http.addCookie(stringifySetCookie(cookie));
-  http.cookieChanges.set(cookie.name, cookie.value === '' ? undefined : cookie.value);
+  http.addCookie(stringifySetCookie(cookie), cookie.name, cookie.value === '' ? undefined : cookie.value);
 }

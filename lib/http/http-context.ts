@@ -26,10 +26,8 @@ export class HttpContext {
   }
 
   /** Cookies that the reply sets, by the name that is sent; `undefined` for one that it removes. */
-  get cookieChanges(): Map<string, string | undefined> {
-    const known = cookieChanges.get(this.request) ?? new Map<string, string | undefined>();
-    cookieChanges.set(this.request, known);
-    return known;
+  get cookieChanges(): ReadonlyMap<string, string | undefined> | undefined {
+    return cookieChanges.get(this.request);
   }
 
   /** False where the headers were sent, for example by a stream, and where a GraphQL context has no response. */
@@ -47,8 +45,12 @@ export class HttpContext {
   /**
    * Adds a `Set-Cookie` header, and keeps the reply out of shared caches. Express' `setHeader` would replace the cookies that
    * the host has set.
+   *
+   * @param value `undefined` for a cookie that is removed
    */
-  addCookie(header: string): void {
+  addCookie(header: string, name: string, value: string | undefined): void {
+    const changes = cookieChanges.get(this.request) ?? new Map();
+    cookieChanges.set(this.request, changes.set(name, value));
     if (this.response !== undefined) {
       this.#adapter.appendHeader(this.response, 'Set-Cookie', header);
       keepPrivate(this.response);

@@ -8,6 +8,7 @@ import {
   setCookie,
   setCookieWithHead,
   type CookieAttributes,
+  type CookieNames,
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
@@ -46,12 +47,10 @@ interface OpenedCookie {
 /** The identity of a user, in a sealed cookie. */
 @Injectable()
 export class IdentityCookie {
-  readonly #name: string;
+  readonly #names: CookieNames;
   readonly #cookies: ExhibitorSettings['cookies'];
   /** By the digest of the sealed value: the memory of the process holds no cookie that could be used. */
   readonly #opened: ExpiringCache<OpenedCookie>;
-  /** Requests whose reply may set a new seal. Several guards may run for one request. */
-  readonly #renewed = new WeakSet<object>();
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -61,7 +60,7 @@ export class IdentityCookie {
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#cookies = settings.cookies;
-    this.#name = cookieNames(settings.cookies.name).identity;
+    this.#names = cookieNames(settings.cookies.name);
     this.#opened = createCache(clock, { maxSize: MAX_OPENED_BYTES });
   }
 
@@ -70,7 +69,7 @@ export class IdentityCookie {
    * domain can set a cookie without it. Its tenant and its logout are not checked yet.
    */
   async read(http: HttpContext): Promise<OpenedCookie | undefined> {
-    for (const { value, secure } of receivedCookies(http, this.#name)) {
+    for (const { value, secure } of receivedCookies(http, this.#names.identity)) {
       const digest = digestOf(value);
       const opened = this.#opened.get(digest) ?? this.#remember(digest, await this.#open(value));
       const { redirectUri, expiresAt = 0 } = opened?.identity ?? {};
@@ -83,7 +82,9 @@ export class IdentityCookie {
 
   /** Every identity that the request carries, expired ones included: what a logout must end. */
   async readAll(http: HttpContext): Promise<OpenedCookie[]> {
-    const opened = await Promise.all(receivedCookies(http, this.#name).map(({ value }) => this.#open(value)));
+    const opened = await Promise.all(
+      receivedCookies(http, this.#names.identity).map(({ value }) => this.#open(value)),
+    );
     return opened.flatMap((one) => one ?? []);
   }
 
@@ -96,26 +97,27 @@ export class IdentityCookie {
   async write(http: HttpContext, tenant: Tenant, identity: ExhibitorIdentity, endsAt: number): Promise<void> {
     const { returnTo: _once, ...kept } = identity;
     const sealed = await this.#sealToFit(tenant, kept, endsAt);
-    setCookie(http, this.#name, sealed, this.#attributesOf(tenant), endsAt - this.clock.epochMs());
-    fitCookies(http, cookieNames(this.#cookies.name), this.#attributesOf(tenant));
+    const attributes = this.#attributesOf(tenant);
+    setCookie(http, this.#names.identity, sealed, attributes, endsAt - this.clock.epochMs());
+    fitCookies(http, this.#names, attributes);
   }
 
   /**
    * Keeps an active user logged in: once half of `identityTtl` has passed, the identity is sealed anew, until `absoluteTtl` after the
-   * login. The cookie is added when the head of the reply is written, unless the login has ended by then.
+   * login. The cookie is added when the head of the reply is written, unless the login has ended by then. Of several guards of a
+   * request, one adds it.
    */
   async renew(http: HttpContext, { identity, tenant, endsAt = 0 }: SessionState): Promise<void> {
     const { identityTtl, absoluteTtl } = this.#cookies;
     const now = this.clock.epochMs();
     const isDue = identity.expiresAt - now <= identityTtl / 2 && identity.expiresAt < endsAt;
-    if (!isDue || absoluteTtl <= identityTtl || this.#renewed.has(http.request) || !isActivity(http)) {
+    if (!isDue || absoluteTtl <= identityTtl || !isActivity(http)) {
       return;
     }
-    this.#renewed.add(http.request);
     const askedAt = this.clock.now();
     const expiresAt = Math.min(now + identityTtl, endsAt);
     const sealed = await this.#seal({ ...identity, expiresAt }, endsAt);
-    setCookieWithHead(http, this.#name, sealed, this.#attributesOf(tenant), endsAt - now, () =>
+    setCookieWithHead(http, this.#names.identity, sealed, this.#attributesOf(tenant), endsAt - now, () =>
       this.ended.isRunning(identity, tenant.registration, askedAt),
     );
   }

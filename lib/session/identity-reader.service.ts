@@ -66,7 +66,8 @@ export class IdentityReader {
     if (!received || !tenant) {
       return undefined;
     }
-    const state: SessionState = { mode: 'cookie', tenant, ...received };
+    const { identity, endsAt } = received;
+    const state: SessionState = { identity, tenant, mode: 'cookie', endsAt };
     await this.cookie.renew(http, state);
     return state;
   }

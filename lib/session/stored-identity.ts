@@ -14,21 +14,34 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
   }
   const { id = '', issuer, subject, email, tenant, tenantId = '', clientId = '', redirectUri = '' } = value;
   const { claims = {}, loggedInAt, expiresAt = Number.MAX_SAFE_INTEGER } = value;
-  const strings = { id, issuer, subject, email, tenant, tenantId, clientId, redirectUri };
-  if (!areStrings(strings) || !isRecord(claims)) {
+  if (!isText(id) || !isText(issuer) || !isText(subject) || !isText(email) || !isText(tenant)) {
+    return undefined;
+  }
+  if (!isText(tenantId) || !isText(clientId) || !isText(redirectUri) || !isRecord(claims)) {
     return undefined;
   }
   if (!isNumber(expiresAt) || !(loggedInAt === undefined || isNumber(loggedInAt))) {
     return undefined;
   }
-  // Requests share the claims of a host's session: a handler that changes its own must not change theirs.
-  const identity: ExhibitorIdentity = { ...strings, claims: { ...claims }, expiresAt };
+  const identity: ExhibitorIdentity = {
+    id,
+    issuer,
+    subject,
+    email,
+    tenant,
+    tenantId,
+    clientId,
+    redirectUri,
+    expiresAt,
+    // The claims of a request are read-only, and those in the session of a host must not become so.
+    claims: { ...claims },
+  };
   if (loggedInAt !== undefined) {
     identity.loggedInAt = loggedInAt;
   }
   for (const name of OPTIONAL_STRINGS) {
     const given = value[name];
-    if (typeof given === 'string') {
+    if (isText(given)) {
       identity[name] = given;
     } else if (given !== undefined) {
       return undefined;
@@ -37,8 +50,8 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
   return identity;
 }
 
-function areStrings<K extends string>(values: Record<K, unknown>): values is Record<K, string> {
-  return Object.values(values).every((value) => typeof value === 'string');
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
 }
 
 /** An end that is not a number would never come. */

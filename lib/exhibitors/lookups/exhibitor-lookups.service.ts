@@ -60,7 +60,7 @@ export class ExhibitorLookups {
     this.idOf = this.#endpoint.idOf;
   }
 
-  /** The records in the cache, where they are fresh. Synchronous. */
+  /** The records in the cache, where they are fresh. Needs no deadline, and no check: the arguments were checked. */
   remembered(subject: LookupSubject): readonly unknown[] | undefined {
     const cached = this.#cache?.get(keyOf(subject));
     if (cached === undefined || this.clock.now() >= cached.freshUntil) {
@@ -152,7 +152,7 @@ export class ExhibitorLookups {
  * have no slash.
  */
 function keyOf({ tenant, eventId, contactEmail }: LookupSubject): string {
-  return [eventId, contactEmail, tenant.stateKey.id, tenant.key].join('/');
+  return `${eventId}/${contactEmail}/${tenant.stateKey.id}/${tenant.key}`;
 }
 
 function matches(key: string, filter: LookupFilter): boolean {
