@@ -10,7 +10,7 @@ import {
 } from '@nestjs/core';
 import { PathsExplorer } from '@nestjs/core/router/paths-explorer.js';
 import { RoutePathFactory } from '@nestjs/core/router/route-path-factory.js';
-import { guardsOn } from './guards/anonymous-access.js';
+import { guardsOn } from './guards/execution-context.js';
 import { ExhibitorCallbackGuard } from './guards/exhibitor-callback.guard.js';
 import { isRecord } from './model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from './options/check-options.js';

@@ -18,9 +18,9 @@ import { ExhibitorLookups } from './exhibitors/lookups/exhibitor-lookups.service
 import { ExhibitorPages } from './exhibitors/pages/exhibitor-pages.service.js';
 import { RestClient } from './exhibitors/rest-client.service.js';
 import { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
-import { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
 import { RequestResolver } from './guards/request-resolver.service.js';
+import { ExhibitorGuardServices } from './guards/route-guard.js';
 import { loginRoutes, type LoginRoutes } from './login-routes.js';
 import { CallbackVerifier } from './login/callback-verifier.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';

@@ -75,7 +75,7 @@ export type { HttpContext } from './http/http-context.js';
 export { ExhibitorLogins, type LoginsToEnd } from './session/exhibitor-logins.service.js';
 export type { SessionState } from './session/request-user.js';
 
-export { ExhibitorGuardServices } from './guards/exhibitor-guard-services.js';
+export { ExhibitorGuardServices } from './guards/route-guard.js';
 export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';
 export { ExhibitorGuard } from './guards/exhibitor.guard.js';
 export type { LoginParameters } from './login/login-parameters.js';

@@ -1,13 +1,12 @@
 import { SetMetadata, type CustomDecorator } from '@nestjs/common';
-import { ALLOW_ANONYMOUS } from '../guards/anonymous-access.js';
+import { ALLOW_ANONYMOUS } from '../guards/execution-context.js';
 
 /**
  * Lets requests without a user pass {@link ExhibitorIdentityGuard} and {@link ExhibitorGuard}, on a handler or a controller; the
  * handler wins. What has expired, was logged out or does not open counts as nobody. For nobody, `@CurrentIdentity()` and
  * `@CurrentExhibitor()` are `undefined`, `@CurrentExhibitors()` is `[]`. A user needs neither an event nor an exhibitor.
  *
- * On a controller it does not open a guard in `@UseGuards` of a handler. Gateways and message handlers, which the guards
- * refuse, pass with it.
+ * On a controller it does not open a guard in `@UseGuards` of a handler.
  *
  * @param allowed `false` closes a handler of a controller that has the decorator. Default true
  * @example

@@ -51,11 +51,6 @@ export class CallRunner {
     return Object.assign(checkCall(schema, withTenant(options, boundTo)), subject);
   }
 
-  /** True once the module was closed: every call fails. */
-  get isClosed(): boolean {
-    return this.deadlines.isClosed;
-  }
-
   /**
    * Runs a call. Its deadline starts before the tenant is found, since a `TenantSource` may be slow.
    *

@@ -1,7 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import type { Exhibitor } from '../model/exhibitor-request.interface.js';
-import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type {
   ListOptions,
@@ -169,25 +168,6 @@ export class ExhibitorsService<T = Exhibitor> {
   /** The id of a record, by the option `exhibitorId`. @internal */
   idOf(exhibitor: T): string | undefined {
     return this.lookups.idOf(exhibitor);
-  }
-
-  /**
-   * The lookup of the guard. A remembered answer needs no deadline, and no check: its arguments were checked. @internal
-   */
-  lookupFor(tenant: Tenant, eventId: string, contactEmail: string): readonly T[] | Promise<readonly T[]> {
-    const remembered = this.calls.isClosed
-      ? undefined
-      : this.lookups.remembered({ tenant, eventId, contactEmail });
-    return remembered === undefined
-      ? this.#request(tenant, eventId, contactEmail)
-      : parsedRecords<T>(remembered);
-  }
-
-  async #request(tenant: Tenant, eventId: string, contactEmail: string): Promise<readonly T[]> {
-    this.calls.check('lookup', { eventId, contactEmail }, lookupOptions, { tenant: tenant.key }, undefined);
-    const subject = { tenant, eventId, contactEmail };
-    const records = await this.calls.within(tenant, {}, (deadline) => this.lookups.find(subject, deadline));
-    return parsedRecords<T>(records);
   }
 
   /**

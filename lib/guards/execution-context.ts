@@ -1,4 +1,7 @@
+/** What Nest says of a route (its request and response, what is declared on its handler), and what the guards have found for it. */
 import type { ExecutionContext } from '@nestjs/common';
+import { GUARDS_METADATA } from '@nestjs/common/constants.js';
+import { Reflector } from '@nestjs/core';
 import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 
 export interface RequestPair {
@@ -19,16 +22,15 @@ interface GraphqlContext {
  * they hold instead of a request (a message, a socket) would be read as one.
  *
  * @param user name of the guard, decorator or service, for the error message
- * @param advice how to do without it, for the error message
  */
-export function requestPairOf(context: ExecutionContext, user: string, advice = ''): RequestPair {
+export function requestPairOf(context: ExecutionContext, user: string): RequestPair {
   const type = context.getType<string>();
   if (type === 'http') {
     const http = context.switchToHttp();
     return { request: http.getRequest<ExhibitorRequest>(), response: http.getResponse<unknown>() };
   }
   if (type !== 'graphql') {
-    throw new Error(`${user} serves HTTP and GraphQL, not '${type}'${advice}`);
+    throw new Error(`${user} serves HTTP and GraphQL, not '${type}'`);
   }
   const shared = context.getArgByIndex<GraphqlContext>(2);
   const request = shared.req ?? shared.request ?? shared.reply?.request;
@@ -37,6 +39,29 @@ export function requestPairOf(context: ExecutionContext, user: string, advice = 
   }
   // By default, Nest's Apollo driver passes only the request. Express sets the response on it.
   return { request, response: shared.res ?? shared.reply ?? shared.response ?? request.res };
+}
+
+/** Key of the metadata of `@AllowAnonymous()`. */
+export const ALLOW_ANONYMOUS = Symbol.for('nestjs-exhibitor.allow-anonymous');
+
+/** A handler or a controller. */
+type Target = Parameters<Reflector['get']>[1];
+
+const reflector = new Reflector();
+
+/** What `@AllowAnonymous()` says on this handler or controller; `undefined` without it. */
+export function declaredOn(target: Target): boolean | undefined {
+  return reflector.get<boolean | undefined>(ALLOW_ANONYMOUS, target);
+}
+
+/** The classes and instances in `@UseGuards` of this handler or controller. */
+export function guardsOn(target: Target): readonly unknown[] {
+  return reflector.get<unknown[] | undefined>(GUARDS_METADATA, target) ?? [];
+}
+
+/** True where this guard stands in `@UseGuards` of the handler or controller. */
+export function standsOn(target: Target, guard: object): boolean {
+  return guardsOn(target).some((given) => given === guard || given === guard.constructor);
 }
 
 /** Results of guards in GraphQL: by field, since the fields of one request run in parallel and may be about different events. */

@@ -2,8 +2,7 @@ import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/com
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
-import { ExhibitorGuardServices } from './exhibitor-guard-services.js';
-import { answered, RouteGuard } from './route-guard.js';
+import { answered, ExhibitorGuardServices, RouteGuard } from './route-guard.js';
 import { toErrorBody } from './to-http-exception.js';
 
 const HEADERS = { 'Cache-Control': 'no-store' };
@@ -11,7 +10,7 @@ const HEADERS = { 'Cache-Control': 'no-store' };
 /**
  * Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0): the form field `logout_token` of a POST request.
  * Identities of that session, or of that user, which began before the logout are no longer accepted; with `store`, in every
- * process. Bearer tokens are not affected. The guard answers itself: 200, 400 where the token is refused, or 503
+ * process. Bearer tokens are not affected. A fixed tenant is found by issuer and audience of the token, whatever `getTenant` answers. The guard answers itself: 200, 400 where the token is refused, or 503
  * where the `store` did not take the logout. The handler never runs. Requires `logoutCheck: { provider: true }`, in every application
  * that accepts these identities; else the application does not start (`configuration_invalid`).
  *
@@ -39,17 +38,6 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
     const isRecorded = await logout.receive(http, await this.getTenant(http, context));
     http.reply(isRecorded ? 200 : 503);
     return answered();
-  }
-
-  /**
-   * Key of a tenant of a `TenantSource`: that of `resolveTenant`. A fixed tenant is found by issuer and audience of the token, whatever
-   * this answers.
-   */
-  protected getTenant(
-    http: HttpContext,
-    context: ExecutionContext,
-  ): string | undefined | Promise<string | undefined> {
-    return RouteGuard.servicesOf(this).resolver.tenantKey(http, context);
   }
 
   /** Answers 400 for an {@link ExhibitorError}, as the specification requires. Other errors are thrown as they are. */

@@ -3,7 +3,7 @@ import { BaseExceptionFilter } from '@nestjs/core';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
-import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
+import { ExhibitorGuardServices, requireServices } from './route-guard.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
 /** Nest selects a filter by `instanceof`, which is true here for the errors of every copy of this package. */

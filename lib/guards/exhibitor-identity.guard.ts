@@ -6,8 +6,7 @@ import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 import { safeReturnTo } from '../login/return-to.js';
 import { setUser, type SessionState } from '../session/request-user.js';
-import { declaredOn, guardsOn, standsOn } from './anonymous-access.js';
-import { keepResults, resultsIn } from './execution-context.js';
+import { declaredOn, guardsOn, keepResults, resultsIn, standsOn } from './execution-context.js';
 import { answered, RouteGuard } from './route-guard.js';
 
 /** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. */
@@ -41,13 +40,9 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
     const { user } = await ExhibitorIdentityGuard.identify(this, http, context);
     const before = resultsIn(context, http.request);
-    const isSameUser =
-      before !== undefined &&
-      'identity' in before &&
-      before.identity === user.identity &&
-      before.tenant === user.tenant;
-    // An earlier ExhibitorGuard has found more for this user.
-    keepResults(context, http.request, isSameUser ? before : user);
+    // An earlier ExhibitorGuard may have found more for this user.
+    const isSame = before?.identity === user.identity && before?.tenant === user.tenant;
+    keepResults(context, http.request, isSame ? { ...before, ...user } : user);
   }
 
   /** Runs `decide`, unless the route is not for this guard. Static for the reason of {@link RouteGuard.run}. @internal */
@@ -56,15 +51,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     context: ExecutionContext,
     decide: (http: HttpContext) => Promise<void>,
   ): boolean | Promise<boolean> {
-    if (isExempt(guard, context)) {
-      return true;
-    }
-    const run = (): Promise<boolean> => RouteGuard.run(guard, context, HEADERS, decide);
-    if (['http', 'graphql'].includes(context.getType<string>())) {
-      return run();
-    }
-    // A message of a gateway or of a transport has no user: it passes where its handler allows anonymous ones, else `run` throws.
-    return Promise.resolve(guard.allowsAnonymous(context)).then((isAllowed) => isAllowed || run());
+    return isExempt(guard, context) || RouteGuard.run(guard, context, HEADERS, decide);
   }
 
   /** The user of a request. @internal */
@@ -78,15 +65,11 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     const session = isPublic
       ? await guard.#userOrNobody(http, tenant)
       : ((await guard.getIdentity(http, tenant)) ?? (await guard.onNoIdentity(http)));
-    if (session === undefined) {
-      return {
-        isPublic,
-        session,
-        user: { identity: undefined, tenant, exhibitors: [], exhibitor: undefined },
-      };
-    }
-    const identity = setUser(http, session);
-    return { isPublic, session, user: { identity, tenant: session.tenant.key } };
+    const user =
+      session === undefined
+        ? { identity: undefined, tenant, exhibitors: [], exhibitor: undefined }
+        : { identity: setUser(http, session), tenant: session.tenant.key };
+    return { isPublic, session, user };
   }
 
   /**
@@ -101,15 +84,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    */
   protected allowsAnonymous(context: ExecutionContext): boolean | Promise<boolean> {
     const handler = context.getHandler();
-    return declaredOn(handler) ?? (!standsOn(handler, this) && declaredOn(context.getClass()) === true);
-  }
-
-  /** Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the identity. */
-  protected getTenant(
-    http: HttpContext,
-    context: ExecutionContext,
-  ): string | undefined | Promise<string | undefined> {
-    return RouteGuard.servicesOf(this).resolver.tenantKey(http, context);
+    return declaredOn(handler) ?? (declaredOn(context.getClass()) === true && !standsOn(handler, this));
   }
 
   /** The user of the request; `undefined` where there is none. An identity of another tenant does not count. */

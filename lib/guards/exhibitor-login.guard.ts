@@ -28,14 +28,6 @@ export class ExhibitorLoginGuard extends RouteGuard {
     return answered();
   }
 
-  /** Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` fails with `tenant_required`. */
-  protected getTenant(
-    http: HttpContext,
-    context: ExecutionContext,
-  ): string | undefined | Promise<string | undefined> {
-    return RouteGuard.servicesOf(this).resolver.tenantKey(http, context);
-  }
-
   /** The event to log in for; `undefined` where there is none. */
   protected getEvent(
     http: HttpContext,

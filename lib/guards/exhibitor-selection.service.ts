@@ -4,7 +4,7 @@ import type { HttpContext } from '../http/http-context.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { sessionOf, type SessionState } from '../session/request-user.js';
 import { requestPairOf, resultsIn, type RequestPair } from './execution-context.js';
-import { ExhibitorGuardServices, requireServices } from './exhibitor-guard-services.js';
+import { ExhibitorGuardServices, requireServices } from './route-guard.js';
 
 const NAME = 'ExhibitorSelection';
 

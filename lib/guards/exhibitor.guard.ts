@@ -45,9 +45,12 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
       });
     }
     const { exhibitorId, exhibitor } = chosen ?? {};
+    const results: Partial<ExhibitorContext> = { eventId, exhibitors, exhibitorId, ...user };
     // Where none is chosen, `@CurrentExhibitor()` answers 409, and `undefined` on a public route.
-    const ofPublic = isPublic || exhibitor !== undefined ? { exhibitor } : {};
-    this.#keep(http, context, Object.assign(ofPublic, { eventId, exhibitors, exhibitorId }, user));
+    if (isPublic || exhibitor !== undefined) {
+      results.exhibitor = exhibitor;
+    }
+    this.#keep(http, context, results);
   }
 
   #keep(http: HttpContext, context: ExecutionContext, results: Partial<ExhibitorContext>): void {

@@ -1,7 +1,9 @@
 import { Inject, Injectable, type ExecutionContext } from '@nestjs/common';
+import { firstValueFrom } from 'rxjs';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitors/exhibitor-id.js';
 import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
+import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.service.js';
 import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
@@ -28,7 +30,8 @@ export class RequestResolver {
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
-    @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService,
+    @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService<unknown>,
+    @Inject(ExhibitorLookups) private readonly lookups: ExhibitorLookups,
     @Inject(SelectionCookie) private readonly selections: SelectionCookie,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
@@ -95,10 +98,13 @@ export class RequestResolver {
 
   /** The exhibitors of the user at the event, always with the client-credentials token of the tenant. */
   lookup(
-    { tenant, identity }: SessionState,
+    { tenant, identity: { email } }: SessionState,
     eventId: string,
   ): readonly unknown[] | Promise<readonly unknown[]> {
-    return this.exhibitors.lookupFor(tenant, eventId, identity.email);
+    return (
+      this.lookups.remembered({ tenant, eventId, contactEmail: email }) ??
+      firstValueFrom(this.exhibitors.lookup(eventId, email, { tenant: tenant.key }))
+    );
   }
 
   /**

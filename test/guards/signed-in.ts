@@ -1,4 +1,5 @@
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { copyOf } from '../login/journey.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 
 /** Logs a person in at a host with the routes of `BoothController`; returns the browser. */
@@ -18,6 +19,24 @@ export async function signIn(
     throw new Error(`the login ended with ${done.status}: ${done.text}`);
   }
   return visitor;
+}
+
+/** The people of a host. A login takes as long as ten requests, so each logs in once; no test may log out one of these. */
+export class Members {
+  readonly #logins = new Map<string, Promise<Visitor>>();
+
+  constructor(
+    private readonly sandbox: ExhibitorSandbox,
+    private readonly host: { url: string },
+  ) {}
+
+  /** A browser of its own with the login of this person. */
+  async enter(person = 'sam.several', query: Record<string, string> = {}): Promise<Visitor> {
+    const key = JSON.stringify([person, query]);
+    const login = this.#logins.get(key) ?? signIn(this.sandbox, this.host, person, query);
+    this.#logins.set(key, login);
+    return copyOf(await login, this.host);
+  }
 }
 
 /** The JSON of a reply. */

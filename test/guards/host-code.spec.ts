@@ -1,0 +1,686 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  Controller,
+  ForbiddenException,
+  Get,
+  Inject,
+  Injectable,
+  Module,
+  Optional,
+  UseGuards,
+  type CanActivate,
+  type ExecutionContext,
+  type INestApplication,
+  type Type,
+} from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import {
+  ClientProxyFactory,
+  MessagePattern,
+  Transport,
+  type ClientProxy,
+  type MicroserviceOptions,
+} from '@nestjs/microservices';
+import { firstValueFrom } from 'rxjs';
+import {
+  AllowAnonymous,
+  CurrentEvent,
+  CurrentExhibitor,
+  CurrentExhibitors,
+  CurrentIdentity,
+  CurrentTenant,
+  ExhibitorBackChannelLogoutGuard,
+  ExhibitorCallbackGuard,
+  ExhibitorGuard,
+  ExhibitorGuardServices,
+  ExhibitorIdentityGuard,
+  ExhibitorLoginGuard,
+  ExhibitorLogoutGuard,
+  ExhibitorModule,
+  ExhibitorSelection,
+  type Exhibitor,
+  type ExhibitorIdentity,
+  type ExhibitorRequest,
+  type HttpContext,
+  type SessionState,
+} from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { BoothController } from '../support/booth.controller.js';
+import { clockOf } from '../support/clock.js';
+import { COOKIE_SECRET, createApp, startHost, type Host } from '../support/host.js';
+import type { OtherOptions } from '../support/module-options.js';
+import { OperatorLines } from '../support/operator-lines.js';
+import { startSandbox } from '../support/sandbox.js';
+import { freePort } from '../support/server.js';
+import { Visitor, type Reply } from '../support/visitor.js';
+import { bodyOf, hostUser, Members, signIn } from './signed-in.js';
+
+/** A service of the host that its guards inject. */
+@Injectable()
+class AuditLog {
+  readonly lines: string[] = [];
+}
+
+@Injectable()
+class PortalGuard extends ExhibitorGuard {
+  @Inject(AuditLog) private readonly log!: AuditLog;
+
+  protected override async getEvent(
+    http: HttpContext,
+    context: ExecutionContext,
+    state: SessionState,
+  ): Promise<string | undefined> {
+    const hall = http.request.query['hall'];
+    if (hall === 'big') {
+      return 'world-2026';
+    }
+    return super.getEvent(http, context, state);
+  }
+
+  protected override onNoExhibitor(state: SessionState, eventId: string): void {
+    this.log.lines.push(`${state.identity.subject} is nobody at ${eventId}`);
+  }
+
+  protected override onNoEvent(): never {
+    throw new ForbiddenException('which event?');
+  }
+
+  protected override onNoIdentity(http: HttpContext): Promise<never> {
+    http.redirect('/auth/login');
+    return new Promise(() => undefined);
+  }
+}
+
+/** A guest, for pages that need no login. */
+@Injectable()
+class GuestGuard extends ExhibitorIdentityGuard {
+  protected override getIdentity(http: HttpContext, tenant: string | undefined) {
+    this.seen.push(`${http.request.method} ${http.request.url}`);
+    return super.getIdentity(http, tenant);
+  }
+
+  protected override onNoIdentity(): never {
+    throw new ForbiddenException('members only');
+  }
+
+  readonly seen: string[] = [];
+}
+
+/** A host whose request is wrapped, as behind a gateway. */
+@Injectable()
+class WrappedRequestGuard extends ExhibitorIdentityGuard {
+  protected override async getRequest(context: ExecutionContext): Promise<ExhibitorRequest> {
+    const request = await super.getRequest(context);
+    const { 'x-forwarded-cookie': forwarded, ...others } = request.headers;
+    request.headers = forwarded === undefined ? others : { ...others, cookie: forwarded };
+    return request;
+  }
+}
+
+/** A host that finds the exhibitors of a person itself. */
+@Injectable()
+class OwnRecordsGuard extends ExhibitorGuard {
+  protected override getExhibitors(_state: SessionState, eventId: string): readonly unknown[] {
+    return [{ id: `of ${eventId}` }];
+  }
+}
+
+/** A host that lets some requests pass without a user. */
+@Injectable()
+class DoorGuard extends ExhibitorIdentityGuard {
+  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    const { query } = context.switchToHttp().getRequest<ExhibitorRequest>();
+    return query['open'] === 'yes' || super.canActivate(context);
+  }
+}
+
+/** A guard with a constructor of its own, whose steps are all asynchronous. */
+@Injectable()
+class AuditedGuard extends ExhibitorGuard {
+  constructor(
+    @Optional() @Inject(ExhibitorGuardServices) services: ExhibitorGuardServices,
+    @Inject(AuditLog) private readonly audit: AuditLog,
+  ) {
+    super(services);
+  }
+
+  protected override async getTenant(): Promise<string> {
+    return 'default';
+  }
+
+  protected override async getIdentity(
+    http: HttpContext,
+    tenantKey: string | undefined,
+  ): Promise<SessionState | undefined> {
+    const session = await super.getIdentity(http, tenantKey);
+    this.audit.lines.push(`${session?.identity.subject ?? 'nobody'} at ${tenantKey}`);
+    return session;
+  }
+
+  protected override async onNoEvent(): Promise<string> {
+    return 'world-2026';
+  }
+
+  protected override async getExhibitors(
+    session: SessionState,
+    eventId: string,
+  ): Promise<readonly unknown[]> {
+    const exhibitors = await super.getExhibitors(session, eventId);
+    return exhibitors.slice(0, 1);
+  }
+
+  protected override async onNoExhibitor(session: SessionState, eventId: string): Promise<void> {
+    this.audit.lines.push(`${session.identity.subject} has none at ${eventId}`);
+  }
+}
+
+/** A guard of a host whose members have the names that a guard of this package might use. */
+@Injectable()
+class NamesakeGuard extends ExhibitorIdentityGuard {
+  readonly services = 'of the host';
+
+  setHeaders(): string {
+    return this.services;
+  }
+
+  async run(): Promise<string> {
+    return this.setHeaders();
+  }
+}
+
+@Controller()
+class PortalController {
+  @Get('door')
+  @UseGuards(DoorGuard)
+  door(): string {
+    return 'inside';
+  }
+
+  @Get('records')
+  @UseGuards(OwnRecordsGuard)
+  records(@CurrentExhibitors() exhibitors: Exhibitor[]): Exhibitor[] {
+    return exhibitors;
+  }
+
+  @Get('portal')
+  @UseGuards(PortalGuard)
+  portal(@CurrentExhibitors() exhibitors: Exhibitor[], @CurrentEvent() eventId: string): object {
+    return { eventId, count: exhibitors.length };
+  }
+
+  @Get('members')
+  @UseGuards(GuestGuard)
+  members(@CurrentIdentity() identity: ExhibitorIdentity): string {
+    return identity.subject;
+  }
+
+  @Get('wrapped')
+  @UseGuards(WrappedRequestGuard)
+  wrapped(@CurrentTenant() tenant: string): string {
+    return tenant;
+  }
+
+  @Get('namesake')
+  @UseGuards(NamesakeGuard)
+  namesake(): string {
+    return 'let in';
+  }
+
+  @Get('audited')
+  @UseGuards(AuditedGuard)
+  audited(@CurrentExhibitors() exhibitors: Exhibitor[], @CurrentEvent() eventId: string): object {
+    return { eventId, count: exhibitors.length };
+  }
+
+  @Get('callback/login')
+  @UseGuards(ExhibitorLoginGuard)
+  login(): void {}
+
+  @Get('callback/back')
+  @UseGuards(ExhibitorCallbackGuard)
+  back(@CurrentEvent() eventId: string | undefined, @CurrentTenant() tenant: string): object {
+    return { eventId: eventId ?? 'none', tenant };
+  }
+}
+
+/** Each decorator without its guard, which is a mistake of a host. */
+@Controller('mistakes')
+class MistakenController {
+  @Get('CurrentExhibitors')
+  exhibitors(@CurrentExhibitors() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('CurrentExhibitor')
+  exhibitor(@CurrentExhibitor() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('CurrentIdentity')
+  identity(@CurrentIdentity() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('CurrentEvent')
+  event(@CurrentEvent() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('CurrentTenant')
+  tenant(@CurrentTenant() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('identity-guard/CurrentExhibitors')
+  @UseGuards(ExhibitorIdentityGuard)
+  exhibitorsOfNoEvent(@CurrentExhibitors() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('identity-guard/CurrentExhibitor')
+  @UseGuards(ExhibitorIdentityGuard)
+  exhibitorOfNoEvent(@CurrentExhibitor() given: unknown): unknown {
+    return given;
+  }
+
+  @Get('identity-guard/CurrentEvent')
+  @UseGuards(ExhibitorIdentityGuard)
+  eventOfNone(@CurrentEvent() given: unknown): unknown {
+    return given;
+  }
+}
+
+const log = new OperatorLines();
+let sandbox: ExhibitorSandbox;
+beforeAll(async () => {
+  sandbox = await startSandbox();
+});
+afterAll(() => sandbox?.stop());
+beforeEach(() => log.clear());
+
+describe.each(['express', 'fastify'] as const)('guards in a module of the host on %s', (kind) => {
+  let app: INestApplication;
+  let host: { url: string };
+  let members: Members;
+
+  beforeAll(async () => {
+    const port = await freePort();
+    host = { url: `http://127.0.0.1:${port}` };
+    members = new Members(sandbox, host);
+
+    // Not global: the guards get only what this module re-exports.
+    @Module({
+      imports: [
+        ExhibitorModule.forRoot({
+          tenant: sandbox.tenantOptions('acme', { redirectUri: `${host.url}/auth/callback` }),
+          secrets: [COOKIE_SECRET],
+          logoutCheck: { provider: true },
+        }),
+      ],
+      exports: [ExhibitorModule],
+    })
+    class ServiceModule {}
+
+    @Module({
+      imports: [ServiceModule],
+      controllers: [BoothController, PortalController, MistakenController],
+      providers: [AuditLog, PortalGuard],
+    })
+    class PortalModule {}
+
+    @Module({ imports: [PortalModule] })
+    class AppModule {}
+
+    app = await createApp(kind, AppModule);
+    app.useLogger(log);
+    await app.listen(port, '127.0.0.1');
+  });
+  afterAll(() => app?.close());
+  afterEach(() => void app.get(AuditLog).lines.splice(0));
+
+  const get = async (path: string, person?: string, query = {}): Promise<Reply> => {
+    const visitor = person === undefined ? new Visitor() : await members.enter(person, query);
+    return visitor.visit(`${host.url}${path}`);
+  };
+
+  it('work where the module is imported, not global', async () => {
+    expect((await get('/events/world-2026/mine', 'sam.several')).status).toBe(200);
+  });
+
+  it('let a subclass decide without waiting', async () => {
+    expect((await get('/door?open=yes')).status).toBe(200);
+    expect((await get('/door')).status).toBe(401);
+  });
+
+  it('let a subclass choose the event, and admit people without an exhibitor', async () => {
+    const login = { eventId: 'regional-2026' };
+    expect(bodyOf(await get('/portal', 'nora.none', login))).toEqual({ eventId: 'regional-2026', count: 0 });
+    const chosen = await get('/portal?hall=big', 'nora.none', login);
+    expect(bodyOf(chosen)).toEqual({ eventId: 'world-2026', count: 0 });
+    expect(app.get(AuditLog).lines).toEqual([
+      'nora.none is nobody at regional-2026',
+      'nora.none is nobody at world-2026',
+    ]);
+  });
+
+  it('let a subclass handle a request without an event', async () => {
+    const reply = await get('/portal', 'olga.one');
+    expect([reply.status, bodyOf(reply)['message']]).toEqual([403, 'which event?']);
+  });
+
+  it('let a subclass find the exhibitors itself, for an event id that can be one', async () => {
+    expect(bodyOf(await get('/records?eventId=own', 'nora.none'))).toEqual([{ id: 'of own' }]);
+    for (const eventId of ['%00', '..', 'x'.repeat(129)]) {
+      const refused = await get(`/records?eventId=${eventId}`, 'nora.none');
+      expect([refused.status, bodyOf(refused)['code']]).toEqual([400, 'invalid_argument']);
+    }
+  });
+
+  it('let a subclass redirect to the login', async () => {
+    const reply = await get('/portal');
+    expect([reply.status, reply.location]).toEqual([302, `${host.url}/auth/login`]);
+  });
+
+  it('let a subclass throw an exception of the host', async () => {
+    const refused = await get('/members');
+    expect([refused.status, bodyOf(refused)['message']]).toEqual([403, 'members only']);
+    expect((await get('/members', 'olga.one')).text).toBe('olga.one');
+  });
+
+  it('let a subclass return the request', async () => {
+    const sealed = (await members.enter()).cookies('127.0.0.1').get('exhibitor-identity');
+    const headers = { 'x-forwarded-cookie': `exhibitor-identity=${sealed}` };
+    const wrapped = await new Visitor().visit(`${host.url}/wrapped`, { headers });
+    expect([wrapped.status, wrapped.text]).toEqual([200, 'default']);
+    expect((await get('/wrapped')).status).toBe(401);
+  });
+
+  it('let a subclass have a constructor, and answer promises in every step', async () => {
+    expect((await get('/audited')).status).toBe(401);
+    expect(bodyOf(await get('/audited', 'sam.several'))).toEqual({ eventId: 'world-2026', count: 1 });
+    expect(bodyOf(await get('/audited', 'nora.none'))).toEqual({ eventId: 'world-2026', count: 0 });
+    expect(app.get(AuditLog).lines).toEqual([
+      'nobody at default',
+      'sam.several at default',
+      'nora.none at default',
+      'nora.none has none at world-2026',
+    ]);
+  });
+
+  it('let a subclass have members named run and services', async () => {
+    expect((await get('/namesake')).status).toBe(401);
+    const reply = await get('/namesake', 'sam.several');
+    expect([reply.status, reply.text]).toEqual([200, 'let in']);
+    expect(reply.headers.get('cache-control')).toBe('private, no-store');
+  });
+
+  it.each(['CurrentExhibitors', 'CurrentExhibitor', 'CurrentIdentity', 'CurrentEvent', 'CurrentTenant'])(
+    'are required by @%s, which is logged and not shown to the visitor',
+    async (decorator) => {
+      const reply = await get(`/mistakes/${decorator}`);
+      expect([reply.status, bodyOf(reply)]).toEqual([
+        500,
+        { statusCode: 500, message: 'Internal server error' },
+      ]);
+      expect(log.errors.join('\n')).toMatch(
+        new RegExp(`@${decorator}\\(\\) needs Exhibitor(Identity)?Guard on the route`),
+      );
+    },
+  );
+
+  it.each(['CurrentExhibitors', 'CurrentExhibitor', 'CurrentEvent'])(
+    'for identities are not enough for @%s',
+    async (decorator) => {
+      const reply = await get(`/mistakes/identity-guard/${decorator}`, 'olga.one', { eventId: 'world-2026' });
+      expect(reply.status).toBe(500);
+      expect(log.errors.join('\n')).toContain(`@${decorator}() needs ExhibitorGuard on the route`);
+    },
+  );
+});
+
+it('the callback provides the event of the login, where there is one', async () => {
+  const host = await startHost({
+    controllers: [PortalController],
+    providers: [AuditLog],
+    options: (_, url) => ({
+      tenant: sandbox.tenantOptions('acme', { redirectUri: `${url}/callback/back` }),
+      secrets: [COOKIE_SECRET],
+    }),
+  });
+  try {
+    sandbox.signInAs('olga.one');
+    const login = async (query: string) =>
+      bodyOf(await new Visitor().follow(`${host.url}/callback/login${query}`));
+    expect(await login('?eventId=world-2026')).toEqual({ eventId: 'world-2026', tenant: 'default' });
+    expect(await login('')).toEqual({ eventId: 'none', tenant: 'default' });
+  } finally {
+    await host.close();
+  }
+});
+
+/** A guard without any service. */
+class OpenGuard {
+  canActivate(): boolean {
+    return true;
+  }
+}
+
+describe('without ExhibitorModule', () => {
+  async function boot(guard: Type, providers: Type[] = []): Promise<void> {
+    @Controller()
+    class GuardedController {
+      @Get()
+      @UseGuards(guard)
+      guarded(): void {}
+    }
+    @Module({ controllers: [GuardedController], providers })
+    class AppModule {}
+    const app = await createApp('express', AppModule);
+    await app.init();
+    await app.close();
+  }
+
+  it.each(
+    [
+      ExhibitorBackChannelLogoutGuard,
+      ExhibitorGuard,
+      ExhibitorIdentityGuard,
+      ExhibitorLoginGuard,
+      ExhibitorCallbackGuard,
+      ExhibitorLogoutGuard,
+    ].map((guard) => [guard.name, guard] as const),
+  )('%s fails at boot and says which module to import', async (name, guard) => {
+    await expect(boot(guard)).rejects.toThrow(
+      new RegExp(`^${name} cannot find its services: import ExhibitorModule `),
+    );
+  });
+
+  it('a subclass and the selection fail likewise', async () => {
+    await expect(boot(AuditedGuard, [AuditLog])).rejects.toThrow(/^AuditedGuard .*import ExhibitorModule/);
+    await expect(boot(OpenGuard, [ExhibitorSelection])).rejects.toThrow(
+      /ExhibitorSelection .*import ExhibitorModule/,
+    );
+  });
+
+  it('made by hand, or by a subclass that passes no services on, names both causes and what to do', () => {
+    class ForgetfulGuard extends ExhibitorGuard {
+      constructor(readonly audit: AuditLog) {
+        super();
+      }
+    }
+    for (const [name, make] of [
+      ['ExhibitorGuard', () => new ExhibitorGuard()],
+      ['ForgetfulGuard', () => new ForgetfulGuard(new AuditLog())],
+    ] as const) {
+      expect(make).toThrow(
+        new RegExp(
+          `^${name} cannot find its services: import ExhibitorModule .* isGlobal: true\\. Where it is imported, .* ` +
+            `super\\(services\\) in a subclass, and new ${name}\\(app\\.get\\(ExhibitorGuardServices\\)\\)`,
+        ),
+      );
+    }
+  });
+});
+
+const UNCONFIGURED = {
+  statusCode: 500,
+  message: 'The server is not configured for this',
+  error: 'Internal Server Error',
+  code: 'configuration_invalid',
+};
+
+/** Sets `request.user`, as a host does that keeps its users in tokens of its own. */
+class SignedInGuard implements CanActivate {
+  constructor(private readonly user: object) {}
+
+  canActivate(context: ExecutionContext): boolean {
+    context.switchToHttp().getRequest<{ user?: object }>().user = this.user;
+    return true;
+  }
+}
+
+describe('a mistake of the host', () => {
+  let host: Host | undefined;
+  afterEach(async () => {
+    await host?.close();
+    host = undefined;
+  });
+
+  async function start(options: OtherOptions, configure?: (app: Host['app']) => unknown): Promise<Host> {
+    host = await startHost({
+      kind: 'fastify',
+      configure: async (app) => {
+        app.useLogger(log);
+        await configure?.(app);
+      },
+      options: (redirectUri) => ({
+        tenant: sandbox.tenantOptions('acme', { redirectUri }),
+        secrets: [COOKIE_SECRET],
+        ...options,
+      }),
+    });
+    return host;
+  }
+
+  it.each([
+    ['resolveTenant', 'default'],
+    ['resolveEvent', 'world-2026'],
+    ['resolveExhibitor', undefined],
+  ])('in %s is 500 without a detail, and named in the log', async (option, good) => {
+    let answer: unknown = good;
+    const { app, url } = await start({ [option]: () => answer });
+    const visitor = await signIn(sandbox, { url }, 'olga.one');
+    const path = `${url}/events/world-2026/booth`;
+    expect((await visitor.visit(path)).status).toBe(200);
+    for (const [wrong, type] of [
+      [7, 'number'],
+      [{ id: 'secret' }, 'object'],
+      [['secret'], 'object'],
+      [Promise.resolve(true), 'boolean'],
+    ]) {
+      sandbox.clearRequests();
+      log.clear();
+      answer = wrong;
+      const reply = await visitor.visit(path);
+      expect([reply.status, bodyOf(reply)]).toEqual([500, UNCONFIGURED]);
+      expect(log.errors.join('\n')).toContain(`${option}: must answer a string or undefined, not ${type}`);
+      expect(log.errors.join('\n')).not.toContain('secret');
+      if (option !== 'resolveExhibitor') {
+        expect(sandbox.requests).toHaveLength(0);
+      }
+      // The next line about it comes a minute later.
+      clockOf(app).skip(60_001, ['now']);
+    }
+  });
+
+  it("with session: 'host', no Passport and no storeIdentity refuses the login, and names both", async () => {
+    await start({ session: 'host' });
+    sandbox.signInAs('olga.one');
+    const reply = await new Visitor().follow(`${host?.url}/auth/login`);
+    expect([reply.status, bodyOf(reply)]).toEqual([500, UNCONFIGURED]);
+    expect(reply.setCookies.filter((cookie) => !cookie.startsWith('exhibitor-login'))).toEqual([]);
+    expect(log.errors.join('\n')).toContain(
+      "session: 'host' needs request.logIn of Passport, or ExhibitorCallbackGuard.storeIdentity of your own",
+    );
+  });
+
+  it("with session: 'host' and no removeIdentity ends the login all the same, and says what is missing", async () => {
+    const user = {};
+    const { callback } = await start({ session: 'host' }, (app) =>
+      app.useGlobalGuards(new SignedInGuard(user)),
+    );
+    Object.assign(user, hostUser(sandbox.tenantOptions('acme', { redirectUri: callback })));
+    const visit = (path: string, method = 'GET') => new Visitor().visit(`${host?.url}${path}`, { method });
+    expect((await visit('/me')).status).toBe(200);
+    const left = await visit('/auth/logout', 'POST');
+    expect([left.status, bodyOf(left)]).toEqual([500, UNCONFIGURED]);
+    expect(log.errors.join('\n')).toContain('ExhibitorLogoutGuard.removeIdentity of your own');
+    expect((await visit('/me')).status).toBe(401);
+  });
+
+  it('that takes logouts of the provider without looking for them is refused at boot', async () => {
+    await expect(start({ logoutCheck: { provider: false } })).rejects.toThrow(
+      'logoutCheck.provider: must be true where ExhibitorBackChannelLogoutGuard is used',
+    );
+  });
+});
+
+@Controller()
+class MessageController {
+  @MessagePattern('guarded')
+  @UseGuards(ExhibitorGuard)
+  guarded(): string {
+    return 'the guard let it pass';
+  }
+
+  @MessagePattern('guarded by identity')
+  @UseGuards(ExhibitorIdentityGuard)
+  @AllowAnonymous()
+  guardedByIdentity(): string {
+    return 'the guard let it pass';
+  }
+
+  @MessagePattern('decorated')
+  decorated(@CurrentIdentity() identity: unknown): unknown {
+    return identity;
+  }
+}
+
+/** What it has instead of a request must not be read as one. WebSockets are another such context. */
+describe('a message handler over TCP', () => {
+  let client: ClientProxy;
+  let close: () => Promise<void>;
+  beforeAll(async () => {
+    @Module({
+      imports: [ExhibitorModule.forRoot({ tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET] })],
+      controllers: [MessageController],
+    })
+    class AppModule {}
+
+    const options = { host: '127.0.0.1', port: await freePort() };
+    const service = await NestFactory.createMicroservice<MicroserviceOptions>(AppModule, {
+      transport: Transport.TCP,
+      options,
+      logger: log,
+      abortOnError: false,
+    });
+    close = () => service.close();
+    await service.listen();
+    client = ClientProxyFactory.create({ transport: Transport.TCP, options });
+    await client.connect();
+  });
+  afterAll(async () => {
+    client?.close();
+    await close?.();
+  });
+
+  it.each([
+    ['guarded', 'ExhibitorGuard'],
+    ['guarded by identity', 'ExhibitorIdentityGuard'],
+    ['decorated', '@CurrentIdentity()'],
+  ])('cannot be %s: the error names %s and what it serves', async (pattern, name) => {
+    const reply = firstValueFrom(client.send<unknown>(pattern, ''));
+    await expect(reply).rejects.toEqual({ status: 'error', message: 'Internal server error' });
+    expect(log.errors.join('\n')).toContain(`${name} serves HTTP and GraphQL, not 'rpc'`);
+  });
+});
