@@ -1,15 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
-import {
-  Inject,
-  Module,
-  UseFilters,
-  UseGuards,
-  type INestApplication,
-  Catch,
-  type Provider,
-} from '@nestjs/common';
-import { APP_FILTER } from '@nestjs/core';
+import { Inject, Module, UseGuards, type INestApplication, Catch, type Provider } from '@nestjs/common';
+import { APP_FILTER, APP_GUARD } from '@nestjs/core';
 import {
   Args,
   Context,
@@ -25,6 +17,7 @@ import {
 } from '@nestjs/graphql';
 import { firstValueFrom } from 'rxjs';
 import {
+  AllowAnonymous,
   CurrentEvent,
   CurrentExhibitor,
   CurrentExhibitors,
@@ -41,9 +34,9 @@ import {
   isExhibitorError,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { signIn } from '../guards/signed-in.js';
+import { bodyOf, hostUser, Members, signIn } from '../guards/signed-in.js';
 import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, createApp } from '../support/host.js';
+import { COOKIE_SECRET, createApp, setUser } from '../support/host.js';
 import { Visitor } from '../support/visitor.js';
 import { freePort } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
@@ -108,7 +101,6 @@ class BoothResolver {
 
   @Mutation(() => Booth)
   @UseGuards(ExhibitorGuard)
-  @UseFilters(ExhibitorExceptionFilter)
   choose(
     @Args('eventId', { type: () => String }) _eventId: string,
     @Args('id', { type: () => String }) id: string,
@@ -118,7 +110,6 @@ class BoothResolver {
   }
 
   @Query(() => Int)
-  @UseFilters(ExhibitorExceptionFilter)
   async count(@Args('eventId', { type: () => String }) eventId: string): Promise<number> {
     return (await firstValueFrom(this.exhibitors.list(eventId))).paginationMetadata.totalCount;
   }
@@ -134,9 +125,6 @@ class BoothResolver {
     return exhibitors.length - 1;
   }
 }
-
-/** Bound a second time for the whole host, which changes nothing. */
-const FILTER_EVERYWHERE = [{ provide: APP_FILTER, useClass: ExhibitorExceptionFilter }];
 
 interface Answer {
   status: number;
@@ -154,56 +142,67 @@ beforeAll(async () => {
 afterAll(() => sandbox?.stop());
 afterEach(() => sandbox?.clearFaults());
 
-/** The contexts of hosts: the default one, and one with the response. */
-const CONTEXTS: [string, Partial<ApolloDriverConfig>][] = [
-  ['the context as it is by default', {}],
-  ['a context of { req, res }', { context: ({ req, res }: { req: object; res: object }) => ({ req, res }) }],
-];
+const sams = (eventId: string): string[] =>
+  sandbox
+    .exhibitors(eventId, 'acme')
+    .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'))
+    .map(({ id }) => id);
 
-describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
-  let app: INestApplication;
-  let host: { url: string };
+const GRAPHQL: ApolloDriverConfig = {
+  driver: ApolloDriver,
+  autoSchemaFile: true,
+  includeStacktraceInErrorResponses: true,
+  graphiql: false,
+};
+
+async function startResolvers(
+  providers: Provider[] = [],
+  graphql: Partial<ApolloDriverConfig> = {},
+  extras: { bindFilter?: boolean } = {},
+): Promise<{ app: INestApplication; url: string }> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+
+  @Module({
+    imports: [
+      GraphQLModule.forRoot<ApolloDriverConfig>({ ...GRAPHQL, ...graphql }),
+      ExhibitorModule.forRoot({
+        tenant: sandbox.tenantOptions('acme', { redirectUri: `${url}/auth/callback` }),
+        secrets: [COOKIE_SECRET],
+        logoutCheck: { provider: true },
+        http: { attempts: 1, deadline: 2_000 },
+        resolveEvent: ({ query }, execution) => {
+          if (execution.getType<string>() !== 'graphql') {
+            return query['eventId'] as string | undefined;
+          }
+          return GqlExecutionContext.create(execution).getArgs<{ eventId?: string }>().eventId;
+        },
+        ...extras,
+      }),
+    ],
+    controllers: [BoothController],
+    providers: [BoothResolver, ...providers],
+  })
+  class AppModule {}
+
+  const app = await createApp('express', AppModule);
+  await app.listen(port, '127.0.0.1');
+  return { app, url };
+}
+
+describe('a resolver on Express', () => {
+  let host: { app: INestApplication; url: string };
+  let members: Members;
   let visitor: Visitor;
 
   beforeAll(async () => {
-    const port = await freePort();
-    host = { url: `http://127.0.0.1:${port}` };
-    const redirectUri = `${host.url}/auth/callback`;
-
-    @Module({
-      imports: [
-        GraphQLModule.forRoot<ApolloDriverConfig>({
-          driver: ApolloDriver,
-          autoSchemaFile: true,
-          includeStacktraceInErrorResponses: true,
-          graphiql: false,
-          ...context,
-        }),
-        ExhibitorModule.forRoot({
-          tenant: sandbox.tenantOptions('acme', { redirectUri }),
-          secrets: [COOKIE_SECRET],
-          logoutCheck: { provider: true },
-          http: { attempts: 1, deadline: 2_000 },
-          resolveEvent: ({ query }, execution) => {
-            if (execution.getType<string>() !== 'graphql') {
-              return query['eventId'] as string | undefined;
-            }
-            return GqlExecutionContext.create(execution).getArgs<{ eventId?: string }>().eventId;
-          },
-        }),
-      ],
-      controllers: [BoothController],
-      providers: [BoothResolver, ...FILTER_EVERYWHERE],
-    })
-    class AppModule {}
-
-    app = await createApp('express', AppModule);
-    await app.listen(port, '127.0.0.1');
+    host = await startResolvers();
+    members = new Members(sandbox, host);
   });
-  afterAll(() => app?.close());
+  afterAll(() => host?.app.close());
   beforeEach(async () => {
-    await app.get(ExhibitorsService).invalidateLookups();
-    visitor = await signIn(sandbox, host, 'sam.several', { eventId: 'boutique-2026' });
+    await host.app.get(ExhibitorsService).invalidateLookups();
+    visitor = await members.enter('sam.several', { eventId: 'boutique-2026' });
   });
 
   async function ask(query: string, who = visitor, headers: Record<string, string> = {}): Promise<Answer> {
@@ -212,16 +211,10 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
     return { status: reply.status, cacheControl: reply.headers.get('cache-control'), data, errors };
   }
 
-  const own = (eventId: string): string[] =>
-    sandbox
-      .exhibitors(eventId, 'acme')
-      .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'))
-      .map(({ id }) => id);
-
   it('gets the exhibitors of the person from ExhibitorGuard', async () => {
     const { data, errors, cacheControl } = await ask('{ mine(eventId: "world-2026") { id name } }');
     expect(errors).toEqual([]);
-    expect(boothsOf(data, 'mine').map(({ id }) => id)).toEqual(own('world-2026'));
+    expect(boothsOf(data, 'mine').map(({ id }) => id)).toEqual(sams('world-2026'));
     expect(cacheControl).toContain('no-store');
   });
 
@@ -242,8 +235,8 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
   });
 
   it('can store a selection for each event', async () => {
-    const [, world] = own('world-2026');
-    const [national] = own('national-2026');
+    const [, world] = sams('world-2026');
+    const [national] = sams('national-2026');
     const before = await ask('{ booth(eventId: "world-2026") { id } }');
     expect(before.errors[0]?.extensions['originalError']).toEqual({
       statusCode: 409,
@@ -268,7 +261,7 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
   });
 
   it('stores no selection for another site', async () => {
-    const [first] = own('world-2026');
+    const [first] = sams('world-2026');
     const refused = await ask(`mutation { choose(eventId: "world-2026", id: "${first}") { id } }`, visitor, {
       'sec-fetch-site': 'cross-site',
     });
@@ -282,7 +275,7 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
   ])(
     'answers %s with a GraphQL error of the code %s',
     async (person, code, statusCode, apolloCode, message) => {
-      const who = person === 'nobody' ? new Visitor() : await signIn(sandbox, host, person);
+      const who = person === 'nobody' ? new Visitor() : await members.enter(person);
       const { data, errors, status } = await ask('{ mine(eventId: "world-2026") { id } }', who);
       expect(status).toBe(200);
       expect(data).toBeNull();
@@ -329,16 +322,6 @@ describe.each(CONTEXTS)('a resolver on Express, with %s', (_, context) => {
   });
 });
 
-@Resolver()
-class CountResolver {
-  constructor(@Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService) {}
-
-  @Query(() => Int)
-  async count(@Args('eventId', { type: () => String }) eventId: string): Promise<number> {
-    return (await firstValueFrom(this.exhibitors.list(eventId))).paginationMetadata.totalCount;
-  }
-}
-
 @Catch()
 class CatchAllFilter {
   catch(error: unknown): Error {
@@ -346,56 +329,177 @@ class CatchAllFilter {
   }
 }
 
-let app: INestApplication | undefined;
-afterEach(async () => {
-  await app?.close();
-  app = undefined;
+describe('a resolver of a host', () => {
+  let host: { app: INestApplication; url: string };
+  afterEach(() => host.app.close());
+
+  const ask = async (query: string, visitor = new Visitor()): Promise<Partial<Answer>> =>
+    bodyOf(await visitor.visit(`${host.url}/graphql`, { json: { query } }));
+
+  it('with a context of { req, res }, and the filter a second time, works alike', async () => {
+    host = await startResolvers([{ provide: APP_FILTER, useClass: ExhibitorExceptionFilter }], {
+      context: ({ req, res }: { req: object; res: object }) => ({ req, res }),
+    });
+    const visitor = await signIn(sandbox, host);
+    const [, world] = sams('world-2026');
+    const { errors } = await ask('{ booth(eventId: "world-2026") { id } }', visitor);
+    expect(errors?.[0]?.extensions['originalError']).toMatchObject({ code: 'exhibitor_not_selected' });
+    const choose = `mutation { choose(eventId: "world-2026", id: "${world}") { id } }`;
+    expect(await ask(choose, visitor)).toEqual({ data: { choose: { id: world } } });
+    const booth = await ask('{ booth(eventId: "world-2026") { id } }', visitor);
+    expect(booth.data).toEqual({ booth: { id: world } });
+    const failed = await ask('{ count(eventId: "nowhere") }');
+    expect(failed.errors?.[0]?.extensions['originalError']).toMatchObject({ code: 'not_found' });
+  });
+
+  it('with bindFilter: false answers errors of services itself', async () => {
+    host = await startResolvers([], {}, { bindFilter: false });
+    const { errors } = await ask('{ count(eventId: "nowhere") }');
+    expect(errors?.[0]).not.toHaveProperty('extensions.originalError');
+  });
+
+  it('with a catch-all filter answers them by it', async () => {
+    host = await startResolvers([{ provide: APP_FILTER, useClass: CatchAllFilter }]);
+    const { errors } = await ask('{ count(eventId: "nowhere") }');
+    expect(errors?.[0]).toMatchObject({ message: 'caught not_found' });
+  });
 });
 
-async function firstError(providers: Provider[], extras: { bindFilter?: boolean } = {}): Promise<unknown> {
-  @Module({
-    imports: [
-      GraphQLModule.forRoot<ApolloDriverConfig>({
-        driver: ApolloDriver,
-        autoSchemaFile: true,
-        graphiql: false,
-      }),
-      ExhibitorModule.forRoot({
-        tenant: sandbox.tenantOptions('acme'),
-        secrets: [COOKIE_SECRET],
-        logoutCheck: { provider: true },
-        ...extras,
-      }),
-    ],
-    providers: [CountResolver, ...providers],
-  })
-  class AppModule {}
+const EVENTS = ['boutique-2026', 'regional-2026', 'national-2026', 'world-2026'];
 
-  app = await createApp('express', AppModule);
-  const port = await freePort();
-  await app.listen(port, '127.0.0.1');
-  const reply = await fetch(`http://127.0.0.1:${port}/graphql`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ query: '{ count(eventId: "nowhere") }' }),
-  });
-  const { errors } = (await reply.json()) as { errors: unknown[] };
-  return errors[0];
+@Resolver()
+class EventResolver {
+  @Query(() => [String])
+  @UseGuards(ExhibitorGuard)
+  mine(
+    @CurrentExhibitors() exhibitors: Exhibitor[],
+    @CurrentEvent() eventId: string,
+    @Args('eventId', { type: () => String }) asked: string,
+  ): string[] {
+    return [asked, eventId, ...exhibitors.map(({ id }) => String(id))];
+  }
+
+  @Query(() => String)
+  @UseGuards(ExhibitorIdentityGuard)
+  tenant(@CurrentTenant() tenant: string): string {
+    return tenant;
+  }
 }
 
-describe('an error of a service in a resolver', () => {
-  it('has its code in the result where the host binds no filter', async () => {
-    expect(await firstError([])).toMatchObject({
-      extensions: { originalError: { statusCode: 404, code: 'not_found' } },
+@ObjectType()
+class Page {
+  @Field(() => String)
+  title = 'Welcome';
+}
+
+@Resolver(() => Page)
+class PageResolver {
+  @Query(() => Page)
+  @AllowAnonymous()
+  page(): Page {
+    return new Page();
+  }
+
+  @Mutation(() => String)
+  @AllowAnonymous()
+  subscribe(@CurrentIdentity() identity: { subject: string } | undefined): string {
+    return identity?.subject ?? 'nobody';
+  }
+
+  @Query(() => String)
+  closed(): string {
+    return 'members only';
+  }
+
+  @ResolveField(() => String)
+  @AllowAnonymous()
+  reader(@CurrentIdentity() identity: { subject: string } | undefined): string {
+    return identity?.subject ?? 'nobody';
+  }
+
+  @ResolveField(() => String, { nullable: true })
+  secret(): string {
+    return 'members only';
+  }
+}
+
+describe('the fields of one request, behind a global guard', () => {
+  let user: object | undefined;
+  let app: INestApplication;
+  let url: string;
+
+  // The host keeps the identity and lookups are cached, so that the guards wait for promises only, and the guards of all
+  // fields run concurrently.
+  beforeAll(async () => {
+    const port = await freePort();
+    url = `http://127.0.0.1:${port}/graphql`;
+
+    @Module({
+      imports: [
+        GraphQLModule.forRoot<ApolloDriverConfig>({
+          ...GRAPHQL,
+          fieldResolverEnhancers: ['guards'],
+        }),
+        ExhibitorModule.forRoot({
+          tenant: sandbox.tenantOptions('acme'),
+          secrets: [COOKIE_SECRET],
+          session: 'host',
+          resolveEvent: (_, context) =>
+            GqlExecutionContext.create(context).getArgs<{ eventId?: string }>().eventId,
+        }),
+      ],
+      providers: [EventResolver, PageResolver, { provide: APP_GUARD, useClass: ExhibitorIdentityGuard }],
+    })
+    class AppModule {}
+
+    app = await createApp('express', AppModule);
+    user = hostUser(sandbox.tenantOptions('acme'));
+    setUser(app, 'express', () => user);
+    await app.listen(port, '127.0.0.1');
+  });
+  afterAll(() => app?.close());
+
+  it('get the exhibitors of their own event, each of another one', async () => {
+    const fields = EVENTS.map((event, index) => `f${index}: mine(eventId: "${event}")`).join(' ');
+    const query = `{ before: tenant ${fields} after: tenant }`;
+    for (let turn = 0; turn < 3; turn++) {
+      const reply = await fetch(url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ query }),
+      });
+      const { data, errors } = (await reply.json()) as { data: Record<string, unknown>; errors?: unknown };
+      expect(errors).toBeUndefined();
+      for (const [index, event] of EVENTS.entries()) {
+        const own = sandbox
+          .exhibitors(event, 'acme')
+          .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
+        expect(own.length).toBeGreaterThan(0);
+        expect(data[`f${index}`]).toEqual([event, event, ...own.map(({ id }) => id)]);
+      }
+      expect(data).toMatchObject({ before: 'default', after: 'default' });
+    }
+  });
+  const ask = async (query: string): Promise<unknown> => {
+    const reply = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'text/html, application/json' },
+      body: JSON.stringify({ query }),
     });
-  });
+    const { data, errors = [] } = (await reply.json()) as { data: unknown; errors?: { path: string[] }[] };
+    return [data, errors.map(({ path }) => path.join('.'))];
+  };
 
-  it('is left to the host with bindFilter: false', async () => {
-    expect(await firstError([], { bindFilter: false })).not.toHaveProperty('extensions.originalError');
-  });
-
-  it('goes to a catch-all filter of the host', async () => {
-    const error = await firstError([{ provide: APP_FILTER, useClass: CatchAllFilter }]);
-    expect(error).toMatchObject({ message: 'caught not_found' });
+  it('pass without a user where they have @AllowAnonymous()', async () => {
+    const query = '{ page { title reader secret } }';
+    const member = { title: 'Welcome', reader: 'sam.several', secret: 'members only' };
+    expect(await ask(query)).toEqual([{ page: member }, []]);
+    expect(await ask('mutation { subscribe }')).toEqual([{ subscribe: 'sam.several' }, []]);
+    user = undefined;
+    const reader = { title: 'Welcome', reader: 'nobody', secret: null };
+    expect(await ask(query)).toEqual([{ page: reader }, ['page.secret']]);
+    expect(await ask('mutation { subscribe }')).toEqual([{ subscribe: 'nobody' }, []]);
+    expect(await ask('{ closed }')).toEqual([null, ['closed']]);
+    expect(await ask('{ mine(eventId: "world-2026") }')).toEqual([null, ['mine']]);
   });
 });

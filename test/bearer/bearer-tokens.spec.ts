@@ -1,12 +1,22 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { TenantRegistry, type ExhibitorIdentity, type TenantOptions } from '../../lib/index.js';
+import type { INestApplicationContext } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { generateKeyPair, SignJWT, UnsecuredJWT, type JWTPayload } from 'jose';
+import {
+  ExhibitorModule,
+  TenantRegistry,
+  TokenValidator,
+  type ExhibitorIdentity,
+  type TenantOptions,
+  type ValidateOptions,
+} from '../../lib/index.js';
 import { BearerIdentities } from '../../lib/session/bearer-identities.service.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-import { type FrontDoor, withFrontDoor } from '../support/front-door.js';
+import { AUDIENCE, type FrontDoor, withFrontDoor } from '../support/front-door.js';
 import { clockOf } from '../support/clock.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { traced } from '../support/traced-requests.js';
@@ -200,37 +210,6 @@ describe("session: 'bearer'", () => {
     expect((await visit(host, '/me', token)).status).toBe(200);
   });
 
-  it('keeps the claims of the option keepClaims, however large the others are', async () => {
-    const tenant = door.tenantOptions('acme');
-    const login = { ...tenant.login, keepClaims: ['name'] } as typeof tenant.login;
-    const choosy = await start({ tenant: { ...tenant, login } });
-    try {
-      const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
-      const userinfo = { sub: 'sam.several', email: 'sam.several@example.com', name: 'Sam' };
-      door.userinfo.set(token, { ...userinfo, groups: 'x'.repeat(200_000) });
-      const { identity } = bodyOf<{ identity: ExhibitorIdentity }>(await visit(choosy, '/me', token));
-      expect([identity.email, identity.claims]).toEqual([userinfo.email, { name: 'Sam' }]);
-    } finally {
-      await choosy.close();
-    }
-  });
-
-  it('does not remember a token after it expired', async () => {
-    const tenant = door.tenantOptions('acme');
-    const strict = await start({
-      tenant: { ...tenant, login: { ...tenant.login, clockTolerance: 0 } as typeof tenant.login },
-    });
-    try {
-      const token = await door.mint({ jti: randomUUID(), exp: Math.floor(Date.now() / 1000) + 2 });
-      expect((await visit(strict, '/me', token)).status).toBe(200);
-      clockOf(strict.app).skip(2_200);
-      const late = await visit(strict, '/me', token);
-      expect([late.status, bodyOf(late)['reason']]).toEqual([401, 'expired']);
-    } finally {
-      await strict.close();
-    }
-  });
-
   it('stores no selection: each request names the exhibitor', async () => {
     const token = await door.mint();
     const [first] = bodyOf<{ id: string }[]>(await visit(host, '/events/world-2026/mine', token));
@@ -369,136 +348,300 @@ describe("login.authorize with session: ['cookie', 'bearer']", () => {
     answer = () => true;
     expect((await visit(host, '/me', token)).status).toBe(200);
   });
-
-  it('is preceded by requireVerifiedEmail', async () => {
-    const strict = await startHost({
-      options: () => {
-        const tenant = door.tenantOptions('acme');
-        const login = { ...tenant.login, requireVerifiedEmail: true } as typeof tenant.login;
-        return { tenant: { ...tenant, login }, session: 'bearer' };
-      },
-    });
-    try {
-      const token = await door.mint({ jti: randomUUID() });
-      door.userinfo.set(token, { sub: 'sam.several', email: 'sam.several@example.com' });
-      const unsaid = await visit(strict, '/me', token);
-      expect([unsaid.status, bodyOf(unsaid)['reason']]).toEqual([401, 'email_unverified']);
-      const said = await visit(strict, '/me', await door.mint({ jti: randomUUID(), email_verified: true }));
-      expect(said.status).toBe(200);
-    } finally {
-      await strict.close();
-    }
-  });
 });
 
 describe('verified tokens', () => {
   const sam = { sub: 'sam.several', email: 'sam.several@example.com' };
 
-  /** A host and tokens of people of whom userinfo says this. */
-  async function withTokens() {
-    const host = await startHost({
+  let host: Host;
+  let identify: (tokens: readonly string[]) => Promise<ExhibitorIdentity[]>;
+  beforeAll(async () => {
+    host = await startHost({
       options: () => ({ tenant: door.tenantOptions('acme'), session: 'bearer' }),
     });
-    const mint = (count: number, userinfo: object = sam) =>
-      Promise.all(
-        Array.from({ length: count }, async () => {
-          const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
-          door.userinfo.set(token, { ...userinfo });
-          return token;
-        }),
-      );
     const acme = await host.app.get(TenantRegistry).get('default');
     const identities = host.app.get(BearerIdentities, { strict: false });
-    const identify = (tokens: readonly string[]) =>
-      Promise.all(tokens.map((token) => identities.identify(acme, token)));
-    return { host, mint, identify };
-  }
+    identify = (tokens) => Promise.all(tokens.map((token) => identities.identify(acme, token)));
+  });
+  afterEach(() => clockOf(host.app).back());
+  afterAll(() => host?.close());
+
+  const mint = (count: number): Promise<string[]> =>
+    Promise.all(
+      Array.from({ length: count }, async () => {
+        const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
+        door.userinfo.set(token, { ...sam });
+        return token;
+      }),
+    );
 
   it('are remembered by their digest', async () => {
-    const { host, mint, identify } = await withTokens();
-    try {
-      const tokens = await mint(50);
-      const first = await identify(tokens);
-      expect(await identify(tokens)).toEqual(first);
-      expect(door.userinfoCalls).toHaveLength(50);
-      expect(tokens.filter((token) => JSON.stringify(first).includes(token))).toEqual([]);
-    } finally {
-      await host.close();
-    }
+    const tokens = await mint(50);
+    const first = await identify(tokens);
+    expect(await identify(tokens)).toEqual(first);
+    expect(door.userinfoCalls).toHaveLength(50);
+    expect(tokens.filter((token) => JSON.stringify(first).includes(token))).toEqual([]);
   });
 
   it('are verified again after 5 minutes', async () => {
-    const { host, mint, identify } = await withTokens();
-    try {
-      const tokens = await mint(1);
-      await identify(tokens);
-      clockOf(host.app).skip(299_000);
-      await identify(tokens);
-      expect(door.userinfoCalls).toHaveLength(1);
-      clockOf(host.app).skip(1_001);
-      await identify(tokens);
-      expect(door.userinfoCalls).toHaveLength(2);
-    } finally {
-      await host.close();
-    }
+    const tokens = await mint(1);
+    await identify(tokens);
+    clockOf(host.app).skip(299_000);
+    await identify(tokens);
+    expect(door.userinfoCalls).toHaveLength(1);
+    clockOf(host.app).skip(1_001);
+    await identify(tokens);
+    expect(door.userinfoCalls).toHaveLength(2);
   });
 
   it('are verified 1,000 at a time: more are refused for the moment', async () => {
-    const { host, mint, identify } = await withTokens();
-    try {
-      const forged = Array.from({ length: 1_000 }, (_, index) => identify([`forged-${index}`]));
-      const [good = ''] = await mint(1);
-      await expect(identify([good])).resolves.toHaveLength(1);
-      const flood = Array.from({ length: 1_000 }, (_, index) => identify([`other-${index}`]));
-      await expect(identify(['one-more'])).rejects.toMatchObject({ code: 'service_unavailable' });
-      const results = await Promise.allSettled([...forged, ...flood]);
-      expect(results.every(({ status }) => status === 'rejected')).toBe(true);
-    } finally {
-      await host.close();
-    }
+    const [good = ''] = await mint(1);
+    const flood = Promise.allSettled(
+      Array.from({ length: 1_000 }, (_, index) => identify([`forged-${index}`])),
+    );
+    await expect(identify([good])).rejects.toMatchObject({ code: 'service_unavailable' });
+    expect((await flood).every(({ status }) => status === 'rejected')).toBe(true);
+    await expect(identify([good])).resolves.toHaveLength(1);
   });
 
   it('are not pushed out by forged tokens, one after the other or all at once', async () => {
-    const { host, mint, identify } = await withTokens();
-    try {
-      const good = await mint(1);
-      await identify(good);
-      const forged = await Promise.all(
-        Array.from({ length: 60 }, () => door.mint({}, { kid: randomUUID() })),
-      );
-      const refused = (token: string): Promise<void> =>
-        expect(identify([token])).rejects.toMatchObject({ reason: 'signature' });
-      await Promise.all(forged.slice(30).map(refused));
-      for (const token of forged.slice(0, 30)) {
-        await refused(token);
-      }
-      await identify(good);
-      expect(door.userinfoCalls).toEqual(good);
-    } finally {
-      await host.close();
+    const good = await mint(1);
+    await identify(good);
+    const forged = await Promise.all(Array.from({ length: 60 }, () => door.mint({}, { kid: randomUUID() })));
+    const refused = (token: string): Promise<void> =>
+      expect(identify([token])).rejects.toMatchObject({ reason: 'signature' });
+    await Promise.all(forged.slice(30).map(refused));
+    for (const token of forged.slice(0, 30)) {
+      await refused(token);
     }
+    await identify(good);
+    expect(door.userinfoCalls).toEqual(good);
   });
+});
 
-  it('are remembered for their own tenant only', async () => {
-    const host = await startHost({
+/** What may differ between tenants. */
+describe("session: 'bearer' with tenants", () => {
+  let host: Host;
+  beforeAll(async () => {
+    const { login, ...tenant } = door.tenantOptions('acme');
+    const withLogin = (more: object): TenantOptions => ({
+      ...tenant,
+      login: { ...login, ...more } as typeof login,
+    });
+    host = await startHost({
       options: () => ({
-        tenants: { acme: door.tenantOptions('acme'), globex: door.tenantOptions('globex') },
+        tenants: {
+          acme: withLogin({}),
+          globex: door.tenantOptions('globex'),
+          choosy: withLogin({ keepClaims: ['name'] }),
+          strict: withLogin({ clockTolerance: 0 }),
+          verified: withLogin({ requireVerifiedEmail: true }),
+        },
         session: 'bearer',
         resolveTenant: ({ headers }) => String(headers['x-tenant']),
       }),
     });
-    try {
-      const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
-      door.userinfo.set(token, { sub: 'sam.several', email: 'sam.several@example.com' });
-      for (const tenant of ['acme', 'globex', 'acme']) {
-        const reply = await fetch(`${host.url}/me`, {
-          headers: { authorization: `Bearer ${token}`, 'x-tenant': tenant },
-        });
-        expect(await reply.json()).toMatchObject({ tenant, identity: { tenant } });
-      }
-      expect(door.userinfoCalls).toEqual([token, token]);
-    } finally {
-      await host.close();
+  });
+  afterEach(() => clockOf(host.app).back());
+  afterAll(() => host?.close());
+
+  const userinfo = { sub: 'sam.several', email: 'sam.several@example.com', name: 'Sam' };
+  const at = (tenant: string, token: string): Promise<Reply> =>
+    new Visitor().visit(`${host.url}/me`, {
+      headers: { authorization: `Bearer ${token}`, 'x-tenant': tenant },
+    });
+
+  it('keeps the claims of the option keepClaims, however large the others are', async () => {
+    const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
+    door.userinfo.set(token, { ...userinfo, groups: 'x'.repeat(200_000) });
+    const { identity } = bodyOf<{ identity: ExhibitorIdentity }>(await at('choosy', token));
+    expect([identity.email, identity.claims]).toEqual([userinfo.email, { name: 'Sam' }]);
+  });
+
+  it('does not remember a token after it expired', async () => {
+    const token = await door.mint({ jti: randomUUID(), exp: Math.floor(Date.now() / 1000) + 30 });
+    expect((await at('strict', token)).status).toBe(200);
+    clockOf(host.app).skip(31_000);
+    const late = await at('strict', token);
+    expect([late.status, bodyOf(late)['reason']]).toEqual([401, 'expired']);
+  });
+
+  it('requires a verified address with requireVerifiedEmail', async () => {
+    const token = await door.mint({ jti: randomUUID() });
+    door.userinfo.set(token, userinfo);
+    const unsaid = await at('verified', token);
+    expect([unsaid.status, bodyOf(unsaid)['reason']]).toEqual([401, 'email_unverified']);
+    const said = await at('verified', await door.mint({ jti: randomUUID(), email_verified: true }));
+    expect(said.status).toBe(200);
+  });
+
+  it('remembers a token for its own tenant only', async () => {
+    const token = await door.mint({ ...MAILLESS, jti: randomUUID() });
+    door.userinfo.set(token, userinfo);
+    for (const tenant of ['acme', 'globex', 'acme']) {
+      expect(bodyOf(await at(tenant, token))).toMatchObject({ tenant, identity: { tenant } });
     }
+    expect(door.userinfoCalls).toEqual([token, token]);
+  });
+});
+
+let app: INestApplicationContext;
+let validator: TokenValidator;
+beforeAll(async () => {
+  const { login: _, ...withoutLogin } = sandbox.tenantOptions('initech');
+  app = await NestFactory.createApplicationContext(
+    ExhibitorModule.forRoot({
+      tenants: {
+        acme: door.tenantOptions('acme'),
+        globex: sandbox.tenantOptions('globex'),
+        initech: withoutLogin,
+      },
+      secrets: [COOKIE_SECRET],
+    }),
+    { logger: false, abortOnError: false },
+  );
+  validator = app.get(TokenValidator);
+});
+afterAll(() => app?.close());
+
+/** Claims that turn an access token into an ID token. */
+const idToken = (overrides: JWTPayload = {}): JWTPayload => ({
+  aud: 'acme-web',
+  azp: undefined,
+  nonce: 'the-nonce',
+  ...overrides,
+});
+
+const validate = (token: string, use: ValidateOptions['use'], options: Partial<ValidateOptions> = {}) =>
+  validator.validate(token, { tenant: 'acme', use, ...options });
+
+describe('TokenValidator with access tokens', () => {
+  it('returns the claims of a valid token', async () => {
+    const claims = await validate(await door.mint(), 'access_token');
+    expect(claims).toEqual(door.claims({ iat: expect.any(Number), exp: expect.any(Number) } as never));
+  });
+
+  it.each<[what: string, overrides: JWTPayload, typ: string]>([
+    ['without a typ, which not all providers set', {}, ''],
+    ['of the typ application/at+jwt', {}, 'application/at+jwt'],
+    ['with several audiences', { aud: ['other', AUDIENCE] }, 'at+jwt'],
+    ['of another client that is allowed', { azp: 'portal-app' }, 'at+jwt'],
+    ['that names its client as client_id', { azp: undefined, client_id: 'portal-app' }, 'at+jwt'],
+    ['with a nonce, where its typ says what it is', { nonce: 'x' }, 'at+jwt'],
+    ['that expired within the tolerance', { exp: Math.floor(Date.now() / 1000) - 5 }, 'at+jwt'],
+  ])('accepts a token %s', async (_, overrides, typ) => {
+    const token = await door.mint(overrides, { typ });
+    await expect(validate(token, 'access_token')).resolves.toMatchObject({ sub: 'sam.several' });
+  });
+
+  it.each<[reason: string, what: string, overrides: JWTPayload, typ: string]>([
+    ['issuer', 'of another issuer', { iss: 'https://evil.example' }, 'at+jwt'],
+    ['issuer', 'without issuer', { iss: undefined }, 'at+jwt'],
+    ['audience', 'for another audience', { aud: 'other-api' }, 'at+jwt'],
+    ['audience', 'for the login client', { aud: 'acme-web' }, 'at+jwt'],
+    ['audience', 'without audience', { aud: undefined }, 'at+jwt'],
+    ['audience', 'of a client that is not allowed', { azp: 'stranger' }, 'at+jwt'],
+    ['audience', 'of no client', { azp: undefined }, 'at+jwt'],
+    ['subject', 'without subject', { sub: undefined }, 'at+jwt'],
+    ['expired', 'that expired', { exp: Math.floor(Date.now() / 1000) - 60 }, 'at+jwt'],
+    ['expired', 'without expiry', { exp: undefined }, 'at+jwt'],
+    ['issued', 'from the future', { iat: Math.floor(Date.now() / 1000) + 3_600 }, 'at+jwt'],
+    ['issued', 'not valid yet', { nbf: Math.floor(Date.now() / 1000) + 3_600 }, 'at+jwt'],
+    ['token_type', 'that is an ID token for the same audience', { nonce: 'x' }, ''],
+    ['token_type', 'that is an ID token by its typ JWT and at_hash', { at_hash: 'x' }, 'JWT'],
+  ])('refuses for the reason %s a token %s', async (reason, _, overrides, typ) => {
+    const token = await door.mint(overrides, { typ });
+    await expect(validate(token, 'access_token')).rejects.toMatchObject({ code: 'login_failed', reason });
+  });
+
+  it('refuses every ID token of a login', async () => {
+    const token = await door.mint(idToken(), { typ: '' });
+    await expect(validate(token, 'id_token', { nonce: 'the-nonce' })).resolves.toBeDefined();
+    await expect(validate(token, 'access_token')).rejects.toMatchObject({ reason: 'audience' });
+  });
+});
+
+describe('TokenValidator with ID tokens', () => {
+  it('returns the claims of a valid token', async () => {
+    const token = await door.mint(idToken(), { typ: 'JWT' });
+    expect(await validate(token, 'id_token', { nonce: 'the-nonce' })).toMatchObject({ aud: 'acme-web' });
+    expect(await validate(token, 'id_token')).toMatchObject({ nonce: 'the-nonce' });
+  });
+
+  it('refuses a token with another nonce than was sent', async () => {
+    const token = await door.mint(idToken({ nonce: 'another' }), { typ: '' });
+    const failure = { code: 'login_failed', reason: 'nonce' };
+    await expect(validate(token, 'id_token', { nonce: 'the-nonce' })).rejects.toMatchObject(failure);
+  });
+
+  it('refuses every access token', async () => {
+    const token = await door.mint();
+    await expect(validate(token, 'access_token')).resolves.toBeDefined();
+    await expect(validate(token, 'id_token')).rejects.toMatchObject({ reason: 'token_type' });
+    const untyped = await door.mint({}, { typ: '' });
+    await expect(validate(untyped, 'id_token')).rejects.toMatchObject({ reason: 'audience' });
+    const forLogin = await door.mint({ aud: 'acme-web', azp: 'acme-web' });
+    await expect(validate(forLogin, 'id_token')).rejects.toMatchObject({ reason: 'token_type' });
+  });
+});
+
+describe.each(['id_token', 'access_token'] as const)('TokenValidator, signature of an %s', (use) => {
+  const good = (): JWTPayload => door.claims(use === 'id_token' ? idToken() : {});
+
+  it('refuses a token signed with another key', async () => {
+    const { privateKey } = await generateKeyPair('EdDSA', { crv: 'Ed25519' });
+    const token = await door.mint(good(), { key: privateKey, typ: '' });
+    await expect(validate(token, use)).rejects.toMatchObject({ code: 'login_failed', reason: 'signature' });
+  });
+
+  it('refuses a token that was changed', async () => {
+    const [header, , signature] = (await door.mint(good(), { typ: '' })).split('.');
+    const changed = Buffer.from(JSON.stringify({ ...good(), sub: 'somebody.else' })).toString('base64url');
+    const failure = { reason: 'signature' };
+    await expect(validate(`${header}.${changed}.${signature}`, use)).rejects.toMatchObject(failure);
+  });
+
+  it('refuses a token without a signature, or with a MAC', async () => {
+    const unsigned = new UnsecuredJWT(good()).encode();
+    await expect(validate(unsigned, use)).rejects.toMatchObject({ reason: 'algorithm' });
+    const mac = await new SignJWT(good())
+      .setProtectedHeader({ alg: 'HS256', kid: 'front-door' })
+      .sign(new TextEncoder().encode(sandbox.publicKeyPem));
+    await expect(validate(mac, use)).rejects.toMatchObject({ reason: 'algorithm' });
+  });
+
+  it.each(['', 'opaque', 'a.b', 'a.b.c', 'a.b.c.d.e', `${'x'.repeat(100_000)}.y.z`])(
+    'refuses a value that is not a token: %.20s',
+    async (token) => {
+      await expect(validate(token, use)).rejects.toMatchObject({ code: 'login_failed', reason: 'signature' });
+    },
+  );
+});
+
+describe('TokenValidator and tenants', () => {
+  it('accepts the token of a tenant for this tenant only', async () => {
+    const token = await door.mint(idToken());
+    await expect(validate(token, 'id_token', { tenant: 'globex' })).rejects.toMatchObject({
+      code: 'login_failed',
+    });
+  });
+
+  it('names the options a host has to set', async () => {
+    const token = await door.mint({ exp: Math.floor(Date.now() / 1000) + 60 });
+    await expect(validate(token, 'access_token', { tenant: 'globex' })).rejects.toMatchObject({
+      code: 'configuration_invalid',
+      tenant: 'globex',
+      problems: [{ path: 'login.audience.accessToken', expected: expect.any(String) }],
+    });
+    await expect(validate(token, 'access_token', { tenant: 'initech' })).rejects.toMatchObject({
+      code: 'configuration_invalid',
+      problems: [{ path: 'login', expected: expect.any(String) }],
+    });
+    await expect(validate(token, 'access_token', { tenant: 'nobody' })).rejects.toMatchObject({
+      code: 'unknown_tenant',
+    });
+    await expect(validator.validate(token, { use: 'access_token' })).rejects.toMatchObject({
+      code: 'tenant_required',
+    });
   });
 });
