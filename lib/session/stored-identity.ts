@@ -33,7 +33,7 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
     clientId,
     redirectUri,
     expiresAt,
-    // Requests share the claims of a host's session: a handler that changes its own must not change theirs.
+    // The claims of a request are read-only, and those in the session of a host must not become so.
     claims: { ...claims },
   };
   if (loggedInAt !== undefined) {

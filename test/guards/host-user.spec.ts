@@ -108,6 +108,8 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
   it('reads the identity from the request: plain data of any class', async () => {
     const { body } = await get('/me');
     expect(body).toEqual({ tenant: 'acme', identity: user });
+    // Those of the request are read-only, but the claims in a session are the host's.
+    expect(Object.isFrozen((user as ExhibitorIdentity).claims)).toBe(false);
     expect(await get('/mine')).toMatchObject({ status: 200, body: { eventId: 'world-2026' } });
     user = Object.assign(Object.create({ isHostUser: true }), identity(), { department: 'sales' });
     expect((await get('/me')).status).toBe(200);
@@ -182,6 +184,8 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
       'tenant',
       'tenantId',
       'clientId',
+      'redirectUri',
+      'registration',
       'eventId',
       'returnTo',
       'sid',
