@@ -20,6 +20,8 @@ const all = await lastValueFrom(exhibitors.stream('world-2026').pipe(toArray()))
 const mine = await firstValueFrom(exhibitors.lookup('world-2026', 'sam.several@example.com'));
 const { tokenType } = await app.get(TokenService).getToken();
 // A call that is still running must keep nothing open either.
+const fault = { match: { operation: 'list' }, fault: { kind: 'delay', ms: 60_000 }, times: 1 };
+await fetch(tenant.baseUrl + '/sandbox/faults', { method: 'POST', headers: { connection: 'close' }, body: JSON.stringify(fault) });
 exhibitors.list('national-2026').subscribe({ error: () => undefined });
 console.log(JSON.stringify([page.data.length, all.length, mine.length, tokenType]));
 const tellHandles = () =>
