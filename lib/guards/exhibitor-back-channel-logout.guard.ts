@@ -35,7 +35,7 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
 
   async #decide(http: HttpContext, context: ExecutionContext): Promise<never> {
     const { logout } = RouteGuard.servicesOf(this);
-    const isRecorded = await logout.receive(http, await this.getTenant(http, context));
+    const isRecorded = await logout.receive(http, () => this.getTenant(http, context));
     http.reply(isRecorded ? 200 : 503);
     return answered();
   }

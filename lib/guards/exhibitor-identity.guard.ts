@@ -96,8 +96,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /**
-   * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: that of `resolveEvent`, else the route parameter
-   * `eventId`, else the query `eventId`, else the event of the login. On a route with other parameters than `tenant` and
+   * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: with the option, that of `resolveEvent`;
+   * else the route parameter `eventId`, else the query `eventId`; else the event of the login. On a route with other parameters than `tenant` and
    * `exhibitorId`, and in GraphQL, query and login do not count: the handler may act on another event.
    *
    * @param session `undefined` where nobody is logged in

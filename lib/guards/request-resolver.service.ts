@@ -54,8 +54,8 @@ export class RequestResolver {
   }
 
   /**
-   * The event that a request is about: that of `resolveEvent`, else the route parameter `eventId`, else the query, else the event
-   * of the login. Where the handler may read it elsewhere, the query and the login do not count: the guard would decide about
+   * The event that a request is about: with the option, that of `resolveEvent`; else the route parameter `eventId`, else the query; else
+   * the event of the login. Where the handler may read it elsewhere, the query and the login do not count: the guard would decide about
    * another event.
    *
    * @param session `undefined` where nobody is logged in
@@ -80,11 +80,15 @@ export class RequestResolver {
     return undefined;
   }
 
-  /** The event to log in for. It decides nothing yet, so that the query counts on every route. */
+  /**
+   * The event to log in for. It decides nothing yet, so that the query counts on every route: `redirectToLogin` names the event of the
+   * request there, for which `resolveEvent` was asked.
+   */
   async loginEventId({ request }: HttpContext, context: ExecutionContext): Promise<string | undefined> {
+    const inQuery = textOf(request.query?.['eventId']);
     return this.#settings.resolveEvent === undefined
-      ? (textOf(request.params?.['eventId']) ?? textOf(request.query?.['eventId']))
-      : this.#resolvedEvent(request, context);
+      ? (textOf(request.params?.['eventId']) ?? inQuery)
+      : (inQuery ?? this.#resolvedEvent(request, context));
   }
 
   async #resolvedEvent(request: ExhibitorRequest, context: ExecutionContext): Promise<string | undefined> {

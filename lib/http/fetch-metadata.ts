@@ -22,7 +22,7 @@ export function isCrossSiteRequest(
   if (origin === undefined || trusted.includes(origin)) {
     return origin === undefined;
   }
-  if (ownUrl !== undefined) {
+  if (ownUrl !== undefined && URL.canParse(ownUrl)) {
     return origin !== new URL(ownUrl).origin;
   }
   return site !== undefined || !URL.canParse(origin) || new URL(origin).host !== http.header('host');

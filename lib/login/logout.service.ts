@@ -74,10 +74,13 @@ export class LogoutService {
    * @throws {ExhibitorError} `unknown_tenant`, `tenant_required`; `service_unavailable`, `deadline_exceeded` where the keys
    * cannot be fetched
    */
-  async receive(http: HttpContext, tenantKey: string | undefined): Promise<boolean> {
+  async receive(
+    http: HttpContext,
+    tenantKey: () => string | undefined | Promise<string | undefined>,
+  ): Promise<boolean> {
     const token = readLogoutToken(http);
     const addressed = this.#addresseesOf(token);
-    const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(tenantKey)];
+    const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(await tenantKey())];
     const verified = await Promise.allSettled(tenants.map((tenant) => this.#verify(tenant, token)));
     const logouts = verified.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
     const taken = await Promise.all(logouts.map((logout) => this.ended.endAtProvider(logout)));

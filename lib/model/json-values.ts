@@ -18,6 +18,24 @@ export function freezeJson(value: unknown): void {
   }
 }
 
+/** A copy, frozen as {@link freezeJson} does. The object and what it contains stay as they are. */
+export function frozenCopy(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const copy = { ...record };
+  for (const [name, member] of Object.entries(copy)) {
+    if (isPlain(member)) {
+      copy[name] = copyOf(member);
+    }
+  }
+  return Object.freeze(copy);
+}
+
+function copyOf(value: unknown): unknown {
+  if (!isPlain(value)) {
+    return value;
+  }
+  return Array.isArray(value) ? Object.freeze(value.map(copyOf)) : frozenCopy({ ...value });
+}
+
 /** True for an array and for an object without a class, also of another realm: the prototype of plain objects is another there. */
 export function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) {

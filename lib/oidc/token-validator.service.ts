@@ -109,7 +109,7 @@ export class TokenValidator {
       }
       const { reason, message } = error;
       if (reason === 'provider') {
-        this.log.report(tenant, { cause: 'keys', options: ['login.keys'], message });
+        this.log.report(tenant, { cause: 'keys', options: [tenant.keysOption], message });
       } else {
         this.#report(tenant, given, signatureRefusal(reason, token, login), given.isFromProvider !== true);
       }

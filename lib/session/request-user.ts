@@ -2,7 +2,7 @@
 import { ConfigurationError } from '../errors/configuration.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { freezeJson, isRecord } from '../model/json-values.js';
+import { frozenCopy, isRecord } from '../model/json-values.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { parseIdentity } from './stored-identity.js';
@@ -31,7 +31,10 @@ export function setUser({ request }: HttpContext, session: SessionState): Exhibi
   const isSame =
     before?.mode === mode && before.identity.id === identity.id && before.tenant === session.tenant;
   const own = isSame && isIdentity(user) ? user : { ...identity };
-  freezeJson(own.claims);
+  // Those in the session of a host must not become read-only.
+  if (!Object.isFrozen(own.claims)) {
+    own.claims = frozenCopy(own.claims);
+  }
   sessions.set(own, session);
   request.user = own;
   return own;

@@ -33,8 +33,7 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
     clientId,
     redirectUri,
     expiresAt,
-    // The claims of a request are read-only, and those in the session of a host must not become so.
-    claims: { ...claims },
+    claims,
   };
   if (loggedInAt !== undefined) {
     identity.loggedInAt = loggedInAt;

@@ -222,6 +222,11 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
         seen.push(bodyOf(await visitor.visit(`${resolving.url}/mine?eventId=world-2026`))['eventId']);
       }
       expect(seen).toEqual(['national-2026', 'regional-2026', 'regional-2026']);
+      // Another one, which the login page or `redirectToLogin` names.
+      answers = { ...BY_REQUEST, resolveEvent: () => 'regional-2026' };
+      const other = await signIn(sandbox, resolving, 'sam.several', login);
+      answers = { ...BY_REQUEST, resolveEvent: () => undefined };
+      expect(bodyOf(await other.visit(`${resolving.url}/mine`))['eventId']).toBe('boutique-2026');
     });
 
     it.each([

@@ -106,10 +106,14 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
   };
 
   it('reads the identity from the request: plain data of any class', async () => {
+    const claims = { name: 'Sam Several', address: { country: 'DE' }, roles: ['sales'] };
+    user = identity({ claims });
     const { body } = await get('/me');
     expect(body).toEqual({ tenant: 'acme', identity: user });
     // Those of the request are read-only, but the claims in a session are the host's.
-    expect(Object.isFrozen((user as ExhibitorIdentity).claims)).toBe(false);
+    expect([claims, claims.address, claims.roles].map((value) => Object.isFrozen(value))).toEqual(
+      Array(3).fill(false),
+    );
     expect(await get('/mine')).toMatchObject({ status: 200, body: { eventId: 'world-2026' } });
     user = Object.assign(Object.create({ isHostUser: true }), identity(), { department: 'sales' });
     expect((await get('/me')).status).toBe(200);
@@ -123,6 +127,20 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
       user = identity({ [missing]: undefined });
       expect([missing, (await get('/me')).status]).toEqual([missing, 401]);
     }
+  });
+
+  it('without a redirectUri logs out on its own origin, and on no other', async () => {
+    const { issuer, subject, email, tenant } = identity() as ExhibitorIdentity;
+    user = { issuer, subject, email, tenant };
+    const from = async (origin: string): Promise<unknown> => {
+      const reply = await fetch(`${url}/auth/logout`, { method: 'POST', headers: { origin } });
+      return ((await reply.json()) as Record<string, unknown>)['code'];
+    };
+    // This host has nothing that would remove the user from its session.
+    expect([await from('https://evil.example'), await from(url)]).toEqual([
+      'invalid_argument',
+      'configuration_invalid',
+    ]);
   });
 
   it('without an id ends no login of others that have none', async () => {
