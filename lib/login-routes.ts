@@ -51,6 +51,16 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
     ]);
   }
 
+  const isKnown = (known: readonly string[], names: object): boolean =>
+    Object.keys(names).every((name) => known.includes(name));
+  if (
+    !isKnown(['path', 'guards', 'backChannelLogout'], given) ||
+    !isKnown(['login', 'callback', 'logout'], guards)
+  ) {
+    const expected = 'has path, guards (login, callback, logout) and backChannelLogout, and no other member';
+    throw new ConfigurationError([{ path: 'routes', expected }]);
+  }
+
   // Handlers reply by the adapter: no interceptor of the host may hide an address to go to, nor cache who is logged in.
   @Controller({ path, version: VERSION_NEUTRAL })
   class ExhibitorLoginRoutes {

@@ -53,7 +53,7 @@ function isExplained(error: unknown): error is Error {
 }
 
 // The reader of a pipe may close it early.
-process.stdout.on('error', () => process.exit());
+process.stdout.on('error', () => process.exit(process.exitCode ?? 2));
 
 // A module that a command has loaded may have left connections or timers open.
 void main(process.argv.slice(2)).finally(() => setTimeout(() => process.exit(), 100).unref());

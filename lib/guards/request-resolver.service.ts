@@ -1,9 +1,9 @@
 import { Inject, Injectable, type ExecutionContext } from '@nestjs/common';
-import { firstValueFrom } from 'rxjs';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitors/exhibitor-id.js';
-import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
+import { lookupOptions } from '../exhibitors/call-options.schema.js';
+import { CallRunner } from '../exhibitors/call-runner.service.js';
 import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.service.js';
+import type { LookupSubject } from '../exhibitors/lookups/lookup-endpoint.js';
 import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
@@ -25,18 +25,16 @@ interface ChosenExhibitor {
 @Injectable()
 export class RequestResolver {
   readonly #settings: ExhibitorSettings;
-  readonly #idOf: ExhibitorIdOf;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
-    @Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService<unknown>,
+    @Inject(CallRunner) private readonly calls: CallRunner,
     @Inject(ExhibitorLookups) private readonly lookups: ExhibitorLookups,
     @Inject(SelectionCookie) private readonly selections: SelectionCookie,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#settings = settings;
-    this.#idOf = exhibitorIdOf(settings);
   }
 
   /**
@@ -100,15 +98,22 @@ export class RequestResolver {
     return isCrossSiteRequest(http, redirectUri, this.#settings.trustedOrigins);
   }
 
-  /** The exhibitors of the user at the event, always with the client-credentials token of the tenant. */
+  /**
+   * The exhibitors of the user at the event, always with the client-credentials token of the tenant: of the one that was checked, since a
+   * source may give its key to another customer meanwhile.
+   */
   lookup(
     { tenant, identity: { email } }: SessionState,
     eventId: string,
   ): readonly unknown[] | Promise<readonly unknown[]> {
-    return (
-      this.lookups.remembered({ tenant, eventId, contactEmail: email }) ??
-      firstValueFrom(this.exhibitors.lookup(eventId, email, { tenant: tenant.key }))
-    );
+    const subject = { tenant, eventId, contactEmail: email };
+    return this.lookups.remembered(subject) ?? this.#find(subject);
+  }
+
+  async #find(subject: LookupSubject): Promise<readonly unknown[]> {
+    const { tenant, eventId, contactEmail } = subject;
+    this.calls.check('lookup', { eventId, contactEmail }, lookupOptions, { tenant: tenant.key }, undefined);
+    return this.calls.within(tenant, {}, (deadline) => this.lookups.find(subject, deadline));
   }
 
   /**
@@ -136,7 +141,7 @@ export class RequestResolver {
     const [only] = exhibitors;
     if (exhibitors.length === 1) {
       // A single record needs no id.
-      return { exhibitorId: this.#idOf(only), exhibitor: only };
+      return { exhibitorId: this.lookups.idOf(only), exhibitor: only };
     }
     const selected = this.selections.read(http, session, eventId);
     const exhibitor = selected === undefined ? undefined : this.find(exhibitors, selected);
@@ -144,7 +149,7 @@ export class RequestResolver {
   }
 
   find(exhibitors: readonly unknown[], exhibitorId: string): unknown {
-    return exhibitors.find((exhibitor) => this.#idOf(exhibitor) === exhibitorId);
+    return exhibitors.find((exhibitor) => this.lookups.idOf(exhibitor) === exhibitorId);
   }
 }
 

@@ -109,10 +109,14 @@ function isNodeResponse(value: unknown): value is ServerResponse {
 /** Ends of the names of headers that caches obey in place of `Cache-Control` (RFC 9213 §2.2). */
 const TARGETED = ['-cache-control', 'surrogate-control', 'edge-control', 'x-accel-expires'];
 
+/** Replies that are kept out of caches. Each listener of a head calls the one before, so that thousands would overflow the stack. */
+const keptPrivate = new WeakSet<ServerResponse>();
+
 /** Keeps a reply out of every cache when its head is written, so that it counts whatever the handler and a CDN's headers say. */
 function keepPrivate(reply: unknown): void {
   const response = nodeResponseOf(reply);
-  if (response !== undefined) {
+  if (response !== undefined && !keptPrivate.has(response)) {
+    keptPrivate.add(response);
     onHeaders(response, () => makePrivate(response));
   }
 }

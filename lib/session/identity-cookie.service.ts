@@ -51,6 +51,8 @@ export class IdentityCookie {
   readonly #cookies: ExhibitorSettings['cookies'];
   /** By the digest of the sealed value: the memory of the process holds no cookie that could be used. */
   readonly #opened: ExpiringCache<OpenedCookie>;
+  /** Requests whose reply may set a new seal: one each, however many guards and fields of GraphQL a request has. */
+  readonly #renewed = new WeakSet<object>();
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -104,16 +106,16 @@ export class IdentityCookie {
 
   /**
    * Keeps an active user logged in: once half of `identityTtl` has passed, the identity is sealed anew, until `absoluteTtl` after the
-   * login. The cookie is added when the head of the reply is written, unless the login has ended by then. Of several guards of a
-   * request, one adds it.
+   * login. The cookie is added when the head of the reply is written, unless the login has ended by then.
    */
   async renew(http: HttpContext, { identity, tenant, endsAt = 0 }: SessionState): Promise<void> {
     const { identityTtl, absoluteTtl } = this.#cookies;
     const now = this.clock.epochMs();
     const isDue = identity.expiresAt - now <= identityTtl / 2 && identity.expiresAt < endsAt;
-    if (!isDue || absoluteTtl <= identityTtl || !isActivity(http)) {
+    if (!isDue || absoluteTtl <= identityTtl || this.#renewed.has(http.request) || !isActivity(http)) {
       return;
     }
+    this.#renewed.add(http.request);
     const askedAt = this.clock.now();
     const expiresAt = Math.min(now + identityTtl, endsAt);
     const sealed = await this.#seal({ ...identity, expiresAt }, endsAt);

@@ -552,3 +552,35 @@ describe('a guard that has seen the user', () => {
     }
   });
 });
+
+describe('a tenant of a source whose key passes to another customer', () => {
+  it('is the checked one until the reply, and its users are nobody afterwards', async () => {
+    let customer = 'acme';
+    let isPassingOn = false;
+    const host = await startHost({
+      options: (redirectUri) => ({
+        tenants: { find: () => sandbox.tenantOptions(customer, { redirectUri }) },
+        resolveTenant: () => 'portal',
+        // Between the check of the user and the lookup.
+        resolveEvent: () => {
+          if (isPassingOn) {
+            customer = 'globex';
+            host.app.get(TenantRegistry).forget('portal');
+          }
+          return 'world-2026';
+        },
+        allowedOrigins: [sandbox.url],
+        lookupCache: false,
+        secrets: [COOKIE_SECRET],
+      }),
+    });
+    const visitor = await signIn(sandbox, host);
+    const mine = (): Promise<Reply> => visitor.visit(`${host.url}/events/world-2026/mine`);
+    const before = await mine();
+    expect(before.status).toBe(200);
+    isPassingOn = true;
+    expect((await mine()).text).toBe(before.text);
+    expect((await mine()).status).toBe(401);
+    await host.close();
+  });
+});

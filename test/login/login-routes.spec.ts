@@ -510,6 +510,15 @@ describe('routes that are wrong', () => {
     expect(problem({ path: routes })).toEqual(expected);
   });
 
+  it.each([{ backchannelLogout: true }, { guards: { logIn: ExhibitorLoginGuard } }])(
+    'with the unknown member in %j are refused: what it was to close would stay open',
+    (wrong) => {
+      expect(problem({ path: 'auth', ...wrong })).toEqual([
+        { path: 'routes', expected: expect.stringContaining('no other member') },
+      ]);
+    },
+  );
+
   it('end the boot of a host whose requests carry bearer tokens only', async () => {
     const { login, ...service } = sandbox.tenantOptions('acme');
     const audience = { accessToken: 'portal' };

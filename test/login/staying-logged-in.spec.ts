@@ -1,14 +1,18 @@
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import {
   Controller,
   Get,
   Header,
   Inject,
+  Injectable,
   Post,
   Req,
   Res,
   Sse,
   UseGuards,
+  type ExecutionContext,
   type INestApplication,
   type MessageEvent,
 } from '@nestjs/common';
@@ -22,7 +26,9 @@ import {
   ExhibitorLogoutGuard,
   ExhibitorSelection,
   type ExhibitorIdentity,
+  type ExhibitorRequest,
 } from '../../lib/index.js';
+import { HttpContext } from '../../lib/http/http-context.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
@@ -60,6 +66,19 @@ interface AnyResponse {
 
 /** What the replies of `/slow` wait for. */
 const slowReplies: (() => void)[] = [];
+
+/** As many as the fields of one GraphQL request. */
+const MANY = 12_000;
+
+@Injectable()
+class ManyGuards extends ExhibitorIdentityGuard {
+  override async canActivate(context: ExecutionContext): Promise<boolean> {
+    for (let count = 1; count < MANY; count += 1) {
+      await super.canActivate(context);
+    }
+    return super.canActivate(context);
+  }
+}
 
 @Controller()
 class PortalController {
@@ -124,6 +143,12 @@ class PortalController {
     return 'slow';
   }
 
+  @Get('many')
+  @UseGuards(ManyGuards)
+  many(@CurrentIdentity() { subject }: ExhibitorIdentity): string {
+    return subject;
+  }
+
   @Post('leave')
   @UseGuards(ExhibitorIdentityGuard, ExhibitorLogoutGuard)
   leave(): void {}
@@ -167,6 +192,39 @@ function browserWith(cookies: Record<string, string>): Visitor {
   Object.entries(cookies).forEach(([name, value]) => visitor.cookies(SITE).set(name, value));
   return visitor;
 }
+
+it('a user of thousands of guards in one request gets one seal, and the head can be written', async () => {
+  const host = await startHost({
+    controllers: [BoothController, PortalController],
+    options: (redirectUri) => ({
+      tenant: door.tenantOptions('acme', redirectUri),
+      secrets: [COOKIE_SECRET],
+      cookies: TTL,
+    }),
+  });
+  const visitor = await signIn(sandbox, host);
+  clockOf(host.app).skip(40 * MINUTE);
+  const reply = await visitor.visit(`${host.url}/many`);
+  expect([reply.status, reply.setCookies.length]).toEqual([200, 1]);
+  clockOf(host.app).back();
+  await host.close();
+});
+
+it('a reply with thousands of cookies has a head that can be written, and is private', () => {
+  const response = new ServerResponse(new IncomingMessage(new Socket()));
+  const adapter = {
+    setHeader: () => {},
+    redirect: () => {},
+    reply: () => {},
+    appendHeader: (_: unknown, name: string, value: string) => void response.appendHeader(name, value),
+  };
+  const http = new HttpContext({ headers: {} } as ExhibitorRequest, response, adapter);
+  for (let count = 0; count < MANY; count += 1) {
+    http.addCookie(`name=${count}`, 'name', String(count));
+  }
+  response.writeHead(200);
+  expect(response.getHeader('Cache-Control')).toBe('private, no-store');
+});
 
 describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (kind) => {
   let store: MemoryStore;
