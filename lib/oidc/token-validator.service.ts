@@ -91,18 +91,8 @@ export class TokenValidator {
     deadline: Deadline,
   ): Promise<VerifiedToken> {
     const { token } = given;
-    const { algorithms } = login;
     try {
-      const { kid } = checkHeader(token, algorithms);
-      const keys = await this.provider.keysFor(tenant, kid, deadline);
-      return await verifyToken(token, keys, algorithms).catch(async (error: unknown) => {
-        // Without a `kid`, whether a key is missing shows only when none fits the signature.
-        const newer = kid === undefined ? await this.provider.keysFor(tenant, kid, deadline, keys) : keys;
-        if (newer === keys) {
-          throw error;
-        }
-        return verifyToken(token, newer, algorithms);
-      });
+      return await this.#verifyWithKeys(tenant, login, token, deadline);
     } catch (error) {
       if (!(error instanceof LoginFailedError)) {
         throw error;
@@ -114,6 +104,27 @@ export class TokenValidator {
         this.#report(tenant, given, signatureRefusal(reason, token, login), given.isFromProvider !== true);
       }
       throw new LoginFailedError(reason, message, { tenant: tenant.key });
+    }
+  }
+
+  /** With the keys of the provider, which may have to be fetched anew. */
+  async #verifyWithKeys(
+    tenant: Tenant,
+    { algorithms }: LoginSettings,
+    token: string,
+    deadline: Deadline,
+  ): Promise<VerifiedToken> {
+    const { kid } = checkHeader(token, algorithms);
+    const keys = await this.provider.keysFor(tenant, kid, deadline);
+    try {
+      return await verifyToken(token, keys, algorithms);
+    } catch (error) {
+      // Without a `kid`, whether a key is missing shows only when none fits the signature.
+      const newer = kid === undefined ? await this.provider.keysFor(tenant, kid, deadline, keys) : keys;
+      if (newer === keys) {
+        throw error;
+      }
+      return verifyToken(token, newer, algorithms);
     }
   }
 

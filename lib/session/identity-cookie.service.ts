@@ -1,3 +1,13 @@
+/**
+ * The ends of an identity in a cookie:
+ *
+ * | end                  | when                                                | what for                                            |
+ * | -------------------- | --------------------------------------------------- | --------------------------------------------------- |
+ * | `until` of the seal  | `identityTtl` after it was sealed, at most `endsAt` | becomes `identity.expiresAt` when it is opened      |
+ * | `identity.expiresAt` | as the seal                                         | no request after it has this user; hosts read it    |
+ * | `endsAt`             | `absoluteTtl` after the login; it never changes     | sealed with the identity: no new seal ends later    |
+ * | `Max-Age`            | `endsAt`                                            | a logout finds the cookie of a user who was idle    |
+ */
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import {

@@ -1,8 +1,5 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { Inject, Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { unwrittenLogouts } from '../problems/host-problems.js';
-import { ThrottledLog } from '../problems/throttled-log.js';
 import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import {
@@ -13,22 +10,17 @@ import {
   type ProviderLogout,
 } from './logout-names.js';
 import { SharedValues } from './shared-values.service.js';
+import { UnwrittenLogouts } from './unwritten-logouts.js';
 
 const KIND = 'ended-login';
 
 /** Names that are remembered in one process, and logins that are remembered as not ended. */
 const MAX = 100_000;
 
-/** Logouts that wait for the store. A further one is tried once. */
-const MAX_WAITING = 1_000;
-
-/** Waits before the further attempts to write a logout, in ms: four attempts in a minute. */
-const WRITE_AGAIN_AFTER = [1_000, 10_000, 40_000];
-
-/** Shortest time between two warnings, in ms. */
-const WARN_EVERY = 60_000;
-
-/** How long "not ended" counts for {@link EndedLogins.isRunning} with a store, in ms. */
+/**
+ * How long "not ended" counts for {@link EndedLogins.isRunning} with a store, in ms. Another process may have ended the login
+ * meanwhile and written the cookie of a newer one, which the reply to a slow request must not replace.
+ */
 const RECENT = 1_000;
 
 /**
@@ -36,13 +28,6 @@ const RECENT = 1_000;
  * login must be remembered for so much longer.
  */
 const CLOCK_MARGIN = 7_200_000;
-
-/** A logout that is to be in the store. */
-interface Ended {
-  readonly name: string;
-  /** {@link Clock.now} at which it is no longer needed. */
-  readonly until: number;
-}
 
 /**
  * Logins that ended: by a logout here, under the id of the identity; with `logoutCheck.provider` also by one at the provider. In this
@@ -60,9 +45,7 @@ export class EndedLogins implements BeforeApplicationShutdown {
   readonly #check: CheckedOptions['settings']['logoutCheck'];
   /** Longest time that a login lives, in ms. */
   readonly #longest: number;
-  /** By name: a logout that is repeated takes one place. */
-  readonly #waiting = new Map<string, Ended>();
-  readonly #log: ThrottledLog;
+  readonly #unwritten: UnwrittenLogouts;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -74,7 +57,7 @@ export class EndedLogins implements BeforeApplicationShutdown {
     this.#longest = settings.cookies.absoluteTtl;
     this.#ended = createCache(clock, { max: MAX });
     this.#notEnded = createCache(clock, { max: MAX });
-    this.#log = new ThrottledLog(clock, WARN_EVERY);
+    this.#unwritten = new UnwrittenLogouts(KIND, values, clock);
   }
 
   /**
@@ -88,7 +71,9 @@ export class EndedLogins implements BeforeApplicationShutdown {
     // The identity of a host may have no id.
     if (ttl > 0 && id !== '') {
       this.#ended.set(id, 1, { ttl });
-      await this.#writeSoon({ name: id, until: this.clock.now() + ttl });
+      if (this.#isShared) {
+        await this.#unwritten.write({ name: id, until: this.clock.now() + ttl });
+      }
     }
   }
 
@@ -114,8 +99,8 @@ export class EndedLogins implements BeforeApplicationShutdown {
     if (!this.#isShared) {
       return false;
     }
-    const asked = names.map(({ name, startedAt }) => `${name} ${startedAt}`).join(' ');
-    return !this.#notEnded.has(asked) && this.#isEndedInStore(asked, names);
+    const loginKey = names.map(({ name, startedAt }) => `${name} ${startedAt}`).join(' ');
+    return !this.#notEnded.has(loginKey) && this.#isEndedInStore(loginKey, names);
   }
 
   /**
@@ -128,11 +113,8 @@ export class EndedLogins implements BeforeApplicationShutdown {
     return isRecent && !this.#isKnown(this.#namesOf(login, present));
   }
 
-  /** The last attempts. Each takes a second at most. */
   async beforeApplicationShutdown(): Promise<void> {
-    const left = [...this.#waiting.values()];
-    this.#waiting.clear();
-    await Promise.all(left.map((one) => this.#write(one)));
+    await this.#unwritten.close();
   }
 
   #isKnown(names: readonly EndedName[]): boolean {
@@ -154,20 +136,22 @@ export class EndedLogins implements BeforeApplicationShutdown {
       return true;
     }
     const stored = await this.values.read(KIND, name);
-    const isLater = Number(stored?.answer) >= at;
-    return (
-      isLater || (stored !== undefined && (await this.values.write(KIND, name, String(latest), ttl)) === true)
-    );
+    if (stored === undefined) {
+      return false;
+    }
+    // Another process may have written this logout, or a later one.
+    const isWritten = Number(stored.answer) >= at;
+    return isWritten || (await this.values.write(KIND, name, String(latest), ttl)) === true;
   }
 
-  /** @param asked names the login among those that have not ended */
-  async #isEndedInStore(asked: string, names: readonly EndedName[]): Promise<boolean> {
+  /** @param loginKey of the login among those that have not ended */
+  async #isEndedInStore(loginKey: string, names: readonly EndedName[]): Promise<boolean> {
     const askedAt = this.clock.now();
     const answers = await Promise.all(names.map(async (one) => ({ one, stored: await this.#read(one) })));
     const isEnded = answers.some(({ one, stored }) => endsLogin(stored?.at, one));
     const ttl = askedAt + this.#check.ttl - this.clock.now();
     if (!isEnded && ttl > 0 && answers.every(({ stored }) => stored !== undefined)) {
-      this.#notEnded.set(asked, true, { ttl });
+      this.#notEnded.set(loginKey, true, { ttl });
     }
     return isEnded;
   }
@@ -178,35 +162,6 @@ export class EndedLogins implements BeforeApplicationShutdown {
       this.values.publishOutcome(KIND, stored.answer === undefined ? 'miss' : 'hit');
     }
     return stored && { at: stored.answer === undefined ? undefined : Number(stored.answer) };
-  }
-
-  /** Writes now, and again within a minute where the store did not take it. */
-  async #writeSoon(ended: Ended): Promise<void> {
-    if (!this.#isShared || (await this.#write(ended))) {
-      return;
-    }
-    if (this.#waiting.size < MAX_WAITING && !this.#waiting.has(ended.name)) {
-      this.#waiting.set(ended.name, ended);
-      void this.#writeAgain(ended);
-    }
-    this.#log.warn(unwrittenLogouts(this.#waiting.size));
-  }
-
-  async #writeAgain(ended: Ended): Promise<void> {
-    for (const ms of WRITE_AGAIN_AFTER) {
-      // What waits must not delay the exit of the process.
-      await pause(ms, undefined, { ref: false });
-      if (!this.#waiting.has(ended.name) || (await this.#write(ended))) {
-        break;
-      }
-    }
-    this.#waiting.delete(ended.name);
-  }
-
-  /** Answers whether the store took it. It is asked even while it rests. */
-  async #write({ name, until }: Ended): Promise<boolean> {
-    const left = Math.max(1, until - this.clock.now());
-    return (await this.values.write(KIND, name, '1', left, { evenAtRest: true })) === true;
   }
 }
 

@@ -19,8 +19,9 @@ import {
   type Outcome,
 } from './outcome.js';
 import type { Operation, TransportReply, TransportRequest } from './transport-request.interface.js';
-import { requestHeaders, type AxiosClient } from './wire/axios-client.js';
+import type { AxiosClient } from './wire/axios-client.js';
 import type { OutgoingRequest } from './wire/http-client.js';
+import { requestHeaders } from './wire/request-headers.js';
 
 export interface RequestTools {
   clock: Clock;
@@ -40,7 +41,7 @@ const MOST_OF_TIME = 0.9;
 export class RequestAttempts {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #isOnce: boolean;
-  /** Requests sent so far. */
+  /** Requests sent so far, of this request alone: {@link Deadline.sent} counts those of the whole call. */
   #sent = 0;
   /** {@link Clock.now} when the last of them was sent. */
   #sentAt = 0;
@@ -165,6 +166,7 @@ export class RequestAttempts {
     return Math.min(attemptTimeout, deadline);
   }
 
+  /** The same at both places that ask: `#wasReplayed` changes only once {@link run} replays. */
   #mustReplay(outcome: Outcome): boolean {
     return wasReset(outcome) && !this.#wasReplayed && !this.#isOnce;
   }

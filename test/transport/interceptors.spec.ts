@@ -250,6 +250,19 @@ describe('a response interceptor', () => {
     await expect(failure()).resolves.toMatchObject({ code: 'deadline_exceeded', attempts: 1 });
   });
 
+  it('may send the request again: until that is answered, the former reply is the last', async () => {
+    const { failure, service } = await hostWith(
+      (instance) =>
+        instance.interceptors.response.use((response) =>
+          response.status === 503 ? instance.request(response.config) : response,
+        ),
+      ({ count, response }) => (count === 1 ? sendJson(response, {}, 503) : undefined),
+      { deadline: 600 },
+    );
+    await expect(failure()).resolves.toMatchObject({ code: 'deadline_exceeded', status: 503 });
+    expect(service.urls).toHaveLength(2);
+  });
+
   it('hears of a request without a reply, by an error without the token; the retry follows', async () => {
     const errors: unknown[] = [];
     const { list, service } = await hostWith(
