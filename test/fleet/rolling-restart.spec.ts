@@ -12,9 +12,9 @@ import type { RestartConfig, RestartMessage } from './restart-process.js';
 
 const PROGRAM = 'test/fleet/restart-process.ts';
 const PROCESSES = 3;
-const REPLACEMENTS = 2;
-/** In ms: 100 requests a second. */
-const EVERY = 10;
+const REPLACEMENTS = 3;
+/** In ms: 200 requests a second. */
+const EVERY = 5;
 /** Within which a process ends by itself, in ms. */
 const END_WITHIN = 15_000;
 
