@@ -72,6 +72,18 @@ describe('a service that contradicts itself', () => {
   );
 });
 
+it('each breach of a page is reported where drift is ignored', async () => {
+  const { exhibitors, tenant } = against(but(200, { 2: () => wrapper(2, 51, 201, 50, { totalPages: 5 }) }));
+  const messages = await messagesOn('nestjs-exhibitor:drift', () =>
+    all(exhibitors.stream('e', { onDrift: 'ignore' })),
+  );
+  expect(messages).toEqual([
+    { tenant, page: 2, field: 'totalCount', expected: 200, seen: 201 },
+    { tenant, page: 2, field: 'totalPages', expected: 4, seen: 5 },
+    { tenant, page: 2, field: 'data.length', expected: 50, seen: 51 },
+  ]);
+});
+
 describe('a stream ends', () => {
   const ignore: StreamOptions = { onDrift: 'ignore' };
 

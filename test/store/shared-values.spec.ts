@@ -217,12 +217,13 @@ describe('a store that fails', () => {
     await values.readSealed('token', 'acme');
     store.calls = 0;
     for (let turn = 0; turn < 20; turn++) {
+      clock.ahead = turn * 250;
       await values.readSealed('token', 'acme');
     }
     expect(store.calls).toBe(0);
     await values.write('ended-login', 'x', '1', 60_000, { evenAtRest: true });
     expect(store.calls).toBe(1);
-    clock.ahead = 6_000;
+    clock.ahead = 10_000;
     store.failure = 'none';
     const log = jest.spyOn(Logger.prototype, 'log').mockImplementation(() => {});
     expect(await values.readSealed('token', 'acme')).toBe(1);

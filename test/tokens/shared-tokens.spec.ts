@@ -179,6 +179,17 @@ describe('an invalidated token', () => {
     expect(await two?.tokens.getToken()).toMatchObject({ accessToken: 'token-2' });
     expect(one.posts).toHaveLength(2);
   });
+
+  it('is followed by one of the endpoint, also where another process has shared a newer one since', async () => {
+    const [one, two] = await fleet(2);
+    await textsOf(benches);
+    await two?.tokens.invalidate();
+    await one.tokens.invalidate();
+    store.raw.clear();
+    expect(await textOf(one)).toBe('token-2');
+    await eventually(() => stored().length === 1);
+    expect(await two?.tokens.getToken()).toMatchObject({ accessToken: 'token-3' });
+  });
 });
 
 describe('a renewal under way when the host invalidates', () => {
