@@ -107,6 +107,19 @@ describe('tenants of two providers', () => {
     expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
   });
 
+  it('believe no error of a response with the iss of another provider', async () => {
+    const host = await shared();
+    const denied = (issuer: string) => (all: URLSearchParams) => {
+      all.delete('code');
+      all.set('error', 'access_denied');
+      all.set('iss', issuer);
+    };
+    honest.script = { authorization: denied(attacker.url) };
+    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
+    honest.script = { authorization: denied(honest.url) };
+    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'denied');
+  });
+
   it('do not require it with requireIss: false', async () => {
     const host = await shared({ requireIss: false });
     honest.script = withoutIss;
@@ -340,6 +353,18 @@ describe('an identity', () => {
     const arrival = await toProvider(visitor, host);
     visitor.cookies('127.0.0.1').delete('exhibitor-identity');
     expect((await toHost(visitor, arrival)).status).toBe(303);
+    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
+    expect(await identityOf(copy, host)).toBeUndefined();
+  });
+
+  it('is replaced by a login that was started before it, in another tab', async () => {
+    const host = await startWith();
+    const visitor = new Visitor();
+    const older = await toProvider(visitor, host);
+    expect((await logIn(visitor, host)).status).toBe(303);
+    const copy = copyOf(visitor, host);
+    expect(await identityOf(copy, host)).toBeDefined();
+    expect((await toHost(visitor, older)).status).toBe(303);
     expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
     expect(await identityOf(copy, host)).toBeUndefined();
   });

@@ -120,7 +120,9 @@ describe('a copy of an event', () => {
     let count = 500;
     target.before = (step) => step === 'apply' && set(records((count += 50)).slice(5));
     set(records(500).slice(5));
+    sandbox.clearRequests();
     await expect(copy({ batch: 50 })).rejects.toMatchObject({ code: 'pagination_drift', tenant: 'acme' });
+    expect(sandbox.requests.filter(({ query }) => query['Page'] === '1')).toHaveLength(5);
     expect(ids()).toEqual(expect.arrayContaining(records(5).map(({ id }) => id)));
     // The next one finishes it.
     target.before = () => {};

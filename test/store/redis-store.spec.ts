@@ -206,6 +206,10 @@ describeWithRedis('RedisSharedStore', (path) => {
     await other.set(`${name}:c`, 'of the other', { ttl: 60_000 });
     expect(await store.get(`${name}:c`)).toBeUndefined();
     expect(await store.get(`other-host:${name}:c`)).toBe('of the other');
+    await store.set(`${name}:c`, 'of this one', { ttl: 60_000 });
+    await other.delete(`${name}:c`);
+    expect(await other.get(`${name}:c`)).toBeUndefined();
+    expect(await store.get(`${name}:c`)).toBe('of this one');
 
     // Of a giant value it reads no more than the start.
     await store.set(`${name}:giant`, 'a'.repeat(1_100_000), { ttl: 60_000 });
