@@ -107,8 +107,8 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
     expect(results).toHaveLength(SIZE * 4 * 5);
     expect(codesOf(results)).toEqual([]);
     figures['cold'] = tokenRequests('cold').length;
-    // Four in the usual case. A process that starts a second late asks for itself.
-    expect(figures['cold']).toBeLessThanOrEqual(6);
+    // Four in the usual case, and 32 without sharing. On a busy machine, a process that starts a second late asks for itself.
+    expect(figures['cold']).toBeLessThanOrEqual(12);
   });
 
   it('replaces revoked tokens with few requests, and no call fails', async () => {
