@@ -45,6 +45,7 @@ export class AxiosClient {
 
   /** Answers the outcome of a request; never rejects. An interceptor may never end: then the end of the call is the outcome. */
   send(request: OwnRequest, deadline: Deadline): Promise<Outcome> {
+    // The outcome travels beside axios: what axios returns or throws may be of an interceptor, and tells only whether one failed.
     let stage: Stage = { phase: 'request interceptor' };
 
     /** A failure is no `AxiosError`: that one shows the bearer token. Interceptors get any status as a response. */

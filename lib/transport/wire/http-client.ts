@@ -42,6 +42,7 @@ export class HttpClient {
 
   constructor() {
     this.#agent.on('disconnect', (_origin, _targets, { message }) => {
+      // Its own word where it closes the connection of an aborted request. It connects again in the same step.
       if (message === 'aborted') {
         this.#connector.skipReconnect();
       }
@@ -197,7 +198,7 @@ class Connector {
   };
 
   /**
-   * Opens no connection in the rest of this step. When undici 7.30 has closed the connection of an aborted request, it connects for
+   * Refuses the next connection of this step. When undici 7.30 has closed the connection of an aborted request, it connects for
    * that request once more, and keeps the connection: a service that answers too late would get two of each attempt.
    */
   skipReconnect(): void {
