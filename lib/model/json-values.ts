@@ -22,18 +22,16 @@ export function freezeJson(value: unknown): void {
 export function frozenCopy(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const copy = { ...record };
   for (const [name, member] of Object.entries(copy)) {
-    if (isPlain(member)) {
-      copy[name] = copyOf(member);
-    }
+    copy[name] = copyOf(member);
   }
   return Object.freeze(copy);
 }
 
 function copyOf(value: unknown): unknown {
-  if (!isPlain(value)) {
-    return value;
+  if (Array.isArray(value)) {
+    return Object.freeze(value.map(copyOf));
   }
-  return Array.isArray(value) ? Object.freeze(value.map(copyOf)) : frozenCopy({ ...value });
+  return isPlain(value) && isRecord(value) ? frozenCopy(value) : value;
 }
 
 /** True for an array and for an object without a class, also of another realm: the prototype of plain objects is another there. */
