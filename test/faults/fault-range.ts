@@ -1,4 +1,3 @@
-import { createServer } from 'node:net';
 import { NestFactory } from '@nestjs/core';
 import type { INestApplicationContext } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
@@ -18,7 +17,7 @@ import {
 } from '../../lib/testing/index.js';
 import { faultTable, OPERATIONS, type Ending, type FaultOperation, type FaultRow } from './fault-table.js';
 import { COOKIE_SECRET } from '../support/host.js';
-import { follow, freePort, type TestServer } from '../support/server.js';
+import { freePort, startServer, type TestServer } from '../support/server.js';
 import { pause } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
 
@@ -144,7 +143,7 @@ export class FaultRange {
   #requestsOf(cell: Cell): number {
     const silent = this.silent.get(cell.key);
     if (silent !== undefined) {
-      return silent.connected;
+      return silent.requests.length;
     }
     return this.sandbox.requests.filter((request) => this.#isOf(cell, request)).length;
   }
@@ -208,7 +207,7 @@ async function addressOf(
   return port.url;
 }
 
-/** Accepts connections and answers nothing. */
-async function openSilentPort(): Promise<TestServer> {
-  return follow(createServer((socket) => void socket.resume()));
+/** Accepts requests and answers nothing. */
+function openSilentPort(): Promise<TestServer> {
+  return startServer(() => undefined);
 }

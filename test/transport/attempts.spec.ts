@@ -144,15 +144,6 @@ describe('the attempts of a call', () => {
     }
   });
 
-  it('open one connection each, also where it is aborted', async () => {
-    server = await startServer(() => undefined);
-    sender = Sender.with(server.url, { attemptTimeout: 100, attempts: 2 });
-    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 2 });
-    await eventually(() => server.connections.size === 0);
-    await pause(100);
-    expect(server.connected).toBe(2);
-  });
-
   it('stop at once when the caller aborts: during a request and before a retry', async () => {
     server = await startServer((_request, response, count) => {
       if (count === 2) {

@@ -40,15 +40,6 @@ export class HttpClient {
   readonly #agent = new Agent({ connect: this.#connector.connect });
   readonly #turns = new ReplyTurns();
 
-  constructor() {
-    this.#agent.on('disconnect', (_origin, _targets, { message }) => {
-      // Its own word where it closes the connection of an aborted request. It connects again in the same step.
-      if (message === 'aborted') {
-        this.#connector.skipReconnect();
-      }
-    });
-  }
-
   /**
    * Answers the outcome of a request; never rejects. undici does not see an abort while it waits for a connection: the first of
    * reply, time limit and end of the call is the outcome, and what comes later is ignored.
@@ -178,14 +169,8 @@ const CONNECT_TIMEOUT = 10_000;
 class Connector {
   readonly #connecting = new Set<Socket>();
   readonly #lookups = new Map<string, Promise<LookupAddress[]>>();
-  #skipsNext = false;
 
   readonly connect: buildConnector.connector = (options, callback) => {
-    if (this.#skipsNext) {
-      this.#skipsNext = false;
-      queueMicrotask(() => callback(new Error('the request was aborted'), null));
-      return;
-    }
     const socket: unknown = this.#open(options, (...result) => {
       if (socket instanceof Socket) {
         this.#connecting.delete(socket);
@@ -196,15 +181,6 @@ class Connector {
       this.#connecting.add(socket);
     }
   };
-
-  /**
-   * Refuses the next connection of this step. When undici 7.30 has closed the connection of an aborted request, it connects for
-   * that request once more, and keeps the connection: a service that answers too late would get two of each attempt.
-   */
-  skipReconnect(): void {
-    this.#skipsNext = true;
-    queueMicrotask(() => (this.#skipsNext = false));
-  }
 
   /** Ends what is still connecting: undici waits 10 s for a socket in a TLS handshake to which nobody answers. */
   close(): void {
