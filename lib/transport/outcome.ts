@@ -29,11 +29,14 @@ export interface Failed {
   cause?: unknown;
   /** The connection was closed or reset before there was a status line. */
   wasReset?: boolean;
-  /** Where the request was, if that matters. `connecting`: the connection failed. */
+  /**
+   * Where the call ended or failed: in an interceptor of the host before the request was sent, while it was `connecting`, or in an
+   * interceptor after it ended. Absent where it was on the wire.
+   */
   phase?: 'request interceptor' | 'connecting' | 'response interceptor';
 }
 
-/** True where the call ended, or failed, in an interceptor of the host. */
+/** True where the call ended, or failed, in an interceptor of the host before the request was sent. */
 export function wasNotSent(outcome: Outcome): boolean {
   return outcome.kind === 'failed' && outcome.phase === 'request interceptor';
 }

@@ -34,7 +34,10 @@ export interface RequestTools {
 /** Largest token, userinfo, metadata or key reply in bytes. */
 const LARGEST_SMALL_REPLY = 256 * 1024;
 
-/** Share of `attemptTimeout` that a call must have had for its timeout to count: it needs a little of its time to come to sending. */
+/**
+ * Where the call's own deadline ends an attempt, that counts against the circuit only if the attempt began with this share of
+ * `attemptTimeout` left. Not with all of it: a call with `deadline` = `attemptTimeout` takes a little time until it sends.
+ */
 const MOST_OF_TIME = 0.9;
 
 /** The attempts of one request: the first, a replay on a new connection, and retries. */

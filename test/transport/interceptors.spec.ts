@@ -7,7 +7,7 @@ import { ExhibitorModule, isExhibitorError, type ExhibitorError } from '../../li
 import { startRestHost, startService, wrapper, type Answer, type RestHost } from '../exhibitors/rest-host.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { sendJson } from '../support/server.js';
-import { pause } from '../support/wait.js';
+import { eventually, pause } from '../support/wait.js';
 import { tenantAt } from './transport-bench.js';
 
 const TOKEN = 'token-of-the-hand-made-service';
@@ -175,6 +175,25 @@ describe('a request interceptor', () => {
     expect(error).toMatchObject({ code: 'service_unavailable', attempts: 0 });
     expect(inspect(error.cause)).toMatch(message);
     expect(inspect(error)).not.toContain('Zoë');
+  });
+
+  it('that gives up on a request that was sent fails the call, and the request counts', async () => {
+    const mistake = new Error('the limit of the host');
+    const { failure, service } = await hostWith(
+      (instance) =>
+        instance.interceptors.request.use((config) => {
+          const { adapter } = config;
+          if (typeof adapter !== 'function' || config.url?.includes('/event/') !== true) {
+            return config;
+          }
+          const limit = () => eventually(() => service.urls.length === 1).then(() => Promise.reject(mistake));
+          return { ...config, adapter: (given) => Promise.race([adapter(given), limit()]) };
+        }),
+      () => undefined,
+    );
+    const error = await failure();
+    expect(error).toMatchObject({ code: 'service_unavailable', attempts: 1, cause: mistake });
+    expect(service.urls).toHaveLength(1);
   });
 
   it('that cancels a request makes axios show no token', async () => {

@@ -11,12 +11,12 @@ import { withHeadersOfHost } from './request-headers.js';
 /** A request of ours, before interceptors of the host added headers. */
 export type OwnRequest = OutgoingRequest & { headers: Readonly<Record<string, string>> };
 
-/** How far a request has come. The names of the first and the last are those of {@link Failed.phase}. */
+/** How far a request has come. */
 type Stage =
-  | { phase: 'request interceptor' }
-  | { phase: 'sent'; outcome: Promise<Outcome> }
+  | { name: 'request interceptor' }
+  | { name: 'sent'; outcome: Promise<Outcome> }
   /** `failure`: what interceptors get in place of a response. */
-  | { phase: 'response interceptor'; reply: Outcome; failure: ExhibitorError | undefined };
+  | { name: 'response interceptor'; reply: Outcome; failure: ExhibitorError | undefined };
 
 const NO_HEADERS = new axios.AxiosHeaders();
 
@@ -46,7 +46,7 @@ export class AxiosClient {
   /** Answers the outcome of a request; never rejects. An interceptor may never end: then the end of the call is the outcome. */
   send(request: OwnRequest, deadline: Deadline): Promise<Outcome> {
     // The outcome travels beside axios: what axios returns or throws may be of an interceptor, and tells only whether one failed.
-    let stage: Stage = { phase: 'request interceptor' };
+    let stage: Stage = { name: 'request interceptor' };
 
     /** A failure is no `AxiosError`: that one shows the bearer token. Interceptors get any status as a response. */
     const adapter: AxiosAdapter = async (config) => {
@@ -55,16 +55,16 @@ export class AxiosClient {
         : request;
       const outcome = this.#client.send(outgoing, deadline);
       // Where an interceptor sends the request again, the former reply stays until there is a new one.
-      if (stage.phase !== 'response interceptor') {
-        stage = { phase: 'sent', outcome };
+      if (stage.name !== 'response interceptor') {
+        stage = { name: 'sent', outcome };
       }
       const reply = await outcome;
       if (reply.kind === 'failed') {
         const failure = new ExhibitorError(codeOf(reply) ?? 'service_unavailable', reply.message);
-        stage = { phase: 'response interceptor', reply, failure };
+        stage = { name: 'response interceptor', reply, failure };
         throw failure;
       }
-      stage = { phase: 'response interceptor', reply, failure: undefined };
+      stage = { name: 'response interceptor', reply, failure: undefined };
       const headers = this.#hasInterceptors ? reply.headers : NO_HEADERS;
       return { data: undefined, status: reply.status, statusText: '', headers, config };
     };
@@ -75,7 +75,7 @@ export class AxiosClient {
       try {
         await this.#http.axiosRef.request({ adapter, ...seen });
       } catch (error) {
-        const failure = stage.phase === 'response interceptor' ? stage.failure : undefined;
+        const failure = stage.name === 'response interceptor' ? stage.failure : undefined;
         // An interceptor may throw `undefined`.
         if (failure === undefined || error !== failure) {
           // axios creates errors that show this request, for instance where an interceptor cancels it.
@@ -83,14 +83,14 @@ export class AxiosClient {
           return failedInInterceptor(stage, isOfAxios ? undefined : error);
         }
       }
-      return stage.phase === 'response interceptor'
+      return stage.name === 'response interceptor'
         ? stage.reply
         : failedInInterceptor(stage, new TypeError('an axios interceptor replaced the adapter'));
     };
 
     return new Promise((resolve) => {
       const forget = deadline.onOver(() => {
-        resolve(stage.phase === 'sent' ? stage.outcome : overInInterceptor(stage));
+        resolve(stage.name === 'sent' ? stage.outcome : overInInterceptor(stage));
       });
       void whole().then(resolve).then(forget);
     });
@@ -111,10 +111,16 @@ function overInInterceptor(stage: Stage): Failed {
   return { kind: 'failed', why: 'over', message: 'the call is over', ...placeOf(stage) };
 }
 
+/** A request is on the wire in neither phase: an interceptor that wraps the adapter may fail while it is. */
 function placeOf(stage: Stage): Pick<Failed, 'phase' | 'status'> {
-  return stage.phase === 'response interceptor'
-    ? { phase: stage.phase, status: stage.reply.status }
-    : { phase: 'request interceptor' };
+  switch (stage.name) {
+    case 'request interceptor':
+      return { phase: stage.name };
+    case 'sent':
+      return {};
+    case 'response interceptor':
+      return { phase: stage.name, status: stage.reply.status };
+  }
 }
 
 /** An instance without the defaults of axios. The host may have set its own there, such as the token of another service. */

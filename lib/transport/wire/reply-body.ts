@@ -144,24 +144,25 @@ const PER_TURN = 6;
  */
 export class ReplyTurns {
   readonly #waiting: (() => void)[] = [];
-  /** Replies that may be parsed in this turn. */
-  #left = PER_TURN;
+  /** Replies that were parsed in this turn. */
+  #parsed = 0;
 
   /** Parses a reply now, or after those that wait already. */
   take(parse: () => void): void {
-    if (this.#left === 0) {
+    if (this.#parsed === PER_TURN) {
       this.#waiting.push(parse);
       return;
     }
-    if (this.#left === PER_TURN) {
-      setImmediate(this.#next);
+    if (this.#parsed === 0) {
+      // The first one of a turn: after it, the next turn begins.
+      setImmediate(this.#startTurn);
     }
-    this.#left -= 1;
+    this.#parsed += 1;
     parse();
   }
 
-  readonly #next = (): void => {
-    this.#left = PER_TURN;
+  readonly #startTurn = (): void => {
+    this.#parsed = 0;
     this.#waiting.splice(0, PER_TURN).forEach((parse) => this.take(parse));
   };
 }
