@@ -52,7 +52,8 @@ export class CallRunner {
   }
 
   /**
-   * Runs a call. Its deadline starts before the tenant is found, since a `TenantSource` may be slow.
+   * Runs a call of one request, `list` or `lookup`: {@link tenant} and {@link within} under one deadline. It starts before the tenant
+   * is found, since a `TenantSource` may be slow.
    *
    * @throws {ExhibitorError} `tenant_required`, `unknown_tenant`, `deadline_exceeded`, `aborted`, and errors of `work`
    */
@@ -65,7 +66,7 @@ export class CallRunner {
     return this.within(tenant, limits, (deadline) => work(tenant, deadline));
   }
 
-  /** The tenant of a call, found within the deadline of the call. */
+  /** The tenant of a call. Finding it ends with the deadline of the call; what follows has a deadline of its own. */
   tenant(call: RunningCall): Tenant | Promise<Tenant> {
     const found = this.tenants.resolve(call.tenant);
     if (!(found instanceof Promise)) {
@@ -74,6 +75,7 @@ export class CallRunner {
     return this.#limit(call, this.#defaultDeadline, (deadline) => deadline.race(found));
   }
 
+  /** Does `work` under a new deadline. A reading of an event finds its tenant once and calls this for each page. */
   within<R>(
     tenant: Tenant,
     call: Omit<RunningCall, 'tenant'>,

@@ -30,7 +30,7 @@ export class Tenant {
   readonly #settings: TenantSettings;
   readonly #http: HttpSettings;
   readonly #stateKey: StateKey;
-  #registration: string | undefined;
+  readonly #registration: string;
 
   /** @internal */
   constructor(key: string, settings: TenantSettings, http: HttpSettings, stateKey: StateKey = newStateKey()) {
@@ -41,6 +41,7 @@ export class Tenant {
     this.#settings = settings;
     this.#http = settings.http === undefined ? http : { ...http, ...settings.http };
     this.#stateKey = stateKey;
+    this.#registration = settings.login === undefined ? '' : registrationOf(settings.login);
     Object.freeze(this);
   }
 
@@ -94,7 +95,6 @@ export class Tenant {
 
   /** See {@link registrationOf}; empty without a login. @internal */
   get registration(): string {
-    this.#registration ??= this.login === undefined ? '' : registrationOf(this.login);
     return this.#registration;
   }
 

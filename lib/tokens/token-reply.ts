@@ -2,11 +2,10 @@ import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { hideSecrets } from '../model/untrusted-text.js';
 import { isRecord } from '../model/json-values.js';
 import type { OAuthFailure } from '../problems/token-endpoint-problems.js';
-import { lifetimeOf } from './token-lifetime.js';
 
 /** A reply of the token endpoint that is no OAuth error. */
 export type TokenReply =
-  | { kind: 'granted'; accessToken: string; scope: string | undefined; lifetime: number }
+  | { kind: 'granted'; accessToken: string; scope: string | undefined; expiresIn: unknown }
   | { kind: 'malformed'; why: string };
 
 /** Characters of an OAuth error code that are shown. */
@@ -31,7 +30,7 @@ export function parseTokenReply(body: unknown, requestedScope: string | null): T
     return malformed('its token_type is not Bearer');
   }
   const granted = typeof scope === 'string' ? scope : (requestedScope ?? undefined);
-  return { kind: 'granted', accessToken, scope: granted, lifetime: lifetimeOf(expiresIn) };
+  return { kind: 'granted', accessToken, scope: granted, expiresIn };
 }
 
 /**

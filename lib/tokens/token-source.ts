@@ -21,7 +21,7 @@ const HINT = 'token-hint';
 /** How long a hint says that a process is asking for a token, in ms. */
 const HINT_TTL = 2_000;
 
-/** Waits of a process that finds a hint, in ms. It looks for the token after each, and then asks for one itself. */
+/** Waits of a process that finds a hint, in ms: 1,050 in all. It looks for the token after each, and then asks for one itself. */
 const WAITS = [150, 300, 600];
 
 /** A token in the store. Times are in ms since 1970, the only clock that processes share. */
@@ -59,22 +59,27 @@ export class TokenSource {
    * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
   async next(tenant: Tenant, needed: NeededToken, deadline: Deadline): Promise<TimedToken> {
+    try {
+      return await this.#nextWithSecretOfNow(tenant, needed, deadline);
+    } catch (error) {
+      this.#report(tenant, error);
+      throw error;
+    }
+  }
+
+  async #nextWithSecretOfNow(tenant: Tenant, needed: NeededToken, deadline: Deadline): Promise<TimedToken> {
     const read = (): Promise<OAuthClient> => readApiClient(tenant, deadline, this.log);
     const client = await read();
-    const first = this.#nextOf(client, tenant, needed, deadline);
-    return first
-      .catch(async (error: unknown) => {
-        const isRefused = error instanceof TokenRejectedError && refusesSecret(error.oauthError);
-        const newest = isRefused ? await newerClient(client, tenant.settings.clientSecret, read) : undefined;
-        if (newest === undefined) {
-          throw error;
-        }
-        return this.#nextOf(newest, tenant, needed, deadline);
-      })
-      .catch((error: unknown) => {
-        this.#report(tenant, error);
+    try {
+      return await this.#nextOf(client, tenant, needed, deadline);
+    } catch (error) {
+      const isRefused = error instanceof TokenRejectedError && refusesSecret(error.oauthError);
+      const newest = isRefused ? await newerClient(client, tenant.settings.clientSecret, read) : undefined;
+      if (newest === undefined) {
         throw error;
-      });
+      }
+      return this.#nextOf(newest, tenant, needed, deadline);
+    }
   }
 
   async #nextOf(
@@ -101,20 +106,22 @@ export class TokenSource {
     return token;
   }
 
-  /** The token of another process: at once, or within a second where one is asking for it now. */
+  /** The token of another process: at once, or after one of {@link WAITS} where one is asking for it now. */
   async #find(name: string, needed: NeededToken): Promise<TimedToken | undefined> {
     if (needed.requestedAfter === Number.POSITIVE_INFINITY) {
       return undefined;
     }
     const found = await this.#read(name, needed);
     this.values.publishOutcome(TOKEN, found === undefined ? 'miss' : 'hit');
-    // A hint, no lock: nobody removes it, and whatever goes wrong costs a token request more.
-    const hint = JSON.stringify([name, needed.replaced]);
-    if (
-      found !== undefined ||
-      (await this.values.write(HINT, hint, '1', HINT_TTL, { ifAbsent: true })) !== false
-    ) {
+    if (found !== undefined) {
       return found;
+    }
+    // A hint, no lock: nobody removes it, and whatever goes wrong costs a token request more. It names the token that is replaced:
+    // a process that replaces another one does not wait.
+    const hint = JSON.stringify([name, needed.replaced]);
+    const isFirst = (await this.values.write(HINT, hint, '1', HINT_TTL, { ifAbsent: true })) !== false;
+    if (isFirst) {
+      return undefined;
     }
     for (const ms of WAITS) {
       await pause(ms, undefined, { ref: false });

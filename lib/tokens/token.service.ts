@@ -163,11 +163,12 @@ export class TokenService {
         throw repeated(held.refusal);
       }
       const isJoined = held.renewal !== undefined;
-      const own = held.invalidated === undefined ? 'fetched' : 'forced';
+      // Published, where this call itself starts the renewal and no other process had the token.
+      const outcome = held.invalidated === undefined ? 'fetched' : 'forced';
       held.renewal ??= this.#renew(tenant, held);
       try {
         const token = await deadline.race(held.renewal.result, held.renewal.deadline);
-        publishOutcome(tenant, isJoined || token.isShared ? 'shared' : own);
+        publishOutcome(tenant, isJoined || token.isShared ? 'shared' : outcome);
         return token;
       } catch (error) {
         // A renewal that ran out of time does not fail a caller that joined later and has time left.

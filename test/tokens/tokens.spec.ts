@@ -598,7 +598,7 @@ describe('a token reply', () => {
       kind: 'granted',
       accessToken: 'token',
       scope: 'idp_api',
-      lifetime: HOUR,
+      expiresIn: 3600,
     });
   });
 

@@ -45,6 +45,7 @@ export class ExhibitorPages {
     });
   }
 
+  /** The page, and for readers its rows before `exhibitorSchema`: drift is looked for in them. */
   async #fetch<T>(tenant: Tenant, path: string, deadline: Deadline): Promise<FetchedPage<T>> {
     const { body } = await this.rest.get(tenant, { operation: 'list', path, template: TEMPLATE }, deadline);
     const wire = parsePage(body, tenant.key);
