@@ -67,6 +67,9 @@ export function standsOn(target: Target, guard: object): boolean {
 /** Results of guards in GraphQL: by field, since the fields of one request run in parallel and may be about different events. */
 const byField = new WeakMap<object, Partial<ExhibitorContext>>();
 
+/** Requests of GraphQL whose `exhibitorContext` a guard of ours has set: it is that of one field, and not of the others. */
+const setByGuards = new WeakSet<object>();
+
 /** Keeps what a guard has found, as `request.exhibitorContext` and for its field of GraphQL. */
 export function keepResults(
   execution: ExecutionContext,
@@ -77,7 +80,7 @@ export function keepResults(
   const field = fieldOf(execution);
   if (field !== undefined) {
     byField.set(field, results);
-    byField.set(request, results);
+    setByGuards.add(request);
   }
 }
 
@@ -90,7 +93,7 @@ export function resultsIn(
   if (field === undefined) {
     return request.exhibitorContext;
   }
-  return byField.get(field) ?? (byField.has(request) ? undefined : request.exhibitorContext);
+  return byField.get(field) ?? (setByGuards.has(request) ? undefined : request.exhibitorContext);
 }
 
 /** The `info` of a GraphQL field. */

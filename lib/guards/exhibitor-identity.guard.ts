@@ -181,17 +181,18 @@ function isExempt(guard: ExhibitorIdentityGuard, context: ExecutionContext): boo
   const handler = context.getHandler();
   const controller = context.getClass();
   return (
-    [...guardsOn(handler), ...guardsOn(controller)].some(decidesAlone) &&
+    [...guardsOn(handler), ...guardsOn(controller)].some(isGuardOfLogins) &&
     declaredOn(handler) !== false &&
     !standsOn(handler, guard) &&
     !standsOn(controller, guard)
   );
 }
 
-/** True for our guards of login, callback and logouts, as class or instance. */
-function decidesAlone(guard: unknown): boolean {
+/** True for a class or an instance of our guards of login, callback and logouts: those that require no user. */
+function isGuardOfLogins(guard: unknown): boolean {
   const prototype: unknown = typeof guard === 'function' ? guard.prototype : guard;
-  const needsUser =
-    prototype === ExhibitorIdentityGuard.prototype || prototype instanceof ExhibitorIdentityGuard;
-  return prototype instanceof RouteGuard && !needsUser;
+  if (prototype === ExhibitorIdentityGuard.prototype || prototype instanceof ExhibitorIdentityGuard) {
+    return false;
+  }
+  return prototype instanceof RouteGuard;
 }

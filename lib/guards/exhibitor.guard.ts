@@ -27,9 +27,14 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
   async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
     const { session, user, isPublic } = await ExhibitorIdentityGuard.identify(this, http, context);
     const named = await this.getEvent(http, context, session);
-    if (session === undefined || (named === undefined && isPublic)) {
-      const eventId = named === undefined ? undefined : checkEventId(named);
-      this.#keep(http, context, { eventId, exhibitors: [], exhibitor: undefined, ...user });
+    const none = { exhibitors: [], exhibitor: undefined, ...user };
+    if (session === undefined) {
+      // On a public route: on any other, nobody was refused before.
+      this.#keep(http, context, { eventId: named === undefined ? undefined : checkEventId(named), ...none });
+      return;
+    }
+    if (named === undefined && isPublic) {
+      this.#keep(http, context, { eventId: undefined, ...none });
       return;
     }
     const eventId = checkEventId(named ?? (await this.onNoEvent(session)));

@@ -64,18 +64,21 @@ export class RequestResolver {
     session: SessionState | undefined,
   ): Promise<string | undefined> {
     const source = eventSourceOf(request, context);
-    const loginEvent = source === 'any' ? session?.identity.eventId : undefined;
+    const ofLogin = source === 'query or login' ? session?.identity.eventId : undefined;
     if (this.#settings.resolveEvent !== undefined) {
-      return (await this.#resolvedEvent(request, context)) ?? loginEvent;
+      return (await this.#resolvedEvent(request, context)) ?? ofLogin;
     }
-    if (source !== 'option') {
-      const given = source === 'any' ? request.query : request.params;
-      return textOf(given?.['eventId']) ?? loginEvent;
+    switch (source) {
+      case 'parameter':
+        return textOf(request.params?.['eventId']);
+      case 'query or login':
+        return textOf(request.query?.['eventId']) ?? ofLogin;
+      case 'only the option':
+        if (session !== undefined) {
+          this.log.report(session.tenant, unnamedEvent(context.getClass().name, context.getHandler().name));
+        }
+        return undefined;
     }
-    if (session !== undefined) {
-      this.log.report(session.tenant, unnamedEvent(context.getClass().name, context.getHandler().name));
-    }
-    return undefined;
   }
 
   /**
@@ -156,19 +159,19 @@ export class RequestResolver {
 /** Parameters of a route that name no event. */
 const OTHER_PARAMETERS = ['tenant', 'exhibitorId'];
 
-/**
- * Where the event of a request may be read: in the route parameter `eventId`; only by the option, in GraphQL and where other
- * parameters may name it; else anywhere.
- */
-function eventSourceOf(request: ExhibitorRequest, context: ExecutionContext): 'parameter' | 'option' | 'any' {
+/** What may name the event of a request beside `resolveEvent`: nothing in GraphQL, and where a parameter with another name may. */
+function eventSourceOf(
+  request: ExhibitorRequest,
+  context: ExecutionContext,
+): 'parameter' | 'query or login' | 'only the option' {
   const parameters = Object.keys(request.params ?? {}).filter((name) => !OTHER_PARAMETERS.includes(name));
   if (context.getType<string>() !== 'http') {
-    return 'option';
+    return 'only the option';
   }
   if (parameters.includes('eventId')) {
     return 'parameter';
   }
-  return parameters.length === 0 ? 'any' : 'option';
+  return parameters.length === 0 ? 'query or login' : 'only the option';
 }
 
 /** The types say so already, but ids from a database are often numbers, and other objects would be read as `[object Object]`. */

@@ -137,8 +137,8 @@ export function clearHeldCookies(
 }
 
 /**
- * Keeps the sum of our cookies in its limit: the other pending logins go, then the ID token, since a logout at the provider works
- * without it. To be called after a cookie was set.
+ * Keeps the sum of our cookies in its limit: if it is too large, the other pending logins go, and if it still is, the ID token, since
+ * a logout at the provider works without it. Identity, selection and `kept` stay. To be called after a cookie was set.
  *
  * @param attributes of that cookie: in its context, browsers accept the removal of others with the same `sameSite`
  * @param kept name of the pending login that was just set
@@ -149,19 +149,16 @@ export function fitCookies(
   attributes: CookieAttributes,
   kept?: string,
 ): void {
-  const others = logins.filter((name) => name !== kept);
-  const lengthOf = (names: readonly string[]): number =>
-    names.reduce((sum, name) => sum + heldLength(http, name, attributes.secure), 0);
-  const needed = lengthOf([identity, selection, ...(kept === undefined ? [] : [kept])]);
-  const clear = (names: readonly string[]): void =>
-    names
-      .filter((name) => heldLength(http, name, attributes.secure) > 0)
-      .forEach((name) => clearCookie(http, name, attributes));
-  if (needed + lengthOf([idToken, ...others]) > MAX_BYTES) {
-    clear(others);
-  }
-  if (needed + lengthOf([idToken]) > MAX_BYTES) {
-    clear([idToken]);
+  const { secure } = attributes;
+  const all = [identity, selection, idToken, ...logins];
+  const otherLogins = logins.filter((name) => name !== kept);
+  for (const removable of [otherLogins, [idToken]]) {
+    const bytes = all.reduce((sum, name) => sum + heldLength(http, name, secure), 0);
+    if (bytes > MAX_BYTES) {
+      removable
+        .filter((name) => heldLength(http, name, secure) > 0)
+        .forEach((name) => clearCookie(http, name, attributes));
+    }
   }
 }
 

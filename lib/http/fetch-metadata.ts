@@ -19,8 +19,11 @@ export function isCrossSiteRequest(
   if (site === 'same-origin' || site === 'none' || (site === undefined && origin === undefined)) {
     return false;
   }
-  if (origin === undefined || trusted.includes(origin)) {
-    return origin === undefined;
+  if (origin === undefined) {
+    return true;
+  }
+  if (trusted.includes(origin)) {
+    return false;
   }
   if (ownUrl !== undefined && URL.canParse(ownUrl)) {
     return origin !== new URL(ownUrl).origin;

@@ -62,7 +62,18 @@ export class LogoutService {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     await this.session.forget(http, removeIdentity);
-    return departing && this.#endSessionUrl(departing).catch(unknown);
+    if (departing === undefined) {
+      return undefined;
+    }
+    try {
+      return await this.#endSessionUrl(departing);
+    } catch (error) {
+      // The user is logged out here: that the tenant is not found, or the provider not reached, fails no logout.
+      if (isExhibitorError(error)) {
+        return undefined;
+      }
+      throw error;
+    }
   }
 
   /**
@@ -124,13 +135,6 @@ export class LogoutService {
       this.provider.findUrl(tenant, 'endSession', deadline),
     );
     return endpoint && addressOf(endpoint, idToken, clientId, postLogoutRedirectUri);
-  }
-}
-
-/** A logout does not fail where the tenant is not found or the provider cannot be reached: the user is logged out here. */
-function unknown(error: unknown): undefined {
-  if (!isExhibitorError(error)) {
-    throw error;
   }
 }
 

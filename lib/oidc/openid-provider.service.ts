@@ -88,8 +88,8 @@ export class OpenIdProvider {
       return (await fixed).getKey;
     }
     const keys = await this.#publishedKeys(tenant, source.url, deadline);
-    const isMissing = used === undefined ? kid !== undefined && !keys.kids.has(kid) : keys.getKey === used;
-    return (isMissing ? await this.#publishedKeys(tenant, source.url, deadline, keys) : keys).getKey;
+    const useless = lacksKey(keys, kid, used);
+    return (useless ? await this.#publishedKeys(tenant, source.url, deadline, keys) : keys).getKey;
   }
 
   async #keySourceOf(tenant: Tenant, deadline: Deadline): Promise<KeySource> {
@@ -178,6 +178,14 @@ export class OpenIdProvider {
     const dispatcher = this.transport.dispatcherOf(tenant);
     return `${dispatcher === undefined ? 0 : idOf(dispatcher)} ${id}`;
   }
+}
+
+/** True where none of these keys fits: they were tried, as `used`, or none has the `kid`. */
+function lacksKey(keys: KeySet, kid: string | undefined, used: CompactVerifyGetKey | undefined): boolean {
+  if (used !== undefined) {
+    return keys.getKey === used;
+  }
+  return kid !== undefined && !keys.kids.has(kid);
 }
 
 const dispatcherIds = new WeakMap<object, number>();

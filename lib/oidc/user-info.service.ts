@@ -43,10 +43,9 @@ export class UserInfo {
     const rules = { emailClaim: 'email', requireVerifiedEmail: false, ...tenant.login };
     const subject = String(token.sub);
     const ofToken = contactEmail([token], rules);
-    const isMissing = 'reason' in ofToken && ofToken.reason === 'email_missing';
-    // No other source can mend a denied address.
-    const mayComplete = isMissing || ('reason' in ofToken && !isDenied(token));
-    const userinfo = mayComplete ? await this.#read(tenant, accessToken, subject, deadline) : undefined;
+    // Userinfo may have the address, or say that it is verified. It cannot mend an address that the token denies.
+    const isNeeded = 'reason' in ofToken && (ofToken.reason === 'email_missing' || !isDenied(token));
+    const userinfo = isNeeded ? await this.#read(tenant, accessToken, subject, deadline) : undefined;
     const contact = userinfo === undefined ? ofToken : contactEmail([token, userinfo], rules);
     if ('reason' in contact) {
       if (contact.reason === 'email_missing') {
@@ -130,11 +129,13 @@ const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
  * taken from it alone. `email_verified` is only taken from a source whose `email` is taken.
  */
 export function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
-  const { email_verified: _ofSomeSource, ...merged }: Claims = { ...aboutPerson(userinfo), ...token };
-  const flag = [token, userinfo].find(
-    (claims) => claims?.['email'] === merged['email'] && claims?.['email_verified'] !== undefined,
-  )?.['email_verified'];
-  const claims = flag === undefined ? merged : { ...merged, email_verified: flag };
+  const { email_verified: _ofSomeSource, ...claims }: Claims = { ...aboutPerson(userinfo), ...token };
+  const ofEmail = [token, userinfo].find(
+    (source) => source?.['email'] === claims['email'] && source?.['email_verified'] !== undefined,
+  );
+  if (ofEmail !== undefined) {
+    claims['email_verified'] = ofEmail['email_verified'];
+  }
   return Object.fromEntries(Object.entries(claims).filter(([name]) => !PROTOCOL_CLAIMS.has(name)));
 }
 

@@ -12,7 +12,7 @@ import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { IdTokenCookie } from './id-token-cookie.js';
 import { IdentityCookie } from './identity-cookie.service.js';
-import { readHostUser, setUser, type SessionState } from './request-user.js';
+import { readHostUser, type SessionState } from './request-user.js';
 
 /** A login that another one replaces. */
 export interface FormerLogin {
@@ -85,7 +85,8 @@ export class IdentitySession {
       ]);
     }
     const { identityTtl, absoluteTtl } = this.#cookies;
-    const endsAt = identity.expiresAt + (mode === 'cookie' ? absoluteTtl - identityTtl : 0);
+    // That of a host has no seal that ends before the login does.
+    const endsAt = mode === 'cookie' ? identity.expiresAt - identityTtl + absoluteTtl : identity.expiresAt;
     // Before the new one is kept: Passport sets it as the user of the request.
     const replaced = [...former, ...(await this.former(http))];
     if (mode === 'host') {
@@ -96,9 +97,7 @@ export class IdentitySession {
     // Last: no ID token is kept of a login that fails.
     await this.#idTokens.write(http, tenant, identity.id, endsAt, idToken);
     await this.#end(replaced);
-    const state: SessionState = { identity, tenant, mode, endsAt };
-    setUser(http, state);
-    return state;
+    return { identity, tenant, mode, endsAt };
   }
 
   /** The user of the browser, unless a logout ended the login before. Asks for no tenant, which may be slow. */

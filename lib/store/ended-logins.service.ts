@@ -89,10 +89,10 @@ export class EndedLogins implements BeforeApplicationShutdown {
   /**
    * True for a login that ended, here or in another process. Answers no promise where it is known.
    *
-   * @param present registration of the tenant now
+   * @param currentRegistration that of its tenant now; that of the login itself, where its tenant is not asked for
    */
-  has(login: Login, present: string): boolean | Promise<boolean> {
-    const names = this.#namesOf(login, present);
+  has(login: Login, currentRegistration: string): boolean | Promise<boolean> {
+    const names = this.#namesOf(login, currentRegistration);
     if (this.#isKnown(names)) {
       return true;
     }
@@ -108,9 +108,9 @@ export class EndedLogins implements BeforeApplicationShutdown {
    *
    * @param askedAt {@link Clock.now} when {@link has} answered false
    */
-  isRunning(login: Login, present: string, askedAt: number): boolean {
+  isRunning(login: Login, currentRegistration: string, askedAt: number): boolean {
     const isRecent = !this.#isShared || this.clock.now() - askedAt <= RECENT;
-    return isRecent && !this.#isKnown(this.#namesOf(login, present));
+    return isRecent && !this.#isKnown(this.#namesOf(login, currentRegistration));
   }
 
   async beforeApplicationShutdown(): Promise<void> {
@@ -121,8 +121,8 @@ export class EndedLogins implements BeforeApplicationShutdown {
     return names.some((one) => endsLogin(this.#ended.get(one.name), one));
   }
 
-  #namesOf(login: Login, present: string): EndedName[] {
-    return namesOfLogin(login, this.#check.provider ? present : undefined);
+  #namesOf(login: Login, currentRegistration: string): EndedName[] {
+    return namesOfLogin(login, this.#check.provider ? currentRegistration : undefined);
   }
 
   /** Ends the logins of this name that began at `at` or before. */

@@ -44,18 +44,19 @@ export function namesOfLogout({ registration, subject, sid }: ProviderLogout): s
 /**
  * Names by which a login may have ended. One without a time of login is taken for an earlier one.
  *
- * @param present registration of the tenant now; `undefined` where logouts at the provider are not looked for. It differs from that of
- * the identity once the `keys` of the options were changed
+ * @param currentRegistration that of its tenant now; `undefined` where logouts at the provider are not looked for. It differs from
+ * that of the identity once the `keys` of the options were changed
  */
 export function namesOfLogin(
   { id, registration, subject, sid, loggedInAt = 0 }: Login,
-  present: string | undefined,
+  currentRegistration: string | undefined,
 ): EndedName[] {
   const own: EndedName = { name: id };
-  if (present === undefined) {
+  if (currentRegistration === undefined) {
     return [own];
   }
-  const ofProvider = [...new Set([registration ?? present, present])].flatMap((one): EndedName[] => [
+  const registrations = new Set([registration ?? currentRegistration, currentRegistration]);
+  const ofProvider = [...registrations].flatMap((one): EndedName[] => [
     { name: nameOf('user', one, subject), startedAt: loggedInAt },
     sid === undefined
       ? { name: nameOf('sessionless', one, subject), startedAt: loggedInAt }

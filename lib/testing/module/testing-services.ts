@@ -38,12 +38,11 @@ function guardServices(
     {
       // A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend.
       start: (http, tenantKey, target) => logins.start(http, backend.tenantOf(tenantKey), target),
-      finish: async (http) => {
+      finish: async () => {
         const state = await read(undefined);
         if (state === undefined) {
           throw new LoginFailedError('denied', 'nobody is logged in at this ExhibitorTestingModule');
         }
-        http.request.user = state.identity;
         return state;
       },
     },
