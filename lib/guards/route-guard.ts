@@ -12,6 +12,7 @@ import { requestPairOf, type RequestPair } from './execution-context.js';
 import { RequestResolver } from './request-resolver.service.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
+/** What guards call. {@link RouteGuard.servicesOf} answers it, so that no guard has to inject any of them. */
 export interface GuardServices {
   readonly resolver: RequestResolver;
   readonly reader: Pick<IdentityReader, 'acceptsBearer' | 'read'>;

@@ -1,4 +1,4 @@
-import type { Claims } from '../oidc/contact-email.js';
+import type { Claims } from '../oidc/user-info.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 
 /** About the authentication, not the person: hosts check them, so they are always kept. */

@@ -9,8 +9,13 @@ import type { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import { withTimeout, type Deadline } from '../time/deadline.js';
-import { secretTextOf, type OAuthClient } from './client-authentication.js';
-import { newerClient, readApiClient, refusesSecret } from './client-secret.js';
+import {
+  newerClient,
+  readApiClient,
+  refusesSecret,
+  secretTextOf,
+  type OAuthClient,
+} from './client-authentication.js';
 import type { TokenEndpoint } from './token-endpoint.service.js';
 import { TimedToken } from './token-lifetime.js';
 import { HEADER_SAFE } from './token-reply.js';

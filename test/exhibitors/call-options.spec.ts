@@ -11,7 +11,7 @@ import {
   type CallSchema,
 } from '../../lib/exhibitors/call-options.schema.js';
 import { checkContactEmail, checkEventId } from '../../lib/model/path-parameters.js';
-import { contactEmail } from '../../lib/oidc/contact-email.js';
+import { contactEmail } from '../../lib/oidc/user-info.service.js';
 import { anyText } from '../support/any-text.js';
 
 function refusal(check: () => unknown): ExhibitorError {

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { contactEmail } from '../../lib/oidc/contact-email.js';
+import { contactEmail } from '../../lib/oidc/user-info.service.js';
 import { userClaims } from '../../lib/oidc/user-info.service.js';
 import type { Host } from '../support/host.js';
 import { OperatorLines } from '../support/operator-lines.js';
