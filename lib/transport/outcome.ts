@@ -72,7 +72,7 @@ export function hasReply({ status }: Outcome): boolean {
  * - What happens in interceptors of the host, and aborts, say nothing about the service.
  * - A code that an attacker made up may cause late replies and resets: of a login's code, only failed connections count.
  *
- * @param hadTime the call ended by its deadline, and had `attemptTimeout` when the request left our queue
+ * @param hadTime the call ended by its deadline, and had about a whole `attemptTimeout` when the request left our queue
  */
 export function isUnanswered(outcome: Outcome, operation: Operation, hadTime: boolean): boolean {
   if (outcome.kind === 'answered' || hasReply(outcome)) {
