@@ -66,7 +66,7 @@ export class CallRunner {
     return this.within(tenant, limits, (deadline) => work(tenant, deadline));
   }
 
-  /** The tenant of a call. Finding it ends with the deadline of the call; what follows has a deadline of its own. */
+  /** The tenant of a call. Waiting for it ends with the deadline of the call. */
   tenant(call: RunningCall): Tenant | Promise<Tenant> {
     const found = this.tenants.resolve(call.tenant);
     if (!(found instanceof Promise)) {
@@ -75,7 +75,7 @@ export class CallRunner {
     return this.#limit(call, this.#defaultDeadline, (deadline) => deadline.race(found));
   }
 
-  /** Does `work` under a new deadline. A reading of an event finds its tenant once and calls this for each page. */
+  /** Does `work` under a new deadline: for each page of a reading, whose tenant is found once, and for the lookup of a guard. */
   within<R>(
     tenant: Tenant,
     call: Omit<RunningCall, 'tenant'>,

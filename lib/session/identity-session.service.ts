@@ -85,7 +85,7 @@ export class IdentitySession {
       ]);
     }
     const { identityTtl, absoluteTtl } = this.#cookies;
-    // That of a host has no seal that ends before the login does.
+    // A cookie is sealed anew until `absoluteTtl` after the login; the identity of a host ends with its login.
     const endsAt = mode === 'cookie' ? identity.expiresAt - identityTtl + absoluteTtl : identity.expiresAt;
     // Before the new one is kept: Passport sets it as the user of the request.
     const replaced = [...former, ...(await this.former(http))];

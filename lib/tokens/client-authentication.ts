@@ -1,7 +1,7 @@
 /**
  * Client authentication at the token endpoint: the secret of a client, which a function of the host may answer anew each time, and
- * how a request proves the client: a secret in the body or the header (RFC 6749 §2.3.1), or an assertion signed
- * with a private key (`private_key_jwt`, RFC 7523 §2.2 and §3).
+ * how a request proves the client: a secret in the body or the header (RFC 6749 §2.3.1), or an assertion signed with a private key
+ * (`private_key_jwt`, RFC 7523 §2.2 and §3).
  */
 import { randomUUID } from 'node:crypto';
 import { ExhibitorError } from '../errors/exhibitor.error.js';

@@ -111,7 +111,7 @@ function overInInterceptor(stage: Stage): Failed {
   return { kind: 'failed', why: 'over', message: 'the call is over', ...placeOf(stage) };
 }
 
-/** A request is on the wire in neither phase: an interceptor that wraps the adapter may fail while it is. */
+/** No phase where the request is on the wire, since it counts as sent. An interceptor that wraps the adapter may fail meanwhile. */
 function placeOf(stage: Stage): Pick<Failed, 'phase' | 'status'> {
   switch (stage.name) {
     case 'request interceptor':
