@@ -106,20 +106,6 @@ describe('exhibitorOptionsFrom', () => {
     ]);
   });
 
-  it('warns about values in quotes, which readers of env files other than that of Node.js keep', () => {
-    const env = sandbox.environment('acme', { prefix: 'ACME_' });
-    const quoted = { ...env, ACME_TENANT_ID: '"guid"', ACME_API_CLIENT_SECRET: "'s'", COOKIE_SECRET: '"x"' };
-    exhibitorOptionsFrom(quoted, { prefix: 'ACME_' });
-    const suffix = 'begins and ends with a quote, which is part of its value: docker --env-file keeps quotes';
-    expect(warned).toEqual(
-      ['ACME_TENANT_ID', 'ACME_API_CLIENT_SECRET', 'COOKIE_SECRET'].map((name) => `${name} ${suffix}`),
-    );
-    warned = [];
-    const others = { ACME_TENANT_ID: '"', ACME_API_CLIENT_SECRET: `"it's'`, COOKIE_SECRET: 'a"b"' };
-    exhibitorOptionsFrom({ ...env, ...others }, { prefix: 'ACME_' });
-    expect(warned).toEqual([]);
-  });
-
   it.each(['', 'ACME_'] as const)(
     'asks whether the file is loaded where no variable with %j is set',
     (prefix) => {
