@@ -404,6 +404,22 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     expect((await visitor.visit(`${url}/auth/logout`, { method: 'POST' })).status).toBe(303);
   });
 
+  it('finish no login where requests carry bearer tokens alone', async () => {
+    const url = await start({
+      options: (own) => {
+        const tenant = sandbox.tenantOptions('acme', { redirectUri: `${own}/auth/callback` });
+        const audience = { accessToken: 'portal-api', idToken: tenant.login.clientId };
+        const login = { ...tenant.login, audience, authorizedParties: ['portal-app'] };
+        return { tenant: { ...tenant, login }, session: 'bearer' };
+      },
+    });
+    const { status, text } = await logIn(new Visitor(), `${url}/auth/login`);
+    expect([status, JSON.parse(text)]).toEqual([
+      500,
+      expect.objectContaining({ code: 'configuration_invalid' }),
+    ]);
+  });
+
   it('are in the document of @nestjs/swagger, unless its option include leaves their module out', async () => {
     @Module({ controllers: [HomeController] })
     class PagesModule {}
