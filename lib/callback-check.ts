@@ -1,18 +1,11 @@
-/** Whether a route finishes the logins of each `redirectUri`. Else the first person who logs in meets a 404. */
-import { Logger, RequestMethod, type Provider } from '@nestjs/common';
+/** Compares the path of each `redirectUri` with the callbacks that are registered. Else the first login would end with a 404. */
+import { Logger, type Provider } from '@nestjs/common';
 import { MODULE_PATH, PATH_METADATA, VERSION_METADATA } from '@nestjs/common/constants.js';
-import {
-  ApplicationConfig,
-  DiscoveryService,
-  HttpAdapterHost,
-  MetadataScanner,
-  ModulesContainer,
-} from '@nestjs/core';
+import { ApplicationConfig, HttpAdapterHost, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { PathsExplorer } from '@nestjs/core/router/paths-explorer.js';
 import { RoutePathFactory } from '@nestjs/core/router/route-path-factory.js';
 import { guardsOn } from './guards/execution-context.js';
 import { ExhibitorCallbackGuard } from './guards/exhibitor-callback.guard.js';
-import { isRecord } from './model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from './options/check-options.js';
 
 /** Warns once the application listens. One without HTTP never does, nor one that is mounted below a path of another. */
@@ -20,82 +13,64 @@ export const CALLBACK_CHECK: Provider = {
   provide: Symbol('nestjs-exhibitor:callback-check'),
   inject: [CHECKED_OPTIONS, HttpAdapterHost, ApplicationConfig, ModulesContainer],
   useFactory: (
-    options: CheckedOptions,
+    { settings, tenants, pathOf }: CheckedOptions,
     host: HttpAdapterHost,
     ...application: [ApplicationConfig, ModulesContainer]
   ) =>
     host.listen$.subscribe(() => {
-      const routes = callbackRoutes(...application);
-      const missing = callbacksOf(options).find(({ call }) => !routes.some((route) => answers(route, call)));
-      if (missing !== undefined) {
-        const found = routes.length > 0 ? `the callbacks here are ${routes.join(', ')}` : NO_CALLBACKS;
-        const message = `no route with ExhibitorCallbackGuard answers ${missing.call}; ${found}`;
-        new Logger('nestjs-exhibitor').warn(`${missing.option}: ${message}`);
+      const callbacks = [...new Set(callbackPaths(...application))];
+      const fixed = 'find' in tenants || settings.session.join() === 'bearer' ? [] : tenants;
+      for (const [key, { login }] of fixed) {
+        const path = login?.redirectUri && new URL(login.redirectUri).pathname;
+        if (path && !callbacks.some((callback) => mayServe(callback, path))) {
+          const message = `no route with ExhibitorCallbackGuard has the path ${path}. Callbacks found: `;
+          const found =
+            callbacks.join(', ') || "none; routes: 'auth' registers one, routes: false ends this check";
+          new Logger('nestjs-exhibitor').warn(`${pathOf(key)}.login.redirectUri: ${message}${found}`);
+          return;
+        }
       }
     }),
 };
 
-const NO_CALLBACKS =
-  "set routes: 'auth' beside isGlobal, or write one; routes: false if another application has the login routes";
-
-/** What the providers of the fixed tenants call, such as `GET /auth/callback`. */
-function callbacksOf({ tenants, settings, pathOf }: CheckedOptions): { option: string; call: string }[] {
-  const fixed = 'find' in tenants || settings.session.join() === 'bearer' ? [] : [...tenants];
-  return fixed.flatMap(([key, { login }]) => {
-    const method = login?.responseType === 'code' ? 'GET' : 'POST';
-    return login?.redirectUri === undefined
-      ? []
-      : {
-          option: `${pathOf(key)}.login.redirectUri`,
-          call: `${method} ${new URL(login.redirectUri).pathname}`,
-        };
-  });
-}
-
-/** The routes with a callback guard, as Nest registers them. */
-function callbackRoutes(config: ApplicationConfig, modules: ModulesContainer): string[] {
+/** The paths of the routes with a callback guard, as Nest registers them; `*` behind a proxy that changes the path. */
+function callbackPaths(config: ApplicationConfig, modules: ModulesContainer): string[] {
   const explorer = new PathsExplorer(new MetadataScanner());
   const factory = new RoutePathFactory(config);
   const versioningOptions = config.getVersioning();
-  return new DiscoveryService(modules).getControllers().flatMap(({ instance, host }) => {
-    const read = (key: string, of: object = host?.metatype ?? Object) => Reflect.getMetadata(key, of);
-    const controller = instance.constructor;
-    const ofController = {
-      versioningOptions,
-      globalPrefix: config.getGlobalPrefix(),
-      modulePath: read(MODULE_PATH + modules.applicationId) ?? read(MODULE_PATH),
-      ctrlPath: read(PATH_METADATA, controller),
-      controllerVersion: read(VERSION_METADATA, controller) ?? versioningOptions?.defaultVersion,
-    };
-    return explorer.scanForPaths(instance).flatMap(({ path, requestMethod, targetCallback, version }) => {
-      const reader = [...guardsOn(targetCallback), ...guardsOn(controller)].map(pathReaderOf).find(Boolean);
-      if (reader === undefined) {
-        return [];
-      }
-      const paths = path.flatMap((methodPath) =>
-        factory.create({ ...ofController, methodPath, methodVersion: version }, requestMethod),
-      );
-      const methods = requestMethod === RequestMethod.ALL ? ['GET', 'POST'] : [RequestMethod[requestMethod]];
-      // A guard with a reader of its own is behind a proxy that changes the path.
-      const seen = reader === pathReaderOf(ExhibitorCallbackGuard) ? paths : ['/*'];
-      return methods.flatMap((method) => seen.map((one) => `${method} ${one}`));
-    });
-  });
+  const { getMetadata } = Reflect;
+  return [...modules.values()].flatMap(({ metatype, controllers }) =>
+    [...controllers.values()].flatMap(({ instance }) =>
+      explorer.scanForPaths(instance).flatMap(({ path, requestMethod, targetCallback, version }) => {
+        const controller = instance.constructor;
+        const reader = [...guardsOn(targetCallback), ...guardsOn(controller)].map(pathReaderOf).find(Boolean);
+        if (reader !== pathReaderOf(ExhibitorCallbackGuard)) {
+          return reader === undefined ? [] : '*';
+        }
+        const route = {
+          versioningOptions,
+          globalPrefix: config.getGlobalPrefix(),
+          modulePath: getMetadata(MODULE_PATH + modules.applicationId, metatype),
+          ctrlPath: getMetadata(PATH_METADATA, controller),
+          controllerVersion: getMetadata(VERSION_METADATA, controller) ?? versioningOptions?.defaultVersion,
+        };
+        return path.flatMap((methodPath) =>
+          factory.create({ ...route, methodPath, methodVersion: version }, requestMethod),
+        );
+      }),
+    ),
+  );
 }
 
 /** How a callback guard reads the path of a request. Other guards have no such method. */
 function pathReaderOf(guard: unknown): unknown {
-  const prototype: unknown = typeof guard === 'function' ? guard.prototype : guard;
-  return isRecord(prototype) ? prototype['getCallbackPath'] : undefined;
+  return Object(Object(guard).prototype ?? guard).getCallbackPath;
 }
 
-/** True also in doubt: a wildcard, an optional part or an expression. A router may ignore case and the last slash. */
-function answers(route: string, call: string): boolean {
-  // A path of either may be escaped already.
-  const [own = [], called = []] = [route, call].map((text) =>
-    encodeURI(text).replaceAll('%25', '%').toLowerCase().split('/').filter(Boolean),
-  );
-  const isSame =
-    own.length === called.length && own.every((part, at) => part.includes(':') || part === called[at]);
-  return isSame || (/[*{(]/.test(route) && own[0] === called[0]);
+/** True in doubt: where one of them is a pattern or has an escape. Routers may ignore case and the last slash. */
+function mayServe(callback: string, path: string): boolean {
+  const segmentsOf = (text: string): string[] => text.toLowerCase().split('/').filter(Boolean);
+  const called = segmentsOf(path);
+  const own = segmentsOf(callback).map((part, at) => (part.includes(':') ? called[at] : part));
+  return own.join('/') === called.join('/') || !/^[\w/.~:-]*$/.test(callback + path);
 }

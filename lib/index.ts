@@ -9,7 +9,7 @@ export {
   type ExhibitorOptionsFactory,
   type SessionMode,
 } from './options/exhibitor-options.interface.js';
-export { exhibitorOptionsFrom, type EnvironmentOptions } from './options/environment-options.js';
+export { exhibitorOptionsFrom } from './options/environment-options.js';
 export type {
   BearerLoginOptions,
   ClientAuth,

@@ -1,6 +1,7 @@
 /** The routes of login and logout that the module registers itself: `routes`, beside `isGlobal`. */
 import { Controller, Get, Inject, Post, Res, UseGuards, VERSION_NEUTRAL, type Type } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
+import * as v from 'valibot';
 import { CurrentIdentity } from './decorators/current.decorators.js';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { ExhibitorBackChannelLogoutGuard } from './guards/exhibitor-back-channel-logout.guard.js';
@@ -10,7 +11,7 @@ import { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
 import { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
 import { RouteGuard } from './guards/route-guard.js';
 import type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from './options/check-options.js';
+import { callable, ONE_PROBLEM, problemsOf, text } from './options/value-schemas.js';
 
 /** The login routes of the module. */
 export interface LoginRoutes {
@@ -27,7 +28,14 @@ export interface LoginRoutes {
 }
 
 /** No pattern and no dot segment, which browsers and routers would read differently. */
-const SEGMENT = /^(:[a-z_]\w*|[\w~-][\w.~-]*)$/i;
+const PATH = /^\/?((:[a-z_]\w*|[\w~-][\w.~-]*)(\/|$))+$/i;
+
+const guard = v.optional(callable<Type>());
+const loginRoutesSchema = v.strictObject({
+  path: v.pipe(text, v.regex(PATH, "must be a path such as 'auth' or ':tenant/auth'")),
+  guards: v.optional(v.strictObject({ login: guard, callback: guard, logout: guard }), {}),
+  backChannelLogout: v.optional(v.boolean('must be true or false')),
+});
 
 /** Leaves `me` to the guard after it: a global one might require an event, or redirect to the login. */
 class ExemptFromGlobalGuards extends RouteGuard {
@@ -39,41 +47,20 @@ class ExemptFromGlobalGuards extends RouteGuard {
 /**
  * The controllers of these routes.
  *
- * @throws {ConfigurationError} `routes` where the path is wrong
+ * @throws {ConfigurationError} `routes` with what is wrong in them
  */
 export function loginRoutes(routes: string | LoginRoutes): Type[] {
-  const given: LoginRoutes = typeof routes === 'object' && routes !== null ? routes : { path: routes };
-  const { guards = {}, backChannelLogout = false } = given;
-  const path = String(given.path).replace(/^\/|\/$/g, '');
-  if (typeof given.path !== 'string' || !path.split('/').every((segment) => SEGMENT.test(segment))) {
-    throw new ConfigurationError([
-      { path: 'routes', expected: "must be a path such as 'auth' or ':tenant/auth'" },
-    ]);
+  const given = typeof routes === 'string' ? { path: routes } : routes;
+  const parsed = v.safeParse(loginRoutesSchema, given, ONE_PROBLEM);
+  if (!parsed.success) {
+    throw new ConfigurationError(problemsOf(parsed.issues, 'routes'));
   }
-
-  const isKnown = (known: readonly string[], names: object): boolean =>
-    Object.keys(names).every((name) => known.includes(name));
-  if (
-    !isKnown(['path', 'guards', 'backChannelLogout'], given) ||
-    !isKnown(['login', 'callback', 'logout'], guards)
-  ) {
-    const expected = 'has path, guards (login, callback, logout) and backChannelLogout, and no other member';
-    throw new ConfigurationError([{ path: 'routes', expected }]);
-  }
+  const { path, guards, backChannelLogout } = parsed.output;
 
   // Handlers reply by the adapter: no interceptor of the host may hide an address to go to, nor cache who is logged in.
   @Controller({ path, version: VERSION_NEUTRAL })
   class ExhibitorLoginRoutes {
-    constructor(
-      @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
-      @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    ) {
-      if (settings.session.join() === 'bearer') {
-        throw new ConfigurationError([
-          { path: 'routes', expected: "requires a session with logins: with 'bearer' alone there are none" },
-        ]);
-      }
-    }
+    constructor(@Inject(HttpAdapterHost) private readonly host: HttpAdapterHost) {}
 
     @Get('login')
     @UseGuards(guards.login ?? ExhibitorLoginGuard)

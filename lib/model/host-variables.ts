@@ -1,7 +1,4 @@
-/**
- * Names of the environment variables of a host, for `exhibitorOptionsFrom`, the doctor and the sandbox. This file imports
- * nothing, since the command line reads it without Nest.
- */
+/** Names of the environment variables of a host. This file imports nothing: the command line reads it without Nest. */
 
 /** The variables of a tenant, by the option that each of them sets. Several tenants have a prefix each: `ACME_TENANT_ID`. */
 export const HOST_VARIABLES = {

@@ -250,14 +250,6 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     });
   });
 
-  it('accept hybrid logins', async () => {
-    const url = await start({ responseType: 'code id_token' });
-    const visitor = new Visitor();
-    const reply = await logIn(visitor, `${url}/auth/login?returnTo=/mine`);
-    expect([reply.status, reply.location]).toEqual([303, `${url}/mine`]);
-    expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, OLGA]);
-  });
-
   it.each([
     ['a slash at both ends', '/auth/', '/auth', undefined],
     ['several segments', 'portal/my.auth', '/portal/my.auth', undefined],
@@ -348,7 +340,9 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     await host?.close();
     const url = await start({ responseType: 'code id_token', configure: protectedBy(['auth/callback']) });
     const visitor = new Visitor();
-    expect((await logIn(visitor, `${url}/auth/login`, undefined, crossSite)).status).toBe(303);
+    const reply = await logIn(visitor, `${url}/auth/login?returnTo=/mine`, undefined, crossSite);
+    expect([reply.status, reply.location]).toEqual([303, `${url}/mine`]);
+    expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, OLGA]);
     const headers = { 'sec-fetch-site': 'same-origin', origin: url };
     expect((await visitor.visit(`${url}/auth/logout`, { method: 'POST', headers })).status).toBe(303);
   });
@@ -408,6 +402,22 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     expect((await keyed('the-key')).status).toBe(200);
     delete process.env['API_KEY'];
     expect((await visitor.visit(`${url}/auth/logout`, { method: 'POST' })).status).toBe(303);
+  });
+
+  it('finish no login where requests carry bearer tokens alone', async () => {
+    const url = await start({
+      options: (own) => {
+        const tenant = sandbox.tenantOptions('acme', { redirectUri: `${own}/auth/callback` });
+        const audience = { accessToken: 'portal-api', idToken: tenant.login.clientId };
+        const login = { ...tenant.login, audience, authorizedParties: ['portal-app'] };
+        return { tenant: { ...tenant, login }, session: 'bearer' };
+      },
+    });
+    const { status, text } = await logIn(new Visitor(), `${url}/auth/login`);
+    expect([status, JSON.parse(text)]).toEqual([
+      500,
+      expect.objectContaining({ code: 'configuration_invalid' }),
+    ]);
   });
 
   it('are in the document of @nestjs/swagger, unless its option include leaves their module out', async () => {
@@ -487,47 +497,29 @@ describe('routes that are wrong', () => {
     return 'accepted';
   };
 
-  it.each([
-    '',
-    '/',
-    '//',
-    'auth//',
-    '//auth',
-    'a//b',
-    'auth?x',
-    'au th',
-    '*auth',
-    '../auth',
-    'a/..',
-    ':',
-    null,
-    7,
-    {},
-    [],
-  ])('%j is refused with what is expected', (routes) => {
-    const expected = [{ path: 'routes', expected: "must be a path such as 'auth' or ':tenant/auth'" }];
-    expect(problem(routes)).toEqual(expected);
-    expect(problem({ path: routes })).toEqual(expected);
-  });
+  const PATH = "must be a path such as 'auth' or ':tenant/auth'";
 
-  it.each([{ backchannelLogout: true }, { guards: { logIn: ExhibitorLoginGuard } }])(
-    'with the unknown member in %j are refused: what it was to close would stay open',
-    (wrong) => {
-      expect(problem({ path: 'auth', ...wrong })).toEqual([
-        { path: 'routes', expected: expect.stringContaining('no other member') },
-      ]);
+  it.each(['/', '//', 'auth//', '//auth', 'a//b', 'auth?x', 'au th', '*auth', '../auth', 'a/..', ':'])(
+    '%j is refused with what is expected',
+    (path) => {
+      const expected = [{ path: 'routes.path', expected: PATH }];
+      expect(problem(path)).toEqual(expected);
+      expect(problem({ path })).toEqual(expected);
     },
   );
 
-  it('end the boot of a host whose requests carry bearer tokens only', async () => {
-    const { login, ...service } = sandbox.tenantOptions('acme');
-    const audience = { accessToken: 'portal' };
-    const bearer = { issuer: login.issuer, keys: login.keys, audience, authorizedParties: ['spa'] };
-    const options = { session: 'bearer' as const, tenant: { ...service, login: bearer } };
-    const module = Test.createTestingModule({
-      imports: [ExhibitorModule.forRoot({ isGlobal: true, routes: 'auth', ...options })],
-    });
-    await expect(module.compile()).rejects.toThrow(/routes.*'bearer'/);
+  it.each([
+    ['', 'routes.path', 'must not be empty'],
+    [{}, 'routes.path', 'is required'],
+    [7, 'routes', expect.any(String)],
+    [null, 'routes', expect.any(String)],
+    [{ path: 7 }, 'routes.path', 'must be a string'],
+    [{ path: 'auth', backChannelLogout: 'false' }, 'routes.backChannelLogout', 'must be true or false'],
+    // What these were to close would stay open.
+    [{ path: 'auth', backchannelLogout: true }, 'routes.backchannelLogout', 'is not an option'],
+    [{ path: 'auth', guards: { logIn: ExhibitorLoginGuard } }, 'routes.guards.logIn', 'is not an option'],
+  ])('%j are refused by the path of the option', (routes, path, expected) => {
+    expect(problem(routes)).toEqual([{ path, expected }]);
   });
 
   it('registers none without the option, and with undefined and false', () => {

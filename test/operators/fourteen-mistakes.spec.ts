@@ -331,8 +331,8 @@ describe('a mistake that shows at boot', () => {
         expect.objectContaining({ message: 'Cannot GET /auth/back' }),
       ]);
       expect(lines.all).toEqual([
-        'tenant.login.redirectUri: no route with ExhibitorCallbackGuard answers GET /auth/back; ' +
-          'the callbacks here are GET /auth/callback, POST /auth/callback',
+        'tenant.login.redirectUri: no route with ExhibitorCallbackGuard has the path /auth/back. ' +
+          'Callbacks found: /auth/callback',
       ]);
     },
   );

@@ -246,6 +246,7 @@ describe('the recipe of docs/observability.md', () => {
         'error.type': '503',
         count: 1,
       });
+      expect(duration.flatMap(Object.values)).not.toContain(undefined);
       // In seconds: the three lookups took a tenth of one each at least, and the token request less.
       const sums = measuredOf('http.client.request.duration').map(({ value }) => Object(value).sum);
       expect(Math.max(...sums)).toBeGreaterThan(0.1);
@@ -274,6 +275,8 @@ describe('the recipe of docs/observability.md', () => {
     });
     const list = () =>
       within('failing', (end) => firstValueFrom(host.exhibitors.list('world-2026')).finally(end));
+    sandbox.failNext('token', { kind: 'status', status: 500 });
+    await expect(list()).rejects.toMatchObject({ code: 'token_unavailable' });
     await list();
     sandbox.failNext('list', { kind: 'delay', ms: 400 });
     await expect(list()).rejects.toMatchObject({ code: 'service_unavailable' });
@@ -283,7 +286,9 @@ describe('the recipe of docs/observability.md', () => {
     const failures = pointsOf('http.client.request.duration')
       .map((point) => Object(point)['error.type'])
       .filter(Boolean);
-    expect(failures).toEqual(['timeout', 'malformed_response']);
+    expect(failures).toEqual(['500', 'timeout', 'malformed_response']);
+    const failed = { tenant: 'default', outcome: 'failed', 'error.type': 'token_unavailable', count: 1 };
+    expect(pointsOf('nestjs_exhibitor.tokens')).toContainEqual(failed);
     measured.reset();
     stopObserving();
     await list();

@@ -106,20 +106,6 @@ describe('exhibitorOptionsFrom', () => {
     ]);
   });
 
-  it('warns about values in quotes, which readers of env files other than that of Node.js keep', () => {
-    const env = sandbox.environment('acme', { prefix: 'ACME_' });
-    const quoted = { ...env, ACME_TENANT_ID: '"guid"', ACME_API_CLIENT_SECRET: "'s'", COOKIE_SECRET: '"x"' };
-    exhibitorOptionsFrom(quoted, { prefix: 'ACME_' });
-    const suffix = 'begins and ends with a quote, which is part of its value: docker --env-file keeps quotes';
-    expect(warned).toEqual(
-      ['ACME_TENANT_ID', 'ACME_API_CLIENT_SECRET', 'COOKIE_SECRET'].map((name) => `${name} ${suffix}`),
-    );
-    warned = [];
-    const others = { ACME_TENANT_ID: '"', ACME_API_CLIENT_SECRET: `"it's'`, COOKIE_SECRET: 'a"b"' };
-    exhibitorOptionsFrom({ ...env, ...others }, { prefix: 'ACME_' });
-    expect(warned).toEqual([]);
-  });
-
   it.each(['', 'ACME_'] as const)(
     'asks whether the file is loaded where no variable with %j is set',
     (prefix) => {
@@ -145,6 +131,9 @@ describe('exhibitorOptionsFrom', () => {
     expect(warned).toEqual([
       'not read, since no variable has this name: ACME_LOGIN_CLIENTID, ACME_DATABASE_URL, ACME_',
     ]);
+    warned = [];
+    exhibitorOptionsFrom({ ...env, [`ACME_\u001b[2J${'x'.repeat(1_000)}`]: 'x' }, { prefix: 'ACME_' });
+    expect(warned).toEqual([expect.stringMatching(/^[ -~…]{1,400}$/)]);
   });
 
   it('names without a prefix only what may be a misspelt LOGIN_CLIENT_SECRET, which is no error', () => {
@@ -180,7 +169,6 @@ describe('exhibitorOptionsFrom', () => {
           expect(error).toBeInstanceOf(ConfigurationError);
           shown = String(error);
         }
-        expect(warned.join('').length).toBeLessThan(2_000);
         expect([shown, ...warned].join()).not.toContain(secret);
       }),
       { numRuns: 60 },

@@ -73,7 +73,7 @@ describe.each([11, 12] as const)('the host of the README on Nest %i, in plain No
     },
   );
 
-  it('warns of a redirectUri that no route with ExhibitorCallbackGuard answers', async () => {
+  it('warns of a redirectUri that is the path of no route with ExhibitorCallbackGuard', async () => {
     const port = await freePort();
     const redirectUri = `http://127.0.0.1:${port}/callback`;
     child = outside.start('dist/main.js', environment(sandbox, 'acme', { redirectUri }, port));
@@ -81,7 +81,7 @@ describe.each([11, 12] as const)('the host of the README on Nest %i, in plain No
     child.stderr?.on('data', (chunk) => (said += String(chunk)));
     child.stdout?.on('data', (chunk) => (said += String(chunk)));
     await eventually(
-      () => said.includes('no route with ExhibitorCallbackGuard answers GET /callback'),
+      () => said.includes('no route with ExhibitorCallbackGuard has the path /callback'),
       20_000,
     );
     await endHost(child);
