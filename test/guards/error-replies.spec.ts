@@ -1,4 +1,5 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { STATUS_CODES } from 'node:http';
+import { describe, expect, it } from '@jest/globals';
 import {
   Catch,
   Controller,
@@ -27,14 +28,14 @@ import {
   TokenService,
   type ExhibitorErrorCode,
 } from '../../lib/index.js';
-import type { ExhibitorSandbox, FaultMatch } from '../../lib/testing/index.js';
+import type { FaultMatch } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { stall, type AnyFault } from '../support/faults.js';
-import { COOKIE_SECRET, startHost, type Host, type HostKind, type HostOptions } from '../support/host.js';
-import { startSandbox } from '../support/sandbox.js';
+import { startHost, tenantsOptions, type Host, type HostKind, type HostOptions } from '../support/host.js';
+import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { pause } from '../support/wait.js';
-import { bodyOf, Members } from './signed-in.js';
+import { answerOf, Members } from './signed-in.js';
 
 /** A response of either adapter. */
 interface AnyResponse {
@@ -121,96 +122,62 @@ const OF_THE_HOST = { provide: APP_FILTER, useClass: ExhibitorExceptionFilter };
 @Module({ providers: [CATCH_ALL] })
 class FilterModule {}
 
-let sandbox: ExhibitorSandbox;
-let host: Host;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-});
-afterAll(() => sandbox?.stop());
-afterEach(() => sandbox?.clearFaults());
+const sandbox = await useSandbox();
 
-function start(
-  kind: HostKind,
-  options: Partial<HostOptions> = {},
-  extras: { bindFilter?: boolean } = {},
-): Promise<Host> {
+function start(kind: HostKind, bindFilter?: boolean, options: Partial<HostOptions> = {}): Promise<Host> {
   return startHost({
     kind,
     controllers: [BoothController, OwnHeaderController, BoundController, UnboundController],
-    options: (redirectUri) => ({
-      tenants: { acme: sandbox.tenantOptions('acme', { redirectUri }) },
+    options: tenantsOptions(sandbox, ['acme'], {
       resolveTenant: ({ headers }) => String(headers['x-tenant'] ?? 'acme'),
-      secrets: [COOKIE_SECRET],
       http: { attempts: 1, deadline: 600 },
       lookupCache: false,
-      ...extras,
+      ...(bindFilter !== undefined && { bindFilter }),
     }),
     ...options,
   });
 }
 
-const answerOf = ({ status, text }: Reply): [status: number, body: unknown] => [status, JSON.parse(text)];
-const get = async (path: string): Promise<[status: number, body: unknown]> =>
-  answerOf(await new Visitor().visit(`${host.url}/${path}`));
-const bodyWith = (statusCode: number, error: string, code: string, message = error): object => ({
-  statusCode,
-  message,
-  error,
-  code,
-});
+/** An answer with the whole body of an error. */
+function errorBody(code: ExhibitorErrorCode, message?: unknown): [status: number, body: object] {
+  const statusCode = HTTP_STATUS_BY_CODE[code];
+  const error = statusCode === 499 ? 'Client Closed Request' : STATUS_CODES[statusCode];
+  return [statusCode, { statusCode, message: message ?? error, error, code }];
+}
 const PLAIN = [500, { statusCode: 500, message: 'Internal server error' }];
 const TEAPOT = [418, { statusCode: 418, message: 'I am a teapot' }];
 
 describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without any filter', (kind) => {
-  let members: Members;
-  beforeAll(async () => {
-    host = await start(kind, {}, { bindFilter: false });
-    members = new Members(sandbox, host);
-  });
-  afterAll(() => host?.close());
-
+  const host = useHost(() => start(kind, false));
+  const members = new Members(sandbox, host);
   const mine = async (visitor: Visitor, tenant = 'acme'): Promise<Reply> =>
     visitor.visit(`${host.url}/events/world-2026/mine`, { headers: { 'x-tenant': tenant } });
 
-  it('answers 401 without an identity, 400 without an event and 403 without an exhibitor', async () => {
+  it('answers 401 without an identity, 400 without an event, 403 without an exhibitor, 404 without a tenant', async () => {
     const nobody = await mine(new Visitor());
-    expect(answerOf(nobody)).toEqual([
-      401,
-      bodyWith(401, 'Unauthorized', 'unauthenticated', 'nobody is logged in'),
-    ]);
+    expect(answerOf(nobody)).toEqual(errorBody('unauthenticated', 'nobody is logged in'));
     expect(nobody.headers.get('cache-control')).toBe('private, no-store');
     expect(nobody.headers.has('www-authenticate')).toBe(false);
     const sam = await members.enter();
-    expect(answerOf(await sam.visit(`${host.url}/mine`))).toEqual([
-      400,
-      bodyWith(400, 'Bad Request', 'event_required', 'the request names no event'),
-    ]);
-    expect(answerOf(await mine(await members.enter('nora.none')))).toEqual([
-      403,
-      bodyWith(403, 'Forbidden', 'no_exhibitor', 'you have no exhibitor at this event'),
-    ]);
+    expect(answerOf(await sam.visit(`${host.url}/mine`))).toEqual(
+      errorBody('event_required', 'the request names no event'),
+    );
+    expect(answerOf(await mine(await members.enter('nora.none')))).toEqual(
+      errorBody('no_exhibitor', 'you have no exhibitor at this event'),
+    );
+    for (const key of ['nowhere', '__proto__', 'constructor', 'toString']) {
+      expect(answerOf(await mine(sam, key))).toEqual(errorBody('unknown_tenant', 'there is no such tenant'));
+    }
   });
 
-  it.each(['nowhere', '__proto__', 'constructor', 'toString'])(
-    'answers 404 for the unknown tenant %s',
-    async (key) => {
-      expect(answerOf(await mine(await members.enter(), key))).toEqual([
-        404,
-        bodyWith(404, 'Not Found', 'unknown_tenant', 'there is no such tenant'),
-      ]);
-    },
-  );
-
-  it.each(['lookup', 'token'] as const)(
-    'sends the Retry-After of a throttled %s endpoint',
-    async (operation) => {
+  it.each<FaultMatch>(['lookup', { operation: 'token', grantType: 'client_credentials' }])(
+    'sends the Retry-After of a throttled endpoint: %j',
+    async (match) => {
       const visitor = await members.enter();
       await host.app.get(TokenService).invalidate({ tenant: 'acme' });
-      const match =
-        operation === 'token' ? ({ operation, grantType: 'client_credentials' } as const) : operation;
       sandbox.failNext(match, { kind: 'status', status: 429, headers: { 'retry-after': '7' } });
       const reply = await mine(visitor);
-      expect(answerOf(reply)).toEqual([503, bodyWith(503, 'Service Unavailable', 'rate_limited')]);
+      expect(answerOf(reply)).toEqual(errorBody('rate_limited'));
       expect(reply.headers.get('retry-after')).toBe('7');
     },
   );
@@ -228,178 +195,134 @@ describe.each(['express', 'fastify'] as const)('ExhibitorGuard on %s, without an
   });
 });
 
-describe('ExhibitorGuard, where the service fails', () => {
-  let visitor: Visitor;
-  beforeAll(async () => {
-    host = await start('fastify', {}, { bindFilter: false });
-    visitor = await new Members(sandbox, host).enter();
-  });
-  afterAll(() => host?.close());
+const status = (code: number, body?: string): AnyFault => ({
+  kind: 'status',
+  status: code,
+  ...(body !== undefined && { body }),
+});
+const body = (text: string, more: object = {}): AnyFault => ({ kind: 'body', body: text, ...more });
 
-  const mine = (): Promise<Reply> => visitor.visit(`${host.url}/events/world-2026/mine`);
+describe('ExhibitorGuard, where the service fails', () => {
+  const host = useHost(() => start('fastify', false));
+  const members = new Members(sandbox, host);
+  const mine = async (): Promise<Reply> =>
+    (await members.enter()).visit(`${host.url}/events/world-2026/mine`);
   const token = { operation: 'token', grantType: 'client_credentials' } as const;
 
-  it.each<[code: string, status: number, error: string, match: FaultMatch, fault: AnyFault, times?: number]>([
-    ['access_denied', 502, 'Bad Gateway', 'lookup', { kind: 'status', status: 403 }],
-    ['access_denied', 502, 'Bad Gateway', 'lookup', { kind: 'status', status: 401 }, 2],
-    ['request_rejected', 502, 'Bad Gateway', 'lookup', { kind: 'status', status: 422 }],
-    [
-      'malformed_response',
-      502,
-      'Bad Gateway',
-      'lookup',
-      { kind: 'body', body: '<html>', contentType: 'text/html' },
-    ],
-    ['service_unavailable', 503, 'Service Unavailable', 'lookup', { kind: 'status', status: 500 }],
-    ['deadline_exceeded', 504, 'Gateway Timeout', 'lookup', stall('before-headers')],
-    [
-      'token_rejected',
-      502,
-      'Bad Gateway',
-      token,
-      { kind: 'body', status: 401, body: '{"error":"invalid_client"}' },
-    ],
-    ['token_unavailable', 503, 'Service Unavailable', token, { kind: 'status', status: 500 }],
-    ['deadline_exceeded', 504, 'Gateway Timeout', token, stall('before-headers')],
-  ])('answers %s with %i', async (code, status, error, match, fault, times = 1) => {
+  it.each<[code: ExhibitorErrorCode, match: FaultMatch, fault: AnyFault, times?: number]>([
+    ['access_denied', 'lookup', status(403)],
+    ['access_denied', 'lookup', status(401), 2],
+    ['request_rejected', 'lookup', status(422)],
+    ['malformed_response', 'lookup', body('<html>', { contentType: 'text/html' })],
+    ['service_unavailable', 'lookup', status(500)],
+    ['deadline_exceeded', 'lookup', stall('before-headers')],
+    ['token_rejected', token, body('{"error":"invalid_client"}', { status: 401 })],
+    ['token_unavailable', token, status(500)],
+    ['deadline_exceeded', token, stall('before-headers')],
+  ])('answers %s by its status (%j)', async (code, match, fault, times = 1) => {
+    await members.enter();
     await host.app.get(TokenService).invalidate({ tenant: 'acme' });
     sandbox.failNext(match, fault, times);
     const reply = await mine();
-    expect(answerOf(reply)).toEqual([status, bodyWith(status, error, code)]);
+    expect(answerOf(reply)).toEqual(errorBody(code));
     expect(reply.headers.has('retry-after')).toBe(false);
     expect(reply.headers.get('cache-control')).toBe('private, no-store');
     await host.app.get(TokenService).invalidate({ tenant: 'acme' });
     expect((await mine()).status).toBe(200);
   });
 
-  it.each([
-    ['404', { kind: 'status', status: 404 }],
-    ['204', { kind: 'status', status: 204, body: '' }],
-    ['null', { kind: 'body', body: 'null' }],
-    ['{}', { kind: 'body', body: '{}' }],
-    ['[]', { kind: 'body', body: '[]' }],
-  ] as const)('answers 403 where it sends %s for no exhibitor', async (_, fault) => {
-    sandbox.failNext('lookup', fault);
-    expect((await mine()).status).toBe(403);
+  it('answers 403 where it sends 404, 204, null, {} or [] for no exhibitor', async () => {
+    for (const fault of [status(404), status(204, ''), body('null'), body('{}'), body('[]')]) {
+      sandbox.failNext('lookup', fault);
+      expect([fault, (await mine()).status]).toEqual([fault, 403]);
+    }
   });
 });
 
-const CODES = Object.keys(HTTP_STATUS_BY_CODE) as ExhibitorErrorCode[];
+const get = async (host: Host, path: string): Promise<[status: number, body: unknown]> =>
+  answerOf(await new Visitor().visit(`${host.url}/${path}`));
 
 /** Every code, thrown by a handler below a path. */
-async function expectEachCode(path: string): Promise<void> {
-  for (const code of CODES) {
+async function expectEachCode(host: Host, path: string): Promise<void> {
+  for (const code of Object.keys(HTTP_STATUS_BY_CODE) as ExhibitorErrorCode[]) {
     const reply = await new Visitor().visit(`${host.url}/${path}/fail/${code}`);
-    const status = HTTP_STATUS_BY_CODE[code];
+    const [statusCode, documented] = errorBody(code, expect.any(String));
     const reason = code === 'login_failed' ? { reason: 'nonce' } : {};
-    const body = {
-      statusCode: status,
-      message: expect.any(String),
-      error: expect.any(String),
-      code,
-      ...reason,
-    };
-    expect([code, ...answerOf(reply)]).toEqual([code, status, body]);
-    const waits = code !== 'login_failed' && status === 503;
-    expect(reply.headers.get('retry-after')).toBe(waits ? '2' : null);
+    expect([code, ...answerOf(reply)]).toEqual([code, statusCode, { ...documented, ...reason }]);
+    expect(reply.headers.get('retry-after')).toBe(statusCode === 503 ? '2' : null);
   }
 }
 
 describe.each(['express', 'fastify'] as const)('an error that a handler throws on %s', (kind) => {
+  const closing = useClosing();
+
   describe('by default', () => {
-    beforeAll(async () => {
-      host = await start(kind);
-    });
-    afterAll(() => host?.close());
+    const host = useHost(() => start(kind));
 
     it('is answered by its status, also where a controller binds the filter a second time', async () => {
-      await expectEachCode('unbound');
-      await expectEachCode('bound');
+      await expectEachCode(host, 'unbound');
+      await expectEachCode(host, 'bound');
     });
 
-    it('has the whole documented body, without problems of the configuration', async () => {
-      expect(await get('unbound/fail/login_failed')).toEqual([
-        401,
-        { ...bodyWith(401, 'Unauthorized', 'login_failed', 'the login is refused: nonce'), reason: 'nonce' },
-      ]);
-      expect(await get('unbound/fail/aborted')).toEqual([
-        499,
-        bodyWith(499, 'Client Closed Request', 'aborted', 'it was aborted'),
-      ]);
-      expect(await get('unbound/fail/pagination_drift')).toEqual([
-        502,
-        bodyWith(502, 'Bad Gateway', 'pagination_drift'),
-      ]);
-      const message = 'The server is not configured for this';
-      expect(await get('unbound/fail/configuration_invalid')).toEqual([
-        500,
-        bodyWith(500, 'Internal Server Error', 'configuration_invalid', message),
-      ]);
+    it.each<[ExhibitorErrorCode, string | undefined]>([
+      ['aborted', 'it was aborted'],
+      ['pagination_drift', undefined],
+      ['configuration_invalid', 'The server is not configured for this'],
+    ])('has a message for visitors, without what only operators may read: %s', async (code, message) => {
+      expect(await get(host, `unbound/fail/${code}`)).toEqual(errorBody(code, message));
     });
 
     it('may come from a service', async () => {
       sandbox.failNext('list', { kind: 'status', status: 429, headers: { 'retry-after': '3' } });
       const limited = await new Visitor().visit(`${host.url}/unbound/events/world-2026`);
-      expect([limited.status, limited.headers.get('retry-after')]).toEqual([503, '3']);
-      expect(bodyOf(limited)).toMatchObject({ code: 'rate_limited' });
-      expect(await get('unbound/events/no-such-event')).toEqual([
-        404,
-        bodyWith(404, 'Not Found', 'not_found', expect.any(String) as unknown as string),
-      ]);
+      expect(answerOf(limited)).toEqual(errorBody('rate_limited'));
+      expect(limited.headers.get('retry-after')).toBe('3');
+      expect(await get(host, 'unbound/events/no-such-event')).toEqual(
+        errorBody('not_found', expect.any(String)),
+      );
     });
 
     it('ends a response that has started, and the host continues', async () => {
       const reply = await new Visitor().visit(`${host.url}/unbound/stream`);
       expect([reply.status, reply.text]).toEqual([200, 'the first page\n']);
-      expect(await get('unbound/teapot')).toEqual(TEAPOT);
+      expect(await get(host, 'unbound/teapot')).toEqual(TEAPOT);
     });
   });
 
   it('is left to the host with bindFilter: false: a plain 500, unless a controller binds the filter', async () => {
-    host = await start(kind, {}, { bindFilter: false });
-    try {
-      expect(await get('unbound/events/no-such-event')).toEqual(PLAIN);
-      expect(await get('unbound/fail/rate_limited')).toEqual(PLAIN);
-      await expectEachCode('bound');
-      expect(await get('bound/teapot')).toEqual(TEAPOT);
-    } finally {
-      await host.close();
-    }
+    const host = closing(await start(kind, false));
+    expect(await get(host, 'unbound/events/no-such-event')).toEqual(PLAIN);
+    expect(await get(host, 'unbound/fail/rate_limited')).toEqual(PLAIN);
+    await expectEachCode(host, 'bound');
+    expect(await get(host, 'bound/teapot')).toEqual(TEAPOT);
   });
 });
 
-it.each([true, false])(
-  'is answered alike where the host binds the filter by APP_FILTER (bindFilter: %s)',
-  async (bindFilter) => {
-    host = await start('express', { providers: [OF_THE_HOST] }, { bindFilter });
-    try {
-      await expectEachCode('unbound');
-      await expectEachCode('bound');
-    } finally {
-      await host.close();
-    }
-  },
-);
+describe('a filter of the host', () => {
+  const closing = useClosing();
 
-it.each<[where: string, kind: HostKind, options: Partial<HostOptions>]>([
-  ['of the root module', 'express', { providers: [CATCH_ALL] }],
-  ['of a module imported before', 'fastify', { importedBefore: [FilterModule] }],
-  ['of a module imported after', 'express', { importedAfter: [FilterModule] }],
-  [
-    'bound by useGlobalFilters',
-    'fastify',
-    { configure: (app) => app.useGlobalFilters(new CatchAllFilter(app.get(HttpAdapterHost))) },
-  ],
-])('goes to a catch-all filter %s, as every other error, on %s', async (_where, kind, options) => {
-  host = await start(kind, options);
-  try {
-    expect(await get('unbound/events/no-such-event')).toEqual([599, { caught: 'not_found' }]);
-    expect(await get('unbound/teapot')).toEqual([418, { caught: 'HttpException: I am a teapot' }]);
-    expect(await get('events/world-2026/mine')).toEqual([
+  it.each([true, false])('may be this one, by APP_FILTER (bindFilter: %s)', async (bindFilter) => {
+    const host = closing(await start('express', bindFilter, { providers: [OF_THE_HOST] }));
+    await expectEachCode(host, 'unbound');
+    await expectEachCode(host, 'bound');
+  });
+
+  it.each<[where: string, kind: HostKind, options: Partial<HostOptions>]>([
+    ['of the root module', 'express', { providers: [CATCH_ALL] }],
+    ['of a module imported before', 'fastify', { importedBefore: [FilterModule] }],
+    ['of a module imported after', 'express', { importedAfter: [FilterModule] }],
+    [
+      'bound by useGlobalFilters',
+      'fastify',
+      { configure: (app) => app.useGlobalFilters(new CatchAllFilter(app.get(HttpAdapterHost))) },
+    ],
+  ])('that catches all errors, %s, catches these too, on %s', async (_where, kind, options) => {
+    const host = closing(await start(kind, undefined, options));
+    expect(await get(host, 'unbound/events/no-such-event')).toEqual([599, { caught: 'not_found' }]);
+    expect(await get(host, 'unbound/teapot')).toEqual([418, { caught: 'HttpException: I am a teapot' }]);
+    expect(await get(host, 'events/world-2026/mine')).toEqual([
       401,
       { caught: expect.stringContaining('nobody is logged in') },
     ]);
-  } finally {
-    await host.close();
-  }
+  });
 });

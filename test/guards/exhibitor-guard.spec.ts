@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Controller, Get, HttpException, Param, UseGuards } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
 import {
@@ -15,17 +15,16 @@ import {
   type HttpContext,
 } from '../../lib/index.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { Deadlines } from '../../lib/time/deadline.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
-import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostKind } from '../support/host.js';
+import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { OperatorLines } from '../support/operator-lines.js';
-import { startSandbox } from '../support/sandbox.js';
 import { traced } from '../support/traced-requests.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-import { bodyOf, Members, signIn } from './signed-in.js';
+import { answerOf, bodyOf, idsOf, logOut, Members, refused, signIn } from './signed-in.js';
 
 class LeadingGuard extends ExhibitorIdentityGuard {
   protected override onNoIdentity(http: HttpContext): Promise<never> {
@@ -89,11 +88,7 @@ const BY_REQUEST: Answers = {
 let answers = BY_REQUEST;
 
 const lines = new OperatorLines();
-let sandbox: ExhibitorSandbox;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-});
-afterAll(() => sandbox?.stop());
+const sandbox = await useSandbox();
 afterEach(() => {
   answers = BY_REQUEST;
   lines.clear();
@@ -105,128 +100,90 @@ function start(kind: HostKind, options: OtherOptions = {}): Promise<Host> {
     kind,
     controllers: [BoothController, FairController],
     configure: (app) => app.useLogger(lines),
-    options: (redirectUri) => ({
-      tenants: Object.fromEntries(
-        ['acme', 'globex', 'initech'].map((key) => [key, sandbox.tenantOptions(key, { redirectUri })]),
-      ),
+    options: tenantsOptions(sandbox, ['acme', 'globex', 'initech'], {
       resolveTenant: (...asked) => answers.resolveTenant?.(...asked),
-      secrets: [COOKIE_SECRET],
       ...options,
     }),
   });
 }
 
-const sams = (): string[] =>
-  sandbox
-    .exhibitors('world-2026', 'acme')
-    .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'))
-    .map(({ id }) => id);
+type Answer = [status: number, body: unknown];
 
 describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
-  /** The second one has functions for event and exhibitor. */
-  let host: Host;
-  let resolving: Host;
-  let members: Members;
-  beforeAll(async () => {
-    host = await start(kind);
-    resolving = await start(kind, {
+  const host = useHost(() => start(kind));
+  /** With functions for event and exhibitor. */
+  const resolving = useHost(() =>
+    start(kind, {
       resolveEvent: (...asked) => answers.resolveEvent?.(...asked),
       resolveExhibitor: (...asked) => answers.resolveExhibitor?.(...asked),
-    });
-    members = new Members(sandbox, host);
-  });
-  afterAll(() => Promise.all([host?.close(), resolving?.close()]));
-
-  const get = (visitor: Visitor, path: string, headers = {}): Promise<Reply> =>
-    visitor.visit(`${host.url}${path}`, { headers });
-  const refused = (status: number, code: string): [number, object] => [
-    status,
-    expect.objectContaining({ code }) as object,
-  ];
-  const answerOf = async (reply: Promise<Reply>): Promise<[number, object]> => {
-    const { status, text } = await reply;
-    return [status, JSON.parse(text) as object];
-  };
+    }),
+  );
+  const members = new Members(sandbox, host);
+  const get = async (visitor: Visitor, path: string, headers = {}): Promise<Answer> =>
+    answerOf(await visitor.visit(`${host.url}${path}`, { headers }));
 
   describe('has a tenant', () => {
     it('of the person where it names none', async () => {
       const visitor = await members.enter('sam.several', { tenant: 'globex' });
-      expect(bodyOf(await get(visitor, '/me'))).toMatchObject({
-        tenant: 'globex',
-        identity: { tenant: 'globex' },
-      });
-      const mine = bodyOf<{ id: string }[]>(await get(visitor, '/events/world-2026/mine'));
-      expect(mine).toHaveLength(3);
-      expect(mine.every(({ id }) => id.startsWith('globex-'))).toBe(true);
+      const me = [200, { tenant: 'globex', identity: { tenant: 'globex' } }];
+      expect(await get(visitor, '/me')).toMatchObject(me);
+      const ofGlobex = { id: expect.stringMatching(/^globex-/) };
+      const mine = [200, [ofGlobex, ofGlobex, ofGlobex]];
+      expect(await get(visitor, '/events/world-2026/mine')).toMatchObject(mine);
     });
 
     it('that the host answers: a login at another one does not count there', async () => {
       const visitor = await members.enter('sam.several', { tenant: 'acme' });
       const at = async (tenant: string): Promise<number> =>
-        (await get(visitor, '/events/world-2026/mine', { 'x-tenant': tenant })).status;
+        (await get(visitor, '/events/world-2026/mine', { 'x-tenant': tenant }))[0];
       sandbox.clearRequests();
       expect(await at('globex')).toBe(401);
       expect(sandbox.requests).toHaveLength(0);
-      expect(await at('acme')).toBe(200);
-      expect(await at('initech')).toBe(401);
+      expect([await at('acme'), await at('initech')]).toEqual([200, 401]);
     });
 
-    it('that the host answers later', async () => {
+    it('that the host answers later, unless it throws, whose exception is the reply', async () => {
       answers = { resolveTenant: async () => 'initech' };
       const visitor = await signIn(sandbox, host);
-      expect(bodyOf(await get(visitor, '/me'))).toMatchObject({ tenant: 'initech' });
-    });
-
-    it('for a login, where there are several: else it is 500, and the log says why', async () => {
-      const message = 'Internal Server Error';
-      expect(await answerOf(get(new Visitor(), '/auth/login'))).toEqual([
-        500,
-        { statusCode: 500, message, error: message, code: 'tenant_required' },
-      ]);
-      expect(lines.errors.join()).toContain('resolveTenant');
-    });
-
-    it('unless the host throws, whose exception is the reply', async () => {
+      expect(await get(visitor, '/me')).toMatchObject([200, { tenant: 'initech' }]);
       answers = {
         resolveTenant: () => {
           throw new HttpException('no such portal', 410);
         },
       };
-      const [status, body] = await answerOf(get(new Visitor(), '/me'));
-      expect([status, body]).toEqual([410, expect.objectContaining({ message: 'no such portal' })]);
+      expect(await get(visitor, '/me')).toMatchObject([410, { message: 'no such portal' }]);
+    });
+
+    it('for a login, where there are several: else it is 500, and the log says why', async () => {
+      expect(await get(new Visitor(), '/auth/login')).toEqual(refused(500, 'tenant_required'));
+      expect(lines.errors.join()).toContain('resolveTenant');
     });
   });
 
   describe('has an event', () => {
     const login = { tenant: 'acme', eventId: 'boutique-2026' };
-    const eventOf = async (path: string, headers = {}): Promise<unknown> => {
-      const visitor = await members.enter('sam.several', login);
-      return bodyOf(await get(visitor, path, headers))['eventId'];
-    };
+    const ask = async (path: string): Promise<Answer> => get(await members.enter('sam.several', login), path);
 
     it('of the route parameter, else of the query, else of the login', async () => {
-      expect(await eventOf('/mine')).toBe('boutique-2026');
-      expect(await eventOf('/mine?eventId=world-2026')).toBe('world-2026');
-      const visitor = await members.enter('sam.several', login);
-      const both = await get(visitor, '/events/regional-2026/mine?eventId=world-2026');
-      expect(bodyOf<{ id: string }[]>(both)[0]?.id).toMatch(/^acme-regional-2026-/);
+      expect(await ask('/mine')).toMatchObject([200, { eventId: 'boutique-2026' }]);
+      expect(await ask('/mine?eventId=world-2026')).toMatchObject([200, { eventId: 'world-2026' }]);
+      const [, mine] = await ask('/events/regional-2026/mine?eventId=world-2026');
+      expect(mine).toMatchObject(idsOf(sandbox, 'regional-2026').map((id) => ({ id })));
     });
 
     it('that the host answers, whatever the address contains; of the login where it answers none', async () => {
-      // The event to log in for.
+      const eventFor = async (visitor: Visitor, resolveEvent: Answers['resolveEvent']): Promise<unknown> => {
+        answers = { ...BY_REQUEST, resolveEvent };
+        return bodyOf(await visitor.visit(`${resolving.url}/mine?eventId=world-2026`))['eventId'];
+      };
       answers = { ...BY_REQUEST, resolveEvent: () => 'regional-2026' };
       const visitor = await signIn(sandbox, resolving, 'sam.several', { tenant: 'acme' });
-      const seen = [];
-      for (const resolveEvent of [() => 'national-2026', async () => 'regional-2026', () => undefined]) {
-        answers = { ...BY_REQUEST, resolveEvent };
-        seen.push(bodyOf(await visitor.visit(`${resolving.url}/mine?eventId=world-2026`))['eventId']);
-      }
-      expect(seen).toEqual(['national-2026', 'regional-2026', 'regional-2026']);
-      // Another one, which the login page or `redirectToLogin` names.
-      answers = { ...BY_REQUEST, resolveEvent: () => 'regional-2026' };
       const other = await signIn(sandbox, resolving, 'sam.several', login);
-      answers = { ...BY_REQUEST, resolveEvent: () => undefined };
-      expect(bodyOf(await other.visit(`${resolving.url}/mine`))['eventId']).toBe('boutique-2026');
+      expect(await eventFor(visitor, () => 'national-2026')).toBe('national-2026');
+      expect(await eventFor(visitor, async () => 'regional-2026')).toBe('regional-2026');
+      expect(await eventFor(visitor, () => undefined)).toBe('regional-2026');
+      // That of the address of the login, which the login page or `redirectToLogin` names.
+      expect(await eventFor(other, () => undefined)).toBe('boutique-2026');
     });
 
     it.each([
@@ -238,21 +195,18 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
       '/auth/login?tenant=acme&eventId=..',
       '/auth/login?tenant=acme&eventId=a%C2%85',
     ])('that can be one: else it is 400, and nothing is sent: %s', async (path) => {
-      const visitor = await members.enter('sam.several', login);
+      await members.enter('sam.several', login);
       sandbox.clearRequests();
-      const [status, body] = await answerOf(get(visitor, path));
-      expect([status, body]).toEqual(refused(400, 'invalid_argument'));
+      expect(await ask(path)).toEqual(refused(400, 'invalid_argument'));
       expect(sandbox.requests).toHaveLength(0);
     });
 
     it('of no query and no login where the route has other parameters: 400, and one line for each route', async () => {
-      const visitor = await members.enter('sam.several', login);
+      await members.enter('sam.several', login);
       sandbox.clearRequests();
       for (const query of ['', '?eventId=world-2026', '?eventId=boutique-2026']) {
-        expect(await answerOf(get(visitor, `/fairs/world-2026/booth${query}`))).toEqual(
-          refused(400, 'event_required'),
-        );
-        expect(await answerOf(get(visitor, `/fairs/world-2026/hall${query}`))).toEqual([200, {}]);
+        expect(await ask(`/fairs/world-2026/booth${query}`)).toEqual(refused(400, 'event_required'));
+        expect(await ask(`/fairs/world-2026/hall${query}`)).toEqual([200, {}]);
       }
       expect(sandbox.requests).toEqual([]);
       expect(lines.all.filter((line) => line.includes('resolveEvent'))).toEqual([
@@ -268,74 +222,52 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
           params['id'] === 'none' ? undefined : (params['id'] ?? String(query['eventId'])),
       };
       const visitor = await signIn(sandbox, resolving, 'sam.several', login);
-      const at = (path: string) => answerOf(visitor.visit(`${resolving.url}${path}?eventId=boutique-2026`));
+      const at = async (path: string): Promise<Answer> =>
+        answerOf(await visitor.visit(`${resolving.url}${path}?eventId=boutique-2026`));
       const named = { id: 'world-2026', eventId: 'world-2026' };
       expect(await at('/fairs/world-2026/booth')).toEqual([200, named]);
       expect(await at('/fairs/none/booth')).toEqual(refused(400, 'event_required'));
       expect(lines.all).toEqual([]);
     });
 
-    it('as elsewhere where the parameters are tenant and exhibitor, or one is eventId', async () => {
-      const visitor = await members.enter('sam.several', login);
-      const { ids } = bodyOf<{ ids: string[] }>(await get(visitor, '/mine'));
-      expect(await answerOf(get(visitor, `/portals/acme/booths/${ids[0]}`))).toEqual([
-        200,
-        { eventId: 'boutique-2026' },
-      ]);
-      const both = answerOf(get(visitor, '/fairs/x/events/world-2026?eventId=boutique-2026'));
-      expect(await both).toEqual([200, { eventId: 'world-2026' }]);
-      expect(lines.all).toEqual([]);
-    });
-
-    it('for the page that a login leads back to, and a login route reads the query', async () => {
-      const page = await get(new Visitor(), '/fairs/x/page?eventId=world-2026', { accept: 'text/html' });
-      expect(page.headers.get('location')).toBe(
-        `/auth/login?${new URLSearchParams({ returnTo: '/fairs/x/page?eventId=world-2026' })}`,
-      );
-      const started = await get(new Visitor(), '/fairs/x/login?eventId=world-2026&tenant=acme');
-      expect(started.status).toBe(302);
+    it('as elsewhere where the parameters are tenant and exhibitor, or one is eventId, and at a login', async () => {
+      const [own] = idsOf(sandbox, 'boutique-2026');
+      expect(await ask(`/portals/acme/booths/${own}`)).toEqual([200, { eventId: 'boutique-2026' }]);
+      const both = await ask('/fairs/x/events/world-2026?eventId=boutique-2026');
+      expect(both).toEqual([200, { eventId: 'world-2026' }]);
+      const visit = (path: string): Promise<Reply> =>
+        new Visitor().visit(`${host.url}/fairs/x/${path}`, { headers: { accept: 'text/html' } });
+      expect((await visit('login?eventId=world-2026&tenant=acme')).status).toBe(302);
+      const page = await visit('page?eventId=world-2026');
+      const returnTo = new URLSearchParams({ returnTo: '/fairs/x/page?eventId=world-2026' });
+      expect(page.headers.get('location')).toBe(`/auth/login?${returnTo}`);
       expect(lines.all).toEqual([]);
     });
   });
 
   describe('has an exhibitor', () => {
     const login = { tenant: 'acme', eventId: 'world-2026' };
-    const booth = async (path: string, person = 'sam.several'): Promise<Reply> =>
+    const booth = async (path: string, person = 'sam.several'): Promise<Answer> =>
       get(await members.enter(person, login), `/events/world-2026/${path}`);
 
-    it('that is the only one of a person', async () => {
-      const reply = await booth('booth', 'olga.one');
-      expect(reply.status).toBe(200);
-      expect(bodyOf(reply)['contactEmails']).toContain('olga.one@example.com');
-    });
-
-    it('or none: 409 where a person has several and selected none', async () => {
-      expect(await answerOf(booth('booth'))).toEqual([
-        409,
-        {
-          statusCode: 409,
-          message: 'select one of your exhibitors first',
-          error: 'Conflict',
-          code: 'exhibitor_not_selected',
-        },
-      ]);
+    it('that is the only one of a person; with several and none selected, it is 409', async () => {
+      const [id] = idsOf(sandbox, 'world-2026', 'olga.one');
+      expect(await booth('booth', 'olga.one')).toMatchObject([200, { id }]);
+      const error = { message: 'select one of your exhibitors first', error: 'Conflict' };
+      const body = { statusCode: 409, ...error, code: 'exhibitor_not_selected' };
+      expect(await booth('booth')).toEqual([409, body]);
     });
 
     it('of the route, if it belongs to the person', async () => {
-      for (const id of sams()) {
-        expect(bodyOf(await booth(`booths/${id}`))['id']).toBe(id);
+      const own = idsOf(sandbox);
+      for (const id of own) {
+        expect(await booth(`booths/${id}`)).toMatchObject([200, { id }]);
       }
-      const foreign = sandbox.exhibitors('world-2026', 'acme').find(({ id }) => !sams().includes(id));
+      const foreign = sandbox.exhibitors('world-2026', 'acme').find(({ id }) => !own.includes(id));
+      const error = { message: 'this exhibitor is not one of yours at this event', error: 'Forbidden' };
       for (const id of [foreign?.id, 'acme-boutique-2026-0001', 'nonsense']) {
-        expect(await answerOf(booth(`booths/${id}`))).toEqual([
-          403,
-          {
-            statusCode: 403,
-            message: 'this exhibitor is not one of yours at this event',
-            error: 'Forbidden',
-            code: 'no_exhibitor',
-          },
-        ]);
+        const body = { statusCode: 403, ...error, code: 'no_exhibitor' };
+        expect(await booth(`booths/${id}`)).toEqual([403, body]);
       }
     });
 
@@ -343,83 +275,57 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
       const resolveEvent = () => 'world-2026';
       answers = { ...BY_REQUEST, resolveEvent };
       const visitor = await signIn(sandbox, resolving, 'sam.several', login);
-      const [, second = ''] = sams();
-      const seen = [];
-      for (const resolveExhibitor of [
-        () => second,
-        async () => second,
-        () => 'acme-world-2026-0001',
-        () => undefined,
-      ]) {
+      const boothFor = async (resolveExhibitor: Answers['resolveExhibitor']): Promise<Answer> => {
         answers = { ...BY_REQUEST, resolveEvent, resolveExhibitor };
-        const reply = await visitor.visit(`${resolving.url}/events/world-2026/booth`);
-        seen.push(reply.status === 200 ? bodyOf(reply)['id'] : reply.status);
-      }
-      expect(seen).toEqual([second, second, 403, 409]);
+        return answerOf(await visitor.visit(`${resolving.url}/events/world-2026/booth`));
+      };
+      const [, second = ''] = idsOf(sandbox);
+      expect(await boothFor(() => second)).toMatchObject([200, { id: second }]);
+      expect(await boothFor(async () => second)).toMatchObject([200, { id: second }]);
+      expect(await boothFor(() => 'acme-world-2026-0001')).toEqual(refused(403, 'no_exhibitor'));
+      expect(await boothFor(() => undefined)).toEqual(refused(409, 'exhibitor_not_selected'));
     });
   });
 });
 
+const closing = useClosing();
+
 it('identifies exhibitors by the id that the host answers', async () => {
   const exhibitorId = ({ booth }: Record<string, unknown>): string => `booth ${String(booth)}`;
-  const host = await start('fastify', { exhibitorId });
-  try {
-    const visitor = await signIn(sandbox, host, 'sam.several', { tenant: 'acme' });
-    const at = (path: string): Promise<Reply> => visitor.visit(`${host.url}/events/world-2026/${path}`);
-    const [first] = bodyOf<{ id: string; booth: string }[]>(await at('mine'));
-    expect(bodyOf(await at(`booths/booth%20${first?.booth}`))['id']).toBe(first?.id);
-    expect((await at(`booths/${first?.id}`)).status).toBe(403);
-  } finally {
-    await host.close();
-  }
+  const host = closing(await start('fastify', { exhibitorId }));
+  const visitor = await signIn(sandbox, host, 'sam.several', { tenant: 'acme' });
+  const at = (path: string): Promise<Reply> => visitor.visit(`${host.url}/events/world-2026/${path}`);
+  const [first] = bodyOf<{ id: string; booth: string }[]>(await at('mine'));
+  expect(bodyOf(await at(`booths/booth%20${first?.booth}`))['id']).toBe(first?.id);
+  expect((await at(`booths/${first?.id}`)).status).toBe(403);
 });
 
 it.each(['cookie', 'host', 'bearer'] as const)(
   "knows no tenant of an empty key, and asks its source for none (session: '%s')",
   async (session) => {
-    const asked: string[] = [];
-    const find = (key: string) => {
-      asked.push(key);
-      return sandbox.tenantOptions('acme');
-    };
-    const host = await startHost({
-      kind: 'fastify',
-      options: () => ({
-        tenants: { find },
-        allowedOrigins: () => true,
-        resolveTenant: () => '',
-        session,
-        secrets: [COOKIE_SECRET],
-      }),
-    });
-    try {
-      for (const path of ['me', 'mine?eventId=world-2026', 'events/world-2026/booth', 'auth/login']) {
-        const reply = await fetch(`${host.url}/${path}`, { headers: { authorization: 'Bearer e.e.e' } });
-        expect([reply.status, await reply.json()]).toEqual([
-          404,
-          expect.objectContaining({ code: 'unknown_tenant' }),
-        ]);
-      }
-      const calls = host.app.get(ExhibitorsService).forTenant('').list('world-2026');
-      await expect(firstValueFrom(calls)).rejects.toMatchObject({
-        code: expect.stringMatching(/unknown_tenant|invalid_argument/),
-      });
-      await expect(host.app.get(TenantRegistry).get('')).rejects.toMatchObject({ code: 'unknown_tenant' });
-      expect(asked).toEqual([]);
-    } finally {
-      await host.close();
+    const find = jest.fn((_key: string) => sandbox.tenantOptions('acme'));
+    const options = { tenants: { find }, allowedOrigins: () => true, resolveTenant: () => '', session };
+    const { app, url } = closing(
+      await startHost({ kind: 'fastify', options: () => ({ ...options, secrets: [COOKIE_SECRET] }) }),
+    );
+    const headers = { authorization: 'Bearer e.e.e' };
+    for (const path of ['me', 'mine?eventId=world-2026', 'events/world-2026/booth', 'auth/login']) {
+      const reply = await new Visitor().visit(`${url}/${path}`, { headers });
+      expect(answerOf(reply)).toEqual(refused(404, 'unknown_tenant'));
     }
+    const page = firstValueFrom(app.get(ExhibitorsService).forTenant('').list('world-2026'));
+    await expect(page).rejects.toMatchObject({
+      code: expect.stringMatching(/unknown_tenant|invalid_argument/),
+    });
+    await expect(app.get(TenantRegistry).get('')).rejects.toMatchObject({ code: 'unknown_tenant' });
+    expect(find).not.toHaveBeenCalled();
   },
 );
 
 it('looks exhibitors up with the client-credentials token of the tenant, never with a token of the login', async () => {
-  const host = await start('fastify');
-  try {
-    const visitor = await signIn(sandbox, host, 'sam.several', { tenant: 'acme' });
-    expect((await visitor.visit(`${host.url}/events/world-2026/mine`)).status).toBe(200);
-  } finally {
-    await host.close();
-  }
+  const host = closing(await start('fastify'));
+  const visitor = await signIn(sandbox, host, 'sam.several', { tenant: 'acme' });
+  expect((await visitor.visit(`${host.url}/events/world-2026/mine`)).status).toBe(200);
   const [acme] = sandbox.tenants;
   const grants = traced(sandbox).filter(({ operation }) => operation === 'token');
   expect(grants.map(({ body, clientId }) => [body['grant_type'], clientId])).toEqual([
@@ -427,12 +333,12 @@ it('looks exhibitors up with the client-credentials token of the tenant, never w
     ['client_credentials', acme?.clientId],
   ]);
   const lookups = traced(sandbox).filter(({ operation }) => operation === 'lookup');
-  expect(lookups).toEqual([
-    expect.objectContaining({
+  expect(lookups).toMatchObject([
+    {
       contactEmail: 'sam.several@example.com',
       tenantId: acme?.tenantId,
-      tokenClaims: expect.objectContaining({ client_id: acme?.clientId, scope: 'idp_api' }),
-    }),
+      tokenClaims: { client_id: acme?.clientId, scope: 'idp_api' },
+    },
   ]);
   expect(lookups[0]?.tokenClaims).not.toHaveProperty('sub', 'sam.several');
   const withLoginToken = traced(sandbox).filter(
@@ -445,15 +351,11 @@ it('looks exhibitors up with the client-credentials token of the tenant, never w
 describe('a guard that has seen the user', () => {
   const HOUR = 3_600_000;
   const COOKIE = 'exhibitor-identity';
-  let host: Host;
-  beforeAll(async () => {
-    host = await start('fastify');
-  });
+  const host = useHost(() => start('fastify'));
   afterEach(() => {
     jest.restoreAllMocks();
     clockOf(host.app).back();
   });
-  afterAll(() => host?.close());
 
   const enter = (person = 'olga.one'): Promise<Visitor> => signIn(sandbox, host, person, { tenant: 'acme' });
   const sealedOf = (visitor: Visitor): string => visitor.cookies('127.0.0.1').get(COOKIE) ?? '';
@@ -469,12 +371,13 @@ describe('a guard that has seen the user', () => {
   it('opens the cookie once a minute, and answers later requests alike', async () => {
     const cookie = `${COOKIE}=${sealedOf(await enter())}`;
     const opened = openings();
-    const replies = [await ask(cookie), await ask(cookie), await ask(cookie)];
-    expect(replies.map(({ status }) => status)).toEqual([200, 200, 200]);
-    expect(new Set(replies.map(({ text }) => text)).size).toBe(1);
-    expect(new Set(replies.map(({ headers }) => headers.get('cache-control')))).toEqual(
-      new Set(['private, no-store']),
-    );
+    const seen = async (): Promise<unknown[]> => {
+      const { status, text, headers } = await ask(cookie);
+      return [status, text, headers.get('cache-control')];
+    };
+    const first = await seen();
+    expect(first).toEqual([200, expect.any(String), 'private, no-store']);
+    expect([await seen(), await seen()]).toEqual([first, first]);
     clockOf(host.app).skip(59_000, ['now']);
     expect((await ask(cookie)).status).toBe(200);
     expect(opened()).toBe(1);
@@ -511,7 +414,7 @@ describe('a guard that has seen the user', () => {
     const stays = `${COOKIE}=${sealedOf(await enter())}`;
     const cookie = `${COOKIE}=${sealedOf(visitor)}`;
     expect([(await ask(cookie)).status, (await ask(stays)).status]).toEqual([200, 200]);
-    await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
+    await logOut(visitor, host);
     const opened = openings();
     expect([(await ask(cookie)).status, (await ask(cookie)).status]).toEqual([401, 401]);
     expect((await ask(stays)).status).toBe(200);
@@ -530,15 +433,13 @@ describe('a guard that has seen the user', () => {
 
   it('follows a selection at once, without opening the cookie', async () => {
     const visitor = await enter('sam.several');
-    const booth = async (): Promise<[number, unknown]> => {
-      const reply = await visitor.visit(`${host.url}/events/world-2026/booth`);
-      return [reply.status, bodyOf(reply)['id']];
-    };
-    expect(await booth()).toEqual([409, undefined]);
+    const booth = async (): Promise<Answer> =>
+      answerOf(await visitor.visit(`${host.url}/events/world-2026/booth`));
+    expect(await booth()).toEqual(refused(409, 'exhibitor_not_selected'));
     const opened = openings();
-    for (const id of sams().slice(0, 2)) {
+    for (const id of idsOf(sandbox).slice(0, 2)) {
       await visitor.visit(`${host.url}/events/world-2026/select`, { json: { id } });
-      expect(await booth()).toEqual([200, id]);
+      expect(await booth()).toMatchObject([200, { id }]);
     }
     expect(opened()).toBe(0);
   });
@@ -553,11 +454,11 @@ describe('a guard that has seen the user', () => {
   });
 });
 
-describe('a tenant of a source whose key passes to another customer', () => {
-  it('is the checked one until the reply, and its users are nobody afterwards', async () => {
-    let customer = 'acme';
-    let isPassingOn = false;
-    const host = await startHost({
+it('takes a key that passes to another customer for the checked one until the reply, and its users for nobody then', async () => {
+  let customer = 'acme';
+  let isPassingOn = false;
+  const host = closing(
+    await startHost({
       options: (redirectUri) => ({
         tenants: { find: () => sandbox.tenantOptions(customer, { redirectUri }) },
         resolveTenant: () => 'portal',
@@ -573,14 +474,13 @@ describe('a tenant of a source whose key passes to another customer', () => {
         lookupCache: false,
         secrets: [COOKIE_SECRET],
       }),
-    });
-    const visitor = await signIn(sandbox, host);
-    const mine = (): Promise<Reply> => visitor.visit(`${host.url}/events/world-2026/mine`);
-    const before = await mine();
-    expect(before.status).toBe(200);
-    isPassingOn = true;
-    expect((await mine()).text).toBe(before.text);
-    expect((await mine()).status).toBe(401);
-    await host.close();
-  });
+    }),
+  );
+  const visitor = await signIn(sandbox, host);
+  const mine = (): Promise<Reply> => visitor.visit(`${host.url}/events/world-2026/mine`);
+  const before = await mine();
+  expect(before.status).toBe(200);
+  isPassingOn = true;
+  expect((await mine()).text).toBe(before.text);
+  expect((await mine()).status).toBe(401);
 });

@@ -44,16 +44,15 @@ import {
   type HttpContext,
   type SessionState,
 } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
-import { COOKIE_SECRET, createApp, startHost, type Host } from '../support/host.js';
+import { acmeOptions, COOKIE_SECRET, createApp, startHost, type Host } from '../support/host.js';
+import { useClosing, useSandbox } from '../support/lifetimes.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { OperatorLines } from '../support/operator-lines.js';
-import { startSandbox } from '../support/sandbox.js';
 import { freePort } from '../support/server.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-import { bodyOf, hostUser, Members, signIn } from './signed-in.js';
+import { answerOf, bodyOf, hostUser, logOut, Members, refused, signIn } from './signed-in.js';
 
 /** A service of the host that its guards inject. */
 @Injectable()
@@ -243,62 +242,33 @@ class PortalController {
   }
 }
 
-/** Each decorator without its guard, which is a mistake of a host. */
-@Controller('mistakes')
-class MistakenController {
-  @Get('CurrentExhibitors')
-  exhibitors(@CurrentExhibitors() given: unknown): unknown {
-    return given;
-  }
+const DECORATORS = { CurrentExhibitors, CurrentExhibitor, CurrentIdentity, CurrentEvent, CurrentTenant };
+type Decorator = keyof typeof DECORATORS;
 
-  @Get('CurrentExhibitor')
-  exhibitor(@CurrentExhibitor() given: unknown): unknown {
-    return given;
+/** A decorator without its guard, which is a mistake of a host. */
+function mistakeWith(decorator: Decorator, path: string, ...guards: Type<CanActivate>[]): Type {
+  @Controller(`${path}/${decorator}`)
+  @UseGuards(...guards)
+  class MistakenController {
+    @Get()
+    given(@(DECORATORS[decorator]()) given: unknown): unknown {
+      return given;
+    }
   }
-
-  @Get('CurrentIdentity')
-  identity(@CurrentIdentity() given: unknown): unknown {
-    return given;
-  }
-
-  @Get('CurrentEvent')
-  event(@CurrentEvent() given: unknown): unknown {
-    return given;
-  }
-
-  @Get('CurrentTenant')
-  tenant(@CurrentTenant() given: unknown): unknown {
-    return given;
-  }
-
-  @Get('identity-guard/CurrentExhibitors')
-  @UseGuards(ExhibitorIdentityGuard)
-  exhibitorsOfNoEvent(@CurrentExhibitors() given: unknown): unknown {
-    return given;
-  }
-
-  @Get('identity-guard/CurrentExhibitor')
-  @UseGuards(ExhibitorIdentityGuard)
-  exhibitorOfNoEvent(@CurrentExhibitor() given: unknown): unknown {
-    return given;
-  }
-
-  @Get('identity-guard/CurrentEvent')
-  @UseGuards(ExhibitorIdentityGuard)
-  eventOfNone(@CurrentEvent() given: unknown): unknown {
-    return given;
-  }
+  return MistakenController;
 }
 
+const OF_EXHIBITORS: Decorator[] = ['CurrentExhibitors', 'CurrentExhibitor', 'CurrentEvent'];
+const MISTAKES = [
+  ...(Object.keys(DECORATORS) as Decorator[]).map((name) => mistakeWith(name, 'mistakes')),
+  ...OF_EXHIBITORS.map((name) => mistakeWith(name, 'identity-guard', ExhibitorIdentityGuard)),
+];
+
 const log = new OperatorLines();
-let sandbox: ExhibitorSandbox;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-});
-afterAll(() => sandbox?.stop());
+const sandbox = await useSandbox();
 beforeEach(() => log.clear());
 
-describe.each(['express', 'fastify'] as const)('guards in a module of the host on %s', (kind) => {
+describe('guards in a module of the host', () => {
   let app: INestApplication;
   let host: { url: string };
   let members: Members;
@@ -323,7 +293,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
 
     @Module({
       imports: [ServiceModule],
-      controllers: [BoothController, PortalController, MistakenController],
+      controllers: [BoothController, PortalController, ...MISTAKES],
       providers: [AuditLog, PortalGuard],
     })
     class PortalModule {}
@@ -331,7 +301,7 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
     @Module({ imports: [PortalModule] })
     class AppModule {}
 
-    app = await createApp(kind, AppModule);
+    app = await createApp('fastify', AppModule);
     app.useLogger(log);
     await app.listen(port, '127.0.0.1');
   });
@@ -352,38 +322,32 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
     expect((await get('/door')).status).toBe(401);
   });
 
-  it('let a subclass choose the event, and admit people without an exhibitor', async () => {
+  it('let a subclass choose the event or handle its absence, and admit people without an exhibitor', async () => {
     const login = { eventId: 'regional-2026' };
-    expect(bodyOf(await get('/portal', 'nora.none', login))).toEqual({ eventId: 'regional-2026', count: 0 });
-    const chosen = await get('/portal?hall=big', 'nora.none', login);
-    expect(bodyOf(chosen)).toEqual({ eventId: 'world-2026', count: 0 });
+    const ofLogin = { eventId: 'regional-2026', count: 0 };
+    expect(answerOf(await get('/portal', 'nora.none', login))).toEqual([200, ofLogin]);
+    const chosen = { eventId: 'world-2026', count: 0 };
+    expect(answerOf(await get('/portal?hall=big', 'nora.none', login))).toEqual([200, chosen]);
     expect(app.get(AuditLog).lines).toEqual([
       'nora.none is nobody at regional-2026',
       'nora.none is nobody at world-2026',
     ]);
-  });
-
-  it('let a subclass handle a request without an event', async () => {
-    const reply = await get('/portal', 'olga.one');
-    expect([reply.status, bodyOf(reply)['message']]).toEqual([403, 'which event?']);
+    const none = await get('/portal', 'olga.one');
+    expect(answerOf(none)).toMatchObject([403, { message: 'which event?' }]);
   });
 
   it('let a subclass find the exhibitors itself, for an event id that can be one', async () => {
     expect(bodyOf(await get('/records?eventId=own', 'nora.none'))).toEqual([{ id: 'of own' }]);
     for (const eventId of ['%00', '..', 'x'.repeat(129)]) {
-      const refused = await get(`/records?eventId=${eventId}`, 'nora.none');
-      expect([refused.status, bodyOf(refused)['code']]).toEqual([400, 'invalid_argument']);
+      const reply = await get(`/records?eventId=${eventId}`, 'nora.none');
+      expect(answerOf(reply)).toEqual(refused(400, 'invalid_argument'));
     }
   });
 
-  it('let a subclass redirect to the login', async () => {
+  it('let a subclass redirect to the login, or throw an exception of the host', async () => {
     const reply = await get('/portal');
     expect([reply.status, reply.location]).toEqual([302, `${host.url}/auth/login`]);
-  });
-
-  it('let a subclass throw an exception of the host', async () => {
-    const refused = await get('/members');
-    expect([refused.status, bodyOf(refused)['message']]).toEqual([403, 'members only']);
+    expect(answerOf(await get('/members'))).toMatchObject([403, { message: 'members only' }]);
     expect((await get('/members', 'olga.one')).text).toBe('olga.one');
   });
 
@@ -414,48 +378,39 @@ describe.each(['express', 'fastify'] as const)('guards in a module of the host o
     expect(reply.headers.get('cache-control')).toBe('private, no-store');
   });
 
-  it.each(['CurrentExhibitors', 'CurrentExhibitor', 'CurrentIdentity', 'CurrentEvent', 'CurrentTenant'])(
+  it.each(Object.keys(DECORATORS))(
     'are required by @%s, which is logged and not shown to the visitor',
     async (decorator) => {
       const reply = await get(`/mistakes/${decorator}`);
-      expect([reply.status, bodyOf(reply)]).toEqual([
-        500,
-        { statusCode: 500, message: 'Internal server error' },
-      ]);
+      expect(answerOf(reply)).toEqual([500, { statusCode: 500, message: 'Internal server error' }]);
       expect(log.errors.join('\n')).toMatch(
         new RegExp(`@${decorator}\\(\\) needs Exhibitor(Identity)?Guard on the route`),
       );
     },
   );
 
-  it.each(['CurrentExhibitors', 'CurrentExhibitor', 'CurrentEvent'])(
-    'for identities are not enough for @%s',
-    async (decorator) => {
-      const reply = await get(`/mistakes/identity-guard/${decorator}`, 'olga.one', { eventId: 'world-2026' });
-      expect(reply.status).toBe(500);
-      expect(log.errors.join('\n')).toContain(`@${decorator}() needs ExhibitorGuard on the route`);
-    },
-  );
+  it.each(OF_EXHIBITORS)('for identities are not enough for @%s', async (decorator) => {
+    const reply = await get(`/identity-guard/${decorator}`, 'olga.one', { eventId: 'world-2026' });
+    expect(reply.status).toBe(500);
+    expect(log.errors.join('\n')).toContain(`@${decorator}() needs ExhibitorGuard on the route`);
+  });
 });
 
+const closing = useClosing();
+
 it('the callback provides the event of the login, where there is one', async () => {
-  const host = await startHost({
-    controllers: [PortalController],
-    providers: [AuditLog],
-    options: (_, url) => ({
-      tenant: sandbox.tenantOptions('acme', { redirectUri: `${url}/callback/back` }),
-      secrets: [COOKIE_SECRET],
+  const host = closing(
+    await startHost({
+      controllers: [PortalController],
+      providers: [AuditLog],
+      options: (_, url) => acmeOptions(sandbox)(`${url}/callback/back`),
     }),
-  });
-  try {
-    sandbox.signInAs('olga.one');
-    const login = async (query: string) =>
-      bodyOf(await new Visitor().follow(`${host.url}/callback/login${query}`));
-    expect(await login('?eventId=world-2026')).toEqual({ eventId: 'world-2026', tenant: 'default' });
-    expect(await login('')).toEqual({ eventId: 'none', tenant: 'default' });
-  } finally {
-    await host.close();
-  }
+  );
+  sandbox.signInAs('olga.one');
+  const login = async (query: string) =>
+    bodyOf(await new Visitor().follow(`${host.url}/callback/login${query}`));
+  expect(await login('?eventId=world-2026')).toEqual({ eventId: 'world-2026', tenant: 'default' });
+  expect(await login('')).toEqual({ eventId: 'none', tenant: 'default' });
 });
 
 /** A guard without any service. */
@@ -540,27 +495,17 @@ class SignedInGuard implements CanActivate {
 }
 
 describe('a mistake of the host', () => {
-  let host: Host | undefined;
-  afterEach(async () => {
-    await host?.close();
-    host = undefined;
-  });
-
-  async function start(options: OtherOptions, configure?: (app: Host['app']) => unknown): Promise<Host> {
-    host = await startHost({
-      kind: 'fastify',
-      configure: async (app) => {
-        app.useLogger(log);
-        await configure?.(app);
-      },
-      options: (redirectUri) => ({
-        tenant: sandbox.tenantOptions('acme', { redirectUri }),
-        secrets: [COOKIE_SECRET],
-        ...options,
+  const start = async (options: OtherOptions, configure?: (app: Host['app']) => unknown): Promise<Host> =>
+    closing(
+      await startHost({
+        kind: 'fastify',
+        configure: async (app) => {
+          app.useLogger(log);
+          await configure?.(app);
+        },
+        options: acmeOptions(sandbox, options),
       }),
-    });
-    return host;
-  }
+    );
 
   it.each([
     ['resolveTenant', 'default'],
@@ -582,7 +527,7 @@ describe('a mistake of the host', () => {
       log.clear();
       answer = wrong;
       const reply = await visitor.visit(path);
-      expect([reply.status, bodyOf(reply)]).toEqual([500, UNCONFIGURED]);
+      expect(answerOf(reply)).toEqual([500, UNCONFIGURED]);
       expect(log.errors.join('\n')).toContain(`${option}: must answer a string or undefined, not ${type}`);
       expect(log.errors.join('\n')).not.toContain('secret');
       if (option !== 'resolveExhibitor') {
@@ -594,10 +539,10 @@ describe('a mistake of the host', () => {
   });
 
   it("with session: 'host', no Passport and no storeIdentity refuses the login, and names both", async () => {
-    await start({ session: 'host' });
+    const { url } = await start({ session: 'host' });
     sandbox.signInAs('olga.one');
-    const reply = await new Visitor().follow(`${host?.url}/auth/login`);
-    expect([reply.status, bodyOf(reply)]).toEqual([500, UNCONFIGURED]);
+    const reply = await new Visitor().follow(`${url}/auth/login`);
+    expect(answerOf(reply)).toEqual([500, UNCONFIGURED]);
     expect(reply.setCookies.filter((cookie) => !cookie.startsWith('exhibitor-login'))).toEqual([]);
     expect(log.errors.join('\n')).toContain(
       "session: 'host' needs request.logIn of Passport, or ExhibitorCallbackGuard.storeIdentity of your own",
@@ -606,16 +551,13 @@ describe('a mistake of the host', () => {
 
   it("with session: 'host' and no removeIdentity ends the login all the same, and says what is missing", async () => {
     const user = {};
-    const { callback } = await start({ session: 'host' }, (app) =>
-      app.useGlobalGuards(new SignedInGuard(user)),
-    );
-    Object.assign(user, hostUser(sandbox.tenantOptions('acme', { redirectUri: callback })));
-    const visit = (path: string, method = 'GET') => new Visitor().visit(`${host?.url}${path}`, { method });
-    expect((await visit('/me')).status).toBe(200);
-    const left = await visit('/auth/logout', 'POST');
-    expect([left.status, bodyOf(left)]).toEqual([500, UNCONFIGURED]);
+    const host = await start({ session: 'host' }, (app) => app.useGlobalGuards(new SignedInGuard(user)));
+    Object.assign(user, hostUser(sandbox.tenantOptions('acme', { redirectUri: host.callback })));
+    const statusOfMe = async () => (await new Visitor().visit(`${host.url}/me`)).status;
+    expect(await statusOfMe()).toBe(200);
+    expect(answerOf(await logOut(new Visitor(), host))).toEqual([500, UNCONFIGURED]);
     expect(log.errors.join('\n')).toContain('ExhibitorLogoutGuard.removeIdentity of your own');
-    expect((await visit('/me')).status).toBe(401);
+    expect(await statusOfMe()).toBe(401);
   });
 
   it('that takes logouts of the provider without looking for them is refused at boot', async () => {

@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import fastifySecureSession from '@fastify/secure-session';
 import {
   Controller,
   Get,
-  Module,
   Post,
   Redirect,
   Req,
@@ -17,73 +16,46 @@ import {
   CurrentIdentity,
   ExhibitorCallbackGuard,
   ExhibitorLogoutGuard,
-  ExhibitorModule,
   type ExhibitorIdentity,
   type HttpContext,
   type SharedStore,
 } from '../../lib/index.js';
 import { EndedLogins } from '../../lib/store/ended-logins.service.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { copyOf, identityOf } from '../login/journey.js';
 import { BoothController } from '../support/booth.controller.js';
 import {
+  acmeOptions,
   COOKIE_SECRET,
-  createApp,
   setUser,
   startHost,
-  type Host,
+  tenantsOptions,
   type HostKind,
   type SessionRequest,
 } from '../support/host.js';
-import { freePort } from '../support/server.js';
-import { startSandbox } from '../support/sandbox.js';
+import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { Visitor } from '../support/visitor.js';
-import { bodyOf, signIn } from './signed-in.js';
+import { answerOf, bodyOf, idsOf, logOut, refused, signIn } from './signed-in.js';
 
-let sandbox: ExhibitorSandbox;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-});
-afterAll(() => sandbox?.stop());
+const sandbox = await useSandbox();
+
+type Members = Partial<Record<keyof ExhibitorIdentity, unknown>>;
 
 /** A host that stores the identity itself. */
 describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) => {
-  let app: INestApplication;
-  let url: string;
+  const closing = useClosing();
   let user: unknown;
+  const host = useHost(() =>
+    startHost({
+      kind,
+      configure: (app) => setUser(app, kind, () => user),
+      options: tenantsOptions(sandbox, ['acme', 'globex'], {
+        resolveTenant: ({ headers }) => headers['x-tenant'] as string | undefined,
+        session: 'host',
+      }),
+    }),
+  );
 
-  beforeAll(async () => {
-    const port = await freePort();
-    url = `http://127.0.0.1:${port}`;
-    const redirectUri = `${url}/auth/callback`;
-
-    @Module({
-      imports: [
-        ExhibitorModule.forRoot({
-          tenants: {
-            acme: sandbox.tenantOptions('acme', { redirectUri }),
-            globex: sandbox.tenantOptions('globex', { redirectUri }),
-          },
-          resolveTenant: ({ headers }) => {
-            const named = headers['x-tenant'];
-            return typeof named === 'string' ? named : undefined;
-          },
-          session: 'host',
-          secrets: [COOKIE_SECRET],
-          logoutCheck: { provider: true },
-        }),
-      ],
-      controllers: [BoothController],
-    })
-    class AppModule {}
-
-    app = await createApp(kind, AppModule);
-    setUser(app, kind, () => user);
-    await app.listen(port, '127.0.0.1');
-  });
-  afterAll(() => app?.close());
-
-  const identity = (overrides: Partial<Record<keyof ExhibitorIdentity, unknown>> = {}): object => ({
+  const identity = (overrides: Members = {}): object => ({
     id: 'login-1',
     issuer: sandbox.url,
     subject: 'sam.several',
@@ -93,63 +65,57 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     tenantId: sandbox.tenantOptions('acme').tenantId,
     clientId: 'acme-web',
     eventId: 'world-2026',
-    redirectUri: `${url}/auth/callback`,
+    redirectUri: host.callback,
     expiresAt: Date.now() + 60_000,
     ...overrides,
   });
+  const atLeast = (): Members => {
+    const { issuer, subject, email, tenant } = identity() as Members;
+    return { issuer, subject, email, tenant };
+  };
   beforeEach(() => {
     user = identity();
   });
-  const get = async (path: string, headers: Record<string, string> = {}) => {
-    const reply = await fetch(`${url}${path}`, { headers });
-    return { status: reply.status, body: (await reply.json()) as Record<string, unknown> };
-  };
+  const get = async (path: string, headers: Record<string, string> = {}) =>
+    answerOf(await new Visitor().visit(`${host.url}${path}`, { headers }));
 
   it('reads the identity from the request: plain data of any class', async () => {
     const claims = { name: 'Sam Several', address: { country: 'DE' }, roles: ['sales'] };
     user = identity({ claims });
-    const { body } = await get('/me');
-    expect(body).toEqual({ tenant: 'acme', identity: user });
+    expect(await get('/me')).toEqual([200, { tenant: 'acme', identity: user }]);
     // Those of the request are read-only, but the claims in a session are the host's.
     expect([claims, claims.address, claims.roles].map((value) => Object.isFrozen(value))).toEqual(
       Array(3).fill(false),
     );
-    expect(await get('/mine')).toMatchObject({ status: 200, body: { eventId: 'world-2026' } });
+    expect(await get('/mine')).toMatchObject([200, { eventId: 'world-2026' }]);
     user = Object.assign(Object.create({ isHostUser: true }), identity(), { department: 'sales' });
-    expect((await get('/me')).status).toBe(200);
+    expect(await get('/me')).toMatchObject([200, {}]);
   });
 
   it('requires subject, issuer, e-mail address and tenant; what else a host left out is not compared', async () => {
-    const { issuer, subject, email, tenant } = identity() as ExhibitorIdentity;
-    user = { issuer, subject, email, tenant };
-    expect((await get('/events/world-2026/mine')).status).toBe(200);
-    for (const missing of ['issuer', 'subject', 'email', 'tenant']) {
+    user = atLeast();
+    expect(await get('/events/world-2026/mine')).toMatchObject([200, idsOf(sandbox).map((id) => ({ id }))]);
+    for (const missing of Object.keys(atLeast())) {
       user = identity({ [missing]: undefined });
-      expect([missing, (await get('/me')).status]).toEqual([missing, 401]);
+      expect([missing, ...(await get('/me'))]).toEqual([missing, ...refused(401, 'unauthenticated')]);
     }
   });
 
   it('without a redirectUri logs out on its own origin, and on no other', async () => {
-    const { issuer, subject, email, tenant } = identity() as ExhibitorIdentity;
-    user = { issuer, subject, email, tenant };
-    const from = async (origin: string): Promise<unknown> => {
-      const reply = await fetch(`${url}/auth/logout`, { method: 'POST', headers: { origin } });
-      return ((await reply.json()) as Record<string, unknown>)['code'];
-    };
+    user = atLeast();
+    const from = async (origin: string) => answerOf(await logOut(new Visitor(), host, { origin }));
+    expect(await from('https://evil.example')).toEqual(refused(400, 'invalid_argument'));
     // This host has nothing that would remove the user from its session.
-    expect([await from('https://evil.example'), await from(url)]).toEqual([
-      'invalid_argument',
-      'configuration_invalid',
-    ]);
+    expect(await from(host.url)).toEqual(refused(500, 'configuration_invalid'));
   });
 
   it('without an id ends no login of others that have none', async () => {
     user = identity({ id: undefined });
-    await fetch(`${url}/auth/logout`, { method: 'POST' });
-    expect((await get('/me')).status).toBe(200);
+    await logOut(new Visitor(), host);
+    expect((await get('/me'))[0]).toBe(200);
   });
 
-  it.each<[what: string, overrides: Partial<Record<keyof ExhibitorIdentity, unknown>>]>([
+  it.each<[what: string, overrides: Members]>([
     ['of another issuer', { issuer: 'https://evil.example' }],
     ['of another client', { clientId: 'globex-web' }],
     ['of another host with the same client', { redirectUri: 'https://admin.example.com/auth/callback' }],
@@ -159,7 +125,7 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     ['whose end is no number', { expiresAt: Number.NaN }],
   ])('treats a user %s as not logged in', async (_, overrides) => {
     user = identity(overrides);
-    expect(await get('/me')).toMatchObject({ status: 401, body: { code: 'unauthenticated' } });
+    expect(await get('/me')).toEqual(refused(401, 'unauthenticated'));
   });
 
   it('remembers the logout of a user without an end as long as a login may last, in the store too', async () => {
@@ -169,65 +135,46 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
       set: async (_key, _value, { ttl }) => ttls.push(ttl) > 0,
       delete: async () => undefined,
     };
-    const host = await startHost({
-      kind,
-      configure: (given) => setUser(given, kind, () => user),
-      options: (redirectUri) => ({
-        tenants: { acme: sandbox.tenantOptions('acme', { redirectUri }) },
-        session: 'host',
-        secrets: [COOKIE_SECRET],
-        cookies: { absoluteTtl: 36_000_000 },
-        store,
+    const storing = closing(
+      await startHost({
+        kind,
+        configure: (app) => setUser(app, kind, () => user),
+        options: tenantsOptions(sandbox, ['acme'], {
+          session: 'host',
+          cookies: { absoluteTtl: 36_000_000 },
+          store,
+        }),
       }),
-    });
-    try {
-      user = identity({ expiresAt: undefined, redirectUri: `${host.url}/auth/callback` });
-      const left = await fetch(`${host.url}/auth/logout`, { method: 'POST', redirect: 'manual' });
-      // Nothing removes the identity here; the login has ended all the same.
-      expect(left.status).toBe(500);
-      // Two hours more, for clocks that are set back.
-      expect(ttls).toHaveLength(1);
-      expect(Math.abs((ttls[0] ?? 0) - 36_000_000 - 7_200_000)).toBeLessThan(1_000);
-    } finally {
-      await host.close();
-    }
+    );
+    user = identity({ expiresAt: undefined, redirectUri: storing.callback });
+    // Nothing removes the identity here; the login has ended all the same.
+    expect((await logOut(new Visitor(), storing)).status).toBe(500);
+    // Two hours more, for clocks that are set back.
+    expect(ttls).toHaveLength(1);
+    expect(Math.abs((ttls[0] ?? 0) - 36_000_000 - 7_200_000)).toBeLessThan(1_000);
   });
 
-  it('treats a user with a member of a wrong type as not logged in', async () => {
-    const texts = [
-      'id',
-      'issuer',
-      'subject',
-      'email',
-      'tenant',
-      'tenantId',
-      'clientId',
-      'redirectUri',
-      'registration',
-      'eventId',
-      'returnTo',
-      'sid',
-    ];
-    const wrong = [...texts.map((name) => [name, 42]), ['claims', 'none'], ['claims', []], ['claims', null]];
-    for (const [name, value] of [...wrong, ['loggedInAt', '1'], ['expiresAt', '9e15'], ['expiresAt', null]]) {
-      user = identity({ [String(name)]: value });
-      expect([name, value, (await get('/me')).status]).toEqual([name, value, 401]);
+  it('treats a user of another kind, or with a member of a wrong type, as not logged in', async () => {
+    const texts = ['id', 'issuer', 'subject', 'email', 'tenant', 'tenantId', 'clientId', 'redirectUri'];
+    const others = ['registration', 'eventId', 'returnTo', 'sid'];
+    const wrong = [...texts, ...others].map((name): [string, unknown] => [name, 42]);
+    wrong.push(['claims', 'none'], ['claims', []], ['claims', null]);
+    wrong.push(['loggedInAt', '1'], ['expiresAt', '9e15'], ['expiresAt', null]);
+    for (const [name, value] of wrong) {
+      user = identity({ [name]: value });
+      expect([name, value, (await get('/me'))[0]]).toEqual([name, value, 401]);
+    }
+    for (const other of [null, undefined, 'sam.several', 42, [], { sub: 'sam.several' }]) {
+      user = other;
+      expect([other, (await get('/me'))[0]]).toEqual([other, 401]);
     }
     user = identity({ loggedInAt: 1, returnTo: '/', sid: 'session-1' });
-    expect((await get('/me')).status).toBe(200);
+    expect((await get('/me'))[0]).toBe(200);
   });
 
-  it.each([null, undefined, 'sam.several', 42, [], { sub: 'sam.several' }])(
-    'treats a user of another kind as not logged in: %j',
-    async (other) => {
-      user = other;
-      expect((await get('/me')).status).toBe(401);
-    },
-  );
-
   it('treats a person of another tenant as not logged in', async () => {
-    expect((await get('/me', { 'x-tenant': 'acme' })).status).toBe(200);
-    expect((await get('/me', { 'x-tenant': 'globex' })).status).toBe(401);
+    expect((await get('/me', { 'x-tenant': 'acme' }))[0]).toBe(200);
+    expect((await get('/me', { 'x-tenant': 'globex' }))[0]).toBe(401);
   });
 });
 
@@ -264,21 +211,6 @@ class SecureSessionLogout extends ExhibitorLogoutGuard {
   }
 }
 
-@Controller()
-class SecureSessionController extends VisitedController {
-  @Get('auth/callback')
-  @UseGuards(SecureSessionCallback)
-  @Redirect('/', 303)
-  override callback(@CurrentIdentity() identity: ExhibitorIdentity): { url: string } {
-    return super.callback(identity);
-  }
-
-  @Post('auth/logout')
-  @UseGuards(SecureSessionLogout)
-  @Redirect('/', 303)
-  override logout(): void {}
-}
-
 class CookieSessionCallback extends ExhibitorCallbackGuard {
   protected override storeIdentity({ request }: HttpContext, identity: ExhibitorIdentity): void {
     request.session = { user: identity };
@@ -291,19 +223,23 @@ class CookieSessionLogout extends ExhibitorLogoutGuard {
   }
 }
 
-@Controller()
-class CookieSessionController extends VisitedController {
-  @Get('auth/callback')
-  @UseGuards(CookieSessionCallback)
-  @Redirect('/', 303)
-  override callback(@CurrentIdentity() identity: ExhibitorIdentity): { url: string } {
-    return super.callback(identity);
-  }
+/** The routes of a host with guards of its own. */
+function controllerWith(Callback: Type<ExhibitorCallbackGuard>, Logout: Type<ExhibitorLogoutGuard>): Type {
+  @Controller()
+  class OwnController extends VisitedController {
+    @Get('auth/callback')
+    @UseGuards(Callback)
+    @Redirect('/', 303)
+    override callback(@CurrentIdentity() identity: ExhibitorIdentity): { url: string } {
+      return super.callback(identity);
+    }
 
-  @Post('auth/logout')
-  @UseGuards(CookieSessionLogout)
-  @Redirect('/', 303)
-  override logout(): void {}
+    @Post('auth/logout')
+    @UseGuards(Logout)
+    @Redirect('/', 303)
+    override logout(): void {}
+  }
+  return OwnController;
 }
 
 interface SessionHost {
@@ -325,7 +261,7 @@ describe.each<[what: string, host: SessionHost]>([
     '@fastify/secure-session without Passport',
     {
       kind: 'fastify',
-      controller: SecureSessionController,
+      controller: controllerWith(SecureSessionCallback, SecureSessionLogout),
       configure: async (app) => {
         await (app as NestFastifyApplication).register(
           fastifySecureSession as never,
@@ -339,7 +275,7 @@ describe.each<[what: string, host: SessionHost]>([
     'cookie-session without Passport',
     {
       kind: 'express',
-      controller: CookieSessionController,
+      controller: controllerWith(CookieSessionCallback, CookieSessionLogout),
       configure: (app) => {
         app.use(cookieSession({ name: 'own', keys: [COOKIE_SECRET] }));
         userOfSession(app, 'express');
@@ -347,20 +283,14 @@ describe.each<[what: string, host: SessionHost]>([
     },
   ],
 ])('a host with %s', (_what, { kind, controller, configure }) => {
-  let host: Host;
-  beforeAll(async () => {
-    host = await startHost({
+  const host = useHost(() =>
+    startHost({
       kind,
       controllers: [controller],
       ...(configure && { configure }),
-      options: (redirectUri) => ({
-        session: 'host',
-        secrets: [COOKIE_SECRET],
-        tenant: sandbox.tenantOptions('acme', { redirectUri }),
-      }),
-    });
-  });
-  afterAll(() => host?.close());
+      options: acmeOptions(sandbox, { session: 'host' }),
+    }),
+  );
 
   it('has a login in a new session, so that a planted one is worth nothing, and a logout', async () => {
     const visitor = new Visitor();
@@ -373,7 +303,7 @@ describe.each<[what: string, host: SessionHost]>([
     expect(await hasVisited()).toBe(false);
 
     const copy = copyOf(visitor, host);
-    expect((await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
+    expect((await logOut(visitor, host)).status).toBe(303);
     expect(await identityOf(visitor, host)).toBeUndefined();
     // Also a copy of a cookie that holds the whole session.
     expect(await identityOf(copy, host)).toBeUndefined();
@@ -383,13 +313,11 @@ describe.each<[what: string, host: SessionHost]>([
   it('has selections in a cookie of their own, which the logout removes', async () => {
     const visitor = await signIn(sandbox, host);
     const booth = () => visitor.visit(`${host.url}/events/world-2026/booth`);
-    const [, { id } = { id: '' }] = bodyOf<{ id: string }[]>(
-      await visitor.visit(`${host.url}/events/world-2026/mine`),
-    );
+    const [, id] = idsOf(sandbox);
     expect((await booth()).status).toBe(409);
     await visitor.visit(`${host.url}/events/world-2026/select`, { json: { id } });
     expect(bodyOf(await booth())).toMatchObject({ id });
-    expect((await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
+    expect((await logOut(visitor, host)).status).toBe(303);
     await signIn(sandbox, host, 'sam.several', {}, visitor);
     expect((await booth()).status).toBe(409);
   });

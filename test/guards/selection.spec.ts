@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import {
   Body,
   Controller,
@@ -14,14 +14,13 @@ import {
 } from '@nestjs/common';
 import { from, switchMap } from 'rxjs';
 import { ExhibitorExceptionFilter, ExhibitorGuard, ExhibitorSelection } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { copyOf } from '../login/journey.js';
 import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { startHost, tenantsOptions, type Host, type HostKind } from '../support/host.js';
+import { useHost, useSandbox } from '../support/lifetimes.js';
 import type { OtherOptions } from '../support/module-options.js';
-import { startSandbox } from '../support/sandbox.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-import { bodyOf, Members, signIn } from './signed-in.js';
+import { answerOf, bodyOf, idsOf, logOut, Members, signIn } from './signed-in.js';
 
 /** Selects with an execution context, which is all an interceptor has. */
 @Injectable()
@@ -55,18 +54,10 @@ class ContextController {
   }
 }
 
-let sandbox: ExhibitorSandbox;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-});
-afterAll(() => sandbox?.stop());
+const sandbox = await useSandbox();
 
 const SAM = 'sam.several@example.com';
-
-function idsAt(eventId: string): string[] {
-  const own = sandbox.exhibitors(eventId, 'acme').filter(({ contactEmails }) => contactEmails.includes(SAM));
-  return own.map(({ id }) => id);
-}
+const idsAt = (eventId: string): string[] => idsOf(sandbox, eventId);
 
 /** An event of its own, with exhibitors of these people. */
 function eventWith(ids: readonly string[], eventId: string, contactEmails = [SAM]): string {
@@ -82,13 +73,8 @@ function start(kind: HostKind, options: OtherOptions = {}): Promise<Host> {
     kind,
     controllers: [BoothController, ContextController],
     providers: [SelectInterceptor],
-    options: (redirectUri) => ({
-      tenants: {
-        acme: sandbox.tenantOptions('acme', { redirectUri }),
-        globex: sandbox.tenantOptions('globex', { redirectUri }),
-      },
+    options: tenantsOptions(sandbox, ['acme', 'globex'], {
       resolveTenant: ({ query }) => (query['tenant'] === 'globex' ? 'globex' : 'acme'),
-      secrets: [COOKIE_SECRET],
       lookupCache: false,
       ...options,
     }),
@@ -110,15 +96,11 @@ const refusal = (message: string): [number, object] => [
   400,
   { statusCode: 400, message, error: 'Bad Request', code: 'invalid_argument' },
 ];
-const answerOf = (reply: Reply): [number, unknown] => [reply.status, bodyOf(reply)];
 
 describe.each(['express', 'fastify'] as const)('the selected exhibitor on %s', (kind) => {
-  let members: Members;
-  beforeAll(async () => {
-    host = await start(kind);
-    members = new Members(sandbox, host);
-  });
-  afterAll(() => host?.close());
+  const started = useHost(() => start(kind));
+  const members = new Members(sandbox, started);
+  beforeAll(() => void (host = started));
   beforeEach(async () => {
     visitor = await members.enter();
   });
@@ -160,7 +142,7 @@ describe.each(['express', 'fastify'] as const)('the selected exhibitor on %s', (
     const named = await visitor.visit(at('world-2026', `booths/${second}`));
     expect(bodyOf(named)['id']).toBe(second);
     expect(await chosenAt('world-2026')).toBe(first);
-    await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
+    await logOut(visitor, host);
     await signIn(sandbox, host, 'sam.several', {}, visitor);
     expect(await chosenAt('world-2026')).toBe(409);
   });
@@ -180,12 +162,9 @@ describe.each(['express', 'fastify'] as const)('the selected exhibitor on %s', (
 });
 
 describe('a selection', () => {
-  let members: Members;
-  beforeAll(async () => {
-    host = await start('fastify');
-    members = new Members(sandbox, host);
-  });
-  afterAll(() => host?.close());
+  const started = useHost(() => start('fastify'));
+  const members = new Members(sandbox, started);
+  beforeAll(() => void (host = started));
   beforeEach(async () => {
     visitor = await members.enter();
   });
@@ -203,18 +182,14 @@ describe('a selection', () => {
     expect(await chosenAt('world-2026')).toBe(first);
   });
 
-  it('is of one person: the next one in the same browser starts without', async () => {
+  it('is of one person and one tenant: the next one in the same browser starts without', async () => {
     const event = eventWith(['a', 'b'], 'shared', [SAM, 'olga.one@example.com']);
     visitor = await signIn(sandbox, host);
     await select(event, 'a');
     expect(await chosenAt(event)).toBe('a');
     await signIn(sandbox, host, 'olga.one', {}, visitor);
     expect(await chosenAt(event)).toBe(409);
-  });
-
-  it('is of one tenant', async () => {
-    const event = eventWith(['a', 'b'], 'two-tenants');
-    visitor = await signIn(sandbox, host);
+    await signIn(sandbox, host, 'sam.several', {}, visitor);
     await select(event, 'a');
     await signIn(sandbox, host, 'sam.several', { tenant: 'globex' }, visitor);
     expect(await chosenAt(event, '?tenant=globex')).toBe(409);
@@ -306,11 +281,8 @@ const APP = 'https://app.example.com';
 type Sent = Record<string, string>;
 
 describe.each([{ trustedOrigins: [] }, { trustedOrigins: [APP] }])('with %j', ({ trustedOrigins }) => {
-  beforeAll(async () => {
-    host = await start('express', trustedOrigins.length === 0 ? {} : { trustedOrigins });
-  });
-  afterAll(() => host?.close());
-
+  const started = useHost(() => start('express', trustedOrigins.length === 0 ? {} : { trustedOrigins }));
+  beforeAll(() => void (host = started));
   const isTrusting = trustedOrigins.length > 0;
   const ofApp: Sent[] = [
     { 'sec-fetch-site': 'same-site', origin: APP },
@@ -336,13 +308,11 @@ describe.each([{ trustedOrigins: [] }, { trustedOrigins: [APP] }])('with %j', ({
     const [, second] = idsAt('world-2026');
     expect((await select('world-2026', second, headers)).status).toBe(201);
     expect(await chosenAt('world-2026')).toBe(second);
-    const leave = (who: Visitor): Promise<Reply> =>
-      who.visit(`${host.url}/auth/logout`, { method: 'POST', headers });
-    expect((await leave(visitor)).status).toBe(303);
+    expect((await logOut(visitor, host, headers)).status).toBe(303);
     expect((await visitor.visit(`${host.url}/me`)).status).toBe(401);
     // Of nobody, the host does not know the tenant, and so no redirectUri.
     const isByRedirectUri = sent['origin'] === 'HOST' && sent['sec-fetch-site'] === 'same-site';
-    expect((await leave(new Visitor())).status).toBe(isByRedirectUri ? 400 : 303);
+    expect((await logOut(new Visitor(), host, headers)).status).toBe(isByRedirectUri ? 400 : 303);
   });
 
   it('no request of another page does either, whatever domain it shares', async () => {
@@ -367,19 +337,15 @@ describe.each([{ trustedOrigins: [] }, { trustedOrigins: [APP] }])('with %j', ({
         ['select-by-context', { id: second }],
         ['select-by-context', {}],
       ] as const) {
-        const refused = await visitor.visit(at('world-2026', action), {
-          method: 'POST',
-          form,
-          headers: sent,
-        });
-        expect([sent, ...answerOf(refused)]).toEqual([
+        const reply = await visitor.visit(at('world-2026', action), { method: 'POST', form, headers: sent });
+        expect([sent, ...answerOf(reply)]).toEqual([
           sent,
           ...refusal('a selection must come from this site'),
         ]);
       }
       for (const who of [visitor, new Visitor(), copyOf(visitor, host)]) {
-        const refused = await who.visit(`${host.url}/auth/logout`, { method: 'POST', headers: sent });
-        expect([sent, ...answerOf(refused)]).toEqual([sent, ...refusal('a logout must come from this site')]);
+        const reply = await logOut(who, host, sent);
+        expect([sent, ...answerOf(reply)]).toEqual([sent, ...refusal('a logout must come from this site')]);
       }
     }
     expect(await chosenAt('world-2026')).toBe(first);

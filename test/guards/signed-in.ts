@@ -1,3 +1,4 @@
+import { expect } from '@jest/globals';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { copyOf } from '../login/journey.js';
 import { Visitor, type Reply } from '../support/visitor.js';
@@ -37,6 +38,29 @@ export class Members {
     this.#logins.set(key, login);
     return copyOf(await login, this.host);
   }
+}
+
+/** Sends the form of a logout. */
+export function logOut(visitor: Visitor, { url }: { url: string }, headers = {}): Promise<Reply> {
+  return visitor.visit(`${url}/auth/logout`, { method: 'POST', headers });
+}
+
+/** Ids of the exhibitors of a person at an event of acme. */
+export function idsOf(sandbox: ExhibitorSandbox, eventId = 'world-2026', person = 'sam.several'): string[] {
+  return sandbox
+    .exhibitors(eventId, 'acme')
+    .filter(({ contactEmails }) => contactEmails.includes(`${person}@example.com`))
+    .map(({ id }) => id);
+}
+
+/** Status and JSON of a reply. */
+export function answerOf(reply: Reply): [status: number, body: unknown] {
+  return [reply.status, JSON.parse(reply.text)];
+}
+
+/** An answer with an error of this code. */
+export function refused(status: number, code: string): [status: number, body: unknown] {
+  return [status, expect.objectContaining({ code })];
 }
 
 /** The JSON of a reply. */

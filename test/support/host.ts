@@ -8,6 +8,7 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import session from 'express-session';
 import passport from 'passport';
 import { ExhibitorModule, type ExhibitorModuleOptions, type LoginRoutes } from '../../lib/index.js';
+import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { BoothController } from './booth.controller.js';
 import { freePort } from './server.js';
 
@@ -35,6 +36,26 @@ type ModuleOptions = ExhibitorModuleOptions & {
   isGlobal?: boolean;
   routes?: string | LoginRoutes | false;
 };
+
+type Others = Partial<Omit<ModuleOptions, 'tenant' | 'tenants'>>;
+
+/** Options with the tenant acme of the sandbox. */
+export function acmeOptions(sandbox: ExhibitorSandbox, others: Others = {}) {
+  return (redirectUri: string): ModuleOptions => ({
+    tenant: sandbox.tenantOptions('acme', { redirectUri }),
+    secrets: [COOKIE_SECRET],
+    ...others,
+  });
+}
+
+/** Options with several tenants of the sandbox. */
+export function tenantsOptions(sandbox: ExhibitorSandbox, keys: readonly string[], others: Others = {}) {
+  return (redirectUri: string): ModuleOptions => ({
+    tenants: Object.fromEntries(keys.map((key) => [key, sandbox.tenantOptions(key, { redirectUri })])),
+    secrets: [COOKIE_SECRET],
+    ...others,
+  });
+}
 
 export interface HostOptions {
   kind?: HostKind;
