@@ -1,6 +1,6 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
-import { Inject, Module, UseGuards, type INestApplication, Catch, type Provider } from '@nestjs/common';
+import { Catch, Inject, Module, UseGuards, type Provider } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD } from '@nestjs/core';
 import {
   Args,
@@ -26,20 +26,16 @@ import {
   ExhibitorExceptionFilter,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
-  ExhibitorModule,
   ExhibitorSelection,
   ExhibitorsService,
   type Exhibitor,
   type ExhibitorIdentity,
   isExhibitorError,
 } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { bodyOf, hostUser, Members, signIn } from '../guards/signed-in.js';
-import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, createApp, setUser } from '../support/host.js';
+import { bodyOf, hostUser, idsOf, Members, signIn } from '../guards/signed-in.js';
+import { acmeOptions, setUser, startHost, type Host } from '../support/host.js';
+import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { Visitor } from '../support/visitor.js';
-import { freePort } from '../support/server.js';
-import { startSandbox } from '../support/sandbox.js';
 
 @ObjectType()
 class Booth {
@@ -133,20 +129,8 @@ interface Answer {
   errors: { message: string; path?: string[]; extensions: Record<string, unknown> }[];
 }
 
-const boothsOf = (data: Answer['data'], field: string): Booth[] => (data?.[field] ?? []) as Booth[];
-
-let sandbox: ExhibitorSandbox;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-});
-afterAll(() => sandbox?.stop());
-afterEach(() => sandbox?.clearFaults());
-
-const sams = (eventId: string): string[] =>
-  sandbox
-    .exhibitors(eventId, 'acme')
-    .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'))
-    .map(({ id }) => id);
+const sandbox = await useSandbox();
+const sams = (eventId: string): string[] => idsOf(sandbox, eventId);
 
 const GRAPHQL: ApolloDriverConfig = {
   driver: ApolloDriver,
@@ -155,51 +139,35 @@ const GRAPHQL: ApolloDriverConfig = {
   graphiql: false,
 };
 
-async function startResolvers(
-  providers: Provider[] = [],
-  graphql: Partial<ApolloDriverConfig> = {},
-  extras: { bindFilter?: boolean } = {},
-): Promise<{ app: INestApplication; url: string }> {
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
+type Extras = { providers?: Provider[]; graphql?: Partial<ApolloDriverConfig>; bindFilter?: boolean };
 
-  @Module({
-    imports: [
-      GraphQLModule.forRoot<ApolloDriverConfig>({ ...GRAPHQL, ...graphql }),
-      ExhibitorModule.forRoot({
-        tenant: sandbox.tenantOptions('acme', { redirectUri: `${url}/auth/callback` }),
-        secrets: [COOKIE_SECRET],
-        logoutCheck: { provider: true },
-        http: { attempts: 1, deadline: 2_000 },
-        resolveEvent: ({ query }, execution) => {
-          if (execution.getType<string>() !== 'graphql') {
-            return query['eventId'] as string | undefined;
-          }
-          return GqlExecutionContext.create(execution).getArgs<{ eventId?: string }>().eventId;
-        },
-        ...extras,
-      }),
-    ],
-    controllers: [BoothController],
+function startResolvers({ providers = [], graphql, bindFilter = true }: Extras = {}): Promise<Host> {
+  @Module({ imports: [GraphQLModule.forRoot<ApolloDriverConfig>({ ...GRAPHQL, ...graphql })] })
+  class SchemaModule {}
+
+  return startHost({
     providers: [BoothResolver, ...providers],
-  })
-  class AppModule {}
-
-  const app = await createApp('express', AppModule);
-  await app.listen(port, '127.0.0.1');
-  return { app, url };
+    importedBefore: [SchemaModule],
+    options: acmeOptions(sandbox, {
+      http: { attempts: 1, deadline: 2_000 },
+      resolveEvent: ({ query }, execution) => {
+        if (execution.getType<string>() !== 'graphql') {
+          return query['eventId'] as string | undefined;
+        }
+        return GqlExecutionContext.create(execution).getArgs<{ eventId?: string }>().eventId;
+      },
+      bindFilter,
+    }),
+  });
 }
 
-describe('a resolver on Express', () => {
-  let host: { app: INestApplication; url: string };
-  let members: Members;
-  let visitor: Visitor;
+/** The error of a reply as an HTTP client would have got it. */
+const originalError = ({ errors }: Partial<Answer>): unknown => errors?.[0]?.extensions['originalError'];
 
-  beforeAll(async () => {
-    host = await startResolvers();
-    members = new Members(sandbox, host);
-  });
-  afterAll(() => host?.app.close());
+describe('a resolver on Express', () => {
+  const host = useHost(() => startResolvers());
+  const members = new Members(sandbox, host);
+  let visitor: Visitor;
   beforeEach(async () => {
     await host.app.get(ExhibitorsService).invalidateLookups();
     visitor = await members.enter('sam.several', { eventId: 'boutique-2026' });
@@ -211,62 +179,43 @@ describe('a resolver on Express', () => {
     return { status: reply.status, cacheControl: reply.headers.get('cache-control'), data, errors };
   }
 
-  it('gets the exhibitors of the person from ExhibitorGuard', async () => {
+  it('gets exhibitors from ExhibitorGuard, and the identity from ExhibitorIdentityGuard', async () => {
     const { data, errors, cacheControl } = await ask('{ mine(eventId: "world-2026") { id name } }');
     expect(errors).toEqual([]);
-    expect(boothsOf(data, 'mine').map(({ id }) => id)).toEqual(sams('world-2026'));
+    expect(data).toMatchObject({ mine: sams('world-2026').map((id) => ({ id })) });
     expect(cacheControl).toContain('no-store');
-  });
-
-  it('gets the identity from ExhibitorIdentityGuard', async () => {
-    expect((await ask('{ me { subject tenant } }')).data).toEqual({
-      me: { subject: 'sam.several', tenant: 'default' },
-    });
+    const me = { subject: 'sam.several', tenant: 'default' };
+    expect((await ask('{ me { subject tenant } }')).data).toEqual({ me });
   });
 
   it('has no event where resolveEvent names none, whatever the query and the login say', async () => {
-    const reply = await visitor.visit(`${host.url}/graphql?eventId=world-2026`, {
-      json: { query: '{ event }' },
-    });
-    expect(JSON.parse(reply.text)).toMatchObject({
-      data: null,
-      errors: [{ extensions: { originalError: { statusCode: 400, code: 'event_required' } } }],
-    });
+    const path = `${host.url}/graphql?eventId=world-2026`;
+    const reply = await visitor.visit(path, { json: { query: '{ event }' } });
+    expect(originalError(bodyOf(reply))).toMatchObject({ statusCode: 400, code: 'event_required' });
   });
 
-  it('can store a selection for each event', async () => {
+  it('can store a selection for each event, but not for another site', async () => {
     const [, world] = sams('world-2026');
     const [national] = sams('national-2026');
-    const before = await ask('{ booth(eventId: "world-2026") { id } }');
-    expect(before.errors[0]?.extensions['originalError']).toEqual({
+    const booth = async (eventId: string) => (await ask(`{ booth(eventId: "${eventId}") { id } }`)).data;
+    const choose = (eventId: string, id?: string, headers = {}) =>
+      ask(`mutation { choose(eventId: "${eventId}", id: "${id}") { id } }`, visitor, headers);
+    expect(originalError(await ask('{ booth(eventId: "world-2026") { id } }'))).toEqual({
       statusCode: 409,
       message: 'select one of your exhibitors first',
       error: 'Conflict',
       code: 'exhibitor_not_selected',
     });
-    const chosen = await ask(`mutation {
-      a: choose(eventId: "world-2026", id: "${world}") { id }
-    }`);
-    expect(chosen).toMatchObject({ errors: [], data: { a: { id: world } } });
-    await ask(`mutation { b: choose(eventId: "national-2026", id: "${national}") { id } }`);
-    expect((await ask('{ booth(eventId: "world-2026") { id } }')).data).toEqual({ booth: { id: world } });
-    expect((await ask('{ booth(eventId: "national-2026") { id } }')).data).toEqual({
-      booth: { id: national },
-    });
-    const wrong = await ask(`mutation { choose(eventId: "world-2026", id: "${national}") { id } }`);
-    expect(wrong.errors[0]?.extensions['originalError']).toMatchObject({
-      statusCode: 400,
-      code: 'invalid_argument',
-    });
-  });
-
-  it('stores no selection for another site', async () => {
-    const [first] = sams('world-2026');
-    const refused = await ask(`mutation { choose(eventId: "world-2026", id: "${first}") { id } }`, visitor, {
-      'sec-fetch-site': 'cross-site',
-    });
-    expect(refused.errors[0]?.extensions['originalError']).toMatchObject({ code: 'invalid_argument' });
-    expect((await ask('{ booth(eventId: "world-2026") { id } }')).data).toBeNull();
+    const ofAnotherSite = await choose('world-2026', world, { 'sec-fetch-site': 'cross-site' });
+    expect(originalError(ofAnotherSite)).toMatchObject({ code: 'invalid_argument' });
+    expect(await booth('world-2026')).toBeNull();
+    const chosen = await choose('world-2026', world);
+    expect(chosen).toMatchObject({ errors: [], data: { choose: { id: world } } });
+    await choose('national-2026', national);
+    expect(await booth('world-2026')).toEqual({ booth: { id: world } });
+    expect(await booth('national-2026')).toEqual({ booth: { id: national } });
+    const wrong = originalError(await choose('world-2026', national));
+    expect(wrong).toMatchObject({ statusCode: 400, code: 'invalid_argument' });
   });
 
   it.each([
@@ -276,17 +225,11 @@ describe('a resolver on Express', () => {
     'answers %s with a GraphQL error of the code %s',
     async (person, code, statusCode, apolloCode, message) => {
       const who = person === 'nobody' ? new Visitor() : await members.enter(person);
-      const { data, errors, status } = await ask('{ mine(eventId: "world-2026") { id } }', who);
-      expect(status).toBe(200);
-      expect(data).toBeNull();
-      expect(errors).toHaveLength(1);
-      expect(errors[0]).toMatchObject({ message, path: ['mine'], extensions: { code: apolloCode } });
-      expect(errors[0]?.extensions['originalError']).toEqual({
-        statusCode,
-        message,
-        error: expect.any(String),
-        code,
-      });
+      const answer = await ask('{ mine(eventId: "world-2026") { id } }', who);
+      const error = { message, path: ['mine'], extensions: { code: apolloCode } };
+      expect(answer).toMatchObject({ status: 200, data: null, errors: [error] });
+      const body = { statusCode, message, error: expect.any(String), code };
+      expect(originalError(answer)).toEqual(body);
     },
   );
 
@@ -296,21 +239,14 @@ describe('a resolver on Express', () => {
       ['list', '{ count(eventId: "world-2026") }'],
     ] as const) {
       sandbox.failNext(operation, { kind: 'status', status: 503 });
-      const { errors } = await ask(query);
-      expect(errors[0]?.extensions['originalError']).toMatchObject({
-        statusCode: 503,
-        error: 'Service Unavailable',
-        code: 'service_unavailable',
-      });
-      expect(JSON.stringify(errors)).not.toMatch(/sam\.several|Bearer|acme-api-secret/);
+      const answer = await ask(query);
+      const body = { statusCode: 503, error: 'Service Unavailable', code: 'service_unavailable' };
+      expect(originalError(answer)).toMatchObject(body);
+      expect(JSON.stringify(answer)).not.toMatch(/sam\.several|Bearer|acme-api-secret/);
     }
     expect((await ask('{ count(eventId: "world-2026") }')).data).toEqual({ count: 1234 });
-    expect((await ask('{ count(eventId: "nowhere") }')).errors[0]?.extensions['originalError']).toMatchObject(
-      {
-        statusCode: 404,
-        code: 'not_found',
-      },
-    );
+    const nowhere = await ask('{ count(eventId: "nowhere") }');
+    expect(originalError(nowhere)).toMatchObject({ statusCode: 404, code: 'not_found' });
   });
 
   it('reports a decorator without its guard', async () => {
@@ -330,38 +266,32 @@ class CatchAllFilter {
 }
 
 describe('a resolver of a host', () => {
-  let host: { app: INestApplication; url: string };
-  afterEach(() => host.app.close());
-
-  const ask = async (query: string, visitor = new Visitor()): Promise<Partial<Answer>> =>
+  const closing = useClosing();
+  const ask = async (host: Host, query: string, visitor = new Visitor()): Promise<Partial<Answer>> =>
     bodyOf(await visitor.visit(`${host.url}/graphql`, { json: { query } }));
+  const NOWHERE = '{ count(eventId: "nowhere") }';
 
   it('with a context of { req, res }, and the filter a second time, works alike', async () => {
-    host = await startResolvers([{ provide: APP_FILTER, useClass: ExhibitorExceptionFilter }], {
-      context: ({ req, res }: { req: object; res: object }) => ({ req, res }),
-    });
+    const context = ({ req, res }: { req: object; res: object }) => ({ req, res });
+    const providers = [{ provide: APP_FILTER, useClass: ExhibitorExceptionFilter }];
+    const host = closing(await startResolvers({ providers, graphql: { context } }));
     const visitor = await signIn(sandbox, host);
-    const [, world] = sams('world-2026');
-    const { errors } = await ask('{ booth(eventId: "world-2026") { id } }', visitor);
-    expect(errors?.[0]?.extensions['originalError']).toMatchObject({ code: 'exhibitor_not_selected' });
-    const choose = `mutation { choose(eventId: "world-2026", id: "${world}") { id } }`;
-    expect(await ask(choose, visitor)).toEqual({ data: { choose: { id: world } } });
-    const booth = await ask('{ booth(eventId: "world-2026") { id } }', visitor);
-    expect(booth.data).toEqual({ booth: { id: world } });
-    const failed = await ask('{ count(eventId: "nowhere") }');
-    expect(failed.errors?.[0]?.extensions['originalError']).toMatchObject({ code: 'not_found' });
+    const booth = '{ booth(eventId: "world-2026") { id } }';
+    const [, id] = sams('world-2026');
+    const none = originalError(await ask(host, booth, visitor));
+    expect(none).toMatchObject({ code: 'exhibitor_not_selected' });
+    const choose = `mutation { choose(eventId: "world-2026", id: "${id}") { id } }`;
+    expect(await ask(host, choose, visitor)).toEqual({ data: { choose: { id } } });
+    expect((await ask(host, booth, visitor)).data).toEqual({ booth: { id } });
+    expect(originalError(await ask(host, NOWHERE))).toMatchObject({ code: 'not_found' });
   });
 
-  it('with bindFilter: false answers errors of services itself', async () => {
-    host = await startResolvers([], {}, { bindFilter: false });
-    const { errors } = await ask('{ count(eventId: "nowhere") }');
-    expect(errors?.[0]).not.toHaveProperty('extensions.originalError');
-  });
-
-  it('with a catch-all filter answers them by it', async () => {
-    host = await startResolvers([{ provide: APP_FILTER, useClass: CatchAllFilter }]);
-    const { errors } = await ask('{ count(eventId: "nowhere") }');
-    expect(errors?.[0]).toMatchObject({ message: 'caught not_found' });
+  it('answers errors of services itself with bindFilter: false, or by its catch-all filter', async () => {
+    const unbound = closing(await startResolvers({ bindFilter: false }));
+    expect((await ask(unbound, NOWHERE)).errors?.[0]).not.toHaveProperty('extensions.originalError');
+    const providers = [{ provide: APP_FILTER, useClass: CatchAllFilter }];
+    const caught = await ask(closing(await startResolvers({ providers })), NOWHERE);
+    expect(caught.errors?.[0]).toMatchObject({ message: 'caught not_found' });
   });
 });
 
@@ -425,70 +355,46 @@ class PageResolver {
 
 describe('the fields of one request, behind a global guard', () => {
   let user: object | undefined;
-  let app: INestApplication;
-  let url: string;
-
   // The host keeps the identity and lookups are cached, so that the guards wait for promises only, and the guards of all
   // fields run concurrently.
-  beforeAll(async () => {
-    const port = await freePort();
-    url = `http://127.0.0.1:${port}/graphql`;
+  @Module({
+    imports: [GraphQLModule.forRoot<ApolloDriverConfig>({ ...GRAPHQL, fieldResolverEnhancers: ['guards'] })],
+  })
+  class SchemaModule {}
 
-    @Module({
-      imports: [
-        GraphQLModule.forRoot<ApolloDriverConfig>({
-          ...GRAPHQL,
-          fieldResolverEnhancers: ['guards'],
-        }),
-        ExhibitorModule.forRoot({
-          tenant: sandbox.tenantOptions('acme'),
-          secrets: [COOKIE_SECRET],
+  const host = useHost(() =>
+    startHost({
+      controllers: [],
+      importedBefore: [SchemaModule],
+      providers: [EventResolver, PageResolver, { provide: APP_GUARD, useClass: ExhibitorIdentityGuard }],
+      configure: (app) => setUser(app, 'express', () => user),
+      options: (redirectUri) => {
+        user = hostUser(sandbox.tenantOptions('acme', { redirectUri }));
+        return acmeOptions(sandbox, {
           session: 'host',
           resolveEvent: (_, context) =>
             GqlExecutionContext.create(context).getArgs<{ eventId?: string }>().eventId,
-        }),
-      ],
-      providers: [EventResolver, PageResolver, { provide: APP_GUARD, useClass: ExhibitorIdentityGuard }],
-    })
-    class AppModule {}
-
-    app = await createApp('express', AppModule);
-    user = hostUser(sandbox.tenantOptions('acme'));
-    setUser(app, 'express', () => user);
-    await app.listen(port, '127.0.0.1');
-  });
-  afterAll(() => app?.close());
+        })(redirectUri);
+      },
+    }),
+  );
+  const ask = async (query: string): Promise<unknown> => {
+    const headers = { accept: 'text/html, application/json' };
+    const reply = await new Visitor().visit(`${host.url}/graphql`, { json: { query }, headers });
+    const { data, errors = [] } = bodyOf<Partial<Answer>>(reply);
+    return [data, errors.map(({ path }) => path?.join('.'))];
+  };
 
   it('get the exhibitors of their own event, each of another one', async () => {
     const fields = EVENTS.map((event, index) => `f${index}: mine(eventId: "${event}")`).join(' ');
     const query = `{ before: tenant ${fields} after: tenant }`;
+    const found = Object.fromEntries(
+      EVENTS.map((event, index) => [`f${index}`, [event, event, ...sams(event)]]),
+    );
     for (let turn = 0; turn < 3; turn++) {
-      const reply = await fetch(url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ query }),
-      });
-      const { data, errors } = (await reply.json()) as { data: Record<string, unknown>; errors?: unknown };
-      expect(errors).toBeUndefined();
-      for (const [index, event] of EVENTS.entries()) {
-        const own = sandbox
-          .exhibitors(event, 'acme')
-          .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
-        expect(own.length).toBeGreaterThan(0);
-        expect(data[`f${index}`]).toEqual([event, event, ...own.map(({ id }) => id)]);
-      }
-      expect(data).toMatchObject({ before: 'default', after: 'default' });
+      expect(await ask(query)).toEqual([{ before: 'default', ...found, after: 'default' }, []]);
     }
   });
-  const ask = async (query: string): Promise<unknown> => {
-    const reply = await fetch(url, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', accept: 'text/html, application/json' },
-      body: JSON.stringify({ query }),
-    });
-    const { data, errors = [] } = (await reply.json()) as { data: unknown; errors?: { path: string[] }[] };
-    return [data, errors.map(({ path }) => path.join('.'))];
-  };
 
   it('pass without a user where they have @AllowAnonymous()', async () => {
     const query = '{ page { title reader secret } }';
