@@ -19,6 +19,7 @@ import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import session from 'express-session';
 import { createClient, type RedisClientType } from 'redis';
+import { firstValueFrom } from 'rxjs';
 import request from 'supertest';
 import * as undici from 'undici';
 import {
@@ -33,19 +34,22 @@ import {
   type ExhibitorModuleOptions,
   type ExhibitorRequest,
 } from '../../lib/index.js';
-import {
-  ExhibitorTestingBackend,
-  ExhibitorTestingModule,
-  type ExhibitorSandbox,
-} from '../../lib/testing/index.js';
+import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/testing/index.js';
 import { defaultSeed } from '../../lib/testing/sandbox/seed/seed.js';
-import { bodyOf, signIn } from '../guards/signed-in.js';
-import { identityOf } from '../login/journey.js';
+import { answerOf, bodyOf, idsOf, logOut, signIn } from '../guards/signed-in.js';
+import { copyOf, identityOf } from '../login/journey.js';
 import { filesOf, namedSnippets, ROOT } from '../structure/readme.js';
 import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, createApp, startHost, type Host } from '../support/host.js';
+import {
+  acmeOptions,
+  COOKIE_SECRET,
+  createApp,
+  startHost,
+  type Host,
+  type HostOptions,
+} from '../support/host.js';
+import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
-import { startSandbox } from '../support/sandbox.js';
 import { freePort } from '../support/server.js';
 import { loadSnippets } from '../support/snippets.js';
 import { Visitor } from '../support/visitor.js';
@@ -57,20 +61,19 @@ const [ONE, TWO] = [
   { id: 'x-2', name: 'Zwei' },
 ];
 
-let sandbox: ExhibitorSandbox;
 const seed = defaultSeed();
-beforeAll(async () => {
-  sandbox = await startSandbox({ seed });
-});
-afterAll(() => sandbox?.stop());
-
-const options = (redirectUri: string): ExhibitorModuleOptions => ({
-  tenant: sandbox.tenantOptions('acme', { redirectUri }),
-  secrets: [COOKIE_SECRET],
-});
-
+const sandbox = await useSandbox({ seed });
+const closing = useClosing();
 /** For guards in other modules. */
-const global = (redirectUri: string) => ({ ...options(redirectUri), isGlobal: true });
+const global = acmeOptions(sandbox, { isGlobal: true });
+const start = async (options: HostOptions): Promise<Host> => closing(await startHost(options));
+
+/** Runs `work` with the variables of a host in the environment. */
+async function withEnvironment<T>(variables: Record<string, string>, work: () => Promise<T>): Promise<T> {
+  const before = { ...process.env };
+  Object.assign(process.env, variables);
+  return work().finally(() => (process.env = before));
+}
 
 interface Recipes {
   ProblemPageFilter: Type;
@@ -178,19 +181,13 @@ describe('hosts with a login', () => {
       'recipes.md',
       'sessions',
     );
-    const host = await startHost({
+    const host = await start({
       configure: (app) => useSessions(app, COOKIE_SECRET),
-      options: (redirectUri) => ({
-        session: 'host',
-        secrets: [COOKIE_SECRET],
-        tenant: sandbox.tenantOptions('acme', { redirectUri }),
-      }),
+      options: acmeOptions(sandbox, { session: 'host' }),
     });
     const visitor = await signIn(sandbox, host);
-    const reply = await visitor.visit(`${host.url}/events/world-2026/mine`);
-    expect(reply.status).toBe(200);
-    expect(bodyOf<unknown[]>(reply)).toHaveLength(3);
-    await host.close();
+    const mine = idsOf(sandbox).map((id) => ({ id }));
+    expect(answerOf(await visitor.visit(`${host.url}/events/world-2026/mine`))).toMatchObject([200, mine]);
   });
 
   it('keep the identity in an express-session without Passport, with a new id', async () => {
@@ -199,50 +196,35 @@ describe('hosts with a login', () => {
     >('recipes.md', 'own sessions');
 
     @Controller()
-    class OwnController {
-      @Get('auth/login')
-      @UseGuards(ExhibitorLoginGuard)
-      login(): void {}
-
+    class OwnController extends BoothController {
       @Get('auth/callback')
       @UseGuards(own.SessionCallbackGuard)
       @Redirect('/landed', 303)
-      callback(): void {}
+      override callback(): { url: string } {
+        return { url: '/landed' };
+      }
 
       @Post('auth/logout')
       @UseGuards(own.SessionLogoutGuard)
       @Redirect('/', 303)
-      logout(): void {}
-
-      @Get('me')
-      @UseGuards(ExhibitorIdentityGuard)
-      me(): object {
-        return {};
-      }
+      override logout(): void {}
     }
-    const host = await startHost({
+    const host = await start({
       controllers: [OwnController],
       configure: (app) => {
         app.use(session({ secret: COOKIE_SECRET, resave: false, saveUninitialized: true }));
         app.use(own.readUser);
       },
-      options: (redirectUri) => ({
-        session: 'host',
-        secrets: [COOKIE_SECRET],
-        tenant: sandbox.tenantOptions('acme', { redirectUri }),
-      }),
+      options: acmeOptions(sandbox, { session: 'host' }),
     });
     const visitor = new Visitor();
     await visitor.visit(`${host.url}/me`);
-    const planted = visitor.cookies('127.0.0.1').get('connect.sid');
+    const planted = copyOf(visitor, host);
     await signIn(sandbox, host, 'sam.several', {}, visitor);
-    expect((await visitor.visit(`${host.url}/me`)).status).toBe(200);
-    const thief = new Visitor();
-    thief.cookies('127.0.0.1').set('connect.sid', String(planted));
-    expect((await thief.visit(`${host.url}/me`)).status).toBe(401);
-    await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
-    expect((await visitor.visit(`${host.url}/me`)).status).toBe(401);
-    await host.close();
+    expect(await identityOf(visitor, host)).toBeDefined();
+    expect(await identityOf(planted, host)).toBeUndefined();
+    await logOut(visitor, host);
+    expect(await identityOf(visitor, host)).toBeUndefined();
   });
 
   it('accept the access tokens of a mobile app', async () => {
@@ -251,43 +233,33 @@ describe('hosts with a login', () => {
       'bearer',
     );
     const token = await sandbox.accessToken('sam.several@example.com');
-    const before = { ...process.env };
-    Object.assign(process.env, sandbox.environment('acme'));
-    const host = await startHost({ options: () => bearerOptions() });
-    process.env = before;
+    const host = await withEnvironment(sandbox.environment('acme'), () =>
+      start({ options: () => bearerOptions() }),
+    );
     const mine = () => request(host.url).get('/events/world-2026/mine');
     const { body } = await mine().set('Authorization', `Bearer ${token}`).expect(200);
     expect(body).toHaveLength(3);
     await mine().expect(401);
-    await host.close();
   });
 
   it('read their options from registerAs', async () => {
-    const before = { ...process.env };
-    Object.assign(process.env, sandbox.environment('acme'));
-    try {
+    const module = await withEnvironment(sandbox.environment('acme'), async () => {
       const { imports } = await loadSnippets<{ imports: Type[] }>('recipes.md', 'config');
-      const module = await Test.createTestingModule({ imports }).compile();
-      const page = module.get(ExhibitorsService).list('world-2026');
-      expect(
-        await new Promise((resolve, reject) => page.subscribe({ next: resolve, error: reject })),
-      ).toHaveProperty('data');
-      await module.close();
-    } finally {
-      process.env = before;
-    }
+      return closing(await Test.createTestingModule({ imports }).compile());
+    });
+    const page = await firstValueFrom(module.get(ExhibitorsService).list('world-2026'));
+    expect(page).toHaveProperty('data');
   });
 
   it('serve two tenants of one environment, on Fastify', async () => {
     const { AppModule } = await loadSnippets<{ AppModule: Type }>('tenants.md', 'two tenants');
-    const before = { ...process.env };
     const url = `http://127.0.0.1:${await freePort()}`;
     const redirectUri = `${url}/auth/callback`;
-    for (const key of ['acme', 'globex']) {
-      const prefix = `${key.toUpperCase()}_`;
-      Object.assign(process.env, sandbox.environment(key, { prefix, redirectUri }));
-    }
-    const app = await createApp('fastify', AppModule).finally(() => (process.env = before));
+    const variables = ['acme', 'globex'].map((key) =>
+      sandbox.environment(key, { prefix: `${key.toUpperCase()}_`, redirectUri }),
+    );
+    const app = await withEnvironment(Object.assign({}, ...variables), () => createApp('fastify', AppModule));
+    closing(app);
     await app.listen(new URL(url).port, '127.0.0.1');
     sandbox.signInAs('sam.several');
     const visitor = new Visitor();
@@ -301,10 +273,9 @@ describe('hosts with a login', () => {
       .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
     expect(bodyOf(await visitor.visit(mine))).toEqual(records.map(({ id, name }) => ({ id, name })));
     expect((await visitor.visit(`${url}/acme/events/world-2026/mine`)).status).toBe(401);
-    const { location: home } = await visitor.visit(`${url}/auth/logout`, { method: 'POST' });
+    const { location: home } = await logOut(visitor, { url });
     expect((await visitor.visit(String(home))).text).toContain('href="/globex/events/world-2026/mine"');
     expect((await visitor.visit(mine)).status).toBe(401);
-    await app.close();
   });
 
   it('find the tenant by path or by host name', async () => {
@@ -329,7 +300,7 @@ describe('hosts with a login', () => {
         ['globex.portal.example.com', '/x/page', 404],
       ],
     ] as const) {
-      const served = await startHost({
+      const served = await start({
         controllers: [TenantController],
         options: (redirectUri) => ({
           resolveTenant,
@@ -340,7 +311,6 @@ describe('hosts with a login', () => {
       for (const [host, path, status] of visits) {
         await request(served.url).get(path).set('Host', host).expect(status);
       }
-      await served.close();
     }
   });
 });
@@ -352,8 +322,7 @@ describe.each(['express', 'fastify'] as const)('drainOnSigterm, on %s', (kind) =
     }>('operations.md', 'drain');
     const host = await startHost({
       kind,
-      options,
-      controllers: [BoothController],
+      options: acmeOptions(sandbox),
       configure: (app) => drainOnSigterm(app, 300),
     });
     const connections = new undici.Agent();
@@ -377,7 +346,7 @@ describe.each(['express', 'fastify'] as const)('drainOnSigterm, on %s', (kind) =
 describe('logins that @nestjs/throttler limits', () => {
   it('set no cookie and ask nobody beyond the limit, on Fastify', async () => {
     const { LoginModule } = await loadSnippets<{ LoginModule: Type }>('operations.md', 'throttler');
-    const host = await startHost({
+    const host = await start({
       kind: 'fastify',
       options: global,
       controllers: [],
@@ -392,7 +361,6 @@ describe('logins that @nestjs/throttler limits', () => {
     expect(replies.at(-1)?.setCookies).toEqual([]);
     // Each route has its own limit.
     expect((await visitor.visit(`${host.url}/auth/callback`)).status).toBe(401);
-    await host.close();
   });
 });
 
@@ -402,18 +370,19 @@ describe('the document of @nestjs/swagger', () => {
     addLogin(document: DocumentBuilder, redirectUri: string): DocumentBuilder;
   }
   let recipe: Recipe;
-  let host: Host;
-  beforeAll(async () => {
+  const host = useHost(async () => {
     const { LoginModule, ...recipes } = await loadSnippets<Recipe & { LoginModule: Type }>(
       'operations.md',
       'swagger',
       'throttler',
     );
     recipe = recipes;
-    const controllers = [recipe.BoothController];
-    host = await startHost({ options: global, controllers, importedAfter: [LoginModule] });
+    return startHost({
+      options: global,
+      controllers: [recipe.BoothController],
+      importedAfter: [LoginModule],
+    });
   });
-  afterAll(() => host?.close());
 
   const documentFor = (redirectUri: string) =>
     SwaggerModule.createDocument(host.app, recipe.addLogin(new DocumentBuilder(), redirectUri).build());
@@ -437,7 +406,7 @@ describe('the document of @nestjs/swagger', () => {
       security: [{ login: [] }],
     });
 
-    const logout = await several.visit(`${host.url}/auth/logout`, { method: 'POST' });
+    const logout = await logOut(several, host);
     expect([logout.status, Object.keys(paths['/auth/logout']?.post?.responses ?? {})]).toEqual([
       303,
       ['303'],
@@ -464,12 +433,9 @@ describe('an administrator', () => {
     writeFileSync(join(folder, 'people.ts'), namedSnippets('docs/ending-logins.md', 'stolen')[0]);
     const { PeopleController } = (await import(join(folder, 'people.ts'))) as { PeopleController: Type };
     rmSync(folder, { recursive: true });
-    const host = await startHost({
+    const host = await start({
       controllers: [BoothController, PeopleController],
-      options: (redirectUri) => ({
-        tenant: sandbox.tenantOptions('acme', { redirectUri }),
-        secrets: [COOKIE_SECRET],
-      }),
+      options: acmeOptions(sandbox),
     });
     process.env['ADMINISTRATORS'] = 'olga.one@example.com';
     const [stolen, nora] = [await signIn(sandbox, host), await signIn(sandbox, host, 'nora.none')];
@@ -481,7 +447,6 @@ describe('an administrator', () => {
     expect(await identityOf(stolen, host)).toBeUndefined();
     expect(await identityOf(olga, host)).toBeDefined();
     delete process.env['ADMINISTRATORS'];
-    await host.close();
   });
 });
 
@@ -505,8 +470,8 @@ describeWithRedis('with Redis', (path) => {
       'forget',
     );
     const tenants = new Map<string, TenantOptions>();
-    const start = (callback?: string): Promise<Host> =>
-      startHost({
+    const startWith = (callback?: string): Promise<Host> =>
+      start({
         providers: [BlockedTenants],
         options: (own) => ({
           tenants: {
@@ -522,8 +487,8 @@ describeWithRedis('with Redis', (path) => {
         }),
       });
     let isBlocked = false;
-    const one = await start();
-    const two = await start(one.callback);
+    const one = await startWith();
+    const two = await startWith(one.callback);
     const visitor = await signIn(sandbox, one);
     expect(await Promise.all([identityOf(visitor, one), identityOf(visitor, two)])).not.toContain(undefined);
     isBlocked = true;
@@ -532,7 +497,6 @@ describeWithRedis('with Redis', (path) => {
     expect(await statuses()).toEqual([200, 200]);
     await one.app.get(BlockedTenants).block('acme');
     await eventually(async () => (await statuses()).every((status) => status === 404));
-    await Promise.all([one.close(), two.close()]);
   });
 
   @Controller('auth')
@@ -547,22 +511,22 @@ describeWithRedis('with Redis', (path) => {
       RedisConnection: Type<{ client: RedisClientType }>;
       exhibitorModule: DynamicModule;
     }>('operations.md', 'redis');
-    const before = { ...process.env };
-    const host = await startHost({
-      options: (redirectUri) => {
-        // After the import, as in `beforeAll` of a test of the host.
-        Object.assign(process.env, sandbox.environment('acme', { redirectUri }));
-        return options(redirectUri);
-      },
-      module: () => recipe.exhibitorModule,
-      controllers: [LoginController],
-    });
-    process.env = before;
+    const host = await withEnvironment({}, () =>
+      startHost({
+        options: (redirectUri) => {
+          // After the import, as in `beforeAll` of a test of the host.
+          Object.assign(process.env, sandbox.environment('acme', { redirectUri }));
+          return acmeOptions(sandbox)(redirectUri);
+        },
+        module: () => recipe.exhibitorModule,
+        controllers: [LoginController],
+      }),
+    );
     const { client } = host.app.get(recipe.RedisConnection, { strict: false });
     await eventually(() => client.isReady);
     const visitor = await signIn(sandbox, host);
     const outage = jest.spyOn(client, 'set').mockRejectedValue(new Error('an outage'));
-    await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
+    await logOut(visitor, host);
     const reader = createClient({ url: redis.url });
     await reader.connect();
     expect(await reader.keys('*ended-login*')).toEqual([]);
@@ -610,7 +574,7 @@ describe('secrets from a vault', () => {
   }
 
   it('are read again for each token, and once more where the provider refuses one', async () => {
-    const host = await deploy('a-secret-of-the-tests-without-spaces');
+    const host = closing(await deploy('a-secret-of-the-tests-without-spaces'));
     const tokens = host.app.get(TokenService);
     const secret = values['exhibitor/api-client-secret'];
     await tokens.getToken();
@@ -624,7 +588,6 @@ describe('secrets from a vault', () => {
     values['exhibitor/api-client-secret'] = secret;
     await next;
     expect(reads).toHaveLength(4);
-    await host.close();
   });
 
   it('that seal cookies rotate in three deployments, and nobody is logged out', async () => {

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request as proxied } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import {
   Controller,
   Get,
@@ -24,28 +24,20 @@ import {
   type ExhibitorModuleOptions,
   type LoginOptions,
 } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { CallbackGuard } from '../../sample/callback.guard.js';
 import { LoginGuard } from '../../sample/login.guard.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { namedSnippets, readPage, ROOT } from '../structure/readme.js';
-import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
-import { startSandbox } from '../support/sandbox.js';
+import { BoothController } from '../support/booth.controller.js';
+import { acmeOptions, COOKIE_SECRET, startHost } from '../support/host.js';
+import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { follow, startServer } from '../support/server.js';
 import { loadSnippets } from '../support/snippets.js';
 import { Visitor } from '../support/visitor.js';
 
-let sandbox: ExhibitorSandbox;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-  sandbox.signInAs('sam.several');
-});
-afterAll(() => sandbox?.stop());
-
-const optionsOf = (redirectUri: string): ExhibitorModuleOptions => ({
-  tenant: sandbox.tenantOptions('acme', { redirectUri }),
-  secrets: [COOKIE_SECRET],
-});
+const sandbox = await useSandbox();
+const closing = useClosing();
+beforeEach(() => sandbox.signInAs('sam.several'));
 
 describe('a single-page application on another origin, on Fastify', () => {
   interface Recipe {
@@ -55,12 +47,11 @@ describe('a single-page application on another origin, on Fastify', () => {
     AppAuthController: Type;
   }
   const APP = 'http://127.0.0.1:5173';
-  let host: Host;
-  beforeAll(async () => {
+  const host = useHost(async () => {
     process.env['APP_ORIGIN'] = APP;
     const { ofApp, ofLogin, allowApp, AppAuthController } = await loadSnippets<Recipe>('recipes.md', 'spa');
     delete process.env['APP_ORIGIN'];
-    host = await startHost({
+    return startHost({
       kind: 'fastify',
       controllers: [AppAuthController],
       configure: allowApp,
@@ -71,7 +62,6 @@ describe('a single-page application on another origin, on Fastify', () => {
       },
     });
   });
-  afterAll(() => host?.close());
 
   it('logs in by a navigation, reads who is logged in, and logs out by a form', async () => {
     const visitor = new Visitor();
@@ -124,7 +114,7 @@ describe('a proxy that strips a prefix, in front of Express', () => {
     );
     const host = await startHost({
       controllers: [PortalController],
-      options: () => optionsOf(`${proxy.url}/portal/auth/callback`),
+      options: () => acmeOptions(sandbox)(`${proxy.url}/portal/auth/callback`),
     });
     target = host.url;
     const visitor = new Visitor();
@@ -139,8 +129,7 @@ describe('a proxy that strips a prefix, in front of Express', () => {
 });
 
 describe('the page for failed logins of docs/login.md on Fastify', () => {
-  let host: Host;
-  beforeAll(async () => {
+  const host = useHost(async () => {
     const { LoginProblemController } = await loadSnippets<{ LoginProblemController: Type }>(
       'login.md',
       'problem page',
@@ -156,15 +145,11 @@ describe('the page for failed logins of docs/login.md on Fastify', () => {
       @UseGuards(CallbackGuard)
       callback(): void {}
     }
-    host = await startHost({
+    return startHost({
       kind: 'fastify',
       controllers: [AuthController, LoginProblemController],
-      options: optionsOf,
+      options: acmeOptions(sandbox),
     });
-  });
-  afterAll(async () => {
-    sandbox.signInAs('sam.several');
-    await host?.close();
   });
 
   it.each([
@@ -201,7 +186,7 @@ it('a rate limit lets requests start evenly', async () => {
   const { rateLimit } = await loadSnippets<{
     rateLimit(perSecond: number): NonNullable<ExhibitorModuleOptions['axios']>;
   }>('recipes.md', 'rate');
-  const host = await startHost({ options: (callback) => ({ ...optionsOf(callback), axios: rateLimit(20) }) });
+  const host = closing(await startHost({ options: acmeOptions(sandbox, { axios: rateLimit(20) }) }));
   const exhibitors = host.app.get(ExhibitorsService);
   const list = () => firstValueFrom(exhibitors.list('world-2026', { itemsPerPage: 1 }));
   await list();
@@ -210,7 +195,6 @@ it('a rate limit lets requests start evenly', async () => {
   const times = sandbox.requests.map(({ at }) => at);
   expect(times).toHaveLength(6);
   expect(Math.max(...times) - Math.min(...times)).toBeGreaterThanOrEqual(5 * 50 - 20);
-  await host.close();
 });
 
 it('traces of a file that Node loads first show no address', async () => {
@@ -263,7 +247,6 @@ describe('the logs of nestjs-pino on Fastify', () => {
   }
 
   it('name tenant and user of a guarded request, and show no cookie, code or address', async () => {
-    const { BoothController } = await import('../support/booth.controller.js');
     const { logging, UserInLogs } = await loadSnippets<Recipe>('recipes.md', 'pino');
     lines.length = 0;
     const host = await startHost({
@@ -272,7 +255,7 @@ describe('the logs of nestjs-pino on Fastify', () => {
       importedBefore: [logging({ write: (line) => void lines.push(line) }) as never],
       providers: [{ provide: APP_INTERCEPTOR, useClass: UserInLogs }],
       configure: (app) => app.useLogger(app.get(Logger)),
-      options: (callback) => ({ ...optionsOf(callback) }),
+      options: acmeOptions(sandbox),
     });
     const visitor = await signIn(sandbox, host);
     expect((await visitor.visit(`${host.url}/home`)).status).toBe(200);
