@@ -471,11 +471,13 @@ describe('the operator log', () => {
   beforeAll(() => Logger.overrideLogger(lines));
   afterAll(() => Logger.overrideLogger(['fatal']));
 
+  const clock = new StoppedClock();
+  const tenants = { acme: tenantAt('https://a.example'), beta: tenantAt('https://b.example') };
+  const checked = checkOptions({ tenants });
+  const registry = registryOf(checked, clock);
+
   it('has one line a minute for each tenant and cause, anew where the tenant was forgotten', async () => {
-    const clock = new StoppedClock();
-    const tenants = { acme: tenantAt('https://a.example'), beta: tenantAt('https://b.example') };
-    const checked = checkOptions({ tenants });
-    const [log, registry] = [new ProblemLog(checked, clock), registryOf(checked, clock)];
+    const log = new ProblemLog(checked, clock);
     const linesAfter = async (ms: number): Promise<number> => {
       lines.clear();
       clock.time += ms;
@@ -492,6 +494,24 @@ describe('the operator log', () => {
     registry.forget('acme');
     // Perhaps it has other options now.
     expect(await linesAfter(1)).toBe(2);
+  });
+
+  it('warns of what a browser delivered, with a limit of its own, and shows no more of it than is safe', async () => {
+    const log = new ProblemLog(checked, clock);
+    const acme = await registry.get('acme');
+    const message = 'refused\u001b[2J\nERROR forged for pat@example.com';
+    const hostile = { ...PROBLEM, message, received: `x\r\n${'y'.repeat(5_000)}` };
+    log.report(acme, { ...hostile, isUnverified: true });
+    log.report(acme, { ...hostile, isUnverified: true });
+    log.report(acme, hostile);
+    expect(lines.errors).toHaveLength(1);
+    expect(lines.warnings).toEqual([
+      expect.stringMatching(/refused \[2J ERROR forged for \[removed\].* \(unverified: [^@\p{Cc}]*$/u),
+    ]);
+    for (const line of lines.all) {
+      expect(line).not.toMatch(/[\p{Cc}@]/u);
+      expect(line.length).toBeLessThan(700);
+    }
   });
 });
 
