@@ -26,14 +26,12 @@ import {
 } from '../../lib/index.js';
 import { ExhibitorTestingModule } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, createApp } from '../support/host.js';
+import { useClosing } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
 
 const lines = new OperatorLines();
-const open: { close(): Promise<unknown> }[] = [];
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((app) => app.close()));
-  lines.clear();
-});
+const closing = useClosing();
+afterEach(() => lines.clear());
 
 /** A tenant with a callback at this path. */
 function tenantAt(path: string, login: Partial<LoginOptions> = {}): TenantOptions {
@@ -80,44 +78,44 @@ describe('the callback of redirectUri', () => {
   ): Promise<string[]> {
     @Module({ imports, controllers })
     class AppModule {}
-    const app = await createApp(kind, AppModule);
-    open.push(app);
+    const app = closing(await createApp(kind, AppModule));
     app.useLogger(lines);
     await configure?.(app);
     await app.listen(0, '127.0.0.1');
     return lines.warnings.filter((line) => line.includes('redirectUri'));
   }
 
-  @Controller('auth')
-  class AuthController {
-    @Get('callback')
-    @UseGuards(ExhibitorCallbackGuard)
-    callback(): void {}
+  function controllerWith(Guard: Type<ExhibitorCallbackGuard>): Type {
+    @Controller('auth')
+    class AuthController {
+      @Get('callback')
+      @UseGuards(Guard)
+      callback(): void {}
 
-    @Get('profile')
+      @Get('profile')
+      @UseGuards(ExhibitorIdentityGuard)
+      profile(): void {}
+    }
+    return AuthController;
+  }
+  const AuthController = controllerWith(ExhibitorCallbackGuard);
+
+  @Controller()
+  class UnguardedController {
+    @Get('auth/callback')
     @UseGuards(ExhibitorIdentityGuard)
-    profile(): void {}
+    callback(): void {}
   }
 
-  it('is warned about where there is none, also where the route has another guard', async () => {
-    @Controller()
-    class OtherController {
-      @Get('auth/callback')
-      @UseGuards(ExhibitorIdentityGuard)
-      callback(): void {}
-    }
-    expect(await warningsOf([moduleAt('/auth/callback')], [OtherController])).toEqual(
-      missing('/auth/callback', NONE),
-    );
-  });
-
   it.each(['express', 'fastify'] as const)(
-    'is warned about where it is elsewhere, with the callbacks that there are: on %s',
+    'is warned about where there is none, or another one, with the callbacks that there are: on %s',
     async (kind) => {
+      const none = await warningsOf([moduleAt('/auth/callback')], [UnguardedController], undefined, kind);
+      expect(none).toEqual(missing('/auth/callback', NONE));
+      lines.clear();
       const hosts = [AuthController, AuthController];
-      expect(await warningsOf([moduleAt('/callback')], hosts, undefined, kind)).toEqual(
-        missing('/callback', '/auth/callback'),
-      );
+      const other = await warningsOf([moduleAt('/callback')], hosts, undefined, kind);
+      expect(other).toEqual(missing('/callback', '/auth/callback'));
     },
   );
 
@@ -129,13 +127,12 @@ describe('the callback of redirectUri', () => {
   });
 
   it('is warned about once, for the first tenant that has none', async () => {
-    const tenants = {
-      acme: tenantAt('/acme/auth/callback'),
-      globex: tenantAt('/globex/callback'),
-      initech: tenantAt('/initech/callback'),
-    };
     const module = ExhibitorModule.forRoot({
-      tenants,
+      tenants: {
+        acme: tenantAt('/acme/auth/callback'),
+        globex: tenantAt('/globex/callback'),
+        initech: tenantAt('/initech/callback'),
+      },
       secrets,
       resolveTenant: () => 'acme',
       routes: ':tenant/auth',
@@ -223,30 +220,19 @@ describe('the callback of redirectUri', () => {
           return '/portal/auth/callback';
         }
       }
-      @Controller('auth')
-      class ProxiedController {
-        @Get('callback')
-        @UseGuards(ProxiedGuard)
-        callback(): void {}
-      }
-      expect(await warningsOf([moduleAt('/portal/auth/callback')], [ProxiedController])).toEqual([]);
-      const guards = { callback: ProxiedGuard };
+      const own = [controllerWith(ProxiedGuard)];
+      expect(await warningsOf([moduleAt('/portal/auth/callback')], own)).toEqual([]);
+      const routes = { path: 'auth', guards: { callback: ProxiedGuard } };
       const tenant = tenantAt('/portal/auth/callback');
-      const ready = ExhibitorModule.forRoot({ tenant, secrets, routes: { path: 'auth', guards } });
-      expect(await warningsOf([ready])).toEqual([]);
+      expect(await warningsOf([ExhibitorModule.forRoot({ tenant, secrets, routes })])).toEqual([]);
     });
 
     it('at another subclass, which is no proxy', async () => {
       @Injectable({ scope: Scope.REQUEST })
       class OwnGuard extends ExhibitorCallbackGuard {}
-      @Controller('auth')
-      class OwnController {
-        @Get('callback')
-        @UseGuards(OwnGuard)
-        callback(): void {}
-      }
-      expect(await warningsOf([moduleAt('/auth/callback')], [OwnController])).toEqual([]);
-      expect(await warningsOf([moduleAt('/callback')], [OwnController])).toHaveLength(1);
+      const own = [controllerWith(OwnGuard)];
+      expect(await warningsOf([moduleAt('/auth/callback')], own)).toEqual([]);
+      expect(await warningsOf([moduleAt('/callback')], own)).toHaveLength(1);
     });
   });
 
@@ -273,19 +259,14 @@ describe('an application without HTTP', () => {
   @Module({ imports: [moduleAt('/auth/callback')] })
   class AppModule {}
 
-  it('is not warned: a context, a module of a test', async () => {
-    open.push(await NestFactory.createApplicationContext(AppModule, { logger: lines }));
+  it('is not warned: a context, a module of a test, and an e2e test that overrides the module', async () => {
+    closing(await NestFactory.createApplicationContext(AppModule, { logger: lines }));
     const testing = await Test.createTestingModule({ imports: [AppModule] })
       .setLogger(lines)
       .compile();
-    open.push(await testing.init());
-    expect(lines.all).toEqual([]);
-  });
-
-  it('is not warned where an e2e test overrides the module', async () => {
+    closing(await testing.init());
     const builder = ExhibitorTestingModule.override(Test.createTestingModule({ imports: [AppModule] }));
-    const app = (await builder.compile()).createNestApplication({ logger: lines });
-    open.push(app);
+    const app = closing((await builder.compile()).createNestApplication({ logger: lines }));
     await app.listen(0, '127.0.0.1');
     expect(lines.all).toEqual([]);
   });

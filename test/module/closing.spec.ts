@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
 import {
   Controller,
@@ -12,20 +12,14 @@ import {
   type INestApplicationContext,
   type MessageEvent,
 } from '@nestjs/common';
-import { concatMap, firstValueFrom, interval, map, toArray, type Observable } from 'rxjs';
+import { concatMap, firstValueFrom, from, interval, lastValueFrom, map, type Observable } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, isExhibitorError, TokenService } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { startHost, type Host, type HostKind } from '../support/host.js';
 import { eventually } from '../support/wait.js';
-import { startSandbox } from '../support/sandbox.js';
+import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { stall } from '../support/faults.js';
 
-let sandbox: ExhibitorSandbox;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-});
-afterAll(() => sandbox?.stop());
-afterEach(() => sandbox?.clearFaults());
+const sandbox = await useSandbox();
 
 function boot(): Promise<INestApplicationContext> {
   const { login: _, ...tenant } = sandbox.tenantOptions('acme');
@@ -35,10 +29,12 @@ function boot(): Promise<INestApplicationContext> {
   });
 }
 
+const CLOSED = 'service_unavailable: the module was closed';
+
 /** Code and message of the error of a call. */
-async function codeOf(call: Promise<unknown>): Promise<string> {
+async function codeOf(call: Observable<unknown> | Promise<unknown>): Promise<string> {
   try {
-    await call;
+    await lastValueFrom(from(call));
     return 'a value';
   } catch (error) {
     return isExhibitorError(error) ? `${error.code}: ${error.message}` : String(error);
@@ -53,16 +49,14 @@ describe('a closed application', () => {
     sandbox.failNext('list', stall('before-headers'), Infinity);
     sandbox.failNext('lookup', stall('mid-body'), Infinity);
     const calls = [
-      codeOf(firstValueFrom(exhibitors.list('world-2026'))),
-      codeOf(firstValueFrom(exhibitors.stream('world-2026').pipe(toArray()))),
-      codeOf(firstValueFrom(exhibitors.lookup('world-2026', 'sam.several@example.com'))),
+      codeOf(exhibitors.list('world-2026')),
+      codeOf(exhibitors.stream('world-2026')),
+      codeOf(exhibitors.lookup('world-2026', 'sam.several@example.com')),
     ];
     await eventually(() => sandbox.openRequests === 3);
     const began = performance.now();
     await app.close();
-    expect(await Promise.all(calls)).toEqual(
-      Array.from({ length: 3 }, () => 'service_unavailable: the module was closed'),
-    );
+    expect(await Promise.all(calls)).toEqual([CLOSED, CLOSED, CLOSED]);
     expect(performance.now() - began).toBeLessThan(3_000);
     await eventually(() => sandbox.openConnections === 0);
   });
@@ -73,36 +67,30 @@ describe('a closed application', () => {
     await firstValueFrom(exhibitors.list('boutique-2026'));
     sandbox.failNext('list', { kind: 'status', status: 503, headers: { 'retry-after': '5' } }, Infinity);
     const answered = sandbox.requests.length + 1;
-    const call = codeOf(firstValueFrom(exhibitors.list('world-2026')));
+    const call = codeOf(exhibitors.list('world-2026'));
     await eventually(() => sandbox.requests.length === answered && sandbox.openRequests === 0);
     const began = performance.now();
     await app.close();
-    expect(await call).toBe('service_unavailable: the module was closed');
+    expect(await call).toBe(CLOSED);
     expect(performance.now() - began).toBeLessThan(3_000);
   });
 
-  it('refuses later calls and sends nothing', async () => {
+  it('refuses later calls and sends nothing, and may be closed twice', async () => {
     const app = await boot();
-    const exhibitors = app.get(ExhibitorsService);
-    const tokens = app.get(TokenService);
-    await app.close();
-    sandbox.clearRequests();
-    expect(await codeOf(firstValueFrom(exhibitors.list('boutique-2026')))).toMatch(/the module was closed$/);
-    expect(
-      await codeOf(firstValueFrom(exhibitors.lookup('boutique-2026', 'sam.several@example.com'))),
-    ).toMatch(/the module was closed$/);
-    expect(await codeOf(firstValueFrom(exhibitors.snapshot('boutique-2026')))).toMatch(
-      /the module was closed$/,
-    );
-    expect(await codeOf(tokens.getToken())).toMatch(/^token_unavailable: .*the module was closed$/);
-    expect(sandbox.requests).toHaveLength(0);
-  });
-
-  it('may be closed twice', async () => {
-    const app = await boot();
+    const [exhibitors, tokens] = [app.get(ExhibitorsService), app.get(TokenService)];
     await app.close();
     await app.close();
     expect(sandbox.openConnections).toBe(0);
+    sandbox.clearRequests();
+    for (const call of [
+      exhibitors.list('boutique-2026'),
+      exhibitors.lookup('boutique-2026', 'sam.several@example.com'),
+      exhibitors.snapshot('boutique-2026'),
+    ]) {
+      expect(await codeOf(call)).toMatch(/the module was closed$/);
+    }
+    expect(await codeOf(tokens.getToken())).toMatch(/^token_unavailable: .*the module was closed$/);
+    expect(sandbox.requests).toHaveLength(0);
   });
 });
 
@@ -159,25 +147,26 @@ function statusOf(url: string): Promise<number | undefined> {
 }
 
 describe.each<HostKind>(['express', 'fastify'])('a closing host on %s', (kind) => {
-  let host: Host;
-  const start = async (): Promise<void> => {
-    const { login: _, ...tenant } = sandbox.tenantOptions('acme');
-    host = await startHost({
-      kind,
-      controllers: [EventController],
-      providers: [LastWork],
-      forceCloseConnections: false,
-      options: () => ({ tenant: { ...tenant, http: { deadline: 60_000, attemptTimeout: 60_000 } } }),
-    });
-  };
-  afterEach(async () => {
+  // Before the second close of a host, which calls the hook again.
+  afterEach(() => {
     LastWork.hold = async () => {};
     jest.useRealTimers();
-    await host.close();
   });
-
+  const closing = useClosing();
+  const start = async (): Promise<Host> => {
+    const { login: _, ...tenant } = sandbox.tenantOptions('acme');
+    return closing(
+      await startHost({
+        kind,
+        controllers: [EventController],
+        providers: [LastWork],
+        forceCloseConnections: false,
+        options: () => ({ tenant: { ...tenant, http: { deadline: 60_000, attemptTimeout: 60_000 } } }),
+      }),
+    );
+  };
   it('serves requests that are under way, and those that arrive until the server closes', async () => {
-    await start();
+    const host = await start();
     sandbox.failNext('list', { kind: 'delay', ms: 300 }, 2);
     const early = statusOf(`${host.url}/events/boutique-2026`);
     await eventually(() => sandbox.openRequests === 1);
@@ -192,7 +181,7 @@ describe.each<HostKind>(['express', 'fastify'])('a closing host on %s', (kind) =
   });
 
   it('ends an endless stream 10 s after the close began, and with it the last connection', async () => {
-    await start();
+    const host = await start();
     const stream = statusOf(`${host.url}/live`);
     await eventually(() => sandbox.openConnections > 0);
     jest.useFakeTimers({ doNotFake: [...ALL_BUT_TIMEOUTS] });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, beforeEach } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import {
   Inject,
   Injectable,
@@ -21,18 +21,14 @@ import {
   type ExhibitorOptionsFactory,
   TokenService,
 } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
-import { startSandbox } from '../support/sandbox.js';
+import { COOKIE_SECRET, startHost } from '../support/host.js';
+import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { inspect } from 'node:util';
 import { CHECKED_OPTIONS } from '../../lib/options/check-options.js';
 import { traced, type TracedRequest } from '../support/traced-requests.js';
 
-let sandbox: ExhibitorSandbox;
-beforeAll(async () => {
-  sandbox = await startSandbox();
-});
-afterAll(() => sandbox?.stop());
+const sandbox = await useSandbox();
+const closing = useClosing();
 
 const options = (key = 'acme'): ExhibitorModuleOptions => ({
   tenant: sandbox.tenantOptions(key),
@@ -41,27 +37,31 @@ const options = (key = 'acme'): ExhibitorModuleOptions => ({
 
 type Imports = NonNullable<ModuleMetadata['imports']>;
 
+type Algorithm = 'reference' | 'deep-hash';
+
 /** A host with these modules, started as in `main.ts`. */
-async function boot(imports: Imports, providers: Type[] = []): Promise<INestApplicationContext> {
-  @Module({ imports, providers })
+async function boot(
+  imports: Imports,
+  moduleIdGeneratorAlgorithm?: Algorithm,
+): Promise<INestApplicationContext> {
+  @Module({ imports })
   class AppModule {}
-  return NestFactory.createApplicationContext(AppModule, { logger: false, abortOnError: false });
+  const quiet = { logger: false, abortOnError: false } as const;
+  return closing(
+    await NestFactory.createApplicationContext(AppModule, { ...quiet, moduleIdGeneratorAlgorithm }),
+  );
 }
 
-/** Starts a host, reads one page and closes it. */
+/** Starts a host and reads one page. */
 async function countOfBoutique(...imports: Imports): Promise<number> {
   const app = await boot(imports);
-  try {
-    const { paginationMetadata } = await firstValueFrom(app.get(ExhibitorsService).list('boutique-2026'));
-    return paginationMetadata.totalCount;
-  } finally {
-    await app.close();
-  }
+  const { paginationMetadata } = await firstValueFrom(app.get(ExhibitorsService).list('boutique-2026'));
+  return paginationMetadata.totalCount;
 }
 
 async function bootFailure(...imports: Imports): Promise<unknown> {
   try {
-    await (await boot(imports)).close();
+    await boot(imports);
   } catch (error) {
     return error;
   }
@@ -79,8 +79,11 @@ class OptionsService implements ExhibitorOptionsFactory {
 class OptionsModule {}
 
 describe('the module is registered', () => {
-  it('with plain options', async () => {
+  it('with plain options, or a class or a service of the host that creates them', async () => {
     expect(await countOfBoutique(ExhibitorModule.forRoot(options()))).toBe(7);
+    expect(await countOfBoutique(ExhibitorModule.forRootAsync({ useClass: OptionsService }))).toBe(7);
+    const module = ExhibitorModule.forRootAsync({ imports: [OptionsModule], useExisting: OptionsService });
+    expect(await countOfBoutique(module)).toBe(7);
   });
 
   it('with a factory that injects providers of the host', async () => {
@@ -90,15 +93,6 @@ describe('the module is registered', () => {
       inject: [ConfigService],
       useFactory: (service: ConfigService) => options(service.getOrThrow<string>('TENANT')),
     });
-    expect(await countOfBoutique(module)).toBe(7);
-  });
-
-  it('with a class that creates the options', async () => {
-    expect(await countOfBoutique(ExhibitorModule.forRootAsync({ useClass: OptionsService }))).toBe(7);
-  });
-
-  it('with a service of the host that creates them', async () => {
-    const module = ExhibitorModule.forRootAsync({ imports: [OptionsModule], useExisting: OptionsService });
     expect(await countOfBoutique(module)).toBe(7);
   });
 
@@ -120,7 +114,6 @@ describe('the module is registered', () => {
 
     const app = await boot([ExhibitorModule.forRoot({ isGlobal: true, ...options() }), PortalModule]);
     expect(app.get(Portal, { strict: false }).exhibitors).toBeInstanceOf(ExhibitorsService);
-    await app.close();
     const failure = await bootFailure(ExhibitorModule.forRoot(options()), PortalModule);
     expect(String(failure)).toContain("Nest can't resolve dependencies of the Portal");
   });
@@ -143,7 +136,6 @@ describe('the module is registered', () => {
   it('globally beside others that are not global', async () => {
     const app = await boot([globally('acme'), wrapped(ExhibitorModule.forRoot(options('globex')))]);
     expect(await app.get(TenantRegistry).get('default')).toMatchObject({ key: 'default' });
-    await app.close();
   });
 });
 
@@ -183,23 +175,13 @@ describe('wrong options', () => {
     ]);
   });
 
-  it.each<unknown>([undefined, 'acme'])('are also %j', async (wrong) => {
-    const failure = await bootFailure(
-      ExhibitorModule.forRootAsync({ useFactory: () => wrong as ExhibitorModuleOptions }),
-    );
-    expect(failure).toBeInstanceOf(ConfigurationError);
-  });
-
-  it('do not change what the factory itself throws', async () => {
+  it('are also undefined and a text; what the factory itself throws stays as it is', async () => {
+    const failureOf = (useFactory: () => unknown) =>
+      bootFailure(ExhibitorModule.forRootAsync({ useFactory: useFactory as () => ExhibitorModuleOptions }));
+    expect(await failureOf(() => undefined)).toBeInstanceOf(ConfigurationError);
+    expect(await failureOf(() => 'acme')).toBeInstanceOf(ConfigurationError);
     const vault = new Error('the vault is sealed');
-    const failure = await bootFailure(
-      ExhibitorModule.forRootAsync({
-        useFactory: async () => {
-          throw vault;
-        },
-      }),
-    );
-    expect(failure).toBe(vault);
+    expect(await failureOf(() => Promise.reject(vault))).toBe(vault);
   });
 });
 
@@ -236,26 +218,18 @@ class Portal {
 describe.each(['reference', 'deep-hash'] as const)(
   'two registrations in one application (module ids by %s)',
   (moduleIdGeneratorAlgorithm) => {
-    async function bootParts(...parts: { module: Type }[]): Promise<INestApplicationContext> {
-      @Module({ imports: parts.map(({ module }) => module) })
-      class AppModule {}
-      return NestFactory.createApplicationContext(AppModule, {
-        logger: false,
-        abortOnError: false,
-        moduleIdGeneratorAlgorithm,
-      });
-    }
-
     it('have their own tenants and tokens, also where their options are equal', async () => {
-      const of = (key: string) => ({ tenant: sandbox.tenantOptions(key), secrets: [COOKIE_SECRET] });
-      const same = of('acme');
+      const same = options();
       const parts = [
         partWith(ExhibitorModule.forRoot(same)),
         partWith(ExhibitorModule.forRoot(same)),
         partWith(ExhibitorModule.forRootAsync({ useFactory: () => same })),
-        partWith(ExhibitorModule.forRoot(of('globex'))),
+        partWith(ExhibitorModule.forRoot(options('globex'))),
       ];
-      const app = await bootParts(...parts);
+      const app = await boot(
+        parts.map(({ module }) => module),
+        moduleIdGeneratorAlgorithm,
+      );
       const portals = parts.map(({ portal }) => app.get(portal, { strict: false }));
       expect(new Set(portals.map(({ tenants }) => tenants)).size).toBe(4);
       await Promise.all(
@@ -271,7 +245,6 @@ describe.each(['reference', 'deep-hash'] as const)(
       await portals[0]?.tokens.invalidate();
       await Promise.all(portals.map(({ tokens }) => tokens.getToken()));
       expect(sandbox.requests.filter(({ operation }) => operation === 'token')).toHaveLength(5);
-      await app.close();
     });
   },
 );
@@ -280,30 +253,18 @@ const DEEP = { depth: Infinity, showHidden: true, getters: true };
 const SECRETS = ['the api secret of this test', 'the login secret of this test', COOKIE_SECRET];
 
 describe('an application that logs a service of the module', () => {
-  let host: Host;
-  beforeAll(async () => {
+  const host = useHost(() => {
     const [clientSecret = '', loginSecret] = SECRETS;
-    host = await startHost({
-      options: (redirectUri) => ({
-        tenant: {
-          tenantId: 'acme',
-          baseUrl: 'https://api.example',
-          authUrl: 'https://login.example',
-          clientId: 'acme-api',
-          clientSecret,
-          login: {
-            clientId: 'acme-web',
-            clientSecret: loginSecret,
-            redirectUri,
-            issuer: 'https://login.example',
-            keys: 'https://login.example/jwks',
-          },
-        },
-        secrets: [COOKIE_SECRET],
-      }),
+    return startHost({
+      options: (redirectUri) => {
+        const { login, ...tenant } = sandbox.tenantOptions('acme', { redirectUri });
+        return {
+          tenant: { ...tenant, clientSecret, login: { ...login, clientSecret: loginSecret } },
+          secrets: [COOKIE_SECRET],
+        };
+      },
     });
   });
-  afterAll(() => host?.close());
 
   /** The services of the module, without the providers that are the options themselves, and without Nest's own, which holds all. */
   function services(): [name: string, instance: unknown][] {
@@ -328,8 +289,7 @@ describe('an application that logs a service of the module', () => {
   });
 
   it('would show them in the options themselves, which shows that the check works', () => {
-    const checked: unknown = host.app.get(CHECKED_OPTIONS, { strict: false });
-    const shown = inspect(checked, DEEP);
+    const shown = inspect(host.app.get<unknown>(CHECKED_OPTIONS, { strict: false }), DEEP);
     expect(SECRETS.every((secret) => shown.includes(secret))).toBe(true);
   });
 });
@@ -341,10 +301,8 @@ function asJson(instance: unknown): string {
     if (typeof value !== 'object' || value === null) {
       return value;
     }
-    if (seen.has(value)) {
-      return undefined;
-    }
+    const isSeen = seen.has(value);
     seen.add(value);
-    return value;
+    return isSeen ? undefined : value;
   });
 }
