@@ -2,7 +2,6 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:cry
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '../../lib/errors/configuration.error.js';
 import { checkOptions, checkTenant } from '../../lib/options/check-options.js';
-import type { ExhibitorSettings } from '../../lib/options/exhibitor-settings.js';
 import type { TenantSettings } from '../../lib/options/tenant-settings.js';
 import { splitUrl } from '../../lib/transport/wire/http-client.js';
 import { pemOf } from '../support/keys.js';
@@ -78,22 +77,38 @@ const SPELLINGS = [
   'null',
 ];
 
+/** The result of a check, or the error of options that are refused. */
+function resultOf<T>(check: () => T): T | ConfigurationError {
+  try {
+    return check();
+  } catch (error) {
+    if (error instanceof ConfigurationError) {
+      return error;
+    }
+    throw error;
+  }
+}
+
 /** Problems of options, `path: expected`. */
 function problems(options: unknown): string[] {
-  try {
-    checkOptions(options);
-    return [];
-  } catch (error) {
-    if (!(error instanceof ConfigurationError)) {
-      throw error;
-    }
-    return error.problems.map(({ path, expected }) => `${path}: ${expected}`);
-  }
+  const result = resultOf(() => checkOptions(options));
+  return result instanceof ConfigurationError
+    ? result.problems.map(({ path, expected }) => `${path}: ${expected}`)
+    : [];
+}
+
+/** The tenant of options that are right. */
+function tenantOf(change: object): TenantSettings | undefined {
+  const { tenants } = checkOptions({ tenant: { ...tenant(), ...change }, secrets: SECRETS });
+  return 'get' in tenants ? tenants.get('default') : undefined;
 }
 
 const JWK = publicKey.export({ format: 'jwk' });
 const ONE_OF_BOTH = 'exactly one of tenant and tenants must be given';
 const HTTPS = 'must be https (http only for localhost, *.localhost, 127.0.0.0/8 and [::1])';
+const ORIGIN = 'must be an origin, https://host[:port]';
+const ONLY_PUBLIC = 'must hold public keys only';
+const NO_KEY = 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS';
 const TOO_LONG = 'must have at most 16384 characters';
 const RSA_ALGORITHMS = 'RS256, RS384, RS512, PS256, PS384, PS512';
 const whole = (unit: string, from: number): string =>
@@ -110,18 +125,6 @@ function withValue(path: string, value: unknown): object {
   );
   parent[last] = value;
   return options;
-}
-
-/** A tenant of a source; `undefined` where it is refused. */
-function acceptedTenant(options: object, settings: ExhibitorSettings): TenantSettings | undefined {
-  try {
-    return checkTenant(options, 'acme', settings);
-  } catch (error) {
-    if (!(error instanceof ConfigurationError)) {
-      throw error;
-    }
-    return undefined;
-  }
 }
 
 describe('the options', () => {
@@ -166,11 +169,7 @@ describe('the options', () => {
   });
 
   it('have the documented login defaults', () => {
-    const { tenants } = checkOptions({
-      tenants: { acme: { ...tenant(), login: login() } },
-      secrets: SECRETS,
-    });
-    expect('get' in tenants && tenants.get('acme')?.login).toMatchObject({
+    expect(tenantOf({ login: login() })?.login).toMatchObject({
       algorithms: ['RS256', 'PS256', 'ES256'],
       clockTolerance: 30,
       emailClaim: 'email',
@@ -213,19 +212,10 @@ describe('the options', () => {
 
   it('ask for the file of the environment where no value is set', () => {
     const unset = { ...tenant(), tenantId: undefined, baseUrl: '', clientId: '', clientSecret: undefined };
-    const messageOf = (input: unknown): string => {
-      try {
-        return String(checkOptions(input));
-      } catch (error) {
-        return String(error);
-      }
-    };
+    const messageOf = (input: unknown): string => String(resultOf(() => checkOptions(input)));
     const hint = 'no variable of these is set: is the file loaded? Node reads it by node --env-file=FILE';
-    expect(
-      messageOf({ tenant: unset, secrets: [undefined] })
-        .split('\n  ')
-        .slice(1),
-    ).toEqual([
+    const lines = messageOf({ tenant: unset, secrets: [undefined] }).split('\n  ');
+    expect(lines.slice(1)).toEqual([
       'secrets.0: is required',
       'tenant.tenantId: is required',
       'tenant.baseUrl: must be an absolute URL',
@@ -287,18 +277,8 @@ describe('the options', () => {
     ['lookupCache.size', 7, 'is not an option'],
     ['logoutCheck', false, 'must be { ttl, provider }'],
     ['logoutCheck.ttl', -1, whole('milliseconds', 0)],
-    [
-      'allowedOrigins',
-      ['https://api.example/v1'],
-      'must be an origin, https://host[:port]',
-      'allowedOrigins.0',
-    ],
-    [
-      'trustedOrigins',
-      ['https://x.example/page'],
-      'must be an origin, https://host[:port]',
-      'trustedOrigins.0',
-    ],
+    ['allowedOrigins', ['https://api.example/v1'], ORIGIN, 'allowedOrigins.0'],
+    ['trustedOrigins', ['https://x.example/page'], ORIGIN, 'trustedOrigins.0'],
     ['trustedOrigins', '*', 'must be a list of origins'],
     ['tenant.clientId', undefined, 'is required'],
     ['tenant.clientSecret', undefined, 'is required'],
@@ -341,8 +321,8 @@ describe('the options', () => {
       privateKey.export({ type: 'pkcs8', format: 'pem' }),
       'must be a public key, not a private one',
     ],
-    ['tenant.login.keys', privateKey.export({ format: 'jwk' }), 'must hold public keys only'],
-    ['tenant.login.keys', { kty: 'oct', k: 'c2VjcmV0' }, 'must hold public keys only'],
+    ['tenant.login.keys', privateKey.export({ format: 'jwk' }), ONLY_PUBLIC],
+    ['tenant.login.keys', { kty: 'oct', k: 'c2VjcmV0' }, ONLY_PUBLIC],
     [
       'tenant.login.keys',
       '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----',
@@ -352,28 +332,23 @@ describe('the options', () => {
     ['tenant.login.keys', '{"keys":', 'must be valid JSON of a JWK or JWKS'],
     ['tenant.login.keys', 'http://login.example/jwks', HTTPS],
     ['tenant.login.keys', { keys: Array(101).fill(JWK) }, 'must hold at most 100 keys'],
-    ['tenant.login.keys', { keys: [] }, 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS'],
-    ['tenant.login.keys', 'secret', 'must be the public key as PEM, JWK or JWKS, or the URL of a JWKS'],
+    ['tenant.login.keys', { keys: [] }, NO_KEY],
+    ['tenant.login.keys', 'secret', NO_KEY],
   ])('refuse a wrong %s (%#)', (path, value, expected, named = path) => {
     expect(problems(withValue(path, value))).toEqual([`${named}: ${expected}`]);
   });
 
   it('need an https issuer for discovery, on an allowed origin', () => {
     const at = (issuer: string, others: object = {}) =>
-      problems({
-        tenant: { ...tenant(), login: { ...login(), issuer, discovery: true } },
-        secrets: SECRETS,
-        ...others,
-      });
+      problems({ ...withValue('tenant.login', { ...login(), issuer, discovery: true }), ...others });
+    const https = 'must be an https URL without a query (http only for loopback hosts) with discovery';
     for (const issuer of [
       'acme',
       'http://login.example',
       'https://login.example?x=1',
       'https://login.example#x',
     ]) {
-      expect(at(issuer)).toEqual([
-        'tenant.login.issuer: must be an https URL without a query (http only for loopback hosts) with discovery',
-      ]);
+      expect(at(issuer)).toEqual([`tenant.login.issuer: ${https}`]);
     }
     const allowedOrigins = ['https://api.example', 'https://login.example'];
     expect(at('https://login.example', { allowedOrigins })).toEqual([]);
@@ -387,22 +362,18 @@ describe('the options', () => {
     const jwk = { ...privateKey.export({ format: 'jwk' }), kid: 'of the JWK', alg: 'PS256' };
     const escaped = ['\\n', '\\r\\n'].map((lineBreak) => pem.replaceAll('\n', lineBreak));
     const given = [pem, ...escaped, jwk, JSON.stringify(jwk), privateKey];
-    const parsed = given.map((key) => {
-      const clientAuth = { privateKey: key };
-      const { tenants } = checkOptions({ tenant: { ...tenant(), clientSecret: undefined, clientAuth } });
-      return 'get' in tenants ? tenants.get('default')?.clientAuth : undefined;
-    });
+    const parsed = given.map(
+      (key) => tenantOf({ clientSecret: undefined, clientAuth: { privateKey: key } })?.clientAuth,
+    );
     const rs256 = { privateKey: expect.anything(), alg: 'RS256' };
     const ps256 = { privateKey: expect.anything(), alg: 'PS256', kid: 'of the JWK' };
     expect(parsed).toEqual([rs256, rs256, rs256, ps256, ps256, rs256]);
   });
 
-  it('accept a base path and drop the trailing slash', () => {
-    const { tenants } = checkOptions({ tenant: { ...tenant(), baseUrl: 'https://api.example/exhibitors/' } });
-    expect('get' in tenants && tenants.get('default')?.baseUrl).toBe('https://api.example/exhibitors');
-  });
-
-  it('accept plain http for loopback hosts only', () => {
+  it('accept a base path without its trailing slash, and plain http for loopback hosts only', () => {
+    const baseUrl = 'https://api.example/exhibitors/';
+    expect(tenantOf({ baseUrl })?.baseUrl).toBe('https://api.example/exhibitors');
+    const at = (host: string) => problems({ tenant: { ...tenant(), baseUrl: `http://${host}` } });
     for (const host of [
       'localhost:8080',
       'acme.localhost:8080',
@@ -410,10 +381,10 @@ describe('the options', () => {
       '127.8.0.1',
       '[::1]:8080',
     ]) {
-      expect(problems({ tenant: { ...tenant(), baseUrl: `http://${host}` } })).toEqual([]);
+      expect(at(host)).toEqual([]);
     }
     for (const host of ['localhost.example', 'mylocalhost', '127.example', '128.0.0.1', '[::2]']) {
-      expect(problems({ tenant: { ...tenant(), baseUrl: `http://${host}` } })).toHaveLength(1);
+      expect(at(host)).toEqual([`tenant.baseUrl: ${HTTPS}`]);
     }
   });
 
@@ -460,17 +431,17 @@ describe('the options', () => {
     ];
     for (const changed of withUrl) {
       const options = { ...tenant(), login: login(), authUrl: 'https://api.example', ...changed };
-      const settings = acceptedTenant(options, {
+      const settings = {
         ...checkOptions({ tenant: tenant() }).settings,
         secrets: SECRETS,
-        allowedOrigins: (one) => allowedOrigins.includes(one),
-      });
-      const keys = settings?.login?.keys;
-      const sent = [
-        settings?.baseUrl,
-        settings?.endpoints?.token,
-        keys?.kind === 'url' ? keys.url : undefined,
-      ];
+        allowedOrigins: (one: string) => allowedOrigins.includes(one),
+      };
+      const checked = resultOf(() => checkTenant(options, 'acme', settings));
+      if (checked instanceof ConfigurationError) {
+        continue;
+      }
+      const keys = checked.login?.keys;
+      const sent = [checked.baseUrl, checked.endpoints?.token, keys?.kind === 'url' ? keys.url : undefined];
       for (const one of sent.filter((value) => value !== undefined)) {
         expect(allowedOrigins).toContain(new URL(splitUrl(one).origin).origin);
       }

@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import { firstValueFrom } from 'rxjs';
 import {
@@ -12,25 +12,21 @@ import {
 } from '../../lib/index.js';
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../../lib/model/host-variables.js';
 import { help as doctorHelp } from '../../lib/doctor/doctor.command.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { PAGES, readPage } from '../structure/readme.js';
-import { startSandbox } from '../support/sandbox.js';
+import { useSandbox } from '../support/lifetimes.js';
 
 const NAMES = Object.values(HOST_VARIABLES);
 const LOADED = 'no variable of these is set: is the file loaded? Node reads it by node --env-file=FILE';
 
+const sandbox = await useSandbox();
+
 describe('exhibitorOptionsFrom', () => {
-  let sandbox: ExhibitorSandbox;
   let warned: string[];
-  beforeAll(async () => {
-    sandbox = await startSandbox();
-  });
   beforeEach(() => {
     warned = [];
     jest.spyOn(Logger.prototype, 'warn').mockImplementation((line) => void warned.push(String(line)));
   });
   afterEach(() => void jest.restoreAllMocks());
-  afterAll(() => sandbox?.stop());
 
   /** The wrong variables, and what is wrong with them. */
   function problemsOf(read: () => unknown): string[] {
@@ -73,11 +69,8 @@ describe('exhibitorOptionsFrom', () => {
     };
     const { tenant: acme, secrets } = exhibitorOptionsFrom(env, { prefix: 'ACME_' });
     const { tenant: globex } = exhibitorOptionsFrom(env, { prefix: 'GLOBEX_' });
-    expect([acme.clientId, globex.clientId, secrets]).toEqual([
-      'acme-api',
-      'globex-api',
-      [env['COOKIE_SECRET']],
-    ]);
+    const read = [acme.clientId, globex.clientId, secrets];
+    expect(read).toEqual(['acme-api', 'globex-api', [env['COOKIE_SECRET']]]);
     expect(await readPageWith({ tenants: { acme, globex }, secrets }, 'globex')).toBe(1234);
     const own = { ...env, ACME_COOKIE_SECRET: 'own' };
     expect(exhibitorOptionsFrom(own, { prefix: 'ACME_' }).secrets).toEqual(['own']);
@@ -113,11 +106,8 @@ describe('exhibitorOptionsFrom', () => {
       for (const env of [{}, { PATH: '/bin', COOKIE_SECRET: 'x' }, undefined as never]) {
         const missing = required.map((name) => `${prefix}${name} is not set`);
         const secret = env?.['COOKIE_SECRET'] ? [] : ['COOKIE_SECRET is not set'];
-        expect(problemsOf(() => exhibitorOptionsFrom(env, { prefix }))).toEqual([
-          LOADED,
-          ...missing,
-          ...secret,
-        ]);
+        const problems = problemsOf(() => exhibitorOptionsFrom(env, { prefix }));
+        expect(problems).toEqual([LOADED, ...missing, ...secret]);
       }
     },
   );
