@@ -7,14 +7,13 @@ import { httpSchema, loginSchema, tenantSchema } from '../../lib/options/tenant-
 import { filesOf, PAGES, readPage, ROOT } from './readme.js';
 
 describe('the README', () => {
-  it.each(['postgres-mirror.ts', 'copies.ts'])('shows %s of the sample that copies events', (name) => {
-    const files = new Map(filesOf('docs/mirror.md'));
-    expect(files.get(`src/${name}`)).toBe(readPage(`sample/mirror/${name}`));
-  });
-
-  it.each(['login.guard.ts', 'callback.guard.ts'])('shows %s of the sample, for failed logins', (name) => {
-    const files = new Map(filesOf('docs/login.md'));
-    expect(files.get(`src/${name}`)).toBe(readPage(`sample/${name}`));
+  it.each([
+    ['postgres-mirror.ts', 'mirror/', 'docs/mirror.md'],
+    ['copies.ts', 'mirror/', 'docs/mirror.md'],
+    ['login.guard.ts', '', 'docs/login.md'],
+    ['callback.guard.ts', '', 'docs/login.md'],
+  ])('shows %s of the sample, below %j, in %s', (name, folder, page) => {
+    expect(new Map(filesOf(page)).get(`src/${name}`)).toBe(readPage(`sample/${folder}${name}`));
   });
 
   it('has 320 lines at most', () => {
