@@ -58,9 +58,10 @@ export class ExhibitorSelection<T = Exhibitor> {
     if (found?.exhibitors === undefined) {
       throw new Error('ExhibitorSelection needs ExhibitorGuard on the route');
     }
-    if (pair.response === undefined) {
+    const http = this.#services.httpOf(pair);
+    if (!http.takesHeaders) {
       throw new Error(
-        'ExhibitorSelection needs the response: return { req, res } from the GraphQL context option',
+        'ExhibitorSelection needs a response whose head is not written: in GraphQL, return { req, res } from the context option',
       );
     }
     const { identity, eventId, exhibitors } = found;
@@ -73,7 +74,6 @@ export class ExhibitorSelection<T = Exhibitor> {
         tenant: session.tenant.key,
       });
     }
-    const http = this.#services.httpOf(pair);
     if (this.#services.all.resolver.isCrossSite(http, session.tenant.login?.redirectUri)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');
     }

@@ -10,16 +10,7 @@
  */
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import {
-  cookieNames,
-  fitCookies,
-  isSecure,
-  receivedCookies,
-  setCookie,
-  setCookieWithHead,
-  type CookieAttributes,
-  type CookieNames,
-} from '../http/cookies.js';
+import { isSecure, OwnCookies, type CookieAttributes } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -57,8 +48,8 @@ interface OpenedCookie {
 /** The identity of a user, in a sealed cookie. */
 @Injectable()
 export class IdentityCookie {
-  readonly #names: CookieNames;
-  readonly #cookies: ExhibitorSettings['cookies'];
+  readonly #settings: ExhibitorSettings['cookies'];
+  readonly #cookies: OwnCookies;
   /** By the digest of the sealed value: the memory of the process holds no cookie that could be used. */
   readonly #opened: ExpiringCache<OpenedCookie>;
   /** Requests whose reply may set a new seal: one each, however many guards and fields of GraphQL a request has. */
@@ -71,8 +62,8 @@ export class IdentityCookie {
     @Inject(Clock) private readonly clock: Clock,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
-    this.#cookies = settings.cookies;
-    this.#names = cookieNames(settings.cookies.name);
+    this.#settings = settings.cookies;
+    this.#cookies = new OwnCookies(settings.cookies);
     this.#opened = createCache(clock, { maxSize: MAX_OPENED_BYTES });
   }
 
@@ -81,7 +72,7 @@ export class IdentityCookie {
    * domain can set a cookie without it. Its tenant and its logout are not checked yet.
    */
   async read(http: HttpContext): Promise<OpenedCookie | undefined> {
-    for (const { value, secure } of receivedCookies(http, this.#names.identity)) {
+    for (const { value, secure } of this.#cookies.received(http, 'identity')) {
       const digest = digestOf(value);
       const opened = this.#opened.get(digest) ?? this.#remember(digest, await this.#open(value));
       const { redirectUri, expiresAt = 0 } = opened?.identity ?? {};
@@ -95,7 +86,7 @@ export class IdentityCookie {
   /** Every identity that the request carries, expired ones included: what a logout must end. */
   async readAll(http: HttpContext): Promise<OpenedCookie[]> {
     const opened = await Promise.all(
-      receivedCookies(http, this.#names.identity).map(({ value }) => this.#open(value)),
+      this.#cookies.received(http, 'identity').map(({ value }) => this.#open(value)),
     );
     return opened.flatMap((one) => one ?? []);
   }
@@ -109,9 +100,7 @@ export class IdentityCookie {
   async write(http: HttpContext, tenant: Tenant, identity: ExhibitorIdentity, endsAt: number): Promise<void> {
     const { returnTo: _once, ...kept } = identity;
     const sealed = await this.#sealToFit(tenant, kept, endsAt);
-    const attributes = this.#attributesOf(tenant);
-    setCookie(http, this.#names.identity, sealed, attributes, endsAt - this.clock.epochMs());
-    fitCookies(http, this.#names, attributes);
+    this.#cookies.set(http, 'identity', sealed, attributesOf(tenant), endsAt - this.clock.epochMs());
   }
 
   /**
@@ -119,7 +108,7 @@ export class IdentityCookie {
    * login. The cookie is added when the head of the reply is written, unless the login has ended by then.
    */
   async renew(http: HttpContext, { identity, tenant, endsAt = 0 }: SessionState): Promise<void> {
-    const { identityTtl, absoluteTtl } = this.#cookies;
+    const { identityTtl, absoluteTtl } = this.#settings;
     const now = this.clock.epochMs();
     const isDue = identity.expiresAt - now <= identityTtl / 2 && identity.expiresAt < endsAt;
     if (!isDue || absoluteTtl <= identityTtl || this.#renewed.has(http.request) || !isActivity(http)) {
@@ -129,7 +118,7 @@ export class IdentityCookie {
     const askedAt = this.clock.now();
     const expiresAt = Math.min(now + identityTtl, endsAt);
     const sealed = await this.#seal({ ...identity, expiresAt }, endsAt);
-    setCookieWithHead(http, this.#names.identity, sealed, this.#attributesOf(tenant), endsAt - now, () =>
+    this.#cookies.setIfWanted(http, 'identity', sealed, attributesOf(tenant), endsAt - now, () =>
       this.ended.isRunning(identity, tenant.registration, askedAt),
     );
   }
@@ -174,10 +163,10 @@ export class IdentityCookie {
   #seal({ expiresAt, ...identity }: ExhibitorIdentity, endsAt: number): Promise<string> {
     return this.sealer.seal('identity', { identity, endsAt }, expiresAt - this.clock.epochMs());
   }
+}
 
-  #attributesOf({ login }: Tenant): CookieAttributes {
-    return { secure: isSecure(login?.redirectUri), sameSite: this.#cookies.sameSite };
-  }
+function attributesOf({ login }: Tenant): CookieAttributes {
+  return { secure: isSecure(login?.redirectUri) };
 }
 
 function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined {
