@@ -70,12 +70,7 @@ export class CallbackVerifier {
     this.#identityTtl = settings.session.includes('host') ? absoluteTtl : identityTtl;
   }
 
-  /**
-   * The identity of the user, and the ID token.
-   *
-   * @throws {LoginFailedError} where the login is refused
-   * @throws {ExhibitorError} `service_unavailable`, `rate_limited` or `deadline_exceeded` where the provider is down or slow
-   */
+  /** The identity of the user, and the ID token. */
   verify(tenant: Tenant, pending: PendingLogin, parameters: CallbackParameters): Promise<VerifiedLogin> {
     const login = browserLoginOf(tenant);
     return this.deadlines.within(tenant.http.deadline, (deadline) =>

@@ -83,8 +83,6 @@ export class LoginService {
    * Starts a login: stores it in a cookie and answers the address of the provider to redirect to.
    *
    * @param tenantKey default: the only tenant
-   * @throws {ExhibitorError} `invalid_argument` for an invalid event id or login parameter, and for a request that cannot show the
-   * page of the provider; `unknown_tenant`, `tenant_required`
    */
   async start(http: HttpContext, tenantKey: string | undefined, target: LoginTarget): Promise<string> {
     requireNavigation(http, this.#cookies.sameSite);
@@ -114,11 +112,7 @@ export class LoginService {
     return url;
   }
 
-  /**
-   * Finishes a login at the callback: matches and spends the state, verifies the response and starts the session.
-   *
-   * @throws {LoginFailedError} where the login is refused; `state` where the response belongs to no pending login
-   */
+  /** Finishes a login at the callback: matches and spends the state, verifies the response and starts the session. */
   async finish(http: HttpContext, { path, onMatched, storeIdentity }: CallbackRoute): Promise<SessionState> {
     try {
       const { pending, parameters } = await this.#match(http, path);

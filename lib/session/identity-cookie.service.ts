@@ -34,9 +34,6 @@ const MAX_SEALED = 3_000;
 /** Estimated bytes of heap of all opened cookies together. One takes about three times its JSON. */
 const MAX_OPENED_BYTES = 16 * 1024 * 1024;
 
-/** Longest time for which an opened cookie is remembered, in ms. */
-const LONGEST_OPENED = 60_000;
-
 /** Content of a cookie that opened. Deeply frozen, since the requests of a user share it. */
 interface OpenedCookie {
   /** It ends with the seal. */
@@ -127,7 +124,7 @@ export class IdentityCookie {
   #remember(digest: string, opened: OpenedCookie | undefined): OpenedCookie | undefined {
     if (opened !== undefined) {
       freezeJson(opened);
-      const ttl = Math.min(LONGEST_OPENED, opened.identity.expiresAt - this.clock.epochMs());
+      const ttl = opened.identity.expiresAt - this.clock.epochMs();
       if (ttl > 0) {
         this.#opened.set(digest, opened, { ttl, size: 3 * Buffer.byteLength(JSON.stringify(opened)) });
       }

@@ -32,13 +32,6 @@ export interface NewLogin {
   former: readonly FormerLogin[];
 }
 
-export interface DepartingUser {
-  /** Not compared with its tenant yet. */
-  identity: ExhibitorIdentity;
-  /** The ID token of the login, if it was kept. */
-  idToken: string | undefined;
-}
-
 /**
  * Keeps the identity of a login in the cookie or by the host, and ends it. With `endSession` it keeps the ID token too, for the logout
  * at the provider: sealed together with the id of its identity, in a cookie of its own.
@@ -105,15 +98,13 @@ export class IdentitySession {
     return state;
   }
 
-  /** The user of the browser, unless a logout ended the login before. Asks for no tenant, which may be slow. */
-  async departing(http: HttpContext): Promise<DepartingUser | undefined> {
+  /** The user of the browser, unless a logout ended the login before. Not compared with its tenant, which may be slow to find. */
+  async departing(http: HttpContext): Promise<ExhibitorIdentity | undefined> {
     const identity = this.#modes.includes('host')
       ? readHostUser(http)
       : (await this.cookie.read(http))?.identity;
-    if (identity === undefined || (await this.ended.has(identity, identity.registration ?? ''))) {
-      return undefined;
-    }
-    return { identity, idToken: await this.#idTokenOf(http, identity) };
+    const hasEnded = identity && (await this.ended.has(identity, identity.registration ?? ''));
+    return hasEnded === true ? undefined : identity;
   }
 
   /**
@@ -150,7 +141,7 @@ export class IdentitySession {
   }
 
   /** The ID token of this identity, if it was kept. */
-  async #idTokenOf(http: HttpContext, { id, redirectUri }: ExhibitorIdentity): Promise<string | undefined> {
+  async idTokenOf(http: HttpContext, { id, redirectUri }: ExhibitorIdentity): Promise<string | undefined> {
     const sent = this.#cookies
       .received(http, 'id-token')
       .find(({ secure }) => secure === isSecure(redirectUri));
