@@ -58,7 +58,7 @@ export class ExhibitorSelection<T = Exhibitor> {
     if (found?.exhibitors === undefined) {
       throw new Error('ExhibitorSelection needs ExhibitorGuard on the route');
     }
-    const http = this.#services.httpOf({ request, response });
+    const http = this.#services.httpOf(request, response);
     if (!http.takesHeaders) {
       throw new Error(
         'ExhibitorSelection needs a response whose head is not written: in GraphQL, return { req, res } from the context option',

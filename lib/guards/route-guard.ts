@@ -8,7 +8,7 @@ import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { IdentityReader } from '../session/identity-reader.service.js';
 import { SelectionCookie } from '../session/selection-cookie.service.js';
-import { requestPairOf, type RequestPair } from './execution-context.js';
+import { requestPairOf } from './execution-context.js';
 import { RequestResolver } from './request-resolver.service.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
@@ -49,7 +49,7 @@ export class ExhibitorGuardServices {
   }
 
   /** @internal */
-  httpOf({ request, response }: RequestPair, context?: ExecutionContext): HttpContext {
+  httpOf(request: ExhibitorRequest, response: unknown, context?: ExecutionContext): HttpContext {
     return new HttpContext(request, response, this.adapter, context);
   }
 }
@@ -106,7 +106,7 @@ export abstract class RouteGuard implements CanActivate {
     const given = guard.getResponse(context);
     // Fastify's reply is thenable: to await it would wait until it is sent.
     const response = given instanceof Promise ? await given : given;
-    const http = guard.#services.httpOf({ request, response }, context);
+    const http = guard.#services.httpOf(request, response, context);
     for (const [name, value] of Object.entries(headers)) {
       http.setHeader(name, value);
     }
