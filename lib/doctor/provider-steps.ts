@@ -1,6 +1,6 @@
 import { isRecord } from '../model/json-values.js';
 import { keySetOf } from '../oidc/key-set.js';
-import { metadataUrl, parseMetadata, urlsFor } from '../oidc/parse-metadata.js';
+import { metadataUrl, parseMetadata, publishedUrl, type MetadataUrl } from '../oidc/parse-metadata.js';
 import type { KeySource } from '../options/key-source.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import { parseUrl } from '../options/value-schemas.js';
@@ -31,7 +31,17 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   // Nothing is compared with the metadata of a wrong issuer.
   const isOfOther = own !== undefined && wrongIssuer.length > 0;
   const read = parseMetadata(isOfOther ? undefined : body, String(body?.['issuer']));
-  diagnosis.published = 'urls' in read ? urlsFor(read, tenant.key, diagnosis.allowedOrigins) : undefined;
+  const urlOf = (name: MetadataUrl) =>
+    'urls' in read ? publishedUrl(read, name, tenant.key, diagnosis.allowedOrigins) : undefined;
+  diagnosis.published =
+    'urls' in read
+      ? {
+          authorize: urlOf('authorize'),
+          token: urlOf('token'),
+          userinfo: urlOf('userinfo'),
+          keys: urlOf('keys'),
+        }
+      : undefined;
   const found = [
     ...wrongIssuer,
     ...userinfoProblems(diagnosis),

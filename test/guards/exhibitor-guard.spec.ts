@@ -466,7 +466,7 @@ describe('a guard that has seen the user', () => {
     return () => unseal.mock.calls.length;
   };
 
-  it('opens the cookie once a minute, and answers later requests alike', async () => {
+  it('opens the cookie once, and answers later requests alike', async () => {
     const cookie = `${COOKIE}=${sealedOf(await enter())}`;
     const opened = openings();
     const replies = [await ask(cookie), await ask(cookie), await ask(cookie)];
@@ -475,12 +475,9 @@ describe('a guard that has seen the user', () => {
     expect(new Set(replies.map(({ headers }) => headers.get('cache-control')))).toEqual(
       new Set(['private, no-store']),
     );
-    clockOf(host.app).skip(59_000, ['now']);
+    clockOf(host.app).skip(3_600_000, ['now']);
     expect((await ask(cookie)).status).toBe(200);
     expect(opened()).toBe(1);
-    clockOf(host.app).skip(1_000, ['now']);
-    expect((await ask(cookie)).status).toBe(200);
-    expect(opened()).toBe(2);
   });
 
   it('starts no deadline, and so no timer, once cookie and lookup are remembered', async () => {

@@ -210,20 +210,39 @@ it('a user of thousands of guards in one request gets one seal, and the head can
   await host.close();
 });
 
-it('a reply with thousands of cookies has a head that can be written, and is private', () => {
+/** A reply without a connection. */
+function replyOf(): { response: ServerResponse; http: HttpContext } {
   const response = new ServerResponse(new IncomingMessage(new Socket()));
-  const adapter = {
-    setHeader: () => {},
-    redirect: () => {},
-    reply: () => {},
-    appendHeader: (_: unknown, name: string, value: string) => void response.appendHeader(name, value),
-  };
-  const http = new HttpContext({ headers: {} } as ExhibitorRequest, response, adapter);
+  const adapter = { setHeader: () => {}, redirect: () => {}, reply: () => {} };
+  return { response, http: new HttpContext({ headers: {} } as ExhibitorRequest, response, adapter) };
+}
+
+it('a reply with thousands of cookies has a head that can be written, and is private', () => {
+  const { response, http } = replyOf();
   for (let count = 0; count < MANY; count += 1) {
-    http.addCookie(`name=${count}`, 'name', String(count));
+    http.setCookie(`name-${count}`, { value: '1', header: `name-${count}=1` });
   }
   response.writeHead(200);
   expect(response.getHeader('Cache-Control')).toBe('private, no-store');
+  expect(response.getHeader('Set-Cookie')).toHaveLength(MANY);
+});
+
+it.each([
+  ['new, set', 200, ['name=set']],
+  ['set, new', 200, ['name=set']],
+  ['new', 200, ['name=new']],
+  ['new', 304, []],
+])('a cookie that is sealed anew stays behind one that the reply sets: %s, %i', (order, status, headers) => {
+  const { response, http } = replyOf();
+  for (const value of order.split(', ')) {
+    http.setCookie('name', {
+      value,
+      header: `name=${value}`,
+      isWanted: value === 'new' ? () => true : undefined,
+    });
+  }
+  response.writeHead(status);
+  expect([response.getHeader('Set-Cookie') ?? []].flat()).toEqual(headers);
 });
 
 describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (kind) => {
@@ -345,7 +364,7 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
     const id = bodyOf<{ id: string }[]>(await visit(copyOf(visitor, one), '/events/world-2026/mine'))[0]?.id;
     const path = `/events/world-2026/select-cached?id=${id ?? ''}`;
     const reply = await visitor.visit(`${one.url}${path}`, { method: 'POST' });
-    expect(reply.setCookies.map((cookie) => parseSetCookie(cookie).name)).toEqual([SELECTION, IDENTITY]);
+    expect(reply.setCookies.map((cookie) => parseSetCookie(cookie).name)).toEqual([IDENTITY, SELECTION]);
     const left = await leaving.visit(`${one.url}/leave`, { method: 'POST' });
     expect(left.setCookies.map((cookie) => cookie.split(';')[0])).toContain(`${IDENTITY}=`);
     expect(valueIn(leaving, IDENTITY)).toBe('');

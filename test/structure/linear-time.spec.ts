@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
 import { parseRecords } from '../../lib/exhibitors/parse-replies.js';
-import { receivedCookies } from '../../lib/http/cookies.js';
+import { OwnCookies } from '../../lib/http/cookies.js';
 import { isCrossSiteRequest } from '../../lib/http/fetch-metadata.js';
 import { HttpContext } from '../../lib/http/http-context.js';
 import { safeReturnTo } from '../../lib/login/return-to.js';
@@ -179,7 +179,8 @@ const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...wo
   unpack: [(text) => unpack(Buffer.from('x'), text, 1)],
   bearerTokenOf: [(text) => bearerTokenOf(contextOf('authorization', text)), long('a', 'Bearer ', '\u0001')],
   receivedCookies: [
-    (text) => receivedCookies(contextOf('cookie', text), 'exhibitor-login-0'),
+    (text) =>
+      new OwnCookies({ name: 'exhibitor', sameSite: 'lax' }).received(contextOf('cookie', text), 'login-0'),
     long('a=b;'),
     long(';'),
     long('exhibitor-login-0='),
@@ -222,7 +223,7 @@ function contextOf(name: string, value: string): HttpContext {
   const unused = () => {
     throw new Error('nothing is answered here');
   };
-  const adapter = { setHeader: unused, appendHeader: unused, redirect: unused, reply: unused };
+  const adapter = { setHeader: unused, redirect: unused, reply: unused };
   return new HttpContext(
     { method: 'GET', url: '/', headers: { [name]: value }, params: {}, query: {} },
     undefined,
