@@ -1,5 +1,6 @@
 import { Inject, Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import {
@@ -51,13 +52,14 @@ export class EndedLogins implements BeforeApplicationShutdown {
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(SharedValues) private readonly values: SharedValues,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(ProblemLog) log: ProblemLog,
   ) {
     this.#isShared = settings.store !== undefined;
     this.#check = settings.logoutCheck;
     this.#longest = settings.cookies.absoluteTtl;
     this.#ended = createCache(clock, { max: MAX });
     this.#notEnded = createCache(clock, { max: MAX });
-    this.#unwritten = new UnwrittenLogouts(KIND, values, clock);
+    this.#unwritten = new UnwrittenLogouts(KIND, values, clock, log);
   }
 
   /**

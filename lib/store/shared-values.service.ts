@@ -5,7 +5,7 @@ import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { STORE_ANSWERS_AGAIN, storeDown } from '../problems/host-problems.js';
-import { ThrottledLog } from '../problems/throttled-log.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { Clock } from '../time/clock.js';
 import { withTimeout } from '../time/deadline.js';
 import { Sealer } from './sealer.service.js';
@@ -20,9 +20,6 @@ const MAX_WAIT = 1_000;
 
 /** After a failure the store is not asked for this long, in ms. */
 const REST = 5_000;
-
-/** Shortest time between two warnings, in ms. */
-const WARN_EVERY = 10_000;
 
 /** An answer of the store. `undefined` in place of it: there is no store, it failed, or it rests. */
 interface StoreAnswer<R> {
@@ -42,7 +39,6 @@ interface WriteOptions {
 @Injectable()
 export class SharedValues {
   readonly #store: SharedStore | undefined;
-  readonly #log: ThrottledLog;
   /** In ms of {@link Clock.now}. */
   #restsUntil = 0;
   /** A warning was logged since the store answered last. */
@@ -52,9 +48,9 @@ export class SharedValues {
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Sealer) private readonly sealer: Sealer,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#store = settings.store;
-    this.#log = new ThrottledLog(clock, WARN_EVERY);
   }
 
   /** True where the host configured a store. */
@@ -115,12 +111,12 @@ export class SharedValues {
         const answer = await withTimeout(MAX_WAIT, () => operation(store));
         if (this.#wasWarned) {
           this.#wasWarned = false;
-          this.#log.info(STORE_ANSWERS_AGAIN);
+          this.log.info(STORE_ANSWERS_AGAIN);
         }
         return { answer };
       } catch (error) {
         this.#restsUntil = this.clock.now() + REST;
-        this.#wasWarned = this.#log.warn(storeDown(error)) || this.#wasWarned;
+        this.#wasWarned = this.log.warn(storeDown(error), 'store') || this.#wasWarned;
       }
     }
     this.publishOutcome(kind, 'failed');

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { unwrittenLogouts } from '../problems/host-problems.js';
-import { ThrottledLog } from '../problems/throttled-log.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Clock } from '../time/clock.js';
 import type { SharedValues } from './shared-values.service.js';
 
@@ -9,9 +9,6 @@ const MAX_WAITING = 1_000;
 
 /** Waits before the further attempts to write a logout, in ms: four attempts in a minute. */
 const WRITE_AGAIN_AFTER = [1_000, 10_000, 40_000];
-
-/** Shortest time between two warnings, in ms. */
-const WARN_EVERY = 60_000;
 
 /** A logout that is to be in the store. */
 interface Ended {
@@ -24,16 +21,14 @@ interface Ended {
 export class UnwrittenLogouts {
   /** By name: a logout that is repeated takes one place. */
   readonly #waiting = new Map<string, Ended>();
-  readonly #log: ThrottledLog;
 
   /** @param kind of the values in the store */
   constructor(
     private readonly kind: string,
     private readonly values: SharedValues,
     private readonly clock: Clock,
-  ) {
-    this.#log = new ThrottledLog(clock, WARN_EVERY);
-  }
+    private readonly log: ProblemLog,
+  ) {}
 
   /** Returns after the first attempt. */
   async write(ended: Ended): Promise<void> {
@@ -44,7 +39,7 @@ export class UnwrittenLogouts {
       this.#waiting.set(ended.name, ended);
       void this.#writeAgain(ended);
     }
-    this.#log.warn(unwrittenLogouts(this.#waiting.size));
+    this.log.warn(unwrittenLogouts(this.#waiting.size), 'unwritten logouts');
   }
 
   /** The last attempts. Each takes a second at most. */

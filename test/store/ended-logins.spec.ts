@@ -3,6 +3,7 @@ import { Logger } from '@nestjs/common';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { LoginOptions, SharedStore, StoreMessage } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
+import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import { EndedLogins } from '../../lib/store/ended-logins.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
@@ -56,8 +57,9 @@ function startProcess(
     cookies: { identityTtl: HOUR },
     ...(shared === 'none' ? {} : { store: shared }),
   });
-  const values = new SharedValues(options, new Sealer(options, clock), clock);
-  const ended = new EndedLogins(options, values, clock);
+  const log = new ProblemLog(options, clock);
+  const values = new SharedValues(options, new Sealer(options, clock), clock, log);
+  const ended = new EndedLogins(options, values, clock, log);
   return { ended, clock, hasEnded: (login) => ended.has(login, 'r') };
 }
 

@@ -6,6 +6,7 @@ import { Logger } from '@nestjs/common';
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import type { SharedStore } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
+import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import { Sealer, SealingKey } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Clock } from '../../lib/time/clock.js';
@@ -38,7 +39,7 @@ function startProcess(
     store,
   });
   const sealer = new Sealer(options, clock);
-  const values = new SharedValues(options, sealer, clock);
+  const values = new SharedValues(options, sealer, clock, new ProblemLog(options, clock));
   return { sealer, values };
 }
 

@@ -22,6 +22,7 @@ import { stall } from '../support/faults.js';
 import { startSandbox } from '../support/sandbox.js';
 import { pause } from '../support/wait.js';
 import type { OtherOptions } from '../support/module-options.js';
+import { registryOf as tenantsOf } from '../support/registry.js';
 
 type Answer = TenantOptions | undefined | Promise<TenantOptions | undefined>;
 
@@ -55,7 +56,7 @@ function registryOf(find: (key: string) => Answer, others: OtherOptions = {}) {
   const { asked, options } = optionsFor(find, others);
   const clock = new TestClock();
   const skip = (ms = 60_001): void => void (clock.ahead += ms);
-  return { asked, skip, registry: new TenantRegistry(checkOptions(options), clock) };
+  return { asked, skip, registry: tenantsOf(checkOptions(options), clock) };
 }
 
 /** Such a host. */
