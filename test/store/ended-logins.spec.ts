@@ -39,6 +39,7 @@ afterEach(() => void jest.restoreAllMocks());
 
 interface Process {
   ended: EndedLogins;
+  values: SharedValues;
   hasEnded(login: Parameters<EndedLogins['has']>[0]): boolean | Promise<boolean>;
   clock: StoppedClock;
 }
@@ -59,8 +60,8 @@ function startProcess(
   });
   const log = new ProblemLog(options, clock);
   const values = new SharedValues(options, new Sealer(options, clock), clock, log);
-  const ended = new EndedLogins(options, values, clock, log);
-  return { ended, clock, hasEnded: (login) => ended.has(login, 'r') };
+  const ended = new EndedLogins(options, values, clock);
+  return { ended, values, clock, hasEnded: (login) => ended.has(login, 'r') };
 }
 
 /** A login of this id, or of this user, whose ID token was issued then. */
@@ -198,33 +199,33 @@ describe('a logout that the store does not take', () => {
   });
 
   it('waits in memory: 1,000 at most, which are written at the close of the application', async () => {
-    const { ended } = startProcess();
+    const { ended, values } = startProcess();
     store.failure = 'rejects';
     await Promise.all(Array.from({ length: 1_200 }, (_, id) => ended.end(`id ${id}`)));
     store.failure = 'none';
-    await ended.beforeApplicationShutdown();
+    await values.beforeApplicationShutdown();
     expect(store.raw.size).toBe(1_000);
     expect(logouts).toHaveLength(1);
   });
 
   it('takes one place, however often it is repeated', async () => {
-    const { ended } = startProcess();
+    const { ended, values } = startProcess();
     store.failure = 'rejects';
     for (let repeated = 0; repeated < 1_001; repeated += 1) {
       await ended.end('an id');
     }
     await ended.end('another id');
     store.failure = 'none';
-    await ended.beforeApplicationShutdown();
+    await values.beforeApplicationShutdown();
     expect(store.raw.size).toBe(2);
   });
 
   it('at the provider is not written again: a late one could replace a newer one', async () => {
-    const { ended } = startProcess();
+    const { ended, values } = startProcess();
     store.failure = 'rejects';
     expect(await ended.endAtProvider(byUser('sam', 100))).toBe(false);
     store.failure = 'none';
-    await ended.beforeApplicationShutdown();
+    await values.beforeApplicationShutdown();
     expect(store.raw.size).toBe(0);
     expect(logouts).toEqual([]);
   });

@@ -255,7 +255,7 @@ describeWithRedis('RedisSharedStore', (path) => {
       answers.push(await values.read('token', 'slow'));
     }
     single.thaw();
-    expect(answers).toEqual(answers.map(() => undefined));
+    expect(answers).toEqual(answers.map(() => null));
     // The first call waits for the timeout; then the store rests, so that not every call waits.
     expect(performance.now() - began).toBeLessThan(600);
     expect(warn.mock.calls).toEqual([[expect.stringContaining('the shared store does not answer')]]);
