@@ -81,32 +81,37 @@ export class RunTimeTenants {
       }
       return found.tenant;
     } catch (error) {
-      if (!isCurrent()) {
+      const lastGood = isCurrent() ? this.#afterFailure(key, before, error) : undefined;
+      if (lastGood === undefined) {
         throw error;
       }
-      if (isRefusal(error)) {
-        this.#known.delete(key);
-        this.#refused.set(key, error, { ttl: REFUSALS.ttl });
-        throw error;
-      }
-      // What the host threw is the cause, except of a timeout.
-      const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
-      if (before === undefined || this.clock.now() >= before.usableUntil) {
-        // Visitors can make up keys: those that were never read share a line.
-        this.log.error(
-          tenantSourceFails(key, thrown, undefined),
-          `tenant source ${before === undefined ? '' : key}`,
-        );
-        throw error;
-      }
-      this.log.warn(tenantSourceFails(key, thrown, tenantCache.staleIfError), `tenant source ${key}`);
-      before.freshUntil = this.clock.now() + RETRY_AFTER;
-      return before.tenant;
+      return lastGood;
     } finally {
       if (isCurrent()) {
         this.#reads.delete(key);
       }
     }
+  }
+
+  /** The tenant whose last good options serve after this error; `undefined` where none do. */
+  #afterFailure(key: string, before: KnownTenant | undefined, error: unknown): Tenant | undefined {
+    if (isRefusal(error)) {
+      this.#known.delete(key);
+      this.#refused.set(key, error, { ttl: REFUSALS.ttl });
+      return undefined;
+    }
+    // What the host threw is the cause, except of a timeout.
+    const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
+    if (before === undefined || this.clock.now() >= before.usableUntil) {
+      // Visitors can make up keys: those that were never read share a line.
+      const named = before === undefined ? '' : key;
+      this.log.error(tenantSourceFails(key, thrown, undefined), `tenant source ${named}`);
+      return undefined;
+    }
+    const { staleIfError } = this.settings.tenantCache;
+    this.log.warn(tenantSourceFails(key, thrown, staleIfError), `tenant source ${key}`);
+    before.freshUntil = this.clock.now() + RETRY_AFTER;
+    return before.tenant;
   }
 }
 

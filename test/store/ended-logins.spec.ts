@@ -264,6 +264,16 @@ describe('logoutCheck.ttl', () => {
     expect(await one.hasEnded(login('a', 'sam', 1))).toBe(true);
   });
 
+  it('remembers nothing of a store that did not answer', async () => {
+    const [one, other] = [startProcess(store, { ttl: 60_000 }), startProcess(store, {})];
+    store.failure = 'rejects';
+    expect(await one.hasEnded(login('a', 'sam', 1))).toBe(false);
+    store.failure = 'none';
+    await other.ended.end('a');
+    one.clock.time = START + 5_001;
+    expect(await one.hasEnded(login('a', 'sam', 1))).toBe(true);
+  });
+
   it('holds for one login: another of the same user, or with the same id, is asked for', async () => {
     const { hasEnded } = startProcess(store, {});
     expect(await hasEnded(login('a', 'sam', 1))).toBe(false);
