@@ -7,7 +7,7 @@ import { Clock } from '../../time/clock.js';
 import { Deadlines, type Deadline } from '../../time/deadline.js';
 import { createCache, type ExpiringCache } from '../../time/expiring-cache.js';
 import type { LookupFilter } from '../call-options.interface.js';
-import type { ExhibitorIdOf } from '../exhibitor-id.js';
+import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
 import { RestClient } from '../rest-client.service.js';
 import { ContactSlots } from './contact-slots.js';
 import { LookupEndpoint, type LookupAnswer, type LookupSubject } from './lookup-endpoint.js';
@@ -56,8 +56,8 @@ export class ExhibitorLookups {
       const { max, maxBytes } = settings.lookupCache;
       this.#cache = createCache(clock, { max, maxSize: maxBytes });
     }
-    this.#endpoint = new LookupEndpoint(rest, settings);
-    this.idOf = this.#endpoint.idOf;
+    this.idOf = exhibitorIdOf(settings);
+    this.#endpoint = new LookupEndpoint(rest, settings.exhibitorSchema, this.idOf);
   }
 
   /** The records in the cache, where they are fresh. Needs no deadline, and no check: the arguments were checked. */

@@ -3,7 +3,7 @@ import { freezeJson } from '../../model/json-values.js';
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { Deadline } from '../../time/deadline.js';
-import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
+import type { ExhibitorIdOf } from '../exhibitor-id.js';
 import { parseLookup, parseRecords } from '../parse-replies.js';
 import type { RestClient } from '../rest-client.service.js';
 import { isPartOfLookup, readLookupPages } from './lookup-pages.js';
@@ -25,16 +25,11 @@ export interface LookupAnswer {
 
 /** The lookup endpoint (service specification, Endpoints §3), and what is made of its rows. */
 export class LookupEndpoint {
-  readonly idOf: ExhibitorIdOf;
-  private readonly schema: ExhibitorSettings['exhibitorSchema'];
-
   constructor(
     private readonly rest: RestClient,
-    settings: ExhibitorSettings,
-  ) {
-    this.idOf = exhibitorIdOf(settings);
-    this.schema = settings.exhibitorSchema;
-  }
+    private readonly schema: ExhibitorSettings['exhibitorSchema'],
+    private readonly idOf: ExhibitorIdOf,
+  ) {}
 
   /**
    * The records of a contact. A wrapper that says that there are more pages is read to its end.
