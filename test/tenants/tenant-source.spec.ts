@@ -674,6 +674,20 @@ describe('a tenant that is forgotten', () => {
     expect(await registry.get('acme')).toMatchObject({ tenantId: 'new' });
     expect(asked).toHaveLength(2);
   });
+
+  it('is not removed by an earlier request that found none', async () => {
+    const answers: ((options: Answer) => void)[] = [];
+    const { asked, registry } = registryOf(() => new Promise((resolve) => void answers.push(resolve)));
+    const before = failureOf(registry.get('acme'));
+    registry.forget('acme');
+    const after = registry.get('acme');
+    answers[1]?.(apiOnly('acme'));
+    await after;
+    answers[0]?.(undefined);
+    expect(await before).toMatchObject({ code: 'unknown_tenant' });
+    expect(await registry.get('acme')).toMatchObject({ key: 'acme' });
+    expect(asked).toHaveLength(2);
+  });
 });
 
 const DATABASE_DOWN = new Error('the database is down');
