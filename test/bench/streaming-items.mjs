@@ -29,7 +29,7 @@ const pages = Array.from({ length: PAGES }, (_, index) => ({
 
 const fetch = async (page) => ({ page: pages[page - 1], rows: pages[page - 1].data });
 const plan = { tenant: 'bench', itemsPerPage: ITEMS, startPage: 1, prefetch: 4, onDrift: 'error', fetch };
-const reading = { check: () => ({}), open: async () => new PageReader(plan) };
+const event = { check: () => ({}), open: async () => new PageReader(plan) };
 
 async function* plainGenerator() {
   for (const { data } of pages) {
@@ -61,9 +61,9 @@ const ways = {
         subscriber.complete();
       }),
     ),
-  stream: () => counted(observe(reading, ({ data }) => data)),
+  stream: () => counted(observe(event, ({ data }) => data)),
   generator: () => countedOf(plainGenerator()),
-  iterate: () => countedOf(iterateOver(reading, ({ data }) => data)),
+  iterate: () => countedOf(iterateOver(event, ({ data }) => data)),
 };
 
 const way = ways[process.argv[2]];
