@@ -9,7 +9,7 @@ import type { Deadline } from '../time/deadline.js';
 import type { TransportReply, TransportRequest } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { authenticated, hiddenForms, type OAuthClient } from './client-authentication.js';
-import { timedToken, type TimedToken } from './token-lifetime.js';
+import { TimedToken } from './token-lifetime.js';
 import { isPermanent, parseOAuthError, parseTokenReply, unexplained } from './token-reply.js';
 
 /** What a client asks the token endpoint for. */
@@ -77,7 +77,7 @@ export class TokenEndpoint {
     if (read.kind === 'malformed') {
       throw new ExhibitorError('malformed_response', `the token reply cannot be used: ${read.why}`, details);
     }
-    return timedToken(read, { requestedAt: sentAt, isShared: false }, this.clock);
+    return new TimedToken({ ...read, requestedAt: sentAt, isShared: false }, this.clock);
   }
 }
 

@@ -38,39 +38,50 @@ export interface AccessToken {
   readonly expiresAt: Date;
 }
 
-/** A token with its times, in ms of {@link Clock.now}. Each tenant keeps one. */
-export interface TimedToken {
+export interface GrantedToken {
+  accessToken: string;
+  scope?: string;
+  /** In ms. It starts when the request is sent: the token may be that old when the reply arrives. */
+  lifetime: number;
+  /** When it was requested, in ms of {@link Clock.now}. For a token of another process, as far as the clocks of both agree. */
+  requestedAt: number;
+  /** It came from the shared store. */
+  isShared: boolean;
+}
+
+/** A token with its times, in ms of {@link Clock.now}. Each tenant keeps one: what can be computed is no field. */
+export class TimedToken {
   readonly accessToken: string;
   readonly scope: string | undefined;
-  /** When it was requested. For a token of another process, as far as the clocks of both agree. */
+  readonly lifetime: number;
   readonly requestedAt: number;
-  readonly expiresAt: number;
-  /** Start of its early window. */
-  readonly renewAt: number;
-  /** End of the lifetime in ms since 1970. */
-  readonly endsAt: number;
-  /** It came from the shared store. */
   readonly isShared: boolean;
-}
+  /** How long before its end the token is renewed, in ms. */
+  readonly #early: number;
+  /** End of the lifetime in ms since 1970. */
+  readonly #endsAt: number;
 
-/**
- * Gives a token its times.
- *
- * @param granted `lifetime` in ms. It starts when the request is sent: the token may be that old when the reply arrives
- */
-export function timedToken(
-  granted: { accessToken: string; scope?: string | undefined; lifetime: number },
-  { requestedAt, isShared }: Pick<TimedToken, 'requestedAt' | 'isShared'>,
-  clock: Clock,
-): TimedToken {
-  const { accessToken, scope, lifetime } = granted;
-  const expiresAt = requestedAt + lifetime;
-  const renewAt = expiresAt - earlyWindow(lifetime, clock.random());
-  const endsAt = Math.round(clock.epochMs() + expiresAt - clock.now());
-  return { accessToken, scope, requestedAt, expiresAt, renewAt, endsAt, isShared };
-}
+  constructor({ accessToken, scope, lifetime, requestedAt, isShared }: GrantedToken, clock: Clock) {
+    this.accessToken = accessToken;
+    this.scope = scope;
+    this.lifetime = lifetime;
+    this.requestedAt = requestedAt;
+    this.isShared = isShared;
+    this.#early = Math.round(earlyWindow(lifetime, clock.random()));
+    this.#endsAt = Math.round(clock.epochMs() + this.expiresAt - clock.now());
+  }
 
-/** The token as hosts get it. */
-export function toAccessToken({ accessToken, scope, endsAt }: TimedToken): AccessToken {
-  return { accessToken, tokenType: 'Bearer', scope, expiresAt: new Date(endsAt) };
+  get expiresAt(): number {
+    return this.requestedAt + this.lifetime;
+  }
+
+  get renewAt(): number {
+    return this.expiresAt - this.#early;
+  }
+
+  /** The token as hosts get it. */
+  toAccessToken(): AccessToken {
+    const { accessToken, scope } = this;
+    return { accessToken, tokenType: 'Bearer', scope, expiresAt: new Date(this.#endsAt) };
+  }
 }

@@ -12,7 +12,7 @@ import { withTimeout, type Deadline } from '../time/deadline.js';
 import { secretTextOf, type OAuthClient } from './client-authentication.js';
 import { newerClient, readApiClient, refusesSecret } from './client-secret.js';
 import type { TokenEndpoint } from './token-endpoint.service.js';
-import { timedToken, type TimedToken } from './token-lifetime.js';
+import { TimedToken } from './token-lifetime.js';
 import { HEADER_SAFE } from './token-reply.js';
 
 const TOKEN = 'token';
@@ -133,7 +133,7 @@ export class TokenSource {
       return undefined;
     }
     const requestedAt = output.requestedAt - this.#epoch();
-    const token = timedToken(output, { requestedAt, isShared: true }, this.clock);
+    const token = new TimedToken({ ...output, requestedAt, isShared: true }, this.clock);
     const { replaced, requestedAfter, expiresAfter } = needed;
     const isWanted =
       token.accessToken !== replaced && requestedAt > requestedAfter && token.expiresAt > expiresAfter;
@@ -143,10 +143,9 @@ export class TokenSource {
   async #keep(name: string, token: TimedToken): Promise<void> {
     const left = token.expiresAt - this.clock.now();
     if (left > 0) {
-      const { accessToken, scope, requestedAt, expiresAt } = token;
-      const lifetime = expiresAt - requestedAt;
-      const value = { accessToken, scope, lifetime, requestedAt: requestedAt + this.#epoch() };
-      await this.values.writeSealed(TOKEN, name, value, left);
+      const { accessToken, scope, lifetime } = token;
+      const requestedAt = token.requestedAt + this.#epoch();
+      await this.values.writeSealed(TOKEN, name, { accessToken, scope, lifetime, requestedAt }, left);
     }
   }
 

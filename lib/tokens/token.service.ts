@@ -9,7 +9,7 @@ import type { StateKey, Tenant } from '../tenants/tenant.js';
 import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
-import { toAccessToken, type AccessToken, type TimedToken } from './token-lifetime.js';
+import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
 import { remember, repeated, type TokenRefusal } from './token-reply.js';
 import { TokenSource } from './token-source.js';
@@ -109,11 +109,11 @@ export class TokenService {
   #get(tenant: Tenant, ms: number, signal: AbortSignal | undefined): AccessToken | Promise<AccessToken> {
     const fresh = signal?.aborted === true ? undefined : this.#fresh(tenant);
     if (fresh !== undefined) {
-      return toAccessToken(fresh);
+      return fresh.toAccessToken();
     }
     const left = Math.max(1, Math.ceil(ms));
     const wait = async (deadline: Deadline): Promise<AccessToken> =>
-      toAccessToken(await this.#wait(tenant, deadline));
+      (await this.#wait(tenant, deadline)).toAccessToken();
     return this.deadlines.within(left, wait, signal);
   }
 
