@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import type * as OidcProvider from 'oidc-provider';
 import type { LoginOptions } from '../../index.js';
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../../model/host-variables.js';
 import { JWKS_PATH } from './server/operations.js';
@@ -25,8 +24,6 @@ export interface SandboxOptions {
    * @internal
    */
   readonly signingKey?: string;
-  /** Loads `oidc-provider`. Default: from where this package is. @internal */
-  readonly load?: () => Promise<typeof OidcProvider>;
   /** Where a login may end. Default: at every http URI on loopback. @internal */
   readonly redirectUris?: readonly string[];
 }
@@ -73,8 +70,8 @@ export function createTenantOptions(
 ): SandboxTenantOptions {
   const { redirectUri = REDIRECT_URI, responseType = 'code', publicClient, keys = 'jwks' } = overrides;
   const forms = {
-    jwks: { keys: [...key.publicJwks.keys] },
-    pem: key.publicKeyPem,
+    jwks: { keys: [key.publicJwk] },
+    pem: key.publicKey.export({ format: 'pem', type: 'spki' }).toString(),
     url: `${url}${JWKS_PATH}`,
   };
   const { tenantId, clientId, clientSecret, publicLoginClientId, loginClientId, loginClientSecret } = tenant;

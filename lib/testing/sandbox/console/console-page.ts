@@ -1,5 +1,5 @@
 import type { ParsedUrlQuery } from 'node:querystring';
-import { FAULT_KINDS } from '../faults/fault-kinds.js';
+import type { Fault } from '../faults.js';
 import { escape, page, pageHeaders } from '../server/html-page.js';
 import type { SandboxRequest } from '../server/request-log.js';
 import { END_SESSION_PATH, OPERATIONS } from '../server/operations.js';
@@ -52,9 +52,16 @@ export const CONSOLE_HEADERS = pageHeaders(SCRIPT, STYLE);
 
 const SECRET = /secret|token|code$|verifier|assertion|password|key/i;
 
+/** A button for each kind, which adds this fault. */
+const BUTTONS: readonly (readonly [label: string, fault: Fault])[] = [
+  ['Status 503', { kind: 'status', status: 503, headers: { 'retry-after': '2' } }],
+  ['HTML, 200', { kind: 'body', body: '<html>', contentType: 'text/html' }],
+  ['3 s late', { kind: 'delay', ms: 3000 }],
+  ['Reset', { kind: 'reset' }],
+];
+
 /** Renders the page. Its script requests it again and again, for the activity. */
 export function renderConsole(state: SandboxState): string {
-  const call = JSON.stringify({ match: 'list', fault: { kind: 'status', status: 503 }, times: 2 });
   return page(
     'Requests and faults',
     `<h1>Requests and faults</h1>
@@ -63,10 +70,7 @@ export function renderConsole(state: SandboxState): string {
     <h2>Faults</h2>
     ${renderButtons(state)}
     <div id="activity">${renderActivity(state)}</div>
-    <h2>Faults by HTTP</h2>
-    <p>${code(`curl ${state.url}/sandbox/faults -d '${call}'`)}</p>
-    <p>${code(`curl ${state.url}/sandbox/faults -X DELETE`)}</p>
-    <p>The page docs/sandbox.md of the package shows all kinds and matches, and how to revoke access tokens.</p>
+    <p>The page docs/sandbox.md of the package shows faults by HTTP, and how to revoke access tokens.</p>
     <script>${SCRIPT}</script>`,
     STYLE,
   );
@@ -76,8 +80,8 @@ export function renderConsole(state: SandboxState): string {
 function renderButtons({ seed }: SandboxState): string {
   const options = (values: readonly string[]) =>
     values.map((value) => `<option>${escape(value)}</option>`).join('');
-  const buttons = Object.values(FAULT_KINDS).map(
-    ({ label, example }) => `<button data-fault="${escape(JSON.stringify(example))}">${label}</button>`,
+  const buttons = BUTTONS.map(
+    ([label, fault]) => `<button data-fault="${escape(JSON.stringify(fault))}">${label}</button>`,
   );
   return `<form id="faults">
       <label>Operation <select name="operation">${options(OPERATIONS)}</select></label>

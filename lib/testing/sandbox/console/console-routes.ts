@@ -5,8 +5,7 @@ import type { Provider } from '../provider/identity-provider.js';
 import { createTenantOptions } from '../sandbox-options.js';
 import type { SandboxState } from '../sandbox-state.js';
 import { personOf } from '../seed/seed.js';
-import { readBody } from '../server/accepted-requests.js';
-import { sendJson, sendReply, sendTooLarge } from '../server/send-reply.js';
+import { sendJson, sendReply } from '../server/send-reply.js';
 
 const TEXT = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' };
 
@@ -20,6 +19,7 @@ export async function handleConsole(
   provider: Provider,
   request: IncomingMessage,
   response: ServerResponse,
+  body: string,
 ): Promise<void> {
   if (!isOwnRequest(request)) {
     return sendJson(response, 403, { error: 'foreign', message: 'Other pages may not use the sandbox' });
@@ -38,14 +38,9 @@ export async function handleConsole(
       case 'DELETE /sandbox/tokens':
         state.tokens.revoke(searchParams.get('tenant') ?? undefined);
         return sendJson(response, 200, {});
-      case 'POST /sandbox/faults': {
-        const body = await readBody(request);
-        if (body === 'too large') {
-          return sendTooLarge(response);
-        }
-        state.faults.addJson(String(body));
+      case 'POST /sandbox/faults':
+        state.faults.addJson(body);
         break;
-      }
       case 'DELETE /sandbox/faults':
         state.faults.clear();
         break;
@@ -56,15 +51,13 @@ export async function handleConsole(
     }
     sendJson(response, 200, state.faults);
   } catch (error) {
-    sendJson(response, 400, {
-      error: 'invalid_request',
-      message: error instanceof Error ? error.message : String(error),
-    });
+    const message = error instanceof Error ? error.message : String(error);
+    sendJson(response, 400, { error: 'invalid_request', message });
   }
 }
 
 function tenantsOptions(state: SandboxState) {
-  const overrides = { keys: 'url', redirectUri: state.redirectUris?.[0] } as const;
+  const overrides = { keys: 'url', redirectUri: state.options.redirectUris?.[0] } as const;
   return Object.fromEntries(
     state.seed.tenants.map((tenant) => [tenant.key, createTenantOptions(state, tenant, overrides)]),
   );

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
 import { extraTokenClaims, resourceIndicators } from './api-access.js';
 import { extendClients, isLoopbackUrl, logoutFeatures, providerClients } from './provider-clients.js';
-import { createGrant, createLoginPolicy, loginPageUrl } from './login.js';
+import { createGrant, extendSessions, loginPageUrl } from './login.js';
 import { PAGE_HEADERS, renderNotice } from './login-page.js';
 import { END_SESSION_PATH, JWKS_PATH } from '../server/operations.js';
 import { createProviderStorage } from './provider-storage.js';
@@ -16,6 +16,7 @@ export function createIdentityProvider(oidc: typeof OidcProvider, state: Sandbox
   const provider = new oidc.Provider(state.url, configuration(oidc, state));
 
   extendClients(provider, state);
+  extendSessions(provider, state);
 
   // The service spec defines this `error_description`; `oidc-provider` sends a different one.
   provider.use(async (context, next) => {
@@ -66,7 +67,7 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
     expiresWithSession: async () => false,
     findAccount: (_context, sub) => accountOf(seed.people.find((person) => person.sub === sub)),
     loadExistingGrant: createGrant,
-    interactions: { policy: createLoginPolicy(oidc, state), url: loginPageUrl },
+    interactions: { url: loginPageUrl },
     extraTokenClaims: (_context, token) => extraTokenClaims(state, token),
     renderError: (context, out) => {
       context.set(PAGE_HEADERS);

@@ -5,7 +5,7 @@ import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';
 import type { SandboxState } from '../sandbox-state.js';
 import type { SeedTenant } from '../seed/seed.js';
 
-// `oidc-provider` requires a redirect URI, with https for hybrid clients. Loopback URIs are accepted per request instead.
+// `oidc-provider` requires a redirect URI, with https for hybrid clients. `extendClients` says which ones are accepted.
 const PLACEHOLDER_REDIRECT_URI = 'https://sandbox.invalid/callback';
 
 /**
@@ -22,8 +22,7 @@ export function providerClients(tenants: readonly SeedTenant[]): ClientMetadata[
     const login: Omit<ClientMetadata, 'client_id'> = {
       grant_types: ['authorization_code', 'implicit'],
       response_types: ['code', 'code id_token', 'code id_token token'],
-      redirect_uris: [PLACEHOLDER_REDIRECT_URI, ...(tenant.redirectUris ?? [])],
-      post_logout_redirect_uris: [...(tenant.postLogoutRedirectUris ?? [])],
+      redirect_uris: [PLACEHOLDER_REDIRECT_URI],
       // Logout tokens, and ID tokens then, have a `sid`.
       backchannel_logout_session_required: true,
     };
@@ -77,16 +76,17 @@ export function logoutFeatures() {
   };
 }
 
-/** Accepts addresses on loopback that are not registered, and sends logout tokens to the addresses that are known at that time. */
+/**
+ * Accepts logins at the given redirect URIs or, without any, everywhere on loopback, and logouts on loopback and at the origins of
+ * redirect URIs. Sends logout tokens to the addresses that are known at that time.
+ */
 export function extendClients(provider: Provider, state: SandboxState): void {
   const { prototype } = provider.Client;
-  const { redirectUriAllowed, postLogoutRedirectUriAllowed } = prototype;
-  prototype.redirectUriAllowed = function allow(uri) {
-    return (state.redirectUris?.includes(uri) ?? isLoopbackUrl(uri)) || redirectUriAllowed.call(this, uri);
-  };
-  prototype.postLogoutRedirectUriAllowed = function allow(uri) {
-    return isLoopbackUrl(uri) || postLogoutRedirectUriAllowed.call(this, uri);
-  };
+  const { redirectUris } = state.options;
+  prototype.redirectUriAllowed = (uri) => redirectUris?.includes(uri) ?? isLoopbackUrl(uri);
+  prototype.postLogoutRedirectUriAllowed = (uri) =>
+    isLoopbackUrl(uri) ||
+    (URL.canParse(uri) && redirectUris?.some((one) => new URL(one).origin === new URL(uri).origin) === true);
   Object.defineProperty(prototype, 'backchannelLogoutUri', {
     get(this: { clientId: string }) {
       return state.logoutUriOf(this.clientId);

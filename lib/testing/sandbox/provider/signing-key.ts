@@ -1,11 +1,5 @@
-import {
-  createPrivateKey,
-  createPublicKey,
-  generateKeyPair,
-  randomUUID,
-  type JsonWebKey,
-  type KeyObject,
-} from 'node:crypto';
+import { createPrivateKey, createPublicKey, generateKeyPair, randomUUID } from 'node:crypto';
+import type { JsonWebKey, KeyObject } from 'node:crypto';
 import { promisify } from 'node:util';
 
 /** A public RSA key as a JWK (RFC 7517). */
@@ -21,8 +15,7 @@ export interface PublicJwk {
 /** The key pair of a sandbox. Each sandbox generates its own. */
 export interface SigningKey {
   readonly publicKey: KeyObject;
-  readonly publicKeyPem: string;
-  readonly publicJwks: { readonly keys: readonly PublicJwk[] };
+  readonly publicJwk: PublicJwk;
   readonly privateJwk: JsonWebKey & { readonly kty: 'RSA'; readonly kid: string };
 }
 
@@ -33,12 +26,7 @@ export async function createSigningKey(pem?: string): Promise<SigningKey> {
       ? (await promisify(generateKeyPair)('rsa', { modulusLength: 2048 })).privateKey
       : createPrivateKey(pem);
   const publicKey = createPublicKey(privateKey);
-  const kid = randomUUID();
   const { n = '', e = '' } = publicKey.export({ format: 'jwk' });
-  return {
-    publicKey,
-    publicKeyPem: publicKey.export({ format: 'pem', type: 'spki' }).toString(),
-    publicJwks: { keys: [{ kty: 'RSA', kid, alg: 'RS256', use: 'sig', n, e }] },
-    privateJwk: { ...privateKey.export({ format: 'jwk' }), kty: 'RSA', kid, alg: 'RS256', use: 'sig' },
-  };
+  const publicJwk = { kty: 'RSA', kid: randomUUID(), alg: 'RS256', use: 'sig', n, e } as const;
+  return { publicKey, publicJwk, privateJwk: { ...privateKey.export({ format: 'jwk' }), ...publicJwk } };
 }

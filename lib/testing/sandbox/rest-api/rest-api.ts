@@ -1,69 +1,100 @@
 import type { ServerResponse } from 'node:http';
-import { MAX_ITEMS_PER_PAGE, pageOf } from './exhibitor-records.js';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { SandboxExhibitor } from '../seed/generate-exhibitors.js';
+import { tenantOf, tenantsOf, type SandboxSeed, type SeedEvent } from '../seed/seed.js';
 import { parseRoute } from '../server/operations.js';
-import type { OpenRequest } from '../server/request-log.js';
-import type { SandboxState } from '../sandbox-state.js';
-import { pause, sendJson } from '../server/send-reply.js';
+import type { SandboxRequest } from '../server/request-log.js';
+import { sendJson } from '../server/send-reply.js';
+import type { ApiTokens } from './api-tokens.js';
 
-/**
- * Replies to a list or a lookup by the rules of the service spec. Where the spec is silent, the sandbox limits `ItemsPerPage`
- * to 50, returns an empty page with correct metadata beyond the last page, and returns an empty array for a lookup without
- * results.
- */
-export async function replyFromRestApi(
-  { settings, tokens, records }: SandboxState,
-  { method, path, query, headers }: OpenRequest,
-  response: ServerResponse,
-): Promise<void> {
-  const refuse = (status: number, error: string, message: string, more?: Record<string, string>): void =>
-    sendJson(response, status, { error, message }, more);
+/** Largest page of the service (service specification, Limits). */
+const MAX_ITEMS_PER_PAGE = 50;
 
-  if (settings.latency > 0) {
-    await pause(settings.latency, response);
-  }
-  const { eventId, contactEmail } = parseRoute(path);
-  if (eventId === undefined) {
-    return refuse(400, 'invalid_path', 'The percent-encoding of the path is invalid');
-  }
-  const tenant = await tokens.tenantOf(headers.authorization);
-  if (!tenant) {
-    const challenge = { 'www-authenticate': 'Bearer error="invalid_token"' };
-    const message = 'A valid access token of the client credentials grant is required';
-    return refuse(401, 'invalid_token', message, challenge);
-  }
-  if (headers['x-tenant-id'] !== tenant.tenantId) {
-    const message = 'X-Tenant-Id is not the tenant that the access token was issued to';
-    return refuse(403, 'tenant_mismatch', message);
-  }
-  if (method !== 'GET') {
-    return refuse(405, 'method_not_allowed', 'Only GET is allowed', { allow: 'GET' });
-  }
-  const exhibitors = records.find(tenant.key, eventId);
-  if (!exhibitors) {
-    return refuse(404, 'event_not_found', 'The tenant has no such event');
-  }
-  if (contactEmail !== undefined) {
-    return sendJson(
-      response,
-      200,
-      exhibitors.filter((record) => record.contactEmails.includes(contactEmail)),
+/** The REST API of a sandbox, with the exhibitors of each tenant. */
+export class RestApi {
+  readonly #byTenant: ReadonlyMap<string, Map<string, readonly SandboxExhibitor[]>>;
+  readonly #events: Map<string, SeedEvent>;
+
+  constructor(
+    private readonly seed: SandboxSeed,
+    private readonly tokens: ApiTokens,
+  ) {
+    this.#byTenant = new Map(
+      seed.tenants.map(({ key }) => [key, new Map(Object.entries(seed.exhibitors[key] ?? {}))]),
     );
+    this.#events = new Map(seed.events.map((event) => [event.id, event]));
   }
-  const page = parsePositiveInteger(query['Page'], 1);
-  const itemsPerPage = parsePositiveInteger(query['ItemsPerPage'], MAX_ITEMS_PER_PAGE);
-  if (page === undefined || itemsPerPage === undefined) {
-    return refuse(400, 'invalid_paging', 'Page and ItemsPerPage must be integers from 1');
+
+  /** The events of all tenants: seeded events first, then those added by {@link replace}. */
+  get events(): readonly SeedEvent[] {
+    return [...this.#events.values()];
   }
-  sendJson(response, 200, pageOf(exhibitors, page, Math.min(itemsPerPage, MAX_ITEMS_PER_PAGE)));
+
+  /** The exhibitors of an event. `undefined` if the tenant does not have the event. */
+  find(tenantKey: string, eventId: string): readonly SandboxExhibitor[] | undefined {
+    return this.#byTenant.get(tenantOf(this.seed, tenantKey).key)?.get(eventId);
+  }
+
+  /** Replaces the exhibitors of an event for one tenant, or for all. Adds the event if it does not exist. */
+  replace(eventId: string, records: readonly SandboxExhibitor[], tenantKey?: string): void {
+    for (const { key } of tenantsOf(this.seed, tenantKey)) {
+      this.#byTenant.get(key)?.set(eventId, [...records]);
+    }
+    if (!this.#events.has(eventId)) {
+      this.#events.set(eventId, { id: eventId, title: eventId });
+    }
+  }
+
+  /**
+   * Replies to a list or a lookup by the rules of the service spec. Where the spec is silent, the sandbox limits `ItemsPerPage`
+   * to 50, returns an empty page with correct metadata beyond the last page, and returns an empty array for a lookup without
+   * results.
+   */
+  async reply({ path, query, headers }: SandboxRequest, response: ServerResponse, latency: number) {
+    const refuse = (status: number, error: string, message: string, more?: Record<string, string>): void =>
+      sendJson(response, status, { error, message }, more);
+
+    await pause(latency, undefined, { ref: false });
+    const { eventId = '', contactEmail } = parseRoute(path);
+    const tenant = await this.tokens.tenantOf(headers.authorization);
+    if (!tenant) {
+      const challenge = { 'www-authenticate': 'Bearer error="invalid_token"' };
+      const message = 'A valid access token of the client credentials grant is required';
+      return refuse(401, 'invalid_token', message, challenge);
+    }
+    if (headers['x-tenant-id'] !== tenant.tenantId) {
+      const message = 'X-Tenant-Id is not the tenant that the access token was issued to';
+      return refuse(403, 'tenant_mismatch', message);
+    }
+    const exhibitors = this.find(tenant.key, eventId);
+    if (!exhibitors) {
+      return refuse(404, 'event_not_found', 'The tenant has no such event');
+    }
+    if (contactEmail !== undefined) {
+      const found = exhibitors.filter((record) => record.contactEmails.includes(contactEmail));
+      return sendJson(response, 200, found);
+    }
+    const { Page: page = '1', ItemsPerPage: itemsPerPage = String(MAX_ITEMS_PER_PAGE) } = query;
+    if (![page, itemsPerPage].every((value) => /^[1-9]\d{0,8}$/.test(String(value)))) {
+      return refuse(400, 'invalid_paging', 'Page and ItemsPerPage must be integers from 1');
+    }
+    const size = Math.min(Number(itemsPerPage), MAX_ITEMS_PER_PAGE);
+    sendJson(response, 200, pageOf(exhibitors, Number(page), size));
+  }
 }
 
-/** `undefined` if the parameter is repeated or not an integer from 1 to 999,999,999. */
-function parsePositiveInteger(
-  value: string | readonly string[] | undefined,
-  defaultValue: number,
-): number | undefined {
-  if (value === undefined) {
-    return defaultValue;
-  }
-  return typeof value === 'string' && /^[1-9]\d{0,8}$/.test(value) ? Number(value) : undefined;
+/** One page in the collection wrapper of the service; beyond the last page, an empty one. */
+export function pageOf<T>(items: readonly T[], currentPage: number, itemsPerPage: number) {
+  const totalPages = Math.ceil(items.length / itemsPerPage);
+  return {
+    paginationMetadata: {
+      currentPage,
+      totalCount: items.length,
+      totalPages,
+      hasPreviousPage: currentPage > 1 && totalPages > 0,
+      hasNextPage: currentPage < totalPages,
+      itemsPerPage,
+    },
+    data: items.slice((currentPage - 1) * itemsPerPage, currentPage * itemsPerPage),
+  };
 }

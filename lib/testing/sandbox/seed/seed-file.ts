@@ -4,12 +4,10 @@ import { defaultSeed, seedExhibitors, type SandboxSeed } from './seed.js';
 
 const text = v.string();
 const maybeText = v.optional(text);
-const texts = v.array(text);
 
 const tenant = v.strictObject({
   ...v.entriesFromList(['key', 'name', 'tenantId', 'clientId', 'clientSecret'], text),
   ...v.entriesFromList(['loginClientId', 'loginClientSecret', 'publicLoginClientId'], text),
-  ...v.entriesFromList(['redirectUris', 'postLogoutRedirectUris'], v.optional(texts)),
   backChannelLogoutUri: maybeText,
 });
 const person = v.strictObject({
@@ -19,7 +17,7 @@ const person = v.strictObject({
   emailVerified: v.optional(v.union([v.boolean(), v.picklist(['true', 'false'])])),
   emailOnlyInUserinfo: v.optional(v.boolean()),
 });
-const exhibitor = v.looseObject({ id: text, contactEmails: texts });
+const exhibitor = v.looseObject({ id: text, contactEmails: v.array(text) });
 
 const seedFile = v.strictObject({
   tenants: v.exactOptional(v.pipe(v.array(tenant), v.minLength(1))),

@@ -16,13 +16,6 @@ export interface SeedTenant {
   readonly loginClientSecret: string;
   /** Public login client. It must use PKCE. */
   readonly publicLoginClientId: string;
-  /**
-   * Redirect URIs that both login clients accept, also those that are not on loopback. `ExhibitorSandbox` accepts every http
-   * URI on loopback besides, and the command those of `--redirect-uri`. Default: none.
-   */
-  readonly redirectUris?: readonly string[];
-  /** Pages after a logout in addition to loopback URIs, which are always accepted. Default: none. */
-  readonly postLogoutRedirectUris?: readonly string[];
   /** Address of the host that receives the logout tokens of both login clients. Default: none. */
   readonly backChannelLogoutUri?: string;
 }
@@ -132,22 +125,17 @@ function tenant(key: string, name: string, tenantId: string, secret: string): Se
 /** @throws Error if the seed has no such tenant. */
 export function tenantOf({ tenants }: SandboxSeed, key: string): SeedTenant {
   const keys = tenants.map((candidate) => candidate.key);
-  return found(tenants[keys.indexOf(key)], `tenant "${key}"`, keys);
+  return found(tenants[keys.indexOf(key)], `tenant "${key}"; it has ${keys.join(', ')}`);
 }
 
-/**
- * The tenant with this key; without a key, all tenants.
- *
- * @throws Error if the seed has no such tenant.
- */
+/** The tenant with this key; without a key, all tenants. */
 export function tenantsOf(seed: SandboxSeed, key: string | undefined): readonly SeedTenant[] {
   return key === undefined ? seed.tenants : [tenantOf(seed, key)];
 }
 
 export function tenantOfClient({ tenants }: SandboxSeed, id: unknown): SeedTenant | undefined {
-  return tenants.find(
-    ({ clientId, loginClientId, publicLoginClientId }) =>
-      id === clientId || id === loginClientId || id === publicLoginClientId,
+  return tenants.find(({ clientId, loginClientId, publicLoginClientId }) =>
+    [clientId, loginClientId, publicLoginClientId].some((one) => one === id),
   );
 }
 
@@ -157,12 +145,12 @@ export function tenantOfClient({ tenants }: SandboxSeed, id: unknown): SeedTenan
  */
 export function personOf({ people }: SandboxSeed, person: string): SeedPerson {
   const match = people.find(({ email, sub }) => person === sub || person === email);
-  return found(match, 'such person', [...people.map(({ sub }) => sub), 'their e-mail addresses']);
+  return found(match, `such person; it has ${people.map(({ sub }) => sub).join(', ')}`);
 }
 
-function found<T>(value: T | undefined, what: string, known: readonly string[]): T {
+function found<T>(value: T | undefined, what: string): T {
   if (value === undefined) {
-    throw new Error(`ExhibitorSandbox has no ${what}; it has ${known.join(', ')}`);
+    throw new Error(`ExhibitorSandbox has no ${what}`);
   }
   return value;
 }
