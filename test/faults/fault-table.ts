@@ -1,6 +1,6 @@
 import {
   type AnyFault,
-  bytes,
+  rawBody,
   closeIdle,
   drip,
   redirect,
@@ -212,7 +212,7 @@ const bodies: FaultRow[] = [
   ),
   row('empty 200', { kind: 'body', body: '' }, 1, malformed),
   row('wrong content type', { kind: 'body', body: '[]', contentType: 'text/plain' }, 1, malformed),
-  row('invalid UTF-8', bytes(Buffer.from([0x5b, 0x22, 0xff, 0xfe, 0x22, 0x5d])), 1, malformed),
+  row('invalid UTF-8', rawBody(Buffer.from([0x5b, 0x22, 0xff, 0xfe, 0x22, 0x5d])), 1, malformed),
 ];
 
 /** Every fault; redirects lead to `otherOrigin`. */

@@ -1,7 +1,7 @@
 /** A sandbox as a whole: its start and end, who may reach it, and its faults. */
 import { createServer } from 'node:net';
 import { jest } from '@jest/globals';
-import { defaultSeed, ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
+import { defaultSeed, type ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
 import { createProviderStorage } from '../../lib/testing/sandbox/provider/provider-storage.js';
 import { type AnyFault, stall } from '../support/faults.js';
 import { openConnections, openRequests, startSandbox } from '../support/sandbox.js';

@@ -69,7 +69,7 @@ export const closeIdle = (): CustomFault =>
   });
 
 /** A body that is no text. */
-export const bytes = (body: Buffer): CustomFault =>
+export const rawBody = (body: Buffer): CustomFault =>
   custom(async (_request, response) => {
     response.setHeader('content-type', 'application/json');
     response.end(body);
