@@ -128,19 +128,18 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   [String.raw`opentelemetry/opentelemetry.ts /\/contactEmail\/[^/]+/`]: [long('/contactEmail/', '', '/')],
   [String.raw`testing/sandbox.command.ts /^[\w.:/@-]*$/`]: [long('a', '', '\n')],
   [String.raw`testing/sandbox.command.ts /[^A-Z\d]+/g`]: [long('a', '', 'A')],
-  [String.raw`testing/sandbox/console/console-page.ts /^(Bearer|Basic) /i`]: [],
-  [String.raw`testing/sandbox/console/console-page.ts /secret|token|code$|verifier|assertion|password|key/i`]:
-    [long('code', '', 'x')],
+  [String.raw`testing/sandbox/console.ts /^(Bearer|Basic) /i`]: [],
+  [String.raw`testing/sandbox/console.ts /secret|token|code$|verifier|assertion|password|key/i`]: [
+    long('code', '', 'x'),
+  ],
   [String.raw`testing/sandbox.command.ts /^https?:[^#]+$/`]: [long('a', 'https:', '#')],
   [String.raw`testing/sandbox.command.ts /^\d{1,9}$/`]: [],
-  [String.raw`testing/sandbox/rest-api/api-tokens.ts /^Bearer ([\w.~+/=-]+)$/i`]: [
-    long('a', 'Bearer ', '\u0001'),
-  ],
-  [String.raw`testing/sandbox/console/console-routes.ts /^\/sandbox(?:[/?]|$)/`]: [],
+  [String.raw`testing/sandbox/rest-api.ts /^Bearer ([\w.~+/=-]+)$/i`]: [long('a', 'Bearer ', '\u0001')],
+  [String.raw`testing/sandbox/console.ts /^\/sandbox(?:[/?]|$)/`]: [],
   [String.raw`testing/sandbox/server/html-page.ts /[&<>"']/g`]: [long('&')],
   [String.raw`testing/sandbox/server/request-log.ts /\?(.*)/s`]: [long('?', '', '\n')],
   [String.raw`testing/sandbox/server/request-log.ts /^Basic (.+)$/i`]: [long('a', 'Basic ', '\n')],
-  [String.raw`testing/sandbox/rest-api/rest-api.ts /^[1-9]\d{0,8}$/`]: [],
+  [String.raw`testing/sandbox/rest-api.ts /^[1-9]\d{0,8}$/`]: [],
   [String.raw`testing/sandbox/server/operations.ts /^\/api\/v1\/exhibitor\/event\/([^/]+)(?:\/contactEmail\/([^/]+))?$/`]:
     [long('a', '/api/v1/exhibitor/event/', '/'), long('/contactEmail', '/api/v1/exhibitor/event/a')],
   [String.raw`tokens/token-lifetime.ts /^[+-]?\d+(?:\.\d+)?$/`]: [long('1', '+', '.'), long('1', '1.', 'a')],

@@ -2,7 +2,7 @@ import type { FactoryProvider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { ExhibitorModule, LoginFailedError, TenantRegistry, type SessionState } from '../../index.js';
 import { isPlain } from '../../model/json-values.js';
-import { pageOf } from '../sandbox/rest-api/rest-api.js';
+import { pageOf } from '../sandbox/rest-api.js';
 import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
 

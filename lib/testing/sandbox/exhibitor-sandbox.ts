@@ -190,7 +190,7 @@ export class ExhibitorSandbox {
    * @throws Error if the sandbox has no such tenant.
    */
   revokeTokens(tenant?: string): void {
-    this.#state.tokens.revoke(tenant);
+    this.#state.api.revokeTokens(tenant);
   }
 
   /**

@@ -1,7 +1,6 @@
 import { FaultQueue } from './faults.js';
 import type { SigningKey } from './provider/signing-key.js';
-import { ApiTokens } from './rest-api/api-tokens.js';
-import { RestApi } from './rest-api/rest-api.js';
+import { RestApi } from './rest-api.js';
 import type { SandboxOptions } from './sandbox-options.js';
 import { tenantOfClient, type SandboxSeed, type SeedPerson } from './seed/seed.js';
 import { RequestLog } from './server/request-log.js';
@@ -14,7 +13,6 @@ export class SandboxState {
   readonly logoutUris: Map<string, string | undefined>;
   readonly faults = new FaultQueue();
   readonly log: RequestLog;
-  readonly tokens: ApiTokens;
   readonly api: RestApi;
 
   constructor(
@@ -28,8 +26,7 @@ export class SandboxState {
   ) {
     this.logoutUris = new Map(seed.tenants.map((tenant) => [tenant.key, tenant.backChannelLogoutUri]));
     this.log = new RequestLog(seed);
-    this.tokens = new ApiTokens(url, key.publicKey, seed);
-    this.api = new RestApi(seed, this.tokens);
+    this.api = new RestApi(url, key.publicKey, seed);
   }
 
   logoutUriOf(clientId: string): string | undefined {

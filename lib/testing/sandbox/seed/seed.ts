@@ -1,3 +1,5 @@
+import * as v from 'valibot';
+import { parseJson } from '../../json.js';
 import { generateExhibitors, type SandboxExhibitor } from './generate-exhibitors.js';
 
 /** A tenant with the ids and credentials that it gets at onboarding. */
@@ -102,11 +104,46 @@ export function defaultSeed(): SandboxSeed {
 }
 
 /** Exhibitors of each tenant and event. An event that is not of the default seed has fifty. */
-export function seedExhibitors(tenants: readonly SeedTenant[], events: readonly SeedEvent[]) {
+function seedExhibitors(tenants: readonly SeedTenant[], events: readonly SeedEvent[]) {
   const countOf = (eventId: string) => EVENTS.find(({ id }) => id === eventId)?.exhibitors ?? 50;
   const ofTenant = (key: string) =>
     Object.fromEntries(events.map(({ id }) => [id, generateExhibitors(key, id, countOf(id))]));
   return Object.fromEntries(tenants.map(({ key }) => [key, ofTenant(key)]));
+}
+
+const text = v.string();
+const maybeText = v.optional(text);
+
+const tenantSchema = v.strictObject({
+  ...v.entriesFromList(['key', 'name', 'tenantId', 'clientId', 'clientSecret'], text),
+  ...v.entriesFromList(['loginClientId', 'loginClientSecret', 'publicLoginClientId'], text),
+  backChannelLogoutUri: maybeText,
+});
+const person = v.strictObject({
+  sub: text,
+  name: text,
+  email: maybeText,
+  emailVerified: v.optional(v.union([v.boolean(), v.picklist(['true', 'false'])])),
+  emailOnlyInUserinfo: v.optional(v.boolean()),
+});
+const exhibitor = v.looseObject({ id: text, contactEmails: v.array(text) });
+
+const seedFile = v.strictObject({
+  tenants: v.exactOptional(v.pipe(v.array(tenantSchema), v.minLength(1))),
+  events: v.exactOptional(v.array(v.strictObject({ id: text, title: text }))),
+  people: v.exactOptional(v.array(person)),
+  exhibitors: v.exactOptional(v.record(text, v.record(text, v.array(exhibitor)))),
+});
+
+/**
+ * Parses a seed file. What it leaves out is that of the default seed; without `exhibitors` they are generated.
+ *
+ * @throws Error that names the file, each wrong field, and what is expected there.
+ */
+export function parseSeed(file: string, json: string): SandboxSeed {
+  const { exhibitors, ...given } = parseJson(seedFile, json, file);
+  const seed = { ...defaultSeed(), ...given };
+  return { ...seed, exhibitors: exhibitors ?? seedExhibitors(seed.tenants, seed.events) };
 }
 
 function tenant(key: string, name: string, tenantId: string, secret: string): SeedTenant {

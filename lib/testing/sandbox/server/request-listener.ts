@@ -1,6 +1,6 @@
 import { IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { isLoopback } from '../../../model/loopback.js';
-import { handleConsole, isConsole } from '../console/console-routes.js';
+import { handleConsole, isConsole } from '../console.js';
 import { sendFault } from '../faults.js';
 import type { Provider } from '../provider/identity-provider.js';
 import { handleLogin } from '../provider/login.js';

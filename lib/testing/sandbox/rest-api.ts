@@ -1,23 +1,35 @@
+import type { KeyObject } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { SandboxExhibitor } from '../seed/generate-exhibitors.js';
-import { tenantOf, tenantsOf, type SandboxSeed, type SeedEvent } from '../seed/seed.js';
-import { parseRoute } from '../server/operations.js';
-import type { SandboxRequest } from '../server/request-log.js';
-import { sendJson } from '../server/send-reply.js';
-import type { ApiTokens } from './api-tokens.js';
+import { jwtVerify, type JWTPayload } from 'jose';
+import type { SandboxExhibitor } from './seed/generate-exhibitors.js';
+import { tenantOf, tenantOfClient, tenantsOf } from './seed/seed.js';
+import type { SandboxSeed, SeedEvent, SeedTenant } from './seed/seed.js';
+import { parseRoute } from './server/operations.js';
+import type { SandboxRequest } from './server/request-log.js';
+import { sendJson } from './server/send-reply.js';
+
+/** The scope of the REST API (service spec, endpoint 1). */
+export const API_SCOPE = 'idp_api';
+
+export function apiAudience(issuer: string): string {
+  return `${issuer}/api/v1`;
+}
 
 /** Largest page of the service (service specification, Limits). */
 const MAX_ITEMS_PER_PAGE = 50;
 
-/** The REST API of a sandbox, with the exhibitors of each tenant. */
+/** The REST API of a sandbox: the exhibitors of each tenant, and which access tokens are valid. */
 export class RestApi {
   readonly #byTenant: ReadonlyMap<string, Map<string, readonly SandboxExhibitor[]>>;
   readonly #events: Map<string, SeedEvent>;
+  /** Of access tokens, by client. Each token carries the number of those before it. */
+  readonly #revocations = new Map<string, number>();
 
   constructor(
+    private readonly issuer: string,
+    private readonly publicKey: KeyObject,
     private readonly seed: SandboxSeed,
-    private readonly tokens: ApiTokens,
   ) {
     this.#byTenant = new Map(
       seed.tenants.map(({ key }) => [key, new Map(Object.entries(seed.exhibitors[key] ?? {}))]),
@@ -45,6 +57,17 @@ export class RestApi {
     }
   }
 
+  /** Claims that the next access token of a client must carry. */
+  claimsOf(clientId = ''): { readonly revocations: number } {
+    return { revocations: this.#revocations.get(clientId) ?? 0 };
+  }
+
+  revokeTokens(tenantKey?: string): void {
+    for (const { clientId } of tenantsOf(this.seed, tenantKey)) {
+      this.#revocations.set(clientId, this.claimsOf(clientId).revocations + 1);
+    }
+  }
+
   /**
    * Replies to a list or a lookup by the rules of the service spec. Where the spec is silent, the sandbox limits `ItemsPerPage`
    * to 50, returns an empty page with correct metadata beyond the last page, and returns an empty array for a lookup without
@@ -56,7 +79,7 @@ export class RestApi {
 
     await pause(latency, undefined, { ref: false });
     const { eventId = '', contactEmail } = parseRoute(path);
-    const tenant = await this.tokens.tenantOf(headers.authorization);
+    const tenant = await this.#tenantOf(headers.authorization);
     if (!tenant) {
       const challenge = { 'www-authenticate': 'Bearer error="invalid_token"' };
       const message = 'A valid access token of the client credentials grant is required';
@@ -80,6 +103,22 @@ export class RestApi {
     }
     const size = Math.min(Number(itemsPerPage), MAX_ITEMS_PER_PAGE);
     sendJson(response, 200, pageOf(exhibitors, Number(page), size));
+  }
+
+  /** The tenant whose valid access token the header `Authorization` has. */
+  async #tenantOf(authorization: string | undefined): Promise<SeedTenant | undefined> {
+    const token = /^Bearer ([\w.~+/=-]+)$/i.exec(authorization ?? '')?.[1] ?? '';
+    const verified = await jwtVerify(token, this.publicKey, {
+      algorithms: ['RS256'],
+      audience: apiAudience(this.issuer),
+      issuer: this.issuer,
+      requiredClaims: ['exp', 'client_id', 'scope', 'revocations'],
+      typ: 'at+jwt',
+    }).catch(() => undefined);
+    const { client_id: clientId, scope, revocations }: JWTPayload = verified?.payload ?? {};
+    const isRevoked = revocations !== this.claimsOf(String(clientId)).revocations;
+    const inScope = String(scope).split(' ').includes(API_SCOPE);
+    return inScope && !isRevoked ? tenantOfClient(this.seed, clientId) : undefined;
   }
 }
 

@@ -1,9 +1,15 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ParsedUrlQuery } from 'node:querystring';
-import type { Fault } from '../faults.js';
-import { escape, page, pageHeaders } from '../server/html-page.js';
-import type { SandboxRequest } from '../server/request-log.js';
-import { END_SESSION_PATH, OPERATIONS } from '../server/operations.js';
-import type { SandboxState } from '../sandbox-state.js';
+import type { Fault } from './faults.js';
+import { issueAccessToken } from './provider/api-access.js';
+import type { Provider } from './provider/identity-provider.js';
+import { createTenantOptions } from './sandbox-options.js';
+import type { SandboxState } from './sandbox-state.js';
+import { personOf } from './seed/seed.js';
+import { escape, page, pageHeaders } from './server/html-page.js';
+import { END_SESSION_PATH, OPERATIONS } from './server/operations.js';
+import type { SandboxRequest } from './server/request-log.js';
+import { sendJson, sendReply } from './server/send-reply.js';
 
 const STYLE = `
 body { max-width: 60rem }
@@ -48,7 +54,7 @@ document.getElementById('faults').addEventListener('submit', (event) => {
 });
 `;
 
-export const CONSOLE_HEADERS = pageHeaders(SCRIPT, STYLE);
+const HEADERS = pageHeaders(SCRIPT, STYLE);
 
 const SECRET = /secret|token|code$|verifier|assertion|password|key/i;
 
@@ -60,8 +66,72 @@ const BUTTONS: readonly (readonly [label: string, fault: Fault])[] = [
   ['Reset', { kind: 'reset' }],
 ];
 
+const TEXT = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' };
+
+export function isConsole({ url = '' }: IncomingMessage): boolean {
+  return /^\/sandbox(?:[/?]|$)/.test(url);
+}
+
+/** Serves the page `/sandbox`, the credentials of the tenants, access tokens of people, faults and the revocation of tokens. */
+export async function handleConsole(
+  state: SandboxState,
+  provider: Provider,
+  request: IncomingMessage,
+  response: ServerResponse,
+  body: string,
+): Promise<void> {
+  if (!isOwnRequest(request)) {
+    return sendJson(response, 403, { error: 'foreign', message: 'Other pages may not use the sandbox' });
+  }
+  const { pathname, searchParams } = new URL(request.url ?? '', state.url);
+  try {
+    switch (`${request.method} ${pathname}`) {
+      case 'GET /sandbox':
+        return sendReply(response, 200, HEADERS, renderConsole(state));
+      case 'GET /sandbox/tenants':
+        return sendJson(response, 200, { tenants: tenantsOptions(state) });
+      case 'GET /sandbox/token': {
+        const person = personOf(state.seed, searchParams.get('person') ?? '');
+        return sendReply(response, 200, TEXT, await issueAccessToken(provider, person));
+      }
+      case 'DELETE /sandbox/tokens':
+        state.api.revokeTokens(searchParams.get('tenant') ?? undefined);
+        return sendJson(response, 200, {});
+      case 'POST /sandbox/faults':
+        state.faults.addJson(body);
+        break;
+      case 'DELETE /sandbox/faults':
+        state.faults.clear();
+        break;
+      case 'GET /sandbox/faults':
+        break;
+      default:
+        return sendJson(response, 404, { error: 'not_found', message: 'See GET /sandbox' });
+    }
+    sendJson(response, 200, state.faults);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    sendJson(response, 400, { error: 'invalid_request', message });
+  }
+}
+
+function tenantsOptions(state: SandboxState) {
+  const overrides = { keys: 'url', redirectUri: state.options.redirectUris?.[0] } as const;
+  return Object.fromEntries(
+    state.seed.tenants.map((tenant) => [tenant.key, createTenantOptions(state, tenant, overrides)]),
+  );
+}
+
+/**
+ * Whether the page itself or a program sent a request. Browsers send `Origin` with every request of another page that changes
+ * something, or whose reply that page could read.
+ */
+function isOwnRequest({ headers: { host, origin } }: IncomingMessage): boolean {
+  return origin === undefined || origin === `http://${host}`;
+}
+
 /** Renders the page. Its script requests it again and again, for the activity. */
-export function renderConsole(state: SandboxState): string {
+function renderConsole(state: SandboxState): string {
   return page(
     'Requests and faults',
     `<h1>Requests and faults</h1>
