@@ -10,7 +10,6 @@ export {
   type SeedPerson,
   type SeedTenant,
 } from './sandbox/seed/seed.js';
-export type { PublicJwk } from './sandbox/provider/signing-key.js';
 export type {
   EnvironmentOverrides,
   SandboxOptions,

@@ -147,6 +147,20 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     expect(await authorize(`${REDIRECT_URI}/`)).toBe(400);
   });
 
+  it('lets logouts end on loopback and at the origins of its redirect addresses', async () => {
+    const statusOf = async (uri: string): Promise<number> => {
+      const logout = new URLSearchParams({ client_id: 'acme-web', post_logout_redirect_uri: uri });
+      return (await at(`/connect/endsession?${logout}`)).status;
+    };
+    const uris = [
+      'http://localhost:1/bye',
+      'https://portal.example.com/bye',
+      'https://other.example.com/',
+      'x',
+    ];
+    expect(await Promise.all(uris.map(statusOf))).toEqual([200, 200, 400, 400]);
+  });
+
   it('takes, lists, applies and removes faults by HTTP', async () => {
     const match = { operation: 'lookup', tenant: 'acme' };
     const fault = { kind: 'status', status: 418 };

@@ -172,6 +172,17 @@ describe('login at the sandbox', () => {
       expect(subjects).toEqual(['olga.one', 'sam.several', 'sam.several', 'olga.one']);
     });
 
+    it('answers an authorization request at once, also with prompt=login and max_age', async () => {
+      sandbox.signInAs('olga.one');
+      const tenant = sandbox.tenantOptions('acme');
+      const more = { prompt: 'login', max_age: '0' };
+      const reply = await fetch(authorizeUrl(tenant, more), { redirect: 'manual' });
+      const callback = new URL(reply.headers.get('location') ?? '');
+      expect(callback.href.startsWith(`${CALLBACK}?`)).toBe(true);
+      const tokens = await jsonOf<Tokens>(redeem(tenant, callback.searchParams.get('code')));
+      expect(await verified(tokens.id_token, tenant)).toMatchObject({ auth_time: expect.any(Number) });
+    });
+
     it('accepts only seeded people', () => {
       expect(() => sandbox.signInAs('stranger')).toThrow(/has no such person; it has nora\.none/);
     });

@@ -1,8 +1,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import { afterAll } from '@jest/globals';
+import type { JWK } from 'jose';
 import { ExhibitorSandbox, type SandboxOptions } from '../../lib/testing/index.js';
-import type { PublicJwk } from '../../lib/testing/index.js';
 import { pemOf } from './keys.js';
 
 /** Starts a sandbox that signs with a key of the tests instead of a new one. */
@@ -30,7 +30,7 @@ export function openRequests({ requests }: Pick<ExhibitorSandbox, 'requests'>): 
 }
 
 /** The public keys of the provider of a sandbox. */
-export function jwksOf(sandbox: ExhibitorSandbox): { keys: PublicJwk[] } {
+export function jwksOf(sandbox: ExhibitorSandbox): { keys: JWK[] } {
   const { keys } = sandbox.tenantOptions(sandbox.tenants[0]?.key ?? '').login;
   if (typeof keys === 'string') {
     throw new Error('expected a JWKS');

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
+import type { JWK } from 'jose';
 import type { LoginOptions } from '../../index.js';
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../../model/host-variables.js';
 import { JWKS_PATH } from './server/operations.js';
 import type { SandboxSeed, SeedTenant } from './seed/seed.js';
-import type { PublicJwk, SigningKey } from './provider/signing-key.js';
+import type { SigningKey } from './provider/signing-key.js';
 
 const REDIRECT_URI = 'http://127.0.0.1:3000/auth/callback';
 
@@ -40,7 +41,7 @@ export interface SandboxTenantOptions {
     clientSecret?: string;
     redirectUri: string;
     issuer: string;
-    keys: string | { keys: PublicJwk[] };
+    keys: string | { keys: JWK[] };
     responseType: NonNullable<LoginOptions['responseType']>;
   };
 }

@@ -68,8 +68,9 @@ export function extendSessions(provider: Provider, state: SandboxState): void {
     if (state.signedInAs === undefined || context['oidc'].route !== 'authorization') {
       return get(context);
     }
-    const { prompt: _, ...query } = context.query;
-    context.query = query;
+    // `prompt`, and 0 as `max_age`, would ask for a page. With a `max_age`, the ID token has the time of the login.
+    const { prompt: _, max_age: maxAge, ...query } = context.query;
+    context.query = maxAge === undefined ? query : { ...query, max_age: '60' };
     const session = new Session();
     session.loginAccount(loginOf(state.signedInAs.sub));
     // Sessions without a change are not saved.
