@@ -73,8 +73,6 @@ export function extendSessions(provider: Provider, state: SandboxState): void {
     context.query = maxAge === undefined ? query : { ...query, max_age: '60' };
     const session = new Session();
     session.loginAccount(loginOf(state.signedInAs.sub));
-    // Sessions without a change are not saved.
-    session.resetIdentifier();
     context['oidc'].entity('Session', session);
     return session;
   };

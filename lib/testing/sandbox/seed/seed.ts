@@ -119,20 +119,20 @@ const tenantSchema = v.strictObject({
   ...v.entriesFromList(['loginClientId', 'loginClientSecret', 'publicLoginClientId'], text),
   backChannelLogoutUri: maybeText,
 });
-const person = v.strictObject({
+const personSchema = v.strictObject({
   sub: text,
   name: text,
   email: maybeText,
   emailVerified: v.optional(v.union([v.boolean(), v.picklist(['true', 'false'])])),
   emailOnlyInUserinfo: v.optional(v.boolean()),
 });
-const exhibitor = v.looseObject({ id: text, contactEmails: v.array(text) });
+const exhibitorSchema = v.looseObject({ id: text, contactEmails: v.array(text) });
 
 const seedFile = v.strictObject({
   tenants: v.exactOptional(v.pipe(v.array(tenantSchema), v.minLength(1))),
   events: v.exactOptional(v.array(v.strictObject({ id: text, title: text }))),
-  people: v.exactOptional(v.array(person)),
-  exhibitors: v.exactOptional(v.record(text, v.record(text, v.array(exhibitor)))),
+  people: v.exactOptional(v.array(personSchema)),
+  exhibitors: v.exactOptional(v.record(text, v.record(text, v.array(exhibitorSchema)))),
 });
 
 /**
