@@ -5,7 +5,7 @@ import { createGzip } from 'node:zlib';
 import type { ServerResponse } from 'node:http';
 import type { Fault } from '../../lib/testing/index.js';
 import { sendFault, type CustomFault } from '../../lib/testing/sandbox/faults.js';
-import { sendReply } from '../../lib/testing/sandbox/server/send-reply.js';
+import { sendReply } from '../../lib/testing/sandbox/server/sandbox-server.js';
 import { pause } from './wait.js';
 
 export type AnyFault = Fault | CustomFault;

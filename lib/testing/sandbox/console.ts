@@ -9,7 +9,7 @@ import { personOf } from './seed/seed.js';
 import { escape, page, pageHeaders } from './server/html-page.js';
 import { END_SESSION_PATH, OPERATIONS } from './server/operations.js';
 import type { SandboxRequest } from './server/request-log.js';
-import { sendJson, sendReply } from './server/send-reply.js';
+import { sendJson, sendReply } from './server/sandbox-server.js';
 
 const STYLE = `
 body { max-width: 60rem }

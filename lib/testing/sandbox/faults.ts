@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { parseJson } from '../json.js';
 import { OPERATIONS, type SandboxOperation } from './server/operations.js';
 import type { SandboxRequest } from './server/request-log.js';
-import { JSON_CONTENT_TYPE, sendReply } from './server/send-reply.js';
+import { JSON_CONTENT_TYPE, sendReply } from './server/sandbox-server.js';
 
 const text = v.string();
 const maybeText = v.optional(text);

@@ -7,7 +7,7 @@ import { tenantOf, tenantOfClient, tenantsOf } from './seed/seed.js';
 import type { SandboxSeed, SeedEvent, SeedTenant } from './seed/seed.js';
 import { parseRoute } from './server/operations.js';
 import type { SandboxRequest } from './server/request-log.js';
-import { sendJson } from './server/send-reply.js';
+import { sendJson } from './server/sandbox-server.js';
 
 /** The scope of the REST API (service spec, endpoint 1). */
 export const API_SCOPE = 'idp_api';

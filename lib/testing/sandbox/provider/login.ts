@@ -5,7 +5,7 @@ import { PAGE_HEADERS, renderLoginPage, renderNotice } from './login-page.js';
 import { LOGIN_PATH } from '../server/operations.js';
 import type { SandboxState } from '../sandbox-state.js';
 import { tenantOfClient, type SandboxSeed } from '../seed/seed.js';
-import { sendReply } from '../server/send-reply.js';
+import { sendReply } from '../server/sandbox-server.js';
 
 /**
  * Shows the login page (GET), or passes the choice of the person to the identity provider (POST).

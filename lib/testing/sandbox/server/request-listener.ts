@@ -5,7 +5,7 @@ import { sendFault } from '../faults.js';
 import type { Provider } from '../provider/identity-provider.js';
 import { handleLogin } from '../provider/login.js';
 import type { SandboxState } from '../sandbox-state.js';
-import { sendJson } from './send-reply.js';
+import { sendJson } from './sandbox-server.js';
 
 /** In bytes. A request of the protocols has some kB. */
 const LARGEST_BODY = 1024 * 1024;

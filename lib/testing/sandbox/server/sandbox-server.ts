@@ -1,7 +1,8 @@
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 
 const HOST = '127.0.0.1';
+export const JSON_CONTENT_TYPE = 'application/json; charset=utf-8';
 
 /** @throws Error with `NODE_ENV=production`: by what has this name, anybody is anybody. */
 export function refuseProduction(name: string): void {
@@ -38,4 +39,25 @@ export function stopServer(server: Server): Promise<void> {
     server.close(() => resolve());
     server.closeAllConnections();
   });
+}
+
+/** Sends a reply in one piece, as JSON where the headers name no other type. */
+export function sendReply(
+  response: ServerResponse,
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+): void {
+  response.statusCode = status;
+  response.setHeaders(new Map(Object.entries({ 'content-type': JSON_CONTENT_TYPE, ...headers })));
+  response.end(body);
+}
+
+export function sendJson(
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  sendReply(response, status, headers, JSON.stringify(body));
 }
