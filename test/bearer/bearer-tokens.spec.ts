@@ -20,6 +20,7 @@ import { AUDIENCE, type FrontDoor, withFrontDoor } from '../support/front-door.j
 import { clockOf } from '../support/clock.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { traced } from '../support/traced-requests.js';
+import { publicPemOf } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
@@ -606,7 +607,7 @@ describe.each(['id_token', 'access_token'] as const)('TokenValidator, signature 
     await expect(validate(unsigned, use)).rejects.toMatchObject({ reason: 'algorithm' });
     const mac = await new SignJWT(good())
       .setProtectedHeader({ alg: 'HS256', kid: 'front-door' })
-      .sign(new TextEncoder().encode(sandbox.publicKeyPem));
+      .sign(new TextEncoder().encode(publicPemOf(sandbox)));
     await expect(validate(mac, use)).rejects.toMatchObject({ reason: 'algorithm' });
   });
 

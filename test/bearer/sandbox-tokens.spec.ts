@@ -38,7 +38,8 @@ async function logInWith(
     code_challenge_method: 'S256',
     ...more,
   });
-  const back = new URL(await sandbox.followLogin(`/connect/authorize?${request}`));
+  const answer = await fetch(`${sandbox.url}/connect/authorize?${request}`, { redirect: 'manual' });
+  const back = new URL(answer.headers.get('location') ?? '');
   const code = back.searchParams.get('code');
   if (code === null) {
     return Object.fromEntries(back.searchParams);

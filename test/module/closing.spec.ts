@@ -17,7 +17,7 @@ import { ExhibitorModule, ExhibitorsService, isExhibitorError, TokenService } fr
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { startHost, type Host, type HostKind } from '../support/host.js';
 import { eventually } from '../support/wait.js';
-import { startSandbox } from '../support/sandbox.js';
+import { openConnections, openRequests, startSandbox } from '../support/sandbox.js';
 import { stall } from '../support/faults.js';
 
 let sandbox: ExhibitorSandbox;
@@ -57,14 +57,14 @@ describe('a closed application', () => {
       codeOf(firstValueFrom(exhibitors.stream('world-2026').pipe(toArray()))),
       codeOf(firstValueFrom(exhibitors.lookup('world-2026', 'sam.several@example.com'))),
     ];
-    await eventually(() => sandbox.openRequests === 3);
+    await eventually(() => openRequests(sandbox) === 3);
     const began = performance.now();
     await app.close();
     expect(await Promise.all(calls)).toEqual(
       Array.from({ length: 3 }, () => 'service_unavailable: the module was closed'),
     );
     expect(performance.now() - began).toBeLessThan(3_000);
-    await eventually(() => sandbox.openConnections === 0);
+    await eventually(() => openConnections(sandbox) === 0);
   });
 
   it('ends a wait for a retry', async () => {
@@ -74,7 +74,7 @@ describe('a closed application', () => {
     sandbox.failNext('list', { kind: 'status', status: 503, headers: { 'retry-after': '5' } }, Infinity);
     const answered = sandbox.requests.length + 1;
     const call = codeOf(firstValueFrom(exhibitors.list('world-2026')));
-    await eventually(() => sandbox.requests.length === answered && sandbox.openRequests === 0);
+    await eventually(() => sandbox.requests.length === answered && openRequests(sandbox) === 0);
     const began = performance.now();
     await app.close();
     expect(await call).toBe('service_unavailable: the module was closed');
@@ -102,7 +102,7 @@ describe('a closed application', () => {
     const app = await boot();
     await app.close();
     await app.close();
-    expect(sandbox.openConnections).toBe(0);
+    expect(openConnections(sandbox)).toBe(0);
   });
 });
 
@@ -180,21 +180,21 @@ describe.each<HostKind>(['express', 'fastify'])('a closing host on %s', (kind) =
     await start();
     sandbox.failNext('list', { kind: 'delay', ms: 300 }, 2);
     const early = statusOf(`${host.url}/events/boutique-2026`);
-    await eventually(() => sandbox.openRequests === 1);
+    await eventually(() => openRequests(sandbox) === 1);
     let late: Promise<number | undefined> | undefined;
     LastWork.hold = async () => {
       late = statusOf(`${host.url}/events/world-2026`);
-      await eventually(() => sandbox.openRequests === 2);
+      await eventually(() => openRequests(sandbox) === 2);
     };
     await host.close();
     expect([await early, await late]).toEqual([200, 200]);
-    await eventually(() => sandbox.openConnections === 0);
+    await eventually(() => openConnections(sandbox) === 0);
   });
 
   it('ends an endless stream 10 s after the close began, and with it the last connection', async () => {
     await start();
     const stream = statusOf(`${host.url}/live`);
-    await eventually(() => sandbox.openConnections > 0);
+    await eventually(() => openConnections(sandbox) > 0);
     jest.useFakeTimers({ doNotFake: [...ALL_BUT_TIMEOUTS] });
     let isClosed = false;
     const closed = host.close().then(() => (isClosed = true));

@@ -11,7 +11,7 @@ import type { TenantOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { environment } from '../package/host-process.js';
 import { KEYS } from '../support/provider-keys.js';
-import { startSandbox } from '../support/sandbox.js';
+import { jwksOf, openConnections, startSandbox } from '../support/sandbox.js';
 import { follow, freePort, sendJson, startServer, type TestServer } from '../support/server.js';
 import { truncate } from '../support/faults.js';
 import { eventually } from '../support/wait.js';
@@ -213,7 +213,7 @@ const MISTAKES: readonly [what: string, values: () => Values, options: string][]
     'login.issuer',
   ],
   ['a key', () => ({ 'login.keys': KEYS.attacker.pem }), 'login.keys'],
-  ['a key id', () => ({ 'login.keys': { ...sandbox.publicJwks.keys[0], kid: 'other' } }), 'login.keys'],
+  ['a key id', () => ({ 'login.keys': { ...jwksOf(sandbox).keys[0], kid: 'other' } }), 'login.keys'],
   ['an unreadable key', () => ({ 'login.keys': '-----BEGIN PUBLIC KEY-----' }), 'login.keys'],
   ['the path of the keys', () => ({ 'login.keys': `${sandbox.url}/keys` }), 'login.keys'],
   ['the algorithms', () => ({ 'login.algorithms': ['ES256'] }), 'login.algorithms'],
@@ -390,7 +390,7 @@ describe('a provider that answers in its own way', () => {
       ],
       '/keys': () => [
         200,
-        { keys: [{ kty: 'oct', k: 'c2VjcmV0' }, { kty: 'new' }, ...sandbox.publicJwks.keys] },
+        { keys: [{ kty: 'oct', k: 'c2VjcmV0' }, { kty: 'new' }, ...jwksOf(sandbox).keys] },
       ],
     });
     expect(statusOf(findings, 'keys')).toBe('ok');
@@ -487,7 +487,7 @@ describe('a diagnosis', () => {
         break;
       }
     }
-    await eventually(() => sandbox.openConnections === 0);
+    await eventually(() => openConnections(sandbox) === 0);
   });
 });
 
