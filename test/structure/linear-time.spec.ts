@@ -79,14 +79,14 @@ const HOSTILE: readonly string[] = [
 
 /** For each expression of the sources: its own worst inputs, beside {@link HOSTILE}. */
 const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
-  [String.raw`doctor/browser-steps.ts /(?:redirect|callback)[ _-]ur[il](?![=%&])/i`]: [
+  [String.raw`doctor/login-steps.ts /(?:redirect|callback)[ _-]ur[il](?![=%&])/i`]: [
     long('redirect_'),
     long('callback'),
   ],
-  [String.raw`doctor/browser-steps.ts /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?:not|invalid|unknown)/i`]:
+  [String.raw`doctor/login-steps.ts /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?:not|invalid|unknown)/i`]:
     [long('client is '), long('invalid_')],
   [String.raw`exhibitors/parse-replies.ts /^[\w$-]{1,64}$/`]: [],
-  [String.raw`doctor/provider-steps.ts /(?:realm|tenant|issuer)\b.{0,80}\b(?:not|unknown|invalid)/i`]: [
+  [String.raw`doctor/login-steps.ts /(?:realm|tenant|issuer)\b.{0,80}\b(?:not|unknown|invalid)/i`]: [
     long('realm '),
     long('tenant issuer '),
   ],
