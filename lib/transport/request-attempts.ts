@@ -94,7 +94,7 @@ export class RequestAttempts {
     try {
       outcome = await this.#send(route);
     } finally {
-      limits.leave(this.tenant);
+      limits.leave();
     }
     if (outcome.kind === 'failed' && outcome.why === 'over') {
       throw this.#over(outcome.status);
@@ -105,7 +105,7 @@ export class RequestAttempts {
   /** @throws {ExhibitorError} where there is no slot, or the call is over */
   async #enter(): Promise<void> {
     this.#requireTime();
-    const entry = await this.tools.limits.enter(this.tenant, this.deadline);
+    const entry = await this.tools.limits.enter(this.deadline);
     if (entry === 'over') {
       throw this.#over();
     }
