@@ -40,7 +40,7 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
     @Inject(ProblemLog) private readonly log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
-    this.#client = new AxiosClient(settings.axios);
+    this.#client = new AxiosClient(settings.axios, clock);
     this.#limits = new TenantLimits(clock);
   }
 

@@ -24,6 +24,7 @@ const answered = (status: number): Outcome => ({
   status,
   headers: {},
   body: undefined,
+  sentAt: 0,
 });
 const standing = (given: Partial<AttemptEnd>): AttemptEnd => ({
   outcome: answered(503),
@@ -179,7 +180,7 @@ describe('a circuit', () => {
 describe('a request without a reply', () => {
   const failed = (given: Partial<Failed>): Failed => ({
     kind: 'failed',
-    why: 'network',
+    why: 'reset',
     message: '',
     ...given,
   });
@@ -194,14 +195,13 @@ describe('a request without a reply', () => {
     ['there was a status line', { status: 200 }, false],
     ['the call was aborted, or had less time', { why: 'over' }, false],
     ['an interceptor of the host failed', { why: 'interceptor' }, false],
-    ['an interceptor of the host took the time', { why: 'over', phase: 'request interceptor' }, true],
   ])('does not count where %s', (_why, given, hadTime) => {
     expect(isUnanswered(failed(given), 'list', hadTime)).toBe(false);
   });
 
   it('with the code of a login counts only where no connection was made', () => {
-    expect(isUnanswered(failed({ phase: 'connecting' }), 'code', false)).toBe(true);
-    expect(isUnanswered(failed({ wasReset: true }), 'code', false)).toBe(false);
+    expect(isUnanswered(failed({ why: 'unreached' }), 'code', false)).toBe(true);
+    expect(isUnanswered(failed({ why: 'reset' }), 'code', false)).toBe(false);
     expect(isUnanswered(failed({ why: 'over' }), 'code', true)).toBe(false);
   });
 });
@@ -330,6 +330,28 @@ describe('the limits of a tenant', () => {
       await expect(sender.send()).resolves.toMatchObject({ status: 200 });
       expect(server.requests.length).toBe(before + 1);
     });
+  });
+
+  it('count no call that is aborted, however long it waited, nor one that had less time than an attempt', async () => {
+    const moved = new TestClock();
+    sender = Sender.with(server.url, { attempts: 1 }, moved);
+    const hold = (call: { signal?: AbortSignal; deadline?: number }) =>
+      Array.from({ length: 45 }, () => sender.send({ url: `${server.url}/hold` }, call));
+    await Promise.allSettled(hold({ deadline: 200 }));
+    const controller = new AbortController();
+    const aborted = hold({ signal: controller.signal });
+    await eventually(() => held.length === 90);
+    moved.ahead = 3_900;
+    controller.abort();
+    await Promise.allSettled(aborted);
+    await expect(sender.send()).resolves.toMatchObject({ status: 200 });
+  });
+
+  it('count a call whose deadline is the time of an attempt', async () => {
+    sender = Sender.with(server.url, { attempts: 1, attemptTimeout: 300, deadline: 300 });
+    const calls = Array.from({ length: 45 }, () => sender.send({ url: `${server.url}/hold` }));
+    await Promise.allSettled(calls);
+    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
   });
 
   describe('concurrent requests', () => {
