@@ -4,6 +4,8 @@ import {
   answers,
   changes,
   sends,
+  set,
+  without,
   type Claims,
   type ReplyChange,
   type Script,
@@ -31,10 +33,6 @@ type Reason = LoginFailureReason;
 type TokenRow = [reason: Reason, what: string, token: TokenChange, id?: string, login?: LoginOverrides];
 
 const now = (): number => Math.floor(Date.now() / 1000);
-const set = (members: Claims | (() => Claims)): TokenChange => ({
-  claims: (claims) => void Object.assign(claims, typeof members === 'function' ? members() : members),
-});
-const without = (name: string): TokenChange => ({ claims: (claims) => void delete claims[name] });
 const cut = (name: string, length: number): TokenChange => ({
   claims: (claims) => void (claims[name] = String(claims[name]).slice(0, length)),
 });
