@@ -7,7 +7,7 @@ import { clockOf } from '../support/clock.js';
 import type { Host, HostKind } from '../support/host.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { CLIENT_ID, type ScriptedProvider } from '../support/provider.js';
-import { hmacSigned, KEYS, sign, signingKey, unsigned } from '../support/provider-keys.js';
+import { KEYS, sign, unsigned } from '../support/provider-keys.js';
 import { answers, set, without, type Claims, type TokenChange } from '../support/provider-script.js';
 import { Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
 import { withProvider } from './hosts.js';
@@ -68,46 +68,61 @@ async function loggedIn(
 const areLoggedIn = (host: Host, ...visitors: Visitor[]): Promise<boolean[]> =>
   Promise.all(visitors.map((visitor) => isLoggedIn(visitor, host)));
 
+/** Claims of a logout token, and of logins before and after it. Times are counted from now; the `sub` is that of the case. */
+type Case = [
+  what: string,
+  token: Claims,
+  ended: Claims[],
+  kept: Claims[],
+  endedLater: Claims[],
+  keptLater: Claims[],
+];
+const [ONE, TWO, NONE] = [{ sid: 'one' }, { sid: 'two' }, {}];
+
+const CASES: readonly Case[] = [
+  ['of a user ends its earlier logins', {}, [{ iat: -9, sid: 'zero' }, NONE], [], [], [{ iat: 1 }]],
+  ['ends no login that began after it', { iat: -6 }, [{ iat: -10 }], [{ iat: -5 }], [], []],
+  // A session at the provider does not begin again, whatever the time of its tokens.
+  [
+    'of a session ends it, and logins without a session',
+    ONE,
+    [ONE, NONE],
+    [TWO],
+    [{ iat: 1, ...ONE }],
+    [TWO],
+  ],
+  ['of a session alone ends it', { sid: 'three', sub: undefined }, [{ sid: 'three' }], [TWO, NONE], [], []],
+];
+
 describe.each<HostKind>(['express', 'fastify + @fastify/session'])('a back-channel logout on %s', (kind) => {
   let host: Host;
+  let stranger: Visitor;
   beforeAll(async () => {
     host = await start({ kind });
+    stranger = await loggedIn(host, { sub: 'zoe' });
   });
 
-  it('of a user ends every earlier login of this user, and no other', async () => {
-    const visitors = [
-      await loggedIn(host, { iat: now() - 9, sid: 'one' }),
-      await loggedIn(host),
-      await loggedIn(host, { sub: 'zoe' }),
-    ];
-    await logOutBy(host);
-    expect(await areLoggedIn(host, ...visitors)).toEqual([false, false, true]);
-    // Nobody is locked out: the next login began after the logout.
-    expect(await areLoggedIn(host, await loggedIn(host, { iat: now() + 1 }))).toEqual([true]);
-  });
-
-  it('of a session ends the logins of this session, and no other', async () => {
+  it.each(CASES)('%s, and no other', async (_what, token, ended, kept, endedLater, keptLater) => {
     const sub = randomUUID();
-    const visitors = [await loggedIn(host, { sub, sid: 'a-1' }), await loggedIn(host, { sub, sid: 'a-2' })];
-    const [one] = visitors;
-    expect(one && (await identityOf(one, host))).toMatchObject({
-      sid: 'a-1',
-      loggedInAt: expect.any(Number),
-    });
-    await logOutBy(host, set({ sub, sid: 'a-1' }));
-    expect(await areLoggedIn(host, ...visitors)).toEqual([false, true]);
-    await logOutBy(host, set({ sub: undefined, sid: 'a-2' }));
-    expect(await areLoggedIn(host, ...visitors)).toEqual([false, false]);
-    // A session at the provider does not begin again, whatever the time of its tokens.
-    const later = [
-      await loggedIn(host, { sub, sid: 'a-1', iat: now() + 1 }),
-      await loggedIn(host, { sub, sid: 'a-3' }),
-    ];
-    expect(await areLoggedIn(host, ...later)).toEqual([false, true]);
+    const dated = ({ iat = 0, ...claims }: Claims): Claims => ({ sub, ...claims, iat: now() + Number(iat) });
+    const enterAll = async (all: Claims[]): Promise<Visitor[]> => {
+      const visitors: Visitor[] = [];
+      for (const claims of all) {
+        visitors.push(await loggedIn(host, dated(claims)));
+      }
+      return visitors;
+    };
+    const [out, stay] = [await enterAll(ended), [stranger, ...(await enterAll(kept))]];
+    await logOutBy(host, set(dated(token)));
+    out.push(...(await enterAll(endedLater)));
+    stay.push(...(await enterAll(keptLater)));
+    expect(await areLoggedIn(host, ...out)).toEqual(out.map(() => false));
+    expect(await areLoggedIn(host, ...stay)).toEqual(stay.map(() => true));
+    expect(await identityOf(stranger, host)).toMatchObject({ loggedInAt: expect.any(Number) });
   });
 });
 
-const HMAC_KEY = KEYS.rs256.pem;
+/** Its claims; the conformance table has more of what is checked in every token: times and signatures. */
 const REFUSED: readonly [what: string, change: TokenChange][] = [
   ['another issuer', set({ iss: 'https://evil.example' })],
   ['no issuer', without('iss')],
@@ -116,10 +131,6 @@ const REFUSED: readonly [what: string, change: TokenChange][] = [
   ['a second audience', set({ aud: [CLIENT_ID, 'another-client'] })],
   ['an empty list of audiences', set({ aud: [] })],
   ['no iat', without('iat')],
-  ['iat as text', set({ iat: String(now()) })],
-  ['iat in the future', set({ iat: now() + 120 })],
-  ['nbf in the future', set({ nbf: now() + 120 })],
-  ['no exp', without('exp')],
   ['exp long ago', set({ iat: now() - 300, exp: now() - 60 })],
   ['no jti', without('jti')],
   ['an empty jti', set({ jti: '' })],
@@ -141,12 +152,8 @@ const REFUSED: readonly [what: string, change: TokenChange][] = [
   ['sid as a list', set({ sid: ['s'] })],
   ['the typ of an access token', { header: { typ: 'at+jwt' } }],
   ['another typ', { header: { typ: 'secevent+jwt' } }],
-  ['an algorithm that is not listed', { key: { ...signingKey('ES384'), kid: KEYS.es256.kid } }],
   ['alg none', { write: (payload) => unsigned(payload) }],
-  ['HS256 with the public key', { write: (payload) => hmacSigned(payload, HMAC_KEY, KEYS.rs256.kid) }],
   ['the key of an attacker', { key: { ...KEYS.attacker, kid: KEYS.rs256.kid } }],
-  ['a key in its own header', { key: KEYS.attacker, header: { jwk: KEYS.attacker.jwk } }],
-  ['a changed payload', { write: (_, token) => token.replace(/\.e/, '.f') }],
   ['a length beyond the limit', set({ filler: 'x'.repeat(17_000) })],
   ['no JWT', { write: () => 'no-jwt' }],
 ];
@@ -182,26 +189,6 @@ describe('a back-channel logout', () => {
     await logOutBy(host, change);
   });
 
-  it('of a session ends the logins of this user that name no session, and not those of others', async () => {
-    const sub = randomUUID();
-    const sessionless = await loggedIn(host, { sub });
-    await logOutBy(host, set({ sub, sid: 'unknown' }));
-    expect(await areLoggedIn(host, sessionless, stays)).toEqual([false, true]);
-  });
-
-  it('ends no login that began after it, in whatever order the tokens arrive', async () => {
-    const [sub, began] = [randomUUID(), now() - 10];
-    const visitor = await loggedIn(host, { sub, iat: began });
-    for (const [iat, remains] of [
-      [began - 1, true],
-      [began, false],
-      [began - 10, false],
-    ] as const) {
-      await logOutBy(host, set({ sub, iat }));
-      expect(await isLoggedIn(visitor, host)).toBe(remains);
-    }
-  });
-
   it('is kept as long as an identity may be extended, and a date that is set back revives none', async () => {
     const ahead = await start({ cookies: { identityTtl: 3_600_000, absoluteTtl: 28_800_000 } });
     const [visitor, clock] = [await loggedIn(ahead), clockOf(ahead.app)];
@@ -232,10 +219,7 @@ describe('a back-channel logout', () => {
       const at = await start({ kind });
       const visitor = await loggedIn(at, { sid: 's' });
       const token = await logoutToken();
-      const twice = new URLSearchParams([
-        ['logout_token', token],
-        ['logout_token', token],
-      ]);
+      const twice = new URLSearchParams(`logout_token=${token}&logout_token=${token}`);
       const url = `${at.url}/auth/backchannel-logout`;
       expectAnswered(await send(at, token, { form: twice }), 400);
       expectAnswered(await send(at, ''), 400);

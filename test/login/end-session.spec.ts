@@ -3,21 +3,10 @@ import type { TenantOptions } from '../../lib/index.js';
 import { clockOf } from '../support/clock.js';
 import { HOST_KINDS, type Host } from '../support/host.js';
 import { CLIENT_ID, type LoginOverrides, type ScriptedProvider } from '../support/provider.js';
-import { changes, says, set, type Claims } from '../support/provider-script.js';
+import { says, set, type Claims } from '../support/provider-script.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { withProvider, type Given } from './hosts.js';
-import {
-  copyOf,
-  enter,
-  expectRefusal,
-  isLoggedIn,
-  logIn,
-  logOut,
-  pendingLogins,
-  toHost,
-  toProvider,
-  type Start,
-} from './journey.js';
+import { copyOf, enter, expectRefusal, isLoggedIn, logIn, logOut, type Start } from './journey.js';
 
 const SITE = 'https://host.example.com';
 const LANDING = `${SITE}/bye?from=portal`;
@@ -190,30 +179,6 @@ describe('a logout at the provider', () => {
     const fresh = await startWith(down);
     expect(await leave(later, fresh, own)).toBeUndefined();
     expect(namesOf(later, fresh)).toEqual([]);
-  });
-
-  it('keeps all cookies below 7,000 bytes: the ID token goes before the newest login', async () => {
-    const crowded = await start({ ...END, keepClaims: ['biography'] });
-    const visitor = new Visitor();
-    const bytes = (): number =>
-      namesOf(visitor, crowded)
-        .map((name) => Buffer.byteLength(`${name}=${visitor.cookies().get(name) ?? ''}; `))
-        .reduce((sum, size) => sum + size, 0);
-    provider.script = { email: 'userinfo', userinfo: changes({ biography: 'x'.repeat(1_690) }) };
-    await loggedIn(visitor, crowded, { filler: 'x'.repeat(640) });
-    expect(visitor.cookies().get(ID_TOKEN)?.length).toBeGreaterThan(2_000);
-    expect(bytes()).toBeGreaterThan(5_000);
-    // A small login fits beside it, a large one does not.
-    await toProvider(visitor, crowded);
-    expect(namesOf(visitor, crowded)).toContain(ID_TOKEN);
-    const large = { returnTo: `/${'x'.repeat(510)}`, eventId: '"'.repeat(128) };
-    const arrival = await toProvider(visitor, crowded, `?${new URLSearchParams(large)}`);
-    expect(bytes()).toBeLessThan(7_000);
-    expect(namesOf(visitor, crowded)).not.toContain(ID_TOKEN);
-    expect(pendingLogins(visitor, crowded).length).toBeGreaterThanOrEqual(1);
-    expect(await leave(copyOf(visitor, crowded), crowded)).toEqual(WITHOUT_HINT);
-    expect((await toHost(visitor, arrival)).status).toBe(303);
-    expect(bytes()).toBeLessThan(7_000);
   });
 
   it.each(['http://host.example.com/', '/bye', 'https://host.example.com/#bye', 7])(

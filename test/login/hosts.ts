@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import type { INestApplication, Type } from '@nestjs/common';
-import type { ExhibitorModuleOptions, HttpOptions } from '../../lib/index.js';
+import type { ExhibitorModuleOptions, HttpOptions, LoginRoutes } from '../../lib/index.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
@@ -10,6 +10,8 @@ export interface Given extends OtherOptions {
   kind?: HostKind;
   controllers?: Type[];
   configure?: (app: INestApplication) => unknown;
+  /** Routes of the module, beside those of the controllers. */
+  routes?: string | LoginRoutes;
   /** Default: the callback of the host itself. */
   redirectUri?: string;
   login?: LoginOverrides;

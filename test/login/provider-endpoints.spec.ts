@@ -157,35 +157,25 @@ describe('discovery', () => {
   });
 });
 
+const authorizeAt = (address: unknown): ReplyChange => changes({ authorization_endpoint: address });
+
 /** Metadata that must not be used, and the refusal of a login at its start. */
 const UNUSABLE: readonly [what: string, metadata: ReplyChange, reason: string][] = [
   ['another issuer', changes({ issuer: 'https://evil.example' }), 'issuer'],
   [
     'an issuer with one more slash',
-    (reply) => void (reply.body = reply.body.replace('"issuer":"', '"issuer":"/')),
+    (reply) => void (reply.body = reply.body.replace('"issuer":"', '$&/')),
     'issuer',
   ],
   ['no issuer', changes({ issuer: undefined }), 'issuer'],
   ['a list of issuers', changes({ issuer: ['https://evil.example'] }), 'issuer'],
-  ['no authorization endpoint', changes({ authorization_endpoint: undefined }), 'provider'],
-  [
-    'an authorization endpoint by http',
-    changes({ authorization_endpoint: 'http://login.example/a' }),
-    'provider',
-  ],
-  ['an endpoint that is no URL', changes({ authorization_endpoint: '/authorize' }), 'provider'],
-  ['an endpoint that is a script', changes({ authorization_endpoint: 'javascript:alert(1)' }), 'provider'],
-  ['an endpoint that is a number', changes({ authorization_endpoint: 7 }), 'provider'],
-  [
-    'an endpoint with credentials',
-    changes({ authorization_endpoint: 'https://a:b@login.example/' }),
-    'provider',
-  ],
-  [
-    'an endpoint of another origin',
-    changes({ authorization_endpoint: 'https://evil.example/a' }),
-    'provider',
-  ],
+  ['no authorization endpoint', authorizeAt(undefined), 'provider'],
+  ['an authorization endpoint by http', authorizeAt('http://login.example/a'), 'provider'],
+  ['an endpoint that is no URL', authorizeAt('/authorize'), 'provider'],
+  ['an endpoint that is a script', authorizeAt('javascript:alert(1)'), 'provider'],
+  ['an endpoint that is a number', authorizeAt(7), 'provider'],
+  ['an endpoint with credentials', authorizeAt('https://a:b@login.example/'), 'provider'],
+  ['an endpoint of another origin', authorizeAt('https://evil.example/a'), 'provider'],
   ['a list', answers([]), 'provider'],
   ['null', answers(null), 'provider'],
   ['a page', sends({ headers: { 'content-type': 'text/html' }, body: '<p>' }), 'provider'],

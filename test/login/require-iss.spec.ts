@@ -1,9 +1,8 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Controller, Get, Logger, Post, Redirect, UseGuards } from '@nestjs/common';
+import { Controller, Get, Logger, Redirect, UseGuards } from '@nestjs/common';
 import {
   CurrentIdentity,
   ExhibitorCallbackGuard,
-  ExhibitorLoginGuard,
   type ExhibitorIdentity,
   type ExhibitorModuleOptions,
   type TenantOptions,
@@ -33,39 +32,10 @@ import {
   type Arrival,
 } from './journey.js';
 
-/** A second callback, for hosts with one callback for each provider. */
-@Controller()
-class OtherCallback {
-  @Get('other/callback')
-  @UseGuards(ExhibitorCallbackGuard)
-  @Redirect('/', 303)
-  callback(): void {}
-}
-
-/** A login and a callback for each tenant, by its path. */
-@Controller('portals/:tenant/auth')
-class PortalController {
-  @Get('login')
-  @UseGuards(ExhibitorLoginGuard)
-  login(): void {}
-
-  @Get('callback')
-  @UseGuards(ExhibitorCallbackGuard)
-  @Redirect('/', 303)
-  callback(): void {}
-
-  @Post('callback')
-  @UseGuards(ExhibitorCallbackGuard)
-  @Redirect('/', 303)
-  formCallback(): void {}
-}
-
 let honest: ScriptedProvider;
 let attacker: ScriptedProvider;
 const startOne = withProvider((first, second) => ([honest, attacker] = [first, second]));
-const controllers = [BoothController, OtherCallback, PortalController];
-const start = (own?: OwnOptions, given: Given = {}): Promise<Host> =>
-  startOne({ controllers, ...given }, own);
+const start = (own?: OwnOptions, given: Given = {}): Promise<Host> => startOne(given, own);
 
 const withoutIss = { authorization: (all: URLSearchParams) => all.delete('iss') };
 const withIssOf = ({ url }: ScriptedProvider) => ({
@@ -82,12 +52,15 @@ describe('tenants of two providers', () => {
       },
     }));
   const apart = (): Promise<Host> =>
-    start((callback, url) => ({
-      tenants: {
-        honest: honest.tenantOptions(callback),
-        attacker: attacker.tenantOptions(`${url}/other/callback`),
-      },
-    }));
+    start(
+      (callback, url) => ({
+        tenants: {
+          honest: honest.tenantOptions(callback),
+          attacker: attacker.tenantOptions(`${url}/other/callback`),
+        },
+      }),
+      { routes: 'other' },
+    );
 
   it('that share a callback require the right iss in the response, also beside an error', async () => {
     const host = await shared();
@@ -195,7 +168,7 @@ describe.each(PORTALS)('a tenant with the issuer of another, $responseType on $k
           ...options,
         };
       },
-      { kind },
+      { kind, routes: 'portals/:tenant/auth' },
     );
 
   const portal = ({ url }: Host, tenant: string): { url: string } => ({ url: `${url}/portals/${tenant}` });

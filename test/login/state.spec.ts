@@ -1,17 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import {
-  Controller,
-  Get,
-  Injectable,
-  Post,
-  Redirect,
-  UseGuards,
-  type ExecutionContext,
-} from '@nestjs/common';
+import { Injectable, type ExecutionContext } from '@nestjs/common';
 import {
   ExhibitorCallbackGuard,
-  ExhibitorLoginGuard,
   LoginFailedError,
   TenantRegistry,
   type ExhibitorError,
@@ -316,29 +307,13 @@ class PortalCallbackGuard extends ExhibitorCallbackGuard {
   }
 }
 
-@Controller('auth')
-class PortalController {
-  @Get('login')
-  @UseGuards(ExhibitorLoginGuard)
-  login(): void {}
-
-  @Get('callback')
-  @UseGuards(PortalCallbackGuard)
-  @Redirect('/', 303)
-  callback(): void {}
-
-  @Post('callback')
-  @UseGuards(PortalCallbackGuard)
-  @Redirect('/', 303)
-  formCallback(): void {}
-}
-
 describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', (kind) => {
   let host: Host;
   let hybrid: Host;
   beforeAll(async () => {
+    const routes = { path: 'auth', guards: { callback: PortalCallbackGuard } };
     const startPortal = (responseType: Flow): Promise<Host> =>
-      start({ kind, controllers: [PortalController] }, (callback) => ({
+      start({ kind, controllers: [], routes }, (callback) => ({
         tenants: { acme: provider.tenantOptions(callback, { responseType }) },
       }));
     [host, hybrid] = [await startPortal('code'), await startPortal('code id_token')];
@@ -396,7 +371,7 @@ describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', 
   it('knows no login where the state matches none: finished, forged, or a bare visit', async () => {
     const { visitor, arrival } = await arrive(host, QUERY);
     const early = copyOf(visitor, host);
-    expect((await toHost(visitor, arrival)).location).toBe(`${host.url}/`);
+    expect((await toHost(visitor, arrival)).location).toBe(`${host.url}${STARTED.returnTo}`);
     expect(told).toEqual([]);
     expectPage(await toHost(visitor, arrival));
     expectPage(await visitor.visit(`${host.callback}?error=access_denied&state=${OTHER_STATE}`));
