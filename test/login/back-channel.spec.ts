@@ -65,6 +65,14 @@ async function loggedIn(
   return visitor;
 }
 
+async function allLoggedIn(host: Host, ...logins: Claims[]): Promise<Visitor[]> {
+  const visitors: Visitor[] = [];
+  for (const claims of logins) {
+    visitors.push(await loggedIn(host, claims));
+  }
+  return visitors;
+}
+
 const areLoggedIn = (host: Host, ...visitors: Visitor[]): Promise<boolean[]> =>
   Promise.all(visitors.map((visitor) => isLoggedIn(visitor, host)));
 
@@ -105,13 +113,7 @@ describe.each<HostKind>(['express', 'fastify + @fastify/session'])('a back-chann
   it.each(CASES)('%s, and no other', async (_what, token, ended, kept, endedLater, keptLater) => {
     const sub = randomUUID();
     const dated = ({ iat = 0, ...claims }: Claims): Claims => ({ sub, ...claims, iat: now() + Number(iat) });
-    const enterAll = async (all: Claims[]): Promise<Visitor[]> => {
-      const visitors: Visitor[] = [];
-      for (const claims of all) {
-        visitors.push(await loggedIn(host, dated(claims)));
-      }
-      return visitors;
-    };
+    const enterAll = (all: Claims[]): Promise<Visitor[]> => allLoggedIn(host, ...all.map(dated));
     const [out, stay] = [await enterAll(ended), [stranger, ...(await enterAll(kept))]];
     await logOutBy(host, set(dated(token)));
     out.push(...(await enterAll(endedLater)));
@@ -360,11 +362,8 @@ describe('a back-channel logout with several processes', () => {
 
   it('holds in all of them', async () => {
     const { one, two, store } = await startBoth();
-    const visitors = [
-      await loggedIn(one, { sub: 'u' }),
-      await loggedIn(one, { sub: 'v', sid: 'the session of v' }),
-      await loggedIn(one, { sub: 'v', sid: 'v-2' }),
-    ];
+    const ofV = [{ sid: 'the session of v' }, { sid: 'v-2' }].map((claims) => ({ sub: 'v', ...claims }));
+    const visitors = await allLoggedIn(one, { sub: 'u' }, ...ofV);
     const token = await logoutToken(set({ sub: 'u' }));
     expectAnswered(await send(two, token), 200);
     // The same once more changes nothing.
@@ -440,7 +439,7 @@ describe('tenants of one issuer and client', () => {
     const before = await start({ login: only(KEYS.rs256), ...shared });
     const login = only(KEYS.rs256, KEYS.next);
     const after = await start({ login, redirectUri: before.callback, ...shared });
-    const visitors = [await loggedIn(before), await loggedIn(before, { sub: 'zoe' })];
+    const visitors = await allLoggedIn(before, {}, { sub: 'zoe' });
     expect(await areLoggedIn(after, ...visitors)).toEqual([true, true]);
     await logOutBy(after);
     await after.app.get(ExhibitorLogins).end({ tenant: 'default', subject: 'zoe' });
@@ -506,11 +505,7 @@ describe.each<HostKind>(['express', 'fastify + @fastify/session'])('ExhibitorLog
 
   it('ends every login of a user so far, and no other; the user can log in again', async () => {
     const sub = randomUUID();
-    const visitors = [
-      await loggedIn(one, { sub }),
-      await loggedIn(one, { sub, sid: 's' }),
-      await loggedIn(one, { sub: 'olga' }),
-    ];
+    const visitors = await allLoggedIn(one, { sub }, { sub, sid: 's' }, { sub: 'olga' });
     await end({ tenant: 'default', subject: sub }, two);
     expect(await areLoggedIn(one, ...visitors)).toEqual([false, false, true]);
     // The time of a login has whole seconds.

@@ -437,21 +437,11 @@ describe('the option routes', () => {
 
   it('refuses anything but a path, with what is expected', () => {
     const paths = [
-      '',
-      '/',
-      '//',
-      'auth//',
-      '//auth',
-      'a//b',
-      'auth?x',
-      'au th',
-      '*auth',
-      '../auth',
-      'a/..',
-      ':',
-    ];
+      ['', '/', '//', 'auth//', '//auth', 'a//b', 'a/..', ':', 'auth?x', 'au th', '*auth', '../auth'],
+      [null, 7, {}],
+    ].flat();
     const expected = [{ path: 'routes', expected: "must be a path such as 'auth' or ':tenant/auth'" }];
-    for (const wrong of [...paths, null, 7, {}, []]) {
+    for (const wrong of [...paths, []]) {
       expect([wrong, problem(wrong), problem({ path: wrong })]).toEqual([wrong, expected, expected]);
     }
   });
