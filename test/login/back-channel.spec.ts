@@ -76,7 +76,7 @@ async function allLoggedIn(host: Host, ...logins: Claims[]): Promise<Visitor[]> 
 const areLoggedIn = (host: Host, ...visitors: Visitor[]): Promise<boolean[]> =>
   Promise.all(visitors.map((visitor) => isLoggedIn(visitor, host)));
 
-/** Claims of a logout token, and of logins before and after it. Times are counted from now; the `sub` is that of the case. */
+/** Claims of a logout token, and of logins before and after it. Times are counted from the start; the `sub` is that of the case. */
 type Case = [
   what: string,
   token: Claims,
@@ -111,8 +111,8 @@ describe.each<HostKind>(['express', 'fastify + @fastify/session'])('a back-chann
   });
 
   it.each(CASES)('%s, and no other', async (_what, token, ended, kept, endedLater, keptLater) => {
-    const sub = randomUUID();
-    const dated = ({ iat = 0, ...claims }: Claims): Claims => ({ sub, ...claims, iat: now() + Number(iat) });
+    const [sub, began] = [randomUUID(), now()];
+    const dated = ({ iat = 0, ...claims }: Claims): Claims => ({ sub, ...claims, iat: began + Number(iat) });
     const enterAll = (all: Claims[]): Promise<Visitor[]> => allLoggedIn(host, ...all.map(dated));
     const [out, stay] = [await enterAll(ended), [stranger, ...(await enterAll(kept))]];
     await logOutBy(host, set(dated(token)));
