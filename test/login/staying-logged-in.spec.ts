@@ -187,6 +187,22 @@ function browserWith(name: string, value: string): Visitor {
   return visitor;
 }
 
+it('a user of thousands of guards in one request gets one seal, and the head can be written', async () => {
+  const host = await startHost({
+    controllers: [BoothController, PortalController],
+    options: (redirectUri) => ({
+      tenant: door.tenantOptions('acme', redirectUri),
+      secrets: [COOKIE_SECRET],
+      cookies: TTL,
+    }),
+  });
+  const visitor = await signIn(sandbox, host);
+  clockOf(host.app).skip(40 * MINUTE);
+  const reply = await visitor.visit(`${host.url}/many`);
+  expect([reply.status, namesIn(reply)]).toEqual([200, [IDENTITY]]);
+  await host.close();
+});
+
 it('a reply with thousands of cookies has a head that can be written, and is private', () => {
   const response = new ServerResponse(new IncomingMessage(new Socket()));
   const adapter = {
@@ -333,16 +349,15 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
     expect([known.text, unknown.text, unknown.setCookies]).toEqual(['sam.several', 'nobody', []]);
   });
 
-  it('get one cookie of several or thousands of guards, and none where one of them is a logout', async () => {
+  it('get one cookie of several guards, and none where one of them is a logout', async () => {
     const visitor = await dueVisitor();
-    const [leaving, many] = [copyOf(visitor, one), copyOf(visitor, one)];
+    const leaving = copyOf(visitor, one);
     const [id = ''] = await idsOf(visitor);
     const path = `/events/world-2026/select-cached?id=${id}`;
     expect(namesIn(await visitor.visit(`${one.url}${path}`, { method: 'POST' }))).toEqual([
       SELECTION,
       IDENTITY,
     ]);
-    expect(namesIn(await visit(many, '/many'))).toEqual([IDENTITY]);
     const left = await leaving.visit(`${one.url}/leave`, { method: 'POST' });
     expect(left.setCookies.map((cookie) => cookie.split(';')[0])).toContain(`${IDENTITY}=`);
     expect(valueIn(leaving, IDENTITY)).toBe('');
