@@ -173,17 +173,16 @@ const EXPORTED: Provider[] = [
   exports: EXPORTED,
 })
 export class ExhibitorModule implements OnModuleInit, OnApplicationBootstrap {
-  /** What `nestjs-exhibitor/testing` replaces, and the services that it passes on to the guards. @internal */
+  /** What `nestjs-exhibitor/testing` replaces. @internal */
   static readonly forTests = {
     options: MODULE_OPTIONS_TOKEN,
     extension: ExhibitorExtensionModule,
     standIn: STAND_IN,
     transport: Transport,
-    resolver: RequestResolver,
+    reader: IdentityReader,
     selections: SelectionCookie,
     login: LoginService,
     logout: LogoutService,
-    log: ProblemLog,
   };
 
   readonly #options: CheckedOptions;

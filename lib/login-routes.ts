@@ -11,6 +11,7 @@ import { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
 import { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
 import { RouteGuard } from './guards/route-guard.js';
 import type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from './options/check-options.js';
 import { callable, ONE_PROBLEM, problemsOf, text } from './options/value-schemas.js';
 
 /** The login routes of the module. */
@@ -60,7 +61,16 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
   // Handlers reply by the adapter: no interceptor of the host may hide an address to go to, nor cache who is logged in.
   @Controller({ path, version: VERSION_NEUTRAL })
   class ExhibitorLoginRoutes {
-    constructor(@Inject(HttpAdapterHost) private readonly host: HttpAdapterHost) {}
+    constructor(
+      @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
+      @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    ) {
+      if (settings.session.join() === 'bearer') {
+        throw new ConfigurationError([
+          { path: 'routes', expected: "need a session with logins, not 'bearer' alone" },
+        ]);
+      }
+    }
 
     @Get('login')
     @UseGuards(guards.login ?? ExhibitorLoginGuard)

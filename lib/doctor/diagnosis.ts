@@ -2,104 +2,95 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Agent, request } from 'undici';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isRecord } from '../model/json-values.js';
 import { hideSecrets } from '../model/untrusted-text.js';
-import type { Metadata } from '../oidc/parse-metadata.js';
+import { OpenIdProvider } from '../oidc/openid-provider.service.js';
+import { metadataUrl } from '../oidc/parse-metadata.js';
 import type { CheckedOptions } from '../options/check-options.js';
 import { shownUrl } from '../problems/address-problems.js';
-import { ProblemLog } from '../problems/problem-log.service.js';
-import type { Problem } from '../problems/problem.interface.js';
-import type { Tenant } from '../tenants/tenant.js';
+import { loginOf, type Tenant } from '../tenants/tenant.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
 import { errorCode } from '../transport/wire/network-errors.js';
-import { notTested, unknown, wrong, type DiagnosisHints, type Finding, type Unproved } from './finding.js';
+import {
+  notTested,
+  unknown,
+  wrong,
+  type Asked,
+  type DiagnosisHints,
+  type Finding,
+  type Unproved,
+} from './finding.js';
+
+export type Json = Readonly<Record<string, unknown>>;
 
 /** The reply to a probe. */
 export interface Probed {
   /** 0 where there is none. */
   status: number;
   headers: IncomingHttpHeaders;
+  /** Empty where the body was cut short or too large. */
   text: string;
-  /** In ms since 1970; 0 where no response began. */
+  /** In ms since 1970. */
   receivedAt: number;
   /** Why there is no reply. */
   failure?: string;
 }
 
-/** Keeps the first problem that the services report, instead of the log. */
-export class ReportedProblems extends ProblemLog {
-  first: Problem | undefined;
-
-  override report(_tenant: unknown, problem: Problem | undefined): void {
-    this.first ??= problem;
-  }
-}
-
 /** The services of the module for one tenant, and what the steps found so far. */
 export class Diagnosis {
   readonly findings: Finding[] = [];
-  /** Addresses in the metadata of the provider. */
-  published: Metadata['urls'] | undefined;
+  /** Address of the keys that the provider publishes. */
+  publishedKeys: string | undefined;
   /** The access token of the REST API. */
   accessToken = '';
-  /** The service answers 401 to it. */
-  isTokenRefused = false;
-  /** The authorize endpoint knows `login.clientId`. */
-  knowsClient = false;
-  /** What the token endpoint answers to the client of a login. */
-  loginClient: Promise<string> | undefined;
+  /** Of that token, where it is a JWT. */
+  claims: Json | undefined;
+  /** Options that cannot be wrong. */
+  readonly proved = new Set<string>();
 
-  readonly #probes = new Map<string, Probed>();
+  readonly #probes = new Map<string, Promise<Probed>>();
 
   constructor(
     readonly tenant: Tenant,
     readonly hints: DiagnosisHints,
-    readonly allowedOrigins: CheckedOptions['settings']['allowedOrigins'],
+    readonly checked: CheckedOptions,
     /** Of the module, for its services. */
     readonly context: Pick<INestApplicationContext, 'get' | 'close'>,
-    readonly problems: ReportedProblems,
-    /** That were sent. */
-    private readonly secrets: readonly string[],
+    readonly asked: Asked,
+    /** Secrets and tokens that were sent. */
+    readonly secrets: string[],
   ) {}
 
-  /** What a service of the module answers within `http.attemptTimeout`. */
-  async call<T>(work: (deadline: Deadline) => Promise<T>): Promise<T> {
-    this.problems.first = undefined;
-    return this.context.get(Deadlines).within(this.tenant.http.attemptTimeout, work, this.hints.signal);
+  /** What a service of the module answers within `http.deadline`. Its failure is read together with what it reported. */
+  async ask<T>(option: string, url: string, work: (deadline: Deadline) => T | Promise<T>): Promise<T> {
+    if (option === 'login.discovery') {
+      this.needs('metadata');
+    }
+    Object.assign(this.asked, { option, url, problem: undefined });
+    const call = async (deadline: Deadline): Promise<T> => work(deadline);
+    return this.context.get(Deadlines).within(this.tenant.http.deadline, call, this.hints.signal);
   }
 
-  /**
-   * The reply to a GET whose status, headers and redirect matter, which the module does not show. Of equal ones only the first is
-   * sent.
-   *
-   * @throws {ExhibitorError} `aborted`
-   */
-  async probe(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Probed> {
+  /** The URL of an endpoint, as a login finds it. */
+  endpoint(name: 'authorize' | 'token'): Promise<string> {
+    const { tenant } = this;
+    return this.ask(tenant.endpointOption(name), metadataUrl(loginOf(tenant).issuer), (deadline) =>
+      this.context.get(OpenIdProvider).urlOf(tenant, name, deadline),
+    );
+  }
+
+  /** The reply to a GET whose status, headers or redirect the services do not show. Of equal ones only the first is sent. */
+  probe(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Probed> {
     const key = JSON.stringify([url, headers]);
-    const reply = this.#probes.get(key) ?? (await this.#send(url, headers));
+    const reply = this.#probes.get(key) ?? this.#send(url, headers);
     this.#probes.set(key, reply);
     return reply;
   }
 
-  /** The URL of an endpoint as a login finds it; with discovery also that of the keys. */
-  urlOf(name: 'authorize' | 'token' | 'keys'): string {
-    const { tenant, published } = this;
-    if (name !== 'keys' && tenant.endpointOption(name) !== 'login.discovery') {
-      return tenant.settings.endpoints?.[name] ?? tenant.defaultEndpoint(name);
-    }
-    if (published === undefined) {
-      throw notTested("the step 'metadata' failed");
-    }
-    const url = published[name];
-    if (typeof url !== 'string') {
-      throw wrong('login.discovery', `the metadata has no address of its ${name} that the options accept`);
-    }
-    return url;
-  }
-
   /** Text from outside as a finding shows it. A provider may repeat what an earlier request contained. */
-  shown(value: string, longest = 200): string {
-    return hideSecrets(value, [...this.secrets, this.accessToken], longest);
+  shown(value: unknown): string {
+    return hideSecrets(String(value), this.secrets);
   }
 
   /** @throws {Unproved} unless this step proved what it tests */
@@ -109,7 +100,7 @@ export class Diagnosis {
     }
   }
 
-  async #send(url: string, headers: Readonly<Record<string, string>>): Promise<Probed> {
+  async #send(url: string, own: Readonly<Record<string, string>>): Promise<Probed> {
     const { attemptTimeout, maxResponseBytes } = this.tenant.http;
     // Without keep-alive, no connection is left open.
     const dispatcher =
@@ -117,33 +108,32 @@ export class Diagnosis {
       new Agent({ pipelining: 0, maxResponseSize: maxResponseBytes });
     const limit = AbortSignal.timeout(attemptTimeout);
     const signal = AbortSignal.any([limit, this.hints.signal ?? limit]);
-    let receivedAt = 0;
+    const headers = { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...own };
+    let head = { status: 0, headers: {}, receivedAt: 0 };
     try {
-      const all = { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...headers };
-      const reply = await request(url, { headers: all, dispatcher, signal });
-      receivedAt = Date.now();
-      return { status: reply.statusCode, headers: reply.headers, text: await reply.body.text(), receivedAt };
+      const reply = await request(url, { headers, dispatcher, signal });
+      head = { status: reply.statusCode, headers: reply.headers, receivedAt: Date.now() };
+      return { ...head, text: await reply.body.text() };
     } catch (error) {
       if (this.hints.signal?.aborted === true) {
         throw new ExhibitorError('aborted', 'the caller aborted the diagnosis');
       }
-      const failure = limit.aborted ? 'no answer in time' : errorCode(error);
-      return { status: 0, headers: {}, text: '', receivedAt, failure };
+      return { ...head, text: '', failure: limit.aborted ? 'no answer in time' : errorCode(error) };
     }
   }
 }
 
 /** A reply is not the one that an address should give. */
 export function unusable({ status, failure }: Probed, option: string, url: string): Unproved {
-  return status === 429 || status >= 500
-    ? unknown(`${shownUrl(url)} answers ${status}: try again later`)
-    : wrong(option, `${shownUrl(url)} gives no usable answer: ${failure ?? `status ${status}`}`);
+  const message = `${shownUrl(url)} answers ${failure ?? status}`;
+  return status === 429 || status >= 500 ? unknown(`${message}: try again later`) : wrong([option], message);
 }
 
-/** The JSON of a text; `undefined` where it is none. */
-export function jsonIn(text: string): unknown {
+/** The JSON object of a text; `undefined` where it is none. */
+export function jsonIn(text: string): Json | undefined {
   try {
-    return JSON.parse(text);
+    const json: unknown = JSON.parse(text);
+    return isRecord(json) ? json : undefined;
   } catch {
     return undefined;
   }

@@ -5,36 +5,29 @@ import { parseArgs } from 'node:util';
 import { HOST_VARIABLES } from '../model/host-variables.js';
 import type { Finding } from './finding.js';
 
-const VARIABLES = Object.values(HOST_VARIABLES);
-const readsEnvFile = (file: string): string =>
-  `Node reads an env file: node --env-file=${file} ${relative('', process.argv[1] ?? '')} doctor`;
+const NAMES = Object.values(HOST_VARIABLES);
+const HOW_TO_READ = `Node reads an env file: node --env-file=FILE ${relative('', process.argv[1] ?? '')} doctor`;
 
 export const help = `Usage: nestjs-exhibitor doctor [options]
 
-Checks the values from onboarding against the service and the identity provider, and names those that are wrong. It sends at
-most a dozen requests, and logs nobody in.
+Names the values from onboarding that are wrong. It sends at most a dozen requests, and logs nobody in.
 
 Where the values are:
-  (default)         Environment variables: ${VARIABLES.slice(0, 5).join(', ')},
-                    ${VARIABLES.slice(5).join(', ')}
-                    ${readsEnvFile('FILE')}
+  (default)         Environment variables: ${NAMES.slice(0, 5).join(', ')},
+                    ${NAMES.slice(5).join(', ')}
+                    ${HOW_TO_READ}
   --env PREFIX_     What the names of these variables begin with.
   --config FILE     JSON with the options of a tenant, or those of the module.
-  --options FILE    An ES module or a CommonJS module. Its default export, or its 'options', is such options, or an async
-                    function that returns them.
+  --options FILE    A module that exports such options, or an async function that returns them, as default or 'options'.
   --tenant KEY      The tenant, where there are several.
 
 What to test with them:
   --event ID        The list of this event.
   --email ADDRESS   The lookup of this contact at the event.
   --start-url URL   The page where logins start: whether browsers send its cookies to the callback and back.
-
   --json            Prints each finding as a line of JSON.
 
 Exit code: 0 nothing is wrong, 1 something is wrong, 2 the check could not run.`;
-
-/** What sets the hints. */
-const HINTS = { eventId: '--event', contactEmail: '--email', startUrl: '--start-url' };
 
 const text = { type: 'string' } as const;
 const where = { env: text, config: text, options: text, tenant: text } as const;
@@ -48,7 +41,8 @@ export async function run(args: string[]): Promise<number> {
   const isFile = (config ?? options) !== undefined;
   const found = isFile ? await load(config, options) : fromEnvironment(variables);
   const hints = { eventId: values.event, contactEmail: values.email, startUrl: values['start-url'] };
-  const sources = new Map([...Object.entries(HINTS), ...(isFile ? [] : variables)]);
+  const flags = { eventId: '--event', contactEmail: '--email', startUrl: '--start-url' };
+  const sources = new Map([...Object.entries(flags), ...(isFile ? [] : variables)]);
   // Loads Nest, which --help does not need, and whose logger announces each application context.
   const [{ diagnoseModule }, { Logger }] = await Promise.all([
     import('./diagnose.js'),
@@ -86,7 +80,7 @@ async function load(config: string | undefined, options = ''): Promise<unknown> 
     return typeof exported === 'function' ? await exported() : exported;
   } catch (error) {
     const { code, name = 'unknown error' }: { code?: string; name?: string } = Object(error);
-    const advice = file.includes('.env') ? `. ${readsEnvFile(file)}` : '';
+    const advice = file.includes('.env') ? `. ${HOW_TO_READ}` : '';
     // oxlint-disable-next-line preserve-caught-error -- its message may quote the file
     throw new Error(`${file} cannot be read (${code ?? name})${advice}`);
   }
@@ -114,17 +108,17 @@ async function pick(found: unknown, named: string | undefined): Promise<Record<s
 
 /** @throws Error where none of the variables is set */
 function fromEnvironment(variables: readonly (readonly [option: string, name: string])[]): unknown {
-  const values: Record<string, Record<string, string>> = {};
-  for (const [path, name] of variables) {
-    const [option = '', parent = ''] = path.split('.').toReversed();
-    const value = process.env[name];
-    if (value) {
-      values[parent] = { ...values[parent], [option]: value };
-    }
+  const tenant: Record<string, unknown> = {};
+  const login: Record<string, unknown> = {};
+  for (const [path, name] of variables.filter(([, one]) => process.env[one])) {
+    const isLogin = path.startsWith('login.');
+    (isLogin ? login : tenant)[path.replace('login.', '')] = process.env[name];
+    tenant['login'] = isLogin ? login : tenant['login'];
   }
-  if (Object.keys(values).length === 0) {
-    const names = variables.map(([, name]) => name).join(', ');
-    throw new Error(`no values: set ${names}, or name a file. ${readsEnvFile('FILE')}`);
+  if (Object.keys(tenant).length === 0) {
+    throw new Error(
+      `no values: set ${variables.map(([, name]) => name).join(', ')}, or name a file. ${HOW_TO_READ}`,
+    );
   }
-  return { ...values[''], login: values['login'] };
+  return tenant;
 }

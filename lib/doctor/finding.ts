@@ -1,3 +1,8 @@
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { shownUrl } from '../problems/address-problems.js';
+import { problemText } from '../problems/problem-log.service.js';
+import type { Problem } from '../problems/problem.interface.js';
+
 /** What one step found. It shows no secret, token or e-mail address. */
 export interface Finding {
   /** `options`, `connection`, `clock`, `token`, `tenant`, `list`, `lookup`, `metadata`, `keys`, `authorize`, `login` or `cookies`. */
@@ -24,8 +29,6 @@ export interface DiagnosisHints {
   signal?: AbortSignal | undefined;
 }
 
-export type WrongOption = readonly [option: string, message: string];
-
 /** Thrown by a step that did not prove what it tests. */
 export class Unproved extends Error {
   constructor(readonly finding: Omit<Finding, 'step'>) {
@@ -37,23 +40,57 @@ export const unknown = (message: string): Unproved => new Unproved({ status: 'un
 
 export const notTested = (why: string): Unproved => unknown(`not tested: ${why}`);
 
-export function wrong(
-  option: string,
-  message: string,
-  advice = `Is it as onboarding says? Ask ${whomToAsk(option)}.`,
-): Unproved {
-  return new Unproved({ status: 'wrong', option, message, advice });
+export function wrong(options: readonly string[], message: string, advice = adviceOn(options)): Unproved {
+  return new Unproved({ status: 'wrong', option: options.join(', '), message, advice });
 }
 
-export function allWrong(found: readonly WrongOption[]): Unproved {
-  const [options = [], messages = []] = [0, 1].map((at) => [...new Set(found.map((pair) => pair[at]))]);
-  return wrong(options.join(', '), messages.join('; '));
+function adviceOn(options: readonly string[]): string {
+  const isOfProvider = (option: string): boolean =>
+    option.startsWith('login.') || option.startsWith('endpoints.');
+  const whom = options.map((option) =>
+    isOfProvider(option) ? 'the administrator of the identity provider' : "the service's onboarding",
+  );
+  return `Is it as onboarding says? Ask ${[...new Set(whom)].join(' and ')}.`;
 }
 
-function whomToAsk(options: string): string {
-  const whom = options.split(', ').map((option) => {
-    const isOfProvider = option.startsWith('login.') || option.startsWith('endpoints.');
-    return isOfProvider ? 'the administrator of the identity provider' : "the service's onboarding";
-  });
-  return [...new Set(whom)].join(' and ');
+/** What a service of the module was asked, and what it reported to the operator. */
+export interface Asked {
+  url?: string;
+  /** Sets the URL. */
+  option?: string;
+  problem?: Problem | undefined;
+}
+
+/** What an error says of the options. Errors of other kinds are thrown again. */
+export function verdictOf(error: unknown, { url, option = '', problem }: Asked = {}): Unproved {
+  if (error instanceof Unproved) {
+    return error;
+  }
+  if (!isExhibitorError(error)) {
+    throw error;
+  }
+  if (error.code === 'configuration_invalid') {
+    const options = error.problems.map(({ path }) => path.replace('tenant.', ''));
+    const messages = error.problems.map(({ expected }, at) => `${options[at]} ${expected}`);
+    return options[0] === 'login'
+      ? notTested('the options have no login in the browser')
+      : wrong(options, messages.join('; '));
+  }
+  if (error.code === 'invalid_argument') {
+    // The message begins with the name of the argument.
+    return wrong([error.message.slice(0, error.message.indexOf(' '))], error.message);
+  }
+  if (url === undefined || error.code === 'aborted') {
+    throw error;
+  }
+  const address = shownUrl(url);
+  const { status = 0 } = error;
+  if ([404, 405].includes(status) || Object(error)['oauthError'] === `http_${status}`) {
+    return wrong([option], `${address} answers ${status}`);
+  }
+  const text = problem === undefined ? error.message : problemText(problem);
+  const message = text.includes(address) ? text : `${address}: ${text}`;
+  const isUseless = error.code === 'malformed_response' || error.code === 'login_failed';
+  const options = problem?.options ?? (isUseless ? [option] : []);
+  return options.length > 0 ? wrong(options, message) : unknown(`${message}: try again later`);
 }

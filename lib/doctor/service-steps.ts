@@ -1,38 +1,42 @@
-import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
+import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.service.js';
 import { lookupPath } from '../exhibitors/lookups/lookup-endpoint.js';
 import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
-import { parseLookup, parsePage } from '../exhibitors/parse-replies.js';
+import { parsePage } from '../exhibitors/parse-replies.js';
 import { metadataUrl } from '../oidc/parse-metadata.js';
 import { shownUrl } from '../problems/address-problems.js';
-import { Tenant } from '../tenants/tenant.js';
+import { bootAdvice } from '../problems/boot-advice.js';
 import { TokenService } from '../tokens/token.service.js';
 import { jsonIn, unusable, type Diagnosis, type Probed } from './diagnosis.js';
-import { allWrong, notTested, wrong, type WrongOption } from './finding.js';
+import { notTested, wrong } from './finding.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
 const USUAL_SCOPE = 'idp_api';
 
-/** Whom a reply to a new token blames; the first row that fits. The challenge is that of RFC 6750 §3.1. */
-const REFUSALS = [
-  { status: 401, challenge: 'invalid_token', options: 'baseUrl, authUrl', why: 'do both belong together?' },
-  { status: 401, challenge: '', options: 'tenantId, baseUrl, authUrl', why: 'do they belong together?' },
-  { status: 403, challenge: 'insufficient_scope', options: 'scope', why: 'the scope is not enough' },
-  { status: 403, challenge: '', options: 'tenantId', why: 'the API client is not that of this tenant' },
-];
+/** The options have an allowed form, and fit each other. */
+export function valid({ tenant, checked }: Diagnosis): string {
+  const { audience, clientId } = tenant.login ?? {};
+  const ofIdToken = typeof audience === 'string' ? audience : audience?.idToken;
+  // The audience of an ID token contains its client (OIDC Core §2).
+  if (ofIdToken !== undefined && clientId !== undefined && ofIdToken !== clientId) {
+    const message = `the audience of ID tokens is login.clientId '${clientId}', not '${ofIdToken}'`;
+    throw wrong(['login.audience'], message);
+  }
+  return ['the options are valid', ...bootAdvice(checked)].join('; ');
+}
 
 /** Names, ports and certificates. */
 export async function connection(diagnosis: Diagnosis): Promise<string> {
   const { authUrl } = diagnosis.tenant;
   const urls = { baseUrl: listUrl(diagnosis), authUrl: metadataUrl(authUrl) };
-  const found: WrongOption[] = [];
+  const silent = new Map<string, string>();
   for (const [option, url] of Object.entries(urls)) {
-    const { failure, receivedAt } = await diagnosis.probe(url);
-    if (failure !== undefined && receivedAt === 0) {
-      found.push([option, `no reply from ${shownUrl(url)}: ${failure}`]);
+    const { status, failure } = await diagnosis.probe(url);
+    if (status === 0) {
+      silent.set(option, `no reply from ${shownUrl(url)}: ${failure}`);
     }
   }
-  if (found.length > 0) {
-    throw allWrong(found);
+  if (silent.size > 0) {
+    throw wrong([...silent.keys()], [...silent.values()].join('; '));
   }
   return `the service answers at ${shownUrl(urls.baseUrl)}, the provider at ${new URL(authUrl).origin}`;
 }
@@ -48,86 +52,96 @@ export async function clock(diagnosis: Diagnosis): Promise<string> {
   }
   const message = `the clock of this host is ${Math.abs(ahead)} s ${ahead < 0 ? 'behind' : 'ahead of'} that of the provider`;
   if (Math.abs(ahead) > clockTolerance) {
-    throw wrong('login.clockTolerance', message, 'Set the clock of this host (NTP) rather than the option.');
+    const advice = 'Set the clock of this host (NTP) rather than the option.';
+    throw wrong(['login.clockTolerance'], message, advice);
   }
   return `${message}; logins accept ${clockTolerance} s`;
 }
 
+/** An access token of the REST API. */
+export async function apiClient(diagnosis: Diagnosis): Promise<string> {
+  const { tenant, context } = diagnosis;
+  const { tokenUrl, tokenUrlOption } = tenant;
+  const { accessToken } = await diagnosis.ask(tokenUrlOption, tokenUrl, (deadline) =>
+    context.get(TokenService).tokenFor(tenant, deadline),
+  );
+  diagnosis.secrets.push(accessToken);
+  diagnosis.accessToken = accessToken;
+  // Nothing is trusted because of them.
+  diagnosis.claims = jsonIn(Buffer.from(accessToken.split('.')[1] ?? '', 'base64url').toString());
+  return `${shownUrl(tokenUrl)} accepts the API client`;
+}
+
+/** Token and tenant id. */
 export async function access(diagnosis: Diagnosis): Promise<string> {
   diagnosis.needs('token');
-  const { tenant } = diagnosis;
   const url = listUrl(diagnosis);
-  const page = await read(diagnosis, url);
-  if (page.status === 401 && tenant.settings.scope !== USUAL_SCOPE) {
-    const usual = new Tenant(tenant.key, { ...tenant.settings, scope: USUAL_SCOPE }, tenant.http);
-    const granted = diagnosis.call(async (deadline) =>
-      diagnosis.context.get(TokenService).tokenFor(usual, deadline),
-    );
-    const accessToken = await granted.then(
-      (token) => token.accessToken,
-      () => undefined,
-    );
-    if (accessToken !== undefined && (await read(diagnosis, url, accessToken)).status !== 401) {
-      throw wrong('scope', `the service accepts tokens with the scope '${USUAL_SCOPE}', not these`);
-    }
+  const reply = await read(diagnosis, url);
+  const { status } = reply;
+  // RFC 6750 §3.1.
+  const challenge = String(reply.headers['www-authenticate']);
+  const message = `${shownUrl(url)} answers ${status} to a new token`;
+  if (status === 401) {
+    throw wrong(refusedToken(diagnosis, challenge), message);
   }
-  diagnosis.isTokenRefused = page.status === 401;
-  const challenge = String(page.headers['www-authenticate']);
-  const refusal = REFUSALS.find((one) => one.status === page.status && challenge.includes(one.challenge));
-  if (refusal !== undefined) {
-    const { options, why } = refusal;
-    throw wrong(options, `${shownUrl(url)} answers ${page.status} to a new token: ${why}`);
+  if (status === 403) {
+    throw wrong([challenge.includes('insufficient_scope') ? 'scope' : 'tenantId'], message);
   }
-  if (!provesToken(page, await diagnosis.probe(url))) {
-    parsePage(bodyOf(page, url), tenant.key);
+  const asksForToken = [401, 403].includes((await diagnosis.probe(url)).status);
+  // Whoever asks for a token, and refuses something else, has accepted this one. 429 shows nothing.
+  if (!asksForToken || status < 200 || status === 429 || status >= 500) {
+    countIn(diagnosis, reply, url);
   }
   return `the service accepts the token and tenantId at ${shownUrl(url)}`;
 }
 
-/** A refusal of something else, where a request without a token is denied: the token was accepted. 429 shows nothing. */
-function provesToken({ status }: Probed, withoutToken: Probed): boolean {
-  return status >= 400 && status < 500 && status !== 429 && [401, 403].includes(withoutToken.status);
+/** A provider may grant less than the scope that was asked for. What it granted is known of a JWT only. */
+function refusedToken({ tenant, claims }: Diagnosis, challenge: string): string[] {
+  const { scope } = tenant.settings;
+  const isOwn = scope !== USUAL_SCOPE && scope !== null;
+  if (isOwn && claims !== undefined && ![claims['scope']].flat().join(' ').split(' ').includes(scope)) {
+    return ['scope'];
+  }
+  const tenantId = challenge.includes('invalid_token') ? [] : ['tenantId'];
+  return [...(isOwn && claims === undefined ? ['scope'] : []), ...tenantId, 'baseUrl', 'authUrl'];
 }
 
 export async function list(diagnosis: Diagnosis): Promise<string> {
-  const { tenant, hints } = diagnosis;
-  if (hints.eventId === undefined) {
+  const { eventId } = diagnosis.hints;
+  if (eventId === undefined) {
     throw notTested('name an event of the tenant by eventId or --event');
   }
   diagnosis.needs('tenant');
   const url = listUrl(diagnosis);
-  const page = await read(diagnosis, url);
-  if (page.status === 404) {
-    throw wrong(await absentOption(diagnosis, hints.eventId), `${shownUrl(url)} answers 404`);
+  const reply = await read(diagnosis, url);
+  if (reply.status === 404) {
+    throw wrong(await absentOptions(diagnosis, eventId), `${shownUrl(url)} answers 404`);
   }
-  const { paginationMetadata } = parsePage(bodyOf(page, url), tenant.key);
-  return `the event has ${paginationMetadata.totalCount} exhibitors`;
+  return `the event has ${countIn(diagnosis, reply, url)} exhibitors`;
 }
 
 /** Gateways ask for a token before they look at the path, so that a 404 is one of the base URL or of the event. */
-async function absentOption(diagnosis: Diagnosis, eventId: string): Promise<string> {
+async function absentOptions(diagnosis: Diagnosis, eventId: string): Promise<string[]> {
   const { origin, pathname } = new URL(diagnosis.tenant.baseUrl);
   if (pathname === '/') {
-    return 'eventId';
+    return ['eventId'];
   }
-  const [before, after] = `${pathname}/`.split('/api/');
-  const base = after === undefined ? '' : before;
-  const { status } = await read(diagnosis, `${origin}${base}${listPath(eventId, 1, 1)}`);
-  return status < 300 ? 'baseUrl' : 'baseUrl, eventId';
+  const { status } = await read(diagnosis, origin + listPath(eventId, 1, 1));
+  return status === 200 ? ['baseUrl'] : ['baseUrl', 'eventId'];
 }
 
 export async function lookup(diagnosis: Diagnosis): Promise<string> {
-  const { tenant, hints } = diagnosis;
+  const { tenant, context, hints } = diagnosis;
   const { eventId, contactEmail } = hints;
   if (eventId === undefined || contactEmail === undefined) {
     throw notTested('name a contact of an event by contactEmail or --email');
   }
   diagnosis.needs('list');
   const url = tenant.baseUrl + lookupPath(eventId, contactEmail);
-  const reply = await read(diagnosis, url);
-  const body = reply.status === 404 ? [] : bodyOf(reply, url);
-  const rows = parseLookup(body, tenant.key, defaultExhibitorId);
-  return `the lookup answers ${rows.length} exhibitors of the contact`;
+  const found = await diagnosis.ask('baseUrl', url, (deadline) =>
+    context.get(ExhibitorLookups).findFresh({ tenant, eventId, contactEmail }, deadline),
+  );
+  return `the lookup answers ${found.length} exhibitors of the contact`;
 }
 
 /** The list endpoint. Its reply without a token proves the address. */
@@ -135,15 +149,17 @@ function listUrl({ tenant, hints }: Diagnosis): string {
   return tenant.baseUrl + listPath(hints.eventId ?? 'nestjs-exhibitor-doctor', 1, 1);
 }
 
-function read(diagnosis: Diagnosis, url: string, token = diagnosis.accessToken): Promise<Probed> {
-  const { tenantId } = diagnosis.tenant;
-  return diagnosis.probe(url, { authorization: `Bearer ${token}`, 'x-tenant-id': tenantId });
+/** A list with the token: its challenge, which the services do not show, tells a refused token from a refused tenant. */
+function read(diagnosis: Diagnosis, url: string): Promise<Probed> {
+  const { tenant, accessToken } = diagnosis;
+  return diagnosis.probe(url, { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId });
 }
 
-/** @throws {Unproved} where the reply has none */
-function bodyOf(reply: Probed, url: string): unknown {
+/** The number of exhibitors that a page names. */
+function countIn({ tenant, asked }: Diagnosis, reply: Probed, url: string): number {
+  Object.assign(asked, { option: 'baseUrl', url });
   if (reply.status < 200 || reply.status >= 300) {
     throw unusable(reply, 'baseUrl', url);
   }
-  return jsonIn(reply.text);
+  return parsePage(jsonIn(reply.text), tenant.key).paginationMetadata.totalCount;
 }

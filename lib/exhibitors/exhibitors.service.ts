@@ -22,7 +22,7 @@ import {
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './pages/exhibitor-page.interface.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
-import { fromPages, iterateOver, takeSnapshot, type OpenReader } from './pages/read-pages.js';
+import { iterateOver, observe, takeSnapshot, type Reading } from './pages/read-pages.js';
 import { parsedRecords } from './parse-replies.js';
 
 /** The service of hosts. Its documentation is at the public name, in `index.ts`. */
@@ -74,9 +74,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * return this.exhibitors.pages(eventId).pipe(map(({ paginationMetadata }) => ({ data: paginationMetadata })));
    */
   pages(eventId: string, options?: StreamOptions): Observable<ExhibitorPage<T>> {
-    return fromPages(...this.#reading('pages', eventId, options), (page, subscriber) =>
-      subscriber.next(page),
-    );
+    return observe(this.#reading('pages', eventId, options), (page) => [page]);
   }
 
   /**
@@ -88,14 +86,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * exhibitors.stream('world-2026').pipe(filter(isNew), take(10), toArray());
    */
   stream(eventId: string, options?: StreamOptions): Observable<T> {
-    return fromPages(...this.#reading('stream', eventId, options), ({ data }, subscriber) => {
-      for (const exhibitor of data) {
-        if (subscriber.closed) {
-          return;
-        }
-        subscriber.next(exhibitor);
-      }
-    });
+    return observe(this.#reading('stream', eventId, options), ({ data }) => data);
   }
 
   /**
@@ -106,7 +97,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * for await (const exhibitor of exhibitors.iterate('world-2026', { prefetch: 2 })) await store(exhibitor);
    */
   iterate(eventId: string, options?: StreamOptions): AsyncIterableIterator<T> {
-    return iterateOver(...this.#reading('iterate', eventId, options), ({ data }) => data);
+    return iterateOver(this.#reading('iterate', eventId, options), ({ data }) => data);
   }
 
   /**
@@ -117,7 +108,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * for await (const page of exhibitors.iteratePages('world-2026')) await store(page.data, page.paginationMetadata);
    */
   iteratePages(eventId: string, options?: StreamOptions): AsyncIterableIterator<ExhibitorPage<T>> {
-    return iterateOver(...this.#reading('iteratePages', eventId, options), (page) => [page]);
+    return iterateOver(this.#reading('iteratePages', eventId, options), (page) => [page]);
   }
 
   /**
@@ -185,10 +176,10 @@ export class ExhibitorsService<T = Exhibitor> {
     method: string,
     eventId: string,
     options: StreamOptions | undefined,
-  ): [check: () => StreamCall & { eventId: string }, open: OpenReader<StreamCall & { eventId: string }, T>] {
-    return [
-      () => this.calls.check(method, { eventId }, streamOptions, options, this.#tenant),
-      (call) => this.events.reader<T>(call.eventId, call),
-    ];
+  ): Reading<StreamCall & { eventId: string }, T> {
+    return {
+      check: () => this.calls.check(method, { eventId }, streamOptions, options, this.#tenant),
+      open: (call) => this.events.reader(call.eventId, call),
+    };
   }
 }

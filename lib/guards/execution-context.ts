@@ -4,11 +4,6 @@ import { GUARDS_METADATA } from '@nestjs/common/constants.js';
 import { Reflector } from '@nestjs/core';
 import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 
-export interface RequestPair {
-  request: ExhibitorRequest;
-  response: unknown;
-}
-
 interface GraphqlContext {
   req?: ExhibitorRequest & { res?: unknown };
   request?: ExhibitorRequest & { res?: unknown };
@@ -23,7 +18,10 @@ interface GraphqlContext {
  *
  * @param user name of the guard, decorator or service, for the error message
  */
-export function requestPairOf(context: ExecutionContext, user: string): RequestPair {
+export function requestPairOf(
+  context: ExecutionContext,
+  user: string,
+): { request: ExhibitorRequest; response: unknown } {
   const type = context.getType<string>();
   if (type === 'http') {
     const http = context.switchToHttp();

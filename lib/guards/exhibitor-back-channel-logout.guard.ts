@@ -3,7 +3,7 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { answered, ExhibitorGuardServices, RouteGuard } from './route-guard.js';
-import { toErrorBody } from './to-http-exception.js';
+import { messageFor } from './to-http-exception.js';
 
 const HEADERS = { 'Cache-Control': 'no-store' };
 
@@ -46,7 +46,7 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
       throw error;
     }
     RouteGuard.servicesOf(this).log.reportMistake(error);
-    http.reply(400, { error: 'invalid_request', error_description: toErrorBody(error).message });
+    http.reply(400, { error: 'invalid_request', error_description: messageFor(error) });
     return answered();
   }
 }

@@ -26,9 +26,9 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
   readonly #log: ProblemLog;
 
   constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
-    const { adapter, all } = requireServices(services, 'ExhibitorExceptionFilter');
+    const { adapter, log } = requireServices(services, 'ExhibitorExceptionFilter');
     super(adapter);
-    this.#log = all.log;
+    this.#log = log;
   }
 
   /** Answers the error; called by Nest. */

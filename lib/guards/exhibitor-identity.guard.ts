@@ -12,16 +12,6 @@ import { answered, RouteGuard } from './route-guard.js';
 /** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. */
 const HEADERS = { 'Cache-Control': 'private, no-store' };
 
-/** Whom a guard has found. */
-interface Identified {
-  /** True where the route allows requests without a user: nothing is required of a user either. */
-  isPublic: boolean;
-  /** `undefined` where nobody is logged in. */
-  session: SessionState | undefined;
-  /** For the decorators. */
-  user: Partial<ExhibitorContext>;
-}
-
 /**
  * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
  * identity, 404 `unknown_tenant`.
@@ -54,18 +44,19 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     return isExempt(guard, context) || RouteGuard.run(guard, context, HEADERS, decide);
   }
 
-  /** The user of a request. @internal */
-  static async identify(
-    guard: ExhibitorIdentityGuard,
-    http: HttpContext,
-    context: ExecutionContext,
-  ): Promise<Identified> {
+  /**
+   * The user of a request: the `session`, `undefined` where nobody is logged in; and the `user` for the decorators. On a public route,
+   * nothing is required of a user either.
+   *
+   * @internal
+   */
+  static async identify(guard: ExhibitorIdentityGuard, http: HttpContext, context: ExecutionContext) {
     const isPublic = await guard.allowsAnonymous(context);
     const tenant = await guard.getTenant(http, context);
     const session = isPublic
       ? await guard.#userOrNobody(http, tenant)
       : ((await guard.getIdentity(http, tenant)) ?? (await guard.onNoIdentity(http)));
-    const user =
+    const user: Partial<ExhibitorContext> =
       session === undefined
         ? { identity: undefined, tenant, exhibitors: [], exhibitor: undefined }
         : { identity: setUser(http, session), tenant: session.tenant.key };

@@ -1,9 +1,8 @@
 import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import type { HttpContext } from '../http/http-context.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { sessionOf, type SessionState } from '../session/request-user.js';
-import { requestPairOf, resultsIn, type RequestPair } from './execution-context.js';
+import { sessionOf } from '../session/request-user.js';
+import { requestPairOf, resultsIn } from './execution-context.js';
 import { ExhibitorGuardServices, requireServices } from './route-guard.js';
 
 const NAME = 'ExhibitorSelection';
@@ -33,7 +32,7 @@ export class ExhibitorSelection<T = Exhibitor> {
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
     const { http, session, eventId, exhibitors } = this.#current(context);
-    const { resolver, selections } = this.#services.all;
+    const { resolver, selections } = this.#services;
     const selected = typeof exhibitorId === 'string' ? resolver.find(exhibitors, exhibitorId) : undefined;
     if (!isOneOf<T>(selected, exhibitors)) {
       throw new ExhibitorError('invalid_argument', "exhibitorId: must be one of the user's own exhibitors", {
@@ -47,20 +46,22 @@ export class ExhibitorSelection<T = Exhibitor> {
   /** Removes the selection for the event of the request. */
   async clear(context: ExecutionContext | RequestPairLike): Promise<void> {
     const { http, session, eventId } = this.#current(context);
-    this.#services.all.selections.write(http, session, eventId, undefined);
+    this.#services.selections.write(http, session, eventId, undefined);
   }
 
-  #current(context: ExecutionContext | RequestPairLike): Current {
-    const pair: RequestPair = isExecutionContext(context) ? requestPairOf(context, NAME) : toPair(context);
-    const found = isExecutionContext(context)
-      ? resultsIn(context, pair.request)
-      : pair.request.exhibitorContext;
+  #current(context: ExecutionContext | RequestPairLike) {
+    const { request, response } = 'switchToHttp' in context ? requestPairOf(context, NAME) : context;
+    if (!isRequest(request)) {
+      throw new Error('ExhibitorSelection needs the request of the guard');
+    }
+    const found = 'switchToHttp' in context ? resultsIn(context, request) : request.exhibitorContext;
     if (found?.exhibitors === undefined) {
       throw new Error('ExhibitorSelection needs ExhibitorGuard on the route');
     }
-    if (pair.response === undefined) {
+    const http = this.#services.httpOf(request, response);
+    if (!http.takesHeaders) {
       throw new Error(
-        'ExhibitorSelection needs the response: return { req, res } from the GraphQL context option',
+        'ExhibitorSelection needs a response whose head is not written: in GraphQL, return { req, res } from the context option',
       );
     }
     const { identity, eventId, exhibitors } = found;
@@ -73,19 +74,11 @@ export class ExhibitorSelection<T = Exhibitor> {
         tenant: session.tenant.key,
       });
     }
-    const http = this.#services.httpOf(pair);
-    if (this.#services.all.resolver.isCrossSite(http, session.tenant.login?.redirectUri)) {
+    if (this.#services.resolver.isCrossSite(http, session.tenant.login?.redirectUri)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');
     }
     return { http, session, eventId, exhibitors };
   }
-}
-
-interface Current {
-  http: HttpContext;
-  session: SessionState;
-  eventId: string;
-  exhibitors: readonly unknown[];
 }
 
 /** A request and its response, of Express or Fastify. */
@@ -94,18 +87,6 @@ export interface RequestPairLike {
   response: object;
 }
 
-function isExecutionContext(context: ExecutionContext | RequestPairLike): context is ExecutionContext {
-  return 'switchToHttp' in context;
-}
-
-function toPair({ request, response }: RequestPairLike): RequestPair {
-  if (!isRequest(request)) {
-    throw new Error('ExhibitorSelection needs the request of the guard');
-  }
-  return { request, response };
-}
-
-/** The request is only used as a key, for the state that a guard stored. */
 function isRequest(request: object): request is ExhibitorRequest {
   return 'headers' in request && 'method' in request;
 }

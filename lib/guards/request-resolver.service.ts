@@ -37,11 +37,7 @@ export class RequestResolver {
     this.#settings = settings;
   }
 
-  /**
-   * Key of the tenant that `resolveTenant` answers, else of the only one; `undefined` where there are several.
-   *
-   * @throws {ExhibitorError} `unknown_tenant`; `configuration_invalid` where the host answers anything but a string
-   */
+  /** Key of the tenant that `resolveTenant` answers, else of the only one; `undefined` where there are several. */
   async tenantKey({ request }: HttpContext, context: ExecutionContext): Promise<string | undefined> {
     const named = checkAnswer('resolveTenant', await this.#settings.resolveTenant?.(request, context));
     if (named === undefined) {

@@ -8,19 +8,9 @@ import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { IdentityReader } from '../session/identity-reader.service.js';
 import { SelectionCookie } from '../session/selection-cookie.service.js';
-import { requestPairOf, type RequestPair } from './execution-context.js';
+import { requestPairOf } from './execution-context.js';
 import { RequestResolver } from './request-resolver.service.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
-
-/** What guards call. {@link RouteGuard.servicesOf} answers it, so that no guard has to inject any of them. */
-export interface GuardServices {
-  readonly resolver: RequestResolver;
-  readonly reader: Pick<IdentityReader, 'acceptsBearer' | 'read'>;
-  readonly selections: SelectionCookie;
-  readonly login: Pick<LoginService, 'start' | 'finish'>;
-  readonly logout: Pick<LogoutService, 'end' | 'hearsProvider' | 'receive'>;
-  readonly log: ProblemLog;
-}
 
 /**
  * The services of {@link ExhibitorModule} that guards, filter and selection need. Opaque: a subclass of a guard only passes it
@@ -36,25 +26,22 @@ export interface GuardServices {
  */
 @Injectable()
 export class ExhibitorGuardServices {
-  readonly #all: GuardServices;
-
   /** @internal */
   constructor(
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
-    @Inject(RequestResolver) resolver: RequestResolver,
-    @Inject(IdentityReader) reader: GuardServices['reader'],
-    @Inject(SelectionCookie) selections: SelectionCookie,
-    @Inject(LoginService) login: GuardServices['login'],
-    @Inject(LogoutService) logout: GuardServices['logout'],
-    @Inject(ProblemLog) log: ProblemLog,
-  ) {
-    this.#all = { resolver, reader, selections, login, logout, log };
-  }
-
-  /** @internal */
-  get all(): GuardServices {
-    return this.#all;
-  }
+    /** @internal */
+    @Inject(RequestResolver) readonly resolver: RequestResolver,
+    /** @internal */
+    @Inject(IdentityReader) readonly reader: Pick<IdentityReader, 'acceptsBearer' | 'read'>,
+    /** @internal */
+    @Inject(SelectionCookie) readonly selections: SelectionCookie,
+    /** @internal */
+    @Inject(LoginService) readonly login: Pick<LoginService, 'start' | 'finish'>,
+    /** @internal */
+    @Inject(LogoutService) readonly logout: Pick<LogoutService, 'end' | 'hearsProvider' | 'receive'>,
+    /** @internal */
+    @Inject(ProblemLog) readonly log: ProblemLog,
+  ) {}
 
   /** @internal */
   get adapter(): AbstractHttpAdapter {
@@ -62,7 +49,7 @@ export class ExhibitorGuardServices {
   }
 
   /** @internal */
-  httpOf({ request, response }: RequestPair, context?: ExecutionContext): HttpContext {
+  httpOf(request: ExhibitorRequest, response: unknown, context?: ExecutionContext): HttpContext {
     return new HttpContext(request, response, this.adapter, context);
   }
 }
@@ -99,8 +86,8 @@ export abstract class RouteGuard implements CanActivate {
   // Static: a member of a host's subclass must not replace one of these by accident. Without its decision a guard would let every
   // request pass.
   /** @internal */
-  static servicesOf(guard: RouteGuard): GuardServices {
-    return guard.#services.all;
+  static servicesOf(guard: RouteGuard): ExhibitorGuardServices {
+    return guard.#services;
   }
 
   /**
@@ -119,7 +106,7 @@ export abstract class RouteGuard implements CanActivate {
     const given = guard.getResponse(context);
     // Fastify's reply is thenable: to await it would wait until it is sent.
     const response = given instanceof Promise ? await given : given;
-    const http = guard.#services.httpOf({ request, response }, context);
+    const http = guard.#services.httpOf(request, response, context);
     for (const [name, value] of Object.entries(headers)) {
       http.setHeader(name, value);
     }
@@ -149,7 +136,7 @@ export abstract class RouteGuard implements CanActivate {
     http: HttpContext,
     context: ExecutionContext,
   ): string | undefined | Promise<string | undefined> {
-    return this.#services.all.resolver.tenantKey(http, context);
+    return this.#services.resolver.tenantKey(http, context);
   }
 
   /** Throws the reply for an {@link ExhibitorError}, by its code. Other errors are thrown as they are. */
@@ -157,7 +144,7 @@ export abstract class RouteGuard implements CanActivate {
     if (!isExhibitorError(error)) {
       throw error;
     }
-    this.#services.all.log.reportMistake(error);
+    this.#services.log.reportMistake(error);
     const retryAfter = retryAfterOf(error);
     if (retryAfter !== undefined) {
       http.setHeader('Retry-After', retryAfter);

@@ -1,27 +1,14 @@
 import { STATUS_CODES } from 'node:http';
 import { HttpException } from '@nestjs/common';
-import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../errors/error-codes.js';
+import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import type { LoginFailureReason } from '../errors/login-failed.error.js';
 
-/** What a client may be told of an error. */
-export interface ErrorBody {
-  message: string;
-  code: ExhibitorErrorCode;
-  reason?: LoginFailureReason;
-}
-
-export function toErrorBody(error: ExhibitorError): ErrorBody {
-  return {
-    message: messageFor(error),
-    code: error.code,
-    ...(isExhibitorError(error) && error.code === 'login_failed' ? { reason: error.reason } : {}),
-  };
-}
-
-/** Failures of the host, the service and the provider are told by the reason phrase: their words are for the log. */
-function messageFor({ code, message }: ExhibitorError): string {
+/**
+ * What a client may be told. Failures of the host, the service and the provider are told by the reason phrase: their words are for the
+ * log.
+ */
+export function messageFor({ code, message }: ExhibitorError): string {
   if (code === 'configuration_invalid') {
     return 'The server is not configured for this';
   }
@@ -31,14 +18,15 @@ function messageFor({ code, message }: ExhibitorError): string {
 
 /** The reply for an error: `{ statusCode, message, error, code, reason? }`, with the error as `cause`. */
 export function toHttpException(error: ExhibitorError): HttpException {
-  const status = HTTP_STATUS_BY_CODE[error.code];
-  const { message, ...rest } = toErrorBody(error);
+  const { code } = error;
+  const status = HTTP_STATUS_BY_CODE[code];
   const body = {
     statusCode: status,
-    message,
+    message: messageFor(error),
     // 499 is a status of nginx and has no name in any RFC.
     error: STATUS_CODES[status] ?? 'Client Closed Request',
-    ...rest,
+    code,
+    ...(isExhibitorError(error) && error.code === 'login_failed' ? { reason: error.reason } : {}),
   };
   return new HttpException(body, status, { cause: error });
 }

@@ -1,4 +1,4 @@
-import { stringifySetCookie, type SetCookie } from 'cookie';
+import { stringifySetCookie } from 'cookie';
 import type { HttpContext } from './http-context.js';
 
 /** Browsers accept `__Host-` cookies only with Secure, `Path=/` and no Domain (RFC 6265bis §4.1.3.2). */
@@ -12,45 +12,33 @@ export const LOGIN_DIGITS = Array.from('0123456789abcdef');
  */
 const MAX_BYTES = 7_000;
 
-/** The names of our cookies, without `__Host-`. They are fixed: no other cookie of a request is read. */
-export interface CookieNames {
-  identity: string;
-  /** The ID token, for the logout at the provider. */
-  idToken: string;
-  /** The exhibitors that the user has chosen. */
-  selection: string;
-  /** Pending logins, numbered by {@link LOGIN_DIGITS}. */
-  logins: readonly string[];
-}
-
-/** @param name how all of them begin, see the option `cookies.name` */
-export function cookieNames(name: string): CookieNames {
-  return {
-    identity: `${name}-identity`,
-    idToken: `${name}-id-token`,
-    selection: `${name}-selection`,
-    logins: LOGIN_DIGITS.map((digit) => loginCookieName(name, digit)),
-  };
-}
-
-export function loginCookieName(name: string, digit: string): string {
-  return `${name}-login-${digit}`;
-}
-
 /**
- * Attributes that differ between cookies. All are `HttpOnly` with `Path=/`. Those of an https host are `Secure` and have the
- * `__Host-` prefix. `SameSite=None` is always `Secure`, since browsers ignore it otherwise: on http it is for loopback hosts,
- * where Chromium and Firefox keep and send such cookies.
+ * Our cookies, by the end of their names: identity, ID token, selected exhibitors, and pending logins, numbered by
+ * {@link LOGIN_DIGITS}. They are fixed: no other cookie of a request is read.
  */
-export interface CookieAttributes {
-  /** True for a host with https. */
-  secure: boolean;
-  sameSite: 'lax' | 'strict' | 'none';
-}
+export type OwnCookie = 'identity' | 'id-token' | 'selection' | `login-${string}`;
+
+const LOGINS = LOGIN_DIGITS.map((digit): OwnCookie => `login-${digit}`);
+
+/** Those that a host with enough room keeps. */
+const ALL: readonly OwnCookie[] = ['identity', 'selection', 'id-token', ...LOGINS];
 
 /** True where the callback address, and so the host, uses https. */
 export function isSecure(redirectUri: string | undefined): boolean {
   return redirectUri?.startsWith('https:') === true;
+}
+
+type SameSite = 'lax' | 'strict' | 'none';
+
+/** What differs between cookies. All are `HttpOnly` with `Path=/`. */
+export interface CookieAttributes {
+  /** True for a host with https: the cookie is `Secure` and has the `__Host-` prefix. */
+  secure: boolean;
+  /**
+   * Default: that of the option. `none` is always `Secure`, since browsers ignore it otherwise: on http it is for loopback hosts,
+   * where Chromium and Firefox keep and send such cookies.
+   */
+  sameSite?: SameSite;
 }
 
 export interface ReceivedCookie {
@@ -60,18 +48,123 @@ export interface ReceivedCookie {
   value: string;
 }
 
-/** The cookies of this name with and without `__Host-`. Only one with the prefix that the host's scheme asks for is valid. */
-export function receivedCookies(http: HttpContext, name: string): ReceivedCookie[] {
-  return [true, false].flatMap((secure) => {
-    const value = receivedCookie(http, name, secure);
-    return value === undefined ? [] : [{ secure, value }];
-  });
+/** Our cookies of a browser: those of a request, and those that its reply sets. */
+export class OwnCookies {
+  readonly #name: string;
+  readonly #sameSite: SameSite;
+
+  /** @param options `name` is how all of them begin */
+  constructor({ name, sameSite }: { name: string; sameSite: SameSite }) {
+    this.#name = name;
+    this.#sameSite = sameSite;
+  }
+
+  /** Those of a request with and without `__Host-`. Only one with the prefix that the host's scheme asks for is valid. */
+  received(http: HttpContext, cookie: OwnCookie): ReceivedCookie[] {
+    return [true, false].flatMap((secure) => {
+      const value = receivedCookie(http, this.#sentName(cookie, secure));
+      return value === undefined ? [] : [{ secure, value }];
+    });
+  }
+
+  /** The one that the browser has after the reply. */
+  held(http: HttpContext, cookie: OwnCookie, secure: boolean): string | undefined {
+    const name = this.#sentName(cookie, secure);
+    const set = http.replyCookie(name);
+    if (set !== undefined) {
+      return set.value === '' ? undefined : set.value;
+    }
+    return receivedCookie(http, name);
+  }
+
+  /** Sets a cookie. Others go where all together would be too large. */
+  set(http: HttpContext, cookie: OwnCookie, value: string, attributes: CookieAttributes, ttl: number): void {
+    this.#add(http, cookie, value, attributes, ttl);
+    this.#fit(http, cookie, attributes);
+  }
+
+  /** Sets a cookie if `isWanted` says so when the head of the reply is written, unless the reply sets it otherwise. */
+  setIfWanted(
+    http: HttpContext,
+    cookie: OwnCookie,
+    value: string,
+    attributes: CookieAttributes,
+    ttl: number,
+    isWanted: () => boolean,
+  ): void {
+    this.#add(http, cookie, value, attributes, ttl, isWanted);
+  }
+
+  /** Removes a cookie that was set with these attributes. */
+  clear(http: HttpContext, cookie: OwnCookie, attributes: CookieAttributes): void {
+    this.#add(http, cookie, '', attributes, 0);
+  }
+
+  /** Removes those that the browser has after the reply, with and without `__Host-`. */
+  clearHeld(http: HttpContext, cookie: OwnCookie): void {
+    for (const secure of [true, false]) {
+      if (this.held(http, cookie, secure) !== undefined) {
+        this.clear(http, cookie, { secure });
+      }
+    }
+  }
+
+  /**
+   * Keeps the sum of our cookies in its limit: if it is too large, the other pending logins go, and if it still is, the ID token, since
+   * a logout at the provider works without it.
+   *
+   * @param set the one that was just set, with its attributes: in its context, browsers accept the removal of others with the same
+   * `sameSite`
+   */
+  #fit(http: HttpContext, set: OwnCookie, attributes: CookieAttributes): void {
+    const { secure } = attributes;
+    const otherLogins = LOGINS.filter((cookie) => cookie !== set);
+    for (const removable of [otherLogins, ['id-token'] as const]) {
+      const bytes = ALL.reduce((sum, cookie) => sum + this.#heldLength(http, cookie, secure), 0);
+      if (bytes > MAX_BYTES) {
+        removable
+          .filter((cookie) => this.held(http, cookie, secure) !== undefined)
+          .forEach((cookie) => this.clear(http, cookie, attributes));
+      }
+    }
+  }
+
+  /** Length of a cookie in a request: `name=value; `. */
+  #heldLength(http: HttpContext, cookie: OwnCookie, secure: boolean): number {
+    const value = this.held(http, cookie, secure);
+    return value === undefined ? 0 : this.#sentName(cookie, secure).length + Buffer.byteLength(value) + 3;
+  }
+
+  #sentName(cookie: OwnCookie, secure: boolean): string {
+    return `${secure ? HOST_PREFIX : ''}${this.#name}-${cookie}`;
+  }
+
+  #add(
+    http: HttpContext,
+    cookie: OwnCookie,
+    value: string,
+    { secure, sameSite = this.#sameSite }: CookieAttributes,
+    ttl: number,
+    isWanted?: () => boolean,
+  ): void {
+    const name = this.#sentName(cookie, secure);
+    const header = stringifySetCookie({
+      name,
+      value,
+      maxAge: Math.ceil(ttl / 1000),
+      path: '/',
+      httpOnly: true,
+      secure: secure || sameSite === 'none',
+      sameSite,
+    });
+    http.setCookie(name, { value, header, isWanted });
+  }
 }
 
 /** The first cookie of this name. It is looked for as a text: to parse 15 kB of other names takes a millisecond and more. */
-export function receivedCookie(http: HttpContext, name: string, secure: boolean): string | undefined {
+function receivedCookie(http: HttpContext, name: string): string | undefined {
   const header = http.header('cookie') ?? '';
-  const start = `${sentName(name, secure)}=`;
+  const start = `${name}=`;
   for (let at = header.indexOf(start); at >= 0; at = header.indexOf(start, at + 1)) {
     if (isCookieStart(header, at)) {
       const end = header.indexOf(';', at);
@@ -87,115 +180,4 @@ function isCookieStart(header: string, at: number): boolean {
     before -= 1;
   }
   return before < 0 || header[before] === ';';
-}
-
-export function setCookie(
-  http: HttpContext,
-  name: string,
-  value: string,
-  attributes: CookieAttributes,
-  ttl: number,
-): void {
-  addCookie(http, cookieOf(name, value, attributes, ttl));
-}
-
-/**
- * Sets a cookie when the head of the reply is written, if `isWanted` says so then. One of this name that the reply has by then
- * stays.
- */
-export function setCookieWithHead(
-  http: HttpContext,
-  name: string,
-  value: string,
-  attributes: CookieAttributes,
-  ttl: number,
-  isWanted: () => boolean,
-): void {
-  const cookie = cookieOf(name, value, attributes, ttl);
-  http.addCookieWithHead(
-    stringifySetCookie(cookie),
-    (others) => isWanted() && !others.some((other) => other.startsWith(`${cookie.name}=`)),
-  );
-}
-
-/** Removes a cookie that was set with these attributes. */
-export function clearCookie(http: HttpContext, name: string, attributes: CookieAttributes): void {
-  addCookie(http, cookieOf(name, '', attributes, 0));
-}
-
-/** Removes the cookies of this name that the browser has after this reply, with and without `__Host-`. */
-export function clearHeldCookies(
-  http: HttpContext,
-  name: string,
-  sameSite: CookieAttributes['sameSite'],
-): void {
-  for (const secure of [true, false]) {
-    if (heldCookie(http, name, secure) !== undefined) {
-      clearCookie(http, name, { secure, sameSite });
-    }
-  }
-}
-
-/**
- * Keeps the sum of our cookies in its limit: if it is too large, the other pending logins go, and if it still is, the ID token, since
- * a logout at the provider works without it. Identity, selection and `kept` stay. To be called after a cookie was set.
- *
- * @param attributes of that cookie: in its context, browsers accept the removal of others with the same `sameSite`
- * @param kept name of the pending login that was just set
- */
-export function fitCookies(
-  http: HttpContext,
-  { identity, selection, idToken, logins }: CookieNames,
-  attributes: CookieAttributes,
-  kept?: string,
-): void {
-  const { secure } = attributes;
-  const all = [identity, selection, idToken, ...logins];
-  const otherLogins = logins.filter((name) => name !== kept);
-  for (const removable of [otherLogins, [idToken]]) {
-    const bytes = all.reduce((sum, name) => sum + heldLength(http, name, secure), 0);
-    if (bytes > MAX_BYTES) {
-      removable
-        .filter((name) => heldLength(http, name, secure) > 0)
-        .forEach((name) => clearCookie(http, name, attributes));
-    }
-  }
-}
-
-/** Length of a cookie in a request: `name=value; `. */
-function heldLength(http: HttpContext, name: string, secure: boolean): number {
-  const value = heldCookie(http, name, secure);
-  return value === undefined ? 0 : sentName(name, secure).length + Buffer.byteLength(value) + 3;
-}
-
-/** The cookie that the browser has after this reply. */
-export function heldCookie(http: HttpContext, name: string, secure: boolean): string | undefined {
-  const sent = sentName(name, secure);
-  const changes = http.cookieChanges;
-  return changes?.has(sent) ? changes.get(sent) : receivedCookie(http, name, secure);
-}
-
-function sentName(name: string, secure: boolean): string {
-  return secure ? `${HOST_PREFIX}${name}` : name;
-}
-
-function cookieOf(
-  name: string,
-  value: string,
-  { secure, sameSite }: CookieAttributes,
-  ttl: number,
-): SetCookie & { value: string } {
-  return {
-    name: sentName(name, secure),
-    value,
-    maxAge: Math.ceil(ttl / 1000),
-    path: '/',
-    httpOnly: true,
-    secure: secure || sameSite === 'none',
-    sameSite,
-  };
-}
-
-function addCookie(http: HttpContext, cookie: SetCookie & { value: string }): void {
-  http.addCookie(stringifySetCookie(cookie), cookie.name, cookie.value === '' ? undefined : cookie.value);
 }

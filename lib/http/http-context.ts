@@ -6,10 +6,20 @@ import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { isRecord } from '../model/json-values.js';
 
 /** What {@link HttpContext} needs of Nest's HTTP adapter. */
-export type ResponseAdapter = Pick<AbstractHttpAdapter, 'setHeader' | 'appendHeader' | 'redirect' | 'reply'>;
+export type ResponseAdapter = Pick<AbstractHttpAdapter, 'setHeader' | 'redirect' | 'reply'>;
 
-/** By request: several guards may answer one. */
-const cookieChanges = new WeakMap<object, Map<string, string | undefined>>();
+/** A cookie that a reply sets. */
+export interface ReplyCookie {
+  /** Empty for one that is removed. */
+  value: string;
+  /** `Set-Cookie`. */
+  header: string;
+  /** Asked when the head is written. Without it, the cookie is set in any case. */
+  isWanted?: (() => boolean) | undefined;
+}
+
+/** Our cookies of a reply, by the name that is sent. By response, since several guards may answer one request. */
+const replyCookies = new WeakMap<object, Map<string, ReplyCookie>>();
 
 /** A request of the host and its response. Writes through Nest's HTTP adapter, so it works on Express and Fastify. */
 export class HttpContext {
@@ -25,11 +35,6 @@ export class HttpContext {
     this.#adapter = adapter;
   }
 
-  /** Cookies that the reply sets, by the name that is sent; `undefined` for one that it removes. */
-  get cookieChanges(): ReadonlyMap<string, string | undefined> | undefined {
-    return cookieChanges.get(this.request);
-  }
-
   /** False where the headers were sent, for example by a stream, and where a GraphQL context has no response. */
   get takesHeaders(): boolean {
     return this.response !== undefined && nodeResponseOf(this.response)?.headersSent !== true;
@@ -42,30 +47,31 @@ export class HttpContext {
     }
   }
 
-  /**
-   * Adds a `Set-Cookie` header, and keeps the reply out of shared caches. Express' `setHeader` would replace the cookies that
-   * the host has set.
-   *
-   * @param value `undefined` for a cookie that is removed
-   */
-  addCookie(header: string, name: string, value: string | undefined): void {
-    const changes = cookieChanges.get(this.request) ?? new Map();
-    cookieChanges.set(this.request, changes.set(name, value));
-    if (this.response !== undefined) {
-      this.#adapter.appendHeader(this.response, 'Set-Cookie', header);
-      keepPrivate(this.response);
-    }
+  /** A cookie of ours that the reply sets so far. */
+  replyCookie(name: string): ReplyCookie | undefined {
+    return replyCookies.get(this.#reply)?.get(name);
   }
 
   /**
-   * Adds a `Set-Cookie` header when the head of the reply is written, unless it was written before.
-   *
-   * @param isWanted asked then, given the `Set-Cookie` headers that the reply has
+   * Sets a cookie when the head of the reply is written, and keeps the reply out of caches. A later one of the same name replaces it,
+   * unless that one waits for `isWanted`.
    */
-  addCookieWithHead(header: string, isWanted: (others: readonly string[]) => boolean): void {
-    if (this.takesHeaders) {
-      addCookieWithHead(this.response, header, isWanted);
+  setCookie(name: string, cookie: ReplyCookie): void {
+    const reply = this.#reply;
+    const cookies = replyCookies.get(reply) ?? new Map<string, ReplyCookie>();
+    if (cookie.isWanted === undefined || !cookies.has(name)) {
+      cookies.set(name, cookie);
     }
+    // One listener a reply: each one calls the one before, so that thousands would overflow the stack.
+    if (!replyCookies.has(reply) && isNodeResponse(reply)) {
+      onHeaders(reply, () => addCookies(reply, cookies));
+    }
+    replyCookies.set(reply, cookies);
+  }
+
+  /** Node's response; in GraphQL without a response, the request, so that no cookie is sent. */
+  get #reply(): object {
+    return nodeResponseOf(this.response) ?? this.request;
   }
 
   /**
@@ -109,36 +115,19 @@ function isNodeResponse(value: unknown): value is ServerResponse {
 /** Ends of the names of headers that caches obey in place of `Cache-Control` (RFC 9213 §2.2). */
 const TARGETED = ['-cache-control', 'surrogate-control', 'edge-control', 'x-accel-expires'];
 
-/** Replies that are kept out of caches. Each listener of a head calls the one before, so that thousands would overflow the stack. */
-const keptPrivate = new WeakSet<ServerResponse>();
-
-/** Keeps a reply out of every cache when its head is written, so that it counts whatever the handler and a CDN's headers say. */
-function keepPrivate(reply: unknown): void {
-  const response = nodeResponseOf(reply);
-  if (response !== undefined && !keptPrivate.has(response)) {
-    keptPrivate.add(response);
-    onHeaders(response, () => makePrivate(response));
+/** Adds our cookies to a reply whose head is being written. Those of the host stay. */
+function addCookies(response: ServerResponse, cookies: ReadonlyMap<string, ReplyCookie>): void {
+  const others = [response.getHeader('Set-Cookie') ?? []].flat().map(String);
+  const added = [...cookies].filter(
+    ([name, { isWanted }]) =>
+      isWanted === undefined ||
+      // A cache may add the headers of a 304 to the reply that it has stored (RFC 9111 §4.3.4).
+      (response.statusCode !== 304 && !others.some((other) => other.startsWith(`${name}=`)) && isWanted()),
+  );
+  if (added.length > 0) {
+    response.setHeader('Set-Cookie', [...others, ...added.map(([, { header }]) => header)]);
+    makePrivate(response);
   }
-}
-
-/** Adds a cookie to a reply when its head is written, if it is wanted then. The reply is kept private with it. */
-function addCookieWithHead(
-  reply: unknown,
-  cookie: string,
-  isWanted: (others: readonly string[]) => boolean,
-): void {
-  const response = nodeResponseOf(reply);
-  if (response === undefined) {
-    return;
-  }
-  onHeaders(response, () => {
-    const others = [response.getHeader('Set-Cookie') ?? []].flat().map(String);
-    // A cache may add the headers of a 304 to the reply that it has stored (RFC 9111 §4.3.4).
-    if (response.statusCode !== 304 && isWanted(others)) {
-      response.setHeader('Set-Cookie', [...others, cookie]);
-      makePrivate(response);
-    }
-  });
 }
 
 /** A shared cache would hand the cookies of the reply to other users (RFC 9111 §7.3). */

@@ -25,13 +25,13 @@ import { CodeExchange } from './code-exchange.service.js';
 import { startedLogin, type PendingLogin } from './pending-login.js';
 
 /** Reasons of their own: what a user did, or what `prompt=none` cannot do (OIDC Core §3.1.2.6). */
-const REASON_BY_ERROR: Readonly<Record<string, LoginFailureReason>> = {
-  access_denied: 'denied',
-  login_required: 'login_required',
-  interaction_required: 'interaction_required',
-  consent_required: 'consent_required',
-  account_selection_required: 'account_selection_required',
-};
+const REASON_BY_ERROR = new Map<string, LoginFailureReason>([
+  ['access_denied', 'denied'],
+  ['login_required', 'login_required'],
+  ['interaction_required', 'interaction_required'],
+  ['consent_required', 'consent_required'],
+  ['account_selection_required', 'account_selection_required'],
+]);
 
 export interface VerifiedLogin {
   identity: ExhibitorIdentity;
@@ -70,12 +70,7 @@ export class CallbackVerifier {
     this.#identityTtl = settings.session.includes('host') ? absoluteTtl : identityTtl;
   }
 
-  /**
-   * The identity of the user, and the ID token.
-   *
-   * @throws {LoginFailedError} where the login is refused
-   * @throws {ExhibitorError} `service_unavailable`, `rate_limited` or `deadline_exceeded` where the provider is down or slow
-   */
+  /** The identity of the user, and the ID token. */
   verify(tenant: Tenant, pending: PendingLogin, parameters: CallbackParameters): Promise<VerifiedLogin> {
     const login = browserLoginOf(tenant);
     return this.deadlines.within(tenant.http.deadline, (deadline) =>
@@ -133,7 +128,7 @@ export class CallbackVerifier {
     }
     const { state, nonce, verifier } = pending;
     const shown = presentableError(error, errorDescription, [state, nonce, verifier]);
-    const reason = (Object.hasOwn(REASON_BY_ERROR, error) ? REASON_BY_ERROR[error] : undefined) ?? 'provider';
+    const reason = REASON_BY_ERROR.get(error) ?? 'provider';
     if (reason === 'provider') {
       const message = `the callback received an error instead of a code: ${describeFailure(shown)}`;
       this.log.report(tenant, { cause: 'callback error', options: [], message, isUnverified: true });

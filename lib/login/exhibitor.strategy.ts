@@ -71,13 +71,13 @@ export async function authorizationUrl(
   parameters: LoginParameters,
 ): Promise<string> {
   const LoginStrategy = await (loaded ??= loadStrategy());
-  const strategy = new LoginStrategy(
-    optionsOf(login, pending, authorizeUrl),
-    parametersOf(login, pending, parameters),
-  );
+  const strategy = new LoginStrategy(optionsOf(login, pending, authorizeUrl));
   const url = new URL(await strategy.begin());
-  // passport-openidconnect always requests `code`.
-  url.searchParams.set('response_type', pending.responseType);
+  for (const [name, value] of Object.entries(parametersOf(login, pending, parameters))) {
+    if (value !== undefined) {
+      url.searchParams.set(name, value);
+    }
+  }
   return url.href;
 }
 
@@ -86,8 +86,10 @@ function parametersOf(
   login: BrowserLogin,
   pending: PendingLogin,
   parameters: LoginParameters,
-): Record<string, string> {
-  const all: Record<string, string | undefined> = {
+): Record<string, string | undefined> {
+  return {
+    // The package always requests `code`.
+    response_type: pending.responseType,
     nonce: pending.nonce,
     code_challenge: digestOf(pending.verifier),
     code_challenge_method: 'S256',
@@ -99,9 +101,6 @@ function parametersOf(
     acr_values: parameters.acrValues,
     ui_locales: parameters.uiLocales,
   };
-  return Object.fromEntries(
-    Object.entries(all).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
-  );
 }
 
 function optionsOf(login: BrowserLogin, pending: PendingLogin, authorizeUrl: string): StrategyOptions {
@@ -139,13 +138,6 @@ async function loadStrategy() {
     declare error: (error: unknown) => void;
     declare authenticate: (request: object) => void;
 
-    constructor(
-      options: StrategyOptions,
-      private readonly parameters: Record<string, string>,
-    ) {
-      super(options);
-    }
-
     /**
      * The address that the browser is redirected to. The request has no query: the package would handle `code` or `error` in it as
      * a callback. Passport's own middleware needs methods that Fastify's reply does not have.
@@ -156,10 +148,6 @@ async function loadStrategy() {
         this.error = reject;
         this.authenticate({ query: {}, headers: {} });
       });
-    }
-
-    override authorizationParams(): Record<string, string> {
-      return { ...this.parameters };
     }
 
     /** Never called, since the callback is not handled here. */

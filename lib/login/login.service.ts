@@ -50,8 +50,8 @@ export interface LoginTarget {
 }
 
 export interface CallbackRoute {
-  /** Answers the path of the request, which must be that of the `redirectUri`. */
-  getPath: () => string | Promise<string>;
+  /** Path of the request, which must be that of the `redirectUri`. */
+  path: string;
   /** Called with the login that the response belongs to, before it is verified. */
   onMatched: (login: StartedLogin) => void;
   /** Keeps the identity with `session: 'host'`. */
@@ -83,19 +83,11 @@ export class LoginService {
    * Starts a login: stores it in a cookie and answers the address of the provider to redirect to.
    *
    * @param tenantKey default: the only tenant
-   * @param getTarget called after the tenant is found
-   * @throws {ExhibitorError} `invalid_argument` for an invalid event id or login parameter, and for a request that cannot show the
-   * page of the provider; `unknown_tenant`, `tenant_required`
    */
-  async start(
-    http: HttpContext,
-    tenantKey: string | undefined,
-    getTarget: () => Promise<LoginTarget>,
-  ): Promise<string> {
+  async start(http: HttpContext, tenantKey: string | undefined, target: LoginTarget): Promise<string> {
     requireNavigation(http, this.#cookies.sameSite);
     const tenant = await this.tenants.resolve(tenantKey);
     const login = browserLoginOf(tenant);
-    const target = await getTarget();
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
     const parameters = checkLoginParameters(target.parameters, tenant.key);
     const start = {
@@ -120,17 +112,10 @@ export class LoginService {
     return url;
   }
 
-  /**
-   * Finishes a login at the callback: matches and spends the state, verifies the response and starts the session.
-   *
-   * @throws {LoginFailedError} where the login is refused; `state` where the response belongs to no pending login
-   */
-  async finish(
-    http: HttpContext,
-    { getPath, onMatched, storeIdentity }: CallbackRoute,
-  ): Promise<SessionState> {
+  /** Finishes a login at the callback: matches and spends the state, verifies the response and starts the session. */
+  async finish(http: HttpContext, { path, onMatched, storeIdentity }: CallbackRoute): Promise<SessionState> {
     try {
-      const { pending, parameters } = await this.#match(http, getPath);
+      const { pending, parameters } = await this.#match(http, path);
       onMatched(startedLogin(pending));
       await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);
@@ -153,11 +138,11 @@ export class LoginService {
   /** The pending login of this response. A response that matches none leaves all of them usable. */
   async #match(
     http: HttpContext,
-    getPath: () => string | Promise<string>,
+    path: string,
   ): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
     const parameters = readCallback(http);
     const pending = parameters && (await this.#pending.find(http, parameters.state));
-    if (pending && fitsLogin(parameters, pending, http.request.method, await getPath())) {
+    if (pending && fitsLogin(parameters, pending, http.request.method, path)) {
       return { pending, parameters };
     }
     if (this.#pending.areSent(http)) {

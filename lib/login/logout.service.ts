@@ -4,6 +4,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
 import { isAddressedTo, logoutOf } from '../oidc/logout-token.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
@@ -12,7 +13,7 @@ import { unverified } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { isIdentityOf } from '../session/identity-reader.service.js';
-import { IdentitySession, type DepartingUser } from '../session/identity-session.service.js';
+import { IdentitySession } from '../session/identity-session.service.js';
 import { EndedLogins } from '../store/ended-logins.service.js';
 import type { ProviderLogout } from '../store/logout-names.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
@@ -54,11 +55,10 @@ export class LogoutService {
    * somebody was logged in.
    *
    * @param removeIdentity removes the identity with `session: 'host'`
-   * @throws {ExhibitorError} `invalid_argument` for a request that a page of another site caused
    */
   async end(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<string | undefined> {
     const departing = await this.session.departing(http);
-    if (isCrossSiteRequest(http, departing?.identity.redirectUri, this.#settings.trustedOrigins)) {
+    if (isCrossSiteRequest(http, departing?.redirectUri, this.#settings.trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     await this.session.forget(http, removeIdentity);
@@ -66,7 +66,7 @@ export class LogoutService {
       return undefined;
     }
     try {
-      return await this.#endSessionUrl(departing);
+      return await this.#endSessionUrl(http, departing);
     } catch (error) {
       // The user is logged out here: that the tenant is not found, or the provider not reached, fails no logout.
       if (isExhibitorError(error)) {
@@ -81,9 +81,6 @@ export class LogoutService {
    * take it: the provider may send it again, and a token that is sent twice writes the same.
    *
    * @param tenantKey of a tenant of a source. Fixed tenants are found by issuer and audience of the token
-   * @throws {LoginFailedError} where the token is refused
-   * @throws {ExhibitorError} `unknown_tenant`, `tenant_required`; `service_unavailable`, `deadline_exceeded` where the keys
-   * cannot be fetched
    */
   async receive(
     http: HttpContext,
@@ -96,8 +93,9 @@ export class LogoutService {
     const logouts = verified.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
     const taken = await Promise.all(logouts.map((logout) => this.ended.endAtProvider(logout)));
     const failures = verified.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
-    // Where the keys of one cannot be read, the provider must send the token again.
-    const failure = logouts.length === 0 ? failures[0] : failures.find((error) => !isRefusal(error));
+    // Where the keys of one cannot be read, the provider must send the token again. Refusals count where no tenant accepts the token.
+    const refused = logouts.length === 0 ? failures[0] : undefined;
+    const failure = failures.find((error) => !isRefusal(error)) ?? refused;
     if (failure !== undefined) {
       throw failure;
     }
@@ -124,7 +122,7 @@ export class LogoutService {
   }
 
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
-  async #endSessionUrl({ identity, idToken }: DepartingUser): Promise<string | undefined> {
+  async #endSessionUrl(http: HttpContext, identity: ExhibitorIdentity): Promise<string | undefined> {
     // Options that are due to be read again serve as well: their source may be slow.
     const tenant = this.tenants.peek(identity.tenant) ?? (await this.tenants.get(identity.tenant));
     if (tenant.login?.endSession !== true || !isIdentityOf(tenant, identity, this.clock.epochMs())) {
@@ -134,7 +132,11 @@ export class LogoutService {
     const endpoint = await this.deadlines.within(tenant.http.deadline, (deadline) =>
       this.provider.findUrl(tenant, 'endSession', deadline),
     );
-    return endpoint && addressOf(endpoint, idToken, clientId, postLogoutRedirectUri);
+    if (endpoint === undefined) {
+      return undefined;
+    }
+    const idToken = await this.session.idTokenOf(http, identity);
+    return addressOf(endpoint, idToken, clientId, postLogoutRedirectUri);
   }
 }
 

@@ -1,17 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import * as v from 'valibot';
 import {
-  clearCookie,
-  cookieNames,
-  fitCookies,
-  heldCookie,
   isSecure,
   LOGIN_DIGITS,
-  loginCookieName,
-  receivedCookies,
-  setCookie,
+  OwnCookies,
   type CookieAttributes,
-  type CookieNames,
+  type OwnCookie,
 } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import { shortDigestOf } from '../model/digest.js';
@@ -67,17 +61,15 @@ export function providerDigest({ issuer, clientId }: BrowserLogin): string {
  * a request has no more of them to read. The state names its cookie, so that a callback opens that one only.
  */
 export class PendingLogins {
-  readonly #name: string;
-  readonly #names: CookieNames;
+  readonly #cookies: OwnCookies;
   readonly #ttl: number;
 
   constructor(
     private readonly sealer: Sealer,
-    { name, loginTtl }: ExhibitorSettings['cookies'],
+    settings: ExhibitorSettings['cookies'],
   ) {
-    this.#name = name;
-    this.#names = cookieNames(name);
-    this.#ttl = loginTtl;
+    this.#cookies = new OwnCookies(settings);
+    this.#ttl = settings.loginTtl;
   }
 
   /**
@@ -88,9 +80,9 @@ export class PendingLogins {
    */
   chooseDigit(http: HttpContext, { redirectUri }: BrowserLogin, chance: number): string {
     const secure = isSecure(redirectUri);
-    const isFree = (digit: string) =>
-      heldCookie(http, loginCookieName(this.#name, digit), secure) === undefined;
-    const free = LOGIN_DIGITS.filter(isFree);
+    const free = LOGIN_DIGITS.filter(
+      (digit) => this.#cookies.held(http, cookieOf(digit), secure) === undefined,
+    );
     const digits = free.length > 0 ? free : LOGIN_DIGITS;
     return digits[Math.floor(chance * digits.length)] ?? '0';
   }
@@ -102,13 +94,11 @@ export class PendingLogins {
       whole.length <= MAX_SEALED
         ? whole
         : await this.sealer.seal('login', { ...login, returnTo: undefined }, this.#ttl);
-    const [name, attributes] = [this.#nameOf(login.state), attributesOf(login)];
-    setCookie(http, name, sealed, attributes, this.#ttl);
-    fitCookies(http, this.#names, attributes, name);
+    this.#cookies.set(http, cookieOf(login.state), sealed, attributesOf(login), this.#ttl);
   }
 
   async find(http: HttpContext, state: string): Promise<PendingLogin | undefined> {
-    for (const { value, secure } of receivedCookies(http, this.#nameOf(state))) {
+    for (const { value, secure } of this.#cookies.received(http, cookieOf(state))) {
       const { output: login, success } = v.safeParse(pendingLogin, await this.sealer.open('login', value));
       // Without the check of the prefix, a sibling domain could set a login of its own (RFC 9700 §4.7).
       if (success && login.state === state && secure === isSecure(login.redirectUri)) {
@@ -119,18 +109,18 @@ export class PendingLogins {
   }
 
   clear(http: HttpContext, login: PendingLogin): void {
-    clearCookie(http, this.#nameOf(login.state), attributesOf(login));
+    this.#cookies.clear(http, cookieOf(login.state), attributesOf(login));
   }
 
   /** True where the browser has sent any. */
   areSent(http: HttpContext): boolean {
-    return this.#names.logins.some((name) => receivedCookies(http, name).length > 0);
+    return LOGIN_DIGITS.some((digit) => this.#cookies.received(http, cookieOf(digit)).length > 0);
   }
+}
 
-  /** The first character of a state that is not ours may name a cookie that no login has set. */
-  #nameOf(state: string): string {
-    return loginCookieName(this.#name, state.slice(0, 1));
-  }
+/** The cookie of a state. The first character of one that is not ours may name a cookie that no login has set. */
+function cookieOf(state: string): OwnCookie {
+  return `login-${state.slice(0, 1)}`;
 }
 
 /** A form_post is a cross-site request: its cookie needs `SameSite=None`. Plain http is a loopback host, see the options. */

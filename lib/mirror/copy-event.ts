@@ -1,12 +1,59 @@
-import { ConfigurationError, ExhibitorError, PaginationDriftError } from '../index.js';
+import { ExhibitorError, PaginationDriftError } from '../index.js';
 import type { Exhibitor, ExhibitorsService } from '../index.js';
 import { shortDigestOf } from '../model/digest.js';
 import { checkEventId } from '../model/path-parameters.js';
-import type { MirrorScope, MirrorTarget, Row } from './mirror-target.interface.js';
 
 /** Readings of an event that changes while it is read. What they found is kept, so each has less to write. */
 const MOST_READINGS = 5;
 const LARGEST_BATCH = 10_000;
+
+/** Ends a copy, and is not shown. */
+const SUPERSEDED = new Error('a newer copy of the event has begun');
+
+/** One event of one tenant. */
+export interface MirrorScope {
+  /** Key of the tenant; `default` is that of the option `tenant`. */
+  tenant: string;
+  eventId: string;
+}
+
+/** A row of the mirror. */
+export interface Row<T = Exhibitor> {
+  /** The id of the exhibitor, by the option `exhibitorId` of the module. Unique within its event. */
+  id: string;
+  /** Stands for the content: 22 characters. Store it beside the exhibitor, and answer it from `known`. */
+  digest: string;
+  /** The record as the service answers it, after `exhibitorSchema`. */
+  exhibitor: T;
+}
+
+/** What one transaction writes. No id is in two of the lists; together they have at most `batch` rows. */
+export interface MirrorBatch<T = Exhibitor> {
+  /** The generation of the copy that writes. */
+  generation: number;
+  /** Rows that the mirror did not have when the copy began. Another copy may have added them since: upsert them. */
+  added: Row<T>[];
+  changed: Row<T>[];
+  /** Ids of rows that the event has no longer. */
+  removed: string[];
+}
+
+/**
+ * The host's own database. A copy calls `begin`, reads `known` to its end, and then calls `apply` for each batch, one after the
+ * other. Copies of one event can overlap, since a process that was believed dead may wake up; the generation, a number in the
+ * same database, tells which one is the newest. `docs/mirror.md` has a target for PostgreSQL.
+ */
+export interface MirrorTarget<T = Exhibitor> {
+  /** Raises the generation of the event, and answers it. It must survive a restart of every process. */
+  begin(scope: MirrorScope): Promise<number>;
+  /** Ids and digests of the rows of this event that this mirror wrote. */
+  known(scope: MirrorScope): AsyncIterable<{ id: string; digest: string }>;
+  /**
+   * Writes a batch in one transaction, which locks the generation until it ends. Answers `false`, and changes nothing, where a
+   * generation newer than that of the batch has begun.
+   */
+  apply(scope: MirrorScope, batch: MirrorBatch<T>): Promise<boolean>;
+}
 
 /** Options of {@link copyEvent}. */
 export interface MirrorOptions {
@@ -77,29 +124,26 @@ class EventCopy<T> {
     }
     this.#generation = await this.target.begin(this.scope);
     for await (const { id, digest } of this.target.known(this.scope)) {
-      this.#throwIfAborted();
       this.#digests.set(id, digest);
     }
     const mostRemovals = this.#mostRemovals(this.#digests.size);
     const read = new Set<string>();
-    if (!(await this.#readAll(read))) {
+    try {
+      await this.#readAll(read);
+      const gone = [...this.#digests.keys()].filter((id) => !read.has(id));
+      if (gone.length > mostRemovals || (gone.length > 0 && read.size === 0)) {
+        return { rows: read.size, ...this.#counts, held: gone.length, superseded: false };
+      }
+      for (let from = 0; from < gone.length; from += this.#batch) {
+        await this.#apply([], [], gone.slice(from, from + this.#batch));
+      }
+      return { rows: read.size, ...this.#counts, superseded: false };
+    } catch (error) {
+      if (error !== SUPERSEDED) {
+        throw error;
+      }
       return { rows: read.size, ...this.#counts, superseded: true };
     }
-    const gone = [...this.#digests.keys()].filter((id) => !read.has(id));
-    if (gone.length > mostRemovals || (gone.length > 0 && read.size === 0)) {
-      return { rows: read.size, ...this.#counts, held: gone.length, superseded: false };
-    }
-    const superseded = !(await this.#remove(gone));
-    return { rows: read.size, ...this.#counts, superseded };
-  }
-
-  async #remove(gone: readonly string[]): Promise<boolean> {
-    for (let from = 0; from < gone.length; from += this.#batch) {
-      if (!(await this.#apply([], [], gone.slice(from, from + this.#batch)))) {
-        return false;
-      }
-    }
-    return true;
   }
 
   #mostRemovals(known: number): number {
@@ -111,8 +155,8 @@ class EventCopy<T> {
     return most;
   }
 
-  /** Fills `read` with the ids of the event. `false` where a newer copy has begun. */
-  async #readAll(read: Set<string>): Promise<boolean> {
+  /** Fills `read` with the ids of the event. */
+  async #readAll(read: Set<string>): Promise<void> {
     for (let reading = 1; ; reading += 1) {
       try {
         read.clear();
@@ -125,11 +169,10 @@ class EventCopy<T> {
     }
   }
 
-  async #readOnce(read: Set<string>): Promise<boolean> {
+  async #readOnce(read: Set<string>): Promise<void> {
     const { tenant, eventId } = this.scope;
-    const { signal } = this.options;
-    let rows: Row<T>[] = [];
-    for await (const page of this.exhibitors.iteratePages(eventId, { tenant, signal })) {
+    const rows: Row<T>[] = [];
+    for await (const page of this.exhibitors.iteratePages(eventId, { tenant, signal: this.options.signal })) {
       for (const exhibitor of page.data) {
         const id = this.#idOf(exhibitor, read, page.paginationMetadata.currentPage);
         const digest = shortDigestOf(canonicalJson(exhibitor));
@@ -138,14 +181,13 @@ class EventCopy<T> {
           rows.push({ id, digest, exhibitor });
         }
         if (rows.length === this.#batch) {
-          if (!(await this.#write(rows))) {
-            return false;
-          }
-          rows = [];
+          await this.#write(rows.splice(0));
         }
       }
     }
-    return rows.length === 0 || this.#write(rows);
+    if (rows.length > 0) {
+      await this.#write(rows);
+    }
   }
 
   #idOf(exhibitor: T, read: ReadonlySet<string>, page: number): string {
@@ -163,34 +205,24 @@ class EventCopy<T> {
     throw new PaginationDriftError(breach, page - 1, { tenant });
   }
 
-  async #write(rows: readonly Row<T>[]): Promise<boolean> {
+  async #write(rows: readonly Row<T>[]): Promise<void> {
     const added = rows.filter(({ id }) => !this.#digests.has(id));
     const changed = rows.filter(({ id }) => this.#digests.has(id));
-    const isNewest = await this.#apply(added, changed, []);
+    await this.#apply(added, changed, []);
     rows.forEach(({ id, digest }) => this.#digests.set(id, digest));
-    return isNewest;
   }
 
-  /** `false`, and nothing is written, where a newer copy has begun. */
-  async #apply(added: Row<T>[], changed: Row<T>[], removed: string[]): Promise<boolean> {
-    this.#throwIfAborted();
-    const batch = { generation: this.#generation, added, changed, removed };
-    const isNewest: unknown = await this.target.apply(this.scope, batch);
-    if (typeof isNewest !== 'boolean') {
-      throw new ConfigurationError([{ path: 'target.apply', expected: 'must answer true or false' }]);
-    }
-    if (isNewest) {
-      this.#counts.added += added.length;
-      this.#counts.changed += changed.length;
-      this.#counts.removed += removed.length;
-    }
-    return isNewest;
-  }
-
-  #throwIfAborted(): void {
+  async #apply(added: Row<T>[], changed: Row<T>[], removed: string[]): Promise<void> {
     if (this.options.signal?.aborted === true) {
       throw new ExhibitorError('aborted', 'the copy was aborted', { tenant: this.scope.tenant });
     }
+    const batch = { generation: this.#generation, added, changed, removed };
+    if (!(await this.target.apply(this.scope, batch))) {
+      throw SUPERSEDED;
+    }
+    this.#counts.added += added.length;
+    this.#counts.changed += changed.length;
+    this.#counts.removed += removed.length;
   }
 }
 
@@ -200,11 +232,11 @@ class EventCopy<T> {
  */
 function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_name, member: unknown) => {
-    if (typeof member === 'bigint') {
-      return `${member}n`;
-    }
     if (member instanceof Map || member instanceof Set) {
       return [...member];
+    }
+    if (typeof member === 'bigint') {
+      return `${member}n`;
     }
     return typeof member === 'object' && member !== null && !Array.isArray(member)
       ? Object.fromEntries(Object.entries(member).toSorted(([a], [b]) => (a < b ? -1 : 1)))

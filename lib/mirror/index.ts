@@ -1,3 +1,2 @@
 /** `nestjs-exhibitor/mirror`: one event kept in the host's own database. */
-export { copyEvent, type MirrorOptions, type MirrorResult } from './copy-event.js';
-export type { MirrorBatch, MirrorScope, MirrorTarget, Row } from './mirror-target.interface.js';
+export * from './copy-event.js';

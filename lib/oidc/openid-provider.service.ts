@@ -11,7 +11,13 @@ import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
 import { keySetOf, type KeySet } from './key-set.js';
-import { metadataUrl, parseMetadata, urlsFor, type Metadata, type MetadataUrl } from './parse-metadata.js';
+import {
+  metadataUrl,
+  parseMetadata,
+  publishedUrl,
+  type Metadata,
+  type MetadataUrl,
+} from './parse-metadata.js';
 import { PublishedDocuments } from './published-documents.js';
 
 const NAMES = { keys: 'the keys of the provider', metadata: 'the metadata of the provider' } as const;
@@ -104,7 +110,7 @@ export class OpenIdProvider {
   /** The URL that the metadata names; `undefined` where it names none. */
   async #discoveredUrl(tenant: Tenant, name: MetadataUrl, deadline: Deadline): Promise<string | undefined> {
     const metadata = await this.#metadataOf(tenant, deadline);
-    const url = urlsFor(metadata, tenant.key, this.#allowedOrigins)[name];
+    const url = publishedUrl(metadata, name, tenant.key, this.#allowedOrigins);
     if (typeof url !== 'object') {
       return url;
     }
@@ -206,8 +212,6 @@ function refuse(tenant: Tenant, why: string, reason: LoginFailureReason = 'provi
  * requests is not (503, 504).
  *
  * @param name the provider's endpoint, for the error message
- * @throws {LoginFailedError} `provider` where the reply is malformed
- * @throws {ExhibitorError} other errors of {@link Transport.send}
  */
 export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R> {
   try {

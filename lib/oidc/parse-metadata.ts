@@ -22,7 +22,8 @@ export interface RefusedUrl {
 
 /** The metadata of a provider, as far as it is used. It never adds algorithms or kinds of client authentication. */
 export interface Metadata {
-  urls: Readonly<Partial<Record<MetadataUrl, string | RefusedUrl>>>;
+  /** As published: {@link publishedUrl} checks one. */
+  urls: Readonly<Partial<Record<MetadataUrl, unknown>>>;
   /** True where every authorization response has an `iss` (RFC 9207 §3). */
   sendsIss: boolean;
 }
@@ -43,38 +44,31 @@ export function parseMetadata(body: unknown, issuer: string): Metadata | Refused
   if (body['issuer'] !== issuer) {
     return { reason: 'issuer', received: `issuer ${shown(body['issuer'])}` };
   }
-  const urls: Partial<Record<MetadataUrl, string | RefusedUrl>> = {};
-  for (const [name, member] of Object.entries(MEMBERS) as [MetadataUrl, string][]) {
-    const value = body[member];
-    if (value !== undefined && value !== null) {
-      urls[name] = checkUrl(value, member);
-    }
-  }
+  const urls = Object.fromEntries(Object.entries(MEMBERS).map(([name, member]) => [name, body[member]]));
   return { urls, sendsIss: body['authorization_response_iss_parameter_supported'] === true };
 }
 
-/** The rules for URLs of the options: secrets and codes are sent there. */
-function checkUrl(value: unknown, member: string): string | RefusedUrl {
-  const parsed = v.safeParse(endpointUrl, value);
-  if (!parsed.success) {
-    return { expected: `${member} ${parsed.issues[0].message}`, received: shown(value) };
-  }
-  return parsed.output;
-}
-
-/** The URLs of the metadata, of which the tenant may use those on its `allowedOrigins`. */
-export function urlsFor(
+/**
+ * A URL of the metadata; `undefined` where there is none. The rules are those for URLs of the options, since secrets and codes are sent
+ * there.
+ */
+export function publishedUrl(
   { urls }: Metadata,
+  name: MetadataUrl,
   tenantKey: string,
   allowedOrigins: AllowedOrigins | undefined,
-): Metadata['urls'] {
-  const checked: Partial<Record<MetadataUrl, string | RefusedUrl>> = { ...urls };
-  for (const [name, url] of Object.entries(urls) as [MetadataUrl, string | RefusedUrl][]) {
-    if (typeof url === 'string' && !isAllowedUrl(url, tenantKey, allowedOrigins)) {
-      checked[name] = { expected: `${MEMBERS[name]} on one of allowedOrigins`, received: url };
-    }
+): string | RefusedUrl | undefined {
+  const value = urls[name] ?? undefined;
+  if (value === undefined) {
+    return undefined;
   }
-  return checked;
+  const parsed = v.safeParse(endpointUrl, value);
+  if (!parsed.success) {
+    return { expected: `${MEMBERS[name]} ${parsed.issues[0].message}`, received: shown(value) };
+  }
+  return isAllowedUrl(parsed.output, tenantKey, allowedOrigins)
+    ? parsed.output
+    : { expected: `${MEMBERS[name]} on one of allowedOrigins`, received: parsed.output };
 }
 
 function shown(value: unknown): string {

@@ -148,11 +148,7 @@ export class TokenValidator {
 /** Of tokens, in the operator's log. */
 const NAMES = { id_token: 'ID token', access_token: 'access token', logout_token: 'logout token' } as const;
 
-/**
- * The rules for the claims of a token.
- *
- * @throws {ConfigurationError} where an option is missing
- */
+/** The rules for the claims of a token. */
 function rulesFor({ use, nonce, maxAge }: GivenToken, login: LoginSettings, tenantKey: string): ClaimsRules {
   const { audience: option } = login;
   const audiences = typeof option === 'string' ? { idToken: option } : option;

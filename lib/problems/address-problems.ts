@@ -7,7 +7,6 @@ interface SentRequest {
 
 export interface FailedRequest extends SentRequest {
   why: string;
-  phase?: string | undefined;
   message: string;
   /** Where no connection was made: `ENOTFOUND`. */
   errorCode?: string | undefined;
@@ -21,10 +20,10 @@ export interface FailedRequest extends SentRequest {
  * where something else answers. `undefined` for failures of a service that was reached.
  */
 export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Problem | undefined {
-  const { operation, why, phase, message, errorCode, status, isTooLarge } = failed;
+  const { operation, why, message, errorCode, status, isTooLarge } = failed;
   const option = addressOption(tenant, operation);
   // There never was a connection: a wrong host, a port without a server, a certificate of another host.
-  if (phase === 'connecting') {
+  if (why === 'unreached') {
     return {
       cause: `${option} unreached`,
       options: [option],

@@ -56,8 +56,3 @@ export function unnamedEvent(controller: string, handler: string): Problem {
     'can name its event, and it is not set';
   return { cause: `event of ${controller}.${handler}`, options: [], message };
 }
-
-/** A call or a request named a tenant that does not exist. */
-export function unknownTenantKey(key: string, known: Iterable<string>): string {
-  return `there is no tenant '${untrustedText(key)}'; the keys of tenants are: ${untrustedText([...known].join(', '), 400)}`;
-}

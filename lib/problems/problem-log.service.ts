@@ -1,14 +1,19 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, Logger } from '@nestjs/common';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
+import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import type { Problem } from './problem.interface.js';
-import { ThrottledLog } from './throttled-log.js';
 
-/** Shortest time between two lines about one cause of one tenant, in ms. */
-const REPORT_EVERY = 60_000;
+const LOGGER = new Logger('nestjs-exhibitor');
+
+/** Shortest time between two lines about one cause, in ms. */
+const LOG_EVERY = 60_000;
+
+/** Causes that are remembered. Beyond, the one that was seen least recently may be logged again before its time. */
+const MAX_CAUSES = 10_000;
 
 /** Characters of a message and of a value that are shown. */
 const LONGEST_MESSAGE = 400;
@@ -21,8 +26,8 @@ interface ReportedTenant {
 }
 
 /**
- * Tells the operator in the log which option to look at. Visitors get a general message. A tenant whose options changed is
- * reported at once, since the mistake may be another one.
+ * Tells the operator in the log, through Nest's `Logger`, which option to look at: one line a minute for each cause. Visitors get a
+ * general message. A tenant whose options changed is reported at once, since the mistake may be another one.
  *
  * @example
  * problemLog.report(tenant, {
@@ -35,15 +40,16 @@ interface ReportedTenant {
  */
 @Injectable()
 export class ProblemLog {
-  readonly #log: ThrottledLog;
+  /** {@link Clock.now} of the last line of each cause. */
+  readonly #loggedAt: ExpiringCache<number>;
   readonly #pathOf: CheckedOptions['pathOf'];
 
   constructor(
     @Inject(CHECKED_OPTIONS) { pathOf }: Pick<CheckedOptions, 'pathOf'>,
-    @Inject(Clock) clock: Clock,
+    @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#pathOf = pathOf;
-    this.#log = new ThrottledLog(clock, REPORT_EVERY);
+    this.#loggedAt = createCache(clock, { max: MAX_CAUSES });
   }
 
   /** Logs the problem, unless this cause of this tenant was logged within the last minute. Without tenant: of any of several. */
@@ -57,14 +63,11 @@ export class ProblemLog {
     const line = `${paths.length === 0 ? path : paths.join(', ')}: ${problemText(problem)}`;
     const ofTenant = `${tenant?.stateKey.id} ${cause}`;
     if (isUnverified === true) {
-      this.#log.warn(
-        `${line} (unverified: the browser or the client delivered it)`,
-        `unverified ${ofTenant}`,
-      );
+      this.warn(`${line} (unverified: the browser or the client delivered it)`, `unverified ${ofTenant}`);
     } else if (isWarning === true) {
-      this.#log.warn(line, ofTenant);
+      this.warn(line, ofTenant);
     } else {
-      this.#log.error(line, ofTenant);
+      this.error(line, ofTenant);
     }
   }
 
@@ -76,13 +79,44 @@ export class ProblemLog {
   reportMistake(error: ExhibitorError): void {
     const { code, tenant = '', message } = error;
     if (HTTP_STATUS_BY_CODE[code] === 500) {
-      this.#log.error(error, `${code} ${tenant} ${message}`);
+      this.error(error, `${code} ${tenant} ${message}`);
     } else if (code === 'malformed_response' || code === 'pagination_drift') {
-      this.#log.warn(
+      this.warn(
         `${this.#pathOf(tenant)}: ${code}: ${untrustedText(message, LONGEST_MESSAGE)}`,
         `${code} ${tenant}`,
       );
     }
+  }
+
+  /** Answers whether the line was logged. */
+  warn(line: string, cause: string): boolean {
+    const isDue = this.#isDue(cause);
+    if (isDue) {
+      LOGGER.warn(line);
+    }
+    return isDue;
+  }
+
+  error(line: string | Error, cause: string): void {
+    if (this.#isDue(cause)) {
+      LOGGER.error(line);
+    }
+  }
+
+  /** Without a limit: for the end of a failure that was logged. */
+  info(line: string): void {
+    LOGGER.log(line);
+  }
+
+  /** Whether a line of this cause may be logged now. After `true` the next one has to wait. */
+  #isDue(cause: string): boolean {
+    const now = this.clock.now();
+    const loggedAt = this.#loggedAt.get(cause);
+    if (loggedAt !== undefined && now - loggedAt < LOG_EVERY) {
+      return false;
+    }
+    this.#loggedAt.set(cause, now);
+    return true;
   }
 }
 

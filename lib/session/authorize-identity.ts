@@ -5,11 +5,7 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 
-/**
- * The final authorization check of the host, by the option `login.authorize`: of a login, and of each new bearer token.
- *
- * @throws {ExhibitorError} `service_unavailable` where the function of the host fails
- */
+/** The final authorization check of the host, by the option `login.authorize`: of a login, and of each new bearer token. */
 export async function isAuthorized(
   { key, login }: Tenant,
   identity: ExhibitorIdentity,

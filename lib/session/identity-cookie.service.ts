@@ -10,16 +10,7 @@
  */
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import {
-  cookieNames,
-  fitCookies,
-  isSecure,
-  receivedCookies,
-  setCookie,
-  setCookieWithHead,
-  type CookieAttributes,
-  type CookieNames,
-} from '../http/cookies.js';
+import { isSecure, OwnCookies, type CookieAttributes } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -43,9 +34,6 @@ const MAX_SEALED = 3_000;
 /** Estimated bytes of heap of all opened cookies together. One takes about three times its JSON. */
 const MAX_OPENED_BYTES = 16 * 1024 * 1024;
 
-/** Longest time for which an opened cookie is remembered, in ms. */
-const LONGEST_OPENED = 60_000;
-
 /** Content of a cookie that opened. Deeply frozen, since the requests of a user share it. */
 interface OpenedCookie {
   /** It ends with the seal. */
@@ -57,8 +45,8 @@ interface OpenedCookie {
 /** The identity of a user, in a sealed cookie. */
 @Injectable()
 export class IdentityCookie {
-  readonly #names: CookieNames;
-  readonly #cookies: ExhibitorSettings['cookies'];
+  readonly #settings: ExhibitorSettings['cookies'];
+  readonly #cookies: OwnCookies;
   /** By the digest of the sealed value: the memory of the process holds no cookie that could be used. */
   readonly #opened: ExpiringCache<OpenedCookie>;
   /** Requests whose reply may set a new seal: one each, however many guards and fields of GraphQL a request has. */
@@ -71,8 +59,8 @@ export class IdentityCookie {
     @Inject(Clock) private readonly clock: Clock,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
-    this.#cookies = settings.cookies;
-    this.#names = cookieNames(settings.cookies.name);
+    this.#settings = settings.cookies;
+    this.#cookies = new OwnCookies(settings.cookies);
     this.#opened = createCache(clock, { maxSize: MAX_OPENED_BYTES });
   }
 
@@ -81,7 +69,7 @@ export class IdentityCookie {
    * domain can set a cookie without it. Its tenant and its logout are not checked yet.
    */
   async read(http: HttpContext): Promise<OpenedCookie | undefined> {
-    for (const { value, secure } of receivedCookies(http, this.#names.identity)) {
+    for (const { value, secure } of this.#cookies.received(http, 'identity')) {
       const digest = digestOf(value);
       const opened = this.#opened.get(digest) ?? this.#remember(digest, await this.#open(value));
       const { redirectUri, expiresAt = 0 } = opened?.identity ?? {};
@@ -95,7 +83,7 @@ export class IdentityCookie {
   /** Every identity that the request carries, expired ones included: what a logout must end. */
   async readAll(http: HttpContext): Promise<OpenedCookie[]> {
     const opened = await Promise.all(
-      receivedCookies(http, this.#names.identity).map(({ value }) => this.#open(value)),
+      this.#cookies.received(http, 'identity').map(({ value }) => this.#open(value)),
     );
     return opened.flatMap((one) => one ?? []);
   }
@@ -109,9 +97,7 @@ export class IdentityCookie {
   async write(http: HttpContext, tenant: Tenant, identity: ExhibitorIdentity, endsAt: number): Promise<void> {
     const { returnTo: _once, ...kept } = identity;
     const sealed = await this.#sealToFit(tenant, kept, endsAt);
-    const attributes = this.#attributesOf(tenant);
-    setCookie(http, this.#names.identity, sealed, attributes, endsAt - this.clock.epochMs());
-    fitCookies(http, this.#names, attributes);
+    this.#cookies.set(http, 'identity', sealed, attributesOf(tenant), endsAt - this.clock.epochMs());
   }
 
   /**
@@ -119,7 +105,7 @@ export class IdentityCookie {
    * login. The cookie is added when the head of the reply is written, unless the login has ended by then.
    */
   async renew(http: HttpContext, { identity, tenant, endsAt = 0 }: SessionState): Promise<void> {
-    const { identityTtl, absoluteTtl } = this.#cookies;
+    const { identityTtl, absoluteTtl } = this.#settings;
     const now = this.clock.epochMs();
     const isDue = identity.expiresAt - now <= identityTtl / 2 && identity.expiresAt < endsAt;
     if (!isDue || absoluteTtl <= identityTtl || this.#renewed.has(http.request) || !isActivity(http)) {
@@ -129,7 +115,7 @@ export class IdentityCookie {
     const askedAt = this.clock.now();
     const expiresAt = Math.min(now + identityTtl, endsAt);
     const sealed = await this.#seal({ ...identity, expiresAt }, endsAt);
-    setCookieWithHead(http, this.#names.identity, sealed, this.#attributesOf(tenant), endsAt - now, () =>
+    this.#cookies.setIfWanted(http, 'identity', sealed, attributesOf(tenant), endsAt - now, () =>
       this.ended.isRunning(identity, tenant.registration, askedAt),
     );
   }
@@ -138,7 +124,7 @@ export class IdentityCookie {
   #remember(digest: string, opened: OpenedCookie | undefined): OpenedCookie | undefined {
     if (opened !== undefined) {
       freezeJson(opened);
-      const ttl = Math.min(LONGEST_OPENED, opened.identity.expiresAt - this.clock.epochMs());
+      const ttl = opened.identity.expiresAt - this.clock.epochMs();
       if (ttl > 0) {
         this.#opened.set(digest, opened, { ttl, size: 3 * Buffer.byteLength(JSON.stringify(opened)) });
       }
@@ -174,10 +160,10 @@ export class IdentityCookie {
   #seal({ expiresAt, ...identity }: ExhibitorIdentity, endsAt: number): Promise<string> {
     return this.sealer.seal('identity', { identity, endsAt }, expiresAt - this.clock.epochMs());
   }
+}
 
-  #attributesOf({ login }: Tenant): CookieAttributes {
-    return { secure: isSecure(login?.redirectUri), sameSite: this.#cookies.sameSite };
-  }
+function attributesOf({ login }: Tenant): CookieAttributes {
+  return { secure: isSecure(login?.redirectUri) };
 }
 
 function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined {

@@ -37,7 +37,6 @@ export class IdentityReader {
    * The user of a request.
    *
    * @param tenantKey tenant the identity must belong to; `undefined` accepts the tenant of the identity
-   * @throws {LoginFailedError} where a bearer token is refused
    */
   async read(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
     for (const mode of this.#modes) {

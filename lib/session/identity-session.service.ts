@@ -1,8 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { clearHeldCookies, cookieNames, isSecure, type CookieNames } from '../http/cookies.js';
+import { isSecure, OwnCookies } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
@@ -10,9 +11,11 @@ import { EndedLogins } from '../store/ended-logins.service.js';
 import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
-import { IdTokenCookie } from './id-token-cookie.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import { readHostUser, type SessionState } from './request-user.js';
+
+/** Largest sealed ID token, in bytes: cookies of the module share a budget, and it becomes a part of an address. */
+const MAX_ID_TOKEN = 2_500;
 
 /** A login that another one replaces. */
 export interface FormerLogin {
@@ -29,39 +32,33 @@ export interface NewLogin {
   former: readonly FormerLogin[];
 }
 
-export interface DepartingUser {
-  /** Not compared with its tenant yet. */
-  identity: ExhibitorIdentity;
-  /** The ID token of the login, if it was kept. */
-  idToken: string | undefined;
-}
-
-/** Keeps the identity of a login in the cookie or by the host, and ends it. */
+/**
+ * Keeps the identity of a login in the cookie or by the host, and ends it. With `endSession` it keeps the ID token too, for the logout
+ * at the provider: sealed together with the id of its identity, in a cookie of its own.
+ */
 @Injectable()
 export class IdentitySession {
   readonly #modes: readonly SessionMode[];
-  readonly #cookies: ExhibitorSettings['cookies'];
-  readonly #names: CookieNames;
-  readonly #idTokens: IdTokenCookie;
+  readonly #settings: ExhibitorSettings['cookies'];
+  readonly #cookies: OwnCookies;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
-    @Inject(Sealer) sealer: Sealer,
+    @Inject(Sealer) private readonly sealer: Sealer,
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#modes = settings.session;
-    this.#cookies = settings.cookies;
-    this.#names = cookieNames(settings.cookies.name);
-    this.#idTokens = new IdTokenCookie(sealer, clock, this.#names, settings.cookies.sameSite);
+    this.#settings = settings.cookies;
+    this.#cookies = new OwnCookies(settings.cookies);
   }
 
   /** The logins of this browser that a new one replaces. */
   async former(http: HttpContext): Promise<FormerLogin[]> {
     const user = this.#modes.includes('host') ? readHostUser(http) : undefined;
     // The identity of a host may have no end.
-    const latest = this.clock.epochMs() + this.#cookies.absoluteTtl;
+    const latest = this.clock.epochMs() + this.#settings.absoluteTtl;
     const ofHost = user === undefined ? [] : [{ id: user.id, endsAt: Math.min(user.expiresAt, latest) }];
     const ofCookies = await this.cookie.readAll(http);
     return [...ofHost, ...ofCookies.map(({ identity, endsAt }) => ({ id: identity.id, endsAt }))];
@@ -84,7 +81,7 @@ export class IdentitySession {
         { path: 'session', expected: "'bearer' has no login: add 'cookie' or 'host'" },
       ]);
     }
-    const { identityTtl, absoluteTtl } = this.#cookies;
+    const { identityTtl, absoluteTtl } = this.#settings;
     // A cookie is sealed anew until `absoluteTtl` after the login; the identity of a host ends with its login.
     const endsAt = mode === 'cookie' ? identity.expiresAt - identityTtl + absoluteTtl : identity.expiresAt;
     // Before the new one is kept: Passport sets it as the user of the request.
@@ -95,21 +92,18 @@ export class IdentitySession {
       await this.cookie.write(http, tenant, identity, endsAt);
     }
     // Last: no ID token is kept of a login that fails.
-    await this.#idTokens.write(http, tenant, identity.id, endsAt, idToken);
+    await this.#keepIdToken(http, tenant, { id: identity.id, idToken }, endsAt);
     await this.#end(replaced);
     return { identity, tenant, mode, endsAt };
   }
 
-  /** The user of the browser, unless a logout ended the login before. Asks for no tenant, which may be slow. */
-  async departing(http: HttpContext): Promise<DepartingUser | undefined> {
+  /** The user of the browser, unless a logout ended the login before. Not compared with its tenant, which may be slow to find. */
+  async departing(http: HttpContext): Promise<ExhibitorIdentity | undefined> {
     const identity = this.#modes.includes('host')
       ? readHostUser(http)
       : (await this.cookie.read(http))?.identity;
-    if (identity === undefined || (await this.ended.has(identity, identity.registration ?? ''))) {
-      return undefined;
-    }
-    const idToken = await this.#idTokens.read(http, identity.id, isSecure(identity.redirectUri));
-    return { identity, idToken };
+    const hasEnded = identity && (await this.ended.has(identity, identity.registration ?? ''));
+    return hasEnded === true ? undefined : identity;
   }
 
   /**
@@ -119,15 +113,42 @@ export class IdentitySession {
    * @param removeIdentity removes it with `session: 'host'`
    */
   async forget(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<void> {
-    const { identity, idToken, selection } = this.#names;
-    for (const name of [identity, idToken, selection]) {
-      clearHeldCookies(http, name, this.#cookies.sameSite);
+    for (const cookie of ['identity', 'id-token', 'selection'] as const) {
+      this.#cookies.clearHeld(http, cookie);
     }
     await this.#end(await this.former(http));
     if (this.#modes.includes('host')) {
       await removeIdentity();
     }
     http.request.user = undefined;
+  }
+
+  /** It replaces that of the former login. One that is too large is not kept. */
+  async #keepIdToken(
+    http: HttpContext,
+    { login }: Tenant,
+    content: { id: string; idToken: string },
+    endsAt: number,
+  ): Promise<void> {
+    const ttl = endsAt - this.clock.epochMs();
+    const sealed = login?.endSession === true ? await this.sealer.seal('id-token', content, ttl) : undefined;
+    if (sealed === undefined || sealed.length > MAX_ID_TOKEN) {
+      this.#cookies.clearHeld(http, 'id-token');
+    } else {
+      this.#cookies.set(http, 'id-token', sealed, { secure: isSecure(login?.redirectUri) }, ttl);
+    }
+  }
+
+  /** The ID token of this identity, if it was kept. */
+  async idTokenOf(http: HttpContext, { id, redirectUri }: ExhibitorIdentity): Promise<string | undefined> {
+    const sent = this.#cookies
+      .received(http, 'id-token')
+      .find(({ secure }) => secure === isSecure(redirectUri));
+    const content = sent && (await this.sealer.open('id-token', sent.value));
+    if (isRecord(content) && content['id'] === id && typeof content['idToken'] === 'string') {
+      return content['idToken'];
+    }
+    return undefined;
   }
 
   async #end(logins: readonly FormerLogin[]): Promise<void> {

@@ -1,20 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import {
-  clearCookie,
-  cookieNames,
-  fitCookies,
-  heldCookie,
-  isSecure,
-  setCookie,
-  type CookieAttributes,
-  type CookieNames,
-} from '../http/cookies.js';
+import { isSecure, OwnCookies } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import { shortDigestOf } from '../model/digest.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { SessionState } from './request-user.js';
 
 /** Longest value of the cookie, in bytes. */
@@ -33,12 +23,12 @@ type Selections = v.InferOutput<typeof content>[1];
  */
 @Injectable()
 export class SelectionCookie {
-  readonly #cookies: ExhibitorSettings['cookies'];
-  readonly #names: CookieNames;
+  readonly #cookies: OwnCookies;
+  readonly #ttl: number;
 
   constructor(@Inject(CHECKED_OPTIONS) { settings }: CheckedOptions) {
-    this.#cookies = settings.cookies;
-    this.#names = cookieNames(settings.cookies.name);
+    this.#cookies = new OwnCookies(settings.cookies);
+    this.#ttl = settings.cookies.absoluteTtl;
   }
 
   /** Id of the exhibitor that the user has chosen for an event. */
@@ -62,19 +52,17 @@ export class SelectionCookie {
     }
     const others = this.#selections(http, session).filter(([event]) => event !== eventId);
     const selections: Selections = exhibitorId === undefined ? others : [...others, [eventId, exhibitorId]];
-    const attributes = this.#attributesOf(session);
+    const attributes = { secure: isSecureHost(session) };
     if (selections.length === 0) {
-      clearCookie(http, this.#names.selection, attributes);
-      return;
+      this.#cookies.clear(http, 'selection', attributes);
+    } else {
+      this.#cookies.set(http, 'selection', encodeToFit(session, selections), attributes, this.#ttl);
     }
-    const encoded = encodeToFit(session, selections);
-    setCookie(http, this.#names.selection, encoded, attributes, this.#cookies.absoluteTtl);
-    fitCookies(http, this.#names, attributes);
   }
 
   /** Anything that is not ours counts as none chosen. */
   #selections(http: HttpContext, session: SessionState): Selections {
-    const encoded = heldCookie(http, this.#names.selection, this.#attributesOf(session).secure);
+    const encoded = this.#cookies.held(http, 'selection', isSecureHost(session));
     if (encoded === undefined) {
       // Most requests: to parse nothing would throw, which takes 30 µs.
       return [];
@@ -82,10 +70,10 @@ export class SelectionCookie {
     const { success, output } = v.safeParse(content, encoded.length > MAX_BYTES ? undefined : parse(encoded));
     return success && output[0] === ownerOf(session) ? output[1] : [];
   }
+}
 
-  #attributesOf({ tenant }: SessionState): CookieAttributes {
-    return { secure: isSecure(tenant.login?.redirectUri), sameSite: this.#cookies.sameSite };
-  }
+function isSecureHost({ tenant }: SessionState): boolean {
+  return isSecure(tenant.login?.redirectUri);
 }
 
 function encodeToFit(session: SessionState, selections: Selections): string {

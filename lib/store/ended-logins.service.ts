@@ -1,4 +1,4 @@
-import { Inject, Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
@@ -10,7 +10,6 @@ import {
   type ProviderLogout,
 } from './logout-names.js';
 import { SharedValues } from './shared-values.service.js';
-import { UnwrittenLogouts } from './unwritten-logouts.js';
 
 const KIND = 'ended-login';
 
@@ -35,7 +34,7 @@ const CLOCK_MARGIN = 7_200_000;
  * logout.
  */
 @Injectable()
-export class EndedLogins implements BeforeApplicationShutdown {
+export class EndedLogins {
   /** Time of the logout by name; 1 for an own one. */
   readonly #ended: ExpiringCache<number>;
   /** Logins that had not ended when the store was asked, for `logoutCheck.ttl` ms. */
@@ -45,7 +44,6 @@ export class EndedLogins implements BeforeApplicationShutdown {
   readonly #check: CheckedOptions['settings']['logoutCheck'];
   /** Longest time that a login lives, in ms. */
   readonly #longest: number;
-  readonly #unwritten: UnwrittenLogouts;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -57,7 +55,6 @@ export class EndedLogins implements BeforeApplicationShutdown {
     this.#longest = settings.cookies.absoluteTtl;
     this.#ended = createCache(clock, { max: MAX });
     this.#notEnded = createCache(clock, { max: MAX });
-    this.#unwritten = new UnwrittenLogouts(KIND, values, clock);
   }
 
   /**
@@ -72,7 +69,7 @@ export class EndedLogins implements BeforeApplicationShutdown {
     if (ttl > 0 && id !== '') {
       this.#ended.set(id, 1, { ttl });
       if (this.#isShared) {
-        await this.#unwritten.write({ name: id, until: this.clock.now() + ttl });
+        await this.values.writeSoon(KIND, id, ttl);
       }
     }
   }
@@ -113,10 +110,6 @@ export class EndedLogins implements BeforeApplicationShutdown {
     return isRecent && !this.#isKnown(this.#namesOf(login, currentRegistration));
   }
 
-  async beforeApplicationShutdown(): Promise<void> {
-    await this.#unwritten.close();
-  }
-
   #isKnown(names: readonly EndedName[]): boolean {
     return names.some((one) => endsLogin(this.#ended.get(one.name), one));
   }
@@ -136,11 +129,11 @@ export class EndedLogins implements BeforeApplicationShutdown {
       return true;
     }
     const stored = await this.values.read(KIND, name);
-    if (stored === undefined) {
+    if (stored === null) {
       return false;
     }
     // Another process may have written this logout, or a later one.
-    const isWritten = Number(stored.answer) >= at;
+    const isWritten = Number(stored) >= at;
     return isWritten || (await this.values.write(KIND, name, String(latest), ttl)) === true;
   }
 
@@ -148,20 +141,21 @@ export class EndedLogins implements BeforeApplicationShutdown {
   async #isEndedInStore(loginKey: string, names: readonly EndedName[]): Promise<boolean> {
     const askedAt = this.clock.now();
     const answers = await Promise.all(names.map(async (one) => ({ one, stored: await this.#read(one) })));
-    const isEnded = answers.some(({ one, stored }) => endsLogin(stored?.at, one));
+    const isEnded = answers.some(({ one, stored }) => endsLogin(stored ?? undefined, one));
     const ttl = askedAt + this.#check.ttl - this.clock.now();
-    if (!isEnded && ttl > 0 && answers.every(({ stored }) => stored !== undefined)) {
+    if (!isEnded && ttl > 0 && answers.every(({ stored }) => stored !== null)) {
       this.#notEnded.set(loginKey, true, { ttl });
     }
     return isEnded;
   }
 
-  async #read({ name }: EndedName): Promise<{ at: number | undefined } | undefined> {
+  /** The time of a logout in the store, if there is one; `null` where the store does not answer. */
+  async #read({ name }: EndedName): Promise<number | undefined | null> {
     const stored = await this.values.read(KIND, name);
-    if (stored !== undefined) {
-      this.values.publishOutcome(KIND, stored.answer === undefined ? 'miss' : 'hit');
+    if (stored !== null) {
+      this.values.publishOutcome(KIND, stored === undefined ? 'miss' : 'hit');
     }
-    return stored && { at: stored.answer === undefined ? undefined : Number(stored.answer) };
+    return typeof stored === 'string' ? Number(stored) : stored;
   }
 }
 

@@ -1,11 +1,12 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Inject, Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
 import { publish, type StoreMessage } from '../diagnostics/channels.js';
 import { digestOf } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { STORE_ANSWERS_AGAIN, storeDown } from '../problems/host-problems.js';
-import { ThrottledLog } from '../problems/throttled-log.js';
+import { STORE_ANSWERS_AGAIN, storeDown, unwrittenLogouts } from '../problems/host-problems.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { Clock } from '../time/clock.js';
 import { withTimeout } from '../time/deadline.js';
 import { Sealer } from './sealer.service.js';
@@ -21,13 +22,11 @@ const MAX_WAIT = 1_000;
 /** After a failure the store is not asked for this long, in ms. */
 const REST = 5_000;
 
-/** Shortest time between two warnings, in ms. */
-const WARN_EVERY = 10_000;
+/** Waits before the further attempts to write a logout, in ms: four attempts in a minute. */
+const WRITE_AGAIN_AFTER = [1_000, 10_000, 40_000];
 
-/** An answer of the store. `undefined` in place of it: there is no store, it failed, or it rests. */
-interface StoreAnswer<R> {
-  readonly answer: R;
-}
+/** Logouts that wait for the store. A further one is tried once. */
+const MAX_WAITING = 1_000;
 
 interface WriteOptions {
   readonly ifAbsent?: true;
@@ -40,21 +39,22 @@ interface WriteOptions {
  * second is a cache miss and a warning, never a failure of the call; then it rests for 5 s.
  */
 @Injectable()
-export class SharedValues {
+export class SharedValues implements BeforeApplicationShutdown {
   readonly #store: SharedStore | undefined;
-  readonly #log: ThrottledLog;
   /** In ms of {@link Clock.now}. */
   #restsUntil = 0;
   /** A warning was logged since the store answered last. */
   #wasWarned = false;
+  /** Attempts to write a logout, by its name: one that is repeated takes one place. */
+  readonly #waiting = new Map<string, () => Promise<boolean>>();
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Sealer) private readonly sealer: Sealer,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#store = settings.store;
-    this.#log = new ThrottledLog(clock, WARN_EVERY);
   }
 
   /** True where the host configured a store. */
@@ -62,36 +62,65 @@ export class SharedValues {
     return this.#store !== undefined;
   }
 
-  /** The text of a name, `undefined` where there is none; no answer where the store is down. */
-  async read(kind: string, name: string): Promise<StoreAnswer<string | undefined> | undefined> {
-    const found = await this.#attempt(kind, (store) => store.get(keyOf(kind, name)));
-    return found && { answer: typeof found.answer === 'string' ? found.answer : undefined };
+  /** The text of a name, `undefined` where it has none; `null` where there is no store or it is down. */
+  async read(kind: string, name: string): Promise<string | undefined | null> {
+    return this.#attempt(kind, async (store) => {
+      const found: unknown = await store.get(keyOf(kind, name));
+      return typeof found === 'string' ? found : undefined;
+    });
   }
 
-  /** Sets a text for `ttl` ms. Answers whether it was set; `undefined` where there is no store or it is down. */
+  /** Sets a text for `ttl` ms. Answers whether it was set; `null` where there is no store or it is down. */
   async write(
     kind: string,
     name: string,
     text: string,
     ttl: number,
     { evenAtRest = false, ...rules }: WriteOptions = {},
-  ): Promise<boolean | undefined> {
+  ): Promise<boolean | null> {
     const options = { ttl: Math.ceil(ttl), ...rules };
     const write = (store: SharedStore): Promise<boolean> => store.set(keyOf(kind, name), text, options);
-    return (await this.#attempt(kind, write, evenAtRest))?.answer;
+    return this.#attempt(kind, write, evenAtRest);
+  }
+
+  /**
+   * Writes the name of a logout at once, even while the store rests. What the store does not take is written again within a minute, and
+   * at the close of the application.
+   */
+  async writeSoon(kind: string, name: string, ttl: number): Promise<void> {
+    const until = this.clock.now() + ttl;
+    const attempt = async (): Promise<boolean> => {
+      const left = Math.max(1, until - this.clock.now());
+      return (await this.write(kind, name, '1', left, { evenAtRest: true })) === true;
+    };
+    if (await attempt()) {
+      return;
+    }
+    if (this.#waiting.size < MAX_WAITING && !this.#waiting.has(name)) {
+      this.#waiting.set(name, attempt);
+      void this.#writeAgain(name, attempt);
+    }
+    this.log.warn(unwrittenLogouts(this.#waiting.size), 'unwritten logouts');
+  }
+
+  /** The last attempts. Each takes a second at most. */
+  async beforeApplicationShutdown(): Promise<void> {
+    const attempts = [...this.#waiting.values()];
+    this.#waiting.clear();
+    await Promise.all(attempts.map((attempt) => attempt()));
   }
 
   /** The value that was sealed for this name; `undefined` where there is none, it does not open or the store is down. */
   async readSealed(kind: string, name: string): Promise<unknown> {
     const versioned = versionedName(name);
     const stored = await this.read(kind, versioned);
-    const content = stored?.answer && (await this.sealer.open('store', stored.answer));
+    const content = typeof stored === 'string' ? await this.sealer.open('store', stored) : undefined;
     // The key is sealed with the value: a value that was copied to another key of the store does not count.
     return isRecord(content) && content['key'] === keyOf(kind, versioned) ? content['value'] : undefined;
   }
 
   /** As {@link write}, for a JSON value that is sealed. */
-  async writeSealed(kind: string, name: string, value: unknown, ttl: number): Promise<boolean | undefined> {
+  async writeSealed(kind: string, name: string, value: unknown, ttl: number): Promise<boolean | null> {
     const versioned = versionedName(name);
     const content = { key: keyOf(kind, versioned), value };
     return this.write(kind, versioned, await this.sealer.seal('store', content, ttl), ttl);
@@ -101,30 +130,42 @@ export class SharedValues {
     publish('store', () => ({ kind, outcome }));
   }
 
+  async #writeAgain(name: string, attempt: () => Promise<boolean>): Promise<void> {
+    for (const ms of WRITE_AGAIN_AFTER) {
+      // What waits must not delay the exit of the process.
+      await pause(ms, undefined, { ref: false });
+      if (!this.#waiting.has(name) || (await attempt())) {
+        break;
+      }
+    }
+    this.#waiting.delete(name);
+  }
+
+  /** The answer of the store; `null` where there is no store, it failed, or it rests. */
   async #attempt<R>(
     kind: string,
     operation: (store: SharedStore) => Promise<R>,
     evenAtRest = false,
-  ): Promise<StoreAnswer<R> | undefined> {
+  ): Promise<R | null> {
     const store = this.#store;
     if (store === undefined) {
-      return undefined;
+      return null;
     }
     if (evenAtRest || this.clock.now() >= this.#restsUntil) {
       try {
         const answer = await withTimeout(MAX_WAIT, () => operation(store));
         if (this.#wasWarned) {
           this.#wasWarned = false;
-          this.#log.info(STORE_ANSWERS_AGAIN);
+          this.log.info(STORE_ANSWERS_AGAIN);
         }
-        return { answer };
+        return answer;
       } catch (error) {
         this.#restsUntil = this.clock.now() + REST;
-        this.#wasWarned = this.#log.warn(storeDown(error)) || this.#wasWarned;
+        this.#wasWarned = this.log.warn(storeDown(error), 'store') || this.#wasWarned;
       }
     }
     this.publishOutcome(kind, 'failed');
-    return undefined;
+    return null;
   }
 }
 

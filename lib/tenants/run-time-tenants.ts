@@ -2,7 +2,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
 import { tenantSourceFails } from '../problems/host-problems.js';
-import { ThrottledLog } from '../problems/throttled-log.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Clock } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import { readTenant, type ReadTenant } from './read-tenant.js';
@@ -13,9 +13,6 @@ const REFUSALS = { ttl: 5_000, max: 10_000 };
 
 /** Time in ms after a failed read before the source is asked again for a tenant with last good options. */
 const RETRY_AFTER = 5_000;
-
-/** Shortest time between two lines about a tenant, in ms. */
-const WARN_EVERY = 60_000;
 
 interface KnownTenant extends ReadTenant {
   /** {@link Clock.now} until which the source is not asked again. */
@@ -29,7 +26,6 @@ interface KnownTenant extends ReadTenant {
  * (`tenantCache.staleIfError`).
  */
 export class RunTimeTenants {
-  readonly #log: ThrottledLog;
   readonly #known: ExpiringCache<KnownTenant>;
   /** Errors of the answers that there is no such tenant, or that its options are wrong. */
   readonly #refused: ExpiringCache<Error>;
@@ -40,8 +36,8 @@ export class RunTimeTenants {
     private readonly source: TenantSource,
     private readonly settings: ExhibitorSettings,
     private readonly clock: Clock,
+    private readonly log: ProblemLog,
   ) {
-    this.#log = new ThrottledLog(clock, WARN_EVERY);
     this.#known = createCache(clock, { max: settings.tenantCache.max });
     this.#refused = createCache(clock, { max: REFUSALS.max });
   }
@@ -85,29 +81,37 @@ export class RunTimeTenants {
       }
       return found.tenant;
     } catch (error) {
-      if (!isCurrent()) {
+      const lastGood = isCurrent() ? this.#afterFailure(key, before, error) : undefined;
+      if (lastGood === undefined) {
         throw error;
       }
-      if (isRefusal(error)) {
-        this.#known.delete(key);
-        this.#refused.set(key, error, { ttl: REFUSALS.ttl });
-        throw error;
-      }
-      // What the host threw is the cause, except of a timeout.
-      const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
-      if (before === undefined || this.clock.now() >= before.usableUntil) {
-        // Visitors can make up keys: those that were never read share a line.
-        this.#log.error(tenantSourceFails(key, thrown, undefined), before === undefined ? '' : key);
-        throw error;
-      }
-      this.#log.warn(tenantSourceFails(key, thrown, tenantCache.staleIfError), key);
-      before.freshUntil = this.clock.now() + RETRY_AFTER;
-      return before.tenant;
+      return lastGood;
     } finally {
       if (isCurrent()) {
         this.#reads.delete(key);
       }
     }
+  }
+
+  /** The tenant whose last good options serve after this error; `undefined` where none do. */
+  #afterFailure(key: string, before: KnownTenant | undefined, error: unknown): Tenant | undefined {
+    if (isRefusal(error)) {
+      this.#known.delete(key);
+      this.#refused.set(key, error, { ttl: REFUSALS.ttl });
+      return undefined;
+    }
+    // What the host threw is the cause, except of a timeout.
+    const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
+    if (before === undefined || this.clock.now() >= before.usableUntil) {
+      // Visitors can make up keys: those that were never read share a line.
+      const named = before === undefined ? '' : key;
+      this.log.error(tenantSourceFails(key, thrown, undefined), `tenant source ${named}`);
+      return undefined;
+    }
+    const { staleIfError } = this.settings.tenantCache;
+    this.log.warn(tenantSourceFails(key, thrown, staleIfError), `tenant source ${key}`);
+    before.freshUntil = this.clock.now() + RETRY_AFTER;
+    return before.tenant;
   }
 }
 

@@ -2,15 +2,11 @@ import { Inject, Injectable, Optional } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { STAND_IN, type ServiceCall, type StandIn } from '../model/stand-in.interface.js';
 import { CHECKED_OPTIONS, isTenantKey, type CheckedOptions } from '../options/check-options.js';
-import { unknownTenantKey } from '../problems/host-problems.js';
-import { ThrottledLog } from '../problems/throttled-log.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { Clock } from '../time/clock.js';
 import { unknownTenant } from './read-tenant.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';
-
-/** Shortest time between two lines about unknown keys, in ms. */
-const REPORT_EVERY = 60_000;
 
 /**
  * The tenants: those of the options, or those that a {@link TenantSource} finds.
@@ -22,17 +18,16 @@ const REPORT_EVERY = 60_000;
 export class TenantRegistry {
   readonly #fixed = new Map<string, Tenant>();
   readonly #found: RunTimeTenants | undefined;
-  readonly #log: ThrottledLog;
 
   /** @internal */
   constructor(
     @Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions,
     @Inject(Clock) clock: Clock,
+    @Inject(ProblemLog) log: ProblemLog,
     @Optional() @Inject(STAND_IN) private readonly standIn?: StandIn,
   ) {
-    this.#log = new ThrottledLog(clock, REPORT_EVERY);
     if ('find' in tenants) {
-      this.#found = new RunTimeTenants(tenants, settings, clock);
+      this.#found = new RunTimeTenants(tenants, settings, clock, log);
       return;
     }
     for (const [key, tenant] of tenants) {
@@ -84,9 +79,6 @@ export class TenantRegistry {
     const tenant = this.#fixed.get(key);
     if (tenant !== undefined) {
       return tenant;
-    }
-    if (this.#found === undefined) {
-      this.#log.warn(unknownTenantKey(String(key), this.#fixed.keys()));
     }
     if (this.#found === undefined || !isTenantKey(String(key))) {
       return Promise.reject(unknownTenant(String(key)));

@@ -41,9 +41,7 @@ export class ExhibitorHealthIndicator {
   async isHealthy(key: string, options: ExhibitorHealthOptions = {}): Promise<HealthIndicatorResult> {
     const { tenant, eventId, timeout = 800 } = options;
     const result = this.results.check(key);
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), timeout);
-    const call = { tenant, signal: late.signal };
+    const call = { tenant, signal: AbortSignal.timeout(timeout) };
     try {
       const page = eventId === undefined ? [] : [this.exhibitors.list(eventId, { ...call, itemsPerPage: 1 })];
       await Promise.all([this.tokens.getToken(call), ...page.map((one) => firstValueFrom(one))]);
@@ -55,9 +53,6 @@ export class ExhibitorHealthIndicator {
       const isOpen = error.attempts === 0 && error.retryAfterMs !== undefined;
       const code = error.code === 'aborted' ? 'deadline_exceeded' : error.code;
       return result.down({ circuit: isOpen ? 'open' : 'closed', code });
-    } finally {
-      clearTimeout(timer);
-      late.abort();
     }
   }
 }

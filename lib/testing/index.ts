@@ -1,6 +1,5 @@
 export { ExhibitorSandbox } from './sandbox/exhibitor-sandbox.js';
-export type { FaultMatch } from './sandbox/faults/fault-queue.js';
-export type { Fault } from './sandbox/faults/fault-kinds.js';
+export type { Fault, FaultMatch } from './sandbox/faults.js';
 export type { SandboxExhibitor } from './sandbox/seed/generate-exhibitors.js';
 export type { SandboxOperation } from './sandbox/server/operations.js';
 export type { SandboxRequest } from './sandbox/server/request-log.js';
@@ -11,14 +10,16 @@ export {
   type SeedPerson,
   type SeedTenant,
 } from './sandbox/seed/seed.js';
-export type { PublicJwk } from './sandbox/provider/signing-key.js';
 export type {
   EnvironmentOverrides,
   SandboxOptions,
   SandboxTenantOptions,
   TenantOptionsOverrides,
 } from './sandbox/sandbox-options.js';
-export { ExhibitorTestingBackend } from './module/testing-backend.js';
+export {
+  ExhibitorTestingBackend,
+  type ExhibitorTestingMethod,
+  type ExhibitorTestingWorld,
+} from './module/testing-backend.js';
 export { ExhibitorTestingModule, type OverridableBuilder } from './module/exhibitor-testing.module.js';
 export type { ServiceCall as ExhibitorTestingCall } from '../model/stand-in.interface.js';
-export type { ExhibitorTestingMethod, ExhibitorTestingWorld } from './module/testing-world.interface.js';

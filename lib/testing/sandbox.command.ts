@@ -1,12 +1,9 @@
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { constants } from 'node:os';
-import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import type * as OidcProvider from 'oidc-provider';
 import { ExhibitorSandbox } from './sandbox/exhibitor-sandbox.js';
-import { parseSeed } from './sandbox/seed/seed-file.js';
+import { parseSeed } from './sandbox/seed/seed.js';
 
 const REDIRECT_URIS = ['http://127.0.0.1:3000/auth/callback', 'http://localhost:3000/auth/callback'];
 const NPX = 'npx -p nestjs-exhibitor -p oidc-provider nestjs-exhibitor sandbox';
@@ -25,15 +22,15 @@ Options:
   --seed FILE         Tenants, events, people and exhibitors as JSON. What the file leaves out stays as it is.
   --latency MS        Delay of each reply of the REST API. Default 0.
   --tenant KEY        The tenant of the environment, by default the first. Can be repeated: the names of the variables
-                      then begin with the key, as in ACME_TENANT_ID. As many --redirect-uri belong to the tenants one by
-                      one; otherwise the first belongs to all.
+                      then begin with the key, as in ACME_TENANT_ID. Each --redirect-uri is that of the tenant at its
+                      place, and the first that of tenants without one.
   --write-env FILE    Writes the environment to a new file, for node --env-file=FILE.
 
 Instead of starting one:
   --print-token WHO   Prints an access token of a person (e-mail address or sub) of the sandbox that runs on --port, for
                       hosts with session: 'bearer'. Audience portal-api, client portal-app.
 
-Requires the package oidc-provider 9, which it looks for in the working directory first. Without a project:
+Requires the package oidc-provider 9. Without a project:
   ${NPX}`;
 
 /** Runs a sandbox until SIGINT or SIGTERM. Resolves with 128 and the number of the signal, as in a shell. */
@@ -55,7 +52,7 @@ export async function run(args: string[]): Promise<number> {
   if (values['print-token'] !== undefined) {
     return printToken(port, values['print-token']);
   }
-  const { seed: seedFile, 'write-env': envFile, 'redirect-uri': given, tenant: keys, host: hosts } = values;
+  const { seed: seedFile, 'write-env': envFile, 'redirect-uri': given, host: hosts } = values;
   const redirectUris = given ?? REDIRECT_URIS;
   const wrong = redirectUris.find((uri) => !URL.canParse(uri) || !/^https?:[^#]+$/.test(uri));
   if (wrong !== undefined) {
@@ -66,15 +63,18 @@ export async function run(args: string[]): Promise<number> {
   }
   const latency = wholeNumber('--latency', values.latency, 3_600_000);
   const seed = seedFile === undefined ? undefined : parseSeed(seedFile, await readFile(seedFile, 'utf8'));
-  const sandbox = await ExhibitorSandbox.start({ port, seed, load: loadProvider, redirectUris, hosts });
+  const sandbox = await ExhibitorSandbox.start({ port, seed, redirectUris, hosts });
   sandbox.latency = latency;
   try {
     const ended = new Promise<NodeJS.Signals>((resolve) => {
       process.once('SIGINT', resolve).once('SIGTERM', resolve);
     });
-    // As many as tenants: one for each.
-    const ofTenants = given?.length === keys?.length ? given : undefined;
-    console.log(await introduce(sandbox, redirectUris, envFile, keys, ofTenants));
+    const keys = values.tenant ?? sandbox.tenants.slice(0, 1).map(({ key }) => key);
+    const environment = environmentOf(sandbox, keys, given ?? REDIRECT_URIS.slice(0, 1));
+    if (envFile !== undefined) {
+      await writeFile(envFile, `${environment}\n`, { flag: 'wx' });
+    }
+    console.log(introduction(sandbox, redirectUris, keys, environment, envFile));
     return 128 + constants.signals[await ended];
   } finally {
     await sandbox.stop();
@@ -88,18 +88,6 @@ function wholeNumber(name: string, value: string, largest: number): number {
   return Number(value);
 }
 
-/** Loads `oidc-provider` from the working directory, else from where this package is. */
-async function loadProvider(): Promise<typeof OidcProvider> {
-  const paths = [process.cwd(), import.meta.dirname];
-  let file: string;
-  try {
-    file = createRequire(import.meta.url).resolve('oidc-provider', { paths });
-  } catch {
-    throw new Error(`the package oidc-provider is not installed here. Run: ${NPX}`);
-  }
-  return import(pathToFileURL(file).href);
-}
-
 /** Asks a running sandbox for an access token. */
 async function printToken(port: number, person: string): Promise<number> {
   const url = `http://127.0.0.1:${port}`;
@@ -111,9 +99,7 @@ async function printToken(port: number, person: string): Promise<number> {
   }
   const text = await reply.text();
   if (!reply.ok) {
-    throw new Error(
-      `${url} answers ${reply.status}: ${(/"message":"([^"]+)"/.exec(text)?.[1] ?? text).slice(0, 300)}`,
-    );
+    throw new Error(`${url} answers ${reply.status}: ${text.slice(0, 300)}`);
   }
   console.log(text);
   return 0;
@@ -148,19 +134,14 @@ function quoted(value: string): string {
   return `${mark}${value}${mark}`;
 }
 
-/** Writes the environment, and describes the sandbox to the person who started it. */
-async function introduce(
-  sandbox: ExhibitorSandbox,
-  redirectUris: string[],
-  envFile = '',
-  keys = sandbox.tenants.slice(0, 1).map(({ key }) => key),
-  ofTenants = redirectUris.slice(0, 1),
-): Promise<string> {
-  const { url, tenants, people, events } = sandbox;
-  const environment = environmentOf(sandbox, keys, ofTenants);
-  if (envFile !== '') {
-    await writeFile(envFile, `${environment}\n`, { flag: 'wx' });
-  }
+/** Describes the sandbox to the person who started it. */
+function introduction(
+  { url, tenants, people, events }: ExhibitorSandbox,
+  redirectUris: readonly string[],
+  keys: readonly string[],
+  environment: string,
+  envFile: string | undefined,
+): string {
   const start = (file: string) => `node --env-file=${file} dist/main.js`;
   return `Sandbox ready at ${url}, for development only. Its requests and faults: ${url}/sandbox
 
@@ -171,7 +152,7 @@ Access token of a person, for an API: curl '${url}/sandbox/token?person=${encode
 Logins may end at ${redirectUris.join(' and ')}
 
 Environment of the host in the README, for the tenant${keys.length > 1 ? 's' : ''} ${keys.join(' and ')}. ${
-    envFile === ''
+    envFile === undefined
       ? `Save it to .env and run: ${start('.env')}\n\n${environment}`
       : `Saved to ${envFile}. Run: ${start(envFile)}`
   }`;

@@ -172,14 +172,10 @@ export function onAbort(signal: AbortSignal | undefined, callback: () => void): 
 @Injectable()
 export class Deadlines {
   readonly #running = new Set<Deadline>();
+  /** Every further call fails. */
   #isClosed = false;
 
   constructor(@Inject(Clock) private readonly clock: Clock) {}
-
-  /** True once the module was closed: every further call fails. */
-  get isClosed(): boolean {
-    return this.#isClosed;
-  }
 
   /** Starts a deadline `ms` milliseconds from now, which also ends when `signal` aborts. The caller must `clear` it. */
   start(ms: number, signal?: AbortSignal): Deadline {

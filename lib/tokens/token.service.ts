@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { publish } from '../diagnostics/channels.js';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
@@ -111,12 +110,6 @@ export class TokenService {
     const fresh = signal?.aborted === true ? undefined : this.#fresh(tenant);
     if (fresh !== undefined) {
       return fresh.toAccessToken();
-    }
-    if (this.deadlines.isClosed) {
-      throw new ExhibitorError('token_unavailable', 'no token: the module was closed', {
-        tenant: tenant.key,
-        attempts: 0,
-      });
     }
     const left = Math.max(1, Math.ceil(ms));
     const wait = async (deadline: Deadline): Promise<AccessToken> =>

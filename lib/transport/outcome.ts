@@ -9,89 +9,92 @@ export interface Answered {
   headers: Record<string, string | undefined>;
   /** Parsed JSON; `undefined` where there is none. */
   body: unknown;
+  /** {@link Clock.now} when the request was sent. */
+  sentAt: number;
 }
 
 export interface Failed {
   kind: 'failed';
-  /**
-   * `network`: refused, reset or cut short; `timeout`: the attempt took too long; `malformed`: complete, but not the
-   * documented form; `over`: the call ended (deadline, caller or closing module); `interceptor`: one of the host threw.
-   */
-  why: 'network' | 'timeout' | 'malformed' | 'over' | 'interceptor';
+  why: Why;
   /** Without any value of the request. */
   message: string;
-  /** Of Node or undici, where no connection was made: `ENOTFOUND`. */
-  errorCode?: string | undefined;
-  /** A malformed reply is larger than `http.maxResponseBytes`. */
-  isTooLarge?: boolean;
+  /** Where the head of a reply came. */
   status?: number | undefined;
+  /** {@link Clock.now} when the request was sent; `undefined` where it was not, or where an interceptor of the host was the last. */
+  sentAt?: number | undefined;
+  /** Of Node or undici, of an `unreached` service: `ENOTFOUND`. */
+  errorCode?: string | undefined;
+  /** A `malformed` reply is larger than `http.maxResponseBytes`. */
+  isTooLarge?: boolean;
   /** What an interceptor of the host threw. */
   cause?: unknown;
-  /** The connection was closed or reset before there was a status line. */
-  wasReset?: boolean;
-  /**
-   * Where the call ended or failed: in an interceptor of the host before the request was sent, while it was `connecting`, or in an
-   * interceptor after it ended. Absent where it was on the wire.
-   */
-  phase?: 'request interceptor' | 'connecting' | 'response interceptor';
 }
 
-/** True where the call ended, or failed, in an interceptor of the host before the request was sent. */
-export function wasNotSent(outcome: Outcome): boolean {
-  return outcome.kind === 'failed' && outcome.phase === 'request interceptor';
-}
+/**
+ * Why there is no usable reply.
+ *
+ * - `unreached`: no connection was made. No status.
+ * - `reset`: the connection was closed before the head of a reply: most likely it was closing already, and the request was not
+ *   read. No status.
+ * - `cut`: the reply was cut short, or its head is no HTTP, which leaves it without a status.
+ * - `timeout`: the attempt took too long. With the status where the head of the reply had come.
+ * - `malformed`: the reply is complete, but not the documented form. Always with its status.
+ * - `over`: the deadline passed, the caller left, or the module closed. With a status as `timeout`.
+ * - `interceptor`: one of the host threw. With the status of the reply before it, if there was one.
+ */
+type Why = 'unreached' | 'reset' | 'cut' | 'timeout' | 'malformed' | 'over' | 'interceptor';
 
-/** True where the connection was reset before there was a reply: most likely it was closing already, and the request was not read. */
-export function wasReset(outcome: Outcome): boolean {
-  return outcome.kind === 'failed' && outcome.wasReset === true;
+/** Failures of the network. */
+const NETWORK: ReadonlySet<Why> = new Set(['unreached', 'reset', 'cut']);
+
+const RETRIED_STATUSES: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504]);
+
+/** True for a failure of this kind. */
+export function failedAs(why: Why, outcome: Outcome): outcome is Failed {
+  return outcome.kind === 'failed' && outcome.why === why;
 }
 
 /** True where sending the request again may help (RFC 9110 §15). */
 export function isTransient(outcome: Outcome): boolean {
   if (outcome.kind === 'failed') {
-    return outcome.why === 'network' || outcome.why === 'timeout';
+    return outcome.why === 'timeout' || NETWORK.has(outcome.why);
   }
   return RETRIED_STATUSES.has(outcome.status);
 }
-
-const RETRIED_STATUSES: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504]);
 
 /** True for replies that the calling room judges: 2xx, and any 4xx that is not retried. */
 export function isFinal(outcome: Outcome): outcome is Answered {
   return outcome.kind === 'answered' && codeOfStatus(outcome.status) === undefined;
 }
 
-/** True where a status line came. A 5xx, a redirect and a body that is cut short are replies. */
-export function hasReply({ status }: Outcome): boolean {
-  return status !== undefined;
-}
-
 /**
- * True where a request ended without a reply although there was time for one: the service may be unreachable.
+ * True where a request that was sent ended without a reply although there was time for one: the service may be unreachable. A
+ * 5xx, a redirect and a body that is cut short are replies.
  *
- * - What happens in interceptors of the host, and aborts, say nothing about the service.
- * - A code that an attacker made up may cause late replies and resets: of a login's code, only failed connections count.
- *
- * @param hadTime the call ended by its deadline, and had about a whole `attemptTimeout` when the request left our queue
+ * @param hadTime of a call that is `over`: its time was up, about a whole `attemptTimeout` after it had sent the request
  */
 export function isUnanswered(outcome: Outcome, operation: Operation, hadTime: boolean): boolean {
-  if (outcome.kind === 'answered' || hasReply(outcome)) {
+  if (outcome.kind === 'answered' || outcome.status !== undefined) {
     return false;
   }
-  const { why, phase } = outcome;
+  const { why } = outcome;
+  // A code that an attacker made up may cause late replies and resets.
   if (operation === 'code') {
-    return why === 'network' && phase === 'connecting';
+    return why === 'unreached';
   }
-  return why === 'network' || why === 'timeout' || (why === 'over' && hadTime && phase === undefined);
+  return isTransient(outcome) || (why === 'over' && hadTime);
 }
 
 /** What failed where there is no status, for diagnostics; `undefined` where the call ended. */
 export function causeOf(outcome: Outcome): 'timeout' | 'network' | 'interceptor' | undefined {
-  if (outcome.kind === 'answered' || hasReply(outcome)) {
+  if (outcome.kind === 'answered' || outcome.status !== undefined) {
     return undefined;
   }
   const { why } = outcome;
-  return why === 'timeout' || why === 'network' || why === 'interceptor' ? why : undefined;
+  if (NETWORK.has(why)) {
+    return 'network';
+  }
+  return why === 'timeout' || why === 'interceptor' ? why : undefined;
 }
 
 /** Error code of the outcome when there is no further attempt; `undefined` where it is final. */

@@ -11,11 +11,9 @@ import {
   causeOf,
   codeOf,
   describeOutcome,
-  hasReply,
+  failedAs,
   isFinal,
   isUnanswered,
-  wasNotSent,
-  wasReset,
   type Outcome,
 } from './outcome.js';
 import type { Operation, TransportReply, TransportRequest } from './transport-request.interface.js';
@@ -35,8 +33,8 @@ export interface RequestTools {
 const LARGEST_SMALL_REPLY = 256 * 1024;
 
 /**
- * Where the call's own deadline ends an attempt, that counts against the circuit only if the attempt began with this share of
- * `attemptTimeout` left. Not with all of it: a call with `deadline` = `attemptTimeout` takes a little time until it sends.
+ * Where the call's own deadline ends an attempt, that counts against the circuit only if the request was sent this share of
+ * `attemptTimeout` before. Not all of it: a call with `deadline` = `attemptTimeout` takes a little time until it sends.
  */
 const MOST_OF_TIME = 0.9;
 
@@ -44,11 +42,11 @@ const MOST_OF_TIME = 0.9;
 export class RequestAttempts {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #isOnce: boolean;
-  /** Requests sent so far, of this request alone: {@link Deadline.sent} counts those of the whole call. */
-  #sent = 0;
-  /** {@link Clock.now} when the last of them was sent. */
-  #sentAt = 0;
-  #wasReplayed = false;
+  /** At most the deadline that calls of the tenant have. */
+  readonly #attemptTimeout: number;
+  #mayReplay: boolean;
+  /** Number of the present request for diagnostics: 1 for the first. Replays count. */
+  #number = 0;
 
   constructor(
     private readonly tenant: Tenant,
@@ -58,54 +56,64 @@ export class RequestAttempts {
   ) {
     this.#headers = requestHeaders(request);
     this.#isOnce = request.repeat === 'never';
+    this.#mayReplay = !this.#isOnce;
+    this.#attemptTimeout = Math.min(tenant.http.attemptTimeout, tenant.http.deadline);
     deadline.tenant = tenant.key;
   }
 
-  /**
-   * The service may close a kept-alive connection while a request is being written to it. That request was not read: it is sent
-   * again at once on a new connection, attempts left or not, but once only. The circuit counts the replay instead.
-   */
   async run(): Promise<TransportReply> {
-    const { budget } = this.tools.limits;
+    const { clock, limits } = this.tools;
     for (let attempt = 1; ; attempt++) {
-      let outcome = await this.#sendInSlot({ onNewConnection: this.#isOnce });
-      if (this.#mustReplay(outcome)) {
-        this.#wasReplayed = true;
-        outcome = await this.#sendInSlot({ onNewConnection: true });
-      }
+      const outcome = await this.#attempt();
       if (isFinal(outcome)) {
-        budget.succeeded();
-        const { status, body } = outcome;
-        return { status, body, sentAt: this.#sentAt };
+        limits.budget.succeeded();
+        const { status, body, sentAt } = outcome;
+        return { status, body, sentAt };
       }
-      const retryAfterMs = this.#retryAfter(outcome);
-      const wait = this.#waitAfter(outcome, attempt, retryAfterMs);
-      if (wait === undefined || !budget.take()) {
+      const retryAfterMs = parseRetryAfter(retryAfterOf(outcome), clock.epochMs());
+      const wait = waitBeforeRetry({
+        outcome,
+        attempt,
+        attempts: this.#isOnce ? 1 : this.tenant.http.attempts,
+        retryAfterMs,
+        remaining: this.deadline.remaining(),
+        random: clock.random(),
+      });
+      if (wait === undefined || !limits.budget.take()) {
         throw this.#failure(outcome, retryAfterMs);
       }
       await this.deadline.sleep(wait);
     }
   }
 
-  async #sendInSlot(route: { onNewConnection: boolean }): Promise<Outcome> {
-    const { limits } = this.tools;
+  /**
+   * Sends the request once it has a slot.
+   *
+   * The service may close a kept-alive connection while a request is being written to it. That request was not read: it is sent
+   * again at once on a new connection, attempts left or not, but once only. The circuit counts the replay instead.
+   *
+   * @throws {ExhibitorError} where there is no slot, or the call is over
+   */
+  async #attempt(): Promise<Outcome> {
     await this.#enter();
-    let outcome: Outcome;
     try {
-      outcome = await this.#send(route);
+      let outcome = await this.#send({ onNewConnection: this.#isOnce });
+      if (this.#mayReplay && failedAs('reset', outcome)) {
+        this.#mayReplay = false;
+        outcome = await this.#send({ onNewConnection: true });
+      }
+      this.#tellCircuit(outcome);
+      if (failedAs('over', outcome)) {
+        throw this.#over(outcome.status);
+      }
+      return outcome;
     } finally {
-      limits.leave(this.tenant);
+      this.tools.limits.leave();
     }
-    if (outcome.kind === 'failed' && outcome.why === 'over') {
-      throw this.#over(outcome.status);
-    }
-    return outcome;
   }
 
-  /** @throws {ExhibitorError} where there is no slot, or the call is over */
   async #enter(): Promise<void> {
-    this.#requireTime();
-    const entry = await this.tools.limits.enter(this.tenant, this.deadline);
+    const entry = this.deadline.isOver ? 'over' : await this.tools.limits.enter(this.deadline);
     if (entry === 'over') {
       throw this.#over();
     }
@@ -122,22 +130,15 @@ export class RequestAttempts {
     }
   }
 
-  /** @throws {ExhibitorError} where the call is over */
-  #requireTime(): void {
-    if (this.deadline.isOver) {
-      throw this.#over();
-    }
-  }
-
-  /** @throws {ExhibitorError} where the call is over, and whatever the body throws */
   async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Outcome> {
     const { clock, client, dispatcher } = this.tools;
-    const { maxResponseBytes } = this.tenant.http;
     const { method, url, operation } = this.request;
     // The body is created in its slot, so that it is not old when it is sent.
     const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
     // The call may have ended in the turn in which the slot was granted.
-    this.#requireTime();
+    if (this.deadline.isOver) {
+      throw this.#over();
+    }
     const request = {
       method,
       url,
@@ -145,67 +146,29 @@ export class RequestAttempts {
       body,
       // A request that is sent once has the whole deadline; others leave time for the next attempt.
       timeout: this.#isOnce ? undefined : this.#attemptTimeout,
-      replyLimit: replyLimit(operation, maxResponseBytes),
+      replyLimit: replyLimit(operation, this.tenant.http.maxResponseBytes),
       onNewConnection,
       dispatcher,
     };
-    const hadTime = this.deadline.remaining() >= this.#attemptTimeout * MOST_OF_TIME;
-    this.#sentAt = clock.now();
-    this.#countSent(1);
+    this.#number += 1;
+    const startedAt = clock.now();
     const outcome = await client.send(request, this.deadline);
-    if (!this.#mustReplay(outcome)) {
-      this.#record(outcome, hadTime);
-    }
-    this.#publish(outcome, clock.now() - this.#sentAt);
-    if (wasNotSent(outcome)) {
-      this.#countSent(-1);
-    }
+    this.#publish(outcome, clock.now() - startedAt);
     return outcome;
   }
 
-  /** At most the deadline that calls of the tenant have. */
-  get #attemptTimeout(): number {
-    const { attemptTimeout, deadline } = this.tenant.http;
-    return Math.min(attemptTimeout, deadline);
-  }
-
-  /** The same at both places that ask: `#wasReplayed` changes only once {@link run} replays. */
-  #mustReplay(outcome: Outcome): boolean {
-    return wasReset(outcome) && !this.#wasReplayed && !this.#isOnce;
-  }
-
-  #record(outcome: Outcome, hadTime: boolean): void {
-    const { circuit } = this.tools.limits;
-    const now = this.tools.clock.now();
-    if (hasReply(outcome)) {
-      circuit.replied(now);
-    } else if (isUnanswered(outcome, this.request.operation, hadTime && this.deadline.isTimeUp)) {
-      circuit.unanswered(this.#sentAt, now);
+  #tellCircuit(outcome: Outcome): void {
+    const { clock, limits } = this.tools;
+    const { status, sentAt } = outcome;
+    const now = clock.now();
+    if (status !== undefined) {
+      limits.circuit.replied(now);
+    } else if (sentAt !== undefined) {
+      const hadTime = this.deadline.isTimeUp && now - sentAt >= this.#attemptTimeout * MOST_OF_TIME;
+      if (isUnanswered(outcome, this.request.operation, hadTime)) {
+        limits.circuit.unanswered(sentAt, now);
+      }
     }
-  }
-
-  /** Others that wait for this call read the number of its deadline, also while a request runs. */
-  #countSent(change: 1 | -1): void {
-    this.#sent += change;
-    this.deadline.sent += change;
-  }
-
-  #waitAfter(outcome: Outcome, attempt: number, retryAfterMs: number | undefined): number | undefined {
-    return waitBeforeRetry({
-      outcome,
-      attempt,
-      attempts: this.#isOnce ? 1 : this.tenant.http.attempts,
-      retryAfterMs,
-      remaining: this.deadline.remaining(),
-      random: this.tools.clock.random(),
-    });
-  }
-
-  #retryAfter(outcome: Outcome): number | undefined {
-    if (outcome.kind === 'failed') {
-      return undefined;
-    }
-    return parseRetryAfter(outcome.headers['retry-after'], this.tools.clock.epochMs());
   }
 
   #over(status?: number): ExhibitorError {
@@ -232,14 +195,17 @@ export class RequestAttempts {
     publish('request', () => {
       const { operation, template, method } = this.request;
       const about = { operation, template, method, origin: this.tools.limits.origin };
-      const isOver = outcome.kind === 'failed' && outcome.why === 'over';
-      const code = isOver ? this.deadline.failure().code : codeOf(outcome);
+      const code = failedAs('over', outcome) ? this.deadline.failure().code : codeOf(outcome);
       const { status } = outcome;
       const cause = causeOf(outcome);
       const { key: tenant } = this.tenant;
-      return { tenant, status, durationMs, attempt: this.#sent, code, cause, ...about };
+      return { tenant, status, durationMs, attempt: this.#number, code, cause, ...about };
     });
   }
+}
+
+function retryAfterOf(outcome: Outcome): string | undefined {
+  return outcome.kind === 'answered' ? outcome.headers['retry-after'] : undefined;
 }
 
 /** Largest accepted reply in bytes, compressed and decompressed. */

@@ -13,6 +13,8 @@ import type { TransportReply, TransportRequest } from './transport-request.inter
 import { AxiosClient } from './wire/axios-client.js';
 import { splitUrl } from './wire/http-client.js';
 
+type Factory = NonNullable<Tenant['http']['dispatcher']>;
+
 /** Time in ms from Nest's first hook until all calls end in any case: an endless `@Sse()` stream would hold the process. */
 const CLOSE_AFTER = 10_000;
 
@@ -23,7 +25,12 @@ const CLOSE_AFTER = 10_000;
 @Injectable()
 export class Transport implements OnModuleDestroy, OnApplicationShutdown {
   readonly #client: AxiosClient;
-  readonly #dispatchers = new HostDispatchers();
+  /**
+   * Dispatchers that hosts created for a proxy or mTLS (`http.dispatcher`), by the function: tenants with the same one share a
+   * dispatcher. A tenant of a source that returns with another function gets another dispatcher and keeps everything else; calls
+   * that began with the former one end with it.
+   */
+  readonly #dispatchers = new WeakMap<Factory, Dispatcher>();
   readonly #limits: TenantLimits;
   #closeTimer: NodeJS.Timeout | undefined;
 
@@ -33,7 +40,7 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
     @Inject(ProblemLog) private readonly log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
-    this.#client = new AxiosClient(settings.axios);
+    this.#client = new AxiosClient(settings.axios, clock);
     this.#limits = new TenantLimits(clock);
   }
 
@@ -45,15 +52,20 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
    * `malformed_response`, with `tenant`, `status`, `retryAfterMs` and `attempts` where they are known
    */
   async send(tenant: Tenant, request: TransportRequest, deadline: Deadline): Promise<TransportReply> {
-    const dispatcher = this.#dispatchers.of(tenant);
+    const dispatcher = this.dispatcherOf(tenant);
     const limits = this.#limits.of(tenant, request.operation, splitUrl(request.url).origin);
     const tools = { clock: this.clock, client: this.#client, log: this.log, dispatcher, limits };
     return new RequestAttempts(tenant, request, deadline, tools).run();
   }
 
-  /** The dispatcher that the host configured for this tenant; `undefined` for our own connections. */
-  dispatcherOf(tenant: Tenant): Dispatcher | undefined {
-    return this.#dispatchers.of(tenant);
+  /** The dispatcher that the host configured for this tenant, and closes; `undefined` for our own connections. */
+  dispatcherOf({ key, http: { dispatcher: factory } }: Tenant): Dispatcher | undefined {
+    if (factory === undefined) {
+      return undefined;
+    }
+    const dispatcher = this.#dispatchers.get(factory) ?? create(factory, key);
+    this.#dispatchers.set(factory, dispatcher);
+    return dispatcher;
   }
 
   /** Nest calls this hook while the HTTP server still accepts requests, so calls go on until that has closed. */
@@ -73,28 +85,6 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
   async #close(): Promise<void> {
     this.deadlines.close();
     await this.#client.close();
-  }
-}
-
-type Factory = NonNullable<Tenant['http']['dispatcher']>;
-
-/**
- * Dispatchers that hosts create for a proxy or mTLS (`http.dispatcher`), one for each function: tenants with the same function
- * share one. The host closes them.
- *
- * A tenant of a source that returns with another function gets another dispatcher and keeps everything else. Calls that began
- * with the former function end with its dispatcher.
- */
-class HostDispatchers {
-  readonly #byFactory = new WeakMap<Factory, Dispatcher>();
-
-  of({ key, http: { dispatcher: factory } }: Tenant): Dispatcher | undefined {
-    if (factory === undefined) {
-      return undefined;
-    }
-    const dispatcher = this.#byFactory.get(factory) ?? create(factory, key);
-    this.#byFactory.set(factory, dispatcher);
-    return dispatcher;
   }
 }
 

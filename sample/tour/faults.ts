@@ -45,8 +45,8 @@ export const FAULTS: Readonly<Record<string, FaultToTry>> = {
   },
   reset: {
     name: 'Reset',
-    text: 'One connection breaks within the reply.',
-    fault: { kind: 'reset', at: 'mid-body' },
+    text: 'One connection breaks before the reply.',
+    fault: { kind: 'reset' },
     times: 1,
     operations: REST,
   },

@@ -7,7 +7,7 @@ import { serveVariant } from './harness.mjs';
 
 await import('reflect-metadata');
 const { PageReader } = await import('../../dist/exhibitors/pages/page-reader.js');
-const { fromPages, iterateOver } = await import('../../dist/exhibitors/pages/read-pages.js');
+const { iterateOver, observe } = await import('../../dist/exhibitors/pages/read-pages.js');
 
 const [PAGES, ITEMS] = [2_000, 50];
 /** A reading is short: several in a row measure the code as a host runs it, compiled. */
@@ -29,7 +29,7 @@ const pages = Array.from({ length: PAGES }, (_, index) => ({
 
 const fetch = async (page) => ({ page: pages[page - 1], rows: pages[page - 1].data });
 const plan = { tenant: 'bench', itemsPerPage: ITEMS, startPage: 1, prefetch: 4, onDrift: 'error', fetch };
-const open = async () => new PageReader(plan);
+const event = { check: () => ({}), open: async () => new PageReader(plan) };
 
 async function* plainGenerator() {
   for (const { data } of pages) {
@@ -61,30 +61,9 @@ const ways = {
         subscriber.complete();
       }),
     ),
-  stream: () =>
-    counted(
-      fromPages(
-        () => ({}),
-        open,
-        ({ data }, subscriber) => {
-          for (const exhibitor of data) {
-            if (subscriber.closed) {
-              return;
-            }
-            subscriber.next(exhibitor);
-          }
-        },
-      ),
-    ),
+  stream: () => counted(observe(event, ({ data }) => data)),
   generator: () => countedOf(plainGenerator()),
-  iterate: () =>
-    countedOf(
-      iterateOver(
-        () => ({}),
-        open,
-        ({ data }) => data,
-      ),
-    ),
+  iterate: () => countedOf(iterateOver(event, ({ data }) => data)),
 };
 
 const way = ways[process.argv[2]];

@@ -6,6 +6,7 @@ import { nativeRequire } from '../support/native-require.js';
 import { startServer } from '../support/server.js';
 import { startSample, type RunningSample } from './running-sample.js';
 import { eventually, pause } from '../support/wait.js';
+import { openRequests } from '../support/sandbox.js';
 
 describeInChromium('The portal', (browser) => {
   let sample: RunningSample;
@@ -146,7 +147,7 @@ describeInChromium('The portal', (browser) => {
         await openList();
         await visitor.page.getByText(MIDWAY).waitFor();
         await toggle('Stop').click();
-        await eventually(() => sample.sandbox.openRequests === 0, 10_000);
+        await eventually(() => openRequests(sample.sandbox) === 0, 10_000);
         expect(await visitor.page.getByRole('progressbar').evaluate(share)).toBeLessThan(1);
         sample.sandbox.latency = 0;
         await toggle('Load again').click();
@@ -195,7 +196,7 @@ describeInChromium('The portal', (browser) => {
         await tab.getByText(MIDWAY).waitFor();
         await tab.close();
         await eventually(() => listed().some(({ aborted }) => aborted), 10_000);
-        await eventually(() => sample.sandbox.openRequests === 0, 10_000);
+        await eventually(() => openRequests(sample.sandbox) === 0, 10_000);
         const asked = listed().length;
         // Long enough for pages under way to arrive and for others to be requested, if they were still read.
         await pause(2_000);
@@ -287,7 +288,7 @@ describeInChromium('The portal', (browser) => {
       await sample.app.close();
       await visitor.page.getByRole('alert').waitFor();
       await visitor.page.getByRole('button', { name: 'Try again' }).waitFor();
-      await eventually(() => sample.sandbox.openRequests === 0, 10_000);
+      await eventually(() => openRequests(sample.sandbox) === 0, 10_000);
     });
   });
 

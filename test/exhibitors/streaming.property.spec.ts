@@ -8,7 +8,7 @@ import { type Observable, type Subscription, take, toArray, lastValueFrom } from
 import { PaginationDriftError } from '../../lib/errors/pagination-drift.error.js';
 import type { ExhibitorPage } from '../../lib/exhibitors/pages/exhibitor-page.interface.js';
 import { PageReader } from '../../lib/exhibitors/pages/page-reader.js';
-import { fromPages, iterateOver } from '../../lib/exhibitors/pages/read-pages.js';
+import { iterateOver, observe, type Reading as EventReading } from '../../lib/exhibitors/pages/read-pages.js';
 import { ModelService, type Answer, type ModelPlan, type Row } from './model-service.js';
 
 const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 80);
@@ -59,12 +59,15 @@ function openReader(
   return new PageReader<Row>({ ...how, tenant: 'acme', consumer, onDrift, fetch: service.fetch });
 }
 
+function readingOf(service: ModelService, how: Reading, onDrift?: 'ignore'): EventReading<object, Row> {
+  return {
+    check: () => ({}),
+    open: async ({ consumer }) => openReader(service, how, consumer, onDrift),
+  };
+}
+
 function pagesOf(service: ModelService, how: Reading, onDrift?: 'ignore'): Observable<ExhibitorPage<Row>> {
-  return fromPages(
-    () => ({}),
-    async ({ consumer }) => openReader(service, how, consumer, onDrift),
-    (page: ExhibitorPage<Row>, subscriber) => subscriber.next(page),
-  );
+  return observe(readingOf(service, how, onDrift), (page) => [page]);
 }
 
 /** Reads to the end or to the error; records every page and checks the window. */
@@ -131,12 +134,7 @@ describe('an event that does not change', () => {
           const service = new ModelService(plan);
           const size = Math.min(how.itemsPerPage, plan.clampTo);
           const seen: Row[] = [];
-          const items = iterateOver<object, Row, Row>(
-            () => ({}),
-            async ({ consumer }) => openReader(service, how, consumer),
-            ({ data }) => data,
-          );
-          for await (const row of items) {
+          for await (const row of iterateOver(readingOf(service, how), ({ data }) => data)) {
             seen.push(row);
             const current = how.startPage + Math.floor((seen.length - 1) / size);
             expect(Math.max(...service.asked)).toBeLessThanOrEqual(current + how.prefetch);

@@ -5,8 +5,8 @@ import type { ExhibitorSandbox, SandboxExhibitor } from '../../lib/testing/index
 import { handMadeCases, honest, startRestHost, threeTenants, type RestHost } from './rest-host.js';
 import { aWhile, eventually, pause } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
-import { startSandbox } from '../support/sandbox.js';
-import { truncate } from '../support/faults.js';
+import { openRequests, startSandbox } from '../support/sandbox.js';
+import { reset, truncate } from '../support/faults.js';
 
 const WORLD = 'world-2026';
 
@@ -76,7 +76,7 @@ describe('a whole event', () => {
   it('is complete although requests fail temporarily', async () => {
     const faults = [
       { kind: 'status', status: 503 },
-      { kind: 'reset', at: 'mid-body' },
+      reset('mid-body'),
       truncate(),
       { kind: 'status', status: 429, headers: { 'retry-after': '0' } },
     ] as const;
@@ -214,7 +214,7 @@ describe('a consumer that leaves', () => {
     await eventually(() => seen.length === 60);
     await aWhile();
     expect(seen).toHaveLength(60);
-    expect(sandbox.openRequests).toBe(0);
+    expect(openRequests(sandbox)).toBe(0);
     expect(lists().length).toBeLessThanOrEqual(6);
   });
 
@@ -222,7 +222,7 @@ describe('a consumer that leaves', () => {
     const controller = new AbortController();
     const items = acme().iterate(WORLD, { signal: controller.signal, prefetch: 1, itemsPerPage: 1 });
     await items.next();
-    await eventually(() => lists().length === 2 && sandbox.openRequests === 0);
+    await eventually(() => lists().length === 2 && openRequests(sandbox) === 0);
     controller.abort();
     await expect(items.next()).rejects.toMatchObject({ code: 'aborted' });
     await expect(items.next()).resolves.toMatchObject({ done: true });

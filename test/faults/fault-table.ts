@@ -1,4 +1,13 @@
-import { closeIdle, drip, redirect, stall, truncate, type AnyFault } from '../support/faults.js';
+import {
+  type AnyFault,
+  rawBody,
+  closeIdle,
+  drip,
+  redirect,
+  reset,
+  stall,
+  truncate,
+} from '../support/faults.js';
 
 /** The three operations with a deadline, retries and limits. */
 export const OPERATIONS = ['token', 'list', 'lookup'] as const;
@@ -180,8 +189,8 @@ const waits: FaultRow[] = [
 ];
 
 const cuts: FaultRow[] = (['before-headers', 'mid-headers', 'mid-body'] as const).flatMap((at) => [
-  row(`reset ${at} once`, { kind: 'reset', at }, 1, recovers()),
-  row(`reset ${at} for ever`, { kind: 'reset', at }, Infinity, unavailable(ATTEMPTS + REPLAY)),
+  row(`reset ${at} once`, reset(at), 1, recovers()),
+  row(`reset ${at} for ever`, reset(at), Infinity, unavailable(ATTEMPTS + REPLAY)),
 ]);
 
 const stalls: FaultRow[] = (['before-headers', 'mid-body'] as const).flatMap((at) => [
@@ -203,12 +212,7 @@ const bodies: FaultRow[] = [
   ),
   row('empty 200', { kind: 'body', body: '' }, 1, malformed),
   row('wrong content type', { kind: 'body', body: '[]', contentType: 'text/plain' }, 1, malformed),
-  row(
-    'invalid UTF-8',
-    { kind: 'body', body: Buffer.from([0x5b, 0x22, 0xff, 0xfe, 0x22, 0x5d]) },
-    1,
-    malformed,
-  ),
+  row('invalid UTF-8', rawBody(Buffer.from([0x5b, 0x22, 0xff, 0xfe, 0x22, 0x5d])), 1, malformed),
 ];
 
 /** Every fault; redirects lead to `otherOrigin`. */

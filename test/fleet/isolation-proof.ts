@@ -5,7 +5,7 @@ import { CompiledSources } from './compile.js';
 import { FleetProcess } from './fleet.js';
 import type { IsolationCall, IsolationCommands, IsolationResult } from './isolation-commands.js';
 import { EVENTS, IsolationWorld, mixUpIn, PEOPLE, PERSONS } from './isolation-world.js';
-import { truncate } from '../support/faults.js';
+import { reset, truncate } from '../support/faults.js';
 import { traced, type TracedRequest } from '../support/traced-requests.js';
 
 const PROGRAM = 'test/fleet/isolation-process.ts';
@@ -164,7 +164,7 @@ export class IsolationProof {
         { kind: 'status', status: 503 },
         { kind: 'status', status: 401 },
         { kind: 'delay', ms: 100 },
-        { kind: 'reset', at: 'mid-body' },
+        reset('mid-body'),
         truncate(),
       ] as const),
     );

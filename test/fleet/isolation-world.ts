@@ -1,7 +1,7 @@
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK } from 'jose';
 import type { TenantOptions } from '../../lib/index.js';
 import { defaultSeed, type ExhibitorSandbox, type SandboxExhibitor } from '../../lib/testing/index.js';
-import { startSandbox } from '../support/sandbox.js';
+import { jwksOf, startSandbox } from '../support/sandbox.js';
 import type { TracedRequest } from '../support/traced-requests.js';
 
 /** The same people and events at every tenant, so that a mixed-up key would find something. */
@@ -68,7 +68,7 @@ export class IsolationWorld {
         redirectUri,
         issuer: this.sandbox.url,
         algorithms: ['RS256', 'EdDSA'],
-        keys: { keys: [...this.sandbox.publicJwks.keys.map((jwk) => ({ ...jwk })), this.publicJwk] },
+        keys: { keys: [...jwksOf(this.sandbox).keys.map((jwk) => ({ ...jwk })), this.publicJwk] },
         audience: { idToken: login.clientId, accessToken: `audience of ${owner}` },
         authorizedParties: [`${owner}-spa`],
         requireIss: false,

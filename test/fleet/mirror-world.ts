@@ -7,7 +7,7 @@ import {
   type SandboxTenantOptions,
 } from '../../lib/testing/index.js';
 import { startSandbox } from '../support/sandbox.js';
-import { stall, truncate, sometimes, type AnyFault } from '../support/faults.js';
+import { type AnyFault, reset, sometimes, stall, truncate } from '../support/faults.js';
 
 export const TENANTS = ['north', 'east', 'south', 'west'];
 export const EVENTS = Array.from({ length: 25 }, (_, index) => `event-${index}`);
@@ -38,7 +38,7 @@ const LIST_FAULTS: readonly AnyFault[] = [
   { kind: 'body', body: JSON.stringify(EMPTY) },
   { kind: 'body', body: '[]' },
   { kind: 'body', body: '<html>' },
-  { kind: 'reset', at: 'mid-body' },
+  reset('mid-body'),
   stall('mid-body'),
   truncate(),
   { kind: 'delay', ms: 1_000 },

@@ -368,7 +368,7 @@ describe('a guard that has seen the user', () => {
     return () => unseal.mock.calls.length;
   };
 
-  it('opens the cookie once a minute, and answers later requests alike', async () => {
+  it('opens the cookie once, and answers later requests alike', async () => {
     const cookie = `${COOKIE}=${sealedOf(await enter())}`;
     const opened = openings();
     const seen = async (): Promise<unknown[]> => {
@@ -378,12 +378,9 @@ describe('a guard that has seen the user', () => {
     const first = await seen();
     expect(first).toEqual([200, expect.any(String), 'private, no-store']);
     expect([await seen(), await seen()]).toEqual([first, first]);
-    clockOf(host.app).skip(59_000, ['now']);
+    clockOf(host.app).skip(3_600_000, ['now']);
     expect((await ask(cookie)).status).toBe(200);
     expect(opened()).toBe(1);
-    clockOf(host.app).skip(1_000, ['now']);
-    expect((await ask(cookie)).status).toBe(200);
-    expect(opened()).toBe(2);
   });
 
   it('starts no deadline, and so no timer, once cookie and lookup are remembered', async () => {

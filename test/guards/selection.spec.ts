@@ -156,6 +156,11 @@ describe.each(['express', 'fastify'] as const)('the selected exhibitor on %s', (
     await expect(selection.clear({ request: {}, response: {} })).rejects.toThrow(
       'ExhibitorSelection needs the request of the guard',
     );
+    const late = {
+      request: { ...unseen.request, exhibitorContext: { exhibitors: [] } },
+      response: { writeHead: () => undefined, headersSent: true },
+    };
+    await expect(selection.select(late, 'a')).rejects.toThrow('needs a response whose head is not written');
     const reply = await visitor.visit(`${host.url}/unguarded/select`, { form: { id: 'a' } });
     expect(reply.status).toBe(500);
   });

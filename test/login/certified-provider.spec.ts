@@ -9,6 +9,7 @@ import {
   type TenantOptions,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { bodyOf } from '../guards/signed-in.js';
 import { BoothController } from '../support/booth.controller.js';
 import { CertifiedProvider } from '../support/certified-provider.js';
 import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
@@ -17,7 +18,7 @@ import { startSandbox } from '../support/sandbox.js';
 import { formFields, Visitor, type Reply } from '../support/visitor.js';
 import { beginWith, ChoosingController } from './choosing.controller.js';
 import type { Flow } from './flows.js';
-import { expectRefusal, identityOf, toHost, toProvider } from './journey.js';
+import { arrive, expectError, expectRefusal, identityOf, isLoggedIn, logOut, toHost } from './journey.js';
 
 const LOGIN_KEY = KEYS.es256;
 const API_KEY = KEYS.next;
@@ -53,8 +54,19 @@ afterAll(async () => {
   await Promise.all([sandbox?.stop(), certified?.stop()]);
 });
 
-async function started(host: Promise<Host>): Promise<Host> {
-  hosts.push(await host);
+async function startWith(
+  tenant: (redirectUri: string) => TenantOptions,
+  kind?: HostKind,
+  cookieName?: string,
+): Promise<Host> {
+  const controllers = [BoothController, ChoosingController];
+  const cookies = { name: cookieName };
+  const host = await startHost({
+    kind,
+    controllers,
+    options: (redirectUri) => ({ tenant: tenant(redirectUri), secrets: [COOKIE_SECRET], cookies }),
+  });
+  hosts.push(host);
   return host;
 }
 
@@ -68,100 +80,82 @@ interface Given {
 }
 
 /** A host at the sandbox. */
-function start({
-  kind,
-  tenant = 'acme',
-  responseType,
-  publicClient,
-  login,
-  cookieName,
-}: Given = {}): Promise<Host> {
-  return started(
-    startHost({
-      kind,
-      controllers: [BoothController, ChoosingController],
-      options: (redirectUri) => {
-        const options = sandbox.tenantOptions(tenant, { redirectUri, responseType, publicClient });
-        return {
-          tenant: { ...options, login: { ...options.login, ...login } },
-          secrets: [COOKIE_SECRET],
-          cookies: { name: cookieName },
-        };
-      },
-    }),
+const start = ({ kind, tenant = 'acme', login, cookieName, ...client }: Given = {}): Promise<Host> =>
+  startWith(
+    (redirectUri) => {
+      const options = sandbox.tenantOptions(tenant, { redirectUri, ...client });
+      return { ...options, login: { ...options.login, ...login } };
+    },
+    kind,
+    cookieName,
   );
+
+/** Logs in and stops at the start page of the host, or at the login page. */
+const follow = (visitor: Visitor, { url }: Host): Promise<Reply> =>
+  visitor.follow(`${url}/auth/login`, ({ href }) => href === `${url}/`);
+
+/** Expects a login as this person, without the login page. */
+async function expectLogin(visitor: Visitor, host: Host, subject: string): Promise<void> {
+  sandbox.signInAs(subject === 'pat' ? undefined : subject);
+  await follow(visitor, host);
+  sandbox.signInAs(undefined);
+  expect(await identityOf(visitor, host)).toMatchObject({ subject, email: `${subject}@example.com` });
 }
 
-describe.each(HOST_KINDS)('a login by code on %s', (kind) => {
-  it('leads from the login route to the exhibitors of the event, and ends with the logout', async () => {
+it.each(HOST_KINDS)(
+  'a login by code on %s leads from the login route to the exhibitors of the event, and ends with the logout',
+  async (kind) => {
     const host = await start({ kind });
     const visitor = new Visitor();
+    const mine = `${host.url}/events/world-2026/mine`;
     sandbox.signInAs('sam.several@example.com');
-    const before = await visitor.visit(`${host.url}/events/world-2026/mine`);
-    expect(before.status).toBe(401);
-    expect(JSON.parse(before.text)).toEqual({
-      statusCode: 401,
+    expectError(await visitor.visit(mine), 401, 'unauthenticated', {
       message: 'nobody is logged in',
       error: 'Unauthorized',
-      code: 'unauthenticated',
     });
 
-    const callback = await visitor.follow(
-      `${host.url}/auth/login?eventId=world-2026&returnTo=/events/world-2026/mine`,
-      (url) => url.pathname === '/events/world-2026/mine',
-    );
+    const query = 'eventId=world-2026&returnTo=/events/world-2026/mine';
+    const callback = await visitor.follow(`${host.url}/auth/login?${query}`, ({ href }) => href === mine);
     expect(callback.status).toBe(303);
     expect(callback.headers.get('cache-control')).toBe('no-store');
     expect(callback.headers.get('referrer-policy')).toBe('no-referrer');
 
-    const mine = await visitor.visit(`${host.url}/events/world-2026/mine`);
-    expect(mine.status).toBe(200);
-    expect(JSON.parse(mine.text)).toHaveLength(3);
-    expect(mine.headers.get('cache-control')).toBe('private, no-store');
-
-    const me = JSON.parse((await visitor.visit(`${host.url}/me`)).text) as {
-      identity: object;
-      tenant: string;
-    };
-    expect(me).toMatchObject({
+    const reply = await visitor.visit(mine);
+    expect(bodyOf(reply)).toHaveLength(3);
+    expect(reply.headers.get('cache-control')).toBe('private, no-store');
+    const person = { email: 'sam.several@example.com', subject: 'sam.several' };
+    expect(bodyOf(await visitor.visit(`${host.url}/me`))).toMatchObject({
       tenant: 'default',
-      identity: { email: 'sam.several@example.com', eventId: 'world-2026', subject: 'sam.several' },
+      identity: { ...person, eventId: 'world-2026' },
     });
+    expect((await logOut(visitor, host)).status).toBe(303);
+    expect((await visitor.visit(mine)).status).toBe(401);
+  },
+);
 
-    const logout = await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
-    expect(logout.status).toBe(303);
-    expect((await visitor.visit(`${host.url}/events/world-2026/mine`)).status).toBe(401);
-  });
-});
-
-describe.each<[HostKind, Flow]>([
+it.each<[HostKind, Flow]>([
   ['express', 'code id_token'],
   ['fastify', 'code token id_token'],
-])('a hybrid login on %s', (kind, responseType) => {
-  it(`completes ${responseType} by form_post with 303`, async () => {
-    const host = await start({ kind, responseType });
-    sandbox.signInAs('olga.one@example.com');
-    const visitor = new Visitor();
-    // The sandbox redirects between its own pages, which the visitor follows.
-    const page = await visitor.follow(`${host.url}/auth/login?returnTo=/mine`);
-    const { action, fields } = formFields(page.text);
-    expect(Object.keys(fields)).toEqual(expect.arrayContaining(['code', 'id_token', 'state']));
-    expect('access_token' in fields).toBe(responseType === 'code token id_token');
-    const reply = await visitor.visit(action, { form: fields });
-    expect([reply.status, reply.location]).toEqual([303, `${host.url}/mine`]);
-    expect(reply.headers.get('cache-control')).toBe('no-store');
-    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'olga.one' });
-  });
+])('a hybrid login on %s completes %s by form_post with 303', async (kind, responseType) => {
+  const host = await start({ kind, responseType });
+  sandbox.signInAs('olga.one@example.com');
+  const visitor = new Visitor();
+  // The sandbox redirects between its own pages, which the visitor follows.
+  const page = await visitor.follow(`${host.url}/auth/login?returnTo=/mine`);
+  const { action, fields } = formFields(page.text);
+  expect(Object.keys(fields)).toEqual(expect.arrayContaining(['code', 'id_token', 'state']));
+  expect('access_token' in fields).toBe(responseType === 'code token id_token');
+  const reply = await visitor.visit(action, { form: fields });
+  expect([reply.status, reply.location]).toEqual([303, `${host.url}/mine`]);
+  expect(reply.headers.get('cache-control')).toBe('no-store');
+  expect(await identityOf(visitor, host)).toMatchObject({ subject: 'olga.one' });
 });
 
 it('a login authenticates in the header, with id and secret form-encoded before they are joined', async () => {
   // Its secrets have reserved characters.
   const host = await start({ tenant: 'globex', login: { clientAuth: 'basic' } });
-  sandbox.signInAs('olga.one@example.com');
   sandbox.clearRequests();
-  const visitor = new Visitor();
-  await visitor.follow(`${host.url}/auth/login`, (url) => url.href === `${host.url}/`);
-  expect(await identityOf(visitor, host)).toMatchObject({ subject: 'olga.one' });
+  await expectLogin(new Visitor(), host, 'olga.one');
   const { headers, body, query } = sandbox.requests.find(({ path }) => path === '/connect/token') ?? {};
   const pair = Buffer.from(String(headers?.authorization).replace('Basic ', ''), 'base64').toString();
   expect(pair).toBe('globex-web:globex-web-secret-for%2Bdevelopment%2Fonly%26%3D%2520%3A%3F');
@@ -173,100 +167,55 @@ it('a login authenticates in the header, with id and secret form-encoded before 
 /** The assertion of the last token request, verified with its key. */
 async function lastAssertion({ publicKey }: SigningKey) {
   const { form, authorization } = certified.tokenRequests.at(-1) ?? {};
-  expect(authorization).toBeUndefined();
-  expect(form?.has('client_secret')).toBe(false);
+  expect([authorization, form?.has('client_secret')]).toEqual([undefined, false]);
   expect(form?.get('client_assertion_type')).toBe('urn:ietf:params:oauth:client-assertion-type:jwt-bearer');
-  const { protectedHeader, payload } = await jwtVerify(
-    form?.get('client_assertion') ?? '',
-    createPublicKey(publicKey.export({ type: 'spki', format: 'pem' })),
-  );
-  return { header: protectedHeader, claims: payload };
+  const key = createPublicKey(publicKey.export({ type: 'spki', format: 'pem' }));
+  return jwtVerify(form?.get('client_assertion') ?? '', key);
 }
 
-describe('private_key_jwt at the certified provider', () => {
-  let host: Host;
-  beforeAll(async () => {
-    host = await started(
-      startHost({
-        options: (redirectUri): { tenant: TenantOptions; secrets: string[] } => ({
-          tenant: {
-            tenantId: 't',
-            baseUrl: certified.url,
-            authUrl: certified.url,
-            endpoints: {
-              authorize: `${certified.url}/auth`,
-              token: `${certified.url}/token`,
-              userinfo: `${certified.url}/me`,
-            },
-            clientId: 'api',
-            clientAuth: { privateKey: API_KEY.privateKey, kid: API_KEY.kid },
-            login: {
-              clientId: 'web',
-              clientAuth: {
-                privateKey: LOGIN_KEY.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-              },
-              redirectUri,
-              issuer: certified.url,
-              keys: KEYS.rs256.pem,
-            },
-          },
-          secrets: [COOKIE_SECRET],
-        }),
-      }),
-    );
-  });
+it('private_key_jwt authenticates a login and the API client, each with its audience', async () => {
+  const { url } = certified;
+  const pem = LOGIN_KEY.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  const host = await startWith((redirectUri) => ({
+    tenantId: 't',
+    baseUrl: url,
+    authUrl: url,
+    endpoints: { authorize: `${url}/auth`, token: `${url}/token`, userinfo: `${url}/me` },
+    clientId: 'api',
+    clientAuth: { privateKey: API_KEY.privateKey, kid: API_KEY.kid },
+    login: {
+      clientId: 'web',
+      clientAuth: { privateKey: pem },
+      redirectUri,
+      issuer: url,
+      keys: KEYS.rs256.pem,
+    },
+  }));
+  await expectLogin(new Visitor(), host, 'pat');
+  const { protectedHeader, payload } = await lastAssertion(LOGIN_KEY);
+  expect(protectedHeader).toEqual({ alg: 'ES256', typ: 'client-authentication+jwt' });
+  const [jti, iat] = [expect.any(String), expect.any(Number)];
+  expect(payload).toEqual({ iss: 'web', sub: 'web', aud: url, jti, iat, exp: Number(payload.iat) + 60 });
 
-  it('authenticates a login, with the issuer as audience', async () => {
-    const visitor = new Visitor();
-    await visitor.follow(`${host.url}/auth/login`, (url) => url.href === `${host.url}/`);
-    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat', email: 'pat@example.com' });
-    const { header, claims } = await lastAssertion(LOGIN_KEY);
-    expect(header).toEqual({ alg: 'ES256', typ: 'client-authentication+jwt' });
-    expect(claims).toEqual({
-      iss: 'web',
-      sub: 'web',
-      aud: certified.url,
-      jti: expect.any(String),
-      iat: expect.any(Number),
-      exp: Number(claims.iat) + 60,
-    });
-  });
-
-  it('authenticates the API client, with the URL of the token endpoint as audience', async () => {
-    const tokens = host.app.get(TokenService);
-    await expect(tokens.getToken()).resolves.toMatchObject({ tokenType: 'Bearer' });
-    const first = await lastAssertion(API_KEY);
-    expect(first.header).toEqual({ alg: 'RS256', typ: 'JWT', kid: API_KEY.kid });
-    expect(first.claims).toMatchObject({ iss: 'api', sub: 'api', aud: `${certified.url}/token` });
-    await tokens.invalidate();
-    await expect(tokens.getToken()).resolves.toMatchObject({ tokenType: 'Bearer' });
-    expect((await lastAssertion(API_KEY)).claims.jti).not.toBe(first.claims.jti);
-  });
+  const tokens = host.app.get(TokenService);
+  await expect(tokens.getToken()).resolves.toMatchObject({ tokenType: 'Bearer' });
+  const first = await lastAssertion(API_KEY);
+  expect(first.protectedHeader).toEqual({ alg: 'RS256', typ: 'JWT', kid: API_KEY.kid });
+  expect(first.payload).toMatchObject({ iss: 'api', sub: 'api', aud: `${url}/token` });
+  await tokens.invalidate();
+  await tokens.getToken();
+  expect((await lastAssertion(API_KEY)).payload.jti).not.toBe(first.payload.jti);
 });
 
 it('discovery finds the endpoints, and that `iss` is sent', async () => {
-  const host = await started(
-    startHost({
-      options: (redirectUri) => ({
-        tenant: {
-          ...sandbox.tenantOptions('acme'),
-          login: {
-            clientId: 'discovering',
-            clientSecret: WEB_SECRET,
-            clientAuth: 'basic',
-            redirectUri,
-            issuer: certified.url,
-            discovery: true,
-          },
-        },
-        secrets: [COOKIE_SECRET],
-      }),
-    }),
-  );
+  const client = { clientId: 'discovering', clientSecret: WEB_SECRET, clientAuth: 'basic' as const };
+  const host = await startWith((redirectUri) => ({
+    ...sandbox.tenantOptions('acme'),
+    login: { ...client, redirectUri, issuer: certified.url, discovery: true },
+  }));
   const visitor = new Visitor();
-  await visitor.follow(`${host.url}/auth/login`, (url) => url.href === `${host.url}/`);
-  expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat', email: 'pat@example.com' });
-  const arrival = await toProvider(visitor, host);
+  await expectLogin(visitor, host, 'pat');
+  const { arrival } = await arrive(host, undefined, visitor);
   arrival.parameters.delete('iss');
   expectRefusal(await toHost(visitor, arrival), 'issuer');
 });
@@ -293,82 +242,60 @@ it('the parameters of a login probe in silence, log in as somebody else, and ask
   expect(await ledTo({ maxAge: 0 })).toBe('login page');
   expect((await identityOf(visitor, host))?.claims).not.toHaveProperty('auth_time');
   expect(await ledTo({ maxAge: 3_600 })).toBe('303');
-  expect(await identityOf(visitor, host)).toMatchObject({
-    subject: 'olga.one',
-    claims: { auth_time: expect.any(Number) },
-  });
+  const claims = { auth_time: expect.any(Number) };
+  expect(await identityOf(visitor, host)).toMatchObject({ subject: 'olga.one', claims });
 });
 
 describe('a logout', () => {
-  const logOut = (visitor: Visitor, { url }: Host): Promise<Reply> =>
-    visitor.visit(`${url}/auth/logout`, { method: 'POST' });
-
-  const isLoggedIn = async (visitor: Visitor, host: Host): Promise<boolean> =>
-    (await identityOf(visitor, host)) !== undefined;
-
-  /** Logs in as Olga without the login page; from then on the provider has its own session. */
-  async function arrive(visitor: Visitor, host: Host): Promise<void> {
-    sandbox.signInAs('olga.one');
-    await visitor.follow(`${host.url}/auth/login`, (url) => url.href === `${host.url}/`);
-    sandbox.signInAs(undefined);
-    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'olga.one' });
-  }
+  const LANDING = 'http://localhost:1/bye';
+  const END = { endSession: true, postLogoutRedirectUri: LANDING };
 
   /** Logs out, and submits the form of the provider's page. Answers where that leads. */
   async function leave(visitor: Visitor, host: Host): Promise<string | undefined> {
     const { location = '' } = await logOut(visitor, host);
-    const page = await visitor.visit(location);
-    const { action, fields } = formFields(page.text);
+    const { action, fields } = formFields((await visitor.visit(location)).text);
     return (await visitor.visit(action, { form: { ...fields, logout: 'yes' } })).location;
   }
 
   /** The next login: of the same person in silence, or the login page. */
   async function nextLogin(visitor: Visitor, host: Host): Promise<string> {
-    const { text } = await visitor.follow(`${host.url}/auth/login`, (url) => url.href === `${host.url}/`);
+    const { text } = await follow(visitor, host);
     return text.includes('Choose the person')
       ? 'login page'
       : String((await identityOf(visitor, host))?.subject);
   }
 
   it('lets the next person log in; without it, the next login is silently the same person', async () => {
-    const plain = await start();
+    const [plain, host] = [await start(), await start({ login: END })];
     const visitor = new Visitor();
-    await arrive(visitor, plain);
+    await expectLogin(visitor, plain, 'olga.one');
     await logOut(visitor, plain);
     expect(await nextLogin(visitor, plain)).toBe('olga.one');
 
-    const landing = 'http://localhost:1/bye';
-    const host = await start({ login: { endSession: true, postLogoutRedirectUri: landing } });
-    await arrive(visitor, host);
-    expect(await leave(visitor, host)).toBe(landing);
+    await expectLogin(visitor, host, 'olga.one');
+    expect(await leave(visitor, host)).toBe(LANDING);
     expect(sandbox.requests.map(({ operation }) => operation)).toContain('endsession');
     expect(await nextLogin(visitor, host)).toBe('login page');
   });
 
   it('works with client_id where the ID token is not kept, and for a public client', async () => {
-    const landing = 'http://localhost:1/bye';
-    const host = await start({
-      login: { endSession: true, postLogoutRedirectUri: landing },
-      publicClient: true,
-    });
+    const host = await start({ login: END, publicClient: true });
     const visitor = new Visitor();
-    await arrive(visitor, host);
-    visitor.cookies('127.0.0.1').delete('exhibitor-id-token');
-    expect(await leave(visitor, host)).toBe(landing);
+    await expectLogin(visitor, host, 'olga.one');
+    visitor.cookies().delete('exhibitor-id-token');
+    expect(await leave(visitor, host)).toBe(LANDING);
     expect(await nextLogin(visitor, host)).toBe('login page');
   });
 
   it('reaches the other hosts by the back channel, and nobody else', async () => {
-    const [host, other] = [
-      await start({ login: { endSession: true } }),
-      await start({ cookieName: 'other' }),
-    ];
+    const host = await start({ login: { endSession: true } });
+    const other = await start({ cookieName: 'other' });
     sandbox.setBackChannelLogoutUri('acme', `${other.url}/auth/backchannel-logout`);
     try {
       const [visitor, elsewhere] = [new Visitor(), new Visitor()];
       for (const each of [visitor, elsewhere]) {
-        await arrive(each, host);
-        await arrive(each, other);
+        await expectLogin(each, host, 'olga.one');
+        await expectLogin(each, other, 'olga.one');
       }
       expect((await identityOf(visitor, other))?.sid).toEqual(expect.any(String));
       await leave(visitor, host);

@@ -5,12 +5,11 @@ import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, HOST_KINDS, type Host, type HostKind } from '../support/host.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import type { LoginOverrides, ScriptedProvider } from '../support/provider.js';
-import type { Script } from '../support/provider-script.js';
-import { Visitor } from '../support/visitor.js';
+import { set, type Script } from '../support/provider-script.js';
 import { acceptedCasesIn, type AcceptedCase } from './accepted-cases.js';
 import { FLOWS, nameOf, type Flow } from './flows.js';
 import { withProvider } from './hosts.js';
-import { expectAccepted, expectRefusal, expectRefused, logIn, toHost, toProvider } from './journey.js';
+import { arrive, expectAccepted, expectLoginRefused, expectRefused, toHost } from './journey.js';
 import { hashCasesIn, idTokenCasesOf, replyCasesIn, type RefusedCase } from './refused-cases.js';
 
 let provider: ScriptedProvider;
@@ -128,21 +127,11 @@ describe.each(REFUSED)('on %s, a login by %s is refused for', (kind, flow, cases
   }
 });
 
-/** The lines in the log of a start. */
-async function warningsAtBoot(tenants: Record<string, TenantOptions>): Promise<string[]> {
-  const module = ExhibitorModule.forRoot({ tenants, secrets: [COOKIE_SECRET] });
-  const logger = new OperatorLines();
-  const app = await NestFactory.createApplicationContext(module, { logger, abortOnError: false });
-  await app.close();
-  return logger.warnings;
-}
-
 describe('a hybrid login', () => {
   it('drops the front-channel access token: userinfo is requested with the one of the token endpoint', async () => {
     const host = await start({ login: { responseType: 'code token id_token' } });
     provider.script = { email: 'userinfo' };
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
+    const { visitor, arrival } = await arrive(host);
     expect((await toHost(visitor, arrival)).status).toBe(303);
     const sent = provider.last('/connect/userinfo').headers.authorization;
     expect(sent).toMatch(/^Bearer \S+$/);
@@ -151,33 +140,38 @@ describe('a hybrid login', () => {
 
   it('redeems no code whose front-channel ID token is refused', async () => {
     const host = await start({ login: { responseType: 'code id_token' } });
-    provider.script = { frontToken: { claims: (claims) => void (claims['nonce'] = 'of-another-login') } };
+    provider.script = { frontToken: set({ nonce: 'of-another-login' }) };
     const before = provider.count('/connect/token');
-    expectRefusal(await logIn(new Visitor(), host), 'nonce');
+    await expectLoginRefused(host, 'nonce');
     expect(provider.count('/connect/token')).toBe(before);
   });
 
-  it('is advised against at startup, once for each tenant', async () => {
+  /** The warnings of a start with a tenant for each of these response types. */
+  async function warningsAtBoot(...responseTypes: string[]): Promise<string[]> {
     const callback = 'http://127.0.0.1:3000/auth/callback';
-    expect(
-      await warningsAtBoot({
-        plain: provider.tenantOptions(callback),
-        one: provider.tenantOptions(callback, { responseType: 'code id_token' }),
-        two: provider.tenantOptions(callback, { responseType: 'code token id_token' }),
-      }),
-    ).toEqual([
-      expect.stringMatching(/^tenant one: .*'code id_token'.*'code' is recommended$/),
-      expect.stringMatching(/^tenant two: .*'code token id_token'.*'code' is recommended$/),
+    const tenants = responseTypes.map((responseType): [string, TenantOptions] => [
+      responseType,
+      provider.tenantOptions(callback, { responseType: responseType as Flow }),
     ]);
-    expect(await warningsAtBoot({ plain: provider.tenantOptions(callback) })).toEqual([]);
+    const options = { tenants: Object.fromEntries(tenants), secrets: [COOKIE_SECRET] };
+    const logger = new OperatorLines();
+    const module = ExhibitorModule.forRoot(options);
+    const app = await NestFactory.createApplicationContext(module, { logger, abortOnError: false });
+    await app.close();
+    return logger.warnings;
+  }
+
+  it('is advised against at startup, once for each tenant', async () => {
+    expect(await warningsAtBoot(...FLOWS)).toEqual([
+      expect.stringMatching(/^tenant code id_token: .*'code id_token'.*'code' is recommended$/),
+      expect.stringMatching(/^tenant code token id_token: .*'code token id_token'.*'code' is recommended$/),
+    ]);
   });
 
   it.each(['token', 'id_token', 'id_token token', 'code token', 'none'])(
     'excludes other response types: %s is refused at startup',
     async (responseType) => {
-      const tenant = provider.tenantOptions('http://127.0.0.1:3000/auth/callback');
-      Object.assign(tenant.login ?? {}, { responseType });
-      await expect(warningsAtBoot({ tenant })).rejects.toMatchObject({ code: 'configuration_invalid' });
+      await expect(warningsAtBoot(responseType)).rejects.toMatchObject({ code: 'configuration_invalid' });
     },
   );
 });

@@ -1,20 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
-import { ScriptedProvider } from '../support/provider.js';
-import { Visitor } from '../support/visitor.js';
+import type { Host } from '../support/host.js';
+import type { ScriptedProvider } from '../support/provider.js';
 import { fuzzedCallback, type CallbackRequest, type GoodCallback } from './fuzzed-callback.js';
-import { expectAccepted, toProvider } from './journey.js';
+import { withProvider } from './hosts.js';
+import { arrive, expectAccepted } from './journey.js';
 
 /** Requests for each framework and flow. `npm run test:fuzz` sets 5,000; `FUZZ_SEED` repeats a run. */
 const RUNS = Number(process.env['FUZZ_RUNS'] ?? 200);
 const SEED = process.env['FUZZ_SEED'];
 
 let provider: ScriptedProvider;
-beforeAll(async () => {
-  provider = await ScriptedProvider.start();
-});
-afterAll(() => provider?.stop());
+const start = withProvider((started) => (provider = started));
 
 const CASES = [
   ['express', 'code'],
@@ -28,16 +25,9 @@ describe.each(CASES)(`${RUNS} fuzzed callbacks on %s by %s`, (kind, responseType
   beforeAll(async () => {
     process.on('uncaughtException', note);
     process.on('unhandledRejection', note);
-    host = await startHost({
-      kind,
-      options: (callback) => ({
-        tenant: provider.tenantOptions(callback, { responseType }),
-        secrets: [COOKIE_SECRET],
-      }),
-    });
+    host = await start({ kind, login: { responseType } });
   });
-  afterAll(async () => {
-    await host?.close();
+  afterAll(() => {
     process.off('uncaughtException', note);
     process.off('unhandledRejection', note);
   });
@@ -50,9 +40,8 @@ describe.each(CASES)(`${RUNS} fuzzed callbacks on %s by %s`, (kind, responseType
   /** A login that waits for its callback. It serves until a reply sets a cookie: then its state is spent. */
   let pending: GoodCallback | undefined;
   async function pendingLogin(): Promise<GoodCallback> {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
-    return { arrival, cookies: visitor.cookies('127.0.0.1') };
+    const { visitor, arrival } = await arrive(host);
+    return { arrival, cookies: visitor.cookies() };
   }
 
   it('end in 4xx or in a valid login, and set no identity without one', async () => {

@@ -47,6 +47,27 @@ export async function logIn(visitor: Visitor, host: Start, query?: string): Prom
   return toHost(visitor, await toProvider(visitor, host, query));
 }
 
+/** A browser that comes back from the provider; its response is not sent to the host yet. */
+export async function arrive(
+  host: Start,
+  query?: string,
+  visitor = new Visitor(),
+): Promise<{ visitor: Visitor; arrival: Arrival }> {
+  return { visitor, arrival: await toProvider(visitor, host, query) };
+}
+
+/** A browser that is logged in. */
+export async function enter(host: Start, query?: string, visitor = new Visitor()): Promise<Visitor> {
+  expect((await logIn(visitor, host, query)).status).toBe(303);
+  return visitor;
+}
+
+export const logOut = (
+  visitor: Visitor,
+  { url }: Start,
+  headers: Record<string, string> = {},
+): Promise<Reply> => visitor.visit(`${url}/auth/logout`, { method: 'POST', headers });
+
 /** A copy of a browser with its cookies. */
 export function copyOf(visitor: Visitor, host: Start, origins?: Record<string, string>): Visitor {
   const copy = new Visitor(origins);
@@ -67,6 +88,9 @@ export async function identityOf(visitor: Visitor, { url }: Start): Promise<Exhi
   return (JSON.parse(reply.text) as { identity: ExhibitorIdentity }).identity;
 }
 
+export const isLoggedIn = async (visitor: Visitor, host: Start): Promise<boolean> =>
+  (await identityOf(visitor, host)) !== undefined;
+
 /** Names of the cookies of pending logins. */
 export function pendingLogins(visitor: Visitor, { url }: Start): string[] {
   return [...visitor.cookies(new URL(url).hostname).keys()].filter((name) =>
@@ -74,22 +98,23 @@ export function pendingLogins(visitor: Visitor, { url }: Start): string[] {
   );
 }
 
-/** The body of a refusal. */
-export function refusalOf(reason: string): object {
-  return expect.objectContaining({
-    statusCode: 401,
-    error: 'Unauthorized',
-    code: 'login_failed',
-    reason,
-  }) as object;
+/** Expects that the reply is an error of this package. */
+export function expectError(reply: Reply, status: number, code: string, more: object = {}): void {
+  const body = { statusCode: status, code, ...more };
+  expect([reply.status, JSON.parse(reply.text)]).toEqual([status, expect.objectContaining(body)]);
 }
 
 /** Expects that the reply refuses the login, and shows nothing else. */
 export function expectRefusal(reply: Reply, reason: string): void {
-  expect([reply.status, JSON.parse(reply.text)]).toEqual([401, refusalOf(reason)]);
+  expectError(reply, 401, 'login_failed', { error: 'Unauthorized', reason });
   expect(reply.headers.get('cache-control')).toBe('no-store');
   expect(reply.headers.get('referrer-policy')).toBe('no-referrer');
   expect(reply.setCookies.filter((cookie) => cookie.includes('exhibitor-identity='))).toEqual([]);
+}
+
+/** Expects that a new login is refused for this reason. */
+export async function expectLoginRefused(host: Start, reason: string, query?: string): Promise<void> {
+  expectRefusal(await logIn(new Visitor(), host, query), reason);
 }
 
 /** Expects that a login is accepted and sets an identity. */

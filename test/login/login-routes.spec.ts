@@ -40,6 +40,8 @@ import { COOKIE_SECRET, startHost, type Host, type HostOptions } from '../suppor
 import { startSandbox } from '../support/sandbox.js';
 import { loadSnippets } from '../support/snippets.js';
 import { formFields, Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
+import { bodyOf } from '../guards/signed-in.js';
+import { expectError, logOut } from './journey.js';
 
 @Controller()
 class HomeController {
@@ -125,9 +127,11 @@ class Envelope implements NestInterceptor {
 }
 
 let sandbox: ExhibitorSandbox;
+const hosts: Host[] = [];
 beforeAll(async () => {
   sandbox = await startSandbox();
 });
+afterEach(() => Promise.all(hosts.splice(0).map((host) => host.close())));
 afterAll(() => sandbox?.stop());
 
 interface Given extends Partial<Omit<HostOptions, 'options'>> {
@@ -138,16 +142,52 @@ interface Given extends Partial<Omit<HostOptions, 'options'>> {
   options?: (url: string) => Partial<ExhibitorModuleOptions>;
 }
 
-describe.each(['express', 'fastify'] as const)('the routes of the module, on %s', (kind) => {
-  let host: Host | undefined;
-  afterEach(async () => {
-    await host?.close();
-    host = undefined;
-  });
+const OLGA = { email: 'olga.one@example.com', tenant: 'default', expiresAt: expect.any(Number) };
 
-  async function start(given: Given = {}): Promise<string> {
+async function expectMe(visitor: Visitor, url: string, me: object = OLGA): Promise<void> {
+  const reply = await visitor.visit(url);
+  expect([reply.status, bodyOf(reply)]).toEqual([200, me]);
+}
+
+const expectNobody = async (visitor: Visitor, url: string): Promise<void> =>
+  expectError(await visitor.visit(url, { headers: { accept: 'text/html' } }), 401, 'unauthenticated');
+
+/** Logs a person in by this login route. Answers the reply of the callback. */
+async function logIn(
+  visitor: Visitor,
+  login: string,
+  person = 'olga.one@example.com',
+  posted: VisitOptions = {},
+): Promise<Reply> {
+  sandbox.signInAs(person);
+  const { origin } = new URL(login);
+  const toCallback = await visitor.follow(login, (next) => next.origin === origin);
+  if (toCallback.location !== undefined) {
+    return visitor.visit(toCallback.location);
+  }
+  const { action, fields } = formFields(toCallback.text);
+  return visitor.visit(action, { form: fields, ...posted });
+}
+
+function expectLedTo(reply: Reply, location: string): void {
+  expect([reply.status, reply.location]).toEqual([303, location]);
+}
+
+/** Expects that a login, `me` and a logout work below this address. */
+async function expectRoutes(url: string): Promise<void> {
+  const { origin } = new URL(url);
+  const visitor = new Visitor();
+  await expectNobody(visitor, `${url}/me`);
+  expectLedTo(await logIn(visitor, `${url}/login?returnTo=/mine?a=b`), `${origin}/mine?a=b`);
+  await expectMe(visitor, `${url}/me`);
+  expectLedTo(await visitor.visit(`${url}/logout`, { method: 'POST' }), `${origin}/`);
+  await expectNobody(visitor, `${url}/me`);
+}
+
+describe.each(['express', 'fastify'] as const)('the routes of the module, on %s', (kind) => {
+  async function start(given: Given = {}): Promise<Host> {
     const { routes = 'auth', callback = '/auth/callback', responseType = 'code', options, ...others } = given;
-    host = await startHost({
+    const host = await startHost({
       kind,
       controllers: [HomeController],
       options: (_, url) => ({
@@ -159,148 +199,88 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
       }),
       ...others,
     });
-    return host.url;
+    hosts.push(host);
+    return host;
   }
 
-  /** Logs a person in, and answers the reply of the callback. */
-  async function logIn(
-    visitor: Visitor,
-    login: string,
-    person = 'olga.one@example.com',
-    posted: VisitOptions = {},
-  ): Promise<Reply> {
-    sandbox.signInAs(person);
-    const { origin } = new URL(login);
-    const toCallback = await visitor.follow(login, (next) => next.origin === origin);
-    if (toCallback.location !== undefined) {
-      return visitor.visit(toCallback.location);
-    }
-    const { action, fields } = formFields(toCallback.text);
-    return visitor.visit(action, { form: fields, ...posted });
-  }
-
-  async function jsonAt(visitor: Visitor, url: string): Promise<[number, unknown]> {
-    const { status, text } = await visitor.visit(url);
-    return [status, JSON.parse(text)];
-  }
-
-  const OLGA = { email: 'olga.one@example.com', tenant: 'default', expiresAt: expect.any(Number) };
-  const NOBODY = [401, expect.objectContaining({ code: 'unauthenticated' })];
-
-  describe('by their default', () => {
-    let url: string;
-    let usual: Host | undefined;
-    beforeAll(async () => {
-      url = await start();
-      [usual, host] = [host, undefined];
-    });
-    afterAll(() => usual?.close());
-
-    it('log in, tell who is logged in, and log out', async () => {
-      const visitor = new Visitor();
-      expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual(NOBODY);
-      const reply = await logIn(visitor, `${url}/auth/login`);
-      expect([reply.status, reply.location]).toEqual([303, `${url}/`]);
-      expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, OLGA]);
-      const out = await visitor.visit(`${url}/auth/logout`, { method: 'POST' });
-      expect([out.status, out.location]).toEqual([303, `${url}/`]);
-      expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual(NOBODY);
-    });
-
-    it('lead to returnTo, and tell the event of the login', async () => {
-      const visitor = new Visitor();
-      const reply = await logIn(visitor, `${url}/auth/login?eventId=world-2026&returnTo=/mine?a=b`);
-      expect([reply.status, reply.location]).toEqual([303, `${url}/mine?a=b`]);
-      expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, { ...OLGA, eventId: 'world-2026' }]);
-    });
-
-    it('are kept out of caches', async () => {
-      const visitor = new Visitor();
-      const cacheControl = async (path: string): Promise<string | null> =>
-        (await visitor.visit(`${url}${path}`)).headers.get('cache-control');
-      expect(await cacheControl('/auth/me')).toBe('private, no-store');
-      expect(await cacheControl('/auth/login')).toBe('no-store');
-      expect(await cacheControl('/auth/callback')).toBe('no-store');
-      const callback = await logIn(visitor, `${url}/auth/login`);
-      expect(callback.headers.get('cache-control')).toBe('no-store');
-      expect(await cacheControl('/auth/me')).toBe('private, no-store');
-    });
-
-    it('answer 404 to other methods', async () => {
-      const visitor = new Visitor();
-      const statusOf = async (method: string, path: string): Promise<number> =>
-        (await visitor.visit(`${url}/auth/${path}`, { method })).status;
-      expect(await statusOf('POST', 'login')).toBe(404);
-      expect(await statusOf('GET', 'logout')).toBe(404);
-      expect(await statusOf('PUT', 'callback')).toBe(404);
-      expect(await statusOf('POST', 'me')).toBe(404);
-    });
-
-    it('show nothing to HEAD, which starts a login as GET does, and finishes none', async () => {
-      const visitor = new Visitor();
-      const head = (target: string): Promise<Reply> => visitor.visit(target, { method: 'HEAD' });
-      const started = await head(`${url}/auth/login`);
-      expect([started.status, started.text]).toEqual([302, '']);
-      const me = await head(`${url}/auth/me`);
-      expect([me.status, me.text]).toEqual([401, '']);
-      sandbox.signInAs('olga.one@example.com');
-      const { location = '' } = await visitor.follow(`${url}/auth/login`, (next) => next.origin === url);
-      expect((await head(location)).status).toBe(401);
-      expect((await visitor.visit(location)).status).toBe(303);
-    });
+  it('log in, tell who is logged in and of which event, and log out', async () => {
+    const { url } = await start();
+    await expectRoutes(`${url}/auth`);
+    const visitor = new Visitor();
+    expectLedTo(await logIn(visitor, `${url}/auth/login?eventId=world-2026`), `${url}/`);
+    await expectMe(visitor, `${url}/auth/me`, { ...OLGA, eventId: 'world-2026' });
   });
 
-  it.each([
-    ['a slash at both ends', '/auth/', '/auth', undefined],
-    ['several segments', 'portal/my.auth', '/portal/my.auth', undefined],
-    ['a global prefix', 'auth', '/api/auth', (app: INestApplication) => app.setGlobalPrefix('api')],
+  it('are kept out of caches, and answer 404 to other methods', async () => {
+    const { url } = await start();
+    const visitor = new Visitor();
+    await logIn(visitor, `${url}/auth/login`);
+    for (const [path, cacheControl, otherMethod] of [
+      ['login', 'no-store', 'POST'],
+      ['callback', 'no-store', 'PUT'],
+      ['me', 'private, no-store', 'POST'],
+    ] as const) {
+      const reply = await visitor.visit(`${url}/auth/${path}`);
+      expect(reply.headers.get('cache-control')).toBe(cacheControl);
+      expect((await visitor.visit(`${url}/auth/${path}`, { method: otherMethod })).status).toBe(404);
+    }
+    expect((await visitor.visit(`${url}/auth/logout`)).status).toBe(404);
+  });
+
+  it('show nothing to HEAD, which starts a login as GET does, and finishes none', async () => {
+    const { url } = await start();
+    const visitor = new Visitor();
+    const head = async (target: string): Promise<unknown[]> => {
+      const { status, text } = await visitor.visit(target, { method: 'HEAD' });
+      return [status, text];
+    };
+    expect(await head(`${url}/auth/login`)).toEqual([302, '']);
+    expect(await head(`${url}/auth/me`)).toEqual([401, '']);
+    sandbox.signInAs('olga.one@example.com');
+    const { location = '' } = await visitor.follow(`${url}/auth/login`, (next) => next.origin === url);
+    expect(await head(location)).toEqual([401, '']);
+    expect((await visitor.visit(location)).status).toBe(303);
+  });
+
+  const withVersions = (type: VersioningType.URI | VersioningType.HEADER) => (app: INestApplication) =>
+    app.enableVersioning({ type, header: 'x-version', defaultVersion: '1' });
+  it.each<[what: string, path: string, given: Given]>([
+    ['hybrid logins', '/auth', { responseType: 'code id_token' }],
+    ['a slash at both ends', '/auth', { routes: '/auth/' }],
+    ['several segments', '/portal/my.auth', { routes: 'portal/my.auth' }],
+    ['a global prefix', '/api/auth', { configure: (app) => app.setGlobalPrefix('api') }],
     [
       'versions in the path, which they have none of',
-      'auth',
       '/api/auth',
-      (app: INestApplication) =>
-        app.setGlobalPrefix('api').enableVersioning({ type: VersioningType.URI, defaultVersion: '1' }),
+      { configure: (app) => withVersions(VersioningType.URI)(app.setGlobalPrefix('api')) },
     ],
-    [
-      'versions in a header',
-      'auth',
-      '/auth',
-      (app: INestApplication) =>
-        app.enableVersioning({ type: VersioningType.HEADER, header: 'x-version', defaultVersion: '1' }),
-    ],
-  ])('work with %s', async (_, routes, path, configure) => {
-    const url = await start({ routes, callback: `${path}/callback`, configure });
-    const visitor = new Visitor();
-    expect((await logIn(visitor, `${url}${path}/login`)).status).toBe(303);
-    expect(await jsonAt(visitor, `${url}${path}/me`)).toEqual([200, OLGA]);
+    ['versions in a header', '/auth', { configure: withVersions(VersioningType.HEADER) }],
+  ])('work with %s', async (_, path, given) => {
+    const { url } = await start({ callback: `${path}/callback`, ...given });
+    await expectRoutes(`${url}${path}`);
   });
 
   it('serve two tenants by path, of which none accepts a user of the other', async () => {
-    const url = await start({
+    const tenantAt = (url: string, key: 'acme' | 'globex') =>
+      sandbox.tenantOptions(key, { redirectUri: `${url}/${key}/auth/callback` });
+    const { url } = await start({
       routes: ':tenant/auth',
       options: (own) => ({
         tenant: undefined,
-        tenants: {
-          acme: sandbox.tenantOptions('acme', { redirectUri: `${own}/acme/auth/callback` }),
-          globex: sandbox.tenantOptions('globex', { redirectUri: `${own}/globex/auth/callback` }),
-        },
+        tenants: { acme: tenantAt(own, 'acme'), globex: tenantAt(own, 'globex') },
         resolveTenant: ({ params }) => params?.['tenant'],
       }),
     });
     const visitor = new Visitor();
     expect((await logIn(visitor, `${url}/acme/auth/login`)).status).toBe(303);
-    expect(await jsonAt(visitor, `${url}/acme/auth/me`)).toEqual([200, { ...OLGA, tenant: 'acme' }]);
-    expect(await jsonAt(visitor, `${url}/globex/auth/me`)).toEqual(NOBODY);
+    await expectMe(visitor, `${url}/acme/auth/me`, { ...OLGA, tenant: 'acme' });
+    await expectNobody(visitor, `${url}/globex/auth/me`);
     expect((await visitor.visit(`${url}/none/auth/login`)).status).toBe(404);
   });
 
   it('have guards of the host, which inject what the imports of forRootAsync export', async () => {
-    const guards = {
-      login: SilentLoginGuard,
-      callback: AuditedCallbackGuard,
-      logout: AuditedLogoutGuard,
-    };
-    const url = await start({
+    const guards = { login: SilentLoginGuard, callback: AuditedCallbackGuard, logout: AuditedLogoutGuard };
+    const { url, app } = await start({
       module: (options) =>
         ExhibitorModule.forRootAsync({
           isGlobal: true,
@@ -315,57 +295,51 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     const visitor = new Visitor();
     const started = await visitor.visit(`${url}/auth/login`);
     expect(new URL(started.location ?? '').searchParams.get('ui_locales')).toBe('da');
-    const failed = await visitor.visit(`${url}/auth/callback?state=none&code=none`);
-    expect([failed.status, failed.location]).toEqual([303, `${url}/login-failed`]);
-    expect((await logIn(visitor, `${url}/auth/login`)).location).toBe(`${url}/`);
-    expect((await visitor.visit(`${url}/auth/logout`, { method: 'POST' })).status).toBe(303);
-    expect(host?.app.get(AuditLog, { strict: false }).lines).toEqual(['login_failed', 'logout']);
+    expectLedTo(await visitor.visit(`${url}/auth/callback?state=none&code=none`), `${url}/login-failed`);
+    expectLedTo(await logIn(visitor, `${url}/auth/login`), `${url}/`);
+    expect((await logOut(visitor, { url })).status).toBe(303);
+    expect(app.get(AuditLog, { strict: false }).lines).toEqual(['login_failed', 'logout']);
   });
 
   it('receive back-channel logouts where asked for, and not else', async () => {
-    const form = { logout_token: 'none' };
-    const url = await start({ routes: { path: 'auth', backChannelLogout: true } });
-    expect((await new Visitor().visit(`${url}/auth/backchannel-logout`, { form })).status).toBe(400);
-    await host?.close();
-    const without = await start();
-    expect((await new Visitor().visit(`${without}/auth/backchannel-logout`, { form })).status).toBe(404);
+    for (const [routes, status] of [
+      [{ path: 'auth', backChannelLogout: true }, 400],
+      ['auth', 404],
+    ] as const) {
+      const { url } = await start({ routes });
+      const form = { logout_token: 'none' };
+      expect((await new Visitor().visit(`${url}/auth/backchannel-logout`, { form })).status).toBe(status);
+    }
   });
 
   it("need no exception from Nest's cross-origin protection but for hybrid logins", async () => {
     const crossSite = { headers: { 'sec-fetch-site': 'cross-site', origin: 'https://login.example.com' } };
-    const protectedBy = (exclude: string[]) => (app: INestApplication) =>
-      void app.enableCsrfProtection({ exclude });
-    const refusing = await start({ responseType: 'code id_token', configure: protectedBy([]) });
-    expect((await logIn(new Visitor(), `${refusing}/auth/login`, undefined, crossSite)).status).toBe(403);
-    await host?.close();
-    const url = await start({ responseType: 'code id_token', configure: protectedBy(['auth/callback']) });
-    const visitor = new Visitor();
-    const reply = await logIn(visitor, `${url}/auth/login?returnTo=/mine`, undefined, crossSite);
-    expect([reply.status, reply.location]).toEqual([303, `${url}/mine`]);
-    expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, OLGA]);
-    const headers = { 'sec-fetch-site': 'same-origin', origin: url };
-    expect((await visitor.visit(`${url}/auth/logout`, { method: 'POST', headers })).status).toBe(303);
+    for (const [exclude, status] of [
+      [[], 403],
+      [['auth/callback'], 303],
+    ] as [string[], number][]) {
+      const configure = (app: INestApplication): void => void app.enableCsrfProtection({ exclude });
+      const { url } = await start({ responseType: 'code id_token', configure });
+      const visitor = new Visitor();
+      expect((await logIn(visitor, `${url}/auth/login`, undefined, crossSite)).status).toBe(status);
+      const sameOrigin = { 'sec-fetch-site': 'same-origin', origin: url };
+      expect((await logOut(visitor, { url }, sameOrigin)).status).toBe(303);
+    }
   });
 
   it('answer the same under an interceptor that wraps every answer, and one that caches them', async () => {
-    const url = await start({
+    const { url } = await start({
       providers: [
         { provide: APP_INTERCEPTOR, useClass: Envelope },
         { provide: APP_INTERCEPTOR, useClass: CarelessCache },
       ],
     });
-    const visitor = new Visitor();
-    const reply = await logIn(visitor, `${url}/auth/login?returnTo=/mine`);
-    expect([reply.status, reply.location]).toEqual([303, `${url}/mine`]);
-    expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, OLGA]);
-    const other = new Visitor();
-    await logIn(other, `${url}/auth/login`, 'sam.several@example.com');
-    expect(await jsonAt(other, `${url}/auth/me`)).toEqual([
-      200,
-      { ...OLGA, email: 'sam.several@example.com' },
-    ]);
-    const out = await visitor.visit(`${url}/auth/logout`, { method: 'POST' });
-    expect([out.status, out.location]).toEqual([303, `${url}/`]);
+    await expectRoutes(`${url}/auth`);
+    const [olga, sam] = [new Visitor(), new Visitor()];
+    await logIn(olga, `${url}/auth/login`);
+    await expectMe(olga, `${url}/auth/me`);
+    await logIn(sam, `${url}/auth/login`, 'sam.several@example.com');
+    await expectMe(sam, `${url}/auth/me`, { ...OLGA, email: 'sam.several@example.com' });
   });
 
   if (kind === 'fastify') {
@@ -377,13 +351,7 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     ['ExhibitorGuard, which requires an event', ExhibitorGuard],
     ['a guard that leads to the login', SiteGuard],
   ])('are exempt from %s as APP_GUARD, and me answers 401 itself', async (_, useClass) => {
-    const url = await start({ providers: [{ provide: APP_GUARD, useClass }] });
-    const visitor = new Visitor();
-    const nobody = await visitor.visit(`${url}/auth/me`, { headers: { accept: 'text/html' } });
-    expect([nobody.status, JSON.parse(nobody.text)]).toEqual(NOBODY);
-    expect((await logIn(visitor, `${url}/auth/login`)).status).toBe(303);
-    expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, OLGA]);
-    expect((await visitor.visit(`${url}/auth/logout`, { method: 'POST' })).status).toBe(303);
+    await expectRoutes(`${(await start({ providers: [{ provide: APP_GUARD, useClass }] })).url}/auth`);
   });
 
   it('pass the own global guard of docs/login.md, which closes the other routes', async () => {
@@ -391,50 +359,25 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
       'login.md',
       'own global guard',
     );
-    const url = await start({ providers: [{ provide: APP_GUARD, useClass: ApiKeyGuard }] });
-    const visitor = new Visitor();
-    expect((await logIn(visitor, `${url}/auth/login`)).status).toBe(303);
-    expect(await jsonAt(visitor, `${url}/auth/me`)).toEqual([200, OLGA]);
-    const keyed = (key: string) => visitor.visit(`${url}/`, { headers: { 'x-api-key': key } });
-    expect((await keyed('')).status).toBe(403);
+    const { url } = await start({ providers: [{ provide: APP_GUARD, useClass: ApiKeyGuard }] });
+    await expectRoutes(`${url}/auth`);
+    const keyed = async (key: string): Promise<number> =>
+      (await new Visitor().visit(`${url}/`, { headers: { 'x-api-key': key } })).status;
+    expect(await keyed('')).toBe(403);
     process.env['API_KEY'] = 'the-key';
-    expect((await keyed('another')).status).toBe(403);
-    expect((await keyed('the-key')).status).toBe(200);
+    expect([await keyed('another'), await keyed('the-key')]).toEqual([403, 200]);
     delete process.env['API_KEY'];
-    expect((await visitor.visit(`${url}/auth/logout`, { method: 'POST' })).status).toBe(303);
-  });
-
-  it('finish no login where requests carry bearer tokens alone', async () => {
-    const url = await start({
-      options: (own) => {
-        const tenant = sandbox.tenantOptions('acme', { redirectUri: `${own}/auth/callback` });
-        const audience = { accessToken: 'portal-api', idToken: tenant.login.clientId };
-        const login = { ...tenant.login, audience, authorizedParties: ['portal-app'] };
-        return { tenant: { ...tenant, login }, session: 'bearer' };
-      },
-    });
-    const { status, text } = await logIn(new Visitor(), `${url}/auth/login`);
-    expect([status, JSON.parse(text)]).toEqual([
-      500,
-      expect.objectContaining({ code: 'configuration_invalid' }),
-    ]);
   });
 
   it('are in the document of @nestjs/swagger, unless its option include leaves their module out', async () => {
     @Module({ controllers: [HomeController] })
     class PagesModule {}
-    await start({ controllers: [], importedAfter: [PagesModule] });
-    const app = host?.app as INestApplication;
-    const config = new DocumentBuilder().build();
-    expect(Object.keys(SwaggerModule.createDocument(app, config).paths).toSorted()).toEqual([
-      '/',
-      '/auth/callback',
-      '/auth/login',
-      '/auth/logout',
-      '/auth/me',
-    ]);
-    const hidden = SwaggerModule.createDocument(app, config, { include: [PagesModule] });
-    expect(Object.keys(hidden.paths)).toEqual(['/']);
+    const { app } = await start({ controllers: [], importedAfter: [PagesModule] });
+    const pathsWith = (options = {}): string[] =>
+      Object.keys(SwaggerModule.createDocument(app, new DocumentBuilder().build(), options).paths).toSorted();
+    const routes = ['callback', 'login', 'logout', 'me'].map((name) => `/auth/${name}`);
+    expect(pathsWith()).toEqual(['/', ...routes]);
+    expect(pathsWith({ include: [PagesModule] })).toEqual(['/']);
   });
 });
 
@@ -451,14 +394,13 @@ it('the routes of the module need no provider in a test of the application', asy
   await app.listen(0, '127.0.0.1');
   const url = await app.getUrl();
   const visitor = new Visitor();
-  const me = { email: 'ann@example.com', tenant: 'default', expiresAt: expect.any(Number) };
-  expect(JSON.parse((await visitor.visit(`${url}/auth/me`)).text)).toEqual(me);
+  await expectMe(visitor, `${url}/auth/me`, { ...OLGA, email: 'ann@example.com' });
   expect((await visitor.visit(`${url}/auth/login`)).status).toBe(302);
   expect((await visitor.visit(`${url}/auth/callback`)).location).toBe(`${url}/`);
   await app.close();
 });
 
-describe('a route of the host at the same address', () => {
+it('a route of the host at the same address wins on Express, and ends the boot on Fastify', async () => {
   @Controller()
   class RootController {
     @Get(['auth/login', 'auth/*'])
@@ -466,47 +408,40 @@ describe('a route of the host at the same address', () => {
       return 'own';
     }
   }
-  const start = (adapter: ExpressAdapter | FastifyAdapter): Promise<INestApplication> => {
-    const options = { tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET], routes: 'auth' };
-    @Module({ imports: [ExhibitorModule.forRoot(options)], controllers: [RootController] })
-    class AppModule {}
-    return NestFactory.create(AppModule, adapter, { logger: false, abortOnError: false });
-  };
-
-  it('wins on Express where it is registered first', async () => {
-    const app = await start(new ExpressAdapter());
-    await app.listen(0, '127.0.0.1');
-    expect((await new Visitor().visit(`${await app.getUrl()}/auth/me`)).text).toBe('own');
-    await app.close();
-  });
-
-  it('ends the boot on Fastify', async () => {
-    await expect(start(new FastifyAdapter()).then((app) => app.init())).rejects.toThrow(
-      "Method 'GET' already declared for route '/auth/login'",
-    );
-  });
+  const options = { tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET], routes: 'auth' };
+  @Module({ imports: [ExhibitorModule.forRoot(options)], controllers: [RootController] })
+  class AppModule {}
+  const start = (adapter: ExpressAdapter | FastifyAdapter): Promise<INestApplication> =>
+    NestFactory.create(AppModule, adapter, { logger: false, abortOnError: false });
+  const app = await start(new ExpressAdapter());
+  await app.listen(0, '127.0.0.1');
+  expect((await new Visitor().visit(`${await app.getUrl()}/auth/me`)).text).toBe('own');
+  await app.close();
+  await expect(start(new FastifyAdapter()).then((fastify) => fastify.init())).rejects.toThrow(
+    "Method 'GET' already declared for route '/auth/login'",
+  );
 });
 
-describe('routes that are wrong', () => {
+describe('the option routes', () => {
   const problem = (routes: unknown): unknown => {
     try {
-      ExhibitorModule.forRootAsync({ routes: routes as string, useFactory: () => ({}) as never });
+      const { controllers } = ExhibitorModule.forRootAsync({
+        ...(routes === 'none' ? {} : { routes: routes as string }),
+        useFactory: () => ({}) as never,
+      });
+      return controllers;
     } catch (error) {
       return error instanceof ConfigurationError ? error.problems : error;
     }
-    return 'accepted';
   };
 
-  const PATH = "must be a path such as 'auth' or ':tenant/auth'";
-
-  it.each(['/', '//', 'auth//', '//auth', 'a//b', 'auth?x', 'au th', '*auth', '../auth', 'a/..', ':'])(
-    '%j is refused with what is expected',
-    (path) => {
-      const expected = [{ path: 'routes.path', expected: PATH }];
-      expect(problem(path)).toEqual(expected);
-      expect(problem({ path })).toEqual(expected);
-    },
-  );
+  it('refuses anything but a path, with what is expected', () => {
+    const expected = [{ path: 'routes.path', expected: "must be a path such as 'auth' or ':tenant/auth'" }];
+    const paths = ['/', '//', 'auth//', '//auth', 'a//b', 'a/..', ':', 'auth?x', 'au th', '*auth', '../auth'];
+    for (const wrong of paths) {
+      expect([wrong, problem(wrong), problem({ path: wrong })]).toEqual([wrong, expected, expected]);
+    }
+  });
 
   it.each([
     ['', 'routes.path', 'must not be empty'],
@@ -518,16 +453,22 @@ describe('routes that are wrong', () => {
     // What these were to close would stay open.
     [{ path: 'auth', backchannelLogout: true }, 'routes.backchannelLogout', 'is not an option'],
     [{ path: 'auth', guards: { logIn: ExhibitorLoginGuard } }, 'routes.guards.logIn', 'is not an option'],
-  ])('%j are refused by the path of the option', (routes, path, expected) => {
+  ])('refuses %j by the path of the option', (routes, path, expected) => {
     expect(problem(routes)).toEqual([{ path, expected }]);
   });
 
-  it('registers none without the option, and with undefined and false', () => {
-    for (const routes of [undefined, false] as const) {
-      expect(ExhibitorModule.forRootAsync({ routes, useFactory: () => ({}) as never }).controllers).toEqual(
-        [],
-      );
-    }
-    expect(ExhibitorModule.forRootAsync({ useFactory: () => ({}) as never }).controllers).toEqual([]);
+  it('ends the boot of a host whose requests carry bearer tokens only', async () => {
+    const { login, ...service } = sandbox.tenantOptions('acme');
+    const audience = { accessToken: 'portal' };
+    const bearer = { issuer: login.issuer, keys: login.keys, audience, authorizedParties: ['spa'] };
+    const options = { session: 'bearer' as const, tenant: { ...service, login: bearer } };
+    const module = Test.createTestingModule({
+      imports: [ExhibitorModule.forRoot({ isGlobal: true, routes: 'auth', ...options })],
+    });
+    await expect(module.compile()).rejects.toThrow(/routes.*'bearer'/);
+  });
+
+  it('registers none without it, and with undefined and false', () => {
+    expect(['none', undefined, false].map(problem)).toEqual([[], [], []]);
   });
 });

@@ -4,6 +4,8 @@ import {
   answers,
   changes,
   sends,
+  set,
+  without,
   type Claims,
   type ReplyChange,
   type Script,
@@ -31,10 +33,6 @@ type Reason = LoginFailureReason;
 type TokenRow = [reason: Reason, what: string, token: TokenChange, id?: string, login?: LoginOverrides];
 
 const now = (): number => Math.floor(Date.now() / 1000);
-const set = (members: Claims | (() => Claims)): TokenChange => ({
-  claims: (claims) => void Object.assign(claims, typeof members === 'function' ? members() : members),
-});
-const without = (name: string): TokenChange => ({ claims: (claims) => void delete claims[name] });
 const cut = (name: string, length: number): TokenChange => ({
   claims: (claims) => void (claims[name] = String(claims[name]).slice(0, length)),
 });
@@ -89,6 +87,8 @@ function critical(_payload: string, token: string): string {
 const withPublicKey = (payload: string): string => hmacSigned(payload, KEYS.rs256.pem, KEYS.rs256.kid);
 const TWO_KEYS = { keys: { keys: [KEYS.attacker.jwk, KEYS.rs256.jwk] } };
 const { rs256, es256, attacker, attackerEs } = KEYS;
+const FORGED_ES = { ...attackerEs, kid: es256.kid };
+const WITHOUT_KID = { header: { kid: undefined } };
 
 const SIGNATURES: readonly TokenRow[] = [
   ['algorithm', 'no signature at all', { write: unsigned }, '-idtoken-sig-none'],
@@ -100,19 +100,8 @@ const SIGNATURES: readonly TokenRow[] = [
   ['signature', 'a key of an attacker, its kid a known one', { key: { ...attacker, kid: rs256.kid } }],
   ['signature', 'a key of an attacker, its kid unknown', { key: attacker }],
   ['signature', 'a key that the token brings along', { key: attacker, header: { jwk: attacker.jwk } }],
-  [
-    'signature',
-    'ES256 by the key of an attacker',
-    { key: { ...attackerEs, kid: es256.kid } },
-    '-invalid-sig-es256',
-  ],
-  [
-    'signature',
-    'no kid and two possible keys',
-    { header: { kid: undefined } },
-    '-kid-absent-multiple-jwks',
-    TWO_KEYS,
-  ],
+  ['signature', 'ES256 by the key of an attacker', { key: FORGED_ES }, '-invalid-sig-es256'],
+  ['signature', 'no kid and two possible keys', WITHOUT_KID, '-kid-absent-multiple-jwks', TWO_KEYS],
   ['signature', 'an unknown critical header', { write: critical }],
   ['token_type', 'an access token for an ID token', { header: { typ: 'at+jwt' } }],
   ['signature', 'no JWT', { write: () => 'no-jwt' }],
@@ -221,7 +210,7 @@ const PERSON: readonly RefusedCase[] = [
   {
     what: 'an e-mail claim that is not an address',
     reason: 'email_missing',
-    script: { email: 'nowhere', backToken: { claims: (claims) => void (claims['email'] = 'pat') } },
+    script: { email: 'nowhere', backToken: set({ email: 'pat' }) },
   },
   {
     what: 'an e-mail claim that is not text',

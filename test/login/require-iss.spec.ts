@@ -1,155 +1,104 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Controller, Get, Logger, Post, Redirect, UseGuards } from '@nestjs/common';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Controller, Get, Logger, Redirect, UseGuards } from '@nestjs/common';
 import {
   CurrentIdentity,
   ExhibitorCallbackGuard,
-  ExhibitorLoginGuard,
   type ExhibitorIdentity,
   type ExhibitorModuleOptions,
   type TenantOptions,
 } from '../../lib/index.js';
 import { BoothController } from '../support/booth.controller.js';
-import { clockOf } from '../support/clock.js';
-import { HOST_KINDS, type Host, type HostKind } from '../support/host.js';
+import { HOST_KINDS, type Host } from '../support/host.js';
 import type { OtherOptions } from '../support/module-options.js';
-import { ScriptedProvider, type LoginOverrides } from '../support/provider.js';
+import { says } from '../support/provider-script.js';
+import type { ScriptedProvider, LoginOverrides } from '../support/provider.js';
 import { Visitor } from '../support/visitor.js';
-import { withProvider, type Given } from './hosts.js';
+import { withProvider, type Given, type OwnOptions } from './hosts.js';
 import {
+  arrive,
   copyOf,
+  enter,
   expectAccepted,
+  expectError,
+  expectLoginRefused,
   expectRefusal,
   identityOf,
+  isLoggedIn,
   logIn,
+  logOut,
   pendingLogins,
   toHost,
   toProvider,
   type Arrival,
 } from './journey.js';
 
-/** A second callback, for hosts with one callback for each provider. */
-@Controller()
-class OtherCallback {
-  @Get('other/callback')
-  @UseGuards(ExhibitorCallbackGuard)
-  @Redirect('/', 303)
-  callback(@CurrentIdentity() { returnTo }: ExhibitorIdentity): { url: string } {
-    return { url: returnTo ?? '/' };
-  }
-}
-
-/** A login and a callback for each tenant, by its path. */
-@Controller('portals/:tenant/auth')
-class PortalController {
-  @Get('login')
-  @UseGuards(ExhibitorLoginGuard)
-  login(): void {}
-
-  @Get('callback')
-  @UseGuards(ExhibitorCallbackGuard)
-  @Redirect('/', 303)
-  callback(): void {}
-
-  @Post('callback')
-  @UseGuards(ExhibitorCallbackGuard)
-  @Redirect('/', 303)
-  formCallback(): void {}
-}
-
 let honest: ScriptedProvider;
 let attacker: ScriptedProvider;
-const startOne = withProvider((started) => (honest = started));
-beforeAll(async () => {
-  attacker = await ScriptedProvider.start();
-});
-afterEach(() => {
-  attacker.script = {};
-});
-afterAll(() => attacker?.stop());
+const startOne = withProvider((first, second) => ([honest, attacker] = [first, second]));
+const start = (own?: OwnOptions, given: Given = {}): Promise<Host> => startOne(given, own);
 
-const controllers = [BoothController, OtherCallback, PortalController];
-
-/** A host with one tenant of the honest provider. */
-const startWith = (given: Given = {}): Promise<Host> => startOne({ controllers, ...given });
-
-const start = (
-  kind: HostKind,
-  own: (callback: string, url: string) => ExhibitorModuleOptions,
-): Promise<Host> =>
-  startOne(
-    {
-      kind,
-      controllers,
-      resolveTenant: ({ query }) => (typeof query['tenant'] === 'string' ? query['tenant'] : undefined),
-    },
-    own,
-  );
-
-const KINDS: readonly HostKind[] = ['express', 'fastify'];
 const withoutIss = { authorization: (all: URLSearchParams) => all.delete('iss') };
+const withIssOf = ({ url }: ScriptedProvider) => ({
+  authorization: (all: URLSearchParams) => all.set('iss', url),
+});
+const HONEST = '?tenant=honest';
 
 describe('tenants of two providers', () => {
-  const shared = (login: LoginOverrides = {}) =>
-    start('express', (callback) => ({
+  const shared = (login: LoginOverrides = {}): Promise<Host> =>
+    start((callback) => ({
       tenants: {
         honest: honest.tenantOptions(callback, login),
         attacker: attacker.tenantOptions(callback, login),
       },
     }));
+  const apart = (): Promise<Host> =>
+    start(
+      (callback, url) => ({
+        tenants: {
+          honest: honest.tenantOptions(callback),
+          attacker: attacker.tenantOptions(`${url}/other/callback`),
+        },
+      }),
+      { routes: 'other' },
+    );
 
-  it('that share a callback require the right iss in the response', async () => {
+  it('that share a callback require the right iss in the response, also beside an error', async () => {
     const host = await shared();
-    honest.script = withoutIss;
-    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
-    honest.script = { authorization: (all) => all.set('iss', attacker.url) };
-    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
+    const denied = (issuer: string) => ({
+      authorization: (all: URLSearchParams) => {
+        all.delete('code');
+        all.set('error', 'access_denied');
+        all.set('iss', issuer);
+      },
+    });
+    for (const [script, reason] of [
+      [withoutIss, 'issuer'],
+      [withIssOf(attacker), 'issuer'],
+      [denied(attacker.url), 'issuer'],
+      [denied(honest.url), 'denied'],
+    ] as const) {
+      honest.script = script;
+      await expectLoginRefused(host, reason, HONEST);
+    }
     honest.script = {};
-    expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
-  });
-
-  it('believe no error of a response with the iss of another provider', async () => {
-    const host = await shared();
-    const denied = (issuer: string) => (all: URLSearchParams) => {
-      all.delete('code');
-      all.set('error', 'access_denied');
-      all.set('iss', issuer);
-    };
-    honest.script = { authorization: denied(attacker.url) };
-    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
-    honest.script = { authorization: denied(honest.url) };
-    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'denied');
+    await enter(host, HONEST);
   });
 
   it('do not require it with requireIss: false', async () => {
     const host = await shared({ requireIss: false });
     honest.script = withoutIss;
-    expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
-    honest.script = { authorization: (all) => all.set('iss', attacker.url) };
-    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
+    await enter(host, HONEST);
+    honest.script = withIssOf(attacker);
+    await expectLoginRefused(host, 'issuer', HONEST);
   });
 
-  it('with callbacks of their own do not require it', async () => {
-    const host = await start('express', (callback, url) => ({
-      tenants: {
-        honest: honest.tenantOptions(callback),
-        attacker: attacker.tenantOptions(`${url}/other/callback`),
-      },
-    }));
+  it('with callbacks of their own do not require it, and accept a response only at that of the login', async () => {
+    const host = await apart();
     honest.script = withoutIss;
     attacker.script = withoutIss;
-    expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
-    expect((await logIn(new Visitor(), host, '?tenant=attacker')).status).toBe(303);
-  });
-
-  it('with callbacks of their own accept a response only at the callback of the login', async () => {
-    const host = await start('express', (callback, url) => ({
-      tenants: {
-        honest: honest.tenantOptions(callback),
-        attacker: attacker.tenantOptions(`${url}/other/callback`),
-      },
-    }));
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host, '?tenant=honest');
+    await enter(host, HONEST);
+    await enter(host, '?tenant=attacker');
+    const { visitor, arrival } = await arrive(host, HONEST);
     const asked = attacker.count('/connect/token') + honest.count('/connect/token');
     expectRefusal(await toHost(visitor, { ...arrival, callback: `${host.url}/other/callback` }), 'state');
     expect(attacker.count('/connect/token') + honest.count('/connect/token')).toBe(asked);
@@ -157,46 +106,39 @@ describe('tenants of two providers', () => {
     expect((await toHost(visitor, arrival)).status).toBe(303);
   });
 
-  it('of a source require it, since its other tenants are unknown', async () => {
-    const host = await start('express', (callback) => ({
+  it('of a source require it, since its other tenants are unknown, and those of one issuer do not', async () => {
+    const source = await start((callback) => ({
       tenants: { find: (key) => (key === 'honest' ? honest.tenantOptions(callback) : undefined) },
       allowedOrigins: () => true,
     }));
-    honest.script = withoutIss;
-    expectRefusal(await logIn(new Visitor(), host, '?tenant=honest'), 'issuer');
-    honest.script = {};
-    expect((await logIn(new Visitor(), host, '?tenant=honest')).status).toBe(303);
-  });
-
-  it('of one issuer do not require it', async () => {
-    const host = await start('express', (callback) => ({
-      tenants: { one: honest.tenantOptions(callback), two: honest.tenantOptions(callback) },
+    const siblings = await start((callback) => ({
+      tenants: { honest: honest.tenantOptions(callback), two: honest.tenantOptions(callback) },
     }));
     honest.script = withoutIss;
-    expect((await logIn(new Visitor(), host, '?tenant=two')).status).toBe(303);
+    await expectLoginRefused(source, 'issuer', HONEST);
+    await enter(siblings, HONEST);
+    honest.script = {};
+    await enter(source, HONEST);
   });
 
   it('receive no code of each other: the code of one provider is not sent to another', async () => {
-    const host = await shared();
-    const visitor = new Visitor();
     // RFC 9700 §4.4.1: the attacker's authorize endpoint sends the browser on to the honest provider.
-    const started = await toProvider(visitor, host, '?tenant=attacker');
-    const state = started.parameters.get('state') ?? '';
-    const { query } = attacker.last('/connect/authorize');
-    const stolen = await honest.authorize(query);
-    expect(stolen.get('state')).toBe(state);
+    const { visitor, arrival } = await arrive(await shared(), '?tenant=attacker');
+    const stolen = await honest.authorize(attacker.last('/connect/authorize').query);
+    expect(stolen.get('state')).toBe(arrival.parameters.get('state'));
     const asked = attacker.count('/connect/token');
-    expectRefusal(await toHost(visitor, { ...started, parameters: stolen }), 'issuer');
+    expectRefusal(await toHost(visitor, { ...arrival, parameters: stolen }), 'issuer');
     expect(attacker.count('/connect/token')).toBe(asked);
   });
 
   it('give no identity of another tenant, even for the same person', async () => {
     const host = await shared();
-    const visitor = new Visitor();
-    await logIn(visitor, host, '?tenant=honest');
-    expect((await visitor.visit(`${host.url}/me?tenant=honest`)).status).toBe(200);
-    expect((await visitor.visit(`${host.url}/me?tenant=attacker`)).status).toBe(401);
-    expect((await visitor.visit(`${host.url}/me?tenant=nobody`)).status).toBe(404);
+    const visitor = await enter(host, HONEST);
+    const statusAt = async (tenant: string): Promise<number> =>
+      (await visitor.visit(`${host.url}/me?tenant=${tenant}`)).status;
+    expect([await statusAt('honest'), await statusAt('attacker'), await statusAt('nobody')]).toEqual([
+      200, 401, 404,
+    ]);
   });
 });
 
@@ -211,21 +153,26 @@ describe.each(PORTALS)('a tenant with the issuer of another, $responseType on $k
   afterEach(() => void jest.restoreAllMocks());
 
   /** The attacker copies everything but the endpoints of the honest tenant: a tenant of a source chooses its options itself. */
-  const portals = (options: OtherOptions) =>
-    start(kind, (_callback, url) => {
-      const callback = `${url}/portals/honest/auth/callback`;
-      const tenants: Record<string, TenantOptions> = {
-        honest: honest.tenantOptions(callback, { responseType }),
-        attacker: attacker.tenantOptions(callback, { responseType, issuer: honest.url, keys: honest.jwks }),
-      };
-      return {
-        tenants: { find: (key) => tenants[key] },
-        resolveTenant: ({ params }) => params?.['tenant'],
-        ...options,
-      };
-    });
+  const portals = (options: OtherOptions): Promise<Host> =>
+    start(
+      (_callback, url) => {
+        const callback = `${url}/portals/honest/auth/callback`;
+        const copied = { responseType, issuer: honest.url, keys: honest.jwks };
+        const tenants: Record<string, TenantOptions> = {
+          honest: honest.tenantOptions(callback, { responseType }),
+          attacker: attacker.tenantOptions(callback, copied),
+        };
+        return {
+          tenants: { find: (key) => tenants[key] },
+          resolveTenant: ({ params }) => params?.['tenant'],
+          ...options,
+        };
+      },
+      { kind, routes: 'portals/:tenant/auth' },
+    );
 
   const portal = ({ url }: Host, tenant: string): { url: string } => ({ url: `${url}/portals/${tenant}` });
+  const codeOf = ({ parameters }: Arrival): string | null => parameters.get('code');
 
   /**
    * A login of the victim at the attacker's tenant, whose authorize endpoint sends the browser on to the honest provider with
@@ -247,8 +194,6 @@ describe.each(PORTALS)('a tenant with the issuer of another, $responseType on $k
     return { own, mixed: { ...own, parameters: await honest.authorize(query) } };
   }
 
-  const codeOf = ({ parameters }: Arrival): string | null => parameters.get('code');
-
   it("receives the codes of the other's users where allowedOrigins accepts an origin that it controls", async () => {
     const host = await portals({ allowedOrigins: () => true });
     const [victim, thief] = [new Visitor(), new Visitor()];
@@ -267,237 +212,128 @@ describe.each(PORTALS)('a tenant with the issuer of another, $responseType on $k
     const asked = attacker.seen.length;
     expect((await new Visitor().visit(`${host.url}/portals/attacker/auth/login`)).status).toBe(500);
     expect(attacker.seen).toHaveLength(asked);
-    expect((await logIn(new Visitor(), portal(host, 'honest'))).status).toBe(303);
+    await enter(portal(host, 'honest'));
   });
 });
 
 describe('an identity', () => {
-  const changes: readonly [
-    what: string,
-    change: (options: ReturnType<ScriptedProvider['tenantOptions']>) => void,
-  ][] = [
-    ['issuer', ({ login }) => void (login && (login.issuer = 'https://login.example.com'))],
-    ['client', ({ login }) => void (login && Object.assign(login, { clientId: 'another-web' }))],
-    ['tenant id', (options) => void (options.tenantId = 'another-tenant')],
-  ];
+  let host: Host;
+  beforeAll(async () => {
+    host = await start();
+  });
 
-  it.each(changes)('ends when the %s of its tenant changes', async (_what, change) => {
-    const before = await startWith();
-    const { callback } = before;
-    const same = await startWith({ redirectUri: callback });
-    const changed = await start('express', () => {
-      const tenant = honest.tenantOptions(callback);
-      change(tenant);
-      return { tenant };
-    });
-    const visitor = new Visitor();
-    await logIn(visitor, before);
+  it.each<[what: string, changed: (callback: string) => ExhibitorModuleOptions]>([
+    [
+      'issuer',
+      (callback) => ({ tenant: honest.tenantOptions(callback, { issuer: 'https://login.example' }) }),
+    ],
+    ['client', (callback) => ({ tenant: honest.tenantOptions(callback, { clientId: 'another-web' }) })],
+    ['id', (callback) => ({ tenant: { ...honest.tenantOptions(callback), tenantId: 'another' } })],
+    ['key', (callback) => ({ tenants: { renamed: honest.tenantOptions(callback) } })],
+  ])('ends when the %s of its tenant changes', async (_what, options) => {
+    const same = await start(undefined, { redirectUri: host.callback });
+    const changed = await start(() => options(host.callback));
+    const visitor = await enter(host);
     expect(await identityOf(visitor, same)).toMatchObject({ subject: 'pat' });
-    expect(await identityOf(visitor, changed)).toBeUndefined();
+    expect(await isLoggedIn(visitor, changed)).toBe(false);
   });
 
   it('is none of another host with the same secrets and client, whose authorize may be stricter', async () => {
-    const portal = await startWith();
-    const admin = await startWith({ login: { authorize: () => false } });
-    const visitor = await expectAccepted(portal);
-    expect(await identityOf(visitor, portal)).toMatchObject({ redirectUri: portal.callback });
-    expect(await identityOf(visitor, admin)).toBeUndefined();
-    expectRefusal(await logIn(new Visitor(), admin), 'not_authorized');
+    const admin = await start(undefined, { login: { authorize: () => false } });
+    const visitor = await expectAccepted(host);
+    expect(await identityOf(visitor, host)).toMatchObject({ redirectUri: host.callback });
+    expect(await isLoggedIn(visitor, admin)).toBe(false);
+    await expectLoginRefused(admin, 'not_authorized');
   });
 
   it('is kept beside that of another service of the host name, by cookies.name', async () => {
-    const portal = await startWith();
-    const admin = await startWith({ cookies: { name: 'admin' } });
-    const visitor = await expectAccepted(portal);
-    const pending = await toProvider(visitor, portal);
-    const own = await toProvider(visitor, admin);
-    expect((await toHost(visitor, own)).status).toBe(303);
-    expect([...visitor.cookies('127.0.0.1').keys()]).toContain('admin-identity');
-    expect(await identityOf(visitor, admin)).toBeDefined();
-    expect(await identityOf(visitor, portal)).toBeDefined();
-    await visitor.visit(`${admin.url}/auth/logout`, { method: 'POST' });
-    expect(await identityOf(visitor, admin)).toBeUndefined();
-    expect(await identityOf(visitor, portal)).toBeDefined();
+    const admin = await start(undefined, { cookies: { name: 'admin' } });
+    const visitor = await enter(host);
+    const pending = await toProvider(visitor, host);
+    await enter(admin, undefined, visitor);
+    expect([...visitor.cookies().keys()]).toContain('admin-identity');
+    expect([await isLoggedIn(visitor, admin), await isLoggedIn(visitor, host)]).toEqual([true, true]);
+    await logOut(visitor, admin);
+    expect([await isLoggedIn(visitor, admin), await isLoggedIn(visitor, host)]).toEqual([false, true]);
     expect((await toHost(visitor, pending)).status).toBe(303);
   });
 
-  it('ends when the key of its tenant changes', async () => {
-    const before = await start('express', (callback) => ({ tenants: { a: honest.tenantOptions(callback) } }));
-    const renamed = await start('express', (callback) => ({
-      tenants: { b: honest.tenantOptions(callback) },
-    }));
-    const visitor = new Visitor();
-    await logIn(visitor, before);
-    expect(await identityOf(visitor, before)).toBeDefined();
-    expect(await identityOf(visitor, renamed)).toBeUndefined();
-  });
-
-  it('is replaced by a new login in that browser', async () => {
-    const host = await startWith();
-    const visitor = new Visitor();
-    await logIn(visitor, host);
-    const first = await identityOf(visitor, host);
-    const copy = copyOf(visitor, host);
-    honest.script = { backToken: { claims: (claims) => void (claims['sub'] = 'quinn') } };
-    await logIn(visitor, host);
-    const second = await identityOf(visitor, host);
-    expect(second).toMatchObject({ subject: 'quinn' });
-    expect(second?.id).not.toBe(first?.id);
-    expect(await identityOf(copy, host)).toBeUndefined();
-  });
-
-  it('is replaced by a new login whose callback brings no cookie of it, as a form of another site', async () => {
-    const host = await startWith({ login: { responseType: 'code id_token' } });
-    const visitor = await expectAccepted(host);
-    const copy = copyOf(visitor, host);
-    const arrival = await toProvider(visitor, host);
-    visitor.cookies('127.0.0.1').delete('exhibitor-identity');
-    expect((await toHost(visitor, arrival)).status).toBe(303);
-    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
-    expect(await identityOf(copy, host)).toBeUndefined();
-  });
-
-  it('is replaced by a login that was started before it, in another tab', async () => {
-    const host = await startWith();
-    const visitor = new Visitor();
-    const older = await toProvider(visitor, host);
-    expect((await logIn(visitor, host)).status).toBe(303);
-    const copy = copyOf(visitor, host);
-    expect(await identityOf(copy, host)).toBeDefined();
-    expect((await toHost(visitor, older)).status).toBe(303);
-    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
-    expect(await identityOf(copy, host)).toBeUndefined();
-  });
-
-  it('stays where the new login is refused', async () => {
-    const host = await startWith();
-    const visitor = await expectAccepted(host);
-    honest.script = { backToken: { claims: (claims) => void (claims['nonce'] = 'another') } };
-    expectRefusal(await logIn(visitor, host), 'nonce');
-    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
-  });
-});
-
-describe.each(HOST_KINDS)('a logout on %s', (kind) => {
-  it('ends the identity also for a copy of its cookie', async () => {
-    const host = await startWith({ kind });
-    const visitor = await expectAccepted(host);
-    const thief = copyOf(visitor, host);
-    const other = await expectAccepted(host);
-    expect(await identityOf(thief, host)).toMatchObject({ subject: 'pat' });
-    expect((await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
-    expect(await identityOf(visitor, host)).toBeUndefined();
-    expect(await identityOf(thief, host)).toBeUndefined();
-    // Another login of the same person continues.
-    expect(await identityOf(other, host)).toMatchObject({ subject: 'pat' });
-  });
-});
-
-describe.each(KINDS)('a logout on %s', (kind) => {
-  it('is not caused by another site, by GET or by a form', async () => {
-    const host = await startWith({ kind });
-    const visitor = await expectAccepted(host);
-    const attempts = [
-      visitor.visit(`${host.url}/auth/logout`),
-      visitor.visit(`${host.url}/auth/logout`, {
-        method: 'POST',
-        headers: { 'sec-fetch-site': 'cross-site' },
-      }),
-      visitor.visit(`${host.url}/auth/logout`, {
-        method: 'POST',
-        headers: { 'sec-fetch-site': 'same-site' },
-      }),
-      visitor.visit(`${host.url}/auth/logout`, {
-        method: 'POST',
-        headers: { origin: 'https://evil.example' },
-      }),
-      visitor.visit(`${host.url}/auth/logout`, { method: 'POST', headers: { origin: 'null' } }),
-    ];
-    expect((await Promise.all(attempts)).map(({ status }) => status)).toEqual([404, 400, 400, 400, 400]);
-    expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
-  });
-
-  it('is accepted without a login', async () => {
-    const host = await startWith({ kind });
-    expect((await new Visitor().visit(`${host.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
-  });
-});
-
-describe.each(HOST_KINDS.filter((kind) => kind.includes('session')))(
-  'a session of the host on %s',
-  (kind) => {
-    it('keeps the identity no longer than its lifetime', async () => {
-      const host = await startWith({ kind, cookies: { identityTtl: 3_600_000 } });
-      const visitor = await expectAccepted(host);
-      const clock = clockOf(host.app);
-      clock.skip(3_599_000);
-      expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
-      clock.skip(2_000);
-      expect(await identityOf(visitor, host)).toBeUndefined();
+  describe('is replaced by a new login in that browser', () => {
+    it.each<[what: string, login: LoginOverrides, before: (visitor: Visitor, at: Host) => Promise<Arrival>]>([
+      ['of another person', {}, (visitor, at) => toProvider(visitor, at)],
+      [
+        'whose callback brings no cookie of it, as a form of another site',
+        { responseType: 'code id_token' },
+        async (visitor, at) => {
+          const arrival = await toProvider(visitor, at);
+          visitor.cookies().delete('exhibitor-identity');
+          return arrival;
+        },
+      ],
+    ])('%s', async (_what, login, begin) => {
+      const at = await start(undefined, { login });
+      const visitor = await expectAccepted(at);
+      const first = await identityOf(visitor, at);
+      const copy = copyOf(visitor, at);
+      honest.script = { frontToken: says({ sub: 'quinn' }).backToken, ...says({ sub: 'quinn' }) };
+      expect((await toHost(visitor, await begin(visitor, at))).status).toBe(303);
+      const second = await identityOf(visitor, at);
+      expect([second?.subject, second?.id === first?.id]).toEqual(['quinn', false]);
+      expect(await isLoggedIn(copy, at)).toBe(false);
     });
 
-    it('gets a new id at login and at logout, so that a fixed id is worthless', async () => {
-      const host = await startWith({ kind });
-      const visitor = new Visitor();
-      await visitor.visit(`${host.url}/me`);
-      const names = () => [...visitor.cookies('127.0.0.1')].filter(([name]) => !name.startsWith('exhibitor'));
-      const planted = copyOf(visitor, host);
-      const [[name, before] = ['', '']] = names();
-      await logIn(visitor, host);
-      const during = visitor.cookies('127.0.0.1').get(name);
-      expect([before, during]).toEqual([expect.any(String), expect.any(String)]);
-      expect(during).not.toBe(before);
-      expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
-      expect(await identityOf(planted, host)).toBeUndefined();
-      const former = copyOf(visitor, host);
-      await logIn(visitor, host);
-      expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
-      expect(await identityOf(former, host)).toBeUndefined();
-      expect([...visitor.cookies('127.0.0.1').keys()]).not.toContain('exhibitor-identity');
-      await visitor.visit(`${host.url}/auth/logout`, { method: 'POST' });
-      expect(visitor.cookies('127.0.0.1').get(name)).not.toBe(during);
-      expect(await identityOf(visitor, host)).toBeUndefined();
+    it('that was started before it, in another tab', async () => {
+      const { visitor, arrival: older } = await arrive(host);
+      await enter(host, undefined, visitor);
+      const copy = copyOf(visitor, host);
+      expect(await isLoggedIn(copy, host)).toBe(true);
+      expect((await toHost(visitor, older)).status).toBe(303);
+      expect([await isLoggedIn(visitor, host), await isLoggedIn(copy, host)]).toEqual([true, false]);
     });
-  },
-);
+
+    it('unless that is refused', async () => {
+      const visitor = await enter(host);
+      honest.script = says({ nonce: 'another' });
+      expectRefusal(await logIn(visitor, host), 'nonce');
+      expect(await isLoggedIn(visitor, host)).toBe(true);
+    });
+  });
+});
+
+it.each(HOST_KINDS)('a logout on %s ends the identity also for a copy of its cookie', async (kind) => {
+  const host = await start(undefined, { kind });
+  const [visitor, other] = [await enter(host), await enter(host)];
+  const thief = copyOf(visitor, host);
+  expect(await isLoggedIn(thief, host)).toBe(true);
+  expect((await logOut(visitor, host)).status).toBe(303);
+  expect([await isLoggedIn(visitor, host), await isLoggedIn(thief, host)]).toEqual([false, false]);
+  // Another login of the same person continues.
+  expect(await isLoggedIn(other, host)).toBe(true);
+  expect((await logOut(new Visitor(), host)).status).toBe(303);
+});
 
 describe('login.authorize', () => {
-  const hostWith = (login: LoginOverrides): Promise<Host> => startWith({ login });
+  const hostWith = (login: LoginOverrides, given: Given = {}): Promise<Host> =>
+    start(undefined, { login, ...given });
 
   it('is called with the whole identity, once for each login', async () => {
     const authorize = jest.fn(async (_identity: ExhibitorIdentity) => true);
-    const host = await hostWith({ authorize });
-    await logIn(new Visitor(), host, '?eventId=event-1&returnTo=/page');
-    expect(authorize.mock.calls).toEqual([
-      [
-        expect.objectContaining({
-          issuer: honest.url,
-          subject: 'pat',
-          email: 'pat@example.com',
-          tenant: 'default',
-          eventId: 'event-1',
-          returnTo: '/page',
-        }),
-      ],
-    ]);
+    await logIn(new Visitor(), await hostWith({ authorize }), '?eventId=event-1&returnTo=/page');
+    const person = { issuer: honest.url, subject: 'pat', email: 'pat@example.com' };
+    const login = { tenant: 'default', eventId: 'event-1', returnTo: '/page' };
+    expect(authorize.mock.calls).toEqual([[expect.objectContaining({ ...person, ...login })]]);
   });
 
-  it.each([
-    ['false', () => false],
-    ['a promise of false', async () => false],
-    ['nothing', () => undefined as unknown as boolean],
-    ['a truthy value that is not true', () => 'yes' as unknown as boolean],
-  ])('refuses the login by returning %s', async (_what, authorize) => {
-    const host = await hostWith({ authorize });
-    const visitor = new Visitor();
-    expectRefusal(await logIn(visitor, host), 'not_authorized');
-    expect(await identityOf(visitor, host)).toBeUndefined();
-  });
+  it.each([false, Promise.resolve(false), undefined, 'yes'])(
+    'refuses the login by returning %p',
+    async (answer) => {
+      await expectLoginRefused(await hostWith({ authorize: () => answer as boolean }), 'not_authorized');
+    },
+  );
 
   it('gets all claims, of which keepClaims keeps some: at the callback and in later requests', async () => {
     const seen: unknown[] = [];
-    const claims = (all: Record<string, unknown>) => void (all['department'] = 'sales');
-    honest.script = { backToken: { claims } };
+    honest.script = says({ department: 'sales' });
     @Controller()
     class ClaimsController extends BoothController {
       @Get('auth/callback')
@@ -510,45 +346,32 @@ describe('login.authorize', () => {
     }
     for (const kind of ['express', 'fastify + @fastify/session'] as const) {
       const authorize = jest.fn((_identity: ExhibitorIdentity) => true);
-      const login = { authorize, keepClaims: ['email'] };
-      const host = await startOne({ kind, controllers: [ClaimsController], login });
-      const visitor = new Visitor();
-      await logIn(visitor, host);
+      const host = await hostWith(
+        { authorize, keepClaims: ['email'] },
+        { kind, controllers: [ClaimsController] },
+      );
+      const visitor = await enter(host);
       expect(authorize.mock.calls[0]?.[0].claims).toMatchObject({ department: 'sales' });
       const kept = { email: 'pat@example.com', auth_time: expect.any(Number) };
-      expect(seen.pop()).toEqual(kept);
-      expect((await identityOf(visitor, host))?.claims).toEqual(kept);
+      expect([seen.pop(), (await identityOf(visitor, host))?.claims]).toEqual([kept, kept]);
     }
   });
 
-  it('fails the login with 503 where it throws', async () => {
-    const host = await hostWith({
-      authorize: () => {
-        throw new Error('the directory is down');
-      },
-    });
-    const visitor = new Visitor();
-    const reply = await logIn(visitor, host);
-    expect([reply.status, JSON.parse(reply.text)]).toEqual([
-      503,
-      expect.objectContaining({ code: 'service_unavailable' }),
-    ]);
-    expect(reply.text).not.toContain('directory');
-    expect(await identityOf(visitor, host)).toBeUndefined();
-  });
-
-  it('fails the login with 504 at the deadline where it hangs, and may reject later', async () => {
+  it('fails the login with 503 where it throws, and with 504 where it hangs; it may reject later', async () => {
+    const down = new Error('the directory is down');
     let fail: (error: Error) => void = () => undefined;
-    const authorize = () => new Promise<boolean>((_, reject) => (fail = reject));
-    const host = await startWith({ login: { authorize }, tenantHttp: { deadline: 500 } });
+    const throwing = await hostWith({ authorize: () => Promise.reject(down) });
+    const hanging = await hostWith(
+      { authorize: () => new Promise<boolean>((_, reject) => (fail = reject)) },
+      { tenantHttp: { deadline: 500 } },
+    );
+    const reply = await logIn(new Visitor(), throwing);
+    expectError(reply, 503, 'service_unavailable');
+    expect(reply.text).not.toContain('directory');
     const visitor = new Visitor();
-    const reply = await logIn(visitor, host);
-    expect([reply.status, JSON.parse(reply.text)]).toEqual([
-      504,
-      expect.objectContaining({ code: 'deadline_exceeded' }),
-    ]);
-    fail(new Error('the directory is down'));
+    expectError(await logIn(visitor, hanging), 504, 'deadline_exceeded');
+    fail(down);
     await new Promise(setImmediate);
-    expect(await identityOf(visitor, host)).toBeUndefined();
+    expect(await isLoggedIn(visitor, hanging)).toBe(false);
   });
 });

@@ -1,35 +1,27 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import {
-  Controller,
-  Get,
-  Injectable,
-  Post,
-  Redirect,
-  UseGuards,
-  type ExecutionContext,
-} from '@nestjs/common';
+import { Injectable, type ExecutionContext } from '@nestjs/common';
 import {
   ExhibitorCallbackGuard,
-  ExhibitorLoginGuard,
   LoginFailedError,
   TenantRegistry,
   type ExhibitorError,
   type StartedLogin,
 } from '../../lib/index.js';
 import { clockOf } from '../support/clock.js';
-import { COOKIE_SECRET, type Host, type HostKind } from '../support/host.js';
+import type { Host, HostKind } from '../support/host.js';
 import type { LoginOverrides, ScriptedProvider } from '../support/provider.js';
-import { answers, sends } from '../support/provider-script.js';
-import { Visitor, type Reply } from '../support/visitor.js';
+import { answers, says, sends } from '../support/provider-script.js';
+import type { Reply, Visitor } from '../support/visitor.js';
 import type { Flow } from './flows.js';
 import { withProvider } from './hosts.js';
 import {
+  arrive,
   copyOf,
-  expectAccepted,
+  expectLoginRefused,
   expectRefusal,
   identityOf,
-  logIn,
+  isLoggedIn,
   pendingLogins,
   toHost,
   toProvider,
@@ -37,9 +29,10 @@ import {
 } from './journey.js';
 
 let provider: ScriptedProvider;
-const start = withProvider((started) => (provider = started));
+let other: ScriptedProvider;
+const start = withProvider((first, second) => ([provider, other] = [first, second]));
 
-/** An arrival with other parameters. */
+/** The response with other parameters. */
 function changed(arrival: Arrival, edit: (parameters: URLSearchParams) => void): Arrival {
   const parameters = new URLSearchParams(arrival.parameters);
   edit(parameters);
@@ -58,134 +51,131 @@ function expectAdvice(reply: Reply): void {
   expect(reply.text).toMatch(/finished before.*expired.*start the login again/);
 }
 
-/** A change of the response, after which it belongs to no login. */
-type Edit = [what: string, edit: (arrival: Arrival) => Arrival];
+/** A request to the callback in place of the response, after which the login can still be finished. */
+type Attempt = [what: string, send: (visitor: Visitor, arrival: Arrival) => Promise<Reply>];
 
 const OTHER_STATE = 'x'.repeat(43);
 const LOGIN_TTL = 60_000;
-
-describe.each<[HostKind, Flow]>([
+const FLOWS_BY_KIND = [
   ['express', 'code'],
   ['fastify', 'code token id_token'],
-])('the state of a login on %s by %s', (kind, responseType) => {
+] as const satisfies [HostKind, Flow][];
+
+describe.each(FLOWS_BY_KIND)('the state of a login on %s by %s', (kind, responseType) => {
   let host: Host;
   beforeAll(async () => {
     host = await start({ kind, login: { responseType }, cookies: { loginTtl: LOGIN_TTL } });
   });
 
-  const without = (name: string) => (arrival: Arrival) => changed(arrival, (all) => all.delete(name));
-  const twice = (name: string) => (arrival: Arrival) =>
-    changed(arrival, (all) => all.append(name, all.get(name) ?? ''));
-  const stateOf = (edit: (state: string) => string) => (arrival: Arrival) =>
-    changed(arrival, (all) => all.set('state', edit(all.get('state') ?? '')));
+  const edited =
+    (edit: (all: URLSearchParams) => void): Attempt[1] =>
+    (visitor, arrival) =>
+      toHost(visitor, changed(arrival, edit));
+  const stateOf = (edit: (state: string) => string): Attempt[1] =>
+    edited((all) => all.set('state', edit(all.get('state') ?? '')));
+  const json =
+    (body: unknown): Attempt[1] =>
+    (visitor, { callback }) =>
+      visitor.visit(callback, { json: body });
   const sent = responseType === 'code' ? ['code'] : ['code', 'id_token', 'access_token'];
 
-  it.each<Edit>([
-    ['is required', without('state')],
+  it.each<Attempt>([
+    ['is required', edited((all) => all.delete('state'))],
     ['must be known', stateOf(() => OTHER_STATE)],
     ['must be unchanged', stateOf((state) => `${state}x`)],
     ['must not be empty', stateOf(() => '')],
-    ...['state', 'iss', ...sent].map((name): Edit => [`must not come with ${name} twice`, twice(name)]),
-    ...sent.map((name): Edit => [`must not come without ${name}`, without(name)]),
-    [
-      'is required with an error',
-      (arrival) => ({ ...arrival, parameters: new URLSearchParams({ error: 'x' }) }),
-    ],
+    ...['state', 'iss', ...sent].map((name): Attempt => [
+      `must not come with ${name} twice`,
+      edited((all) => all.append(name, all.get(name) ?? '')),
+    ]),
+    ...sent.map((name): Attempt => [`must not come without ${name}`, edited((all) => all.delete(name))]),
+    ['is required with an error', (visitor, { callback }) => visitor.visit(`${callback}?error=x`)],
     [
       'must be known with an error',
-      (arrival) => stateOf(() => OTHER_STATE)(failed(arrival, 'access_denied', 'GET')),
+      (visitor, { callback }) => visitor.visit(`${callback}?error=access_denied&state=${OTHER_STATE}`),
     ],
     [
       'is accepted only by the method its login asked for',
-      (arrival) => ({ ...arrival, method: arrival.method === 'GET' ? 'POST' : 'GET' }),
+      (visitor, arrival) =>
+        toHost(visitor, { ...arrival, method: arrival.method === 'GET' ? 'POST' : 'GET' }),
     ],
-  ])('%s: else the login is refused, and can still be finished', async (_, edit) => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
+    [
+      'is not read from the query of a POST',
+      (visitor, { callback, parameters }) => visitor.visit(`${callback}?${parameters}`, { method: 'POST' }),
+    ],
+    ['is missing in a bare visit', (visitor, { callback }) => visitor.visit(callback)],
+    ['is missing in an empty form', (visitor, { callback }) => visitor.visit(callback, { method: 'POST' })],
+    ...[[], {}, { state: ['a'] }, { state: { a: 'b' } }, { state: null }].map((body): Attempt => [
+      `must be text: ${JSON.stringify(body)}`,
+      json(body),
+    ]),
+  ])('%s: else the login is refused, and can still be finished', async (_, attempt) => {
+    const { visitor, arrival } = await arrive(host);
     const tokens = provider.count('/connect/token');
-    const refused = await toHost(visitor, edit(arrival));
-    expectRefusal(refused, 'state');
+    const refused = await attempt(visitor, arrival);
+    expectAdvice(refused);
     expect(refused.setCookies.filter((cookie) => cookie.includes('exhibitor'))).toEqual([]);
     expect(provider.count('/connect/token')).toBe(tokens);
-    expect(await identityOf(visitor, host)).toBeUndefined();
     expect((await toHost(visitor, arrival)).status).toBe(303);
     expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat' });
   });
 
-  it('must belong to this browser', async () => {
-    const victim = new Visitor();
-    await toProvider(victim, host);
-    const attacker = await toProvider(new Visitor(), host);
-    expectRefusal(await toHost(victim, attacker), 'state');
-    expect(pendingLogins(victim, host)).toHaveLength(1);
-    expect(await identityOf(victim, host)).toBeUndefined();
-  });
+  it.each(['HEAD', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'])(
+    'is neither accepted nor spent by %s',
+    async (method) => {
+      const { visitor, arrival } = await arrive(host);
+      const reply = await visitor.visit(`${arrival.callback}?${arrival.parameters}`, { method });
+      expect(method === 'HEAD' ? [401, 404] : [404]).toContain(reply.status);
+      expect(reply.setCookies).toEqual([]);
+      expect((await toHost(visitor, arrival)).status).toBe(303);
+    },
+  );
 
-  it('is not accepted with a changed cookie', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
-    const cookies = visitor.cookies('127.0.0.1');
+  it('must belong to this browser, to its cookie, and to no other login of it', async () => {
+    const { visitor, arrival } = await arrive(host);
     const [name = ''] = pendingLogins(visitor, host);
-    const sealed = cookies.get(name) ?? '';
+    const sealed = visitor.cookies().get(name) ?? '';
     const at = sealed.length - 30;
-    cookies.set(name, `${sealed.slice(0, at)}${sealed[at] === 'A' ? 'B' : 'A'}${sealed.slice(at + 1)}`);
-    expectRefusal(await toHost(visitor, arrival), 'state');
-    cookies.set(name, sealed);
+    const { visitor: stranger, arrival: strange } = await arrive(host);
+    expectRefusal(await toHost(visitor, strange), 'state');
+    expectRefusal(await toHost(stranger, arrival), 'state');
+    const [ofStranger = ''] = pendingLogins(stranger, host).map((each) => stranger.cookies().get(each));
+    for (const value of [
+      `${sealed.slice(0, at)}${sealed[at] === 'A' ? 'B' : 'A'}${sealed.slice(at + 1)}`,
+      ofStranger,
+    ]) {
+      visitor.cookies().set(name, value);
+      expectRefusal(await toHost(visitor, arrival), 'state');
+    }
+    visitor.cookies().set(name, sealed);
     expect((await toHost(visitor, arrival)).status).toBe(303);
   });
 
-  it('is not accepted with the cookie of another login of this browser', async () => {
-    const visitor = new Visitor();
-    const first = await toProvider(visitor, host);
-    const [firstName = ''] = pendingLogins(visitor, host);
-    await toProvider(visitor, host);
-    const cookies = visitor.cookies('127.0.0.1');
-    const [secondName = ''] = pendingLogins(visitor, host).filter((name) => name !== firstName);
-    cookies.set(firstName, cookies.get(secondName) ?? '');
-    expectRefusal(await toHost(visitor, first), 'state');
-  });
-
-  it('is accepted once', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
+  it('is accepted once, also of several requests at the same time, and a reload says what to do', async () => {
+    const { visitor, arrival } = await arrive(host);
     const early = copyOf(visitor, host);
-    expect((await toHost(visitor, arrival)).status).toBe(303);
-    const tokens = provider.count('/connect/token');
-    expectRefusal(await toHost(visitor, arrival), 'state');
-    expectRefusal(await toHost(early, arrival), 'state');
-    expect(provider.count('/connect/token')).toBe(tokens);
-    expect(await identityOf(early, host)).toBeUndefined();
-  });
-
-  it('is accepted once of several requests at the same time', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
-    const code = arrival.parameters.get('code') ?? '';
     const replies = await Promise.all(
       Array.from({ length: 8 }, () => toHost(copyOf(visitor, host), arrival)),
     );
     expect(replies.map(({ status }) => status).toSorted()).toEqual([303, ...Array<number>(7).fill(401)]);
-    expect(provider.redemptions.get(code)).toBe(1);
-  });
+    expect(provider.redemptions.get(arrival.parameters.get('code') ?? '')).toBe(1);
 
-  it('is spent by a real error, and by a finished login, whose reload says what to do', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
-    expectRefusal(await toHost(visitor, failed(arrival, 'access_denied')), 'denied');
-    expectRefusal(await toHost(visitor, arrival), 'state');
     const next = await toProvider(visitor, host);
-    const early = copyOf(visitor, host);
+    const late = copyOf(visitor, host);
     expect((await toHost(visitor, next)).status).toBe(303);
     const before = await identityOf(visitor, host);
+    const tokens = provider.count('/connect/token');
     expectAdvice(await toHost(visitor, next));
     // The cookie of the login may still be there: Back out of a cache, or two clicks.
-    expectAdvice(await toHost(early, next));
+    expectAdvice(await toHost(late, next));
+    expectAdvice(await toHost(early, arrival));
+    expect(provider.count('/connect/token')).toBe(tokens);
     expect(await identityOf(visitor, host)).toEqual(before);
+    expect(await isLoggedIn(late, host)).toBe(false);
   });
 
   it('of the oldest of many tabs is refused with the same advice', async () => {
-    const visitor = new Visitor();
-    const oldest = await toProvider(visitor, host);
+    const { visitor, arrival: oldest } = await arrive(host);
     for (let tab = 0; tab < 12; tab++) {
       await toProvider(visitor, host);
     }
@@ -193,8 +183,7 @@ describe.each<[HostKind, Flow]>([
   });
 
   it('expires with loginTtl', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
+    const { visitor, arrival } = await arrive(host);
     const clock = clockOf(host.app);
     clock.skip(LOGIN_TTL + 1);
     expectRefusal(await toHost(visitor, arrival), 'state');
@@ -202,144 +191,96 @@ describe.each<[HostKind, Flow]>([
     expect((await toHost(visitor, arrival)).status).toBe(303);
   });
 
-  it('is not read from the query of a form post, nor is a bare visit accepted', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
-    const mixed =
-      arrival.method === 'POST'
-        ? await visitor.visit(`${arrival.callback}?${arrival.parameters}`, { method: 'POST' })
-        : await visitor.visit(arrival.callback);
-    expectRefusal(mixed, 'state');
-    expect((await toHost(visitor, arrival)).status).toBe(303);
-  });
-
-  it('is not spent by HEAD, which link checkers send', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
-    const head = await visitor.visit(`${arrival.callback}?${arrival.parameters}`, { method: 'HEAD' });
-    expect([401, 404]).toContain(head.status);
-    expect(head.setCookies).toEqual([]);
-    expect((await toHost(visitor, arrival)).status).toBe(303);
-  });
-
-  it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])('is not accepted by %s', async (method) => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
-    const reply = await visitor.visit(`${arrival.callback}?${arrival.parameters}`, { method });
-    expect(reply.status).toBe(404);
-    expect((await toHost(visitor, arrival)).status).toBe(303);
-  });
-
-  it('is missing in a visit without parameters, which is refused', async () => {
-    expectAdvice(await new Visitor().visit(host.callback));
-    expectAdvice(await new Visitor().visit(host.callback, { method: 'POST' }));
-    await expectAccepted(host);
-  });
-
-  it('must be text, also in a JSON body', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
-    for (const body of ['[]', '{}', '{"state":["a"]}', '{"state":{"a":"b"}}', '{"state":null}']) {
-      const reply = await post(visitor, host, body);
-      expectRefusal(reply, 'state');
-    }
-    expect((await toHost(visitor, arrival)).status).toBe(303);
-  });
-});
-
-async function post(visitor: Visitor, host: Host, body: string): Promise<Reply> {
-  const sent = [...visitor.cookies('127.0.0.1')].map(([name, value]) => `${name}=${value}`).join('; ');
-  const response = await fetch(host.callback, {
-    method: 'POST',
-    redirect: 'manual',
-    headers: { 'content-type': 'application/json', cookie: sent },
-    body,
-  });
-  return {
-    status: response.status,
-    headers: response.headers,
-    text: await response.text(),
-    location: undefined,
-    setCookies: response.headers.getSetCookie(),
-  };
-}
-
-/** A login of a tenant whose options change while the browser is at the provider. */
-async function logInAcross(change: LoginOverrides): Promise<{ host: Host; visitor: Visitor; reply: Reply }> {
-  let overrides: LoginOverrides = {};
-  const host = await start({}, (callback) => ({
-    tenants: { find: () => provider.tenantOptions(callback, { requireIss: false, ...overrides }) },
-    allowedOrigins: () => true,
-    resolveTenant: () => 'acme',
-    secrets: [COOKIE_SECRET],
-  }));
-  const visitor = new Visitor();
-  const arrival = await toProvider(visitor, host);
-  overrides = change;
-  host.app.get(TenantRegistry).forget('acme');
-  return { host, visitor, reply: await toHost(visitor, arrival) };
-}
-
-describe('a pending login', () => {
-  it('is finished after its tenant was read again, or changed in another option', async () => {
-    for (const change of [{}, { clockTolerance: 60 }]) {
-      const { host: at, visitor, reply } = await logInAcross(change);
-      expect(reply.status).toBe(303);
-      expect(await identityOf(visitor, at)).toMatchObject({ tenant: 'acme' });
-    }
-  });
-
-  it.each<[string, LoginOverrides]>([
-    ['issuer', { issuer: 'https://another.example' }],
-    ['client', { clientId: 'another-web' }],
-  ])('is refused by state once its tenant has another %s, and no code is redeemed', async (_, change) => {
-    provider.redemptions.clear();
-    const { host: at, visitor, reply } = await logInAcross(change);
-    expectRefusal(reply, 'state');
-    expect(provider.redemptions.size).toBe(0);
-    expect(await identityOf(visitor, at)).toBeUndefined();
-  });
-});
-
-describe.each<[HostKind, Flow]>([
-  ['express', 'code id_token'],
-  ['fastify', 'code token id_token'],
-])('an error of a hybrid login on %s by %s', (kind, responseType) => {
-  let host: Host;
-  beforeAll(async () => {
-    host = await start({ kind, login: { responseType } });
-  });
-
   it.each([
     ['access_denied', 'denied'],
     ['server_error', 'provider'],
-  ])('is told by GET and by POST: %s', async (error, reason) => {
+  ])('is spent by a real error, by GET and, of a form post, by POST: %s', async (error, reason) => {
     for (const method of ['GET', 'POST'] as const) {
-      const visitor = new Visitor();
-      const arrival = await toProvider(visitor, host);
+      const isTold = method === 'GET' || responseType !== 'code';
+      const { visitor, arrival } = await arrive(host);
       const early = copyOf(visitor, host);
-      expectRefusal(await toHost(visitor, failed(arrival, error, method)), reason);
-      expect(pendingLogins(visitor, host)).toEqual([]);
-      expectRefusal(await toHost(early, arrival), 'state');
+      // Another path or method ends nothing.
+      const { parameters } = failed(arrival, error);
+      await visitor.visit(`${host.callback}?${parameters}`, { method: 'HEAD' });
+      await visitor.visit(`${host.url}/auth/logout?${parameters}`, { method: 'POST' });
+      expectRefusal(await toHost(visitor, failed(arrival, error, method)), isTold ? reason : 'state');
+      expect(pendingLogins(visitor, host)).toHaveLength(isTold ? 0 : 1);
+      expect((await toHost(early, arrival)).status).toBe(isTold ? 401 : 303);
     }
   });
 
-  it('ends nothing by another path or by HEAD', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host);
-    const { parameters } = failed(arrival, 'access_denied');
-    await visitor.visit(`${host.callback}?${parameters}`, { method: 'HEAD' });
-    await visitor.visit(`${host.url}/auth/logout?${parameters}`, { method: 'POST' });
-    expect((await toHost(visitor, arrival)).status).toBe(303);
+  it('is that of its own tab: two at once, each with its own page', async () => {
+    const { visitor, arrival: first } = await arrive(host, '?returnTo=/first&eventId=event-1');
+    const second = await toProvider(visitor, host, '?returnTo=/second&eventId=event-2');
+    expect(pendingLogins(visitor, host)).toHaveLength(2);
+    expect((await toHost(visitor, second)).location).toBe(`${host.url}/second`);
+    expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-2' });
+    expect((await toHost(visitor, first)).location).toBe(`${host.url}/first`);
+    expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-1' });
+    expect(pendingLogins(visitor, host)).toEqual([]);
   });
 });
 
-it('an error of the code flow is not told by POST, since its response is a GET', async () => {
-  const host = await start({ kind: 'fastify' });
-  const visitor = new Visitor();
-  const arrival = await toProvider(visitor, host);
-  expectRefusal(await toHost(visitor, failed(arrival, 'access_denied', 'POST')), 'state');
-  expectRefusal(await toHost(visitor, failed(arrival, 'access_denied', 'GET')), 'denied');
+describe('many logins at once', () => {
+  it('at two tenants in one browser: each is finished at its own tenant', async () => {
+    const host = await start({}, (callback) => ({
+      tenants: { one: provider.tenantOptions(callback), two: other.tenantOptions(callback) },
+    }));
+    const { visitor, arrival: one } = await arrive(host, '?tenant=one');
+    const two = await toProvider(visitor, host, '?tenant=two');
+    const counts = (): number[] => [provider, other].map((each) => each.count('/connect/token'));
+    const asked = counts();
+    expect((await toHost(visitor, one)).status).toBe(303);
+    expect(await identityOf(visitor, host)).toMatchObject({ tenant: 'one', issuer: provider.url });
+    expect((await toHost(visitor, two)).status).toBe(303);
+    expect(await identityOf(visitor, host)).toMatchObject({ tenant: 'two', issuer: other.url });
+    expect(counts()).toEqual(asked.map((count) => count + 1));
+  });
+
+  it('of twenty people: each gets their own identity', async () => {
+    const host = await start();
+    // The subject contains the nonce, which the provider got from this browser.
+    provider.script = { backToken: { claims: (claims) => void (claims['sub'] = `sub-${claims['nonce']}`) } };
+    const subjects = await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        const { visitor, arrival } = await arrive(host);
+        const state = arrival.parameters.get('state');
+        const begun = provider.seen.find(({ query }) => query.get('state') === state);
+        expect((await toHost(visitor, arrival)).status).toBe(303);
+        const subject = `sub-${begun?.query.get('nonce')}`;
+        expect(await identityOf(visitor, host)).toMatchObject({ subject });
+        return subject;
+      }),
+    );
+    expect(new Set(subjects).size).toBe(20);
+  });
+});
+
+describe('a pending login of a tenant whose options change', () => {
+  it.each<[what: string, change: LoginOverrides, isFinished: boolean]>([
+    ['is finished where they were only read again', {}, true],
+    ['is finished after another option changed', { clockTolerance: 60 }, true],
+    ['is refused by state once the issuer is another', { issuer: 'https://another.example' }, false],
+    ['is refused by state once the client is another', { clientId: 'another-web' }, false],
+  ])('%s', async (_what, change, isFinished) => {
+    let overrides: LoginOverrides = {};
+    const host = await start({}, (callback) => ({
+      tenants: { find: () => provider.tenantOptions(callback, { requireIss: false, ...overrides }) },
+      allowedOrigins: () => true,
+      resolveTenant: () => 'acme',
+    }));
+    const { visitor, arrival } = await arrive(host);
+    overrides = change;
+    host.app.get(TenantRegistry).forget('acme');
+    provider.redemptions.clear();
+    const reply = await toHost(visitor, arrival);
+    if (isFinished) {
+      expect(await identityOf(visitor, host)).toMatchObject({ tenant: 'acme' });
+    } else {
+      expectRefusal(reply, 'state');
+    }
+    expect(provider.redemptions.size).toBe(isFinished ? 1 : 0);
+  });
 });
 
 /** What `onLoginFailed` was told, in order. */
@@ -366,31 +307,14 @@ class PortalCallbackGuard extends ExhibitorCallbackGuard {
   }
 }
 
-@Controller('auth')
-class PortalController {
-  @Get('login')
-  @UseGuards(ExhibitorLoginGuard)
-  login(): void {}
-
-  @Get('callback')
-  @UseGuards(PortalCallbackGuard)
-  @Redirect('/', 303)
-  callback(): void {}
-
-  @Post('callback')
-  @UseGuards(PortalCallbackGuard)
-  @Redirect('/', 303)
-  formCallback(): void {}
-}
-
 describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', (kind) => {
   let host: Host;
   let hybrid: Host;
   beforeAll(async () => {
+    const routes = { path: 'auth', guards: { callback: PortalCallbackGuard } };
     const startPortal = (responseType: Flow): Promise<Host> =>
-      start({ kind, controllers: [PortalController] }, (callback) => ({
+      start({ kind, controllers: [], routes }, (callback) => ({
         tenants: { acme: provider.tenantOptions(callback, { responseType }) },
-        secrets: [COOKIE_SECRET],
       }));
     [host, hybrid] = [await startPortal('code'), await startPortal('code id_token')];
   });
@@ -402,53 +326,35 @@ describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', 
   const STARTED = { tenant: 'acme', eventId: 'world-2026', returnTo: '/events/world%20fair' };
 
   function expectPage(reply: Reply, code = 'login_failed'): void {
-    expect([reply.status, new URL(reply.location ?? '', host.url).pathname]).toEqual([303, '/failed']);
-    expect(new URL(reply.location ?? '', host.url).searchParams.get('code')).toBe(code);
+    const { pathname, searchParams } = new URL(reply.location ?? '', host.url);
+    expect([reply.status, pathname, searchParams.get('code')]).toEqual([303, '/failed', code]);
     expect(reply.headers.get('cache-control')).toBe('no-store');
   }
 
-  it('leads a person who cancels to a page, with event and return address, by GET and by POST', async () => {
-    for (const [one, method] of [
-      [host, 'GET'],
-      [hybrid, 'POST'],
-    ] as const) {
-      const visitor = new Visitor();
-      const arrival = await toProvider(visitor, one, QUERY);
-      expectPage(await toHost(visitor, failed(arrival, 'access_denied', method)));
-      expect(pendingLogins(visitor, one)).toEqual([]);
-      expect(told.splice(0)).toEqual([
-        { error: expect.objectContaining({ reason: 'denied', tenant: 'acme' }), login: STARTED },
-      ]);
-    }
-  });
-
-  it('names no return address where the login named none: the host has its own default', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host, '?eventId=world-2026');
-    expectPage(await toHost(visitor, failed(arrival, 'access_denied', 'GET')));
-    expect(told).toEqual([{ error: expect.anything(), login: { tenant: 'acme', eventId: 'world-2026' } }]);
+  it.each([
+    ['GET', QUERY, STARTED],
+    ['POST', QUERY, STARTED],
+    // The host has its own default.
+    ['GET', '?eventId=world-2026', { tenant: 'acme', eventId: 'world-2026' }],
+  ] as const)('leads a person who cancels to a page, by %s, and is told %s', async (method, query, login) => {
+    const at = method === 'GET' ? host : hybrid;
+    const { visitor, arrival } = await arrive(at, query);
+    expectPage(await toHost(visitor, failed(arrival, 'access_denied', method)));
+    expect(pendingLogins(visitor, at)).toEqual([]);
+    const error = expect.objectContaining({ reason: 'denied', tenant: 'acme' });
+    expect(told).toEqual([{ error, login }]);
   });
 
   it('is told what the provider said, and the visitor is not', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host, QUERY);
-    provider.script = {
-      token: answers({ error: 'unauthorized_client', error_description: 'PAR only' }, 400),
-    };
+    const { visitor, arrival } = await arrive(host, QUERY);
+    const said = { error: 'unauthorized_client', error_description: 'PAR only' };
+    provider.script = { token: answers(said, 400) };
     const reply = await toHost(visitor, arrival);
     expectPage(reply);
     expect(JSON.stringify([...reply.headers, reply.text])).not.toMatch(/PAR|unauthorized/);
-    expect(told).toEqual([
-      {
-        error: expect.objectContaining({
-          reason: 'provider',
-          oauthError: 'unauthorized_client',
-          oauthErrorDescription: 'PAR only',
-          status: 400,
-        }),
-        login: STARTED,
-      },
-    ]);
+    const oauth = { oauthError: 'unauthorized_client', oauthErrorDescription: 'PAR only', status: 400 };
+    const error = expect.objectContaining({ reason: 'provider', ...oauth });
+    expect(told).toEqual([{ error, login: STARTED }]);
   });
 
   it.each([
@@ -456,37 +362,29 @@ describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', 
     ['429', 'rate_limited', answers({}, 429)],
     ['a reset', 'service_unavailable', sends({ fault: 'reset' })],
   ])('hears of a provider that is down, too: %s', async (_, code, token) => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host, QUERY);
+    const { visitor, arrival } = await arrive(host, QUERY);
     provider.script = { token };
     expectPage(await toHost(visitor, arrival), code);
     expect(told).toEqual([{ error: expect.objectContaining({ code }), login: STARTED }]);
   });
 
   it('knows no login where the state matches none: finished, forged, or a bare visit', async () => {
-    const visitor = new Visitor();
-    const arrival = await toProvider(visitor, host, QUERY);
+    const { visitor, arrival } = await arrive(host, QUERY);
     const early = copyOf(visitor, host);
-    expect((await toHost(visitor, arrival)).location).toBe(`${host.url}/`);
+    expect((await toHost(visitor, arrival)).location).toBe(`${host.url}${STARTED.returnTo}`);
+    expect(told).toEqual([]);
     expectPage(await toHost(visitor, arrival));
-    expectPage(await visitor.visit(`${host.callback}?error=access_denied&state=${'x'.repeat(43)}`));
+    expectPage(await visitor.visit(`${host.callback}?error=access_denied&state=${OTHER_STATE}`));
     expectPage(await visitor.visit(host.callback));
-    expect(told.map(({ login }) => login)).toEqual([undefined, undefined, undefined]);
     // The cookie is still there, but its state was spent.
     expectPage(await toHost(early, arrival));
-    expect(told.at(-1)?.login).toEqual(STARTED);
+    expect(told.map(({ login }) => login)).toEqual([undefined, undefined, undefined, STARTED]);
     expect(told.map(({ error }) => (error as LoginFailedError).reason)).toEqual(Array(4).fill('state'));
   });
 
   it('may leave the reply to the package', async () => {
-    const visitor = new Visitor();
-    provider.script = { backToken: { claims: (claims) => void (claims['nonce'] = 'other') } };
-    expectRefusal(await logIn(visitor, host), 'nonce');
+    provider.script = says({ nonce: 'other' });
+    await expectLoginRefused(host, 'nonce');
     expect(told).toHaveLength(1);
-  });
-
-  it('is not asked about a login that succeeds', async () => {
-    expect((await logIn(new Visitor(), host)).location).toBe(`${host.url}/`);
-    expect(told).toEqual([]);
   });
 });

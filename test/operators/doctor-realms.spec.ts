@@ -75,10 +75,7 @@ function realm(url: URL, form: URLSearchParams): Answer {
           issuer,
           authorization_endpoint: `${endpoints}/auth`,
           token_endpoint: `${endpoints}/token`,
-          userinfo_endpoint: `${endpoints}/userinfo`,
           jwks_uri: `${endpoints}/certs`,
-          id_token_signing_alg_values_supported: ['RS256'],
-          scopes_supported: ['openid', 'profile', 'email'],
         },
       ];
     case 'protocol/openid-connect/certs':
@@ -143,7 +140,6 @@ function optionsWith(values: Values): TenantOptions {
   const endpoints = {
     authorize: at('acme', 'auth'),
     token: at('acme', 'token'),
-    userinfo: at('acme', 'userinfo'),
   };
   const login = {
     clientId: 'web',
@@ -205,6 +201,7 @@ const MISTAKES: Readonly<Record<string, [values: () => Values, options: string]>
   'a token URL without a realm': [() => ({ 'endpoints.token': at('nowhere', 'token') }), 'endpoints.token'],
   'the issuer of another realm': [() => ({ 'login.issuer': at('other') }), 'login.issuer'],
   'an issuer that does not exist': [() => ({ 'login.issuer': at('nowhere') }), 'login.issuer'],
+  'an issuer that does not answer': [() => ({ 'login.issuer': deaf }), 'login.issuer'],
   'the keys': [() => ({ 'login.keys': at('other', 'certs') }), 'login.keys'],
   'the login client': [() => ({ 'login.clientId': 'portal' }), 'login.clientId'],
   'the secret of the login client': [() => ({ 'login.clientSecret': 'wrong' }), 'login.clientSecret'],
@@ -260,7 +257,7 @@ describe('realms of a provider', () => {
     expect(message).not.toContain('?');
     state.lookup = 500;
     expect(stepOf(await examine({}), 'lookup')?.message).toContain(
-      `${server.url}/api/v1/exhibitor/event/world-2026/contactEmail/{contactEmail} answers 500`,
+      `${server.url}/api/v1/exhibitor/event/world-2026/contactEmail/{contactEmail}: the service answered 500`,
     );
     const dead = stepOf(await examine({ baseUrl: deaf }), 'connection');
     expect(dead?.message).toContain(`${deaf}/api/v1/exhibitor/event/world-2026: ECONNREFUSED`);

@@ -546,8 +546,7 @@ describe('an address that cannot be reached', () => {
     const failed = {
       operation,
       url: 'https://a.example/x',
-      why: 'network',
-      phase: 'connecting',
+      why: 'unreached',
       message: '',
     };
     expect(tenant && addressProblem(tenant, failed)).toMatchObject({ options: [option] });

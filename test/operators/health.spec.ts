@@ -131,7 +131,7 @@ describe('the health of a host', () => {
   });
 
   it('does not storm a service that cannot be reached', async () => {
-    sandbox.failNext('token', { kind: 'reset', at: 'before-headers' }, Infinity);
+    sandbox.failNext('token', { kind: 'reset' }, Infinity);
     let found: Record<string, unknown> = {};
     for (let probes = 0; probes < 45; probes += 1) {
       found = await ask('ready');

@@ -14,6 +14,7 @@ import { HOST_VARIABLES, SECRET_VARIABLE } from '../../lib/model/host-variables.
 import { help as doctorHelp } from '../../lib/doctor/doctor.command.js';
 import { PAGES, readPage } from '../structure/readme.js';
 import { useSandbox } from '../support/lifetimes.js';
+import { publicPemOf } from '../support/sandbox.js';
 
 const NAMES = Object.values(HOST_VARIABLES);
 const LOADED = 'no variable of these is set: is the file loaded? Node reads it by node --env-file=FILE';
@@ -80,7 +81,7 @@ describe('exhibitorOptionsFrom', () => {
   it('takes a PEM in one line, and a login client without a secret', async () => {
     const env = {
       ...sandbox.environment('acme', { publicClient: true }),
-      IDP_PUBLIC_KEY: sandbox.publicKeyPem.replaceAll('\n', String.raw`\n`),
+      IDP_PUBLIC_KEY: publicPemOf(sandbox).replaceAll('\n', String.raw`\n`),
     };
     const options = exhibitorOptionsFrom(env);
     expect(options.tenant.login).toMatchObject({ clientId: 'acme-app', clientSecret: undefined });

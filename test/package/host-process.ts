@@ -9,6 +9,7 @@ import { readPage } from '../structure/readme.js';
 import { freePort } from '../support/server.js';
 import { formFields, Visitor } from '../support/visitor.js';
 import type { Outside } from './tarball.js';
+import { publicPemOf } from '../support/sandbox.js';
 
 /** Environment of the host of the README, for a tenant of the sandbox. */
 export function environment(
@@ -30,7 +31,7 @@ export function environment(
     LOGIN_CLIENT_SECRET: login.clientSecret,
     REDIRECT_URI: login.redirectUri,
     ISSUER: login.issuer,
-    IDP_PUBLIC_KEY: sandbox.publicKeyPem,
+    IDP_PUBLIC_KEY: publicPemOf(sandbox),
     COOKIE_SECRET: 'a cookie secret of 32 characters or more',
     TENANT: JSON.stringify(tenant),
   };

@@ -147,6 +147,20 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     expect(await authorize(`${REDIRECT_URI}/`)).toBe(400);
   });
 
+  it('lets logouts end on loopback and at the origins of its redirect addresses', async () => {
+    const statusOf = async (uri: string): Promise<number> => {
+      const logout = new URLSearchParams({ client_id: 'acme-web', post_logout_redirect_uri: uri });
+      return (await at(`/connect/endsession?${logout}`)).status;
+    };
+    const uris = [
+      'http://localhost:1/bye',
+      'https://portal.example.com/bye',
+      'https://other.example.com/',
+      'x',
+    ];
+    expect(await Promise.all(uris.map(statusOf))).toEqual([200, 200, 400, 400]);
+  });
+
   it('takes, lists, applies and removes faults by HTTP', async () => {
     const match = { operation: 'lookup', tenant: 'acme' };
     const fault = { kind: 'status', status: 418 };
@@ -183,7 +197,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
       { kind: 'status', status: 503, headers: { 'retry-after': '1' }, body: '{}' },
       { kind: 'body', body: 'x', contentType: 'text/html', status: 201 },
       { kind: 'delay', ms: 1 },
-      { kind: 'reset', at: 'mid-headers' },
+      { kind: 'reset' },
     ];
     const documented = [...DOCUMENT.matchAll(/-d '(\{.+\})'/g)].map(([, fault]) => JSON.parse(String(fault)));
     expect(documented).toHaveLength(3);
@@ -196,7 +210,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
   it.each([
     [{ fault: { kind: 'delay', ms: 1 } }, 'Invalid key: Expected "match" but received undefined'],
     [{ match: 'lists', fault: { kind: 'delay', ms: 1 } }, 'Invalid type: Expected ("list" | "lookup" |'],
-    [{ match: { operation: ['lists'] }, fault: { kind: 'delay', ms: 1 } }, '→ at match.operation.0'],
+    [{ match: { operation: ['lists'] }, fault: { kind: 'delay', ms: 1 } }, '→ at match.operation'],
     [
       { match: { probability: 1 }, fault: { kind: 'delay', ms: 1 } },
       'Expected never but received "probability"',
@@ -381,11 +395,10 @@ describe('nestjs-exhibitor sandbox', () => {
     await expect(run(['--port', '0', '--tenant', 'none'])).rejects.toThrow('no tenant "none"; it has acme, ');
   });
 
-  it('gives all tenants the first redirect address, unless there are as many', async () => {
-    const uris = ['http://acme.localhost:3100/cb', 'http://b.example/', 'http://localhost:3000/cb'];
-    const options = uris.flatMap((uri) => ['--redirect-uri', uri]);
-    const sandbox = await start('--tenant', 'acme', '--tenant', 'globex', ...options);
-    expect(sandbox.env).toMatchObject({ ACME_REDIRECT_URI: uris[0], GLOBEX_REDIRECT_URI: uris[0] });
+  it('gives tenants without a redirect address of their own the first one', async () => {
+    const uri = 'http://acme.localhost:3100/cb';
+    const sandbox = await start('--tenant', 'acme', '--tenant', 'globex', '--redirect-uri', uri);
+    expect(sandbox.env).toMatchObject({ ACME_REDIRECT_URI: uri, GLOBEX_REDIRECT_URI: uri });
     await end(sandbox, 'SIGTERM');
   });
 
@@ -416,7 +429,7 @@ describe('nestjs-exhibitor sandbox', () => {
     ]);
     expect(printed.map((line) => line.length)).toEqual([1, 1]);
     await expect(run(['--port', port, '--print-token', 'nobody'])).rejects.toThrow(
-      /^http:\S+ answers 400: ExhibitorSandbox has no such person; it has nora\.none, [\w., -]+$/,
+      /^http:\S+ answers 400: \{.*"ExhibitorSandbox has no such person; it has nora\.none, [\w., -]+"\}$/,
     );
     const stranger = await startServer((_, response) => void response.writeHead(404).end('no sandbox'));
     const wrongPort = run(['--port', new URL(stranger.url).port, '--print-token', 'nobody']);
@@ -454,7 +467,6 @@ describe('nestjs-exhibitor sandbox', () => {
       { tenants: [{ key: 'a' }] },
       '→ at tenants.0.name\n× Invalid key: Expected "tenantId" but received undefined',
     ],
-    [{ events: Array.from({ length: 12 }, () => ({})) }, /→ at events\.4\.title$/],
     [{ exhibitors: { acme: { e: [{ id: 'x' }] } } }, '→ at exhibitors.acme.e.0.contactEmails'],
   ])('names what is wrong with the seed %j', async (seed, message) => {
     const file = fileWith('wrong.json', seed);

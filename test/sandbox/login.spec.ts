@@ -3,7 +3,7 @@ import { createLocalJWKSet, createRemoteJWKSet, importSPKI, jwtVerify, type JWTP
 import { defaultSeed, type ExhibitorSandbox, type SandboxTenantOptions } from 'nestjs-exhibitor/testing';
 import { apiHeaders, eventUrl, jsonOf, type Tokens } from './rest-client.js';
 import { Visitor } from '../support/visitor.js';
-import { startSandbox } from '../support/sandbox.js';
+import { jwksOf, publicPemOf, startSandbox } from '../support/sandbox.js';
 
 const CALLBACK = 'http://127.0.0.1:3000/auth/callback';
 
@@ -56,7 +56,7 @@ describe('login at the sandbox', () => {
     jsonOf(fetch(`${sandbox.url}/connect/userinfo`, { headers: { authorization: `Bearer ${token}` } }));
 
   const verified = async (idToken: string, tenant: SandboxTenantOptions): Promise<JWTPayload> => {
-    const { payload } = await jwtVerify(idToken, await importSPKI(sandbox.publicKeyPem, 'RS256'), {
+    const { payload } = await jwtVerify(idToken, await importSPKI(publicPemOf(sandbox), 'RS256'), {
       issuer: tenant.login.issuer,
       audience: tenant.login.clientId,
     });
@@ -170,6 +170,17 @@ describe('login at the sandbox', () => {
       }
 
       expect(subjects).toEqual(['olga.one', 'sam.several', 'sam.several', 'olga.one']);
+    });
+
+    it('answers an authorization request at once, also with prompt=login and max_age', async () => {
+      sandbox.signInAs('olga.one');
+      const tenant = sandbox.tenantOptions('acme');
+      const more = { prompt: 'login', max_age: '0' };
+      const reply = await fetch(authorizeUrl(tenant, more), { redirect: 'manual' });
+      const callback = new URL(reply.headers.get('location') ?? '');
+      expect(callback.href.startsWith(`${CALLBACK}?`)).toBe(true);
+      const tokens = await jsonOf<Tokens>(redeem(tenant, callback.searchParams.get('code')));
+      expect(await verified(tokens.id_token, tenant)).toMatchObject({ auth_time: expect.any(Number) });
     });
 
     it('accepts only seeded people', () => {
@@ -349,8 +360,8 @@ describe('login at the sandbox', () => {
     const { keys: url } = sandbox.tenantOptions('acme', { keys: 'url' }).login;
     const { keys: pem } = sandbox.tenantOptions('acme', { keys: 'pem' }).login;
 
-    expect(pem).toBe(sandbox.publicKeyPem);
-    const local = createLocalJWKSet({ keys: [...sandbox.publicJwks.keys] });
+    expect(pem).toBe(publicPemOf(sandbox));
+    const local = createLocalJWKSet({ keys: [...jwksOf(sandbox).keys] });
     await expect(jwtVerify(tokens.id_token, local)).resolves.toBeDefined();
     await expect(jwtVerify(tokens.id_token, createRemoteJWKSet(new URL(String(url))))).resolves.toBeDefined();
   });

@@ -1,14 +1,14 @@
 /** A sandbox as a whole: its start and end, who may reach it, and its faults. */
 import { createServer } from 'node:net';
-import { defaultSeed, ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
-import { loadProvider } from '../../lib/testing/sandbox/provider/load-provider.js';
+import { jest } from '@jest/globals';
+import { defaultSeed, type ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
 import { createProviderStorage } from '../../lib/testing/sandbox/provider/provider-storage.js';
-import { stall, type AnyFault } from '../support/faults.js';
-import { startSandbox } from '../support/sandbox.js';
+import { type AnyFault, stall } from '../support/faults.js';
+import { openConnections, openRequests, startSandbox } from '../support/sandbox.js';
 import { follow } from '../support/server.js';
 import { Visitor } from '../support/visitor.js';
-import { eventually, pause } from '../support/wait.js';
-import { apiHeaders, askToken, eventUrl, tokenOf } from './rest-client.js';
+import { eventually } from '../support/wait.js';
+import { apiHeaders, askToken, eventUrl } from './rest-client.js';
 import { rawRequest, type WireReply } from './wire.js';
 
 describe('the lifecycle of a sandbox', () => {
@@ -35,43 +35,6 @@ describe('the lifecycle of a sandbox', () => {
     }
   });
 
-  it('names the command that installs a missing oidc-provider, and only for that error', async () => {
-    const missing = (name: string): Error =>
-      Object.assign(new Error(`Cannot find package '${name}' imported from /host/index.js`), {
-        code: 'ERR_MODULE_NOT_FOUND',
-      });
-    await expect(loadProvider(() => Promise.reject(missing('oidc-provider')))).rejects.toThrow(
-      /npm install --save-dev oidc-provider@9/,
-    );
-    await expect(loadProvider(() => Promise.reject(missing('koa')))).rejects.toThrow(missing('koa').message);
-  });
-
-  it('leaves console.warn as it was, also where several start at once, and prints nothing', async () => {
-    const { warn, info, error } = console;
-    const said: unknown[] = [];
-    const add = (...message: unknown[]): void => void said.push(message);
-    Object.assign(console, { warn: add, info: add, error: add });
-    const slowly = async (): Promise<never> => {
-      await pause(10 * Math.random());
-      throw new Error('not today');
-    };
-    try {
-      // Without a key of the tests: a sandbox generates one.
-      const starts = [slowly, slowly, undefined].map((load, index) =>
-        index < 2 ? startSandbox({ load }) : ExhibitorSandbox.start(),
-      );
-      const [, , started] = await Promise.allSettled(starts);
-      const sandbox = started?.status === 'fulfilled' ? started.value : undefined;
-      expect(console.warn).toBe(add);
-      expect(sandbox?.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
-      expect(sandbox && (await tokenOf(sandbox.tenantOptions('acme')))).toMatch(/^eyJ/);
-      await sandbox?.stop();
-    } finally {
-      Object.assign(console, { warn, info, error });
-    }
-    expect(said).toEqual([]);
-  });
-
   it('stops with open connections', async () => {
     const sandbox = await startSandbox();
     const headers = await apiHeaders(sandbox, 'acme');
@@ -81,13 +44,14 @@ describe('the lifecycle of a sandbox', () => {
       (await fetch(eventUrl(sandbox, 'world-2026'), { headers })).text(),
     );
     const outcomes = Promise.allSettled(replies);
-    await eventually(() => sandbox.openRequests === faults.length);
-    expect(sandbox.openConnections).toBeGreaterThanOrEqual(faults.length);
+    await eventually(() => openRequests(sandbox) === faults.length);
+    expect(openConnections(sandbox)).toBeGreaterThanOrEqual(faults.length);
     await sandbox.stop();
     await sandbox.stop();
 
     expect((await outcomes).map(({ status }) => status)).toEqual(faults.map(() => 'rejected'));
-    expect([sandbox.openRequests, sandbox.openConnections]).toEqual([0, 0]);
+    expect(openConnections(sandbox)).toBe(0);
+    await eventually(() => openRequests(sandbox) === 0);
     await expect(fetch(sandbox.url)).rejects.toThrow('fetch failed');
   });
 
@@ -122,6 +86,47 @@ describe('the lifecycle of a sandbox', () => {
     expect(new Set(all.map(({ id }) => id)).size).toBe(3 * (7 + 50 + 251 + 1234));
     expect(new Set(exhibitors['acme']?.['world-2026']?.map(({ name }) => name)).size).toBe(1234);
   });
+});
+
+describe('the import of oidc-provider', () => {
+  const FILE = '../../lib/testing/sandbox/provider/load-provider.js';
+  /** A module of its own, as in a process that has not started a sandbox. */
+  const freshly = async (): Promise<typeof import('../../lib/testing/sandbox/provider/load-provider.js')> => {
+    jest.resetModules();
+    return import(FILE);
+  };
+
+  it('prints nothing and leaves console.warn as it was, also where several start at once', async () => {
+    const { warn, info, error } = console;
+    const said: unknown[] = [];
+    const add = (...message: unknown[]): void => void said.push(message);
+    Object.assign(console, { warn: add, info: add, error: add });
+    try {
+      const { loadProvider } = await freshly();
+      const loads = [loadProvider(), loadProvider()];
+      expect(console.warn).not.toBe(add);
+      await Promise.all(loads);
+      expect(console.warn).toBe(add);
+    } finally {
+      Object.assign(console, { warn, info, error });
+    }
+    expect(said).toEqual([]);
+  });
+
+  it.each([
+    ['oidc-provider', /npm install --save-dev oidc-provider@9/],
+    ['koa', /^Cannot find package 'koa'/],
+  ])(
+    'names the command that installs a missing oidc-provider, and only for that: %s',
+    async (name, message) => {
+      jest.unstable_mockModule('oidc-provider', () => {
+        throw new Error(`Cannot find package '${name}' imported from /host/index.js`);
+      });
+      const { loadProvider } = await freshly();
+      await expect(loadProvider()).rejects.toThrow(message);
+      jest.unstable_unmockModule('oidc-provider');
+    },
+  );
 });
 
 describe('pages of other sites', () => {
@@ -267,7 +272,6 @@ describe('faults of the sandbox', () => {
     it.each<[string, Extract<Fault, { kind: 'body' }>, string]>([
       ['HTML with 200', { kind: 'body', body: '<p>Hi</p>', contentType: 'text/html' }, '<p>Hi</p>'],
       ['an empty 200', { kind: 'body', body: '' }, ''],
-      ['invalid UTF-8', { kind: 'body', body: Buffer.from([0x22, 0xff, 0xfe, 0x22]) }, '"\u00ff\u00fe"'],
     ])('answer %s', async (_what, fault, body) => {
       const seen = await met(operation, fault);
 
@@ -284,17 +288,8 @@ describe('faults of the sandbox', () => {
       expect(Buffer.byteLength(seen.bytes.subarray(seen.bytes.indexOf('\r\n\r\n') + 4))).toBe(lengthOf(seen));
     });
 
-    it('reset the connection before any byte, inside the headers, or inside the body', async () => {
-      const before = await met(operation, { kind: 'reset', at: 'before-headers' });
-      expect(before).toMatchObject({ end: 'reset', text: '' });
-      const inHeaders = await met(operation, { kind: 'reset', at: 'mid-headers' });
-      expect(inHeaders).toMatchObject({ end: 'reset', head: undefined });
-      expect(inHeaders.text).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
-      const inBody = await met(operation, { kind: 'reset', at: 'mid-body' });
-      expect(inBody.end).toBe('reset');
-      expect(inBody.head).toMatch(/^http\/1\.1 200 /);
-      expect(inBody.body.length).toBeGreaterThan(0);
-      expect(inBody.body.length).toBeLessThan(lengthOf(inBody));
+    it('reset the connection before any byte', async () => {
+      expect(await met(operation, { kind: 'reset' })).toMatchObject({ end: 'reset', text: '' });
     });
   });
 
@@ -325,7 +320,7 @@ describe('faults of the sandbox', () => {
     const pending = await fetch(`${sandbox.url}/sandbox/faults`);
 
     expect(await pending.json()).toEqual([
-      { match: { operation: ['list', 'lookup'] }, fault, remaining: 'Infinity' },
+      { match: { operation: ['list', 'lookup'] }, fault, remaining: null },
     ]);
   });
 

@@ -3,6 +3,7 @@ import { Logger } from '@nestjs/common';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { LoginOptions, SharedStore, StoreMessage } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
+import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import { EndedLogins } from '../../lib/store/ended-logins.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
@@ -38,6 +39,7 @@ afterEach(() => void jest.restoreAllMocks());
 
 interface Process {
   ended: EndedLogins;
+  values: SharedValues;
   hasEnded(login: Parameters<EndedLogins['has']>[0]): boolean | Promise<boolean>;
   clock: StoppedClock;
 }
@@ -56,9 +58,10 @@ function startProcess(
     cookies: { identityTtl: HOUR },
     ...(shared === 'none' ? {} : { store: shared }),
   });
-  const values = new SharedValues(options, new Sealer(options, clock), clock);
+  const log = new ProblemLog(options, clock);
+  const values = new SharedValues(options, new Sealer(options, clock), clock, log);
   const ended = new EndedLogins(options, values, clock);
-  return { ended, clock, hasEnded: (login) => ended.has(login, 'r') };
+  return { ended, values, clock, hasEnded: (login) => ended.has(login, 'r') };
 }
 
 /** A login of this id, or of this user, whose ID token was issued then. */
@@ -196,33 +199,33 @@ describe('a logout that the store does not take', () => {
   });
 
   it('waits in memory: 1,000 at most, which are written at the close of the application', async () => {
-    const { ended } = startProcess();
+    const { ended, values } = startProcess();
     store.failure = 'rejects';
     await Promise.all(Array.from({ length: 1_200 }, (_, id) => ended.end(`id ${id}`)));
     store.failure = 'none';
-    await ended.beforeApplicationShutdown();
+    await values.beforeApplicationShutdown();
     expect(store.raw.size).toBe(1_000);
     expect(logouts).toHaveLength(1);
   });
 
   it('takes one place, however often it is repeated', async () => {
-    const { ended } = startProcess();
+    const { ended, values } = startProcess();
     store.failure = 'rejects';
     for (let repeated = 0; repeated < 1_001; repeated += 1) {
       await ended.end('an id');
     }
     await ended.end('another id');
     store.failure = 'none';
-    await ended.beforeApplicationShutdown();
+    await values.beforeApplicationShutdown();
     expect(store.raw.size).toBe(2);
   });
 
   it('at the provider is not written again: a late one could replace a newer one', async () => {
-    const { ended } = startProcess();
+    const { ended, values } = startProcess();
     store.failure = 'rejects';
     expect(await ended.endAtProvider(byUser('sam', 100))).toBe(false);
     store.failure = 'none';
-    await ended.beforeApplicationShutdown();
+    await values.beforeApplicationShutdown();
     expect(store.raw.size).toBe(0);
     expect(logouts).toEqual([]);
   });
@@ -258,6 +261,16 @@ describe('logoutCheck.ttl', () => {
     one.clock.time = START + Math.max(0, ttl - 1);
     expect(await one.hasEnded(login('a', 'sam', 1))).toBe(ttl === 0);
     one.clock.time = START + ttl + 1;
+    expect(await one.hasEnded(login('a', 'sam', 1))).toBe(true);
+  });
+
+  it('remembers nothing of a store that did not answer', async () => {
+    const [one, other] = [startProcess(store, { ttl: 60_000 }), startProcess(store, {})];
+    store.failure = 'rejects';
+    expect(await one.hasEnded(login('a', 'sam', 1))).toBe(false);
+    store.failure = 'none';
+    await other.ended.end('a');
+    one.clock.time = START + 5_001;
     expect(await one.hasEnded(login('a', 'sam', 1))).toBe(true);
   });
 

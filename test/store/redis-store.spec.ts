@@ -11,6 +11,7 @@ import { RedisSharedStore, type IoredisClient, type NodeRedisClient } from '../.
 import { checkOptions } from '../../lib/options/check-options.js';
 import { storeDown } from '../../lib/problems/host-problems.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
+import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Clock } from '../../lib/time/clock.js';
 import { storeSnippets, ROOT } from '../structure/readme.js';
@@ -245,7 +246,8 @@ describeWithRedis('RedisSharedStore', (path) => {
       store,
     });
     const clock = new Clock();
-    const values = new SharedValues(options, new Sealer(options, clock), clock);
+    const log = new ProblemLog(options, clock);
+    const values = new SharedValues(options, new Sealer(options, clock), clock, log);
     single.freeze();
     const began = performance.now();
     const answers: unknown[] = [];
@@ -253,7 +255,7 @@ describeWithRedis('RedisSharedStore', (path) => {
       answers.push(await values.read('token', 'slow'));
     }
     single.thaw();
-    expect(answers).toEqual(answers.map(() => undefined));
+    expect(answers).toEqual(answers.map(() => null));
     // The first call waits for the timeout; then the store rests, so that not every call waits.
     expect(performance.now() - began).toBeLessThan(600);
     expect(warn.mock.calls).toEqual([[expect.stringContaining('the shared store does not answer')]]);

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AdapterFactory, ClientMetadata, Configuration } from 'oidc-provider';
 import { loadProvider } from '../../lib/testing/sandbox/provider/load-provider.js';
-import { isLoopbackUrl } from '../../lib/testing/sandbox/provider/provider-clients.js';
+import { isLoopbackUrl } from '../../lib/testing/sandbox/provider/identity-provider.js';
 import { createProviderStorage } from '../../lib/testing/sandbox/provider/provider-storage.js';
 import { KEYS } from './provider-keys.js';
 import { listen } from './server.js';

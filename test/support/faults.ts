@@ -4,19 +4,34 @@ import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import type { ServerResponse } from 'node:http';
 import type { Fault } from '../../lib/testing/index.js';
-import {
-  FAULT_KINDS,
-  sendHalf,
-  withholdBody,
-  type CustomFault,
-} from '../../lib/testing/sandbox/faults/fault-kinds.js';
-import { pause, sendReply } from '../../lib/testing/sandbox/server/send-reply.js';
+import { sendFault, type CustomFault } from '../../lib/testing/sandbox/faults.js';
+import { sendReply } from '../../lib/testing/sandbox/server/sandbox-server.js';
+import { pause } from './wait.js';
 
 export type AnyFault = Fault | CustomFault;
 
 const CHUNK_BYTES = 64 * 1024;
 
 const custom = (send: CustomFault['send']): CustomFault => ({ kind: 'custom', send });
+
+type SendRegularReply = Parameters<CustomFault['send']>[2];
+
+// An RST discards data that the client has not read yet. The client gets this time to read it, in ms.
+const PAUSE_BEFORE_RESET = 10;
+
+/** A connection that is reset before the first byte, inside the headers, or after half of the regular reply's body. */
+export const reset = (at: 'before-headers' | 'mid-headers' | 'mid-body'): AnyFault =>
+  at === 'before-headers'
+    ? { kind: 'reset' }
+    : custom(async ({ socket }, response, sendRegularReply) => {
+        if (at === 'mid-headers') {
+          socket.write('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConte');
+        } else {
+          await sendHalf(response, sendRegularReply);
+        }
+        await pause(PAUSE_BEFORE_RESET);
+        socket.resetAndDestroy();
+      });
 
 /** No bytes, or only half of the regular reply's body; the connection stays open until the client closes it. */
 export const stall = (at: 'before-headers' | 'mid-body'): CustomFault =>
@@ -33,7 +48,7 @@ export const drip = (msPerByte: number): CustomFault =>
     response.setHeader('content-length', body.length);
     response.flushHeaders();
     for (let sent = 0; sent < body.length && !response.destroyed; sent += 1) {
-      await pause(msPerByte, response);
+      await pause(msPerByte);
       response.write(body.subarray(sent, sent + 1));
     }
     response.end();
@@ -51,6 +66,13 @@ export const closeIdle = (): CustomFault =>
   custom(({ socket }, response, sendRegularReply) => {
     response.once('finish', () => socket.destroySoon());
     return sendRegularReply();
+  });
+
+/** A body that is no text. */
+export const rawBody = (body: Buffer): CustomFault =>
+  custom(async (_request, response) => {
+    response.setHeader('content-type', 'application/json');
+    response.end(body);
   });
 
 export const redirect = (location: string, status = 302): CustomFault =>
@@ -74,9 +96,7 @@ export const sometimes = (share: number, ...faults: readonly AnyFault[]): Custom
     if (Math.random() >= share || fault === undefined) {
       return sendRegularReply();
     }
-    await (fault.kind === 'custom'
-      ? fault.send(request, response, sendRegularReply)
-      : FAULT_KINDS[fault.kind].send(fault, response, sendRegularReply));
+    await sendFault(fault, request, response, sendRegularReply);
   });
 
 /** Sends a JSON string of `bytes` bytes, quotes included. */
@@ -92,4 +112,31 @@ async function sendLargeJson(response: ServerResponse, bytes: number, encode: Du
   response.setHeader('content-type', 'application/json');
   // The pipeline rejects if the client disconnects, which is expected with these faults.
   await pipeline([Readable.from(chunks()), ...encode, response]).catch(() => undefined);
+}
+
+/**
+ * The body of the regular reply, which is not sent, with status and headers already set on the response: the REST API and
+ * `oidc-provider` both end a reply with one call of `end(body)`, before the promise of the reply resolves.
+ */
+async function withholdBody(response: ServerResponse, sendRegularReply: SendRegularReply): Promise<Buffer> {
+  let body: Uint8Array | string = '';
+  response.end = (given?: unknown) => {
+    body = typeof given === 'string' || given instanceof Uint8Array ? given : '';
+    return response;
+  };
+  try {
+    await sendRegularReply();
+    return Buffer.from(body);
+  } finally {
+    // The method of the class again.
+    Reflect.deleteProperty(response, 'end');
+  }
+}
+
+/** Sends half of the body of the regular reply, below a `content-length` of the whole. */
+async function sendHalf(response: ServerResponse, sendRegularReply: SendRegularReply): Promise<void> {
+  const body = await withholdBody(response, sendRegularReply);
+  response.setHeader('content-length', Math.max(body.length, 2));
+  const half = body.length < 2 ? '{' : body.subarray(0, Math.floor(body.length / 2));
+  await new Promise<void>((resolve) => void response.write(half, () => resolve()));
 }

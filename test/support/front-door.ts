@@ -3,7 +3,7 @@ import { afterAll, beforeAll } from '@jest/globals';
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK, type JWTPayload } from 'jose';
 import type { TenantOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { startSandbox } from './sandbox.js';
+import { jwksOf, startSandbox } from './sandbox.js';
 import { listen } from './server.js';
 
 /** A sandbox and a front door for the tests of a file. */
@@ -75,7 +75,7 @@ export class FrontDoor {
       login: {
         ...options.login,
         algorithms: ['RS256', 'EdDSA'],
-        keys: { keys: [...this.sandbox.publicJwks.keys.map((jwk) => ({ ...jwk })), this.publicJwk] },
+        keys: { keys: [...jwksOf(this.sandbox).keys.map((jwk) => ({ ...jwk })), this.publicJwk] },
         audience: { idToken: options.login.clientId, accessToken: AUDIENCE },
         authorizedParties: ['portal-spa', 'portal-app'],
       },

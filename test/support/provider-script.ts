@@ -46,6 +46,18 @@ export interface Script {
   email?: 'userinfo' | 'nowhere';
 }
 
+/** An ID token with these claims; `undefined` removes one. A function is called for each token. */
+export const set = (claims: Claims | (() => Claims)): TokenChange => ({
+  claims: (all) => void Object.assign(all, typeof claims === 'function' ? claims() : claims),
+});
+
+export const without = (...names: string[]): TokenChange => ({
+  claims: (all) => names.forEach((name) => Reflect.deleteProperty(all, name)),
+});
+
+/** A provider whose token endpoint sends an ID token with these claims. */
+export const says = (claims: Claims): Script => ({ backToken: set(claims) });
+
 /** A JSON reply of another body. */
 export const answers =
   (body: unknown, status = 200): ReplyChange =>

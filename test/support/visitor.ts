@@ -38,7 +38,7 @@ export class Visitor {
   constructor(private readonly origins: Record<string, string> = {}) {}
 
   /** Cookies of a host with the path `/`. A test may change them. */
-  cookies(host: string): Map<string, string> {
+  cookies(host = '127.0.0.1'): Map<string, string> {
     const cookies = this.#jar.get(host) ?? new Map<string, string>();
     this.#jar.set(host, cookies);
     return cookies;

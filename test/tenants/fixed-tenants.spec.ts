@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Logger, type INestApplicationContext } from '@nestjs/common';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { firstValueFrom } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, TenantRegistry, TokenService } from '../../lib/index.js';
@@ -8,6 +8,7 @@ import { checkOptions } from '../../lib/options/check-options.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { TestClock } from '../support/clock.js';
 import { COOKIE_SECRET } from '../support/host.js';
+import { registryOf } from '../support/registry.js';
 import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
@@ -76,32 +77,13 @@ describe('the tenants of the options', () => {
     expect(sandbox.requests).toHaveLength(0);
   });
 
-  it('are named to the operator where another key is asked for, once a minute', async () => {
-    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
-    const options = checkOptions({
-      tenants: { acme: sandbox.tenantOptions('acme'), globex: sandbox.tenantOptions('globex') },
-      secrets: [COOKIE_SECRET],
-    });
-    const clock = new TestClock();
-    const registry = new TenantRegistry(options, clock);
-    for (const key of ['acmee', 'other', 'acmee']) {
-      await expect(registry.get(key)).rejects.toMatchObject({ code: 'unknown_tenant' });
-    }
-    const keys = 'the keys of tenants are: acme, globex';
-    expect(warn.mock.calls).toEqual([[`there is no tenant 'acmee'; ${keys}`]]);
-    clock.ahead = 61_000;
-    await expect(registry.get('a\nb')).rejects.toMatchObject({ code: 'unknown_tenant' });
-    expect(warn.mock.calls.slice(1)).toEqual([[`there is no tenant 'a b'; ${keys}`]]);
-    warn.mockRestore();
-  });
-
   it('may have any name, also that of an inherited property', async () => {
     const named = Object.fromEntries(
       ['constructor', 'toString', 'find me'].map((key) => [key, sandbox.tenantOptions('acme')]),
     );
     Object.defineProperty(named, '__proto__', { value: sandbox.tenantOptions('globex'), enumerable: true });
     const options = checkOptions({ tenants: named, secrets: [COOKIE_SECRET] });
-    const registry = new TenantRegistry(options, new TestClock());
+    const registry = registryOf(options, new TestClock());
     expect(await registry.get('constructor')).toMatchObject({ key: 'constructor' });
     const { tenantId } = sandbox.tenantOptions('globex');
     expect(await registry.get('__proto__')).toMatchObject({ tenantId });

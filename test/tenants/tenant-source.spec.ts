@@ -22,6 +22,7 @@ import { stall } from '../support/faults.js';
 import { startSandbox } from '../support/sandbox.js';
 import { pause } from '../support/wait.js';
 import type { OtherOptions } from '../support/module-options.js';
+import { registryOf as tenantsOf } from '../support/registry.js';
 
 type Answer = TenantOptions | undefined | Promise<TenantOptions | undefined>;
 
@@ -55,7 +56,7 @@ function registryOf(find: (key: string) => Answer, others: OtherOptions = {}) {
   const { asked, options } = optionsFor(find, others);
   const clock = new TestClock();
   const skip = (ms = 60_001): void => void (clock.ahead += ms);
-  return { asked, skip, registry: new TenantRegistry(checkOptions(options), clock) };
+  return { asked, skip, registry: tenantsOf(checkOptions(options), clock) };
 }
 
 /** Such a host. */
@@ -671,6 +672,20 @@ describe('a tenant that is forgotten', () => {
     answers[0]?.({ ...apiOnly('acme'), tenantId: 'old' });
     expect(await before).toMatchObject({ tenantId: 'old' });
     expect(await registry.get('acme')).toMatchObject({ tenantId: 'new' });
+    expect(asked).toHaveLength(2);
+  });
+
+  it('is not removed by an earlier request that found none', async () => {
+    const answers: ((options: Answer) => void)[] = [];
+    const { asked, registry } = registryOf(() => new Promise((resolve) => void answers.push(resolve)));
+    const before = failureOf(registry.get('acme'));
+    registry.forget('acme');
+    const after = registry.get('acme');
+    answers[1]?.(apiOnly('acme'));
+    await after;
+    answers[0]?.(undefined);
+    expect(await before).toMatchObject({ code: 'unknown_tenant' });
+    expect(await registry.get('acme')).toMatchObject({ key: 'acme' });
     expect(asked).toHaveLength(2);
   });
 });

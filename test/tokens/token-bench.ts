@@ -58,7 +58,7 @@ export class TokenBench {
     this.registry = registryOf(checked, this.clock);
     const log = new ProblemLog(checked, this.clock);
     this.#transport = new Transport(this.clock, this.deadlines, log, checked);
-    const values = new SharedValues(checked, new Sealer(checked, this.clock), this.clock);
+    const values = new SharedValues(checked, new Sealer(checked, this.clock), this.clock, log);
     this.tokens = new TokenService(
       this.registry,
       this.clock,

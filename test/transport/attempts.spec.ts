@@ -74,6 +74,12 @@ describe('a kept-alive connection that is reset before any byte', () => {
     expect(seen.requests).toBe(3);
   });
 
+  it('is replaced once in all attempts', async () => {
+    const seen = await onSockets((socket) => socket.resetAndDestroy(), { attempts: 2 });
+    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 3 });
+    expect(seen.requests).toBe(3);
+  });
+
   it('is not replaced where status and headers arrived', async () => {
     const seen = await onSockets(
       (socket, _request, onConnection) => {

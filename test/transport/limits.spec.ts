@@ -24,6 +24,7 @@ const answered = (status: number): Outcome => ({
   status,
   headers: {},
   body: undefined,
+  sentAt: 0,
 });
 const standing = (given: Partial<AttemptEnd>): AttemptEnd => ({
   outcome: answered(503),
@@ -179,7 +180,7 @@ describe('a circuit', () => {
 describe('a request without a reply', () => {
   const failed = (given: Partial<Failed>): Failed => ({
     kind: 'failed',
-    why: 'network',
+    why: 'reset',
     message: '',
     ...given,
   });
@@ -194,14 +195,13 @@ describe('a request without a reply', () => {
     ['there was a status line', { status: 200 }, false],
     ['the call was aborted, or had less time', { why: 'over' }, false],
     ['an interceptor of the host failed', { why: 'interceptor' }, false],
-    ['an interceptor of the host took the time', { why: 'over', phase: 'request interceptor' }, true],
   ])('does not count where %s', (_why, given, hadTime) => {
     expect(isUnanswered(failed(given), 'list', hadTime)).toBe(false);
   });
 
   it('with the code of a login counts only where no connection was made', () => {
-    expect(isUnanswered(failed({ phase: 'connecting' }), 'code', false)).toBe(true);
-    expect(isUnanswered(failed({ wasReset: true }), 'code', false)).toBe(false);
+    expect(isUnanswered(failed({ why: 'unreached' }), 'code', false)).toBe(true);
+    expect(isUnanswered(failed({ why: 'reset' }), 'code', false)).toBe(false);
     expect(isUnanswered(failed({ why: 'over' }), 'code', true)).toBe(false);
   });
 });
@@ -210,11 +210,11 @@ const clock = new Clock();
 const turn = () => new Promise(setImmediate);
 
 /** Callers that want a slot, numbered in order. */
-async function crowd(semaphore: Semaphore, callers: number, limits: { slots: number; waiting: number }) {
+async function crowd(semaphore: Semaphore, callers: number) {
   const entries: string[] = [];
   const deadlines = Array.from({ length: callers }, (_, caller) => {
     const deadline = new Deadline(clock, 60_000);
-    void semaphore.enter(limits, deadline).then((entry) => entries.push(`${caller} ${entry}`));
+    void semaphore.enter(deadline).then((entry) => entries.push(`${caller} ${entry}`));
     return deadline;
   });
   await turn();
@@ -225,43 +225,31 @@ describe('a semaphore', () => {
   const limits = { slots: 2, waiting: 3 };
 
   it('gives slots to those who waited longest, and refuses who finds a full queue', async () => {
-    const semaphore = new Semaphore();
-    const { entries, end } = await crowd(semaphore, 6, limits);
+    const semaphore = new Semaphore(limits);
+    const { entries, end } = await crowd(semaphore, 6);
     expect(entries).toEqual(['0 entered', '1 entered', '5 full']);
-    semaphore.leave(limits);
+    semaphore.leave();
     await turn();
     expect(entries.slice(3)).toEqual(['2 entered']);
-    semaphore.leave(limits);
-    semaphore.leave(limits);
+    semaphore.leave();
+    semaphore.leave();
     await turn();
     expect(entries.slice(4)).toEqual(['3 entered', '4 entered']);
     expect(semaphore.isIdle).toBe(false);
-    semaphore.leave(limits);
-    semaphore.leave(limits);
+    semaphore.leave();
+    semaphore.leave();
     expect(semaphore.isIdle).toBe(true);
     end();
   });
 
   it('keeps those who wait when a call comes that is over already', async () => {
-    const semaphore = new Semaphore();
-    const { entries, end } = await crowd(semaphore, 3, limits);
+    const semaphore = new Semaphore(limits);
+    const { entries, end } = await crowd(semaphore, 3);
     const left = new Deadline(clock, 5_000, AbortSignal.abort());
-    await expect(semaphore.enter(limits, left)).resolves.toBe('over');
-    semaphore.leave(limits);
+    await expect(semaphore.enter(left)).resolves.toBe('over');
+    semaphore.leave();
     await turn();
     expect(entries.at(-1)).toBe('2 entered');
-    end();
-  });
-
-  it('follows a limit that changes', async () => {
-    const semaphore = new Semaphore();
-    const { entries, end } = await crowd(semaphore, 5, limits);
-    semaphore.leave({ slots: 1, waiting: 3 });
-    await turn();
-    expect(entries).toHaveLength(2);
-    semaphore.leave({ slots: 4, waiting: 3 });
-    await turn();
-    expect(entries.slice(2)).toEqual(['2 entered', '3 entered', '4 entered']);
     end();
   });
 });
@@ -342,6 +330,28 @@ describe('the limits of a tenant', () => {
       await expect(sender.send()).resolves.toMatchObject({ status: 200 });
       expect(server.requests.length).toBe(before + 1);
     });
+  });
+
+  it('count no call that is aborted, however long it waited, nor one that had less time than an attempt', async () => {
+    const moved = new TestClock();
+    sender = Sender.with(server.url, { attempts: 1 }, moved);
+    const hold = (call: { signal?: AbortSignal; deadline?: number }) =>
+      Array.from({ length: 45 }, () => sender.send({ url: `${server.url}/hold` }, call));
+    await Promise.allSettled(hold({ deadline: 200 }));
+    const controller = new AbortController();
+    const aborted = hold({ signal: controller.signal });
+    await eventually(() => held.length === 90);
+    moved.ahead = 3_900;
+    controller.abort();
+    await Promise.allSettled(aborted);
+    await expect(sender.send()).resolves.toMatchObject({ status: 200 });
+  });
+
+  it('count a call whose deadline is the time of an attempt', async () => {
+    sender = Sender.with(server.url, { attempts: 1, attemptTimeout: 300, deadline: 300 });
+    const calls = Array.from({ length: 45 }, () => sender.send({ url: `${server.url}/hold` }));
+    await Promise.allSettled(calls);
+    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
   });
 
   describe('concurrent requests', () => {

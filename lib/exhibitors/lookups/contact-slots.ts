@@ -22,9 +22,9 @@ export class ContactSlots {
     work: () => Promise<R>,
   ): Promise<R> {
     const key = `${tenant.stateKey.id}:${contactEmail}`;
-    const contact = this.#contacts.get(key) ?? new Semaphore();
+    const contact = this.#contacts.get(key) ?? new Semaphore(LIMITS);
     this.#contacts.set(key, contact);
-    const entry = await contact.enter(LIMITS, deadline);
+    const entry = await contact.enter(deadline);
     const details = { tenant: tenant.key, attempts: 0 };
     if (entry === 'over') {
       throw deadline.failure(details);
@@ -36,7 +36,7 @@ export class ContactSlots {
     try {
       return await work();
     } finally {
-      contact.leave(LIMITS);
+      contact.leave();
       if (contact.isIdle) {
         this.#contacts.delete(key);
       }

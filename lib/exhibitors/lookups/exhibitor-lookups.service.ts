@@ -57,7 +57,7 @@ export class ExhibitorLookups {
       this.#cache = createCache(clock, { max, maxSize: maxBytes });
     }
     this.idOf = exhibitorIdOf(settings);
-    this.#endpoint = new LookupEndpoint(rest, this.idOf, settings);
+    this.#endpoint = new LookupEndpoint(rest, settings.exhibitorSchema, this.idOf);
   }
 
   /** The records in the cache, where they are fresh. Needs no deadline, and no check: the arguments were checked. */

@@ -25,15 +25,11 @@ export interface LookupAnswer {
 
 /** The lookup endpoint (service specification, Endpoints §3), and what is made of its rows. */
 export class LookupEndpoint {
-  private readonly schema: ExhibitorSettings['exhibitorSchema'];
-
   constructor(
     private readonly rest: RestClient,
+    private readonly schema: ExhibitorSettings['exhibitorSchema'],
     private readonly idOf: ExhibitorIdOf,
-    settings: ExhibitorSettings,
-  ) {
-    this.schema = settings.exhibitorSchema;
-  }
+  ) {}
 
   /**
    * The records of a contact. A wrapper that says that there are more pages is read to its end.

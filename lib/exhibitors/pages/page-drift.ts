@@ -95,9 +95,11 @@ export function isBeyondEnd(
   if (requested === 1 || rowsExpected(requested, first) > 0) {
     return false;
   }
-  const isLastAgain =
-    before === undefined
-      ? rows.length === rowsExpected(first.totalPages, first)
-      : isRepeated(rows, before.rows);
-  return rows.length === 0 || isLastAgain;
+  if (rows.length === 0) {
+    return true;
+  }
+  // A reading that starts there knows the number of rows of the last page, not the rows.
+  return before === undefined
+    ? rows.length === rowsExpected(first.totalPages, first)
+    : isRepeated(rows, before.rows);
 }

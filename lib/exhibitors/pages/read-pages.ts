@@ -6,7 +6,12 @@ import { fromCall, openScope, type Call } from '../call-runner.service.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './exhibitor-page.interface.js';
 import type { PageReader } from './page-reader.js';
 
-export type OpenReader<Options extends CallOptions, T> = (call: Call<Options>) => Promise<PageReader<T>>;
+/** A reading of an event that has not begun. */
+export interface Reading<Options extends CallOptions, T> {
+  /** The options, checked. */
+  check(): Options;
+  open(call: Call<Options>): Promise<PageReader<T>>;
+}
 
 /** The pages of a reader, which is closed after the last one and when the loop is left. */
 export async function* pagesOf<T>(reader: PageReader<T>): AsyncGenerator<ExhibitorPage<T>, undefined> {
@@ -20,28 +25,12 @@ export async function* pagesOf<T>(reader: PageReader<T>): AsyncGenerator<Exhibit
   return undefined;
 }
 
-/** A cold Observable of the pages of a reader. `emit` passes a page to the subscriber; then the next pages are requested. */
-export function fromPages<Options extends CallOptions, T, R>(
-  check: () => Options,
-  open: OpenReader<Options, T>,
-  emit: (page: ExhibitorPage<T>, subscriber: Subscriber<R>) => void,
-): Observable<R> {
-  return fromCall(check, async (options, subscriber: Subscriber<R>) => {
-    const consumer = openScope(options.signal);
-    subscriber.add(consumer);
-    for await (const page of pagesOf(await open({ ...options, consumer }))) {
-      emit(page, subscriber);
-    }
-  });
-}
-
 /**
  * Iterates over what `itemsOf` makes of each page, one after the other. While a page is consumed, at most `prefetch` further pages
  * are fetched. Options are checked by the first step, whose promise a wrong one rejects.
  */
 export function iterateOver<Options extends CallOptions, T, R>(
-  check: () => Options,
-  open: OpenReader<Options, T>,
+  { check, open }: Reading<Options, T>,
   itemsOf: (page: ExhibitorPage<T>) => readonly R[],
 ): AsyncIterableIterator<R> {
   let scope: Subscription | undefined;
@@ -77,6 +66,23 @@ export function iterateOver<Options extends CallOptions, T, R>(
     return end(value);
   };
   return items;
+}
+
+/** As {@link iterateOver}, as a cold Observable. The reading ends when the consumer unsubscribes. */
+export function observe<Options extends CallOptions, T, R>(
+  reading: Reading<Options, T>,
+  itemsOf: (page: ExhibitorPage<T>) => readonly R[],
+): Observable<R> {
+  const start = (): AsyncIterableIterator<ExhibitorPage<T>> => iterateOver(reading, (page) => [page]);
+  return fromCall(start, async (pages, subscriber: Subscriber<R>) => {
+    subscriber.add(() => void pages.return?.());
+    for await (const page of pages) {
+      // `concatMap` would take twice as long for each item.
+      for (const item of itemsOf(page)) {
+        subscriber.next(item);
+      }
+    }
+  });
 }
 
 /**

@@ -1,16 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { Module, type DynamicModule, type Provider, type Type } from '@nestjs/common';
 import { ExhibitorModule, type Exhibitor, type ExhibitorModuleOptions } from '../../index.js';
-import { isRecord } from '../../model/json-values.js';
 import { refuseProduction } from '../sandbox/server/sandbox-server.js';
 import {
   ExhibitorTestingBackend,
   TESTING_CALLBACK,
   TESTING_CLIENT,
   TESTING_ISSUER,
+  type ExhibitorTestingWorld,
 } from './testing-backend.js';
 import { TESTING_SERVICES } from './testing-services.js';
-import type { ExhibitorTestingWorld } from './testing-world.interface.js';
 
 /** What {@link ExhibitorTestingModule.override} needs of Nest's `TestingModuleBuilder`. */
 export interface OverridableBuilder {
@@ -42,10 +41,9 @@ export class ExhibitorTestingModule {
   /**
    * A global module with the public services.
    *
-   * @throws Error with `NODE_ENV=production`, without `allowInProduction`; for a member that a world does not have
+   * @throws Error with `NODE_ENV=production`, without `allowInProduction`
    */
   static forRoot<T = Exhibitor>(world: ExhibitorTestingWorld<T> = {}): DynamicModule {
-    checkWorld(world);
     const definition = ExhibitorModule.forRootAsync({ isGlobal: true, ...OPTIONS });
     return {
       ...definition,
@@ -60,13 +58,12 @@ export class ExhibitorTestingModule {
    *
    * @param builder of `Test.createTestingModule({ imports: [AppModule] })`
    * @returns the builder
-   * @throws Error with `NODE_ENV=production`, without `allowInProduction`; for a member that a world does not have
+   * @throws Error with `NODE_ENV=production`, without `allowInProduction`
    */
   static override<Builder extends OverridableBuilder, T = Exhibitor>(
     builder: Builder,
     world: ExhibitorTestingWorld<T> = {},
   ): Builder {
-    checkWorld(world);
     const { options, extension, standIn } = ExhibitorModule.forTests;
     builder.overrideProvider(options).useFactory({ factory: OPTIONS.useFactory, inject: OPTIONS.inject });
     for (const { provide, useFactory: factory, inject } of TESTING_SERVICES) {
@@ -82,32 +79,18 @@ export class ExhibitorTestingModule {
   }
 }
 
-const MEMBERS = ['allowInProduction', 'tenant', 'eventId', 'identity', 'events', 'contacts', 'exhibitorId'];
-
-/** Runners of tests do not check types: a world with a misspelled member would be empty. */
-function checkWorld<T>(world: ExhibitorTestingWorld<T>): void {
-  const unknown = isRecord(world) ? Object.keys(world).filter((name) => !MEMBERS.includes(name)) : [];
-  if (!isRecord(world) || unknown.length > 0) {
-    const wrong = unknown.length > 0 ? `not '${unknown.join("', '")}'` : 'not a module or another value';
-    throw new Error(`ExhibitorTestingModule: its world is an object of ${MEMBERS.join(', ')}, ${wrong}`);
-  }
+/** One backend for each compiled module, so that no test sees the state of another. */
+function backendOf<T>(world: ExhibitorTestingWorld<T>): Provider[] {
   if (world.allowInProduction !== true) {
     refuseProduction('ExhibitorTestingModule');
   }
-}
-
-/** One backend for each compiled module, so that no test sees the state of another. */
-function backendOf<T>(world: ExhibitorTestingWorld<T>): Provider[] {
   return [
     { provide: ExhibitorTestingBackend, useFactory: () => new ExhibitorTestingBackend(world) },
     { provide: ExhibitorModule.forTests.standIn, useExisting: ExhibitorTestingBackend },
   ];
 }
 
-const OPTIONS = {
-  inject: [ExhibitorTestingBackend],
-  useFactory: testingOptions,
-};
+const OPTIONS = { inject: [ExhibitorTestingBackend], useFactory: testingOptions };
 
 /** Options of a module in which every key is a tenant. */
 function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOptions {
@@ -132,6 +115,6 @@ function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOption
     resolveEvent: ({ params, query }) => backend.eventOf(params?.['eventId'] ?? query?.['eventId']),
     secrets: [randomBytes(32).toString('base64url')],
     lookupCache: false,
-    exhibitorId: (exhibitor) => backend.records.idOf(exhibitor) ?? '',
+    exhibitorId: (exhibitor) => backend.idOf(exhibitor) ?? '',
   };
 }

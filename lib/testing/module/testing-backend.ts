@@ -4,7 +4,6 @@ import {
   LoginFailedError,
   PaginationDriftError,
   TokenRejectedError,
-  type ConfigurationProblem,
   type Exhibitor,
   type ExhibitorErrorCode,
   type ExhibitorErrorDetails,
@@ -12,9 +11,35 @@ import {
   type LoginFailureReason,
   type PaginationBreach,
 } from '../../index.js';
+import { defaultExhibitorId } from '../../exhibitors/exhibitor-id.js';
 import type { ServiceCall } from '../../model/stand-in.interface.js';
-import { TestingRecords } from './testing-records.js';
-import type { ExhibitorTestingMethod, ExhibitorTestingWorld } from './testing-world.interface.js';
+
+/** What the services and guards of a test find instead of the service and the provider. Everything is optional. */
+export interface ExhibitorTestingWorld<T = Exhibitor> {
+  /** Lets the module start with `NODE_ENV=production`, where every request is logged in. Default false. */
+  allowInProduction?: boolean;
+  /**
+   * Key of the tenant of every call and request that names none. Default `default`. A request names its tenant by the route
+   * parameter `tenant`, or by its identity. Every key is a tenant.
+   */
+  tenant?: string;
+  /** Event of a request that names none by the route parameter or the query `eventId`, and of a user without an `eventId` of its own. */
+  eventId?: string;
+  /** The user who is logged in; `null`: nobody. Default: a user with the e-mail address `user@example.com`. */
+  identity?: Partial<ExhibitorIdentity> | null;
+  /** Exhibitors by event. An event that is not here does not exist: `not_found`. */
+  events?: Record<string, readonly T[]>;
+  /**
+   * Exhibitors of a contact: by e-mail address, then by event, as records or as ids of records of `events`. Default: a user has
+   * no exhibitor, which is 403 at `ExhibitorGuard`.
+   */
+  contacts?: Record<string, Record<string, readonly (string | T)[]>>;
+  /** Id of an exhibitor, as the option `exhibitorId` of the module. Default: `id`, else `exhibitorId`. */
+  exhibitorId?: (exhibitor: T) => string;
+}
+
+/** Methods that {@link ExhibitorTestingBackend.failNext} lets fail. `stream` includes `iterate`, and `pages` `iteratePages`. */
+export type ExhibitorTestingMethod = 'list' | 'pages' | 'stream' | 'snapshot' | 'lookup' | 'token';
 
 /** Methods that read the same as an iterator, which `failNext` includes. */
 const OBSERVABLES = new Map([
@@ -40,19 +65,30 @@ export const TESTING_CALLBACK = 'http://127.0.0.1/auth/callback';
  */
 export class ExhibitorTestingBackend<T = Exhibitor> {
   readonly #world: ExhibitorTestingWorld<T>;
+  readonly #events = new Map<string, readonly T[]>();
+  readonly #contacts = new Map<string, readonly (string | T)[]>();
   readonly #calls: ServiceCall[] = [];
   readonly #failures: { method: string; code: ExhibitorErrorCode; details: object }[] = [];
   #identity: Partial<ExhibitorIdentity> | undefined;
 
   /** @internal */
-  readonly records: TestingRecords<T>;
+  readonly idOf: (exhibitor: T) => string | undefined;
   /** Selected exhibitor of the user by event, kept here so that requests of a test need no cookies. @internal */
   readonly selections = new Map<string, string>();
 
+  /** @throws Error as {@link setContact} */
   constructor(world: ExhibitorTestingWorld<T> = {}) {
     this.#world = world;
     this.#identity = world.identity === null ? undefined : (world.identity ?? {});
-    this.records = new TestingRecords(world);
+    this.idOf = world.exhibitorId ?? defaultExhibitorId;
+    for (const [eventId, records] of Object.entries(world.events ?? {})) {
+      this.setExhibitors(eventId, records);
+    }
+    for (const [email, byEvent] of Object.entries(world.contacts ?? {})) {
+      for (const [eventId, exhibitors] of Object.entries(byEvent)) {
+        this.setContact(eventId, email, exhibitors);
+      }
+    }
   }
 
   /** Every call of a service so far, failed ones included. A new array each time. */
@@ -74,7 +110,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
 
   /** Replaces the exhibitors of an event. The event need not exist. */
   setExhibitors(eventId: string, records: readonly T[]): void {
-    this.records.setExhibitors(eventId, records);
+    this.#events.set(eventId, [...records]);
   }
 
   /**
@@ -83,7 +119,13 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
    * @throws Error for an id that the event does not have
    */
   setContact(eventId: string, email: string, exhibitors: readonly (string | T)[]): void {
-    this.records.setContact(eventId, email, exhibitors);
+    for (const one of exhibitors) {
+      if (typeof one === 'string' && this.#find(eventId, one).length === 0) {
+        const missing = `has the exhibitor '${one}', which the event '${eventId}' does not have`;
+        throw new Error(`ExhibitorTestingModule: a contact ${missing}`);
+      }
+    }
+    this.#contacts.set(JSON.stringify([eventId, email]), [...exhibitors]);
   }
 
   /**
@@ -112,6 +154,15 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     if (due !== undefined) {
       throw createFailure(due.code, { tenant: call.tenant, ...due.details });
     }
+  }
+
+  /** The exhibitors of an event, `undefined` where there is none; of one contact of it, where one is given. @internal */
+  exhibitorsOf(eventId: string, email?: string): readonly T[] | undefined {
+    if (email === undefined) {
+      return this.#events.get(eventId);
+    }
+    const named = this.#contacts.get(JSON.stringify([eventId, email])) ?? [];
+    return named.flatMap((one) => (typeof one === 'string' ? this.#find(eventId, one) : [one]));
   }
 
   /** Key of the tenant of a request that names `tenant`, or none. @internal */
@@ -147,11 +198,14 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     };
     return { ...defaults, ...given };
   }
+
+  #find(eventId: string, id: string): T[] {
+    return (this.#events.get(eventId) ?? []).filter((record) => this.idOf(record) === id);
+  }
 }
 
 /** Details of a failure, and the fields of the subclass of its code. */
 interface FailureDetails extends ExhibitorErrorDetails {
-  problems?: readonly ConfigurationProblem[];
   reason?: LoginFailureReason;
   oauthError?: string;
   oauthErrorDescription?: string;
@@ -164,7 +218,7 @@ const BREACH = { field: 'totalCount', expected: 1, seen: 2, page: 2 };
 
 /** Codes have classes of their own where `isExhibitorError` narrows to one. */
 function createFailure(code: ExhibitorErrorCode, details: FailureDetails): ExhibitorError {
-  const { problems, reason, oauthError, oauthErrorDescription, breach, lastGoodPage, ...known } = details;
+  const { reason, oauthError, oauthErrorDescription, breach, lastGoodPage, ...known } = details;
   switch (code) {
     case 'token_rejected':
       return new TokenRejectedError(oauthError ?? 'invalid_client', oauthErrorDescription, known);
@@ -173,7 +227,7 @@ function createFailure(code: ExhibitorErrorCode, details: FailureDetails): Exhib
     case 'pagination_drift':
       return new PaginationDriftError(breach ?? BREACH, lastGoodPage ?? 0, known);
     case 'configuration_invalid':
-      return new ConfigurationError(problems ?? [{ path: 'tenant', expected: SAID }], known.tenant);
+      return new ConfigurationError([{ path: 'tenant', expected: SAID }], known.tenant);
     default:
       return new ExhibitorError(code, SAID, known);
   }

@@ -1,91 +1,125 @@
 import type { FactoryProvider } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
-import {
-  ExhibitorGuardServices,
-  ExhibitorModule,
-  LoginFailedError,
-  TenantRegistry,
-  type SessionState,
-} from '../../index.js';
+import { ModuleRef } from '@nestjs/core';
+import { ExhibitorModule, LoginFailedError, TenantRegistry, type SessionState } from '../../index.js';
+import { isPlain } from '../../model/json-values.js';
+import { pageOf } from '../sandbox/rest-api.js';
+import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
-import { TestingTransport } from './testing-transport.js';
 
-const { transport, resolver, selections, login, logout, log } = ExhibitorModule.forTests;
+const { transport, selections, reader, login, logout } = ExhibitorModule.forTests;
 
+type Transport = InstanceType<typeof transport>;
 type SelectionCookie = InstanceType<typeof selections>;
 
-/** The steps of the guards are those of the module, but for who the user of a request is: the one of the backend. */
-function guardServices(
+/** Answers requests from memory. Nothing is sent. */
+function transportTo(backend: ExhibitorTestingBackend): Pick<Transport, 'send' | 'dispatcherOf'> {
+  const bodyOf = (operation: string, { pathname, searchParams }: URL): unknown => {
+    const { eventId = '', contactEmail = '' } = parseRoute(pathname);
+    switch (operation) {
+      case 'token':
+        return { access_token: 'test-token', token_type: 'Bearer', scope: 'idp_api', expires_in: 3_600 };
+      case 'lookup':
+        return backend.exhibitorsOf(eventId, contactEmail);
+      case 'list': {
+        const event = backend.exhibitorsOf(eventId);
+        return (
+          event && pageOf(event, Number(searchParams.get('Page')), Number(searchParams.get('ItemsPerPage')))
+        );
+      }
+      default:
+        return undefined;
+    }
+  };
+  return {
+    send: async ({ stateKey }, { operation, url }) => {
+      // A 404 is about the event: the log need not warn of the base URL.
+      stateKey.hasAnswered = true;
+      // A copy, since a caller may change what it gets.
+      const body = copyOf(bodyOf(operation, new URL(url)));
+      return { status: body === undefined ? 404 : 200, body, sentAt: performance.now() };
+    },
+    dispatcherOf: () => undefined,
+  };
+}
+
+/** Copies every array and plain object in a value. Anything else, such as a `Date` of an `exhibitorSchema`, is kept. */
+function copyOf(value: unknown): unknown {
+  if (Array.isArray(value)) {
+    return value.map(copyOf);
+  }
+  return isPlain(value)
+    ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, copyOf(member)]))
+    : value;
+}
+
+/** The selections of the backend, so that requests of a test need no cookies. */
+function selectionsOf({
+  selections: kept,
+}: ExhibitorTestingBackend): Pick<SelectionCookie, 'read' | 'write'> {
+  return {
+    read: (_http, _session, eventId) => kept.get(eventId),
+    write: (_http, _session, eventId, id) =>
+      void (id === undefined ? kept.delete(eventId) : kept.set(eventId, id)),
+  };
+}
+
+/** The user of a request: the one of the backend. */
+async function userOf(
   backend: ExhibitorTestingBackend,
   tenants: TenantRegistry,
-  adapterHost: HttpAdapterHost,
-  requests: InstanceType<typeof resolver>,
-  selectionCookie: SelectionCookie,
-  logins: InstanceType<typeof login>,
-  logouts: InstanceType<typeof logout>,
-  problems: InstanceType<typeof log>,
-): ExhibitorGuardServices {
-  const read = async (tenantKey: string | undefined): Promise<SessionState | undefined> => {
-    const tenant = await tenants.get(backend.tenantOf(tenantKey));
-    const identity = backend.identityAt(tenant);
-    return identity && { identity, tenant, mode: 'cookie' };
+  tenantKey?: string,
+): Promise<SessionState | undefined> {
+  const tenant = await tenants.get(backend.tenantOf(tenantKey));
+  const identity = backend.identityAt(tenant);
+  return identity && { identity, tenant, mode: 'cookie' };
+}
+
+function readerOf(
+  backend: ExhibitorTestingBackend,
+  tenants: TenantRegistry,
+): Pick<InstanceType<typeof reader>, 'acceptsBearer' | 'read'> {
+  return { acceptsBearer: false, read: (_http, tenantKey) => userOf(backend, tenants, tenantKey) };
+}
+
+/** A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend. */
+async function loginOf(
+  backend: ExhibitorTestingBackend,
+  tenants: TenantRegistry,
+  module: ModuleRef,
+): Promise<Pick<InstanceType<typeof login>, 'start' | 'finish'>> {
+  const real = await module.create(login);
+  return {
+    start: (http, tenantKey, target) => real.start(http, backend.tenantOf(tenantKey), target),
+    finish: async () => {
+      const state = await userOf(backend, tenants);
+      if (state === undefined) {
+        throw new LoginFailedError('denied', 'nobody is logged in at this ExhibitorTestingModule');
+      }
+      return state;
+    },
   };
-  return new ExhibitorGuardServices(
-    adapterHost,
-    requests,
-    { acceptsBearer: false, read: (_http, tenantKey) => read(tenantKey) },
-    selectionCookie,
-    {
-      // A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend.
-      start: (http, tenantKey, target) => logins.start(http, backend.tenantOf(tenantKey), target),
-      finish: async () => {
-        const state = await read(undefined);
-        if (state === undefined) {
-          throw new LoginFailedError('denied', 'nobody is logged in at this ExhibitorTestingModule');
-        }
-        return state;
-      },
+}
+
+async function logoutOf(
+  backend: ExhibitorTestingBackend,
+  module: ModuleRef,
+): Promise<Pick<InstanceType<typeof logout>, 'hearsProvider' | 'receive' | 'end'>> {
+  const real = await module.create(logout);
+  return {
+    hearsProvider: true,
+    receive: (...given) => real.receive(...given),
+    end: async (http) => {
+      await real.end(http, () => undefined);
+      backend.signOut();
     },
-    {
-      hearsProvider: true,
-      receive: (http, tenantKey) => logouts.receive(http, tenantKey),
-      end: async (http) => {
-        await logouts.end(http, () => undefined);
-        backend.signOut();
-      },
-    },
-    problems,
-  );
+  };
 }
 
 /** The providers of the module that tests replace. All others are those of the module. */
 export const TESTING_SERVICES: readonly FactoryProvider[] = [
-  {
-    provide: transport,
-    inject: [ExhibitorTestingBackend],
-    useFactory: (backend: ExhibitorTestingBackend) => new TestingTransport(backend),
-  },
-  {
-    provide: selections,
-    inject: [ExhibitorTestingBackend],
-    useFactory: ({ selections: kept }: ExhibitorTestingBackend): Pick<SelectionCookie, 'read' | 'write'> => ({
-      read: (_http, _session, eventId) => kept.get(eventId),
-      write: (_http, _session, eventId, id) =>
-        void (id === undefined ? kept.delete(eventId) : kept.set(eventId, id)),
-    }),
-  },
-  {
-    provide: ExhibitorGuardServices,
-    inject: [
-      ExhibitorTestingBackend,
-      TenantRegistry,
-      HttpAdapterHost,
-      resolver,
-      selections,
-      login,
-      logout,
-      log,
-    ],
-    useFactory: guardServices,
-  },
+  { provide: transport, inject: [ExhibitorTestingBackend], useFactory: transportTo },
+  { provide: selections, inject: [ExhibitorTestingBackend], useFactory: selectionsOf },
+  { provide: reader, inject: [ExhibitorTestingBackend, TenantRegistry], useFactory: readerOf },
+  { provide: login, inject: [ExhibitorTestingBackend, TenantRegistry, ModuleRef], useFactory: loginOf },
+  { provide: logout, inject: [ExhibitorTestingBackend, ModuleRef], useFactory: logoutOf },
 ];

@@ -1,18 +1,17 @@
+import type { Server } from 'node:http';
 import type * as OidcProvider from 'oidc-provider';
-import type { FaultMatch } from './faults/fault-queue.js';
-import type { CustomFault, Fault } from './faults/fault-kinds.js';
-import { followLogin } from './provider/follow-login.js';
+import type { CustomFault, Fault, FaultMatch } from './faults.js';
 import { issueAccessToken } from './provider/api-access.js';
 import { createIdentityProvider, type Provider } from './provider/identity-provider.js';
 import { loadProvider } from './provider/load-provider.js';
 import type { SandboxRequest } from './server/request-log.js';
 import { createRequestListener } from './server/request-listener.js';
-import { SandboxServer } from './server/sandbox-server.js';
+import { startServer, stopServer, urlOf } from './server/sandbox-server.js';
 import { SandboxState } from './sandbox-state.js';
 import { defaultSeed, personOf, tenantOf } from './seed/seed.js';
 import type { SandboxSeed, SeedEvent, SeedPerson, SeedTenant } from './seed/seed.js';
 import type { SandboxExhibitor } from './seed/generate-exhibitors.js';
-import { createSigningKey, type PublicJwk, type SigningKey } from './provider/signing-key.js';
+import { createSigningKey, type SigningKey } from './provider/signing-key.js';
 import { createEnvironment, createTenantOptions, type EnvironmentOverrides } from './sandbox-options.js';
 import type { SandboxOptions, SandboxTenantOptions, TenantOptionsOverrides } from './sandbox-options.js';
 
@@ -38,15 +37,15 @@ export class ExhibitorSandbox {
   readonly #provider: Provider;
 
   private constructor(
-    private readonly server: SandboxServer,
+    private readonly server: Server,
     seed: SandboxSeed,
     key: SigningKey,
     oidc: typeof OidcProvider,
-    { redirectUris, hosts }: SandboxOptions,
+    options: SandboxOptions,
   ) {
-    this.#state = new SandboxState(server.url, seed, key, this, redirectUris, hosts);
+    this.#state = new SandboxState(urlOf(server), seed, key, this, options);
     this.#provider = createIdentityProvider(oidc, this.#state);
-    server.serve(createRequestListener(this.#state, this.#provider));
+    server.on('request', createRequestListener(this.#state, this.#provider));
   }
 
   /**
@@ -57,11 +56,9 @@ export class ExhibitorSandbox {
    * const sandbox = await ExhibitorSandbox.start({ port: 4010 });
    */
   static async start(options: SandboxOptions = {}): Promise<ExhibitorSandbox> {
-    const { port = 0, seed = defaultSeed(), signingKey, load } = options;
-    const [oidc, key] = await Promise.all([loadProvider(load), createSigningKey(signingKey)]);
-    const server = new SandboxServer();
-    await server.listen(port);
-    return new ExhibitorSandbox(server, seed, key, oidc, options);
+    const { port = 0, seed = defaultSeed(), signingKey } = options;
+    const [oidc, key] = await Promise.all([loadProvider(), createSigningKey(signingKey)]);
+    return new ExhibitorSandbox(await startServer(port), seed, key, oidc, options);
   }
 
   /**
@@ -69,7 +66,7 @@ export class ExhibitorSandbox {
    * keep the process alive. Further calls have no effect.
    */
   stop(): Promise<void> {
-    return this.server.close();
+    return stopServer(this.server);
   }
 
   /** Origin of the REST API and of the identity provider, and the issuer. Example: `http://127.0.0.1:4711`. */
@@ -89,17 +86,7 @@ export class ExhibitorSandbox {
 
   /** The events: seeded events first, then those added by {@link setExhibitors}. */
   get events(): readonly SeedEvent[] {
-    return this.#state.records.events;
-  }
-
-  /** The public signing key of the identity provider as PEM (SPKI). */
-  get publicKeyPem(): string {
-    return this.#state.key.publicKeyPem;
-  }
-
-  /** The public signing key as a JWKS, as served at `{url}/connect/jwks`. */
-  get publicJwks(): { readonly keys: readonly PublicJwk[] } {
-    return this.#state.key.publicJwks;
+    return this.#state.api.events;
   }
 
   /**
@@ -137,29 +124,18 @@ export class ExhibitorSandbox {
   }
 
   /**
-   * Logs in every following authorization request as this person, without the login page. It applies to every tenant
-   * and browser, also with `prompt=login` and if another person is logged in, until the next call of `signInAs`.
+   * Answers every following authorization request at once, as this person: the redirect leads to the callback. It applies to every
+   * tenant and browser, also with `prompt=login` and if another person is logged in, until the next call of `signInAs`.
    *
    * @param person `sub` or e-mail address of a person of the seed; `undefined` shows the login page again.
    * @throws Error if the sandbox has no such person.
    * @example
    * sandbox.signInAs('olga.one@example.com');
+   * const reply = await fetch(login.headers.location, { redirect: 'manual' });
+   * const callback = new URL(reply.headers.get('location'));
    */
   signInAs(person: string | undefined): void {
     this.#state.signedInAs = person === undefined ? undefined : personOf(this.#state.seed, person);
-  }
-
-  /**
-   * Follows the redirects of the provider as the browser of the person of {@link signInAs}.
-   *
-   * @param address where the login route of the host redirects to.
-   * @returns address of the callback, with code and state.
-   * @throws Error if nobody is signed in by `signInAs`, or for a response that is sent by a form (`form_post`).
-   * @example
-   * const callback = new URL(await sandbox.followLogin(reply.headers.location));
-   */
-  followLogin(address: string): Promise<string> {
-    return followLogin(this.#state.url, address);
   }
 
   /**
@@ -167,7 +143,7 @@ export class ExhibitorSandbox {
    * Back-Channel Logout 1.0). ID tokens of later logins have a `sid`.
    *
    * @param tenant key of the tenant.
-   * @param uri address of the host; `undefined`: that of the seed, if any.
+   * @param uri address of the host; `undefined`: none.
    * @throws Error if the sandbox has no such tenant.
    * @example
    * sandbox.setBackChannelLogoutUri('acme', 'http://127.0.0.1:3000/auth/backchannel-logout');
@@ -179,16 +155,6 @@ export class ExhibitorSandbox {
   /** The last 10,000 requests, or fewer where their forms are large (16 MiB of text); oldest first. Each access returns a new array; its records are still updated. */
   get requests(): readonly SandboxRequest[] {
     return this.#state.log.requests;
-  }
-
-  /** Number of requests that have not ended: the reply is not complete and the connection is open. */
-  get openRequests(): number {
-    return this.#state.log.open;
-  }
-
-  /** Number of open TCP connections, idle connections included. */
-  get openConnections(): number {
-    return this.server.openConnections;
   }
 
   /** Removes all records from {@link requests}. */
@@ -203,7 +169,7 @@ export class ExhibitorSandbox {
    * @param times number of requests; `Infinity` applies the fault until {@link clearFaults}. Default 1.
    * @throws RangeError if `times` is neither an integer from 1 nor `Infinity`.
    * @example
-   * sandbox.failNext({ operation: 'token', tenant: 'acme' }, { kind: 'reset', at: 'mid-body' }, 2);
+   * sandbox.failNext({ operation: 'token', tenant: 'acme' }, { kind: 'reset' }, 2);
    */
   failNext(match: FaultMatch, fault: Fault, times?: number): void;
   /** @internal */
@@ -224,7 +190,7 @@ export class ExhibitorSandbox {
    * @throws Error if the sandbox has no such tenant.
    */
   revokeTokens(tenant?: string): void {
-    this.#state.tokens.revoke(tenant);
+    this.#state.api.revokeTokens(tenant);
   }
 
   /**
@@ -233,7 +199,7 @@ export class ExhibitorSandbox {
    * @throws Error if the sandbox has no such tenant.
    */
   exhibitors(eventId: string, tenant: string): readonly SandboxExhibitor[] {
-    return this.#state.records.find(tenant, eventId) ?? [];
+    return this.#state.api.find(tenant, eventId) ?? [];
   }
 
   /**
@@ -245,6 +211,6 @@ export class ExhibitorSandbox {
    * sandbox.setExhibitors('world-2026', [{ id: 'x-1', name: 'X', contactEmails: ['olga.one@example.com'] }], 'acme');
    */
   setExhibitors(eventId: string, records: readonly SandboxExhibitor[], tenant?: string): void {
-    this.#state.records.replace(eventId, records, tenant);
+    this.#state.api.replace(eventId, records, tenant);
   }
 }

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import type * as OidcProvider from 'oidc-provider';
+import type { JWK } from 'jose';
 import type { LoginOptions } from '../../index.js';
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../../model/host-variables.js';
 import { JWKS_PATH } from './server/operations.js';
 import type { SandboxSeed, SeedTenant } from './seed/seed.js';
-import type { PublicJwk, SigningKey } from './provider/signing-key.js';
+import type { SigningKey } from './provider/signing-key.js';
 
 const REDIRECT_URI = 'http://127.0.0.1:3000/auth/callback';
 
@@ -25,8 +25,6 @@ export interface SandboxOptions {
    * @internal
    */
   readonly signingKey?: string;
-  /** Loads `oidc-provider`. Default: from where this package is. @internal */
-  readonly load?: () => Promise<typeof OidcProvider>;
   /** Where a login may end. Default: at every http URI on loopback. @internal */
   readonly redirectUris?: readonly string[];
 }
@@ -43,7 +41,7 @@ export interface SandboxTenantOptions {
     clientSecret?: string;
     redirectUri: string;
     issuer: string;
-    keys: string | { keys: PublicJwk[] };
+    keys: string | { keys: JWK[] };
     responseType: NonNullable<LoginOptions['responseType']>;
   };
 }
@@ -73,8 +71,8 @@ export function createTenantOptions(
 ): SandboxTenantOptions {
   const { redirectUri = REDIRECT_URI, responseType = 'code', publicClient, keys = 'jwks' } = overrides;
   const forms = {
-    jwks: { keys: [...key.publicJwks.keys] },
-    pem: key.publicKeyPem,
+    jwks: { keys: [key.publicJwk] },
+    pem: key.publicKey.export({ format: 'pem', type: 'spki' }).toString(),
     url: `${url}${JWKS_PATH}`,
   };
   const { tenantId, clientId, clientSecret, publicLoginClientId, loginClientId, loginClientSecret } = tenant;

@@ -1,20 +1,19 @@
-import { ApiTokens } from './rest-api/api-tokens.js';
-import { ExhibitorRecords } from './rest-api/exhibitor-records.js';
-import { FaultQueue } from './faults/fault-queue.js';
-import { RequestLog } from './server/request-log.js';
-import { tenantOfClient, type SandboxSeed, type SeedPerson } from './seed/seed.js';
+import { FaultQueue } from './faults.js';
 import type { SigningKey } from './provider/signing-key.js';
+import { RestApi } from './rest-api.js';
+import type { SandboxOptions } from './sandbox-options.js';
+import { tenantOfClient, type SandboxSeed, type SeedPerson } from './seed/seed.js';
+import { RequestLog } from './server/request-log.js';
 
 /** What the servers of a sandbox read, and what its test changes meanwhile. */
 export class SandboxState {
   /** The person to log in without the login page. */
   signedInAs: SeedPerson | undefined;
-  /** Addresses of hosts that receive logout tokens, by tenant key. */
-  readonly logoutUris = new Map<string, string | undefined>();
-  readonly faults: FaultQueue;
+  /** Addresses of hosts that receive the logout tokens of login clients, by tenant key. */
+  readonly logoutUris: Map<string, string | undefined>;
+  readonly faults = new FaultQueue();
   readonly log: RequestLog;
-  readonly records: ExhibitorRecords;
-  readonly tokens: ApiTokens;
+  readonly api: RestApi;
 
   constructor(
     /** Origin of the REST API and of the identity provider, and the issuer. */
@@ -23,20 +22,14 @@ export class SandboxState {
     readonly key: SigningKey,
     /** The sandbox, whose fields a test may change at any time. */
     readonly settings: { readonly latency: number; readonly tokenLifetime: number },
-    /** Where a login may end. Default: at every http URI on loopback. */
-    readonly redirectUris?: readonly string[],
-    /** Names besides those of loopback that requests may have in `Host`. */
-    readonly hosts: readonly string[] = [],
+    readonly options: SandboxOptions,
   ) {
-    this.faults = new FaultQueue();
+    this.logoutUris = new Map(seed.tenants.map((tenant) => [tenant.key, tenant.backChannelLogoutUri]));
     this.log = new RequestLog(seed);
-    this.records = new ExhibitorRecords(seed);
-    this.tokens = new ApiTokens(url, key.publicKey, seed);
+    this.api = new RestApi(url, key.publicKey, seed);
   }
 
-  /** Address that receives the logout tokens of a login client: that of the seed, until a test sets another. */
   logoutUriOf(clientId: string): string | undefined {
-    const tenant = tenantOfClient(this.seed, clientId);
-    return tenant && (this.logoutUris.get(tenant.key) ?? tenant.backChannelLogoutUri);
+    return this.logoutUris.get(tenantOfClient(this.seed, clientId)?.key ?? '');
   }
 }

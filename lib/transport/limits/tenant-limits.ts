@@ -1,7 +1,7 @@
 import type { StateKey, Tenant } from '../../tenants/tenant.js';
 import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
-import { Semaphore, type SemaphoreLimits } from './semaphore.js';
+import { Semaphore } from './semaphore.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Circuit } from './circuit.js';
 
@@ -50,46 +50,45 @@ export class RetryBudget {
 export class RequestLimits {
   readonly budget = new RetryBudget();
   readonly circuit = new Circuit();
-  readonly #slots = new Semaphore();
+  readonly #slots: Semaphore;
 
   constructor(
     readonly group: Group,
     readonly origin: string,
+    maxConcurrent: number,
     private readonly clock: Clock,
-  ) {}
+  ) {
+    this.#slots = new Semaphore({ slots: maxConcurrent, waiting: maxConcurrent * WAITING_PER_SLOT });
+  }
 
   /**
    * Takes a slot for one request, waiting for it if necessary. Answers `over` where the call was over first, and how long to
    * wait where the circuit is open or the queue is full.
    */
-  async enter(tenant: Tenant, deadline: Deadline): Promise<'entered' | 'over' | { retryAfterMs: number }> {
+  async enter(deadline: Deadline): Promise<'entered' | 'over' | { retryAfterMs: number }> {
     if (this.#openFor() > 0) {
       return { retryAfterMs: this.#openFor() };
     }
-    const entry = await this.#slots.enter(slotsOf(tenant), deadline);
+    const entry = await this.#slots.enter(deadline);
     if (entry === 'full') {
       return QUEUE_FULL;
     }
     // The circuit may have opened while the request waited.
     if (entry === 'entered' && this.#openFor() > 0) {
-      this.leave(tenant);
+      this.leave();
       return { retryAfterMs: this.#openFor() };
     }
     return entry;
   }
 
   /** Returns the slot. */
-  leave(tenant: Tenant): void {
-    this.#slots.leave(slotsOf(tenant));
+  leave(): void {
+    this.#slots.leave();
   }
 
   #openFor(): number {
     return Math.ceil(this.circuit.openFor(this.clock.now()));
   }
-}
-
-function slotsOf({ http: { maxConcurrent } }: Tenant): SemaphoreLimits {
-  return { slots: maxConcurrent, waiting: maxConcurrent * WAITING_PER_SLOT };
 }
 
 /** The limits of all tenants. They go with the state of their tenant. */
@@ -98,14 +97,14 @@ export class TenantLimits {
 
   constructor(private readonly clock: Clock) {}
 
-  of({ stateKey }: Tenant, operation: Operation, origin: string): RequestLimits {
+  of({ stateKey, http }: Tenant, operation: Operation, origin: string): RequestLimits {
     const ofTenant = this.#byTenant.get(stateKey) ?? [];
     const group = GROUPS[operation];
     const known = ofTenant.find((limits) => limits.group === group && limits.origin === origin);
     if (known !== undefined) {
       return known;
     }
-    const created = new RequestLimits(group, origin, this.clock);
+    const created = new RequestLimits(group, origin, http.maxConcurrent, this.clock);
     this.#byTenant.set(stateKey, [...ofTenant, created]);
     return created;
   }

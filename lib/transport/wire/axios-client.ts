@@ -3,6 +3,7 @@ import { HttpService } from '@nestjs/axios';
 import axios, { type AxiosAdapter, type AxiosInstance } from 'axios';
 import { ConfigurationError } from '../../errors/configuration.error.js';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
+import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import { codeOf, type Failed, type Outcome } from '../outcome.js';
 import { HttpClient, type OutgoingRequest } from './http-client.js';
@@ -11,13 +12,6 @@ import { withHeadersOfHost } from './request-headers.js';
 /** A request of ours, before interceptors of the host added headers. */
 export type OwnRequest = OutgoingRequest & { headers: Readonly<Record<string, string>> };
 
-/** How far a request has come. */
-type Stage =
-  | { name: 'request interceptor' }
-  | { name: 'sent'; outcome: Promise<Outcome> }
-  /** `failure`: what interceptors get in place of a response. */
-  | { name: 'response interceptor'; reply: Outcome; failure: ExhibitorError | undefined };
-
 const NO_HEADERS = new axios.AxiosHeaders();
 
 /**
@@ -25,7 +19,7 @@ const NO_HEADERS = new axios.AxiosHeaders();
  * {@link HttpClient}. From the interceptors come headers and nothing else.
  */
 export class AxiosClient {
-  readonly #client = new HttpClient();
+  readonly #client: HttpClient;
   readonly #http: HttpService;
   /** Where there are none, axios is given the adapter only: it takes 15 µs to copy and check what nobody reads. */
   readonly #hasInterceptors: boolean;
@@ -34,7 +28,8 @@ export class AxiosClient {
    * @param configure the option `axios`: adds the interceptors of the host
    * @throws {ConfigurationError} where it throws
    */
-  constructor(configure: ((instance: AxiosInstance) => unknown) | undefined) {
+  constructor(configure: ((instance: AxiosInstance) => unknown) | undefined, clock: Clock) {
+    this.#client = new HttpClient(clock);
     this.#hasInterceptors = configure !== undefined;
     const instance = createInstance();
     if (configure !== undefined) {
@@ -43,56 +38,57 @@ export class AxiosClient {
     this.#http = new HttpService(instance);
   }
 
-  /** Answers the outcome of a request; never rejects. An interceptor may never end: then the end of the call is the outcome. */
+  /**
+   * Answers the outcome of a request; never rejects. An interceptor may never end: then the end of the call is the outcome.
+   *
+   * The outcome does not pass axios: what axios answers or throws may be of an interceptor, and tells only whether one failed.
+   */
   send(request: OwnRequest, deadline: Deadline): Promise<Outcome> {
-    // The outcome travels beside axios: what axios returns or throws may be of an interceptor, and tells only whether one failed.
-    let stage: Stage = { name: 'request interceptor' };
+    /** The request on the wire, once interceptors let it pass. */
+    let sending: Promise<Outcome> | undefined;
+    /** The last reply: where an interceptor sends the request again, this one stays until there is a new one. */
+    let reply: Outcome | undefined;
+    /** What interceptors get in place of a response, where that reply is a failure. */
+    let failure: ExhibitorError | undefined;
 
     /** A failure is no `AxiosError`: that one shows the bearer token. Interceptors get any status as a response. */
     const adapter: AxiosAdapter = async (config) => {
       const outgoing = this.#hasInterceptors
         ? { ...request, headers: withHeadersOfHost(request.headers, config.headers) }
         : request;
-      const outcome = this.#client.send(outgoing, deadline);
-      // Where an interceptor sends the request again, the former reply stays until there is a new one.
-      if (stage.name !== 'response interceptor') {
-        stage = { name: 'sent', outcome };
-      }
-      const reply = await outcome;
+      sending = this.#client.send(outgoing, deadline);
+      reply = await sending;
       if (reply.kind === 'failed') {
-        const failure = new ExhibitorError(codeOf(reply) ?? 'service_unavailable', reply.message);
-        stage = { name: 'response interceptor', reply, failure };
+        failure = new ExhibitorError(codeOf(reply) ?? 'service_unavailable', reply.message);
         throw failure;
       }
-      stage = { name: 'response interceptor', reply, failure: undefined };
+      failure = undefined;
       const headers = this.#hasInterceptors ? reply.headers : NO_HEADERS;
       return { data: undefined, status: reply.status, statusText: '', headers, config };
     };
 
-    const whole = async (): Promise<Outcome> => {
+    const sendThroughAxios = async (): Promise<Outcome> => {
       const { method, url, headers } = request;
       const seen = this.#hasInterceptors ? { method, url, headers: { ...headers } } : {};
       try {
         await this.#http.axiosRef.request({ adapter, ...seen });
       } catch (error) {
-        const failure = stage.name === 'response interceptor' ? stage.failure : undefined;
         // An interceptor may throw `undefined`.
-        if (failure === undefined || error !== failure) {
+        const isOfInterceptor = failure === undefined || error !== failure;
+        if (isOfInterceptor) {
           // axios creates errors that show this request, for instance where an interceptor cancels it.
           const isOfAxios = axios.isAxiosError(error) && error.config?.adapter === adapter;
-          return failedInInterceptor(stage, isOfAxios ? undefined : error);
+          return failedInInterceptor(reply, isOfAxios ? undefined : error);
         }
       }
-      return stage.name === 'response interceptor'
-        ? stage.reply
-        : failedInInterceptor(stage, new TypeError('an axios interceptor replaced the adapter'));
+      return reply ?? failedInInterceptor(reply, new TypeError('an axios interceptor replaced the adapter'));
     };
 
     return new Promise((resolve) => {
       const forget = deadline.onOver(() => {
-        resolve(stage.name === 'sent' ? stage.outcome : overInInterceptor(stage));
+        resolve(sending !== undefined && reply === undefined ? sending : overInInterceptor(reply));
       });
-      void whole().then(resolve).then(forget);
+      void sendThroughAxios().then(resolve).then(forget);
     });
   }
 
@@ -102,25 +98,14 @@ export class AxiosClient {
   }
 }
 
-function failedInInterceptor(stage: Stage, cause: unknown): Failed {
+/** @param reply the one that the interceptor got; `undefined` where it failed before */
+function failedInInterceptor(reply: Outcome | undefined, cause: unknown): Failed {
   const message = 'an axios interceptor of the host failed';
-  return { kind: 'failed', why: 'interceptor', message, cause, ...placeOf(stage) };
+  return { kind: 'failed', why: 'interceptor', message, cause, status: reply?.status };
 }
 
-function overInInterceptor(stage: Stage): Failed {
-  return { kind: 'failed', why: 'over', message: 'the call is over', ...placeOf(stage) };
-}
-
-/** No phase where the request is on the wire, since it counts as sent. An interceptor that wraps the adapter may fail meanwhile. */
-function placeOf(stage: Stage): Pick<Failed, 'phase' | 'status'> {
-  switch (stage.name) {
-    case 'request interceptor':
-      return { phase: stage.name };
-    case 'sent':
-      return {};
-    case 'response interceptor':
-      return { phase: stage.name, status: stage.reply.status };
-  }
+function overInInterceptor(reply: Outcome | undefined): Failed {
+  return { kind: 'failed', why: 'over', message: 'the call is over', status: reply?.status };
 }
 
 /** An instance without the defaults of axios. The host may have set its own there, such as the token of another service. */

@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import { Socket, type LookupFunction } from 'node:net';
 import { callbackify, promisify } from 'node:util';
 import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
+import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { Failed, Outcome } from '../outcome.js';
 import { networkFailure } from './network-errors.js';
@@ -27,6 +28,8 @@ export interface OutgoingRequest {
 
 /** A request under way. */
 interface SentRequest {
+  /** {@link Clock.now} */
+  readonly sentAt: number;
   /** Once the head of its reply has arrived. */
   status: number | undefined;
   isOver: boolean;
@@ -40,15 +43,25 @@ export class HttpClient {
   readonly #agent = new Agent({ connect: this.#connector.connect });
   readonly #turns = new ReplyTurns();
 
+  constructor(private readonly clock: Clock) {}
+
   /**
-   * Answers the outcome of a request; never rejects. undici does not see an abort while it waits for a connection: the first of
-   * reply, time limit and end of the call is the outcome, and what comes later is ignored.
+   * Answers the outcome of a request; never rejects. Counts the request in {@link Deadline.sent}, unless the call is over.
+   *
+   * undici does not see an abort while it waits for a connection: the first of reply, time limit and end of the call is the
+   * outcome, and what comes later is ignored.
    */
   send(request: OutgoingRequest, deadline: Deadline): Promise<Outcome> {
     if (deadline.isOver) {
-      return Promise.resolve(stopped('over', undefined));
+      return Promise.resolve(stopped('over'));
     }
-    const sent: SentRequest = { status: undefined, isOver: false, signal: new EventEmitter() };
+    deadline.sent += 1;
+    const sent: SentRequest = {
+      sentAt: this.clock.now(),
+      status: undefined,
+      isOver: false,
+      signal: new EventEmitter(),
+    };
     return new Promise((resolve) => {
       const settle = (outcome: Outcome): void => {
         clearTimeout(timer);
@@ -56,7 +69,7 @@ export class HttpClient {
         resolve(outcome);
       };
       const stop = (why: 'timeout' | 'over'): void => {
-        settle(stopped(why, sent.status));
+        settle(stopped(why, sent));
         sent.isOver = true;
         sent.signal.emit('abort');
       };
@@ -94,12 +107,12 @@ export class HttpClient {
       });
       if (sent.isOver) {
         drop(received.body);
-        return stopped('over', undefined);
+        return stopped('over', sent);
       }
       sent.status = received.statusCode;
-      return await this.#read(received, request);
+      return await this.#read(received, request, sent);
     } catch (error) {
-      return networkFailure(error, sent.status);
+      return networkFailure(error, sent);
     } finally {
       void fresh?.destroy();
     }
@@ -108,28 +121,32 @@ export class HttpClient {
   async #read(
     { statusCode: status, headers: received, body }: Dispatcher.ResponseData,
     { replyLimit }: OutgoingRequest,
+    { sentAt }: SentRequest,
   ): Promise<Outcome> {
     if (status >= 300 && status < 400) {
       drop(body);
-      return malformed('the service redirects, which is never followed', status);
+      return malformed('the service redirects, which is never followed', status, sentAt);
     }
     const headers = joined(received);
     if (status === 204) {
       // Some servers send a body against RFC 9110 §15.3.5: undici takes it for a broken reply to no request.
       drop(body);
-      return { kind: 'answered', status, headers, body: undefined };
+      return { kind: 'answered', status, headers, body: undefined, sentAt };
     }
-    const data = await readBody(body, replyLimit, Number(headers['content-length']));
-    const unpacked = await unpack(data, headers['content-encoding'], replyLimit);
-    const parsed = await new Promise((resolve) => {
-      this.#turns.take(() => resolve(parseBody(unpacked, status, headers['content-type'])));
-    });
-    if (!(parsed instanceof UnreadableBody)) {
-      return { kind: 'answered', status, headers, body: parsed };
+    try {
+      const data = await readBody(body, replyLimit, Number(headers['content-length']));
+      const unpacked = await unpack(data, headers['content-encoding'], replyLimit);
+      await new Promise<void>((resolve) => this.#turns.take(resolve));
+      const parsed = parseBody(unpacked, status, headers['content-type']);
+      return { kind: 'answered', status, headers, body: parsed, sentAt };
+    } catch (error) {
+      if (!(error instanceof UnreadableBody)) {
+        throw error;
+      }
+      return status < 400
+        ? malformed(error.message, status, sentAt)
+        : { kind: 'answered', status, headers, body: undefined, sentAt };
     }
-    return status < 400
-      ? malformed(parsed.why, status)
-      : { kind: 'answered', status, headers, body: undefined };
   }
 }
 
@@ -142,14 +159,15 @@ function joined(received: Dispatcher.ResponseData['headers']): Record<string, st
   return headers;
 }
 
-function malformed(problem: string, status: number): Failed {
+function malformed(problem: string, status: number, sentAt: number): Failed {
   const message = `the reply of the service cannot be used: ${problem}`;
-  return { kind: 'failed', why: 'malformed', message, isTooLarge: problem === TOO_LARGE, status };
+  return { kind: 'failed', why: 'malformed', message, isTooLarge: problem === TOO_LARGE, status, sentAt };
 }
 
-function stopped(why: 'timeout' | 'over', status: number | undefined): Failed {
+/** @param sent `undefined` where the call was over before */
+function stopped(why: 'timeout' | 'over', sent?: SentRequest): Failed {
   const message = why === 'timeout' ? 'the service did not answer in time' : 'the call is over';
-  return { kind: 'failed', why, message, status };
+  return { kind: 'failed', why, message, status: sent?.status, sentAt: sent?.sentAt };
 }
 
 /** Origin and path of an absolute URL. The path is kept as it is; `new URL` would normalize it. */

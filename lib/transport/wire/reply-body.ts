@@ -14,21 +14,24 @@ export const TOO_LARGE = 'it is too large';
 /** Deepest nesting of a reply: everything that works on parsed JSON may recurse. `JSON.parse` itself does not. */
 const DEEPEST = 100;
 
-export class UnreadableBody {
-  constructor(readonly why: string) {}
-}
+/** The body of a complete reply cannot be used. The message says why. */
+export class UnreadableBody extends Error {}
 
-/** The whole body. One above the limit is not read further. */
+/**
+ * The whole body. One above the limit is not read further.
+ *
+ * @throws {UnreadableBody}
+ */
 export function readBody(
   body: Dispatcher.ResponseData['body'],
   limit: number,
   contentLength: number,
-): Promise<Buffer | UnreadableBody> {
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     let size = 0;
     const giveUp = (): void => {
-      resolve(new UnreadableBody(TOO_LARGE));
+      reject(new UnreadableBody(TOO_LARGE));
       drop(body);
     };
     body
@@ -52,23 +55,23 @@ export function drop(body: Dispatcher.ResponseData['body']): void {
   body.on('error', () => undefined).destroy();
 }
 
-/** The decompressed body. Decompression stops beyond `limit` bytes. */
-export async function unpack(
-  data: Buffer | UnreadableBody,
-  encoding: string | undefined,
-  limit: number,
-): Promise<Buffer | UnreadableBody> {
+/**
+ * The decompressed body. Decompression stops beyond `limit` bytes.
+ *
+ * @throws {UnreadableBody}
+ */
+export async function unpack(data: Buffer, encoding: string | undefined, limit: number): Promise<Buffer> {
   const name = encoding?.trim().toLowerCase() ?? 'identity';
-  if (data instanceof UnreadableBody || data.length === 0 || name === 'identity') {
+  if (data.length === 0 || name === 'identity') {
     return data;
   }
   if (!isKnownEncoding(name)) {
-    return new UnreadableBody('its content encoding is unknown');
+    throw new UnreadableBody('its content encoding is unknown');
   }
   try {
     return await unpackers[name](data, { maxOutputLength: limit });
   } catch (error) {
-    return new UnreadableBody(error instanceof RangeError ? TOO_LARGE : 'its compressed body is broken');
+    throw new UnreadableBody(error instanceof RangeError ? TOO_LARGE : 'its compressed body is broken');
   }
 }
 
@@ -81,34 +84,40 @@ export function isJsonType(contentType: string | undefined): boolean {
   return contentType !== undefined && /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(contentType);
 }
 
-/** The body of a complete reply: parsed JSON. A refusal of any type may be JSON that explains it. */
-export function parseBody(
-  data: Buffer | UnreadableBody,
-  status: number,
-  contentType: string | undefined,
-): unknown {
-  if (data instanceof UnreadableBody) {
-    return data;
+/**
+ * The body of a complete reply: parsed JSON. A refusal of any type may be JSON that explains it.
+ *
+ * @throws {UnreadableBody}
+ */
+export function parseBody(data: Buffer, status: number, contentType: string | undefined): unknown {
+  if (status < 400 && !isJsonType(contentType)) {
+    throw new UnreadableBody('its content type is not JSON');
   }
-  return status >= 400 || isJsonType(contentType)
-    ? parseJson(data)
-    : new UnreadableBody('its content type is not JSON');
+  return parseJson(data);
 }
 
 const UTF_8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Parsed JSON in UTF-8 (RFC 8259 §8.1). A byte order mark is ignored. */
+/**
+ * Parsed JSON in UTF-8 (RFC 8259 §8.1). A byte order mark is ignored.
+ *
+ * @throws {UnreadableBody}
+ */
 export function parseJson(data: Buffer): unknown {
   if (data.length === 0) {
-    return new UnreadableBody('it is empty');
+    throw new UnreadableBody('it is empty');
   }
+  let body: unknown;
   try {
     // Node has no text of more than 512 MiB.
-    const body: unknown = JSON.parse(UTF_8.decode(data));
-    return isDeeper(body, DEEPEST) ? new UnreadableBody('it is nested too deeply') : body;
+    body = JSON.parse(UTF_8.decode(data));
   } catch {
-    return new UnreadableBody('it is not JSON');
+    throw new UnreadableBody('it is not JSON');
   }
+  if (isDeeper(body, DEEPEST)) {
+    throw new UnreadableBody('it is nested too deeply');
+  }
+  return body;
 }
 
 /** True where parsed JSON has more levels of objects and arrays. Not by `Object.values`, which takes a fifth of the time of a page. */

@@ -1,5 +1,5 @@
 import type * as OidcProvider from 'oidc-provider';
-import { API_SCOPE, apiAudience } from '../rest-api/api-tokens.js';
+import { API_SCOPE, apiAudience } from '../rest-api.js';
 import type { SandboxState } from '../sandbox-state.js';
 import type { SeedPerson } from '../seed/seed.js';
 
@@ -49,11 +49,11 @@ export function resourceIndicators(oidc: typeof OidcProvider, { url, seed }: San
 
 /** Claims of an access token in addition to those of RFC 9068: for the REST API its revocations, for the API of a host the e-mail address. */
 export function extraTokenClaims(
-  { seed, tokens }: SandboxState,
+  { seed, api }: SandboxState,
   token: OidcProvider.AccessToken | OidcProvider.ClientCredentials,
 ) {
   if (token.kind === 'ClientCredentials') {
-    return { ...tokens.claimsOf(token.clientId) };
+    return { ...api.claimsOf(token.clientId) };
   }
   const person = seed.people.find(({ sub }) => sub === token.accountId);
   return token.clientId === PORTAL_APP && !person?.emailOnlyInUserinfo

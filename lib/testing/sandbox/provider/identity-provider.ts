@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
-import { extraTokenClaims, resourceIndicators } from './api-access.js';
-import { extendClients, isLoopbackUrl, logoutFeatures, providerClients } from './provider-clients.js';
-import { createGrant, createLoginPolicy, loginPageUrl } from './login.js';
-import { PAGE_HEADERS, renderNotice } from './login-page.js';
+import { isLoopback } from '../../../model/loopback.js';
+import { extraTokenClaims, PORTAL_APP, resourceIndicators } from './api-access.js';
+import { createGrant, extendSessions, loginPageUrl } from './login.js';
+import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';
 import { END_SESSION_PATH, JWKS_PATH } from '../server/operations.js';
 import { createProviderStorage } from './provider-storage.js';
-import type { SeedPerson } from '../seed/seed.js';
+import type { SeedPerson, SeedTenant } from '../seed/seed.js';
 import type { SandboxState } from '../sandbox-state.js';
 
 export type Provider = InstanceType<typeof OidcProvider.Provider>;
@@ -16,6 +16,7 @@ export function createIdentityProvider(oidc: typeof OidcProvider, state: Sandbox
   const provider = new oidc.Provider(state.url, configuration(oidc, state));
 
   extendClients(provider, state);
+  extendSessions(provider, state);
 
   // The service spec defines this `error_description`; `oidc-provider` sends a different one.
   provider.use(async (context, next) => {
@@ -32,7 +33,11 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
 
   return {
     adapter: createProviderStorage(),
-    clients: providerClients(seed.tenants),
+    clients: [
+      ...seed.tenants.flatMap(clientsOf),
+      { client_id: PORTAL_APP, token_endpoint_auth_method: 'none' },
+    ],
+    clientDefaults: CLIENT_DEFAULTS,
     jwks: { keys: [key.privateJwk] },
     cookies: {
       keys: [randomUUID()],
@@ -66,7 +71,7 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
     expiresWithSession: async () => false,
     findAccount: (_context, sub) => accountOf(seed.people.find((person) => person.sub === sub)),
     loadExistingGrant: createGrant,
-    interactions: { policy: createLoginPolicy(oidc, state), url: loginPageUrl },
+    interactions: { url: loginPageUrl },
     extraTokenClaims: (_context, token) => extraTokenClaims(state, token),
     renderError: (context, out) => {
       context.set(PAGE_HEADERS);
@@ -102,4 +107,77 @@ function accountOf(person: SeedPerson | undefined): OidcProvider.Account | undef
     accountId: sub,
     claims: (use) => (use === 'id_token' && emailOnlyInUserinfo ? { sub, name } : claims),
   };
+}
+
+/** Of the login clients of tenants, and of applications that call the API of a host. */
+const CLIENT_DEFAULTS: Partial<OidcProvider.ClientMetadata> = {
+  grant_types: ['authorization_code', 'implicit'],
+  response_types: ['code', 'code id_token', 'code id_token token'],
+  // Required, with https for hybrid clients. `extendClients` says which ones are accepted.
+  redirect_uris: ['https://sandbox.invalid/callback'],
+  // Logout tokens, and ID tokens then, have a `sid`.
+  backchannel_logout_session_required: true,
+  token_endpoint_auth_method: 'client_secret_post',
+};
+
+/** Of a tenant: an API client, a confidential login client and a public login client. */
+function clientsOf(tenant: SeedTenant): OidcProvider.ClientMetadata[] {
+  return [
+    {
+      client_id: tenant.clientId,
+      client_secret: tenant.clientSecret,
+      grant_types: ['client_credentials'],
+      response_types: [],
+      redirect_uris: [],
+    },
+    { client_id: tenant.loginClientId, client_secret: tenant.loginClientSecret },
+    { client_id: tenant.publicLoginClientId, token_endpoint_auth_method: 'none' },
+  ];
+}
+
+/** Whether a URL is plain http on loopback, without credentials and fragment. Any port and path is accepted. */
+export function isLoopbackUrl(url: string): boolean {
+  if (!URL.canParse(url)) {
+    return false;
+  }
+  const { protocol, hostname, username, password, hash } = new URL(url);
+  return protocol === 'http:' && isLoopback(hostname) && `${username}${password}${hash}` === '';
+}
+
+/** Features of `oidc-provider`: logout by a client (RP-Initiated Logout 1.0) and logout tokens (Back-Channel Logout 1.0). */
+function logoutFeatures() {
+  return {
+    backchannelLogout: { enabled: true },
+    rpInitiatedLogout: {
+      enabled: true,
+      logoutSource: (context: OidcProvider.KoaContextWithOIDC, form: string) => {
+        const { session, entities } = context.oidc;
+        const isOwn = entities.IdTokenHint?.payload.sub === session?.accountId;
+        context.set(PAGE_HEADERS);
+        context.body = renderLogoutPage(form, isOwn);
+      },
+      postLogoutSuccessSource: (context: OidcProvider.KoaContextWithOIDC) => {
+        context.set(PAGE_HEADERS);
+        context.body = renderNotice('You are signed out', 'You can close this page.');
+      },
+    },
+  };
+}
+
+/**
+ * Accepts logins at the given redirect URIs or, without any, everywhere on loopback, and logouts on loopback and at the origins of
+ * redirect URIs. Sends logout tokens to the addresses that are known at that time.
+ */
+function extendClients(provider: Provider, state: SandboxState): void {
+  const { prototype } = provider.Client;
+  const { redirectUris } = state.options;
+  prototype.redirectUriAllowed = (uri) => redirectUris?.includes(uri) ?? isLoopbackUrl(uri);
+  prototype.postLogoutRedirectUriAllowed = (uri) =>
+    isLoopbackUrl(uri) ||
+    (URL.canParse(uri) && redirectUris?.some((one) => new URL(one).origin === new URL(uri).origin) === true);
+  Object.defineProperty(prototype, 'backchannelLogoutUri', {
+    get(this: { clientId: string }) {
+      return state.logoutUriOf(this.clientId);
+    },
+  });
 }

@@ -1,3 +1,5 @@
+import * as v from 'valibot';
+import { parseJson } from '../../json.js';
 import { generateExhibitors, type SandboxExhibitor } from './generate-exhibitors.js';
 
 /** A tenant with the ids and credentials that it gets at onboarding. */
@@ -16,13 +18,6 @@ export interface SeedTenant {
   readonly loginClientSecret: string;
   /** Public login client. It must use PKCE. */
   readonly publicLoginClientId: string;
-  /**
-   * Redirect URIs that both login clients accept, also those that are not on loopback. `ExhibitorSandbox` accepts every http
-   * URI on loopback besides, and the command those of `--redirect-uri`. Default: none.
-   */
-  readonly redirectUris?: readonly string[];
-  /** Pages after a logout in addition to loopback URIs, which are always accepted. Default: none. */
-  readonly postLogoutRedirectUris?: readonly string[];
   /** Address of the host that receives the logout tokens of both login clients. Default: none. */
   readonly backChannelLogoutUri?: string;
 }
@@ -109,11 +104,46 @@ export function defaultSeed(): SandboxSeed {
 }
 
 /** Exhibitors of each tenant and event. An event that is not of the default seed has fifty. */
-export function seedExhibitors(tenants: readonly SeedTenant[], events: readonly SeedEvent[]) {
+function seedExhibitors(tenants: readonly SeedTenant[], events: readonly SeedEvent[]) {
   const countOf = (eventId: string) => EVENTS.find(({ id }) => id === eventId)?.exhibitors ?? 50;
   const ofTenant = (key: string) =>
     Object.fromEntries(events.map(({ id }) => [id, generateExhibitors(key, id, countOf(id))]));
   return Object.fromEntries(tenants.map(({ key }) => [key, ofTenant(key)]));
+}
+
+const text = v.string();
+const maybeText = v.optional(text);
+
+const tenantSchema = v.strictObject({
+  ...v.entriesFromList(['key', 'name', 'tenantId', 'clientId', 'clientSecret'], text),
+  ...v.entriesFromList(['loginClientId', 'loginClientSecret', 'publicLoginClientId'], text),
+  backChannelLogoutUri: maybeText,
+});
+const personSchema = v.strictObject({
+  sub: text,
+  name: text,
+  email: maybeText,
+  emailVerified: v.optional(v.union([v.boolean(), v.picklist(['true', 'false'])])),
+  emailOnlyInUserinfo: v.optional(v.boolean()),
+});
+const exhibitorSchema = v.looseObject({ id: text, contactEmails: v.array(text) });
+
+const seedFile = v.strictObject({
+  tenants: v.exactOptional(v.pipe(v.array(tenantSchema), v.minLength(1))),
+  events: v.exactOptional(v.array(v.strictObject({ id: text, title: text }))),
+  people: v.exactOptional(v.array(personSchema)),
+  exhibitors: v.exactOptional(v.record(text, v.record(text, v.array(exhibitorSchema)))),
+});
+
+/**
+ * Parses a seed file. What it leaves out is that of the default seed; without `exhibitors` they are generated.
+ *
+ * @throws Error that names the file, each wrong field, and what is expected there.
+ */
+export function parseSeed(file: string, json: string): SandboxSeed {
+  const { exhibitors, ...given } = parseJson(seedFile, json, file);
+  const seed = { ...defaultSeed(), ...given };
+  return { ...seed, exhibitors: exhibitors ?? seedExhibitors(seed.tenants, seed.events) };
 }
 
 function tenant(key: string, name: string, tenantId: string, secret: string): SeedTenant {
@@ -132,22 +162,17 @@ function tenant(key: string, name: string, tenantId: string, secret: string): Se
 /** @throws Error if the seed has no such tenant. */
 export function tenantOf({ tenants }: SandboxSeed, key: string): SeedTenant {
   const keys = tenants.map((candidate) => candidate.key);
-  return found(tenants[keys.indexOf(key)], `tenant "${key}"`, keys);
+  return found(tenants[keys.indexOf(key)], `tenant "${key}"; it has ${keys.join(', ')}`);
 }
 
-/**
- * The tenant with this key; without a key, all tenants.
- *
- * @throws Error if the seed has no such tenant.
- */
+/** The tenant with this key; without a key, all tenants. */
 export function tenantsOf(seed: SandboxSeed, key: string | undefined): readonly SeedTenant[] {
   return key === undefined ? seed.tenants : [tenantOf(seed, key)];
 }
 
 export function tenantOfClient({ tenants }: SandboxSeed, id: unknown): SeedTenant | undefined {
-  return tenants.find(
-    ({ clientId, loginClientId, publicLoginClientId }) =>
-      id === clientId || id === loginClientId || id === publicLoginClientId,
+  return tenants.find(({ clientId, loginClientId, publicLoginClientId }) =>
+    [clientId, loginClientId, publicLoginClientId].some((one) => one === id),
   );
 }
 
@@ -157,12 +182,12 @@ export function tenantOfClient({ tenants }: SandboxSeed, id: unknown): SeedTenan
  */
 export function personOf({ people }: SandboxSeed, person: string): SeedPerson {
   const match = people.find(({ email, sub }) => person === sub || person === email);
-  return found(match, 'such person', [...people.map(({ sub }) => sub), 'their e-mail addresses']);
+  return found(match, `such person; it has ${people.map(({ sub }) => sub).join(', ')}`);
 }
 
-function found<T>(value: T | undefined, what: string, known: readonly string[]): T {
+function found<T>(value: T | undefined, what: string): T {
   if (value === undefined) {
-    throw new Error(`ExhibitorSandbox has no ${what}; it has ${known.join(', ')}`);
+    throw new Error(`ExhibitorSandbox has no ${what}`);
   }
   return value;
 }

@@ -1,3 +1,5 @@
+import { unescape } from 'node:querystring';
+
 export const JWKS_PATH = '/connect/jwks';
 /** Path of the logout (OpenID Connect RP-Initiated Logout 1.0). */
 export const END_SESSION_PATH = '/connect/endsession';
@@ -25,15 +27,6 @@ export const OPERATIONS = [
  */
 export type SandboxOperation = (typeof OPERATIONS)[number];
 
-/** The operation of a path, with the percent-decoded parameters of the REST API. */
-export interface Route {
-  readonly operation: SandboxOperation;
-  /** Of `list` and `lookup`. `undefined` if the percent-encoding is invalid. */
-  readonly eventId?: string;
-  /** Of `lookup`. `undefined` if the percent-encoding is invalid. */
-  readonly contactEmail?: string;
-}
-
 const REST_PATH = /^\/api\/v1\/exhibitor\/event\/([^/]+)(?:\/contactEmail\/([^/]+))?$/;
 
 const OPERATION_BY_PATH: Readonly<Record<string, SandboxOperation>> = {
@@ -48,17 +41,21 @@ const OPERATION_BY_PATH: Readonly<Record<string, SandboxOperation>> = {
   '/.well-known/oauth-authorization-server': 'discovery',
 };
 
-/** Parses the raw path of a request. The path is not normalised: `..` is an event id like any other. */
-export function parseRoute(path: string): Route {
+/**
+ * The operation of the raw path of a request, with the percent-decoded parameters of the REST API. The path is not normalised: `..`
+ * is an event id like any other.
+ */
+export function parseRoute(path: string): {
+  readonly operation: SandboxOperation;
+  readonly eventId?: string;
+  readonly contactEmail?: string;
+} {
   const [, eventId, contactEmail] = REST_PATH.exec(path) ?? [];
+  if (eventId !== undefined && contactEmail !== undefined) {
+    return { operation: 'lookup', eventId: unescape(eventId), contactEmail: unescape(contactEmail) };
+  }
   if (eventId !== undefined) {
-    const operation = contactEmail === undefined ? 'list' : 'lookup';
-    try {
-      const contact = contactEmail !== undefined && { contactEmail: decodeURIComponent(contactEmail) };
-      return { operation, eventId: decodeURIComponent(eventId), ...contact };
-    } catch {
-      return { operation };
-    }
+    return { operation: 'list', eventId: unescape(eventId) };
   }
   if (path.startsWith(`${LOGIN_PATH}/`)) {
     return { operation: 'login' };

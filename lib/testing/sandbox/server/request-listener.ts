@@ -1,12 +1,15 @@
 import { IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
-import { handleConsole, isConsole } from '../console/console-routes.js';
-import { FAULT_KINDS } from '../faults/fault-kinds.js';
+import { isLoopback } from '../../../model/loopback.js';
+import { handleConsole, isConsole } from '../console.js';
+import { sendFault } from '../faults.js';
 import type { Provider } from '../provider/identity-provider.js';
 import { handleLogin } from '../provider/login.js';
-import { replyFromRestApi } from '../rest-api/rest-api.js';
 import type { SandboxState } from '../sandbox-state.js';
-import { isForSandbox, readBody } from './accepted-requests.js';
-import { sendJson, sendTooLarge } from './send-reply.js';
+import { sendJson } from './sandbox-server.js';
+
+/** In bytes. A request of the protocols has some kB. */
+const LARGEST_BODY = 1024 * 1024;
+const TOO_LARGE = { error: 'too_large', message: 'The sandbox takes bodies of 1 MiB at most' };
 
 const FOREIGN_HOST = {
   error: 'foreign_host',
@@ -22,62 +25,58 @@ export function createRequestListener(state: SandboxState, provider: Provider): 
   const handleAsProvider = provider.callback();
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const record = state.log.begin(request, response);
-    const body = await readBody(request);
-    if (body === undefined) {
-      response.destroy();
-      return;
+    if (!isForSandbox(request, state.options.hosts)) {
+      return sendJson(response, 403, FOREIGN_HOST);
     }
-    if (body === 'too large') {
-      return sendTooLarge(response);
+    if (Number(request.headers['content-length'] ?? 0) > LARGEST_BODY) {
+      // The body is not read, so the connection is of no further use.
+      return sendJson(response, 413, TOO_LARGE, { connection: 'close' });
     }
-    state.log.recordForm(record, isForm(request) ? body.toString() : '');
-
+    const body = Buffer.concat(await request.toArray());
+    if (isConsole(request)) {
+      return handleConsole(state, provider, request, response, body.toString());
+    }
+    const record = state.log.add(request, response, body);
     const sendRegularReply = async () => {
       if (response.destroyed) {
         return;
       }
       if (record.operation === 'list' || record.operation === 'lookup') {
-        return replyFromRestApi(state, record, response);
+        return state.api.reply(record, response, state.settings.latency);
       }
       if (record.operation === 'login') {
-        return handleLogin(provider, state, request, response, record.body);
+        return handleLogin(provider, state.seed, request, response, record.body);
       }
       return handleAsProvider(copyWithBody(request, body), response);
     };
-
     const fault = state.faults.take(record);
     record.fault = fault?.kind;
-    if (fault === undefined) {
-      return sendRegularReply();
-    }
-    await (fault.kind === 'custom'
-      ? fault.send(request, response, sendRegularReply)
-      : FAULT_KINDS[fault.kind].send(fault, response, sendRegularReply));
+    return fault === undefined ? sendRegularReply() : sendFault(fault, request, response, sendRegularReply);
   }
 
-  return (request, response) => {
-    if (!isForSandbox(request, state.hosts)) {
-      return sendJson(response, 403, FOREIGN_HOST);
-    }
-    const answer = isConsole(request)
-      ? handleConsole(state, provider, request, response)
-      : handle(request, response);
-    void answer.catch((error: unknown) => sendFailure(response, error));
-  };
+  return (request, response) =>
+    void handle(request, response).catch((error: unknown) => sendFailure(response, error));
 }
 
-// A bug in the sandbox, or a fault that cannot be sent, must not end the test process.
+/**
+ * Whether a request is addressed to this machine, or to one of the given names. A page of another site in the developer's
+ * browser reaches loopback too, by a name of its own (DNS rebinding), which `Host` shows.
+ */
+function isForSandbox({ headers: { host = '' } }: IncomingMessage, names: readonly string[] = []): boolean {
+  if (!URL.canParse(`http://${host}`)) {
+    return false;
+  }
+  const { hostname } = new URL(`http://${host}`);
+  return isLoopback(hostname) || names.includes(hostname);
+}
+
+// A bug in the sandbox, a fault that cannot be sent, or a client that left, must not end the test process.
 function sendFailure(response: ServerResponse, error: unknown): void {
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;
   }
   sendJson(response, 500, { error: 'sandbox_failure', message: String(error) });
-}
-
-function isForm({ headers }: IncomingMessage): boolean {
-  return headers['content-type']?.startsWith('application/x-www-form-urlencoded') ?? false;
 }
 
 /** Copies a request whose body was read, so that another handler can read the body: a stream is read only once. */

@@ -25,7 +25,7 @@ export interface SandboxRequest {
   readonly tenantKey?: string;
   readonly headers: IncomingHttpHeaders;
   readonly query: ParsedUrlQuery;
-  /** Form fields of the body, secrets included. Empty until the whole body has arrived. */
+  /** Form fields of the body, secrets included. */
   readonly body: ParsedUrlQuery;
   /** Status code of the reply. `undefined` until the request has ended, and if no headers were sent. */
   readonly status?: number;
@@ -36,7 +36,7 @@ export interface SandboxRequest {
 }
 
 /** A record that can still be updated. */
-export type OpenRequest = { -readonly [Field in keyof SandboxRequest]: SandboxRequest[Field] };
+type OpenRequest = { -readonly [Field in keyof SandboxRequest]: SandboxRequest[Field] };
 
 export class RequestLog {
   /** Characters of their text by request. */
@@ -45,7 +45,6 @@ export class RequestLog {
     maxSize: MAX_TEXT,
     sizeCalculation: (text) => text,
   });
-  #open = 0;
 
   constructor(private readonly seed: SandboxSeed) {}
 
@@ -53,64 +52,45 @@ export class RequestLog {
     return [...this.#requests.rkeys()];
   }
 
-  get open(): number {
-    return this.#open;
-  }
-
   clear(): void {
     this.#requests.clear();
   }
 
-  /** Records a request when its headers have arrived, until its reply was sent or its connection is closed. */
-  begin(request: IncomingMessage, response: ServerResponse): OpenRequest {
-    const [path = '', search = ''] = (request.url ?? '').split(/\?(.*)/s);
+  /** Records a request, until its reply was sent or its connection is closed. */
+  add(request: IncomingMessage, response: ServerResponse, bytes: Buffer): OpenRequest {
+    const { method = '', url = '', headers } = request;
+    const [path = '', search = ''] = url.split(/\?(.*)/s);
+    const isForm = headers['content-type']?.startsWith('application/x-www-form-urlencoded') ?? false;
+    const form = isForm ? bytes.toString() : '';
+    const [query, body] = [{ ...parse(search) }, { ...parse(form) }];
     const record: OpenRequest = {
       at: Date.now(),
-      method: request.method ?? '',
+      method,
       path,
       operation: parseRoute(path).operation,
-      headers: request.headers,
-      query: { ...parse(search) },
-      body: {},
+      tenantKey: this.#tenantOf(headers, body['client_id'] ?? clientOf(headers) ?? query['client_id']),
+      headers,
+      query,
+      body,
       aborted: false,
     };
-    this.#setClient(record);
-    this.#requests.set(record, [request.method, request.url, ...request.rawHeaders].join('').length);
-    this.#open += 1;
+    this.#requests.set(record, [url, form, ...request.rawHeaders].join('').length);
     response.once('close', () => {
-      this.#open -= 1;
       record.status = response.headersSent ? response.statusCode : undefined;
       record.aborted = !response.writableFinished;
     });
     return record;
   }
 
-  recordForm(record: OpenRequest, text: string): void {
-    const form = { ...parse(text) };
-    record.body = form;
-    const known = this.#requests.get(record);
-    if (known !== undefined) {
-      this.#requests.set(record, known + text.length);
-    }
-    this.#setClient(record);
-  }
-
-  #setClient(record: OpenRequest): void {
-    const { body, headers, query } = record;
-    const ids = [body['client_id'], basicClientId(headers.authorization), query['client_id']];
-    const client = ids.find((id) => typeof id === 'string');
+  #tenantOf(headers: IncomingHttpHeaders, client: unknown): string | undefined {
     const named = this.seed.tenants.find(({ tenantId }) => tenantId === headers['x-tenant-id']);
-    record.tenantKey = (tenantOfClient(this.seed, client) ?? named)?.key;
+    return (tenantOfClient(this.seed, client) ?? named)?.key;
   }
 }
 
-// RFC 6749 §2.3.1: client id and secret are form-encoded before they are joined with a colon.
-function basicClientId(authorization: string | undefined): string | undefined {
-  const credentials = /^Basic (.+)$/i.exec(authorization ?? '')?.[1];
-  if (credentials === undefined) {
-    return undefined;
-  }
+/** The client of Basic credentials, in which it is form-encoded (RFC 6749 §2.3.1): `parse` decodes `+` as well. */
+function clientOf({ authorization = '' }: IncomingHttpHeaders): string | undefined {
+  const credentials = /^Basic (.+)$/i.exec(authorization)?.[1] ?? '';
   const [clientId = ''] = Buffer.from(credentials, 'base64').toString().split(':');
-  // `parse` decodes `+` as well as percent-encoding.
   return Object.keys(parse(clientId))[0];
 }

@@ -1,9 +1,11 @@
 import { Test } from '@nestjs/testing';
-import { ExhibitorsService, isExhibitorError } from 'nestjs-exhibitor';
+import { ExhibitorModule, ExhibitorsService, isExhibitorError } from 'nestjs-exhibitor';
 import { diagnose } from 'nestjs-exhibitor/doctor';
 import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { firstValueFrom } from 'rxjs';
 import { AppModule, BoothController } from './app.module';
+
+const SECRET = 'a cookie secret of 32 characters or more';
 
 describe('a CommonJS host under its usual Jest', () => {
   it('boots with the module', async () => {
@@ -23,27 +25,23 @@ describe('a CommonJS host under its usual Jest', () => {
 });
 
 describe('the sandbox under the usual Jest of a CommonJS host', () => {
-  it('answers values and throws errors of the realm of the test', async () => {
+  it('starts outside of Jest, and serves the module in the test', async () => {
     const sandbox = await ExhibitorSandbox.start();
-    expect(sandbox).toBeInstanceOf(ExhibitorSandbox);
-    expect(sandbox.publicJwks).toStrictEqual({ keys: [expect.objectContaining({ kty: 'RSA' })] });
-    expect(sandbox.tenantOptions('acme').login.keys).toStrictEqual(sandbox.publicJwks);
     sandbox.setExhibitors('own', [{ id: 'x-1', contactEmails: [] }], 'acme');
-    expect(sandbox.exhibitors('own', 'acme')).toStrictEqual([{ id: 'x-1', contactEmails: [] }]);
-    const own = { since: new Date(0), page: new URL('https://x.example/'), halls: new Map([['a', 1]]) };
-    sandbox.setExhibitors('own', [{ id: 'x-1', contactEmails: [], ...own }], 'acme');
-    expect(sandbox.exhibitors('own', 'acme')).toStrictEqual([{ id: 'x-1', contactEmails: [], ...own }]);
-    expect(() => sandbox.failNext('list', { kind: 'delay', ms: 1 }, 0)).toThrow(RangeError);
-    expect(() => sandbox.tenantOptions('nobody')).toThrow(Error);
-    await expect(sandbox.followLogin(`${sandbox.url}/connect/authorize`)).rejects.toThrow(Error);
-
+    expect(sandbox.exhibitors('own', 'acme')).toEqual([{ id: 'x-1', contactEmails: [] }]);
+    expect(() => sandbox.tenantOptions('nobody')).toThrow('no tenant "nobody"');
+    await expect(sandbox.accessToken('nobody')).rejects.toThrow('no such person');
+    const module = await Test.createTestingModule({
+      imports: [ExhibitorModule.forRoot({ tenant: sandbox.tenantOptions('acme'), secrets: [SECRET] })],
+    }).compile();
+    sandbox.failNext('list', { kind: 'status', status: 503 });
+    const page = await firstValueFrom(module.get(ExhibitorsService).list('own'));
+    expect(page.data).toStrictEqual([{ id: 'x-1', contactEmails: [] }]);
+    expect(sandbox.requests.map(({ operation }) => operation)).toEqual(['token', 'list', 'list']);
     sandbox.latency = 5;
     expect(sandbox.latency).toBe(5);
-    sandbox.failNext('other', { kind: 'body', body: Buffer.from('{"a":1}') });
-    expect(await (await fetch(`${sandbox.url}/discovered`)).json()).toEqual({ a: 1 });
+    await module.close();
     await sandbox.stop();
-    expect(sandbox.requests).toMatchObject([{}, { path: '/discovered', status: 200 }]);
-    expect(sandbox.openConnections).toBe(0);
   });
 
   it('is examined by the doctor', async () => {

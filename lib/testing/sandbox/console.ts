@@ -1,9 +1,15 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ParsedUrlQuery } from 'node:querystring';
-import { FAULT_KINDS } from '../faults/fault-kinds.js';
-import { escape, page, pageHeaders } from '../server/html-page.js';
-import type { SandboxRequest } from '../server/request-log.js';
-import { END_SESSION_PATH, OPERATIONS } from '../server/operations.js';
-import type { SandboxState } from '../sandbox-state.js';
+import type { Fault } from './faults.js';
+import { issueAccessToken } from './provider/api-access.js';
+import type { Provider } from './provider/identity-provider.js';
+import { createTenantOptions } from './sandbox-options.js';
+import type { SandboxState } from './sandbox-state.js';
+import { personOf } from './seed/seed.js';
+import { escape, page, pageHeaders } from './server/html-page.js';
+import { END_SESSION_PATH, OPERATIONS } from './server/operations.js';
+import type { SandboxRequest } from './server/request-log.js';
+import { sendJson, sendReply } from './server/sandbox-server.js';
 
 const STYLE = `
 body { max-width: 60rem }
@@ -48,13 +54,84 @@ document.getElementById('faults').addEventListener('submit', (event) => {
 });
 `;
 
-export const CONSOLE_HEADERS = pageHeaders(SCRIPT, STYLE);
+const HEADERS = pageHeaders(SCRIPT, STYLE);
 
 const SECRET = /secret|token|code$|verifier|assertion|password|key/i;
 
+/** A button for each kind, which adds this fault. */
+const BUTTONS: readonly (readonly [label: string, fault: Fault])[] = [
+  ['Status 503', { kind: 'status', status: 503, headers: { 'retry-after': '2' } }],
+  ['HTML, 200', { kind: 'body', body: '<html>', contentType: 'text/html' }],
+  ['3 s late', { kind: 'delay', ms: 3000 }],
+  ['Reset', { kind: 'reset' }],
+];
+
+const TEXT = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' };
+
+export function isConsole({ url = '' }: IncomingMessage): boolean {
+  return /^\/sandbox(?:[/?]|$)/.test(url);
+}
+
+/** Serves the page `/sandbox`, the credentials of the tenants, access tokens of people, faults and the revocation of tokens. */
+export async function handleConsole(
+  state: SandboxState,
+  provider: Provider,
+  request: IncomingMessage,
+  response: ServerResponse,
+  body: string,
+): Promise<void> {
+  if (!isOwnRequest(request)) {
+    return sendJson(response, 403, { error: 'foreign', message: 'Other pages may not use the sandbox' });
+  }
+  const { pathname, searchParams } = new URL(request.url ?? '', state.url);
+  try {
+    switch (`${request.method} ${pathname}`) {
+      case 'GET /sandbox':
+        return sendReply(response, 200, HEADERS, renderConsole(state));
+      case 'GET /sandbox/tenants':
+        return sendJson(response, 200, { tenants: tenantsOptions(state) });
+      case 'GET /sandbox/token': {
+        const person = personOf(state.seed, searchParams.get('person') ?? '');
+        return sendReply(response, 200, TEXT, await issueAccessToken(provider, person));
+      }
+      case 'DELETE /sandbox/tokens':
+        state.api.revokeTokens(searchParams.get('tenant') ?? undefined);
+        return sendJson(response, 200, {});
+      case 'POST /sandbox/faults':
+        state.faults.addJson(body);
+        break;
+      case 'DELETE /sandbox/faults':
+        state.faults.clear();
+        break;
+      case 'GET /sandbox/faults':
+        break;
+      default:
+        return sendJson(response, 404, { error: 'not_found', message: 'See GET /sandbox' });
+    }
+    sendJson(response, 200, state.faults);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    sendJson(response, 400, { error: 'invalid_request', message });
+  }
+}
+
+function tenantsOptions(state: SandboxState) {
+  const overrides = { keys: 'url', redirectUri: state.options.redirectUris?.[0] } as const;
+  return Object.fromEntries(
+    state.seed.tenants.map((tenant) => [tenant.key, createTenantOptions(state, tenant, overrides)]),
+  );
+}
+
+/**
+ * Whether the page itself or a program sent a request. Browsers send `Origin` with every request of another page that changes
+ * something, or whose reply that page could read.
+ */
+function isOwnRequest({ headers: { host, origin } }: IncomingMessage): boolean {
+  return origin === undefined || origin === `http://${host}`;
+}
+
 /** Renders the page. Its script requests it again and again, for the activity. */
-export function renderConsole(state: SandboxState): string {
-  const call = JSON.stringify({ match: 'list', fault: { kind: 'status', status: 503 }, times: 2 });
+function renderConsole(state: SandboxState): string {
   return page(
     'Requests and faults',
     `<h1>Requests and faults</h1>
@@ -63,10 +140,7 @@ export function renderConsole(state: SandboxState): string {
     <h2>Faults</h2>
     ${renderButtons(state)}
     <div id="activity">${renderActivity(state)}</div>
-    <h2>Faults by HTTP</h2>
-    <p>${code(`curl ${state.url}/sandbox/faults -d '${call}'`)}</p>
-    <p>${code(`curl ${state.url}/sandbox/faults -X DELETE`)}</p>
-    <p>The page docs/sandbox.md of the package shows all kinds and matches, and how to revoke access tokens.</p>
+    <p>The page docs/sandbox.md of the package shows faults by HTTP, and how to revoke access tokens.</p>
     <script>${SCRIPT}</script>`,
     STYLE,
   );
@@ -76,8 +150,8 @@ export function renderConsole(state: SandboxState): string {
 function renderButtons({ seed }: SandboxState): string {
   const options = (values: readonly string[]) =>
     values.map((value) => `<option>${escape(value)}</option>`).join('');
-  const buttons = Object.values(FAULT_KINDS).map(
-    ({ label, example }) => `<button data-fault="${escape(JSON.stringify(example))}">${label}</button>`,
+  const buttons = BUTTONS.map(
+    ([label, fault]) => `<button data-fault="${escape(JSON.stringify(fault))}">${label}</button>`,
   );
   return `<form id="faults">
       <label>Operation <select name="operation">${options(OPERATIONS)}</select></label>
