@@ -1,6 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import * as fc from 'fast-check';
-import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
 import {
   checkCall,
   checkLookupFilter,
@@ -12,7 +10,6 @@ import {
 } from '../../lib/exhibitors/call-options.schema.js';
 import { checkContactEmail, checkEventId } from '../../lib/model/path-parameters.js';
 import { contactEmail } from '../../lib/oidc/contact-email.js';
-import { anyText } from '../support/any-text.js';
 
 /** The error of a check: its code is that of every refusal. */
 function expectRefusal(check: () => unknown, message: string): void {
@@ -114,19 +111,6 @@ describe('a contact e-mail address', () => {
   ])('cannot be %p, which counts as none at a login, and the error does not show it', (address) => {
     expectRefusal(() => checkContactEmail(address), 'contactEmail must be an e-mail address');
     expect(atLogin(address)).toEqual(noAddress);
-  });
-
-  it('is always encoded in the path', () => {
-    fc.assert(
-      fc.property(anyText(), (value) => {
-        try {
-          checkContactEmail(value);
-        } catch (error) {
-          return error instanceof ExhibitorError;
-        }
-        return decodeURIComponent(encodeURIComponent(value)) === value;
-      }),
-    );
   });
 });
 
