@@ -105,9 +105,18 @@ describe('a contact e-mail address', () => {
   });
 
   it.each([
-    ...['', 'nobody', '@example.com', 'sam@', 'a@b@example.com', 'sam several@example.com'],
-    ...['sam@example.com\r\nX-Tenant-Id: other', 'sam\u0000@example.com', 'sam\ud800@example.com'],
-    ...[undefined, null, 42],
+    '',
+    'nobody',
+    '@example.com',
+    'sam@',
+    'a@b@example.com',
+    'sam several@example.com',
+    'sam@example.com\r\nX-Tenant-Id: other',
+    'sam\u0000@example.com',
+    'sam\ud800@example.com',
+    undefined,
+    null,
+    42,
   ])('cannot be %p, which counts as none at a login, and the error does not show it', (address) => {
     expectRefusal(() => checkContactEmail(address), 'contactEmail must be an e-mail address');
     expect(atLogin(address)).toEqual(noAddress);
@@ -133,7 +142,7 @@ describe('the options of a call', () => {
   });
 
   it('expect a size, also as the paging information of a page', () => {
-    const expected = (expect: object | undefined) => checkCall(streamOptions, { expect }).expect;
+    const expected = (size: object | undefined) => checkCall(streamOptions, { expect: size }).expect;
     const size = { totalCount: 7, itemsPerPage: 50 };
     expect(expected({ ...size, currentPage: 1, totalPages: 1, hasNextPage: false })).toEqual(size);
     expect(expected({ totalCount: 0, itemsPerPage: 0 })).toEqual({ totalCount: 0, itemsPerPage: 0 });

@@ -66,6 +66,7 @@ describe('records', () => {
   });
 
   const numbers = z.record(z.string(), z.number());
+  const byParts = schemaOf(() => ({ issues: [{ message: 'no', path: ['a', { key: 'b' }] }] }));
   it.each<[string, StandardSchemaV1, object, path: string]>([
     [
       'by the path of the first issue',
@@ -73,6 +74,7 @@ describe('records', () => {
       { a: { b: 'x' } },
       'a.b',
     ],
+    ['by the keys of the parts of a path', byParts, { a: { b: 1 } }, 'a.b'],
     [
       'without a key that is a value itself',
       z.object({ a: numbers }),

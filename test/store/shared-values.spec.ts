@@ -34,8 +34,9 @@ function startProcess(secrets = [SECRET], clock = new Clock(), shared: SharedSto
 }
 
 /** A store whose every read fails with this error. */
-const failingWith = (error: unknown): SharedStore =>
-  Object.assign(new MemoryStore(), { get: () => Promise.reject(error) });
+function failingWith(failure: unknown): SharedStore {
+  return Object.assign(new MemoryStore(), { get: () => Promise.reject(failure) });
+}
 
 /** Changes everything that is stored. */
 function tamper(change: Partial<{ value: string; until: number }>): void {
