@@ -16,47 +16,31 @@ import {
 import { addSecret, leaksOf } from '../setup/leaks.js';
 import { assertNoSecretShown } from '../setup/no-secrets.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { tenantAt } from '../support/tenant-at.js';
+
+const BREACH = { field: 'totalCount', expected: 3, seen: 4, page: 2 };
 
 describe('an ExhibitorError', () => {
   it('shows its code and the known details of the failure only', () => {
-    const error = new ExhibitorError('rate_limited', 'wait', {
-      tenant: 'acme',
-      status: 429,
-      retryAfterMs: 1_500,
-    });
-    expect(JSON.parse(JSON.stringify(error))).toEqual({
-      name: 'ExhibitorError',
-      message: 'wait',
-      code: 'rate_limited',
-      tenant: 'acme',
-      status: 429,
-      retryAfterMs: 1_500,
-    });
+    const details = { tenant: 'acme', status: 429, retryAfterMs: 1_500 };
+    const error = new ExhibitorError('rate_limited', 'wait', details);
+    const shown = { name: 'ExhibitorError', message: 'wait', code: 'rate_limited', ...details };
+    expect(JSON.parse(JSON.stringify(error))).toEqual(shown);
     expect(inspect(error)).toContain("code: 'rate_limited'");
     expect('attempts' in error).toBe(false);
   });
 
-  it('has the value thrown by a host function as its cause, unchanged', () => {
+  it('has subclasses with the details of their code, and the value thrown by a host function as its cause', () => {
     const cause = new Error('vault is sealed');
     expect(new ExhibitorError('token_unavailable', 'no secret', { cause }).cause).toBe(cause);
-  });
-
-  it('has subclasses with the details of their code', () => {
     expect(new LoginFailedError('nonce', 'x')).toMatchObject({ code: 'login_failed', reason: 'nonce' });
+    const refusal = { oauthError: 'invalid_client', oauthErrorDescription: 'no' };
     expect(new TokenRejectedError('invalid_client', 'no', {})).toMatchObject({
       code: 'token_rejected',
-      oauthError: 'invalid_client',
-      oauthErrorDescription: 'no',
+      ...refusal,
     });
-    expect(new ConfigurationError([{ path: 'tenant.baseUrl', expected: 'must be https' }]).message).toContain(
-      'tenant.baseUrl: must be https',
-    );
-    const breach = { field: 'totalCount', expected: 3, seen: 4, page: 2 };
-    expect(new PaginationDriftError(breach, 1)).toMatchObject({
-      code: 'pagination_drift',
-      breach,
-      lastGoodPage: 1,
-    });
+    const drift = { code: 'pagination_drift', breach: BREACH, lastGoodPage: 1 };
+    expect(new PaginationDriftError(BREACH, 1)).toMatchObject(drift);
   });
 
   it('of the configuration is logged by Nest with each line once, without a stack', () => {
@@ -87,13 +71,14 @@ describe('an ExhibitorError', () => {
 describe('the check of every error of a test run', () => {
   it('finds a secret in every place of an error', () => {
     addSecret('planted client secret');
+    const rejected = (message: string, details: object = {}) =>
+      new ExhibitorError('token_rejected', message, details);
     const planted: ((secret: string) => unknown)[] = [
-      (secret) => new ExhibitorError('token_rejected', `refused: ${secret}`),
-      (secret) => new ExhibitorError('token_rejected', 'refused', { tenant: encodeURIComponent(secret) }),
-      (secret) => new ExhibitorError('token_rejected', 'refused', { cause: new Error(secret) }),
-      (secret) => new ExhibitorError('token_rejected', `refused: ${Buffer.from(secret).toString('base64')}`),
-      (secret) =>
-        Object.assign(new ExhibitorError('token_rejected', 'refused'), { request: { deep: [{ secret }] } }),
+      (secret) => rejected(`refused: ${secret}`),
+      (secret) => rejected('refused', { tenant: encodeURIComponent(secret) }),
+      (secret) => rejected('refused', { cause: new Error(secret) }),
+      (secret) => rejected(`refused: ${Buffer.from(secret).toString('base64')}`),
+      (secret) => Object.assign(rejected('refused'), { request: { deep: [{ secret }] } }),
     ];
     for (const plant of planted) {
       plant('planted client secret');
@@ -115,11 +100,8 @@ describe('the check of every error of a test run', () => {
   });
 
   it('finds nothing in an error without secrets', () => {
-    const error = new ExhibitorError('rate_limited', 'the service asks to wait', {
-      tenant: 'acme',
-      retryAfterMs: 5,
-    });
-    expect(leaksOf(error)).toEqual([]);
+    const details = { tenant: 'acme', retryAfterMs: 5 };
+    expect(leaksOf(new ExhibitorError('rate_limited', 'the service asks to wait', details))).toEqual([]);
   });
 });
 
@@ -145,7 +127,6 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const BREACH = { field: 'totalCount', expected: 3, seen: 4, page: 2 };
 const CREATE: Record<keyof Errors, (from: Errors) => Error> = {
   ExhibitorError: (from) => new from.ExhibitorError('rate_limited', 'x', { retryAfterMs: 2_000 }),
   LoginFailedError: (from) => new from.LoginFailedError('nonce', 'x'),
@@ -191,17 +172,8 @@ describe('the filter', () => {
 
   let host: Host;
   beforeAll(async () => {
-    const tenant = {
-      tenantId: 'acme',
-      baseUrl: 'https://api.example',
-      authUrl: 'https://login.example',
-      clientId: 'acme-api',
-      clientSecret: 'secret',
-    };
-    host = await startHost({
-      controllers: [Throwing],
-      options: () => ({ tenant, secrets: [COOKIE_SECRET] }),
-    });
+    const options = () => ({ tenant: tenantAt(), secrets: [COOKIE_SECRET] });
+    host = await startHost({ controllers: [Throwing], options });
   });
   afterAll(() => host?.close());
 

@@ -2,13 +2,15 @@
 import { describe, expect, it } from '@jest/globals';
 import { lastValueFrom, map, toArray, type Observable } from 'rxjs';
 import { PaginationDriftError, type StreamOptions } from '../../lib/index.js';
-import { handMadeCases, honest, messagesOn, wrapper, type Answer, type PageRequest } from './rest-host.js';
+import { handMadeCases, honest, wrapper, type Answer, type PageRequest } from './rest-host.js';
+import { messagesOn } from '../support/messages.js';
+import { sendJson } from '../support/server.js';
 import { eventually } from '../support/wait.js';
 
 const { against } = handMadeCases<{ id: number }>();
 
 const all = <V>(values: Observable<V>) => lastValueFrom(values.pipe(toArray()));
-const upTo = (count: number) => Array.from({ length: count }, (_, index) => index);
+const rows = (count: number) => Array.from({ length: count }, (_, id) => ({ id }));
 
 /** Correct pages, except the given ones. */
 const but =
@@ -61,7 +63,7 @@ describe('a service that contradicts itself', () => {
         breach,
         lastGoodPage: page - 1,
       });
-      expect(read).toEqual(upTo(page - 1).map((index) => index + 1));
+      expect(read).toEqual(Array.from({ length: page - 1 }, (_, index) => index + 1));
       // With drift ignored, it is read to the end and reported.
       const messages = await messagesOn('nestjs-exhibitor:drift', () =>
         all(exhibitors.stream('ignored', { onDrift: 'ignore' })),
@@ -88,11 +90,11 @@ describe('a stream ends', () => {
   const ignore: StreamOptions = { onDrift: 'ignore' };
 
   it('although the service always reports a next page', async () => {
-    const { exhibitors, service } = against(({ page }) => ({
-      ...honest(page, 50, 120),
-      paginationMetadata: { ...honest(page, 50, 120).paginationMetadata, hasNextPage: true },
-    }));
-    await expect(all(exhibitors.stream('e'))).resolves.toEqual(upTo(120).map((id) => ({ id })));
+    const { exhibitors, service } = against(({ page }) => {
+      const { paginationMetadata, data } = honest(page, 50, 120);
+      return { paginationMetadata: { ...paginationMetadata, hasNextPage: true }, data };
+    });
+    await expect(all(exhibitors.stream('e'))).resolves.toEqual(rows(120));
     expect(service.urls).toHaveLength(3);
   });
 
@@ -183,20 +185,16 @@ describe('a reading that starts beyond the end', () => {
   );
 
   it('fails with not_found where there is no such event, and as page 1 does where that fails', async () => {
-    const statuses: Record<string, readonly [page1: number, others: number]> = {
-      unknown: [404, 404],
-      strict: [404, 400],
-      closed: [403, 400],
-      down: [503, 404],
-    };
-    const { exhibitors } = against(({ page, url, response }) => {
-      const [first, others] = statuses[/event\/(\w+)/.exec(url)?.[1] ?? ''] ?? [200, 200];
-      response.writeHead(page === 1 ? first : others, { 'retry-after': '0' }).end();
-    });
-    const codes = ['not_found', 'not_found', 'access_denied', 'service_unavailable'];
-    for (const [index, event] of Object.keys(statuses).entries()) {
-      const reading = all(exhibitors.pages(event, { startPage: 4 }));
-      await expect(reading).rejects.toMatchObject({ code: codes[index] });
+    for (const [first, others, code] of [
+      [404, 404, 'not_found'],
+      [404, 400, 'not_found'],
+      [403, 400, 'access_denied'],
+      [503, 404, 'service_unavailable'],
+    ] as const) {
+      const { exhibitors } = against(({ page, response }) => {
+        response.writeHead(page === 1 ? first : others, { 'retry-after': '0' }).end();
+      });
+      await expect(all(exhibitors.pages('e', { startPage: 4 }))).rejects.toMatchObject({ code });
     }
   });
 
@@ -281,14 +279,9 @@ describe('a service that clamps the page size', () => {
     const { exhibitors, service } = against(({ page, itemsPerPage }) =>
       honest(page, Math.min(itemsPerPage, 20), 90),
     );
-    await expect(all(exhibitors.stream('e'))).resolves.toEqual(upTo(90).map((id) => ({ id })));
-    expect(service.urls.map((url) => new URL(url, 'http://x').search)).toEqual([
-      '?Page=1&ItemsPerPage=50',
-      '?Page=2&ItemsPerPage=20',
-      '?Page=3&ItemsPerPage=20',
-      '?Page=4&ItemsPerPage=20',
-      '?Page=5&ItemsPerPage=20',
-    ]);
+    await expect(all(exhibitors.stream('e'))).resolves.toEqual(rows(90));
+    const sizes = service.urls.map((url) => new URL(url, 'http://x').searchParams.get('ItemsPerPage'));
+    expect(sizes).toEqual(['50', '20', '20', '20', '20']);
   });
 
   it('is read where the last page reports its own size, and where two pages share a row', async () => {
@@ -304,27 +297,18 @@ describe('a service that clamps the page size', () => {
   it('is read where it always sends 50', async () => {
     const { exhibitors } = against(({ page }) => honest(page, 50, 120));
     const streamed = all(exhibitors.stream('e', { itemsPerPage: 10 }));
-    await expect(streamed).resolves.toEqual(upTo(120).map((id) => ({ id })));
+    await expect(streamed).resolves.toEqual(rows(120));
   });
 });
 
 describe('a failure while reading', () => {
   it('is reported after the pages before it, and cancels the pages behind it', async () => {
-    const { exhibitors, service } = against(({ page, response }) => {
-      if (page === 1) {
-        return honest(1, 50, 1_000);
-      }
-      if (page === 2) {
-        setTimeout(() => response.end(JSON.stringify(honest(2, 50, 1_000))), 300);
-      }
-      if (page === 2) {
-        response.writeHead(200, { 'content-type': 'application/json' });
-      }
-      if (page === 3) {
-        response.writeHead(403).end();
-      }
-      return undefined;
-    });
+    const answers: Record<number, (request: PageRequest) => unknown> = {
+      1: () => honest(1, 50, 1_000),
+      2: ({ response }) => void setTimeout(() => sendJson(response, honest(2, 50, 1_000)), 200),
+      3: ({ response }) => void response.writeHead(403).end(),
+    };
+    const { exhibitors, service } = against((request) => answers[request.page]?.(request));
     const seen: number[] = [];
     const reading = all(
       exhibitors.pages('e').pipe(map(({ paginationMetadata }) => seen.push(paginationMetadata.currentPage))),

@@ -5,7 +5,7 @@ import { firstValueFrom } from 'rxjs';
 import type { HttpOptions } from '../../lib/index.js';
 import { clockOf } from '../support/clock.js';
 import { sendJson } from '../support/server.js';
-import { aWhile, eventually } from '../support/wait.js';
+import { aWhile, eventually, pause } from '../support/wait.js';
 import { handMadeCases, honest, type Answer } from './rest-host.js';
 
 const { against: caseOf, context } = handMadeCases({ lookupCache: false });
@@ -39,20 +39,21 @@ async function expectAllSent(calls: Promise<unknown>[]): Promise<void> {
   }
 }
 
-describe('a user for whose requests the service fails', () => {
-  it('by 5xx to the lists of an event: lists and lookups of others are served', async () => {
-    const { list, find } = against(failing, { attempts: 1 });
-    await expectAllSent(times(45).map(() => list('junk')));
-    await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
-    await expect(find('good', 'olga')).resolves.toEqual([{ id: 1 }]);
-  });
+const onePage = { data: [{ id: 0 }] };
 
-  it('by 5xx to lookups, whatever the addresses: those of others are served', async () => {
-    const { list, find } = against(failing, { attempts: 1 });
-    await expectAllSent(times(45).map((index) => find('junk', `mallory${index}`)));
-    await expect(find('good', 'olga')).resolves.toEqual([{ id: 1 }]);
-    await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
-  });
+describe('a user for whose requests the service fails', () => {
+  it.each(['lists of an event', 'lookups, whatever the addresses'])(
+    'by 5xx to %s: lists and lookups of others are served',
+    async (what) => {
+      const { list, find } = against(failing, { attempts: 1 });
+      const isList = what.startsWith('list');
+      await expectAllSent(
+        times(45).map((index) => (isList ? list('junk') : find('junk', `mallory${index}`))),
+      );
+      await expect(list('good')).resolves.toMatchObject(onePage);
+      await expect(find('good', 'olga')).resolves.toEqual([{ id: 1 }]);
+    },
+  );
 
   it('by silence: while others are answered, their requests pass', async () => {
     const { list } = against((request) => (request.url.includes('junk') ? undefined : failing(request)), {
@@ -61,9 +62,9 @@ describe('a user for whose requests the service fails', () => {
       attemptTimeout: 1_000,
     });
     const silent = times(50).map(() => list('junk'));
-    await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
+    await expect(list('good')).resolves.toMatchObject(onePage);
     await expectAllSent(silent);
-    await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
+    await expect(list('good')).resolves.toMatchObject(onePage);
   });
 
   it('with 100 slow lists: lookups, which guards wait for, do not wait with them', async () => {
@@ -120,7 +121,7 @@ describe('a service that is down', () => {
     const others = await Promise.all(times(45).map(() => list('good')));
     expect(others).toHaveLength(45);
     await expectAllSent(times(30).map(() => list('junk')));
-    await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
+    await expect(list('good')).resolves.toMatchObject(onePage);
   });
 });
 
@@ -134,7 +135,7 @@ describe('45 calls that have little time', () => {
     for (const end of await Promise.all(checks)) {
       expect(end).toMatchObject({ code: 'deadline_exceeded', attempts: 1 });
     }
-    await expect(list('good')).resolves.toMatchObject({ data: [{ id: 0 }] });
+    await expect(list('good')).resolves.toMatchObject(onePage);
   });
 
   it('open it where all the time that calls of the tenant have passes without a reply', async () => {
@@ -146,71 +147,57 @@ describe('45 calls that have little time', () => {
 });
 
 describe('the lookups of one contact under way', () => {
-  const holding = () => {
+  /** A service that holds the lookups of mallory until they are released. */
+  function holding() {
     const held: ServerResponse[] = [];
-    const answer: Answer = ({ response, url }) => {
-      if (!url.includes('mallory')) {
-        return [{ id: 1 }];
-      }
-      held.push(response);
-      return undefined;
+    const parts = against(({ response, url }) =>
+      url.includes('mallory') ? void held.push(response) : [{ id: 1 }],
+    );
+    const release = () => held.splice(0).forEach((response) => sendJson(response, []));
+    /** Answers everything until these calls have ended. */
+    const finish = async (calls: Promise<unknown>[]) => {
+      const timer = setInterval(release, 5);
+      await Promise.all(calls).finally(() => clearInterval(timer));
     };
-    return { held, answer };
-  };
+    const start = async (count: number) => {
+      const calls = times(count).map((index) => parts.find(`e${index}`, 'mallory').catch(() => []));
+      await eventually(() => held.length === 8);
+      return calls;
+    };
+    return { ...parts, held, release, finish, start };
+  }
 
   it('are eight at a tenant; others wait for them, and other contacts do not', async () => {
-    const { held, answer } = holding();
-    const { find, service } = against(answer);
-    const all = Promise.all(times(20).map((index) => find(`e${index}`, 'mallory')));
-    await eventually(() => held.length === 8);
+    const { held, release, start, find, service } = holding();
+    const calls = await start(20);
     await expect(find('e', 'olga')).resolves.toHaveLength(1);
     await aWhile();
-    expect(held).toHaveLength(8);
-    let most = 0;
+    let most = held.length;
     while (service.urls.length < 21 || held.length > 0) {
       most = Math.max(most, held.length);
-      for (const response of held.splice(0)) {
-        sendJson(response, []);
-      }
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      release();
+      await pause(5);
     }
-    expect(await all).toHaveLength(20);
-    expect(most).toBe(8);
+    expect([await Promise.all(calls), most]).toEqual([times(20).map(() => []), 8]);
   });
 
   it('end their callers at their deadlines and signals while they wait', async () => {
-    const { held, answer } = holding();
-    const { find } = against(answer);
-    const first = times(8).map((index) => find(`e${index}`, 'mallory'));
-    await eventually(() => held.length === 8);
-    await expect(find('late', 'mallory', { deadline: 50 })).rejects.toMatchObject({
-      code: 'deadline_exceeded',
-      attempts: 0,
-    });
+    const { start, find, finish } = holding();
+    const first = await start(8);
+    const late = find('late', 'mallory', { deadline: 50 });
+    await expect(late).rejects.toMatchObject({ code: 'deadline_exceeded', attempts: 0 });
     const controller = new AbortController();
-    const leaving = expect(find('left', 'mallory', { signal: controller.signal })).rejects.toMatchObject({
-      code: 'aborted',
-    });
+    const leaving = find('left', 'mallory', { signal: controller.signal });
     controller.abort();
-    await leaving;
-    const next = find('next', 'mallory');
-    const timer = setInterval(() => held.splice(0).forEach((response) => sendJson(response, [])), 5);
-    await Promise.all([...first, next]);
-    clearInterval(timer);
+    await expect(leaving).rejects.toMatchObject({ code: 'aborted' });
+    await finish([...first, find('next', 'mallory')]);
   });
 
   it('are refused where too many wait', async () => {
-    const { held, answer } = holding();
-    const { find } = against(answer);
-    const all = times(108).map((index) => find(`e${index}`, 'mallory').catch(() => undefined));
-    await eventually(() => held.length === 8);
-    await expect(find('more', 'mallory')).rejects.toMatchObject({
-      code: 'service_unavailable',
-      attempts: 0,
-      retryAfterMs: expect.any(Number),
-    });
-    const timer = setInterval(() => held.splice(0).forEach((response) => sendJson(response, [])), 5);
-    await Promise.all(all);
-    clearInterval(timer);
+    const { start, find, finish } = holding();
+    const calls = await start(108);
+    const refused = { code: 'service_unavailable', attempts: 0, retryAfterMs: expect.any(Number) };
+    await expect(find('more', 'mallory')).rejects.toMatchObject(refused);
+    await finish(calls);
   });
 });

@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll, beforeAll } from '@jest/globals';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -173,17 +172,4 @@ export function wrapper(page: number, rows: number, totalCount: number, size = 5
 export function honest(page: number, size: number, totalCount: number) {
   const rows = Math.max(0, Math.min(size, totalCount - (page - 1) * size));
   return wrapper(page, rows, totalCount, size);
-}
-
-/** Messages on a diagnostics channel while `work` runs. */
-export async function messagesOn(channel: string, work: () => Promise<unknown>): Promise<unknown[]> {
-  const messages: unknown[] = [];
-  const collect = (message: unknown): void => void messages.push(message);
-  subscribe(channel, collect);
-  try {
-    await work();
-  } finally {
-    unsubscribe(channel, collect);
-  }
-  return messages;
 }

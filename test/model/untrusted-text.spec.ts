@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { untrustedText } from '../../lib/model/untrusted-text.js';
+import { hideSecrets, untrustedText } from '../../lib/model/untrusted-text.js';
 import { anyText } from '../support/any-text.js';
 
 describe('text from outside', () => {
@@ -69,5 +69,52 @@ describe('text from outside', () => {
         expect(shown).toMatch(/^[^\p{C}\p{Zl}\p{Zp}@]*$/u);
       }),
     );
+  });
+});
+
+describe('text that may repeat a secret', () => {
+  it('shows no secret: raw, URL-encoded, base64 or hexadecimal, at any position', () => {
+    const shapes: ((secret: string, before: string) => string)[] = [
+      (secret) => secret,
+      (secret) => encodeURIComponent(secret),
+      (secret) => encodeURIComponent(secret).toLowerCase(),
+      (secret) => new URLSearchParams({ client_secret: secret }).toString(),
+      (secret) => Buffer.from(secret).toString('base64'),
+      (secret) => Buffer.from(secret).toString('base64url'),
+      (secret, before) => Buffer.from(`${before}:${secret}`).toString('base64'),
+      (secret, before) => Buffer.from(`${before}:${secret}`).toString('hex'),
+      (secret) => Buffer.from(secret).toString('hex').toUpperCase(),
+    ];
+    fc.assert(
+      fc.property(
+        fc.stringMatching(/^[\x21-\x7e]{8,40}$/),
+        fc.string({ maxLength: 6 }),
+        fc.constantFrom(...shapes),
+        (secret, before, shape) => {
+          const shown = hideSecrets(`the client sent ${shape(secret, before)} which is wrong`, [secret]);
+          expect(shown).toBe('[removed]');
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['a token, which is much shorter when it is removed', `eyJ${'a'.repeat(700)} `],
+    ['a long token, which is much shorter when it is removed', `eyJ${'a'.repeat(1_100)} `],
+    ['ten addresses', `${'a'.repeat(60)}@example.com `.repeat(10)],
+  ])('holds no part of a secret or an address that a cut splits, after %s', (_what, before) => {
+    const secret = '7Gk2xQ9pLm4Zt8Rv'.repeat(6);
+    const address = 'zoe.victim.of.the.cut@example.com';
+    for (const [part, whole] of [
+      ['7Gk2', secret],
+      ['zoe.', address],
+    ] as const) {
+      for (let at = 0; at < 2_000; at += 23) {
+        const shown = hideSecrets(`${before}${'. '.repeat(at / 2)}${whole} after it`, [secret]);
+        expect([at, shown.includes(part)]).toEqual([at, false]);
+      }
+    }
   });
 });

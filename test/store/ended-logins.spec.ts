@@ -1,6 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Logger } from '@nestjs/common';
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { LoginOptions, SharedStore, StoreMessage } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { ProblemLog } from '../../lib/problems/problem-log.service.js';
@@ -8,51 +6,43 @@ import { EndedLogins } from '../../lib/store/ended-logins.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { StoppedClock } from '../support/clock.js';
+import { loggedLines } from '../support/logged-lines.js';
+import { messagesOn } from '../support/messages.js';
 import { KEYS } from '../support/provider-keys.js';
 import { registryOf } from '../support/registry.js';
+import { tenantAt } from '../support/tenant-at.js';
 import { eventually } from '../support/wait.js';
 import { MemoryStore } from './memory-store.js';
 
 const HOUR = 3_600_000;
 /** {@link Clock.now} of each process at first. */
 const START = 10_000;
-const ISSUER = 'https://login.example';
-const TENANT = {
-  tenantId: 'acme',
-  baseUrl: 'https://api.example',
-  authUrl: ISSUER,
-  clientId: 'acme-api',
-  clientSecret: 'secret',
-};
 const SECRETS = ['the secret of the tests of ended logins, long'];
 
+const logged = loggedLines();
 let store: MemoryStore;
-let logouts: string[];
 beforeEach(() => {
   store = new MemoryStore();
-  logouts = [];
-  jest.spyOn(Logger.prototype, 'warn').mockImplementation((message: unknown) => {
-    logouts.push(...[String(message)].filter((line) => line.includes('logout')));
-  });
 });
-afterEach(() => void jest.restoreAllMocks());
 
-interface Process {
-  ended: EndedLogins;
-  values: SharedValues;
-  hasEnded(login: Parameters<EndedLogins['has']>[0]): boolean | Promise<boolean>;
-  clock: StoppedClock;
-}
+/** A login of sam, whose ID token was issued at 0, but for these members. */
+const login = (changed: { id?: string; subject?: string; loggedInAt?: number; sid?: string } = {}) => ({
+  id: 'a',
+  subject: 'sam',
+  registration: 'r',
+  loggedInAt: 0,
+  ...changed,
+});
 
 /** The ended logins of one process of a host. */
 function startProcess(
   shared: SharedStore | 'none' = store,
   logoutCheck: { ttl?: number; provider?: boolean } = { ttl: 0 },
-): Process {
+) {
   const clock = new StoppedClock();
   clock.time = START;
   const options = checkOptions({
-    tenant: TENANT,
+    tenant: tenantAt(),
     secrets: SECRETS,
     logoutCheck: { provider: true, ...logoutCheck },
     cookies: { identityTtl: HOUR },
@@ -61,128 +51,112 @@ function startProcess(
   const log = new ProblemLog(options, clock);
   const values = new SharedValues(options, new Sealer(options, clock), clock, log);
   const ended = new EndedLogins(options, values, clock);
-  return { ended, values, clock, hasEnded: (login) => ended.has(login, 'r') };
+  return {
+    ended,
+    values,
+    clock,
+    has: (changed: Parameters<typeof login>[0] = {}, registration = 'r') =>
+      ended.has({ ...login(changed), registration }, registration),
+    /** The provider says that sam has logged out. */
+    endAtProvider: (logout: { subject?: string; sid?: string; at: number }) =>
+      ended.endAtProvider({ registration: 'r', ...logout }),
+  };
 }
-
-/** A login of this id, or of this user, whose ID token was issued then. */
-const login = (id: string, subject = 'sam', loggedInAt = 0) => ({
-  id,
-  subject,
-  registration: 'r',
-  loggedInAt,
-});
-const byUser = (subject: string, at: number) => ({ registration: 'r', subject, at });
-/** How long an end is remembered: two hours more, for clocks that are set back. */
-const KEPT = 3 * HOUR;
 
 describe('a login that ended', () => {
   it('is a key alone in the store; a logout at the provider has its time', async () => {
-    const { ended } = startProcess();
+    const { ended, endAtProvider } = startProcess();
     await ended.end('an id');
-    expect(await ended.endAtProvider(byUser('sam', 1_700_000_000_000))).toBe(true);
+    expect(await endAtProvider({ subject: 'sam', at: 1_700_000_000_000 })).toBe(true);
     const entries = [...store.raw];
     // SHA-256 of `an id` and `["user","r","sam"]`: processes of every version look for these.
-    expect(entries.map(([key]) => key)).toEqual([
-      'nestjs-exhibitor:ended-login:XpKlPPqAYJyb8726MxFQ7cSIKe-iy3RPCTiqnwbnGuA',
-      'nestjs-exhibitor:ended-login:7ZiHRLSka3La9nbH59vzojkeGmu1Yy6BJgeij4JuKBA',
+    expect(entries.map(([key, { value }]) => [key, value])).toEqual([
+      ['nestjs-exhibitor:ended-login:XpKlPPqAYJyb8726MxFQ7cSIKe-iy3RPCTiqnwbnGuA', '1'],
+      ['nestjs-exhibitor:ended-login:7ZiHRLSka3La9nbH59vzojkeGmu1Yy6BJgeij4JuKBA', '1700000000000'],
     ]);
-    expect(entries.map(([, { value }]) => value)).toEqual(['1', '1700000000000']);
     for (const [, { until }] of entries) {
-      expect(Math.abs(until - Date.now() - KEPT)).toBeLessThan(10_000);
+      // Two hours more, for clocks that are set back.
+      expect(Math.abs(until - Date.now() - 3 * HOUR)).toBeLessThan(10_000);
     }
   });
 
   it('holds in every process, whatever else is under its key', async () => {
     const [one, other] = [startProcess(), startProcess()];
-    expect(await other.ended.has(login('an id'), 'r')).toBe(false);
-    await one.ended.end('an id');
-    expect(await other.ended.has(login('an id'), 'r')).toBe(true);
-    expect(await other.ended.has(login('another'), 'r')).toBe(false);
+    expect(await other.has()).toBe(false);
+    await one.ended.end('a');
+    expect([await other.has(), await other.has({ id: 'b' })]).toEqual([true, false]);
     for (const entry of store.raw.values()) {
       entry.value = 'rubbish';
     }
-    expect(await startProcess().ended.has(login('an id'), 'r')).toBe(true);
+    expect(await startProcess().has()).toBe(true);
   });
 
-  it('is remembered until the end of the login, plus two hours', async () => {
-    const { clock, ended } = startProcess('none');
-    await ended.end('an id', Date.now() + HOUR / 2);
-    clock.time += 2.5 * HOUR - 10_000;
-    expect(ended.has(login('an id'), 'r')).toBe(true);
+  it.each([
+    ['the end of the login, plus two hours', HOUR / 2, 2.5 * HOUR],
+    ['a later end, of another service', 24 * HOUR, 26 * HOUR],
+  ])('is remembered until %s', async (_what, lifetime, kept) => {
+    const { clock, ended, has } = startProcess('none');
+    await ended.end('a', Date.now() + lifetime);
+    clock.time += kept - 10_000;
+    expect(has()).toBe(true);
     clock.time += 20_000;
-    expect(ended.has(login('an id'), 'r')).toBe(false);
-  });
-
-  it('of another service lives longer there: its end is remembered until then', async () => {
-    const { clock, ended } = startProcess('none');
-    await ended.end('an id', Date.now() + 24 * HOUR);
-    clock.time += 25 * HOUR;
-    expect(ended.has(login('an id'), 'r')).toBe(true);
+    expect(has()).toBe(false);
   });
 
   it('by the time of a logout began no later; the later one of two logouts stays, in whatever order', async () => {
     const [one, other] = [startProcess(), startProcess()];
-    await one.ended.endAtProvider(byUser('sam', 200));
-    await other.ended.endAtProvider(byUser('sam', 100));
-    for (const { ended } of [one, other, startProcess()]) {
-      expect(await ended.has(login('a', 'sam', 200), 'r')).toBe(true);
-      expect(await ended.has(login('a', 'sam', 201), 'r')).toBe(false);
-      expect(await ended.has(login('a', 'olga', 200), 'r')).toBe(false);
-      expect(await ended.has({ ...login('a', 'sam', 200), registration: 'another' }, 'another')).toBe(false);
+    await one.endAtProvider({ subject: 'sam', at: 200 });
+    await other.endAtProvider({ subject: 'sam', at: 100 });
+    for (const { has } of [one, other, startProcess()]) {
+      expect(await has({ loggedInAt: 200 })).toBe(true);
+      expect(await has({ loggedInAt: 201 })).toBe(false);
+      expect(await has({ loggedInAt: 200, subject: 'olga' })).toBe(false);
+      expect(await has({ loggedInAt: 200 }, 'another')).toBe(false);
     }
   });
 
   it('by its session ended whatever the time; a logout of session and user ends logins without a session', async () => {
-    const { ended } = startProcess();
-    await ended.endAtProvider({ registration: 'r', sid: 's1', at: 200 });
-    expect(await ended.has({ ...login('a', 'sam', 999), sid: 's1' }, 'r')).toBe(true);
-    expect(await ended.has({ ...login('a', 'sam', 100), sid: 's2' }, 'r')).toBe(false);
-    expect(await ended.has(login('a', 'sam', 100), 'r')).toBe(false);
-    await ended.endAtProvider({ registration: 'r', subject: 'sam', sid: 's3', at: 200 });
-    expect(await ended.has({ ...login('a', 'sam', 100), sid: 's2' }, 'r')).toBe(false);
-    expect(await ended.has(login('a', 'sam', 200), 'r')).toBe(true);
-    expect(await ended.has(login('a', 'sam', 201), 'r')).toBe(false);
+    const { has, endAtProvider } = startProcess();
+    await endAtProvider({ sid: 's1', at: 200 });
+    expect(await has({ loggedInAt: 999, sid: 's1' })).toBe(true);
+    expect(await has({ loggedInAt: 100, sid: 's2' })).toBe(false);
+    expect(await has({ loggedInAt: 100 })).toBe(false);
+    await endAtProvider({ subject: 'sam', sid: 's3', at: 200 });
+    expect(await has({ loggedInAt: 100, sid: 's2' })).toBe(false);
+    expect([await has({ loggedInAt: 200 }), await has({ loggedInAt: 201 })]).toEqual([true, false]);
   });
 
   it('is remembered in the process without a store, the last 100,000', async () => {
     const [one, other] = [startProcess('none'), startProcess('none')];
-    await one.ended.end('an id');
-    expect([one, other].map(({ ended }) => ended.has(login('an id'), 'r'))).toEqual([true, false]);
+    await one.ended.end('a');
+    expect([one.has(), other.has()]).toEqual([true, false]);
     for (let count = 0; count <= 100_000; count++) {
       await one.ended.end(`id ${count}`);
     }
-    expect(['id 0', 'id 1'].map((id) => one.ended.has(login(id), 'r'))).toEqual([false, true]);
+    expect([one.has({ id: 'id 0' }), one.has({ id: 'id 1' })]).toEqual([false, true]);
   });
 
-  it('is looked for under one key of the store, without logoutCheck.provider', async () => {
-    const { ended } = startProcess(store, { ttl: 0, provider: false });
-    await ended.has({ ...login('x'), sid: 's' }, 'r');
-    expect(store.calls).toBe(1);
-    await ended.endAtProvider(byUser('sam', 200));
-    expect(await ended.has(login('x', 'sam', 100), 'r')).toBe(false);
-  });
-
-  it('is looked for on nestjs-exhibitor:store', async () => {
-    const messages: StoreMessage[] = [];
-    const collect = (message: unknown): void => void messages.push(message as StoreMessage);
-    const { ended } = startProcess(store, { ttl: 0, provider: false });
+  it('is looked for under one key of the store without logoutCheck.provider, on nestjs-exhibitor:store', async () => {
+    const { has, endAtProvider } = startProcess(store, { ttl: 0, provider: false });
     const other = startProcess();
-    subscribe('nestjs-exhibitor:store', collect);
-    await ended.has(login('x'), 'r');
-    await other.ended.end('x');
-    await ended.has(login('x'), 'r');
-    store.failure = 'rejects';
-    await ended.has(login('y'), 'r');
-    unsubscribe('nestjs-exhibitor:store', collect);
-    expect(messages).toEqual([
-      { kind: 'ended-login', outcome: 'miss' },
-      { kind: 'ended-login', outcome: 'hit' },
-      { kind: 'ended-login', outcome: 'failed' },
-    ]);
+    const messages = await messagesOn<StoreMessage>('nestjs-exhibitor:store', async () => {
+      await has({ sid: 's' });
+      expect(store.calls).toBe(1);
+      await other.ended.end('a');
+      await has();
+      await endAtProvider({ subject: 'sam', at: 200 });
+      expect(await has({ id: 'b', loggedInAt: 100 })).toBe(false);
+      store.failure = 'rejects';
+      await has({ id: 'c' });
+    });
+    const outcomes = ['miss', 'hit', 'miss', 'failed'];
+    expect(messages).toEqual(outcomes.map((outcome) => ({ kind: 'ended-login', outcome })));
   });
 });
 
 describe('a logout that the store does not take', () => {
+  const lines = () => logged.warnings.filter((line) => line.includes('logout'));
+
   it('is written again soon, also where the store is full rather than down, with one warning', async () => {
     let isFull = true;
     const full: SharedStore = {
@@ -191,147 +165,113 @@ describe('a logout that the store does not take', () => {
       delete: (key) => store.delete(key),
     };
     const { ended } = startProcess(full);
-    await ended.end('an id');
-    await ended.end('another id');
+    await ended.end('a');
+    await ended.end('b');
     isFull = false;
     await eventually(() => store.raw.size === 2);
-    expect(logouts).toEqual([expect.stringMatching(/^1 logout.*tried again for a minute/)]);
+    expect(lines()).toEqual([expect.stringMatching(/^1 logout.*tried again for a minute/)]);
   });
 
-  it('waits in memory: 1,000 at most, which are written at the close of the application', async () => {
+  it.each([
+    ['1,000 at most', Array.from({ length: 1_200 }, (_, id) => `id ${id}`), 1_000],
+    ['each in one place, however often it is repeated', [...Array<string>(1_001).fill('a'), 'b'], 2],
+  ])('waits in memory, and is written at the close of the application: %s', async (_what, ids, written) => {
     const { ended, values } = startProcess();
     store.failure = 'rejects';
-    await Promise.all(Array.from({ length: 1_200 }, (_, id) => ended.end(`id ${id}`)));
+    await Promise.all(ids.map((id) => ended.end(id)));
     store.failure = 'none';
     await values.beforeApplicationShutdown();
-    expect(store.raw.size).toBe(1_000);
-    expect(logouts).toHaveLength(1);
-  });
-
-  it('takes one place, however often it is repeated', async () => {
-    const { ended, values } = startProcess();
-    store.failure = 'rejects';
-    for (let repeated = 0; repeated < 1_001; repeated += 1) {
-      await ended.end('an id');
-    }
-    await ended.end('another id');
-    store.failure = 'none';
-    await values.beforeApplicationShutdown();
-    expect(store.raw.size).toBe(2);
+    expect(store.raw.size).toBe(written);
+    expect(lines()).toHaveLength(1);
   });
 
   it('at the provider is not written again: a late one could replace a newer one', async () => {
-    const { ended, values } = startProcess();
+    const { values, endAtProvider } = startProcess();
     store.failure = 'rejects';
-    expect(await ended.endAtProvider(byUser('sam', 100))).toBe(false);
+    expect(await endAtProvider({ subject: 'sam', at: 100 })).toBe(false);
     store.failure = 'none';
     await values.beforeApplicationShutdown();
-    expect(store.raw.size).toBe(0);
-    expect(logouts).toEqual([]);
+    expect([store.raw.size, lines()]).toEqual([0, []]);
   });
 });
 
-describe('the logout check of requests at the same time', () => {
+describe('the logout check', () => {
   it('shares no read with one that began before', async () => {
     const [one, other] = [startProcess(store, { ttl: 0 }), startProcess(store, {})];
-    const before = one.hasEnded(login('a', 'sam', 1));
+    const before = one.has();
     await new Promise(setImmediate);
-    const after = other.ended.end('a').then(() => one.hasEnded(login('a', 'sam', 1)));
+    const after = other.ended.end('a').then(() => one.has());
     expect([await before, await after]).toEqual([false, true]);
   });
-});
 
-describe('logoutCheck.ttl', () => {
-  it('remembers for a second by default that nobody logged out, and answers no promise meanwhile', async () => {
-    const [one, other] = [startProcess(store, {}), startProcess(store, {})];
-    expect(await one.hasEnded(login('a', 'sam', 1))).toBe(false);
-    await other.ended.end('a');
-    const { calls } = store;
-    one.clock.time = START + 999;
-    expect(one.hasEnded(login('a', 'sam', 1))).toBe(false);
-    expect(store.calls).toBe(calls);
-    one.clock.time = START + 1_001;
-    expect(await one.hasEnded(login('a', 'sam', 1))).toBe(true);
-  });
+  it.each([
+    ['a second by default', {}, 1_000],
+    ['5 s', { ttl: 5_000 }, 5_000],
+    ['no time', { ttl: 0 }, 0],
+  ])(
+    'remembers for %s that nobody logged out, and answers no promise meanwhile',
+    async (_what, options, ttl) => {
+      const [one, other] = [startProcess(store, options), startProcess()];
+      expect(await one.has()).toBe(false);
+      await other.ended.end('a');
+      const { calls } = store;
+      if (ttl > 0) {
+        one.clock.time = START + ttl - 1;
+        expect(one.has()).toBe(false);
+        expect(store.calls).toBe(calls);
+        one.clock.time = START + ttl + 1;
+      }
+      expect(await one.has()).toBe(true);
+    },
+  );
 
-  it.each([5_000, 0])('may be %i', async (ttl) => {
-    const [one, other] = [startProcess(store, { ttl }), startProcess(store, {})];
-    expect(await one.hasEnded(login('a', 'sam', 1))).toBe(false);
-    await other.ended.end('a');
-    one.clock.time = START + Math.max(0, ttl - 1);
-    expect(await one.hasEnded(login('a', 'sam', 1))).toBe(ttl === 0);
-    one.clock.time = START + ttl + 1;
-    expect(await one.hasEnded(login('a', 'sam', 1))).toBe(true);
-  });
-
-  it('remembers nothing of a store that did not answer', async () => {
-    const [one, other] = [startProcess(store, { ttl: 60_000 }), startProcess(store, {})];
-    store.failure = 'rejects';
-    expect(await one.hasEnded(login('a', 'sam', 1))).toBe(false);
-    store.failure = 'none';
-    await other.ended.end('a');
-    one.clock.time = START + 5_001;
-    expect(await one.hasEnded(login('a', 'sam', 1))).toBe(true);
-  });
-
-  it('holds for one login: another of the same user, or with the same id, is asked for', async () => {
-    const { hasEnded } = startProcess(store, {});
-    expect(await hasEnded(login('a', 'sam', 1))).toBe(false);
-    expect(hasEnded(login('a', 'sam', 1))).toBe(false);
-    for (const another of [
-      login('b', 'sam', 1),
-      login('a', 'olga', 1),
-      { ...login('a', 'sam', 1), sid: 's' },
-      { ...login('a', 'sam', 1), loggedInAt: 0 },
-    ]) {
-      const answer = hasEnded(another);
+  it('remembers one login: another of the same user, or with the same id, is asked for', async () => {
+    const { has } = startProcess(store, {});
+    expect(await has()).toBe(false);
+    expect(has()).toBe(false);
+    for (const another of [{ id: 'b' }, { subject: 'olga' }, { sid: 's' }, { loggedInAt: 1 }]) {
+      const answer = has(another);
       expect(answer).toBeInstanceOf(Promise);
       expect(await answer).toBe(false);
     }
   });
 
-  it('does not delay a logout at the process itself, by user or by provider', async () => {
-    const process = startProcess(store, {});
-    const [own, foreign] = [Object.freeze(login('a', 'sam', 1)), Object.freeze(login('b', 'olga', 1))];
-    expect(await Promise.all([own, foreign].map((one) => process.hasEnded(one)))).toEqual([false, false]);
-    await process.ended.end('a');
-    expect(process.hasEnded(own)).toBe(true);
-    expect(process.hasEnded(foreign)).toBe(false);
-    await process.ended.endAtProvider({ registration: 'r', subject: 'olga', at: 2 });
-    expect(process.hasEnded(foreign)).toBe(true);
+  it('knows a logout at the process itself at once, by user or by provider', async () => {
+    const { ended, has, endAtProvider } = startProcess(store, {});
+    const foreign = { id: 'b', subject: 'olga', loggedInAt: 1 };
+    expect([await has(), await has(foreign)]).toEqual([false, false]);
+    await ended.end('a');
+    expect([has(), has(foreign)]).toEqual([true, false]);
+    await endAtProvider({ subject: 'olga', at: 2 });
+    expect(has(foreign)).toBe(true);
   });
 
-  it.each(['throws', 'rejects'] as const)(
-    'does not hold for a failure of the store: it %s',
-    async (failure) => {
-      const [one, other] = [startProcess(store, {}), startProcess(store, {})];
-      await other.ended.end('a');
-      store.failure = failure;
-      expect(await one.hasEnded(login('a', 'sam', 1))).toBe(false);
-      store.failure = 'none';
-      one.clock.time += 5_000;
-      expect(await one.hasEnded(login('a', 'sam', 1))).toBe(true);
-    },
-  );
+  it.each(['throws', 'rejects'] as const)('remembers no failure of the store: it %s', async (failure) => {
+    // Longer than the rest of a store that failed.
+    const [one, other] = [startProcess(store, { ttl: 60_000 }), startProcess(store, {})];
+    await other.ended.end('a');
+    store.failure = failure;
+    expect(await one.has()).toBe(false);
+    store.failure = 'none';
+    one.clock.time += 5_001;
+    expect(await one.has()).toBe(true);
+  });
 });
 
 describe('the registration that a logout names', () => {
   const registration = (changed: Partial<LoginOptions>): string => {
-    const checked = checkOptions({
-      tenant: {
-        ...TENANT,
-        login: { issuer: ISSUER, clientId: 'web', redirectUri: 'https://host.example/callback', ...changed },
-      },
-      secrets: SECRETS,
-    });
+    const issuer = 'https://login.example';
+    const whole = { issuer, clientId: 'web', redirectUri: 'https://host.example/callback', ...changed };
+    const checked = checkOptions({ tenant: { ...tenantAt(), login: whole }, secrets: SECRETS });
     return registryOf(checked, new StoppedClock()).peek('default')?.registration ?? '';
   };
   const { pem, jwk } = KEYS.rs256;
+  const keys = 'https://login.example/jwks';
 
   it.each<[what: string, one: Partial<LoginOptions>, other: Partial<LoginOptions>]>([
     ['PEM in two spellings', { keys: pem }, { keys: pem.replaceAll('\n', '\\n') }],
     ['a JWK and its JSON', { keys: jwk }, { keys: JSON.stringify(jwk) }],
-    ['a URL', { keys: 'https://login.example/jwks' }, { keys: 'https://login.example/jwks' }],
+    ['a URL', { keys }, { keys }],
     ['the metadata', { discovery: true }, { discovery: true, clockTolerance: 7 }],
   ])('is the same for the same keys: %s', (_what, one, other) => {
     expect(registration(one)).toMatch(/^[\w-]{22}$/);
@@ -346,7 +286,7 @@ describe('the registration that a logout names', () => {
       { keys: jwk },
       { keys: KEYS.attacker.jwk },
       { keys: KEYS.attacker.pem },
-      { keys: 'https://login.example/jwks' },
+      { keys },
       { keys: 'https://other.example/jwks' },
       { discovery: true },
     ];

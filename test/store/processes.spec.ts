@@ -1,8 +1,8 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Logger } from '@nestjs/common';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { ExhibitorModuleOptions, TenantOptions } from '../../lib/index.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { loggedLines } from '../support/logged-lines.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
@@ -13,13 +13,12 @@ const HOUR = 3_600_000;
 const IDENTITY_TTL = 8 * HOUR;
 const LOGIN_TTL = 600_000;
 
+const { warnings } = loggedLines();
 const store = new MemoryStore();
 let provider: ScriptedProvider;
-let warnings: string[];
 /** Two processes of one host behind a load balancer: the same options, the same callback, one store. */
 let one: Host;
 let other: Host;
-const further: Host[] = [];
 beforeAll(async () => {
   provider = await ScriptedProvider.start();
   one = await startProcess('express');
@@ -28,16 +27,10 @@ beforeAll(async () => {
 beforeEach(() => {
   store.raw.clear();
   store.calls = 0;
-  warnings = [];
-  jest.spyOn(Logger.prototype, 'warn').mockImplementation((message: unknown) => {
-    warnings.push(String(message));
-  });
 });
 afterEach(async () => {
   store.failure = 'none';
   provider.script = {};
-  jest.restoreAllMocks();
-  await Promise.all(further.splice(0).map((host) => host.close()));
   // Longer than a store that failed rests, and than the time between two equal warnings.
   [one, other].forEach(({ app }) => clockOf(app).skip(61_000, ['now']));
 });
@@ -46,27 +39,28 @@ afterAll(async () => {
   await provider?.stop();
 });
 
-function start(options: (callback: string) => ExhibitorModuleOptions, kind?: HostKind): Promise<Host> {
-  return startHost({
-    ...(kind === undefined ? {} : { kind }),
-    options: (callback) => ({ secrets: [COOKIE_SECRET], logoutCheck: { ttl: 0 }, ...options(callback) }),
-  });
+function start(
+  options: (callback: string) => ExhibitorModuleOptions,
+  kind: HostKind = 'express',
+): Promise<Host> {
+  const common = { secrets: [COOKIE_SECRET], logoutCheck: { ttl: 0 } };
+  return startHost({ kind, options: (callback) => ({ ...common, ...options(callback) }) });
 }
 
 function startProcess(kind: HostKind, callback?: string): Promise<Host> {
   return start((own) => ({ tenant: provider.tenantOptions(callback ?? own), store }), kind);
 }
 
-async function startFurther(options?: (callback: string) => ExhibitorModuleOptions): Promise<Host> {
-  const host = await (options === undefined ? startProcess('express', one.callback) : start(options));
-  further.push(host);
-  return host;
-}
-
 async function loggedIn(host: Host): Promise<Visitor> {
   const visitor = new Visitor();
   expect((await logIn(visitor, host)).status).toBe(303);
   return visitor;
+}
+
+/** Two people who are logged in at a host, and a copy of the cookie of the first, who will log out. */
+async function twoLoggedIn(host: Host) {
+  const [visitor, stays] = [await loggedIn(host), await loggedIn(host)];
+  return { visitor, stays, copy: copyOf(visitor, host) };
 }
 
 function logOut(visitor: Visitor, host: Host, headers: Record<string, string> = {}): Promise<Reply> {
@@ -137,14 +131,10 @@ describe('used login states', () => {
 
   it('are a key alone, which says nothing and lives as long as its pending login', async () => {
     await forged({ code: 'forged' });
-    const entries = [...store.raw];
-    expect(entries).toEqual([
-      [
-        expect.stringMatching(/^nestjs-exhibitor:spent-state:[\w-]{43}$/),
-        { value: '1', until: expect.any(Number) },
-      ],
-    ]);
-    const left = Number(entries[0]?.[1].until) - Date.now();
+    const [[name, { value, until }] = ['', { value: '', until: 0 }], ...others] = store.raw;
+    expect(name).toMatch(/^nestjs-exhibitor:spent-state:[\w-]{43}$/);
+    expect([value, others]).toEqual(['1', []]);
+    const left = until - Date.now();
     expect(left).toBeGreaterThan(LOGIN_TTL - 60_000);
     expect(left).toBeLessThanOrEqual(LOGIN_TTL);
   });
@@ -164,8 +154,7 @@ describe('used login states', () => {
 
 describe('a logout that the store has not taken', () => {
   it('is written as soon as the store is back', async () => {
-    const [visitor, stays] = [await loggedIn(one), await loggedIn(one)];
-    const copy = copyOf(visitor, one);
+    const { visitor, stays, copy } = await twoLoggedIn(one);
     store.failure = 'rejects';
     expect((await logOut(visitor, one)).status).toBe(303);
     expect(await isLoggedIn(copy, one)).toBe(false);
@@ -177,10 +166,10 @@ describe('a logout that the store has not taken', () => {
   });
 
   it('is written when the application is closed', async () => {
-    const closing = await startFurther();
-    const [visitor, stays] = [await loggedIn(one), await loggedIn(one)];
+    const closing = await startProcess('express', one.callback);
+    const { visitor, stays, copy } = await twoLoggedIn(one);
     store.failure = 'rejects';
-    await logOut(copyOf(visitor, closing), closing);
+    await logOut(copy, closing);
     store.failure = 'none';
     await closing.close();
     expect(await isLoggedIn(visitor, other)).toBe(false);
@@ -188,7 +177,7 @@ describe('a logout that the store has not taken', () => {
   });
 
   it('does not delay the close of the application by more than a second, and the loss is logged', async () => {
-    const closing = await startFurther();
+    const closing = await startProcess('express', one.callback);
     const visitor = await loggedIn(one);
     store.failure = 'hangs';
     await logOut(visitor, closing);
@@ -200,19 +189,18 @@ describe('a logout that the store has not taken', () => {
 });
 
 describe('a logout while the tenant cannot be found', () => {
-  let source: (options: TenantOptions) => TenantOptions | undefined | Promise<TenantOptions | undefined>;
+  type Source = (options: TenantOptions) => TenantOptions | undefined | Promise<TenantOptions | undefined>;
+  let source: Source = (options) => options;
   let host: Host;
   let asked = 0;
   beforeAll(async () => {
-    source = (options) => options;
     // Its tenants are asked for at each request.
+    const find = (callback: string) => {
+      asked += 1;
+      return source(provider.tenantOptions(callback));
+    };
     host = await start((callback) => ({
-      tenants: {
-        find: () => {
-          asked += 1;
-          return source(provider.tenantOptions(callback));
-        },
-      },
+      tenants: { find: () => find(callback) },
       allowedOrigins: () => true,
       resolveTenant: ({ url }) => (url.includes('/auth/login') ? 'acme' : undefined),
       tenantCache: { ttl: 1 },
@@ -222,7 +210,7 @@ describe('a logout while the tenant cannot be found', () => {
   afterAll(() => host?.close());
 
   /** Does something while the source fails. */
-  async function whileFailing<T>(failing: typeof source, work: () => Promise<T>): Promise<T> {
+  async function whileFailing<T>(failing: Source, work: () => Promise<T>): Promise<T> {
     const clock = clockOf(host.app);
     clock.skip(1_000);
     source = failing;
@@ -233,28 +221,26 @@ describe('a logout while the tenant cannot be found', () => {
     return result;
   }
 
-  it.each<[string, typeof source]>([
-    ['throws', () => Promise.reject(new Error('the database is down'))],
-    ['is silent', () => new Promise<undefined>(() => undefined)],
+  const isDown: Source = () => Promise.reject(new Error('the database is down'));
+  const isSilent: Source = () => new Promise<undefined>(() => undefined);
+
+  it.each<[string, Source]>([
+    ['throws', isDown],
+    ['is silent', isSilent],
     ['knows it no more', () => undefined],
     ['answers wrong options', (options) => ({ ...options, tenantId: '' })],
   ])('because its source %s clears the cookie and denies the identity', async (_what, failing) => {
-    const [visitor, stays] = [await loggedIn(host), await loggedIn(host)];
-    const copy = copyOf(visitor, host);
+    const { visitor, stays, copy } = await twoLoggedIn(host);
     expect((await whileFailing(failing, () => logOut(visitor, host))).status).toBe(303);
     expect(visitor.cookies('127.0.0.1').has('exhibitor-identity')).toBe(false);
-    expect(await isLoggedIn(copy, host)).toBe(false);
-    expect(await isLoggedIn(stays, host)).toBe(true);
+    expect([await isLoggedIn(copy, host), await isLoggedIn(stays, host)]).toEqual([false, true]);
   });
 
   it('asks for no tenant where the browser says that the request is of this site', async () => {
-    const visitor = await loggedIn(host);
-    const copy = copyOf(visitor, host);
+    const { visitor, copy } = await twoLoggedIn(host);
     const before = asked;
-    const silent = () => new Promise<undefined>(() => undefined);
-    const reply = await whileFailing(silent, () =>
-      logOut(visitor, host, { 'sec-fetch-site': 'same-origin' }),
-    );
+    const sameSite = { 'sec-fetch-site': 'same-origin' };
+    const reply = await whileFailing(isSilent, () => logOut(visitor, host, sameSite));
     expect([reply.status, asked]).toEqual([303, before]);
     expect(await isLoggedIn(copy, host)).toBe(false);
   });
@@ -263,8 +249,7 @@ describe('a logout while the tenant cannot be found', () => {
     'is still refused where another site causes it: %j',
     async (headers) => {
       const visitor = await loggedIn(host);
-      const down = () => Promise.reject(new Error('the database is down'));
-      expect((await whileFailing(down, () => logOut(visitor, host, headers))).status).toBe(400);
+      expect((await whileFailing(isDown, () => logOut(visitor, host, headers))).status).toBe(400);
       expect(await isLoggedIn(visitor, host)).toBe(true);
     },
   );
@@ -272,17 +257,16 @@ describe('a logout while the tenant cannot be found', () => {
 
 describe('a logout where a bearer token comes first', () => {
   it('denies the identity of the cookie', async () => {
-    const host = await startFurther((callback) => {
-      const tenant = provider.tenantOptions(callback, {
-        audience: { idToken: 'hostile-web', accessToken: 'hostile-api' },
-        authorizedParties: ['hostile-web'],
-      });
-      return { tenant, session: ['bearer', 'cookie'] };
-    });
-    const visitor = await loggedIn(host);
-    const copy = copyOf(visitor, host);
+    const audience = { idToken: 'hostile-web', accessToken: 'hostile-api' };
+    const login = { audience, authorizedParties: ['hostile-web'] };
+    const host = await start((callback) => ({
+      tenant: provider.tenantOptions(callback, login),
+      session: ['bearer', 'cookie'],
+    }));
+    const { visitor, copy } = await twoLoggedIn(host);
     expect((await logOut(visitor, host, { authorization: 'Bearer x' })).status).toBe(303);
     expect(await isLoggedIn(copy, host)).toBe(false);
+    await host.close();
   });
 });
 
@@ -290,8 +274,7 @@ describe('a clock that goes back an hour', () => {
   afterEach(() => [one, other].forEach(({ app }) => clockOf(app).back()));
 
   it('revives no logged-out cookie, neither here nor at another process', async () => {
-    const [visitor, stays] = [await loggedIn(one), await loggedIn(one)];
-    const copy = copyOf(visitor, one);
+    const { visitor, stays, copy } = await twoLoggedIn(one);
     await logOut(visitor, one);
     // Eight hours pass, and the date is set back by one hour meanwhile.
     for (const { app } of [one, other]) {
@@ -300,20 +283,17 @@ describe('a clock that goes back an hour', () => {
     }
     store.skip(IDENTITY_TTL + 1_000);
     for (const host of [one, other]) {
-      expect(await isLoggedIn(copy, host)).toBe(false);
-      expect(await isLoggedIn(stays, host)).toBe(true);
+      expect([await isLoggedIn(copy, host), await isLoggedIn(stays, host)]).toEqual([false, true]);
     }
   });
 
   it('revives no cookie of a logout at a time when the cookie seemed to be expired', async () => {
-    const [visitor, stays] = [await loggedIn(one), await loggedIn(one)];
-    const copy = copyOf(visitor, one);
+    const { visitor, stays, copy } = await twoLoggedIn(one);
     const clock = clockOf(one.app);
     clock.skip(IDENTITY_TTL + HOUR / 2, ['epochMs']);
     expect(await isLoggedIn(copy, one)).toBe(false);
     await logOut(visitor, one);
     clock.skip(-HOUR, ['epochMs']);
-    expect(await isLoggedIn(copy, one)).toBe(false);
-    expect(await isLoggedIn(stays, one)).toBe(true);
+    expect([await isLoggedIn(copy, one), await isLoggedIn(stays, one)]).toEqual([false, true]);
   });
 });

@@ -1,8 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { EventEmitter } from 'node:events';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it, jest } from '@jest/globals';
-import { Logger } from '@nestjs/common';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import * as ioredis6 from 'ioredis';
 import * as ioredis5 from 'ioredis5';
 import * as redis6 from 'redis';
@@ -15,55 +14,26 @@ import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Clock } from '../../lib/time/clock.js';
 import { storeSnippets, ROOT } from '../structure/readme.js';
+import { loggedLines } from '../support/logged-lines.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
+import { tenantAt } from '../support/tenant-at.js';
 import { eventually } from '../support/wait.js';
+
+const logged = loggedLines();
 
 type AnyClient = NodeRedisClient | IoredisClient;
 
-/** What the tests use of `redis`, of both majors. */
+/** What the tests use of `redis` and of `ioredis`, of both majors. */
 interface NodeRedis {
-  createClientPool(settings: NodeSettings): NodeClient & { close(): unknown };
-  createCluster(settings: { rootNodes: NodeSettings[]; defaults: NodeSettings }): NodeClient & {
-    destroy(): unknown;
-  };
-  createSentinel(settings: {
-    name: string;
-    sentinelRootNodes: Address[];
-    nodeClientOptions: NodeSettings;
-  }): NodeClient & { destroy(): unknown };
+  createClientPool(settings: object): NodeClient & { close(): unknown };
+  createCluster(settings: object): NodeClient & { destroy(): unknown };
+  createSentinel(settings: object): NodeClient & { destroy(): unknown };
 }
-
-interface NodeSettings {
-  url?: string;
-  disableOfflineQueue?: boolean;
-  socket?: { connectTimeout: number; reconnectStrategy: number };
-}
-
 type NodeClient = NodeRedisClient & EventEmitter & { connect(): Promise<unknown> };
 
-/** What the tests use of `ioredis`, of both majors. */
 interface Ioredis {
-  Redis: new (settings: IoredisSettings) => IoredisClient & EventEmitter & { disconnect(): void };
-  Cluster: new (
-    nodes: string[],
-    settings: { enableOfflineQueue: boolean; redisOptions: IoredisSettings },
-  ) => IoredisClient & EventEmitter & { disconnect(): void };
-}
-
-interface IoredisSettings {
-  port?: number;
-  name?: string;
-  sentinels?: Address[];
-  commandTimeout?: number;
-  disconnectTimeout?: number;
-  enableOfflineQueue?: boolean;
-  maxRetriesPerRequest?: number;
-  retryStrategy?: () => number;
-}
-
-interface Address {
-  host: string;
-  port: number;
+  Redis: new (settings: object) => IoredisClient & EventEmitter & { disconnect(): void };
+  Cluster: new (nodes: string[], settings: object) => IoredisClient & EventEmitter & { disconnect(): void };
 }
 
 /** A client under test. */
@@ -130,26 +100,22 @@ describeWithRedis('RedisSharedStore', (path) => {
   const settings = { enableOfflineQueue: false, maxRetriesPerRequest: 1, retryStrategy: () => 100 };
 
   const CLIENTS: Record<string, () => Promise<Connected>> = {
-    ...clientsOf('redis 5', () => documentedStore(0, '5', folder, single.url), redis5),
-    ...clientsOf('redis 6', () => documentedStore(0, '', folder, single.url), redis6),
-    ...ioredisClientsOf('ioredis 5', () => documentedStore(1, '5', folder, single.url), ioredis5),
-    ...ioredisClientsOf('ioredis 6', () => documentedStore(1, '', folder, single.url), ioredis6),
+    ...clientsOf('redis 5', '5', redis5),
+    ...clientsOf('redis 6', '', redis6),
+    ...ioredisClientsOf('ioredis 5', '5', ioredis5),
+    ...ioredisClientsOf('ioredis 6', '', ioredis6),
   };
 
-  function clientsOf(
-    name: string,
-    readme: () => Promise<Connected>,
-    redis: NodeRedis,
-  ): Record<string, () => Promise<Connected>> {
+  function clientsOf(name: string, major: '5' | '', redis: NodeRedis): typeof CLIENTS {
+    const usual = { disableOfflineQueue: true, socket };
     return {
-      [`a client of ${name}`]: readme,
+      [`a client of ${name}`]: () => documentedStore(0, major, folder, single.url),
       [`a pool of ${name}`]: () => {
-        const client = redis.createClientPool({ url: single.url, disableOfflineQueue: true, socket });
+        const client = redis.createClientPool({ url: single.url, ...usual });
         return connected(client, () => client.close());
       },
       [`a cluster of ${name}`]: () => {
-        const defaults = { disableOfflineQueue: true, socket };
-        const client = redis.createCluster({ rootNodes: [{ url: node.url }], defaults });
+        const client = redis.createCluster({ rootNodes: [{ url: node.url }], defaults: usual });
         return connected(client, () => client.destroy());
       },
       [`a sentinel of ${name}`]: () => {
@@ -161,13 +127,9 @@ describeWithRedis('RedisSharedStore', (path) => {
     };
   }
 
-  function ioredisClientsOf(
-    name: string,
-    readme: () => Promise<Connected>,
-    { Cluster, Redis }: Ioredis,
-  ): Record<string, () => Promise<Connected>> {
+  function ioredisClientsOf(name: string, major: '5' | '', { Cluster, Redis }: Ioredis): typeof CLIENTS {
     return {
-      [`a client of ${name}`]: readme,
+      [`a client of ${name}`]: () => documentedStore(1, major, folder, single.url),
       [`a cluster of ${name}`]: () => {
         // Without disconnectTimeout a timer outlives the test by 2 s.
         const redisOptions = { maxRetriesPerRequest: 1, disconnectTimeout: 10 };
@@ -182,84 +144,57 @@ describeWithRedis('RedisSharedStore', (path) => {
     };
   }
 
-  function clientOf(name: string): Connected {
-    const client = open.get(name);
-    if (client === undefined) {
-      throw new Error(`there is no ${name}`);
-    }
-    return client;
-  }
-
   const isUp = ({ store }: Connected): Promise<boolean> =>
     store.set('up', 'yes', { ttl: 60_000 }).catch(() => false);
 
   it.each(Object.keys(CLIENTS))('works on %s', async (name) => {
-    const { client, store } = clientOf(name);
-    expect(await store.get(`${name}:a`)).toBeUndefined();
-    expect(await store.set(`${name}:a`, 'one', { ttl: 60_000 })).toBe(true);
-    expect(await store.set(`${name}:a`, 'two', { ttl: 60_000.5 })).toBe(true);
-    expect(await store.get(`${name}:a`)).toBe('two');
-    await store.delete(`${name}:a`);
-    expect(await store.get(`${name}:a`)).toBeUndefined();
-    await store.set(`${name}:b`, 'brief', { ttl: 0.2 });
-    await eventually(async () => (await store.get(`${name}:b`)) === undefined);
+    const { client, store } = open.get(name) as Connected;
     const other = new RedisSharedStore(client, { prefix: 'other-host:' });
-    await other.set(`${name}:c`, 'of the other', { ttl: 60_000 });
-    expect(await store.get(`${name}:c`)).toBeUndefined();
-    expect(await store.get(`other-host:${name}:c`)).toBe('of the other');
-    await store.set(`${name}:c`, 'of this one', { ttl: 60_000 });
-    await other.delete(`${name}:c`);
-    expect(await other.get(`${name}:c`)).toBeUndefined();
-    expect(await store.get(`${name}:c`)).toBe('of this one');
+    const [ttl, one, two] = [60_000, `${name}:1`, `${name}:2`];
+    expect(await store.get(one)).toBeUndefined();
+    expect(await store.set(one, 'one', { ttl })).toBe(true);
+    expect(await store.set(one, 'two', { ttl: ttl + 0.5 })).toBe(true);
+    expect([await store.get(one), await other.get(one)]).toEqual(['two', undefined]);
+    await other.set(one, 'of the other', { ttl });
+    expect(await store.get(`other-host:${one}`)).toBe('of the other');
+    await store.delete(one);
+    expect([await store.get(one), await other.get(one)]).toEqual([undefined, 'of the other']);
+    await store.set(two, 'brief', { ttl: 0.2 });
+    await eventually(async () => (await store.get(two)) === undefined);
 
     // Of a giant value it reads no more than the start.
-    await store.set(`${name}:giant`, 'a'.repeat(1_100_000), { ttl: 60_000 });
+    await store.set(`${name}:giant`, 'a'.repeat(1_100_000), { ttl });
     expect((await store.get(`${name}:giant`))?.length).toBe(1_048_577);
 
     // With ifAbsent a value is set once, of many at the same time.
-    const tries = Array.from({ length: 20 }, (_, index) =>
-      store.set(`${name}:d`, String(index), { ttl: 60_000, ifAbsent: true }),
-    );
+    const tries = Array.from({ length: 20 }, () => store.set(two, 'taken', { ttl, ifAbsent: true }));
     expect((await Promise.all(tries)).filter(Boolean)).toHaveLength(1);
-    expect(await store.set(`${name}:d`, 'again', { ttl: 60_000, ifAbsent: false })).toBe(true);
-    await store.delete(`${name}:d`);
-    expect(await store.set(`${name}:d`, 'free', { ttl: 60_000, ifAbsent: true })).toBe(true);
+    expect(await store.set(two, 'again', { ttl, ifAbsent: false })).toBe(true);
+    await store.delete(two);
+    expect(await store.set(two, 'free', { ttl, ifAbsent: true })).toBe(true);
   });
 
   it.each([
     ['ioredis 5', ioredis5],
     ['ioredis 6', ioredis6],
   ])('is down, and nothing else, where a command of %s times out', async (_name, { Redis }: Ioredis) => {
-    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const client = new Redis({ port: single.port, ...settings, commandTimeout: 200 });
     const { store } = await connected(client, () => client.disconnect());
     await eventually(() => store.set('slow', 'kept', { ttl: 60_000 }).catch(() => false));
-    const options = checkOptions({
-      tenant: {
-        tenantId: 'acme',
-        baseUrl: 'https://api.example',
-        authUrl: 'https://login.example',
-        clientId: 'acme-api',
-        clientSecret: 'secret',
-      },
-      secrets: ['a secret of the tests of Redis, 32+ characters'],
-      store,
-    });
+    const secrets = ['a secret of the tests of Redis, 32+ characters'];
+    const options = checkOptions({ tenant: tenantAt(), secrets, store });
     const clock = new Clock();
     const log = new ProblemLog(options, clock);
     const values = new SharedValues(options, new Sealer(options, clock), clock, log);
     single.freeze();
     const began = performance.now();
-    const answers: unknown[] = [];
     for (let call = 0; call < 10; call++) {
-      answers.push(await values.read('token', 'slow'));
+      expect(await values.read('token', 'slow')).toBeNull();
     }
     single.thaw();
-    expect(answers).toEqual(answers.map(() => null));
     // The first call waits for the timeout; then the store rests, so that not every call waits.
     expect(performance.now() - began).toBeLessThan(600);
-    expect(warn.mock.calls).toEqual([[expect.stringContaining('the shared store does not answer')]]);
-    warn.mockRestore();
+    expect(logged.warnings).toEqual([expect.stringContaining('the shared store does not answer')]);
     // Replies that come after their timeout belong to no later command.
     expect(await store.get('slow')).toBe('kept');
     client.disconnect();

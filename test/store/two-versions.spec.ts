@@ -1,7 +1,6 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, it, jest } from '@jest/globals';
-import { Controller, Get, Logger, Post, Redirect, UseGuards } from '@nestjs/common';
+import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { createClient, type RedisClientType } from 'redis';
 import * as ours from '../../lib/index.js';
 import { RedisSharedStore } from '../../lib/redis/index.js';
@@ -10,19 +9,14 @@ import { bodyOf, signIn } from '../guards/signed-in.js';
 import { copyOf } from '../login/journey.js';
 import { ROOT } from '../structure/readme.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { loggedLines } from '../support/logged-lines.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { startSandbox } from '../support/sandbox.js';
 import { Visitor } from '../support/visitor.js';
 
-type Version = Pick<
-  typeof ours,
-  | 'ExhibitorModule'
-  | 'ExhibitorLoginGuard'
-  | 'ExhibitorCallbackGuard'
-  | 'ExhibitorLogoutGuard'
-  | 'ExhibitorIdentityGuard'
-  | 'TokenService'
->;
+const logged = loggedLines();
+
+type Version = Pick<typeof ours, 'ExhibitorModule' | 'TokenService'>;
 
 const folder = mkdtempSync(join(ROOT, 'test', '.readme-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -35,33 +29,6 @@ async function versionWith(name: string, file: string, [from, to]: [string, stri
   expect(text.split(from)).toHaveLength(2);
   writeFileSync(join(lib, file), text.replace(from, to));
   return (await import(join(lib, 'index.ts'))) as Version;
-}
-
-/** A host whose code imports this version. */
-function controllerOf(version: Version) {
-  @Controller()
-  class VersionController {
-    @Get('auth/login')
-    @UseGuards(version.ExhibitorLoginGuard)
-    login(): void {}
-
-    @Get('auth/callback')
-    @UseGuards(version.ExhibitorCallbackGuard)
-    @Redirect('/landed', 303)
-    callback(): void {}
-
-    @Post('auth/logout')
-    @UseGuards(version.ExhibitorLogoutGuard)
-    @Redirect('/', 303)
-    logout(): void {}
-
-    @Get('me')
-    @UseGuards(version.ExhibitorIdentityGuard)
-    me(): object {
-      return { isLoggedIn: true };
-    }
-  }
-  return VersionController;
 }
 
 /** A rolling deployment: processes of both versions behind one address, with one Redis. */
@@ -90,7 +57,6 @@ describeWithRedis('two versions of the package', (path) => {
     sandbox.signInAs('sam.several');
   });
   afterEach(async () => {
-    jest.restoreAllMocks();
     await Promise.all(hosts.splice(0).map((host) => host.close()));
     await client.flushAll();
     sandbox.clearRequests();
@@ -102,13 +68,14 @@ describeWithRedis('two versions of the package', (path) => {
 
   async function start(version: Version, callback?: string): Promise<Host> {
     const host = await startHost({
-      controllers: [controllerOf(version)],
+      controllers: [],
       module: (given) => version.ExhibitorModule.forRoot(given),
       options: (own) => ({
         tenant: sandbox.tenantOptions('acme', { redirectUri: callback ?? own }),
         secrets: [COOKIE_SECRET],
         store: new RedisSharedStore(client),
         logoutCheck: { ttl: 0 },
+        routes: 'auth',
       }),
     });
     hosts.push(host);
@@ -127,7 +94,6 @@ describeWithRedis('two versions of the package', (path) => {
     (await app.get<ours.TokenService>(TokenService).getToken()).accessToken;
 
   it('ignore tokens in a form that they do not know: each asks once, and nothing is logged', async () => {
-    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const [old, newer] = [await start(ours), await start(newerStore)];
     const ofOld = await tokenOf(old, ours);
     const ofNewer = await tokenOf(newer, newerStore);
@@ -136,7 +102,7 @@ describeWithRedis('two versions of the package', (path) => {
     expect(await tokenOf(await start(ours), ours)).toBe(ofOld);
     expect(await tokenOf(await start(newerStore), newerStore)).toBe(ofNewer);
     expect(tokenRequests()).toBe(2);
-    expect(warn).not.toHaveBeenCalled();
+    expect(logged.warnings).toEqual([]);
   });
 
   it('share used states and logouts, whose form never changes', async () => {
@@ -148,20 +114,20 @@ describeWithRedis('two versions of the package', (path) => {
     const copy = copyOf(visitor, old);
     expect((await visitor.visit(toNewer(callback))).status).toBe(303);
     expect(bodyOf(await copy.visit(callback))).toMatchObject({ reason: 'state' });
-    expect((await visitor.visit(`${old.url}/me`)).status).toBe(200);
+    expect((await visitor.visit(`${old.url}/auth/me`)).status).toBe(200);
 
     const stolen = copyOf(visitor, old);
     expect((await visitor.visit(`${newer.url}/auth/logout`, { method: 'POST' })).status).toBe(303);
-    expect((await stolen.visit(`${old.url}/me`)).status).toBe(401);
+    expect((await stolen.visit(`${old.url}/auth/me`)).status).toBe(401);
   });
 
   it('take a cookie in a form that they do not know for none, and leave it alone', async () => {
     const old = await start(ours);
     const newer = await start(newerCookies, old.callback);
     const visitor = await signIn(sandbox, old);
-    const nobody = await visitor.visit(`${newer.url}/me`);
+    const nobody = await visitor.visit(`${newer.url}/auth/me`);
     expect([nobody.status, bodyOf(nobody)['code'], nobody.setCookies]).toEqual([401, 'unauthenticated', []]);
-    expect((await visitor.visit(`${old.url}/me`)).status).toBe(200);
+    expect((await visitor.visit(`${old.url}/auth/me`)).status).toBe(200);
 
     const other = new Visitor();
     const callback = await arrival(other, old);

@@ -1,63 +1,50 @@
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { INestApplicationContext } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
 import { firstValueFrom } from 'rxjs';
-import { ExhibitorModule, ExhibitorsService, TenantRegistry, TokenService } from '../../lib/index.js';
+import { TenantRegistry, TokenService } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { SECRETS, startRestHost, threeTenants, type RestHost } from '../exhibitors/rest-host.js';
 import { TestClock } from '../support/clock.js';
-import { COOKIE_SECRET } from '../support/host.js';
 import { registryOf } from '../support/registry.js';
 import { startSandbox } from '../support/sandbox.js';
 
 let sandbox: ExhibitorSandbox;
-let app: INestApplicationContext;
+let host: RestHost;
+let tokens: TokenService;
 beforeAll(async () => {
   sandbox = await startSandbox();
-  app = await NestFactory.createApplicationContext(
-    ExhibitorModule.forRoot({
-      tenants: { acme: sandbox.tenantOptions('acme'), globex: sandbox.tenantOptions('globex') },
-      secrets: [COOKIE_SECRET],
-    }),
-    { logger: false, abortOnError: false },
-  );
+  host = await startRestHost(threeTenants(sandbox));
+  tokens = host.context.get(TokenService);
 });
 afterAll(async () => {
-  await app?.close();
+  await host?.close();
   await sandbox?.stop();
 });
 beforeEach(() => sandbox.clearRequests());
 
-describe('the tenants of the options', () => {
-  it('show their key and the addresses of their service', async () => {
-    const tenant = await app.get(TenantRegistry).get('acme');
-    expect(JSON.parse(JSON.stringify(tenant))).toEqual({
-      key: 'acme',
-      tenantId: sandbox.tenantOptions('acme').tenantId,
-      baseUrl: sandbox.url,
-      authUrl: sandbox.url,
-    });
-    expect(Object.isFrozen(tenant)).toBe(true);
-  });
+const list = (tenant?: string) => firstValueFrom(host.exhibitors.list('boutique-2026', { tenant }));
 
-  it('show no secret in any form', async () => {
-    const tenant = await app.get(TenantRegistry).get('acme');
-    const { clientSecret, login } = sandbox.tenantOptions('acme');
-    const looks = [
+describe('the tenants of the options', () => {
+  it('show their key and the addresses of their service, and no secret in any form', async () => {
+    const tenant = await host.context.get(TenantRegistry).get('acme');
+    const { tenantId, clientSecret, login } = sandbox.tenantOptions('acme');
+    const shown = { key: 'acme', tenantId, baseUrl: sandbox.url, authUrl: sandbox.url };
+    expect(JSON.parse(JSON.stringify(tenant))).toEqual(shown);
+    expect(Object.isFrozen(tenant)).toBe(true);
+    const everything = { depth: Infinity, showHidden: true, getters: true };
+    for (const look of [
       JSON.stringify(tenant),
       String(tenant),
       inspect(tenant, { depth: Infinity }),
-      inspect(tenant, { depth: Infinity, showHidden: true, getters: true }),
-      inspect({ nested: [tenant] }, { depth: Infinity, showHidden: true, getters: true }),
+      inspect({ nested: [tenant] }, everything),
       inspect(structuredClone({ ...tenant })),
       JSON.stringify(Object.entries(tenant)),
-    ];
-    for (const look of looks) {
+    ]) {
       expect(look).not.toContain(clientSecret);
       expect(look).not.toContain(login.clientSecret);
     }
-    expect(inspect(tenant)).toContain(tenant.tenantId);
+    expect(inspect(tenant)).toContain(tenantId);
   });
 
   it('include no other, whatever its key, which errors show in a short form', async () => {
@@ -69,44 +56,36 @@ describe('the tenants of the options', () => {
       ['n'.repeat(120), `${'n'.repeat(100)}…`],
     ] as const) {
       const failure = { code: 'unknown_tenant', tenant: shown };
-      await expect(app.get(TenantRegistry).get(key)).rejects.toMatchObject(failure);
-      await expect(app.get(TokenService).getToken({ tenant: key })).rejects.toMatchObject(failure);
-      const call = firstValueFrom(app.get(ExhibitorsService).list('boutique-2026', { tenant: key }));
-      await expect(call).rejects.toMatchObject(key === '' ? { code: 'invalid_argument' } : failure);
+      await expect(host.context.get(TenantRegistry).get(key)).rejects.toMatchObject(failure);
+      await expect(tokens.getToken({ tenant: key })).rejects.toMatchObject(failure);
+      await expect(list(key)).rejects.toMatchObject(key === '' ? { code: 'invalid_argument' } : failure);
     }
     expect(sandbox.requests).toHaveLength(0);
   });
 
   it('may have any name, also that of an inherited property', async () => {
-    const named = Object.fromEntries(
-      ['constructor', 'toString', 'find me'].map((key) => [key, sandbox.tenantOptions('acme')]),
-    );
+    const named = { constructor: sandbox.tenantOptions('acme'), 'find me': sandbox.tenantOptions('acme') };
     Object.defineProperty(named, '__proto__', { value: sandbox.tenantOptions('globex'), enumerable: true });
-    const options = checkOptions({ tenants: named, secrets: [COOKIE_SECRET] });
-    const registry = registryOf(options, new TestClock());
+    const registry = registryOf(checkOptions({ tenants: named, secrets: SECRETS }), new TestClock());
     expect(await registry.get('constructor')).toMatchObject({ key: 'constructor' });
     const { tenantId } = sandbox.tenantOptions('globex');
     expect(await registry.get('__proto__')).toMatchObject({ tenantId });
   });
 
   it('must be named where there are several', async () => {
-    const failure = { code: 'tenant_required' };
-    await expect(app.get(TokenService).getToken()).rejects.toMatchObject(failure);
-    await expect(app.get(TokenService).invalidate()).rejects.toMatchObject(failure);
-    const exhibitors = app.get(ExhibitorsService);
-    await expect(firstValueFrom(exhibitors.list('boutique-2026'))).rejects.toMatchObject(failure);
-    const lookup = firstValueFrom(exhibitors.lookup('boutique-2026', 'sam.several@example.com'));
-    await expect(lookup).rejects.toMatchObject(failure);
+    const lookup = host.exhibitors.lookup('boutique-2026', 'sam.several@example.com');
+    for (const call of [tokens.getToken(), tokens.invalidate(), list(), firstValueFrom(lookup)]) {
+      await expect(call).rejects.toMatchObject({ code: 'tenant_required' });
+    }
     expect(sandbox.requests).toHaveLength(0);
   });
 
   it('request another token after they are forgotten, without effect on other tenants', async () => {
-    const tokens = app.get(TokenService);
-    const first = await tokens.getToken({ tenant: 'acme' });
-    const other = await tokens.getToken({ tenant: 'globex' });
-    app.get(TenantRegistry).forget('acme');
-    app.get(TenantRegistry).forget('nobody');
-    expect((await tokens.getToken({ tenant: 'acme' })).accessToken).not.toBe(first.accessToken);
-    expect((await tokens.getToken({ tenant: 'globex' })).accessToken).toBe(other.accessToken);
+    const get = async (tenant: string) => (await tokens.getToken({ tenant })).accessToken;
+    const [acme, globex] = [await get('acme'), await get('globex')];
+    host.context.get(TenantRegistry).forget('acme');
+    host.context.get(TenantRegistry).forget('nobody');
+    expect(await get('acme')).not.toBe(acme);
+    expect(await get('globex')).toBe(globex);
   });
 });

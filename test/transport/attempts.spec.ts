@@ -1,12 +1,13 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { ServerResponse } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import { inspect } from 'node:util';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { RequestMessage } from '../../lib/diagnostics/channels.js';
 import type { HttpOptions } from '../../lib/index.js';
 import { Sender } from './transport-bench.js';
 import { type TestServer, follow, sendJson, startServer } from '../support/server.js';
 import { TestClock } from '../support/clock.js';
+import { messagesOn } from '../support/messages.js';
 import { eventually, pause } from '../support/wait.js';
 
 let server: TestServer;
@@ -17,13 +18,17 @@ afterEach(async () => {
   await server?.stop();
 });
 
-const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]';
+/** A server whose replies a test writes. Random numbers are 0, so that retries follow at once. */
+async function serving(listener: Parameters<typeof startServer>[0], http: HttpOptions = {}): Promise<void> {
+  server = await startServer(listener);
+  sender = Sender.with(server.url, http, new TestClock(0));
+}
 
-/** A TCP server; `handle` gets each request with its number, and its number on its connection. */
-async function onSockets(
-  handle: (socket: Socket, request: number, onConnection: number) => void,
-  http: HttpOptions = {},
-): Promise<{ requests: number }> {
+const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]';
+const unavailable = (attempts: number) => ({ code: 'service_unavailable', attempts });
+
+/** A TCP server; `handle` gets each request with its number on its connection. Answers how many there were. */
+async function onSockets(handle: (socket: Socket, onConnection: number) => void, http: HttpOptions = {}) {
   const seen = { requests: 0 };
   const net = createServer((socket) => {
     let onConnection = 0;
@@ -32,7 +37,7 @@ async function onSockets(
       .on('data', () => {
         seen.requests += 1;
         onConnection += 1;
-        handle(socket, seen.requests, onConnection);
+        handle(socket, onConnection);
       });
   });
   server = await follow(net, 'http');
@@ -40,65 +45,52 @@ async function onSockets(
   return seen;
 }
 
+/** Answers the first request of a connection, and all others otherwise. */
+const first =
+  (others: (socket: Socket) => unknown) =>
+  (socket: Socket, onConnection: number): void =>
+    void (onConnection === 1 ? socket.write(REPLY) : others(socket));
+const reset = (socket: Socket) => socket.resetAndDestroy();
+
 /** Creates one idle connection, which undici reuses from the next event-loop turn on. */
 async function warmUp(): Promise<void> {
   await sender.send();
   await pause(5);
 }
 
-/** Resets every connection that has served before. */
-const resetReused = (socket: Socket, _request: number, onConnection: number): void => {
-  if (onConnection > 1) {
-    socket.resetAndDestroy();
-  } else {
-    socket.write(REPLY);
-  }
-};
-
 describe('a kept-alive connection that is reset before any byte', () => {
   it('is replaced at once, also without an attempt left', async () => {
-    const seen = await onSockets(resetReused, { attempts: 1 });
+    const seen = await onSockets(first(reset), { attempts: 1 });
     await warmUp();
     await expect(sender.send()).resolves.toMatchObject({ status: 200 });
     expect(seen.requests).toBe(3);
   });
 
-  it('is replaced once: a service that resets every connection fails', async () => {
+  it('is replaced once, also where it was new, which nothing tells', async () => {
     let isUp = true;
-    const seen = await onSockets((socket) => (isUp ? socket.write(REPLY) : socket.resetAndDestroy()), {
+    const seen = await onSockets((socket) => void (isUp ? socket.write(REPLY) : reset(socket)), {
       attempts: 1,
     });
     await warmUp();
     isUp = false;
-    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 2 });
+    await expect(sender.send()).rejects.toMatchObject(unavailable(2));
     expect(seen.requests).toBe(3);
+    await expect(sender.send()).rejects.toMatchObject(unavailable(2));
+    expect(seen.requests).toBe(5);
   });
 
   it('is replaced once in all attempts', async () => {
-    const seen = await onSockets((socket) => socket.resetAndDestroy(), { attempts: 2 });
-    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 3 });
+    const seen = await onSockets(reset, { attempts: 2 });
+    await expect(sender.send()).rejects.toMatchObject(unavailable(3));
     expect(seen.requests).toBe(3);
   });
 
   it('is not replaced where status and headers arrived', async () => {
-    const seen = await onSockets(
-      (socket, _request, onConnection) => {
-        if (onConnection === 1) {
-          socket.write(REPLY);
-        } else {
-          socket.write(REPLY.slice(0, -1), () => setTimeout(() => socket.resetAndDestroy(), 20));
-        }
-      },
-      { attempts: 1 },
-    );
+    const cut = (socket: Socket) =>
+      socket.write(REPLY.slice(0, -1), () => setTimeout(() => socket.resetAndDestroy(), 20));
+    const seen = await onSockets(first(cut), { attempts: 1 });
     await warmUp();
-    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 1 });
-    expect(seen.requests).toBe(2);
-  });
-
-  it('is replaced once as well where the connection was new, which nothing tells', async () => {
-    const seen = await onSockets((socket) => socket.resetAndDestroy(), { attempts: 1 });
-    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 2 });
+    await expect(sender.send()).rejects.toMatchObject(unavailable(1));
     expect(seen.requests).toBe(2);
   });
 });
@@ -107,22 +99,20 @@ describe('a request that must never be repeated', () => {
   const redeem = () => sender.send({ operation: 'code', method: 'POST', body: 'code=once', repeat: 'never' });
 
   it('is sent once, whatever fails', async () => {
-    const seen = await onSockets((socket) => socket.resetAndDestroy());
-    await expect(redeem()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 1 });
-    // Random numbers are 0 here, so a retry would follow at once.
+    const seen = await onSockets(reset);
+    await expect(redeem()).rejects.toMatchObject(unavailable(1));
     await pause(50);
     expect(seen.requests).toBe(1);
   });
 
   it.each([408, 429, 503])('is sent once where the service answers %i', async (status) => {
-    server = await startServer((_request, response) => sendJson(response, {}, status));
-    sender = Sender.with(server.url);
+    await serving((_request, response) => sendJson(response, {}, status));
     await expect(redeem()).rejects.toMatchObject({ status, attempts: 1 });
     expect(server.requests).toHaveLength(1);
   });
 
   it('has its own connection, which is closed afterwards', async () => {
-    await onSockets(resetReused);
+    await onSockets(first(reset));
     await warmUp();
     await expect(redeem()).resolves.toMatchObject({ status: 200 });
     await expect(redeem()).resolves.toMatchObject({ status: 200 });
@@ -131,32 +121,26 @@ describe('a request that must never be repeated', () => {
   });
 
   it('has the whole deadline for its one attempt', async () => {
-    server = await startServer((_request, response) => void setTimeout(() => sendJson(response), 200));
-    sender = Sender.with(server.url, { attemptTimeout: 50, deadline: 5_000 });
+    const http = { attemptTimeout: 50, deadline: 5_000 };
+    await serving((_request, response) => void setTimeout(() => sendJson(response), 200), http);
     await expect(redeem()).resolves.toMatchObject({ status: 200 });
     expect(server.requests).toHaveLength(1);
   });
 });
 
 describe('the attempts of a call', () => {
-  it('are as many as the option', async () => {
-    server = await startServer((_request, response) => sendJson(response, {}, 503));
-    for (const attempts of [1, 4]) {
-      sender = Sender.with(server.url, { attempts }, new TestClock(0));
-      server.requests.length = 0;
-      await expect(sender.send()).rejects.toMatchObject({ attempts, status: 503 });
-      expect(server.requests).toHaveLength(attempts);
-      await sender.close();
-    }
+  it.each([1, 4])('are as many as the option: %i', async (attempts) => {
+    await serving((_request, response) => sendJson(response, {}, 503), { attempts });
+    await expect(sender.send()).rejects.toMatchObject({ attempts, status: 503 });
+    expect(server.requests).toHaveLength(attempts);
   });
 
   it('stop at once when the caller aborts: during a request and before a retry', async () => {
-    server = await startServer((_request, response, count) => {
+    await serving((_request, response, count) => {
       if (count === 2) {
         sendJson(response, {}, 503, { 'retry-after': '5' });
       }
     });
-    sender = Sender.with(server.url);
     for (const requests of [1, 2]) {
       const controller = new AbortController();
       const sent = sender.send({}, { signal: controller.signal });
@@ -171,119 +155,111 @@ describe('the attempts of a call', () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  it('are limited by a budget where everything fails, so that retries do not multiply the load', async () => {
-    server = await startServer((_request, response) => sendJson(response, {}, 503));
-    sender = Sender.with(server.url, { attempts: 2, maxConcurrent: 1_000 }, new TestClock(0));
-    await Promise.allSettled(Array.from({ length: 150 }, () => sender.send()));
-    expect(server.requests).toHaveLength(150 + 100);
+  it('have a budget of 100 retries, then of one for each five successes: retries do not multiply the load', async () => {
+    let status = 503;
+    await serving((_request, response) => sendJson(response, {}, status), {
+      attempts: 2,
+      maxConcurrent: 1_000,
+    });
+    const send = async (calls: number) => {
+      const before = server.requests.length;
+      await Promise.allSettled(Array.from({ length: calls }, () => sender.send()));
+      return server.requests.length - before;
+    };
+    expect(await send(150)).toBe(150 + 100);
+    for (const [successes, retries] of [
+      [4, 0],
+      [1, 1],
+      [5, 1],
+    ] as const) {
+      status = 200;
+      await send(successes);
+      status = 503;
+      expect(await send(3)).toBe(3 + retries);
+    }
   });
 });
 
-const CHANNEL = 'nestjs-exhibitor:request';
-const messages: RequestMessage[] = [];
-const collect = (message: unknown): void => void messages.push(message as RequestMessage);
-
 describe('nestjs-exhibitor:request', () => {
-  beforeEach(() => subscribe(CHANNEL, collect));
-  afterEach(() => {
-    unsubscribe(CHANNEL, collect);
-    messages.length = 0;
-  });
+  const messagesOf = (work: () => Promise<unknown>) =>
+    messagesOn<RequestMessage>('nestjs-exhibitor:request', work);
 
   it('reports each attempt', async () => {
-    server = await startServer((_request, response, count) =>
-      sendJson(response, {}, [503, 429, 200][count - 1]),
-    );
-    sender = Sender.with(server.url, {}, new TestClock(0));
-    await sender.send({ operation: 'lookup', template: '/{eventId}' });
-    const common = {
-      tenant: 'default',
-      operation: 'lookup',
-      template: '/{eventId}',
-      method: 'GET',
-      origin: server.url,
-      durationMs: expect.any(Number),
-    };
-    expect(messages).toEqual([
-      { ...common, attempt: 1, status: 503, code: 'service_unavailable' },
-      { ...common, attempt: 2, status: 429, code: 'rate_limited' },
-      { ...common, attempt: 3, status: 200, code: undefined },
+    await serving((_request, response, count) => sendJson(response, {}, [503, 429, 200][count - 1]));
+    const request = { operation: 'lookup', template: '/{eventId}' } as const;
+    const call = { tenant: 'default', method: 'GET', origin: server.url, durationMs: expect.any(Number) };
+    expect(await messagesOf(() => sender.send(request))).toEqual([
+      { ...request, ...call, attempt: 1, status: 503, code: 'service_unavailable' },
+      { ...request, ...call, attempt: 2, status: 429, code: 'rate_limited' },
+      { ...request, ...call, attempt: 3, status: 200, code: undefined },
     ]);
   });
 
   it('reports no attempt of a call that is aborted before it starts, or while its body is made', async () => {
-    server = await startServer((_request, response) => sendJson(response));
-    sender = Sender.with(server.url);
+    await serving((_request, response) => sendJson(response));
     const controller = new AbortController();
     const body = async (): Promise<string> => {
       controller.abort();
       return 'a=b';
     };
-    for (const call of [
-      sender.send({}, { signal: AbortSignal.abort() }),
-      sender.send({ operation: 'token', method: 'POST', body }, { signal: controller.signal }),
-    ]) {
-      await expect(call).rejects.toMatchObject({ code: 'aborted', attempts: 0 });
-    }
+    const aborted = { code: 'aborted', attempts: 0 };
+    const messages = await messagesOf(async () => {
+      await expect(sender.send({}, { signal: AbortSignal.abort() })).rejects.toMatchObject(aborted);
+      const post = { operation: 'token', method: 'POST', body } as const;
+      await expect(sender.send(post, { signal: controller.signal })).rejects.toMatchObject(aborted);
+    });
     expect([server.requests, messages]).toEqual([[], []]);
   });
 
-  it.each(['malformed_response', 'deadline_exceeded', 'aborted', 'service_unavailable'])(
-    'reports an attempt that ended with %s',
-    async (code) => {
-      const controller = new AbortController();
-      server = await startServer((request, response) => {
-        if (code === 'malformed_response') {
-          response.end('no JSON');
-        }
-        if (code === 'aborted') {
-          controller.abort();
-        }
-        if (code === 'service_unavailable') {
-          request.socket.resetAndDestroy();
-        }
-      });
-      sender = Sender.with(server.url, { attempts: 1 });
-      await expect(sender.send({}, { deadline: 150, signal: controller.signal })).rejects.toMatchObject({
-        code,
-      });
-      expect(messages[0]).toMatchObject({ code, attempt: 1 });
-      // A request that was reset is replayed.
-      expect(messages).toHaveLength(code === 'service_unavailable' ? 2 : 1);
-    },
-  );
+  const ends: Record<string, (response: ServerResponse, abort: () => void) => void> = {
+    malformed_response: (response) => void response.end('no JSON'),
+    deadline_exceeded: () => undefined,
+    aborted: (_response, abort) => abort(),
+    // A request that was reset is replayed.
+    service_unavailable: (response) => void response.socket?.resetAndDestroy(),
+  };
+  it.each(Object.entries(ends))('reports an attempt that ended with %s', async (code, end) => {
+    const controller = new AbortController();
+    await serving((_request, response) => end(response, () => controller.abort()), { attempts: 1 });
+    const messages = await messagesOf(async () => {
+      const call = sender.send({}, { deadline: 150, signal: controller.signal });
+      await expect(call).rejects.toMatchObject({ code });
+    });
+    expect(messages[0]).toMatchObject({ code, attempt: 1 });
+    expect(messages).toHaveLength(code === 'service_unavailable' ? 2 : 1);
+  });
 
   it('names the cause where there is no status', async () => {
-    server = await startServer((request, _response, count) =>
-      count === 1 ? undefined : request.socket.resetAndDestroy(),
+    const http = { attempts: 2, attemptTimeout: 100 };
+    await serving(
+      (request, _response, count) => (count === 1 ? undefined : request.socket.resetAndDestroy()),
+      http,
     );
-    sender = Sender.with(server.url, { attempts: 2, attemptTimeout: 100 }, new TestClock(0));
-    await expect(sender.send({})).rejects.toMatchObject({ code: 'service_unavailable' });
-    const timeout = { code: 'service_unavailable', cause: 'timeout', status: undefined };
-    const network = { code: 'service_unavailable', cause: 'network', status: undefined };
-    expect(messages[0]).toMatchObject(timeout);
-    expect(messages.at(-1)).toMatchObject(network);
+    const failed = { code: 'service_unavailable' };
+    const messages = await messagesOf(() => expect(sender.send()).rejects.toMatchObject(failed));
+    expect(messages[0]).toMatchObject({ ...failed, cause: 'timeout', status: undefined });
+    expect(messages.at(-1)).toMatchObject({ ...failed, cause: 'network', status: undefined });
   });
 
   it('contains no token, secret, address or query', async () => {
-    server = await startServer((_request, response) => sendJson(response, { error_description: 'body' }));
-    sender = Sender.with(server.url);
-    const secrets = [
+    await serving((_request, response) => sendJson(response, { error_description: 'body' }));
+    const [token, secret, address, query] = [
       'a-bearer-token',
       'a-client-secret',
-      'zoë@example.com',
       'zo%C3%AB%40example.com',
       'Page=7',
     ];
-    const [token, secret, , encoded, query] = secrets;
-    await sender.send({
-      method: 'POST',
-      url: `${server.url}/contactEmail/${encoded}?${query}`,
-      headers: { authorization: `Bearer ${token}` },
-      body: `client_secret=${secret}`,
-    });
+    const messages = await messagesOf(() =>
+      sender.send({
+        method: 'POST',
+        url: `${server.url}/contactEmail/${address}?${query}`,
+        headers: { authorization: `Bearer ${token}` },
+        body: `client_secret=${secret}`,
+      }),
+    );
     const shown = inspect(messages, { depth: Infinity });
     expect(messages).toHaveLength(1);
-    expect(secrets.filter((value) => shown.includes(value))).toEqual([]);
+    const hidden = [token, secret, address, 'zoë@example.com', query];
+    expect(hidden.filter((value) => shown.includes(value))).toEqual([]);
   });
 });

@@ -11,53 +11,63 @@ import {
 import type { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Dispatcher } from 'undici';
+import type { HttpOptions } from '../../lib/index.js';
 import { collectGarbage } from '../support/garbage.js';
 import { NameServers } from '../support/name-servers.js';
 import { follow, type TestServer, sendJson, startServer } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
 import { Sender, tenantAt } from './transport-bench.js';
 
-describe('connections', () => {
-  let server: TestServer;
-  afterEach(() => server?.stop());
+const made: Dispatcher[] = [];
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).toReversed()) {
+    await stop();
+  }
+  for (const dispatcher of made.splice(0)) {
+    await dispatcher.destroy();
+  }
+});
 
+/** What ends after the test, before what it was given earlier. */
+function ending<P extends TestServer | Sender>(part: P): P {
+  stops.push(() => ('stop' in part ? part.stop() : part.close()));
+  return part;
+}
+const serve = async (listener: Parameters<typeof startServer>[0]) => ending(await startServer(listener));
+
+describe('connections', () => {
   it('are kept alive and shared by the tenants of an origin', async () => {
-    server = await startServer((_request, response) => sendJson(response));
-    const sender = Sender.withTenants({ acme: tenantAt(server.url), globex: tenantAt(server.url) });
+    const server = await serve((_request, response) => sendJson(response));
+    const sender = ending(Sender.withTenants({ acme: tenantAt(server.url), globex: tenantAt(server.url) }));
     for (const tenant of ['acme', 'globex', 'acme', 'globex']) {
       await sender.send({}, { tenant });
       await pause(20);
     }
-    expect(server.requests).toHaveLength(4);
-    expect(server.connected).toBe(1);
-    await sender.close();
+    expect([server.requests.length, server.connected]).toEqual([4, 1]);
   });
 
   it('keep no reply in memory while they are idle', async () => {
-    server = await startServer((_request, response) => sendJson(response, { rows: [] }));
-    const sender = Sender.with(server.url);
+    const { url } = await serve((_request, response) => sendJson(response, { rows: [] }));
+    const sender = ending(Sender.with(url));
     const body = new WeakRef(Object((await sender.send()).body));
     expect(body.deref()).toEqual({ rows: [] });
     await pause(0);
     collectGarbage();
     expect(body.deref()).toBeUndefined();
-    await sender.close();
   });
 
   it('are as many as concurrent requests at most', async () => {
-    server = await startServer((_request, response) => void setTimeout(() => sendJson(response), 50));
-    const sender = Sender.with(server.url, { maxConcurrent: 4 });
+    const server = await serve((_request, response) => void setTimeout(() => sendJson(response), 20));
+    const sender = ending(Sender.with(server.url, { maxConcurrent: 4 }));
     await Promise.all(Array.from({ length: 40 }, () => sender.send()));
     expect(server.requests).toHaveLength(40);
     expect(server.connected).toBeLessThanOrEqual(8);
-    await sender.close();
   });
 
   it('that hang in a TLS handshake are closed with the module', async () => {
-    server = await follow(
-      createServer((socket) => void socket.resume()),
-      'https',
-    );
+    const hanging = createServer((socket) => void socket.resume());
+    const server = ending(await follow(hanging, 'https'));
     const sender = Sender.with(server.url, { deadline: 60_000, attemptTimeout: 60_000 });
     const calls = [sender.send(), sender.send({ operation: 'code', repeat: 'never' })];
     const results = Promise.allSettled(calls);
@@ -71,15 +81,14 @@ describe('connections', () => {
   });
 
   it('are closed with the module, and running and waiting calls end', async () => {
-    server = await startServer((_request, response, count) => {
+    const server = await serve((_request, response, count) => {
       if (count === 1) {
         sendJson(response, {}, 503, { 'retry-after': '60' });
       }
     });
     const sender = Sender.with(server.url, { deadline: 120_000, attemptTimeout: 120_000, maxConcurrent: 1 });
     const calls = Array.from({ length: 3 }, () => sender.send());
-    const redemption = sender.send({ operation: 'code', repeat: 'never' });
-    const results = Promise.allSettled([...calls, redemption]);
+    const results = Promise.allSettled([...calls, sender.send({ operation: 'code', repeat: 'never' })]);
     await eventually(() => server.requests.length === 3);
     const began = performance.now();
     await sender.close();
@@ -93,17 +102,7 @@ describe('connections', () => {
 });
 
 const pem = (name: string): string => readFileSync(new URL(`certificates/${name}`, import.meta.url), 'utf8');
-
-const made: Dispatcher[] = [];
-const stops: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0)) {
-    await stop();
-  }
-  for (const dispatcher of made.splice(0)) {
-    await dispatcher.destroy();
-  }
-});
+const mutualTls = { ca: pem('ca.pem'), key: pem('client.key'), cert: pem('client.pem') };
 
 function keep<D extends Dispatcher>(dispatcher: D): D {
   made.push(dispatcher);
@@ -112,63 +111,46 @@ function keep<D extends Dispatcher>(dispatcher: D): D {
 
 /** A TLS service that requests a client certificate and answers with its name. */
 async function startSecureService(): Promise<TestServer> {
-  const options = {
-    key: pem('server.key'),
-    cert: pem('server.pem'),
-    ca: pem('ca.pem'),
-    requestCert: true,
-    rejectUnauthorized: false,
-  };
-  const server = await follow(
-    createHttps(options, (request, response) => {
-      server.requests.push(request);
+  const certificates = { key: pem('server.key'), cert: pem('server.pem'), ca: pem('ca.pem') };
+  const server = createHttps(
+    { ...certificates, requestCert: true, rejectUnauthorized: false },
+    (request, response) => {
       const socket = request.socket as TLSSocket;
       const name = socket.getPeerCertificate().subject?.CN;
       sendJson(response, { certificate: socket.authorized ? name : 'none' });
-    }),
-    'https',
+    },
   );
-  stops.push(() => server.stop());
-  return server;
+  return ending(await follow(server, 'https'));
 }
 
 /** A proxy with CONNECT only, which records its targets. */
-async function startProxy(): Promise<TestServer & { tunnels: string[] }> {
+async function startProxy() {
   const tunnels: string[] = [];
   const proxy = createHttp((_request, response) => response.writeHead(405).end());
-  proxy.on('connect', (request, client: Socket, head: Buffer) => {
-    tunnels.push(request.url ?? '');
-    const [host, port] = (request.url ?? '').split(':');
+  proxy.on('connect', ({ url = '' }, client: Socket, head: Buffer) => {
+    tunnels.push(url);
+    const [host, port] = url.split(':');
     const target = connect(Number(port), host, () => {
       client.write('HTTP/1.1 200 Connection Established\r\n\r\n');
       target.write(head);
       target.pipe(client).pipe(target);
     });
-    for (const socket of [client, target]) {
-      socket.on('error', () => undefined);
-    }
+    [client, target].forEach((socket) => socket.on('error', () => undefined));
   });
-  const server = await follow(proxy, 'http');
-  stops.push(() => server.stop());
-  return { ...server, tunnels };
+  const { url: uri } = ending(await follow(proxy, 'http'));
+  const http: HttpOptions = {
+    dispatcher: ({ ProxyAgent }) => keep(new ProxyAgent({ uri, requestTls: mutualTls })),
+  };
+  return { tunnels, http };
 }
-
-function closing(sender: Sender): Sender {
-  stops.unshift(() => sender.close());
-  return sender;
-}
-
-const mutualTls = { ca: pem('ca.pem'), key: pem('client.key'), cert: pem('client.pem') };
 
 describe('http.dispatcher', () => {
+  const byClient = { body: { certificate: 'client of the tests' } };
+
   it('sends everything through a CONNECT proxy, with the client certificate to the service', async () => {
     const [service, proxy] = [await startSecureService(), await startProxy()];
-    const sender = closing(
-      Sender.with(service.url, {
-        dispatcher: ({ ProxyAgent }) => keep(new ProxyAgent({ uri: proxy.url, requestTls: mutualTls })),
-      }),
-    );
-    await expect(sender.send()).resolves.toMatchObject({ body: { certificate: 'client of the tests' } });
+    const sender = ending(Sender.with(service.url, proxy.http));
+    await expect(sender.send()).resolves.toMatchObject(byClient);
     await expect(sender.send({ operation: 'code', repeat: 'never' })).resolves.toMatchObject({ status: 200 });
     expect(new Set(proxy.tunnels)).toEqual(new Set([new URL(service.url).host]));
   });
@@ -176,54 +158,39 @@ describe('http.dispatcher', () => {
   it('applies to the tenants that set it only', async () => {
     const [service, proxy] = [await startSecureService(), await startProxy()];
     const direct = { connect: { ca: pem('ca.pem') } };
-    const sender = closing(
+    const sender = ending(
       Sender.withTenants({
-        proxied: tenantAt(service.url, {
-          dispatcher: ({ ProxyAgent }) => keep(new ProxyAgent({ uri: proxy.url, requestTls: mutualTls })),
-        }),
+        proxied: tenantAt(service.url, proxy.http),
         direct: tenantAt(service.url, { dispatcher: ({ Agent }) => keep(new Agent(direct)) }),
         plain: tenantAt(service.url, { attempts: 1 }),
       }),
     );
-    await expect(sender.send({}, { tenant: 'direct' })).resolves.toMatchObject({
-      body: { certificate: 'none' },
-    });
+    const send = (tenant: string) => sender.send({}, { tenant });
+    await expect(send('direct')).resolves.toMatchObject({ body: { certificate: 'none' } });
     // Without the CA of the tests, the certificate of the service is not trusted.
-    await expect(sender.send({}, { tenant: 'plain' })).rejects.toMatchObject({ code: 'service_unavailable' });
+    await expect(send('plain')).rejects.toMatchObject({ code: 'service_unavailable' });
     expect(proxy.tunnels).toHaveLength(0);
-    await expect(sender.send({}, { tenant: 'proxied' })).resolves.toMatchObject({
-      body: { certificate: 'client of the tests' },
-    });
+    await expect(send('proxied')).resolves.toMatchObject(byClient);
     expect(proxy.tunnels).toHaveLength(1);
   });
 
-  it('is called once, by whichever tenants and calls', async () => {
-    const service = await startSecureService();
+  it('is called once, by whichever tenants and calls, and closed by the host, not by the module', async () => {
+    const { url } = await startSecureService();
     let asked = 0;
     const dispatcher = ({ Agent }: typeof import('undici')) => {
       asked += 1;
       return keep(new Agent({ connect: mutualTls }));
     };
-    const tenants = { one: tenantAt(service.url), two: tenantAt(service.url) };
-    const sender = closing(Sender.withTenants(tenants, { dispatcher }));
+    const sender = Sender.withTenants({ one: tenantAt(url), two: tenantAt(url) }, { dispatcher });
     await Promise.all(['one', 'two', 'one'].map((tenant) => sender.send({}, { tenant })));
     expect(asked).toBe(1);
-  });
-
-  it('is closed by the host, not by the module', async () => {
-    const service = await startSecureService();
-    const sender = Sender.with(service.url, {
-      dispatcher: ({ Agent }) => keep(new Agent({ connect: mutualTls })),
-    });
-    await sender.send();
     await sender.close();
-    const [dispatcher] = made;
-    const reply = await dispatcher?.request({ origin: service.url, path: '/', method: 'GET' });
+    const reply = await made[0]?.request({ origin: url, path: '/', method: 'GET' });
     expect(reply?.statusCode).toBe(200);
     await reply?.body.dump();
   });
 
-  it.each([
+  it.each<[string, () => Dispatcher]>([
     [
       'throws',
       () => {
@@ -232,7 +199,7 @@ describe('http.dispatcher', () => {
     ],
     ['answers something else', () => ({}) as Dispatcher],
   ])('that %s is a configuration error', async (_what, dispatcher) => {
-    const sender = closing(Sender.with('http://127.0.0.1:9', { dispatcher }));
+    const sender = ending(Sender.with('http://127.0.0.1:9', { dispatcher }));
     await expect(sender.send()).rejects.toMatchObject({ code: 'configuration_invalid', tenant: 'default' });
   });
 });
@@ -246,15 +213,11 @@ describe('names', () => {
   let sender: Sender;
 
   beforeEach(async () => {
-    server = await startServer((_request, response) => sendJson(response, [], 200, { connection: 'close' }));
+    server = await serve((_request, response) => sendJson(response, [], 200, { connection: 'close' }));
     names = NameServers.start();
-    const tenants = Object.fromEntries(['acme', 'hostile'].map((key) => [key, tenantAt(server.url)]));
-    sender = Sender.withTenants(tenants, { attempts: 1, attemptTimeout: 8_000 });
-  });
-  afterEach(async () => {
-    await sender.close();
-    names.stop();
-    await server.stop();
+    stops.push(async () => names.stop());
+    const tenants = { acme: tenantAt(server.url), hostile: tenantAt(server.url) };
+    sender = ending(Sender.withTenants(tenants, { attempts: 1, attemptTimeout: 8_000 }));
   });
 
   /** A request to a name, on a connection of its own. */
@@ -267,53 +230,44 @@ describe('names', () => {
     return performance.now() - began;
   }
 
-  describe('a name whose servers do not answer', () => {
-    it('blocks one thread, however many requests wait for it: other names, localhost and addresses do not wait', async () => {
-      for (let request = 0; request < 20; request += 1) {
-        ask('silent.test', 'hostile').catch(() => undefined);
-      }
-      await eventually(() => names.lookups.length === 1);
-      expect(await millisecondsOf(ask('localhost'))).toBeLessThan(SOON);
-      expect(await millisecondsOf(ask('127.0.0.1'))).toBeLessThan(SOON);
-      const all = Array.from({ length: 10 }, (_, index) => ask(`name-${index}.test`));
-      expect(await millisecondsOf(Promise.all(all))).toBeLessThan(SOON);
-      expect(names.mostBlocked).toBe(1);
-    });
+  it('whose servers do not answer block one thread: other names, localhost and addresses do not wait', async () => {
+    for (let request = 0; request < 20; request += 1) {
+      ask('silent.test', 'hostile').catch(() => undefined);
+    }
+    await eventually(() => names.lookups.length === 1);
+    expect(await millisecondsOf(ask('localhost'))).toBeLessThan(SOON);
+    expect(await millisecondsOf(ask('127.0.0.1'))).toBeLessThan(SOON);
+    const all = Array.from({ length: 10 }, (_, index) => ask(`name-${index}.test`));
+    expect(await millisecondsOf(Promise.all(all))).toBeLessThan(SOON);
+    expect(names.mostBlocked).toBe(1);
   });
 
-  describe('the addresses of a name', () => {
-    it('are looked up once by requests that come together', async () => {
-      const together = () => Promise.all(Array.from({ length: 10 }, () => ask('name.test')));
-      await together();
-      expect(names.lookups).toHaveLength(1);
-      await together();
-      expect(names.lookups).toHaveLength(2);
-      expect(server.connected).toBe(20);
-    });
+  it('are looked up once by requests that come together', async () => {
+    for (const times of [1, 2]) {
+      await Promise.all(Array.from({ length: 10 }, () => ask('name.test')));
+      expect([names.lookups.length, server.connected]).toEqual([times, 10 * times]);
+    }
+  });
 
-    it('are those of the operating system, in its order, and each is tried', async () => {
-      names.system.set('name.test', [
-        { address: '127.0.0.2', family: 4 },
-        { address: '127.0.0.1', family: 4 },
-      ]);
-      await expect(ask('name.test')).resolves.toMatchObject({ status: 200 });
-    });
+  it('have the addresses of the operating system, in its order, and each is tried', async () => {
+    names.system.set('name.test', [
+      { address: '127.0.0.2', family: 4 },
+      { address: '127.0.0.1', family: 4 },
+    ]);
+    await expect(ask('name.test')).resolves.toMatchObject({ status: 200 });
+  });
 
-    it('may be one, where the host turned off autoSelectFamily', async () => {
-      const before = getDefaultAutoSelectFamily();
-      setDefaultAutoSelectFamily(false);
-      try {
-        await expect(ask('name.test')).resolves.toMatchObject({ status: 200 });
-        await expect(ask('localhost')).resolves.toMatchObject({ status: 200 });
-      } finally {
-        setDefaultAutoSelectFamily(before);
-      }
-    });
+  it('may have one address, where the host turned off autoSelectFamily', async () => {
+    const before = getDefaultAutoSelectFamily();
+    setDefaultAutoSelectFamily(false);
+    stops.push(async () => setDefaultAutoSelectFamily(before));
+    await expect(ask('name.test')).resolves.toMatchObject({ status: 200 });
+    await expect(ask('localhost')).resolves.toMatchObject({ status: 200 });
+  });
 
-    it('come from the real functions of Node', async () => {
-      names.stop();
-      await expect(ask('localhost')).resolves.toMatchObject({ status: 200 });
-      await expect(ask('nothing.invalid')).rejects.toMatchObject({ code: 'service_unavailable' });
-    });
+  it('are found by the real functions of Node', async () => {
+    names.stop();
+    await expect(ask('localhost')).resolves.toMatchObject({ status: 200 });
+    await expect(ask('nothing.invalid')).rejects.toMatchObject({ code: 'service_unavailable' });
   });
 });

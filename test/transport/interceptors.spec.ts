@@ -1,16 +1,17 @@
 import { inspect } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
-import axios, { type AxiosInstance } from 'axios';
+import axios, { type AxiosInstance, type AxiosResponse, type InternalAxiosRequestConfig } from 'axios';
 import { firstValueFrom } from 'rxjs';
 import { ExhibitorModule, isExhibitorError, type ExhibitorError } from '../../lib/index.js';
-import { startRestHost, startService, wrapper, type Answer, type RestHost } from '../exhibitors/rest-host.js';
+import { startRestHost, startService, wrapper, type Answer } from '../exhibitors/rest-host.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { sendJson } from '../support/server.js';
+import { tenantAt } from '../support/tenant-at.js';
 import { eventually, pause } from '../support/wait.js';
-import { tenantAt } from './transport-bench.js';
 
 const TOKEN = 'token-of-the-hand-made-service';
+const onePage: Answer = ({ page }) => wrapper(page, 1, 1);
 
 const endings: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -22,7 +23,7 @@ afterEach(async () => {
 /** A host whose interceptors are those of `configure`, beside a real service. */
 async function hostWith(
   configure: (instance: AxiosInstance) => unknown,
-  answer: Answer = ({ page }) => wrapper(page, 1, 1),
+  answer = onePage,
   http: OtherOptions['http'] = {},
 ) {
   const received: Record<string, unknown>[] = [];
@@ -30,7 +31,7 @@ async function hostWith(
     received.push(request.request.headers);
     return answer(request);
   });
-  const host: RestHost = await startRestHost({ tenant: service.tenant, axios: configure, http });
+  const host = await startRestHost({ tenant: service.tenant, axios: configure, http });
   endings.push(host.close, service.stop);
   const list = () => firstValueFrom(host.exhibitors.list('e'));
   const failure = async (): Promise<ExhibitorError> => {
@@ -40,21 +41,37 @@ async function hostWith(
     }
     return error;
   };
-  return { service, received, exhibitors: host.exhibitors, list, failure };
+  return { service, received, list, failure };
 }
+
+type Config = InternalAxiosRequestConfig;
+/** A host with one interceptor. */
+const onRequest = (use: (config: Config) => Config | Promise<Config>, http?: OtherOptions['http']) =>
+  hostWith((instance) => instance.interceptors.request.use(use), onePage, http);
+const onResponse = (
+  use: (response: AxiosResponse, instance: AxiosInstance) => AxiosResponse | Promise<AxiosResponse>,
+  answer?: Answer,
+  http?: OtherOptions['http'],
+) =>
+  hostWith(
+    (instance) => instance.interceptors.response.use((response) => use(response, instance)),
+    answer,
+    http,
+  );
+
+const notSent = { code: 'service_unavailable', attempts: 0 };
+const never = new Promise<never>(() => {});
+const page = { data: [{ id: 0 }] };
 
 describe('a request interceptor', () => {
   it('adds headers, also asynchronously, to every request, and logs its address', async () => {
     const seen: string[] = [];
-    const { list, received, service } = await hostWith((instance) =>
-      instance.interceptors.request.use(async (config) => {
-        await pause(1);
-        seen.push(`${config.method} ${config.url}`);
-        config.headers.set('X-Request-Id', 'one');
-        config.headers.set('User-Agent', 'a host');
-        return config;
-      }),
-    );
+    const { list, received, service } = await onRequest(async (config) => {
+      await pause(1);
+      seen.push(`${config.method} ${config.url}`);
+      config.headers.set({ 'X-Request-Id': 'one', 'User-Agent': 'a host' });
+      return config;
+    });
     await list();
     const url = service.tenant.baseUrl;
     expect(seen).toEqual([
@@ -74,153 +91,127 @@ describe('a request interceptor', () => {
         config.headers.set({
           'x-tenant-id': 'another',
           Authorization: 'Bearer another',
-          Host: 'another.example',
-          'Content-Length': '5',
           Accept: 'text/html',
         });
+        config.headers.set({ Host: 'another.example', 'Content-Length': '5' });
         return config;
       });
     });
-    await expect(list()).resolves.toMatchObject({ data: [{ id: 0 }] });
+    await expect(list()).resolves.toMatchObject(page);
     expect(service.urls).toEqual(['/api/v1/exhibitor/event/e?Page=1&ItemsPerPage=50']);
-    expect(received).toMatchObject([
-      {
-        'x-tenant-id': 'hand-made',
-        authorization: `Bearer ${TOKEN}`,
-        host: new URL(service.tenant.baseUrl).host,
-        accept: 'application/json',
-      },
-    ]);
+    const own = { 'x-tenant-id': 'hand-made', authorization: `Bearer ${TOKEN}`, accept: 'application/json' };
+    expect(received).toMatchObject([{ ...own, host: new URL(service.tenant.baseUrl).host }]);
     expect(Object.keys(received[0] ?? {})).not.toContain('content-length');
   });
 
   it('that throws fails the call at once, without a request and without the circuit', async () => {
     const mistake = new Error('no trace here');
-    let isBroken = false;
+    let isBroken = true;
     let called = 0;
-    const { list, failure, service } = await hostWith((instance) =>
-      instance.interceptors.request.use((config) => {
-        called += 1;
-        if (isBroken) {
-          throw mistake;
-        }
-        return config;
-      }),
-    );
+    const { list, failure, service } = await onRequest((config) => {
+      called += 1;
+      if (isBroken) {
+        throw mistake;
+      }
+      return config;
+    });
+    const expectFailure = async () => {
+      const error = await failure();
+      expect([error, error.cause]).toEqual([expect.objectContaining(notSent), mistake]);
+    };
+    // That of the token.
+    await expectFailure();
+    isBroken = false;
     await list();
     isBroken = true;
     called = 0;
     for (let call = 0; call < 60; call += 1) {
-      const error = await failure();
-      expect(error).toMatchObject({ code: 'service_unavailable', attempts: 0 });
-      expect(error.cause).toBe(mistake);
+      await expectFailure();
     }
     expect([called, service.urls.length]).toEqual([60, 1]);
     isBroken = false;
-    await expect(list()).resolves.toMatchObject({ data: [{ id: 0 }] });
-  });
-
-  it('that throws for the request of a token fails the call alike', async () => {
-    const mistake = new Error('no trace here');
-    const { failure } = await hostWith((instance) =>
-      instance.interceptors.request.use(() => {
-        throw mistake;
-      }),
-    );
-    const error = await failure();
-    expect(error).toMatchObject({ code: 'service_unavailable', attempts: 0 });
-    expect(error.cause).toBe(mistake);
+    await expect(list()).resolves.toMatchObject(page);
   });
 
   it('that is slow ends with the deadline, and is not taken for a slow service', async () => {
     let isSlow = false;
-    const { list, failure, service } = await hostWith(
-      (instance) => instance.interceptors.request.use((config) => (isSlow ? new Promise(() => {}) : config)),
-      undefined,
-      { deadline: 600, attemptTimeout: 400 },
-    );
+    const http = { deadline: 400, attemptTimeout: 300 };
+    const { list, failure, service } = await onRequest((config) => (isSlow ? never : config), http);
     await list();
     isSlow = true;
-    const errors = await Promise.all(Array.from({ length: 60 }, failure));
-    expect(new Set(errors.map(({ code, attempts }) => `${code} ${attempts}`))).toEqual(
-      new Set(['deadline_exceeded 0']),
-    );
+    for (const error of await Promise.all(Array.from({ length: 60 }, failure))) {
+      expect(error).toMatchObject({ code: 'deadline_exceeded', attempts: 0 });
+    }
     isSlow = false;
     await list();
     expect(service.urls).toHaveLength(2);
   });
 
-  it.each<[string, (instance: AxiosInstance) => unknown, RegExp]>([
+  it.each<[string, (config: Config) => Config, RegExp]>([
     [
-      'that sets no valid header',
-      (instance) =>
-        instance.interceptors.request.use((config) => {
-          config.headers.set('X-Name', 'Zoë ☃');
-          return config;
-        }),
+      'sets no valid header',
+      (config) => {
+        config.headers.set('X-Name', 'Zoë ☃');
+        return config;
+      },
       /x-name/i,
     ],
     [
-      'that replaces the adapter',
-      (instance) =>
-        instance.interceptors.request.use((config) => ({
-          ...config,
-          adapter: async () => ({ data: 1, status: 200, statusText: '', headers: {}, config }),
-        })),
+      'replaces the adapter',
+      (config) => {
+        const reply = { data: 1, status: 200, statusText: '', headers: {}, config };
+        return { ...config, adapter: async () => reply };
+      },
       /adapter/,
     ],
-  ])('%s fails the call', async (_what, configure, message) => {
-    const { failure } = await hostWith(configure);
-    const error = await failure();
-    expect(error).toMatchObject({ code: 'service_unavailable', attempts: 0 });
+  ])('that %s fails the call', async (_what, use, message) => {
+    const error = await (await onRequest(use)).failure();
+    expect(error).toMatchObject(notSent);
     expect(inspect(error.cause)).toMatch(message);
     expect(inspect(error)).not.toContain('Zoë');
   });
 
   it('that gives up on a request that was sent fails the call, and the request counts', async () => {
     const mistake = new Error('the limit of the host');
+    const limit = () => eventually(() => service.urls.length === 1).then(() => Promise.reject(mistake));
+    const giveUp = (config: Config): Config => {
+      const { adapter } = config;
+      return typeof adapter === 'function' && config.method === 'get'
+        ? { ...config, adapter: (given) => Promise.race([adapter(given), limit()]) }
+        : config;
+    };
     const { failure, service } = await hostWith(
-      (instance) =>
-        instance.interceptors.request.use((config) => {
-          const { adapter } = config;
-          if (typeof adapter !== 'function' || config.url?.includes('/event/') !== true) {
-            return config;
-          }
-          const limit = () => eventually(() => service.urls.length === 1).then(() => Promise.reject(mistake));
-          return { ...config, adapter: (given) => Promise.race([adapter(given), limit()]) };
-        }),
+      (instance) => instance.interceptors.request.use(giveUp),
       () => undefined,
     );
-    const error = await failure();
-    expect(error).toMatchObject({ code: 'service_unavailable', attempts: 1, cause: mistake });
+    expect(await failure()).toMatchObject({ code: 'service_unavailable', attempts: 1, cause: mistake });
     expect(service.urls).toHaveLength(1);
   });
 
   it('that cancels a request makes axios show no token', async () => {
-    const { failure } = await hostWith((instance) =>
-      instance.interceptors.request.use((config) =>
-        config.method === 'post' ? config : { ...config, signal: AbortSignal.abort() },
-      ),
+    const { failure } = await onRequest((config) =>
+      config.method === 'post' ? config : { ...config, signal: AbortSignal.abort() },
     );
     const error = await failure();
-    expect(error).toMatchObject({ code: 'service_unavailable', attempts: 0 });
+    expect(error).toMatchObject(notSent);
     expect(error.cause).toBeUndefined();
     expect(inspect(error, { depth: Infinity, showHidden: true })).not.toContain(TOKEN);
   });
 });
 
 describe('a response interceptor', () => {
+  const isGet = ({ config }: AxiosResponse) => config.method === 'get';
+
   it('gets status and headers of each attempt, and no body', async () => {
     const seen: unknown[] = [];
-    const { list } = await hostWith(
-      (instance) =>
-        instance.interceptors.response.use((response) => {
-          seen.push([response.config.method, response.status, response.headers['x-note'], response.data]);
-          return response;
-        }),
-      ({ count, page, response }) => {
-        response.setHeader('x-note', `reply ${count}`);
-        return count === 1 ? sendJson(response, {}, 503) : wrapper(page, 1, 1);
+    const { list } = await onResponse(
+      (response) => {
+        seen.push([response.config.method, response.status, response.headers['x-note'], response.data]);
+        return response;
+      },
+      (request) => {
+        request.response.setHeader('x-note', `reply ${request.count}`);
+        return request.count === 1 ? sendJson(request.response, {}, 503) : onePage(request);
       },
     );
     await list();
@@ -231,15 +222,12 @@ describe('a response interceptor', () => {
     ]);
   });
 
-  it('that throws fails the call without a retry', async () => {
-    const mistake = new TypeError('response.data is undefined');
-    const { failure, service } = await hostWith((instance) =>
-      instance.interceptors.response.use((response) => {
-        if (response.config.method === 'get') {
-          throw mistake;
-        }
-        return response;
-      }),
+  it.each([
+    ['throws', new TypeError('response.data is undefined')],
+    ['rejects without an error', undefined],
+  ])('that %s fails the call without a retry', async (_what, mistake) => {
+    const { failure, service } = await onResponse((response) =>
+      isGet(response) ? Promise.reject(mistake) : response,
     );
     const error = await failure();
     expect(error).toMatchObject({ code: 'service_unavailable', status: 200, attempts: 1 });
@@ -247,36 +235,18 @@ describe('a response interceptor', () => {
     expect(service.urls).toHaveLength(1);
   });
 
-  it('that rejects without an error fails the call as well', async () => {
-    const { failure } = await hostWith((instance) =>
-      instance.interceptors.response.use((response) =>
-        response.config.method === 'get' ? Promise.reject(undefined) : response,
-      ),
-    );
-    await expect(failure()).resolves.toMatchObject({ code: 'service_unavailable', attempts: 1 });
-  });
-
   it('that is slow ends with the deadline', async () => {
-    let isSlow = false;
-    const { list, failure } = await hostWith(
-      (instance) =>
-        instance.interceptors.response.use((response) => (isSlow ? new Promise(() => {}) : response)),
-      undefined,
-      { deadline: 600 },
-    );
-    await list();
-    isSlow = true;
+    const { failure } = await onResponse((response) => (isGet(response) ? never : response), onePage, {
+      deadline: 400,
+    });
     await expect(failure()).resolves.toMatchObject({ code: 'deadline_exceeded', attempts: 1 });
   });
 
   it('may send the request again: until that is answered, the former reply is the last', async () => {
-    const { failure, service } = await hostWith(
-      (instance) =>
-        instance.interceptors.response.use((response) =>
-          response.status === 503 ? instance.request(response.config) : response,
-        ),
+    const { failure, service } = await onResponse(
+      (response, instance) => (response.status === 503 ? instance.request(response.config) : response),
       ({ count, response }) => (count === 1 ? sendJson(response, {}, 503) : undefined),
-      { deadline: 600 },
+      { deadline: 400 },
     );
     await expect(failure()).resolves.toMatchObject({ code: 'deadline_exceeded', status: 503 });
     expect(service.urls).toHaveLength(2);
@@ -290,15 +260,9 @@ describe('a response interceptor', () => {
           errors.push(error);
           throw error;
         }),
-      ({ count, page, response }) => {
-        if (count === 1) {
-          response.destroy();
-          return undefined;
-        }
-        return wrapper(page, 1, 1);
-      },
+      (request) => (request.count === 1 ? void request.response.destroy() : onePage(request)),
     );
-    await expect(list()).resolves.toMatchObject({ data: [{ id: 0 }] });
+    await expect(list()).resolves.toMatchObject(page);
     expect(errors).toMatchObject([{ code: 'service_unavailable' }]);
     expect(inspect(errors, { depth: Infinity })).not.toContain(TOKEN);
     expect(service.urls).toHaveLength(2);
@@ -311,7 +275,6 @@ describe('the axios instance', () => {
     axios.defaults.headers.common['X-Of-Another-Service'] = 'a secret';
     try {
       const { list, received } = await hostWith(() => (configured += 1));
-      expect(configured).toBe(1);
       await list();
       await list();
       expect(configured).toBe(1);
@@ -323,13 +286,10 @@ describe('the axios instance', () => {
 
   it('whose configuration throws is a configuration error', async () => {
     const cause = new Error('no tracer');
-    const tenant = tenantAt('https://api.example');
-    const module = ExhibitorModule.forRoot({
-      tenant,
-      axios: () => {
-        throw cause;
-      },
-    });
+    const configure = () => {
+      throw cause;
+    };
+    const module = ExhibitorModule.forRoot({ tenant: tenantAt(), axios: configure });
     const boot = NestFactory.createApplicationContext(module, { logger: false, abortOnError: false });
     await expect(boot).rejects.toMatchObject({ code: 'configuration_invalid', cause });
   });

@@ -9,6 +9,9 @@ import { Deadlines } from '../../lib/time/deadline.js';
 import type { TransportReply, TransportRequest } from '../../lib/transport/transport-request.interface.js';
 import { Transport } from '../../lib/transport/transport.service.js';
 import { registryOf } from '../support/registry.js';
+import { tenantAt } from '../support/tenant-at.js';
+
+export { tenantAt } from '../support/tenant-at.js';
 
 // The tests cause failures that operators are told of.
 Logger.overrideLogger(['fatal']);
@@ -65,15 +68,4 @@ export class Sender {
   close(): Promise<void> {
     return this.transport.onApplicationShutdown();
   }
-}
-
-export function tenantAt(url: string, http?: HttpOptions): TenantOptions {
-  return {
-    tenantId: 'test-tenant',
-    baseUrl: url,
-    authUrl: url,
-    clientId: 'client',
-    clientSecret: 'secret-of-the-test',
-    http,
-  };
 }
