@@ -29,7 +29,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     const named = await this.getEvent(http, context, session);
     const none = { exhibitors: [], exhibitor: undefined, ...user };
     if (session === undefined) {
-      // On a public route: on any other, nobody was refused before.
+      // Only on a public route: on others `identify` has thrown 401.
       this.#keep(http, context, { eventId: named === undefined ? undefined : checkEventId(named), ...none });
       return;
     }

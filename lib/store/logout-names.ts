@@ -6,6 +6,8 @@
  * | `sid`               | `session`                | with a `sid`    | its id, `user`, `session`     |
  * | `sub`               | `user`                   | without a `sid` | its id, `user`, `sessionless` |
  * | both                | `session`, `sessionless` |                 |                               |
+ *
+ * The logout of one session ends none of the user's other sessions, but every login whose session is unknown: `sessionless`.
  */
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';

@@ -41,7 +41,7 @@ const storedToken = v.object({
 export interface NeededToken {
   /** The access token that it replaces; empty where there is none. */
   readonly replaced: string;
-  /** Only a token of another process that was requested after this time will do. `Infinity`: none will. */
+  /** Only a token of another process that was requested after this time will do. `-Infinity`: any; `Infinity`: none. */
   readonly requestedAfter: number;
   /** Only a token of another process that expires after this time will do. */
   readonly expiresAfter: number;
@@ -99,6 +99,7 @@ export class TokenSource {
     const name = clientName(tenant, client);
     // Half of the time at most: the rest is for the token endpoint.
     const search = withTimeout(deadline.remaining() / 2, () => this.#find(name, needed));
+    // A search that takes too long finds nothing: the store never fails a call.
     const found = await search.catch(() => undefined);
     if (found !== undefined) {
       return found;
@@ -124,6 +125,7 @@ export class TokenSource {
     // A hint, no lock: nobody removes it, and whatever goes wrong costs a token request more. It names the token that is replaced:
     // a process that replaces another one does not wait.
     const hint = JSON.stringify([name, needed.replaced]);
+    // `null`: the store does not answer, so nobody is waited for.
     const isFirst = (await this.values.write(HINT, hint, '1', HINT_TTL, { ifAbsent: true })) !== false;
     if (isFirst) {
       return undefined;

@@ -33,8 +33,8 @@ export interface RequestTools {
 const LARGEST_SMALL_REPLY = 256 * 1024;
 
 /**
- * Where the call's own deadline ends an attempt, that counts against the circuit only if the request was sent this share of
- * `attemptTimeout` before. Not all of it: a call with `deadline` = `attemptTimeout` takes a little time until it sends.
+ * Where the call's own deadline ends an attempt, that counts against the circuit only if the request had this share of
+ * `attemptTimeout`. Not all of it: a call with `deadline` = `attemptTimeout` takes a little time until it sends.
  */
 const MOST_OF_TIME = 0.9;
 

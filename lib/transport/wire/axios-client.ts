@@ -41,7 +41,8 @@ export class AxiosClient {
   /**
    * Answers the outcome of a request; never rejects. An interceptor may never end: then the end of the call is the outcome.
    *
-   * The outcome does not pass axios: what axios answers or throws may be of an interceptor, and tells only whether one failed.
+   * A request passes axios also where there are no interceptors, so that there is one way. The outcome does not: what axios answers
+   * or throws may be of an interceptor, and tells only whether one failed.
    */
   send(request: OwnRequest, deadline: Deadline): Promise<Outcome> {
     /** The request on the wire, once interceptors let it pass. */
@@ -86,6 +87,7 @@ export class AxiosClient {
 
     return new Promise((resolve) => {
       const forget = deadline.onOver(() => {
+        // What is on the wire ends by the same deadline.
         resolve(sending !== undefined && reply === undefined ? sending : overInInterceptor(reply));
       });
       void sendThroughAxios().then(resolve).then(forget);
