@@ -59,8 +59,8 @@ describe('npm start', () => {
     sample.signalGroup('SIGINT');
     sample.signalGroup('SIGINT');
     expect(await sample.ended).toBe(0);
-    const sandbox = `http://127.0.0.1:${ports.SANDBOX_PORT}/sandbox`;
-    expect(sample.stdout).toBe(`Sample ready at ${url}\nWhat it sends to the service: ${sandbox}\n`);
+    const activity = `http://127.0.0.1:${ports.SANDBOX_PORT}/sandbox`;
+    expect(sample.stdout).toBe(`Sample ready at ${url}\nWhat it sends to the service: ${activity}\n`);
     expect(sample.stderr).toBe('');
   });
 });

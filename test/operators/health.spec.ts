@@ -37,8 +37,8 @@ describe('the health of a host', () => {
     expect(leaksOf(body)).toEqual([]);
     return { http: reply.status, overall: body.status, ...Object.values(body.details)[0] };
   }
-  const check = (options: ExhibitorHealthOptions) =>
-    host.app.get(ExhibitorHealthIndicator, { strict: false }).isHealthy('checked', options);
+  const check = (given: ExhibitorHealthOptions) =>
+    host.app.get(ExhibitorHealthIndicator, { strict: false }).isHealthy('checked', given);
   const sent = (operation: string) => sandbox.requests.filter((request) => request.operation === operation);
 
   it('is seen by its probes', async () => {

@@ -134,8 +134,8 @@ describe('with signInAs', () => {
 
   it('answers an authorization request at once, also with prompt=login and max_age', async () => {
     sandbox.signInAs('olga.one');
-    const address = authorizeUrl(acme, { prompt: 'login', max_age: '0' });
-    const reply = await fetch(address, { redirect: 'manual' });
+    const url = authorizeUrl(acme, { prompt: 'login', max_age: '0' });
+    const reply = await fetch(url, { redirect: 'manual' });
     const callback = new URL(reply.headers.get('location') ?? '');
     expect(callback.href.startsWith(`${CALLBACK}?`)).toBe(true);
     expect((await finish(callback)).claims).toMatchObject({ auth_time: expect.any(Number) });
