@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { portOf } from '../../sample/ports.js';
 import { Guest } from './guest.js';
 import { runPlainHost } from './plain-host.js';
 import { ProjectCopy, type StartedProcess } from './project-copy.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import { freePort, isFree } from '../support/server.js';
-import { startSandbox } from '../support/sandbox.js';
+import { useSandbox } from '../support/lifetimes.js';
 
 const START = ['sample/dist/start.js'];
+const sandbox = await useSandbox();
 
 let project: ProjectCopy;
 let ports: { PORT: string; SANDBOX_PORT: string };
@@ -59,8 +59,8 @@ describe('npm start', () => {
     sample.signalGroup('SIGINT');
     sample.signalGroup('SIGINT');
     expect(await sample.ended).toBe(0);
-    const sandbox = `http://127.0.0.1:${ports.SANDBOX_PORT}/sandbox`;
-    expect(sample.stdout).toBe(`Sample ready at ${url}\nWhat it sends to the service: ${sandbox}\n`);
+    const activity = `http://127.0.0.1:${ports.SANDBOX_PORT}/sandbox`;
+    expect(sample.stdout).toBe(`Sample ready at ${url}\nWhat it sends to the service: ${activity}\n`);
     expect(sample.stderr).toBe('');
   });
 });
@@ -77,12 +77,6 @@ describe('npm run mirror', () => {
 });
 
 describe('a host in plain node with the built package', () => {
-  let sandbox: ExhibitorSandbox;
-  beforeAll(async () => {
-    sandbox = await startSandbox();
-  });
-  afterAll(() => sandbox?.stop());
-
   it('works, and exits by itself after app.close(): no handle is left', async () => {
     const options = { tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET] };
     const { code, stdout, stderr } = await runPlainHost(project.folder, options);

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { nativeRequire } from '../support/native-require.js';
 import { startServer } from '../support/server.js';
-import { startSample, type RunningSample } from './running-sample.js';
+import { exhibitorsOf, startSample, type RunningSample } from './running-sample.js';
 import { eventually, pause } from '../support/wait.js';
 import { openRequests } from '../support/sandbox.js';
 
@@ -37,10 +37,7 @@ describeInChromium('The portal', (browser) => {
     startOn('express');
 
     describe('from the start page to the logout', () => {
-      const own = () =>
-        sample.sandbox
-          .exhibitors('world-2026', 'acme')
-          .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
+      const own = () => exhibitorsOf(sample, 'sam.several', 'world-2026');
 
       it('shows the five events and their sizes', async () => {
         await visitor.page.goto(sample.url);
@@ -257,9 +254,7 @@ describeInChromium('The portal', (browser) => {
       visitor = await visitor.next();
       const select = '/events/regional-2026/mine/select';
       // One that Sam may select, so that only the origin of the request can be the reason of a refusal.
-      const own = sample.sandbox
-        .exhibitors('regional-2026', 'acme')
-        .find(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
+      const [own] = exhibitorsOf(sample, 'sam.several', 'regional-2026');
       const elsewhere = await startServer((request, response) => {
         const button = `<button name="exhibitorId" value="${own?.id}">Win</button>`;
         response.setHeader('content-type', 'text/html');

@@ -1,5 +1,5 @@
 import type { INestApplication } from '@nestjs/common';
-import type { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
+import type { ExhibitorSandbox, SandboxExhibitor } from 'nestjs-exhibitor/testing';
 import { createSample } from '../../sample/main.js';
 import { SANDBOX_PORTALS } from '../../sample/portals.js';
 import { faultsOf } from '../../sample/tour/faults.js';
@@ -13,6 +13,12 @@ export interface RunningSample {
   readonly sandbox: ExhibitorSandbox;
   readonly app: INestApplication;
   stop(): Promise<void>;
+}
+
+/** The exhibitors of a person at an event of acme. */
+export function exhibitorsOf({ sandbox }: RunningSample, person: string, event: string): SandboxExhibitor[] {
+  const all = sandbox.exhibitors(event, 'acme');
+  return all.filter(({ contactEmails }) => contactEmails.includes(`${person}@example.com`));
 }
 
 export async function startSample(platform?: 'express' | 'fastify'): Promise<RunningSample> {

@@ -1,4 +1,4 @@
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { Logger } from '@nestjs/common';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { diagnose, type DiagnosisHints, type Finding } from '../../lib/doctor/index.js';
@@ -12,10 +12,7 @@ import { follow, freePort, type TestServer } from '../support/server.js';
  * looks at the path.
  */
 const EMAIL = 'ann@example.com';
-const SECRETS: Readonly<Record<string, string>> = {
-  api: 'secret-of-the-api-client',
-  web: 'secret-of-the-web-client',
-};
+const SECRETS: Readonly<Record<string, string>> = { api: 'secret-of-the-api', web: 'secret-of-the-web' };
 const REDIRECT = 'http://127.0.0.1:3000/auth/callback';
 const REALMS: Readonly<Record<string, keyof typeof KEYS>> = { acme: 'rs256', other: 'attacker' };
 
@@ -30,33 +27,23 @@ const state = { opaque: false, date: (now: Date): Date | undefined => now, looku
 beforeAll(async () => {
   Logger.overrideLogger(false);
   deaf = `http://127.0.0.1:${await freePort()}`;
-  server = await follow(
-    createServer((request, response) => {
-      const parts: Buffer[] = [];
-      request.on('data', (part: Buffer) => parts.push(part));
-      request.on('end', () => {
-        state.requests += 1;
-        const url = new URL(request.url ?? '', server.url);
-        const form = new URLSearchParams(Buffer.concat(parts).toString());
-        const [status, body, headers = {}] = url.pathname.startsWith('/realms/')
-          ? realm(url, form)
-          : service(url, request.headers);
-        const date = state.date(new Date());
-        response.sendDate = false;
-        const text = typeof body === 'string' ? body : JSON.stringify(body);
-        const type = typeof body === 'string' ? 'text/html' : 'application/json';
-        response.writeHead(status, {
-          'content-type': type,
-          ...(date === undefined ? {} : { date: date.toUTCString() }),
-          ...headers,
-        });
-        response.end(text);
-      });
-    }),
-  );
+  server = await follow(createServer((request, response) => void answer(request, response)));
 });
 beforeEach(() => void Object.assign(state, { opaque: false, date: (now: Date) => now, lookup: 200 }));
 afterAll(() => server?.stop());
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const form = new URLSearchParams(Buffer.concat(await request.toArray()).toString());
+  state.requests += 1;
+  const url = new URL(request.url ?? '', server.url);
+  const isRealm = url.pathname.startsWith('/realms/');
+  const [status, body, headers = {}] = isRealm ? realm(url, form) : service(url, request.headers);
+  const date = state.date(new Date())?.toUTCString();
+  response.sendDate = false;
+  const [type, text] =
+    typeof body === 'string' ? ['text/html', body] : ['application/json', JSON.stringify(body)];
+  response.writeHead(status, { 'content-type': type, ...(date && { date }), ...headers }).end(text);
+}
 
 function realm(url: URL, form: URLSearchParams): Answer {
   const [, , name = '', ...rest] = url.pathname.split('/');
@@ -67,17 +54,13 @@ function realm(url: URL, form: URLSearchParams): Answer {
   const issuer = `${server.url}/realms/${name}`;
   const endpoints = `${issuer}/protocol/openid-connect`;
   const clients = name === 'acme' ? SECRETS : {};
+  const [authorization_endpoint, token_endpoint, jwks_uri] = ['auth', 'token', 'certs'].map(
+    (path) => `${endpoints}/${path}`,
+  );
+  const metadata = { issuer, authorization_endpoint, token_endpoint, jwks_uri };
   switch (rest.join('/')) {
     case '.well-known/openid-configuration':
-      return [
-        200,
-        {
-          issuer,
-          authorization_endpoint: `${endpoints}/auth`,
-          token_endpoint: `${endpoints}/token`,
-          jwks_uri: `${endpoints}/certs`,
-        },
-      ];
+      return [200, metadata];
     case 'protocol/openid-connect/certs':
       return [200, { keys: [{ ...KEYS[key].publicKey.export({ format: 'jwk' }), kid: key, use: 'sig' }] }];
     case 'protocol/openid-connect/auth':
@@ -137,10 +120,7 @@ const at = (name: string, path = ''): string =>
 
 /** The right options, with these values by the paths of their options. */
 function optionsWith(values: Values): TenantOptions {
-  const endpoints = {
-    authorize: at('acme', 'auth'),
-    token: at('acme', 'token'),
-  };
+  const endpoints = { authorize: at('acme', 'auth'), token: at('acme', 'token') };
   const login = {
     clientId: 'web',
     clientSecret: SECRETS['web'],
@@ -164,10 +144,9 @@ function optionsWith(values: Values): TenantOptions {
   return options as unknown as TenantOptions;
 }
 
-async function examine(
-  values: Values,
-  hints: DiagnosisHints = { eventId: 'world-2026', contactEmail: EMAIL },
-): Promise<Finding[]> {
+const HINTS: DiagnosisHints = { eventId: 'world-2026', contactEmail: EMAIL };
+
+async function examine(values: Values, hints = HINTS): Promise<Finding[]> {
   const findings: Finding[] = [];
   state.requests = 0;
   for await (const finding of diagnose(optionsWith(values), hints)) {

@@ -2,56 +2,33 @@
 import type { Type } from '@nestjs/common';
 import type { HealthIndicatorService } from '@nestjs/terminus';
 import { Test } from '@nestjs/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ExhibitorsService, TenantRegistry, TokenService } from '../../lib/index.js';
 import { ExhibitorHealthIndicator, type ExhibitorHealthOptions } from '../../lib/terminus/index.js';
-import {
-  ExhibitorTestingBackend,
-  ExhibitorTestingModule,
-  type ExhibitorSandbox,
-} from '../../lib/testing/index.js';
+import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/testing/index.js';
 import { leaksOf } from '../setup/leaks.js';
 import { clockOf } from '../support/clock.js';
-import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
+import { acmeOptions, startHost } from '../support/host.js';
+import { useHost, useSandbox } from '../support/lifetimes.js';
 import { nativeRequire } from '../support/native-require.js';
-import { startSandbox } from '../support/sandbox.js';
 import { loadSnippets } from '../support/snippets.js';
 import { stall } from '../support/faults.js';
 import { pause } from '../support/wait.js';
 
 const FAILING = { kind: 'status', status: 503 } as const;
 
+const { HealthModule } = await loadSnippets<{ HealthModule: Type }>('health.md', 'health');
+const sandbox = await useSandbox();
+
 describe('the health of a host', () => {
-  let sandbox: ExhibitorSandbox;
-  let HealthModule: Type;
-  let host: Host;
+  // One attempt a call: without waits.
+  const options = acmeOptions(sandbox, { isGlobal: true, http: { attempts: 1 } });
+  const host = useHost(() => startHost({ importedAfter: [HealthModule], options }));
 
-  const start = (): Promise<Host> =>
-    startHost({
-      importedAfter: [HealthModule],
-      options: () => ({
-        isGlobal: true,
-        tenant: sandbox.tenantOptions('acme'),
-        secrets: [COOKIE_SECRET],
-        // Without waits between attempts.
-        http: { attempts: 1 },
-      }),
-    });
-
-  beforeAll(async () => {
-    ({ HealthModule } = await loadSnippets<{ HealthModule: Type }>('health.md', 'health'));
-    sandbox = await startSandbox();
-    host = await start();
-  });
   beforeEach(() => {
-    sandbox.clearFaults();
     sandbox.clearRequests();
     clockOf(host.app).back();
     host.app.get(TenantRegistry).forget('default');
-  });
-  afterAll(async () => {
-    await host?.close();
-    await sandbox?.stop();
   });
 
   async function ask(route: 'live' | 'ready' | 'service'): Promise<Record<string, unknown>> {
@@ -60,8 +37,8 @@ describe('the health of a host', () => {
     expect(leaksOf(body)).toEqual([]);
     return { http: reply.status, overall: body.status, ...Object.values(body.details)[0] };
   }
-  const check = (options: ExhibitorHealthOptions) =>
-    host.app.get(ExhibitorHealthIndicator, { strict: false }).isHealthy('checked', options);
+  const check = (given: ExhibitorHealthOptions) =>
+    host.app.get(ExhibitorHealthIndicator, { strict: false }).isHealthy('checked', given);
   const sent = (operation: string) => sandbox.requests.filter((request) => request.operation === operation);
 
   it('is seen by its probes', async () => {
@@ -71,12 +48,8 @@ describe('the health of a host', () => {
     expect(await ask('ready')).toMatchObject(up);
     expect(await ask('service')).toMatchObject(up);
     sandbox.failNext('list', FAILING, Infinity);
-    expect(await ask('service')).toMatchObject({
-      http: 503,
-      overall: 'error',
-      status: 'down',
-      code: 'service_unavailable',
-    });
+    const down = { http: 503, overall: 'error', status: 'down', code: 'service_unavailable' };
+    expect(await ask('service')).toMatchObject(down);
     expect(await ask('live')).toMatchObject({ http: 200 });
     expect(await ask('ready')).toMatchObject(up);
     expect(sent('token')).toHaveLength(1);
@@ -147,15 +120,14 @@ describe('the health of a host', () => {
       ['/api/v1/exhibitor/event/world-2026', '1'],
     ]);
     expect(sent('token')).toHaveLength(1);
-    const codes = { 'no-such-event': 'not_found', '..': 'invalid_argument' };
-    for (const [eventId, code] of Object.entries(codes)) {
-      expect(await check({ eventId })).toMatchObject({ checked: { status: 'down', code } });
-    }
   });
 
-  it('is down for a tenant that is unknown', async () => {
-    const down = { checked: { status: 'down', code: 'unknown_tenant', circuit: 'closed' } };
-    expect(await check({ tenant: 'nobody' })).toMatchObject(down);
+  it.each([
+    [{ eventId: 'no-such-event' }, 'not_found'],
+    [{ eventId: '..' }, 'invalid_argument'],
+    [{ tenant: 'nobody' }, 'unknown_tenant'],
+  ])('is down for %j: %s', async (given, code) => {
+    expect(await check(given)).toEqual({ checked: { status: 'down', code, circuit: 'closed' } });
   });
 
   it('is that of the testing module in tests of a host', async () => {
@@ -165,9 +137,8 @@ describe('the health of a host', () => {
     const indicator = module.get(ExhibitorHealthIndicator, { strict: false });
     expect(await indicator.isHealthy('it')).toMatchObject({ it: { status: 'up' } });
     module.get(ExhibitorTestingBackend).failNext('token', 'token_unavailable');
-    expect(await indicator.isHealthy('it')).toMatchObject({
-      it: { status: 'down', code: 'token_unavailable' },
-    });
+    const down = { status: 'down', code: 'token_unavailable' };
+    expect(await indicator.isHealthy('it')).toMatchObject({ it: down });
     await module.close();
   });
 });

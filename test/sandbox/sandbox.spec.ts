@@ -1,28 +1,31 @@
 /** A sandbox as a whole: its start and end, who may reach it, and its faults. */
 import { createServer } from 'node:net';
 import { jest } from '@jest/globals';
-import { defaultSeed, type ExhibitorSandbox, type Fault } from 'nestjs-exhibitor/testing';
+import { defaultSeed, type Fault } from 'nestjs-exhibitor/testing';
 import { createProviderStorage } from '../../lib/testing/sandbox/provider/provider-storage.js';
 import { type AnyFault, stall } from '../support/faults.js';
+import { useSandbox } from '../support/lifetimes.js';
 import { openConnections, openRequests, startSandbox } from '../support/sandbox.js';
 import { follow } from '../support/server.js';
 import { Visitor } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
 import { apiHeaders, askToken, eventUrl } from './rest-client.js';
-import { rawRequest, type WireReply } from './wire.js';
+
+const sandbox = await useSandbox({ hosts: ['sandbox.internal'] });
+const headers = await apiHeaders(sandbox, 'acme');
+beforeEach(() => sandbox.clearRequests());
 
 describe('the lifecycle of a sandbox', () => {
   it('starts on the given port, and reports clearly when it is taken', async () => {
     const taken = await follow(createServer());
     const port = Number(new URL(taken.url).port);
-
     await expect(startSandbox({ port })).rejects.toThrow(
       `ExhibitorSandbox: port ${port} on 127.0.0.1 is already in use. Choose another by port (--port), or 0 for any free one`,
     );
     await taken.stop();
-    const sandbox = await startSandbox({ port });
-    expect(sandbox.url).toBe(`http://127.0.0.1:${port}`);
-    await sandbox.stop();
+    const second = await startSandbox({ port });
+    expect(second.url).toBe(`http://127.0.0.1:${port}`);
+    await second.stop();
   });
 
   it('refuses to start in production', async () => {
@@ -36,23 +39,20 @@ describe('the lifecycle of a sandbox', () => {
   });
 
   it('stops with open connections', async () => {
-    const sandbox = await startSandbox();
-    const headers = await apiHeaders(sandbox, 'acme');
+    const stopped = await startSandbox();
+    const own = { headers: await apiHeaders(stopped, 'acme') };
     const faults: AnyFault[] = [stall('before-headers'), stall('mid-body'), { kind: 'delay', ms: 600_000 }];
-    faults.forEach((fault) => sandbox.failNext('list', fault));
-    const replies = faults.map(async () =>
-      (await fetch(eventUrl(sandbox, 'world-2026'), { headers })).text(),
-    );
+    faults.forEach((fault) => stopped.failNext('list', fault));
+    const replies = faults.map(async () => (await fetch(eventUrl(stopped, 'world-2026'), own)).text());
     const outcomes = Promise.allSettled(replies);
-    await eventually(() => openRequests(sandbox) === faults.length);
-    expect(openConnections(sandbox)).toBeGreaterThanOrEqual(faults.length);
-    await sandbox.stop();
-    await sandbox.stop();
-
+    await eventually(() => openRequests(stopped) === faults.length);
+    expect(openConnections(stopped)).toBeGreaterThanOrEqual(faults.length);
+    await stopped.stop();
+    await stopped.stop();
     expect((await outcomes).map(({ status }) => status)).toEqual(faults.map(() => 'rejected'));
-    expect(openConnections(sandbox)).toBe(0);
-    await eventually(() => openRequests(sandbox) === 0);
-    await expect(fetch(sandbox.url)).rejects.toThrow('fetch failed');
+    expect(openConnections(stopped)).toBe(0);
+    await eventually(() => openRequests(stopped) === 0);
+    await expect(fetch(stopped.url)).rejects.toThrow('fetch failed');
   });
 
   it('serves the given seed', async () => {
@@ -68,15 +68,14 @@ describe('the lifecycle of a sandbox', () => {
       publicLoginClientId: 'umbrella-app',
     });
     seed.exhibitors['umbrella'] = { 'boutique-2026': [{ id: 'u-1', contactEmails: [] }] };
-    const sandbox = await startSandbox({ seed });
-    const headers = await apiHeaders(sandbox, 'umbrella');
+    const seeded = await startSandbox({ seed });
+    const own = { headers: await apiHeaders(seeded, 'umbrella') };
     const statusOf = async (eventId: string): Promise<number> =>
-      (await fetch(eventUrl(sandbox, eventId), { headers })).status;
+      (await fetch(eventUrl(seeded, eventId), own)).status;
     expect([await statusOf('boutique-2026'), await statusOf('world-2026')]).toEqual([200, 404]);
-    expect(() => sandbox.tenantOptions('nobody')).toThrow(
-      'no tenant "nobody"; it has acme, globex, initech, umbrella',
-    );
-    await sandbox.stop();
+    const unknown = 'no tenant "nobody"; it has acme, globex, initech, umbrella';
+    expect(() => seeded.tenantOptions('nobody')).toThrow(unknown);
+    await seeded.stop();
   });
 
   it('gives every tenant its own records, the same at each start', () => {
@@ -144,13 +143,6 @@ describe('pages of other sites', () => {
     '/sandbox/tenants',
     '/',
   ];
-  let sandbox: ExhibitorSandbox;
-  beforeAll(async () => {
-    sandbox = await startSandbox({ hosts: ['sandbox.internal'] });
-  });
-  beforeEach(() => sandbox.clearRequests());
-  afterAll(() => sandbox?.stop());
-
   const statuses = (host: string): Promise<number[]> =>
     Promise.all(
       ROUTES.map(
@@ -227,69 +219,59 @@ describe('pages of other sites', () => {
   });
 });
 
-describe('faults of the sandbox', () => {
-  let sandbox: ExhibitorSandbox;
-  let headers: Record<string, string>;
-  beforeAll(async () => {
-    sandbox = await startSandbox();
-    headers = await apiHeaders(sandbox, 'acme');
-  });
-  afterEach(() => sandbox?.clearFaults());
-  afterAll(() => sandbox?.stop());
-
-  /** The reply to a request on its own connection, to which this fault applies. */
-  async function met(operation: 'token' | 'list', fault: Fault): Promise<WireReply> {
-    sandbox.failNext(operation, fault);
-    const { clientId, clientSecret } = sandbox.tenantOptions('acme');
-    const form = { grant_type: 'client_credentials', client_id: clientId, client_secret: clientSecret };
-    const ofForm = { 'content-type': 'application/x-www-form-urlencoded' };
-    const seen =
-      operation === 'list'
-        ? await rawRequest(eventUrl(sandbox, 'world-2026'), { headers })
-        : await rawRequest(`${sandbox.url}/connect/token`, {
-            method: 'POST',
-            headers: ofForm,
-            body: new URLSearchParams(form).toString(),
-          });
-    expect(sandbox.requests.at(-1)).toMatchObject({ operation, fault: fault.kind });
-    return seen;
-  }
+describe('faults', () => {
+  const send = {
+    list: () => fetch(eventUrl(sandbox, 'world-2026'), { headers }),
+    token: () => askToken(sandbox.tenantOptions('acme')),
+  };
 
   /** The status of a list request of a tenant. */
   const list = async (key: string) =>
     (await fetch(eventUrl(sandbox, 'boutique-2026'), { headers: await apiHeaders(sandbox, key) })).status;
 
+  const FAULTS: [string, Fault, status: number, type: string, body: unknown][] = [
+    [
+      'a status with its headers',
+      { kind: 'status', status: 503, headers: { 'retry-after': '7' } },
+      503,
+      'application/json; charset=utf-8',
+      expect.stringContaining('"error":"sandbox_fault"'),
+    ],
+    [
+      'HTML with 200',
+      { kind: 'body', body: '<p>Hi</p>', contentType: 'text/html' },
+      200,
+      'text/html',
+      '<p>Hi</p>',
+    ],
+    ['an empty 200', { kind: 'body', body: '' }, 200, 'application/json; charset=utf-8', ''],
+  ];
+
   // The REST API and the provider send their replies in ways of their own.
   describe.each(['token', 'list'] as const)('on %s', (operation) => {
-    it('answer a status with its headers', async () => {
-      const seen = await met(operation, { kind: 'status', status: 503, headers: { 'retry-after': '7' } });
+    afterEach(() => expect(sandbox.requests.at(-1)).toMatchObject({ operation, fault: expect.any(String) }));
 
-      expect(seen.head).toMatch(/^http\/1\.1 503 /);
-      expect(seen.head).toContain('retry-after: 7');
-      expect(JSON.parse(seen.body)).toMatchObject({ error: 'sandbox_fault' });
-    });
-
-    it.each<[string, Extract<Fault, { kind: 'body' }>, string]>([
-      ['HTML with 200', { kind: 'body', body: '<p>Hi</p>', contentType: 'text/html' }, '<p>Hi</p>'],
-      ['an empty 200', { kind: 'body', body: '' }, ''],
-    ])('answer %s', async (_what, fault, body) => {
-      const seen = await met(operation, fault);
-
-      expect(seen.head).toMatch(/^http\/1\.1 200 /);
-      expect(seen.head).toContain(`content-type: ${fault.contentType ?? 'application/json'}`);
-      expect(seen.body).toBe(body);
+    it.each(FAULTS)('answer %s', async (_what, fault, status, type, body) => {
+      sandbox.failNext(operation, fault);
+      const reply = await send[operation]();
+      expect([reply.status, reply.headers.get('content-type')]).toEqual([status, type]);
+      expect(reply.headers.get('retry-after')).toBe(fault.kind === 'status' ? '7' : null);
+      expect(await reply.text()).toEqual(body);
+      expect(sandbox.requests.at(-1)?.fault).toBe(fault.kind);
     });
 
     it('answer late with the normal reply', async () => {
-      const seen = await met(operation, { kind: 'delay', ms: 150 });
-
-      expect(seen.ms).toBeGreaterThan(145);
-      expect(seen.head).toMatch(/^http\/1\.1 200 /);
-      expect(Buffer.byteLength(seen.bytes.subarray(seen.bytes.indexOf('\r\n\r\n') + 4))).toBe(lengthOf(seen));
+      sandbox.failNext(operation, { kind: 'delay', ms: 150 });
+      const started = performance.now();
+      const reply = await send[operation]();
+      expect(performance.now() - started).toBeGreaterThan(145);
+      const usual = { list: { data: expect.any(Array) }, token: { token_type: 'Bearer' } };
+      expect([reply.status, await reply.json()]).toEqual([200, expect.objectContaining(usual[operation])]);
     });
 
     it('reset the connection before any byte', async () => {
-      expect(await met(operation, { kind: 'reset' })).toMatchObject({ end: 'reset', text: '' });
+      sandbox.failNext(operation, { kind: 'reset' });
+      await expect(send[operation]()).rejects.toMatchObject({ cause: { code: 'ECONNRESET' } });
     });
   });
 
@@ -304,8 +286,7 @@ describe('faults of the sandbox', () => {
   ] as const)('apply to %s', async (operation, path) => {
     sandbox.failNext(operation, { kind: 'status', status: 503 });
     const statuses = [(await fetch(sandbox.url + path)).status, (await fetch(sandbox.url + path)).status];
-
-    expect(statuses[0]).toBe(503);
+    expect(statuses).toEqual([503, expect.any(Number)]);
     expect(statuses[1]).not.toBe(503);
   });
 
@@ -316,22 +297,18 @@ describe('faults of the sandbox', () => {
 
   it('are listed by HTTP, also those without an end', async () => {
     const fault: Fault = { kind: 'delay', ms: 1 };
-    sandbox.failNext({ operation: ['list', 'lookup'] }, fault, Infinity);
+    const match = { operation: ['list', 'lookup'] as const };
+    sandbox.failNext(match, fault, Infinity);
     const pending = await fetch(`${sandbox.url}/sandbox/faults`);
-
-    expect(await pending.json()).toEqual([
-      { match: { operation: ['list', 'lookup'] }, fault, remaining: null },
-    ]);
+    expect(await pending.json()).toEqual([{ match, fault, remaining: null }]);
   });
 
   const FAULT: Fault = { kind: 'status', status: 418 };
   it('apply the given number of times, the oldest fault first', async () => {
     sandbox.failNext('list', FAULT, 2);
     sandbox.failNext('list', { kind: 'status', status: 429 });
-
-    expect([await list('acme'), await list('acme'), await list('acme'), await list('acme')]).toEqual([
-      418, 418, 429, 200,
-    ]);
+    const statuses = [await list('acme'), await list('acme'), await list('acme'), await list('acme')];
+    expect(statuses).toEqual([418, 418, 429, 200]);
   });
 
   it('apply to one tenant until they are cleared, with Infinity', async () => {
@@ -355,7 +332,3 @@ describe('faults of the sandbox', () => {
     expect(() => sandbox.failNext('list', FAULT, times)).toThrow(RangeError);
   });
 });
-
-function lengthOf({ head = '' }: WireReply): number {
-  return Number(/content-length: (\d+)/.exec(head)?.[1]);
-}
