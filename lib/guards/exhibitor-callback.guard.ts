@@ -37,7 +37,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     callbacks.set(context, callback);
     try {
       const session = await RouteGuard.servicesOf(this).login.finish(http, {
-        path: await this.getCallbackPath(http),
+        getPath: () => this.getCallbackPath(http),
         onMatched: (started) => void (callback.started = started),
         storeIdentity: (identity) => this.storeIdentity(http, identity),
       });

@@ -19,11 +19,11 @@ export class ExhibitorLoginGuard extends RouteGuard {
 
   async #decide(http: HttpContext, context: ExecutionContext): Promise<never> {
     const tenant = await this.getTenant(http, context);
-    const url = await RouteGuard.servicesOf(this).login.start(http, tenant, {
+    const url = await RouteGuard.servicesOf(this).login.start(http, tenant, async () => ({
       eventId: await this.getEvent(http, context),
       returnTo: await this.getReturnTo(http),
       parameters: await this.getLoginParameters(context),
-    });
+    }));
     http.redirect(url);
     return answered();
   }

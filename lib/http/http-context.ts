@@ -55,9 +55,14 @@ export class HttpContext {
   /**
    * Sets a cookie when the head of the reply is written, and keeps the reply out of caches. A later one of the same name replaces it,
    * unless that one waits for `isWanted`.
+   *
+   * @throws {TypeError} where the response is not one of Node, so that no login or logout passes without its cookie
    */
   setCookie(name: string, cookie: ReplyCookie): void {
     const reply = this.#reply;
+    if (this.response !== undefined && !isNodeResponse(reply)) {
+      throw new TypeError('cookies need the response of Node, as Express and Fastify have it');
+    }
     const cookies = replyCookies.get(reply) ?? new Map<string, ReplyCookie>();
     if (cookie.isWanted === undefined || !cookies.has(name)) {
       cookies.set(name, cookie);

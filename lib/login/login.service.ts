@@ -50,8 +50,8 @@ export interface LoginTarget {
 }
 
 export interface CallbackRoute {
-  /** Path of the request, which must be that of the `redirectUri`. */
-  path: string;
+  /** Path of the request, which must be that of the `redirectUri`. Asked where the state matches. */
+  getPath: () => string | Promise<string>;
   /** Called with the login that the response belongs to, before it is verified. */
   onMatched: (login: StartedLogin) => void;
   /** Keeps the identity with `session: 'host'`. */
@@ -83,11 +83,17 @@ export class LoginService {
    * Starts a login: stores it in a cookie and answers the address of the provider to redirect to.
    *
    * @param tenantKey default: the only tenant
+   * @param getTarget asked where the request may start a login: it is code of the host
    */
-  async start(http: HttpContext, tenantKey: string | undefined, target: LoginTarget): Promise<string> {
+  async start(
+    http: HttpContext,
+    tenantKey: string | undefined,
+    getTarget: () => Promise<LoginTarget>,
+  ): Promise<string> {
     requireNavigation(http, this.#cookies.sameSite);
     const tenant = await this.tenants.resolve(tenantKey);
     const login = browserLoginOf(tenant);
+    const target = await getTarget();
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
     const parameters = checkLoginParameters(target.parameters, tenant.key);
     const start = {
@@ -113,9 +119,12 @@ export class LoginService {
   }
 
   /** Finishes a login at the callback: matches and spends the state, verifies the response and starts the session. */
-  async finish(http: HttpContext, { path, onMatched, storeIdentity }: CallbackRoute): Promise<SessionState> {
+  async finish(
+    http: HttpContext,
+    { getPath, onMatched, storeIdentity }: CallbackRoute,
+  ): Promise<SessionState> {
     try {
-      const { pending, parameters } = await this.#match(http, path);
+      const { pending, parameters } = await this.#match(http, getPath);
       onMatched(startedLogin(pending));
       await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);
@@ -138,11 +147,11 @@ export class LoginService {
   /** The pending login of this response. A response that matches none leaves all of them usable. */
   async #match(
     http: HttpContext,
-    path: string,
+    getPath: CallbackRoute['getPath'],
   ): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
     const parameters = readCallback(http);
     const pending = parameters && (await this.#pending.find(http, parameters.state));
-    if (pending && fitsLogin(parameters, pending, http.request.method, path)) {
+    if (pending && fitsLogin(parameters, pending, http.request.method, await getPath())) {
       return { pending, parameters };
     }
     if (this.#pending.areSent(http)) {

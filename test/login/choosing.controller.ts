@@ -1,5 +1,5 @@
 import { Controller, Get, Injectable, UseGuards, type ExecutionContext } from '@nestjs/common';
-import { ExhibitorLoginGuard, type LoginParameters } from '../../lib/index.js';
+import { ExhibitorCallbackGuard, ExhibitorLoginGuard, type LoginParameters } from '../../lib/index.js';
 import type { Reply, Visitor } from '../support/visitor.js';
 
 /** Takes the parameters from the query, as JSON. */
@@ -11,11 +11,23 @@ class ChoosingLoginGuard extends ExhibitorLoginGuard {
   }
 }
 
+/** Fails where it is asked for the path. */
+@Injectable()
+class FailingCallbackGuard extends ExhibitorCallbackGuard {
+  protected override getCallbackPath(): never {
+    throw new Error('asked for the path');
+  }
+}
+
 @Controller()
 export class ChoosingController {
   @Get('choose')
   @UseGuards(ChoosingLoginGuard)
   login(): void {}
+
+  @Get('failing-callback')
+  @UseGuards(FailingCallbackGuard)
+  callback(): void {}
 }
 
 /** The reply of the login route to these parameters. */

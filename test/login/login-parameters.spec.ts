@@ -67,6 +67,17 @@ describe('the parameters of a login', () => {
     });
   });
 
+  it('are asked of the host only where a login may start, and the path of a callback where its state matches', async () => {
+    const visitor = new Visitor();
+    const image = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'image' };
+    const noJson = `${host.url}/choose?parameters=x`;
+    expect((await visitor.visit(noJson, { headers: image })).status).toBe(400);
+    expect((await visitor.visit(noJson)).status).toBe(500);
+    for (const query of ['', '?code=x&state=0-made-up', '?error=access_denied&state=0-made-up']) {
+      expect((await visitor.visit(`${host.url}/failing-callback${query}`)).status).toBe(401);
+    }
+  });
+
   it('ask for the smaller age of the two', async () => {
     expect((await sentFor(host, { maxAge: 601 }))['max_age']).toBe('600');
     expect((await sentFor(host, { maxAge: 0 }))['max_age']).toBe('0');

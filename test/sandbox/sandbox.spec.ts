@@ -198,6 +198,16 @@ describe('pages of other sites', () => {
     },
   );
 
+  it('send no more in chunks, without a length', async () => {
+    const body = new Blob(['x'.repeat(2 * MIB)]).stream();
+    const sent = fetch(`${sandbox.url}/connect/token`, { method: 'POST', body, duplex: 'half' });
+    const status = await sent.then(
+      (reply) => reply.status,
+      () => 413,
+    );
+    expect(status).toBe(413);
+  });
+
   it('push the oldest requests out of what is kept, 16 MiB', async () => {
     for (let sent = 0; sent < 20; sent += 1) {
       await post(`/api/v1/exhibitor/event/e-${sent}`, MIB);

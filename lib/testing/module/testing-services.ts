@@ -89,7 +89,7 @@ async function loginOf(
 ): Promise<Pick<InstanceType<typeof login>, 'start' | 'finish'>> {
   const real = await module.create(login);
   return {
-    start: (http, tenantKey, target) => real.start(http, backend.tenantOf(tenantKey), target),
+    start: (http, tenantKey, getTarget) => real.start(http, backend.tenantOf(tenantKey), getTarget),
     finish: async () => {
       const state = await userOf(backend, tenants);
       if (state === undefined) {

@@ -172,9 +172,10 @@ function extendClients(provider: Provider, state: SandboxState): void {
   const { prototype } = provider.Client;
   const { redirectUris } = state.options;
   prototype.redirectUriAllowed = (uri) => redirectUris?.includes(uri) ?? isLoopbackUrl(uri);
+  // Addresses without http have the origin `null`, and are left out.
+  const origins = redirectUris?.map((uri) => new URL(uri).origin).filter((origin) => origin !== 'null');
   prototype.postLogoutRedirectUriAllowed = (uri) =>
-    isLoopbackUrl(uri) ||
-    (URL.canParse(uri) && redirectUris?.some((one) => new URL(one).origin === new URL(uri).origin) === true);
+    isLoopbackUrl(uri) || (URL.canParse(uri) && origins?.includes(new URL(uri).origin) === true);
   Object.defineProperty(prototype, 'backchannelLogoutUri', {
     get(this: { clientId: string }) {
       return state.logoutUriOf(this.clientId);

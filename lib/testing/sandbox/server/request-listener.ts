@@ -28,11 +28,11 @@ export function createRequestListener(state: SandboxState, provider: Provider): 
     if (!isForSandbox(request, state.options.hosts)) {
       return sendJson(response, 403, FOREIGN_HOST);
     }
-    if (Number(request.headers['content-length'] ?? 0) > LARGEST_BODY) {
-      // The body is not read, so the connection is of no further use.
+    const body = await readBody(request);
+    if (body === undefined) {
+      // The rest is not read, so the connection is of no further use.
       return sendJson(response, 413, TOO_LARGE, { connection: 'close' });
     }
-    const body = Buffer.concat(await request.toArray());
     if (isConsole(request)) {
       return handleConsole(state, provider, request, response, body.toString());
     }
@@ -56,6 +56,20 @@ export function createRequestListener(state: SandboxState, provider: Provider): 
 
   return (request, response) =>
     void handle(request, response).catch((error: unknown) => sendFailure(response, error));
+}
+
+/** The body; `undefined` where it is too large. */
+async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+    bytes += chunk.length;
+    if (bytes > LARGEST_BODY) {
+      return undefined;
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }
 
 /**
