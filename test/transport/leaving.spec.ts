@@ -33,9 +33,10 @@ const POOLS: [string, HttpOptions, Partial<TransportRequest>[]][] = [
 ];
 
 async function leavesNothing(): Promise<void> {
-  await eventually(() => silent.ended('open').length === 0);
+  // A request that its caller has left may still arrive, and is open until the server sees that its connection ends.
   await aWhile();
-  expect([silent.ended('open'), silent.ended('completed')]).toEqual([[], []]);
+  await eventually(() => silent.ended('open').length === 0, 1_000);
+  expect(silent.ended('completed')).toEqual([]);
 }
 
 describe.each(POOLS)('a request over %s that its caller leaves', (_pool, http, requests) => {
