@@ -25,7 +25,7 @@ import type { TokenChange } from '../support/provider-script.js';
 import { logIn as logInAt } from '../login/journey.js';
 import { registryOf } from '../support/registry.js';
 import { freePort } from '../support/server.js';
-import { tenantAt } from '../transport/transport-bench.js';
+import { tenantAt } from '../support/tenant-at.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 
 @Controller('mistake')

@@ -1,7 +1,4 @@
 /** Replies that prove this package. The sandbox has no kinds for them: a host needs none of them. */
-import { Readable, type Duplex } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { createGzip } from 'node:zlib';
 import type { ServerResponse } from 'node:http';
 import type { Fault } from '../../lib/testing/index.js';
 import { sendFault, type CustomFault } from '../../lib/testing/sandbox/faults.js';
@@ -9,8 +6,6 @@ import { sendReply } from '../../lib/testing/sandbox/server/sandbox-server.js';
 import { pause } from './wait.js';
 
 export type AnyFault = Fault | CustomFault;
-
-const CHUNK_BYTES = 64 * 1024;
 
 const custom = (send: CustomFault['send']): CustomFault => ({ kind: 'custom', send });
 
@@ -78,17 +73,6 @@ export const rawBody = (body: Buffer): CustomFault =>
 export const redirect = (location: string, status = 302): CustomFault =>
   custom(async (_request, response) => sendReply(response, status, { location }, ''));
 
-/** JSON text of `bytes` bytes, sent as fast as the client reads. */
-export const largeBody = (bytes: number): CustomFault =>
-  custom((_request, response) => sendLargeJson(response, bytes));
-
-/** The same, compressed. */
-export const gzipBomb = (bytes: number): CustomFault =>
-  custom((_request, response) => {
-    response.setHeader('content-encoding', 'gzip');
-    return sendLargeJson(response, bytes, [createGzip()]);
-  });
-
 /** One of these for a share of the requests, from 0 to 1, at random; the regular reply for the others. */
 export const sometimes = (share: number, ...faults: readonly AnyFault[]): CustomFault =>
   custom(async (request, response, sendRegularReply) => {
@@ -98,21 +82,6 @@ export const sometimes = (share: number, ...faults: readonly AnyFault[]): Custom
     }
     await sendFault(fault, request, response, sendRegularReply);
   });
-
-/** Sends a JSON string of `bytes` bytes, quotes included. */
-async function sendLargeJson(response: ServerResponse, bytes: number, encode: Duplex[] = []): Promise<void> {
-  function* chunks(): Generator<Buffer> {
-    const filler = Buffer.alloc(CHUNK_BYTES, 'x');
-    yield Buffer.from('"');
-    for (let left = bytes - 2; left > 0; left -= CHUNK_BYTES) {
-      yield filler.subarray(0, Math.min(left, CHUNK_BYTES));
-    }
-    yield Buffer.from('"');
-  }
-  response.setHeader('content-type', 'application/json');
-  // The pipeline rejects if the client disconnects, which is expected with these faults.
-  await pipeline([Readable.from(chunks()), ...encode, response]).catch(() => undefined);
-}
 
 /**
  * The body of the regular reply, which is not sent, with status and headers already set on the response: the REST API and

@@ -1,10 +1,11 @@
-import dns, { type LookupAddress, type LookupOptions } from 'node:dns';
+import dns, { type LookupOptions } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 
 /** Threads of libuv for `getaddrinfo`: half of its four. */
 const THREADS = 2;
 
-type Answer = LookupAddress[] | 'unknown' | 'silent';
+/** How long a silent name blocks its thread, in ms. */
+const SILENCE = 3_000;
 
 const { lookup } = dns;
 
@@ -13,18 +14,16 @@ const { lookup } = dns;
  * answer. A test cannot make `getaddrinfo` wait without being root.
  */
 export class NameServers {
-  /** What the operating system answers; default: 127.0.0.1. A name that begins with `silent` blocks its thread. */
-  readonly system = new Map<string, Answer>();
-  /** How long a silent name blocks its thread, in ms. */
-  silence = 3_000;
+  /** Addresses that the operating system answers; default: 127.0.0.1. A name that begins with `silent` blocks its thread. */
+  readonly system = new Map<string, string[]>();
   /** Names of the look-ups that began. */
   readonly lookups: string[] = [];
   /** Largest number of threads that silent names blocked at once. */
   mostBlocked = 0;
-  #blocked = 0;
   #busy = 0;
   readonly #queue: (() => void)[] = [];
-  readonly #ends = new Set<() => void>();
+  /** End the look-ups of silent names. */
+  readonly #blocked = new Set<() => void>();
 
   static start(): NameServers {
     const names = new NameServers();
@@ -34,14 +33,8 @@ export class NameServers {
 
   /** Restores the function of Node and ends what waits. May be called twice. */
   stop(): void {
-    if (dns.lookup === lookup) {
-      return;
-    }
     dns.lookup = lookup;
-    this.silence = 0;
-    for (const end of this.#ends) {
-      end();
-    }
+    this.#blocked.forEach((end) => end());
   }
 
   readonly #lookup = (name: string, ...rest: [LookupOptions, Parameters<LookupFunction>[2]]): void => {
@@ -50,57 +43,46 @@ export class NameServers {
       Reflect.apply(lookup, dns, [name, ...rest]);
       return;
     }
-    this.#onThread(() => {
+    this.#onThread((leave) => {
       // That of localhost may be what an earlier suite has left.
       if (name !== 'localhost') {
         this.lookups.push(name);
       }
-      const answer = this.#answerOf(name);
-      if (answer === 'silent') {
-        this.#block(() => callback(Object.assign(new Error('no answer'), { code: 'EAI_AGAIN' }), []));
+      if (name.startsWith('silent')) {
+        const error = Object.assign(new Error('no answer'), { code: 'EAI_AGAIN' });
+        this.#block(() => (leave(), callback(error, [])));
         return;
       }
-      this.#leave();
-      if (answer === 'unknown') {
-        callback(Object.assign(new Error('unknown'), { code: 'ENOTFOUND' }), []);
-      } else if (options.all === true) {
-        callback(null, answer);
+      leave();
+      const all = (this.system.get(name) ?? ['127.0.0.1']).map((address) => ({ address, family: 4 }));
+      if (options.all === true) {
+        callback(null, all);
       } else {
-        callback(null, answer[0]?.address ?? '', answer[0]?.family);
+        callback(null, all[0]?.address ?? '', 4);
       }
     });
   };
 
-  #answerOf(name: string): Answer {
-    const isSilent = name.startsWith('silent');
-    return this.system.get(name) ?? (isSilent ? 'silent' : [{ address: '127.0.0.1', family: 4 }]);
-  }
-
-  #onThread(run: () => void): void {
+  #onThread(run: (leave: () => void) => void): void {
     if (this.#busy >= THREADS) {
       this.#queue.push(() => this.#onThread(run));
       return;
     }
     this.#busy += 1;
-    setImmediate(run);
-  }
-
-  #leave(): void {
-    this.#busy -= 1;
-    this.#queue.shift()?.();
+    setImmediate(run, () => {
+      this.#busy -= 1;
+      this.#queue.shift()?.();
+    });
   }
 
   #block(fail: () => void): void {
-    this.#blocked += 1;
-    this.mostBlocked = Math.max(this.mostBlocked, this.#blocked);
     const end = (): void => {
       clearTimeout(timer);
-      this.#ends.delete(end);
-      this.#blocked -= 1;
-      this.#leave();
+      this.#blocked.delete(end);
       fail();
     };
-    const timer = setTimeout(end, this.silence);
-    this.#ends.add(end);
+    const timer = setTimeout(end, SILENCE);
+    this.#blocked.add(end);
+    this.mostBlocked = Math.max(this.mostBlocked, this.#blocked.size);
   }
 }

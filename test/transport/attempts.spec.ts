@@ -58,74 +58,38 @@ async function warmUp(): Promise<void> {
   await pause(5);
 }
 
-describe('a kept-alive connection that is reset before any byte', () => {
-  it('is replaced at once, also without an attempt left', async () => {
-    const seen = await onSockets(first(reset), { attempts: 1 });
+/** Answers the first request of a connection but for its last byte, then resets it. */
+const cut = (socket: Socket) =>
+  socket.write(REPLY.slice(0, -1), () => setTimeout(() => socket.resetAndDestroy(), 20));
+const replaced = { status: 200 };
+
+describe('a kept-alive connection', () => {
+  it.each<[string, (socket: Socket) => unknown, attempts: number, end: object, requests: number]>([
+    ['that is reset before any byte is replaced at once, without an attempt left', reset, 1, replaced, 2],
+    ['that is reset after the head of a reply is not replaced', cut, 1, unavailable(1), 1],
+  ])('%s', async (_what, others, attempts, end, requests) => {
+    const seen = await onSockets(first(others), { attempts });
     await warmUp();
-    await expect(sender.send()).resolves.toMatchObject({ status: 200 });
-    expect(seen.requests).toBe(3);
+    expect(await sender.send().catch((error) => error)).toMatchObject(end);
+    expect(seen.requests).toBe(1 + requests);
   });
 
-  it('is replaced once, also where it was new, which nothing tells', async () => {
-    let isUp = true;
-    const seen = await onSockets((socket) => void (isUp ? socket.write(REPLY) : reset(socket)), {
-      attempts: 1,
-    });
-    await warmUp();
-    isUp = false;
-    await expect(sender.send()).rejects.toMatchObject(unavailable(2));
-    expect(seen.requests).toBe(3);
-    await expect(sender.send()).rejects.toMatchObject(unavailable(2));
-    expect(seen.requests).toBe(5);
-  });
-
-  it('is replaced once in all attempts', async () => {
+  it('is replaced once in all attempts, also where it was new, which nothing tells', async () => {
     const seen = await onSockets(reset, { attempts: 2 });
     await expect(sender.send()).rejects.toMatchObject(unavailable(3));
     expect(seen.requests).toBe(3);
   });
-
-  it('is not replaced where status and headers arrived', async () => {
-    const cut = (socket: Socket) =>
-      socket.write(REPLY.slice(0, -1), () => setTimeout(() => socket.resetAndDestroy(), 20));
-    const seen = await onSockets(first(cut), { attempts: 1 });
-    await warmUp();
-    await expect(sender.send()).rejects.toMatchObject(unavailable(1));
-    expect(seen.requests).toBe(2);
-  });
 });
 
-describe('a request that must never be repeated', () => {
-  const redeem = () => sender.send({ operation: 'code', method: 'POST', body: 'code=once', repeat: 'never' });
-
-  it('is sent once, whatever fails', async () => {
-    const seen = await onSockets(reset);
-    await expect(redeem()).rejects.toMatchObject(unavailable(1));
-    await pause(50);
-    expect(seen.requests).toBe(1);
-  });
-
-  it.each([408, 429, 503])('is sent once where the service answers %i', async (status) => {
-    await serving((_request, response) => sendJson(response, {}, status));
-    await expect(redeem()).rejects.toMatchObject({ status, attempts: 1 });
-    expect(server.requests).toHaveLength(1);
-  });
-
-  it('has its own connection, which is closed afterwards', async () => {
-    await onSockets(first(reset));
-    await warmUp();
-    await expect(redeem()).resolves.toMatchObject({ status: 200 });
-    await expect(redeem()).resolves.toMatchObject({ status: 200 });
-    expect(server.connected).toBe(3);
-    await eventually(() => server.connections.size === 1);
-  });
-
-  it('has the whole deadline for its one attempt', async () => {
-    const http = { attemptTimeout: 50, deadline: 5_000 };
-    await serving((_request, response) => void setTimeout(() => sendJson(response), 200), http);
-    await expect(redeem()).resolves.toMatchObject({ status: 200 });
-    expect(server.requests).toHaveLength(1);
-  });
+/** Whatever fails, and for the whole deadline: test/login/provider-trouble.spec.ts. */
+it('a code is redeemed on a connection of its own, which is closed afterwards', async () => {
+  const code = { operation: 'code', method: 'POST', body: 'code=once', repeat: 'never' } as const;
+  await onSockets(first(reset));
+  await warmUp();
+  await expect(sender.send(code)).resolves.toMatchObject({ status: 200 });
+  await expect(sender.send(code)).resolves.toMatchObject({ status: 200 });
+  expect(server.connected).toBe(3);
+  await eventually(() => server.connections.size === 1);
 });
 
 describe('the attempts of a call', () => {
@@ -211,34 +175,25 @@ describe('nestjs-exhibitor:request', () => {
     expect([server.requests, messages]).toEqual([[], []]);
   });
 
-  const ends: Record<string, (response: ServerResponse, abort: () => void) => void> = {
-    malformed_response: (response) => void response.end('no JSON'),
-    deadline_exceeded: () => undefined,
-    aborted: (_response, abort) => abort(),
-    // A request that was reset is replayed.
-    service_unavailable: (response) => void response.socket?.resetAndDestroy(),
-  };
-  it.each(Object.entries(ends))('reports an attempt that ended with %s', async (code, end) => {
+  it.each<
+    [code: string, cause: string | undefined, end: (response: ServerResponse, abort: () => void) => void]
+  >([
+    ['malformed_response', undefined, (response) => void response.end('no JSON')],
+    ['deadline_exceeded', undefined, () => undefined],
+    ['aborted', undefined, (_response, abort) => abort()],
+    ['service_unavailable', 'timeout', () => undefined],
+    ['service_unavailable', 'network', (response) => void response.socket?.resetAndDestroy()],
+  ])('reports an attempt that ended with %s, and cause %s', async (code, cause, end) => {
     const controller = new AbortController();
-    await serving((_request, response) => end(response, () => controller.abort()), { attempts: 1 });
+    const http = { attempts: 1, ...(cause === 'timeout' ? { attemptTimeout: 100 } : {}) };
+    await serving((_request, response) => end(response, () => controller.abort()), http);
     const messages = await messagesOf(async () => {
       const call = sender.send({}, { deadline: 150, signal: controller.signal });
       await expect(call).rejects.toMatchObject({ code });
     });
-    expect(messages[0]).toMatchObject({ code, attempt: 1 });
-    expect(messages).toHaveLength(code === 'service_unavailable' ? 2 : 1);
-  });
-
-  it('names the cause where there is no status', async () => {
-    const http = { attempts: 2, attemptTimeout: 100 };
-    await serving(
-      (request, _response, count) => (count === 1 ? undefined : request.socket.resetAndDestroy()),
-      http,
-    );
-    const failed = { code: 'service_unavailable' };
-    const messages = await messagesOf(() => expect(sender.send()).rejects.toMatchObject(failed));
-    expect(messages[0]).toMatchObject({ ...failed, cause: 'timeout', status: undefined });
-    expect(messages.at(-1)).toMatchObject({ ...failed, cause: 'network', status: undefined });
+    expect(messages[0]).toMatchObject({ code, cause, attempt: 1 });
+    // A request that was reset is replayed.
+    expect(messages).toHaveLength(cause === 'network' ? 2 : 1);
   });
 
   it('contains no token, secret, address or query', async () => {

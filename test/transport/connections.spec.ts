@@ -12,11 +12,11 @@ import type { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Dispatcher } from 'undici';
 import type { HttpOptions } from '../../lib/index.js';
-import { collectGarbage } from '../support/garbage.js';
 import { NameServers } from '../support/name-servers.js';
 import { follow, type TestServer, sendJson, startServer } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
-import { Sender, tenantAt } from './transport-bench.js';
+import { tenantAt } from '../support/tenant-at.js';
+import { Sender } from './transport-bench.js';
 
 const made: Dispatcher[] = [];
 const stops: (() => Promise<void>)[] = [];
@@ -47,24 +47,6 @@ describe('connections', () => {
     expect([server.requests.length, server.connected]).toEqual([4, 1]);
   });
 
-  it('keep no reply in memory while they are idle', async () => {
-    const { url } = await serve((_request, response) => sendJson(response, { rows: [] }));
-    const sender = ending(Sender.with(url));
-    const body = new WeakRef(Object((await sender.send()).body));
-    expect(body.deref()).toEqual({ rows: [] });
-    await pause(0);
-    collectGarbage();
-    expect(body.deref()).toBeUndefined();
-  });
-
-  it('are as many as concurrent requests at most', async () => {
-    const server = await serve((_request, response) => void setTimeout(() => sendJson(response), 20));
-    const sender = ending(Sender.with(server.url, { maxConcurrent: 4 }));
-    await Promise.all(Array.from({ length: 40 }, () => sender.send()));
-    expect(server.requests).toHaveLength(40);
-    expect(server.connected).toBeLessThanOrEqual(8);
-  });
-
   it('that hang in a TLS handshake are closed with the module', async () => {
     const hanging = createServer((socket) => void socket.resume());
     const server = ending(await follow(hanging, 'https'));
@@ -78,26 +60,6 @@ describe('connections', () => {
     expect(performance.now() - began).toBeLessThan(5_000);
     await results;
     await eventually(() => server.connections.size === 0);
-  });
-
-  it('are closed with the module, and running and waiting calls end', async () => {
-    const server = await serve((_request, response, count) => {
-      if (count === 1) {
-        sendJson(response, {}, 503, { 'retry-after': '60' });
-      }
-    });
-    const sender = Sender.with(server.url, { deadline: 120_000, attemptTimeout: 120_000, maxConcurrent: 1 });
-    const calls = Array.from({ length: 3 }, () => sender.send());
-    const results = Promise.allSettled([...calls, sender.send({ operation: 'code', repeat: 'never' })]);
-    await eventually(() => server.requests.length === 3);
-    const began = performance.now();
-    await sender.close();
-    for (const result of await results) {
-      expect(result).toMatchObject({ status: 'rejected', reason: { code: 'service_unavailable' } });
-    }
-    expect(performance.now() - began).toBeLessThan(2_000);
-    await eventually(() => server.connections.size === 0);
-    await expect(sender.send()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
   });
 });
 
@@ -204,9 +166,6 @@ describe('http.dispatcher', () => {
   });
 });
 
-/** Far less than a silent name blocks its thread. */
-const SOON = 1_500;
-
 describe('names', () => {
   let names: NameServers;
   let server: TestServer;
@@ -216,29 +175,26 @@ describe('names', () => {
     server = await serve((_request, response) => sendJson(response, [], 200, { connection: 'close' }));
     names = NameServers.start();
     stops.push(async () => names.stop());
-    const tenants = { acme: tenantAt(server.url), hostile: tenantAt(server.url) };
-    sender = ending(Sender.withTenants(tenants, { attempts: 1, attemptTimeout: 8_000 }));
+    sender = ending(Sender.with(server.url, { attempts: 1, attemptTimeout: 8_000 }));
   });
 
   /** A request to a name, on a connection of its own. */
-  const ask = (name: string, tenant = 'acme') =>
-    sender.send({ url: server.url.replace('127.0.0.1', name) }, { tenant });
-
-  async function millisecondsOf(work: Promise<unknown>): Promise<number> {
-    const began = performance.now();
-    await work;
-    return performance.now() - began;
-  }
+  const ask = (name: string) => sender.send({ url: server.url.replace('127.0.0.1', name) });
 
   it('whose servers do not answer block one thread: other names, localhost and addresses do not wait', async () => {
     for (let request = 0; request < 20; request += 1) {
-      ask('silent.test', 'hostile').catch(() => undefined);
+      ask('silent.test').catch(() => undefined);
     }
     await eventually(() => names.lookups.length === 1);
-    expect(await millisecondsOf(ask('localhost'))).toBeLessThan(SOON);
-    expect(await millisecondsOf(ask('127.0.0.1'))).toBeLessThan(SOON);
-    const all = Array.from({ length: 10 }, (_, index) => ask(`name-${index}.test`));
-    expect(await millisecondsOf(Promise.all(all))).toBeLessThan(SOON);
+    const began = performance.now();
+    const others = [
+      'localhost',
+      '127.0.0.1',
+      ...Array.from({ length: 10 }, (_, index) => `name-${index}.test`),
+    ];
+    await Promise.all(others.map(ask));
+    // Far less than a silent name blocks its thread.
+    expect(performance.now() - began).toBeLessThan(1_500);
     expect(names.mostBlocked).toBe(1);
   });
 
@@ -250,10 +206,7 @@ describe('names', () => {
   });
 
   it('have the addresses of the operating system, in its order, and each is tried', async () => {
-    names.system.set('name.test', [
-      { address: '127.0.0.2', family: 4 },
-      { address: '127.0.0.1', family: 4 },
-    ]);
+    names.system.set('name.test', ['127.0.0.2', '127.0.0.1']);
     await expect(ask('name.test')).resolves.toMatchObject({ status: 200 });
   });
 
@@ -263,11 +216,5 @@ describe('names', () => {
     stops.push(async () => setDefaultAutoSelectFamily(before));
     await expect(ask('name.test')).resolves.toMatchObject({ status: 200 });
     await expect(ask('localhost')).resolves.toMatchObject({ status: 200 });
-  });
-
-  it('are found by the real functions of Node', async () => {
-    names.stop();
-    await expect(ask('localhost')).resolves.toMatchObject({ status: 200 });
-    await expect(ask('nothing.invalid')).rejects.toMatchObject({ code: 'service_unavailable' });
   });
 });

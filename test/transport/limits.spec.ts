@@ -1,15 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { Clock } from '../../lib/time/clock.js';
-import { Deadline } from '../../lib/time/deadline.js';
-import { Circuit } from '../../lib/transport/limits/circuit.js';
 import { backOff, parseRetryAfter, waitBeforeRetry } from '../../lib/transport/limits/retry-policy.js';
-import { Semaphore } from '../../lib/transport/limits/semaphore.js';
-import { isUnanswered, type Failed, type Outcome } from '../../lib/transport/outcome.js';
+import type { HttpOptions } from '../../lib/index.js';
+import type { Outcome } from '../../lib/transport/outcome.js';
 import type { Operation } from '../../lib/transport/transport-request.interface.js';
-import { Sender, tenantAt } from './transport-bench.js';
+import { Sender } from './transport-bench.js';
 import { TestClock } from '../support/clock.js';
+import { tenantAt } from '../support/tenant-at.js';
 import { type TestServer, sendJson, startServer } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
 
@@ -74,88 +72,6 @@ describe('Retry-After', () => {
   });
 });
 
-describe('a circuit', () => {
-  /** Requests that get no reply. */
-  function unanswered(circuit: Circuit, count: number, sentAt: number, now = sentAt): void {
-    for (let request = 0; request < count; request += 1) {
-      circuit.unanswered(sentAt, now);
-    }
-  }
-
-  it('opens for 5 s after 40 requests in a row without a reply, then counts from 0 what was sent since', () => {
-    const circuit = new Circuit();
-    unanswered(circuit, 39, 0);
-    expect(circuit.openFor(0)).toBe(0);
-    unanswered(circuit, 1, 0);
-    expect([circuit.openFor(1_000), circuit.openFor(5_000)]).toEqual([4_000, 0]);
-    unanswered(circuit, 100, 0, 6_000);
-    unanswered(circuit, 39, 6_000);
-    expect(circuit.openFor(6_000)).toBe(0);
-    unanswered(circuit, 1, 6_000);
-    expect(circuit.openFor(6_000)).toBe(5_000);
-  });
-
-  it('is closed by any reply, and does not count what was sent before', () => {
-    const circuit = new Circuit();
-    unanswered(circuit, 40, 0);
-    circuit.replied(100);
-    unanswered(circuit, 100, 99, 110);
-    expect(circuit.openFor(110)).toBe(0);
-  });
-
-  it.each<[counts: boolean, why: string, failed: Partial<Failed>, operation?: Operation, hadTime?: boolean]>([
-    [true, 'the connection fails', {}],
-    [true, 'the time of an attempt passes', { why: 'timeout' }],
-    [true, 'the call ends by its deadline, and had time', { why: 'over' }, 'list', true],
-    [false, 'the call was aborted, or had less time', { why: 'over' }],
-    [false, 'there was a status line', { status: 200 }],
-    [false, 'an interceptor of the host failed', { why: 'interceptor' }],
-    [true, 'no connection is made for the code of a login', { why: 'unreached' }, 'code'],
-    [false, 'the code of a login is reset', { why: 'reset' }, 'code'],
-    [false, 'the code of a login is not answered', { why: 'over' }, 'code', true],
-  ])('%p: counts a request where %s', (counts, _why, failed, operation = 'list', hadTime = false) => {
-    const outcome: Failed = { kind: 'failed', why: 'reset', message: '', ...failed };
-    expect(isUnanswered(outcome, operation, hadTime)).toBe(counts);
-  });
-});
-
-describe('a semaphore', () => {
-  const clock = new Clock();
-  const turn = () => new Promise(setImmediate);
-
-  /** Callers that want a slot, numbered in order. */
-  async function crowd(callers: number) {
-    const semaphore = new Semaphore({ slots: 2, waiting: 3 });
-    const entries: string[] = [];
-    const deadlines = Array.from({ length: callers }, (_, caller) => {
-      const deadline = new Deadline(clock, 60_000);
-      void semaphore.enter(deadline).then((entry) => entries.push(`${caller} ${entry}`));
-      return deadline;
-    });
-    await turn();
-    const leave = async (): Promise<string[]> => {
-      const before = entries.length;
-      semaphore.leave();
-      await turn();
-      return entries.slice(before);
-    };
-    return { semaphore, entries, leave, end: () => deadlines.forEach((deadline) => deadline.clear()) };
-  }
-
-  it('gives slots to those who waited longest, and refuses who finds a full queue', async () => {
-    const { semaphore, entries, leave, end } = await crowd(6);
-    expect(entries).toEqual(['0 entered', '1 entered', '5 full']);
-    const left = new Deadline(clock, 5_000, AbortSignal.abort());
-    await expect(semaphore.enter(left)).resolves.toBe('over');
-    const next = [await leave(), await leave(), await leave(), await leave()];
-    expect(next).toEqual([['2 entered'], ['3 entered'], ['4 entered'], []]);
-    expect(semaphore.isIdle).toBe(false);
-    await leave();
-    expect(semaphore.isIdle).toBe(true);
-    end();
-  });
-});
-
 describe('the limits of a tenant', () => {
   let server: TestServer;
   let sender: Sender;
@@ -169,6 +85,8 @@ describe('the limits of a tenant', () => {
         held.push(response);
       } else if (isIll && request.url?.startsWith('/ill') === true) {
         response.destroy();
+      } else if (request.url === '/busy') {
+        sendJson(response, {}, 503);
       } else {
         sendJson(response);
       }
@@ -185,6 +103,7 @@ describe('the limits of a tenant', () => {
     sender.send({ operation }, { tenant });
   const served = { status: 200 };
   const refused = { code: 'service_unavailable', attempts: 0, retryAfterMs: expect.any(Number) };
+  const CODE = { operation: 'code', method: 'POST', repeat: 'never' };
 
   it.each([
     ['lookup', ['list', 'token', 'userinfo'], ['lookup']],
@@ -211,38 +130,53 @@ describe('the limits of a tenant', () => {
     },
   );
 
-  it('let requests pass again after 5 s', async () => {
+  it('let requests pass again after 5 s, and count from 0', async () => {
     const moved = new TestClock();
     sender = Sender.with(`${server.url}/ill`, { attempts: 1 }, moved);
-    for (let call = 0; call < 42; call += 1) {
-      await expect(sender.send()).rejects.toMatchObject({ attempts: call < 40 ? 2 : 0 });
+    for (const opened of [1, 2]) {
+      for (let call = 0; call < 42; call += 1) {
+        await expect(sender.send()).rejects.toMatchObject({ attempts: call < 40 ? 2 : 0 });
+      }
+      moved.ahead = opened * 5_000;
     }
     isIll = false;
-    moved.ahead = 5_000;
     await expect(sender.send()).resolves.toMatchObject(served);
-    expect(server.requests).toHaveLength(81);
+    expect(server.requests).toHaveLength(2 * 80 + 1);
   });
 
-  it('count no call that is aborted, however long it waited, nor one that had less time than an attempt', async () => {
+  const CLOSED_PORT = 'http://127.0.0.1:9';
+  type Call = { request?: object; deadline?: number; before?: () => Promise<unknown> };
+  it.each<[opens: boolean, what: string, http: HttpOptions, call: Call]>([
+    [true, 'have no reply when the time of an attempt is over', { attemptTimeout: 200 }, {}],
+    [true, 'have no reply by a deadline of the same time', { attemptTimeout: 300, deadline: 300 }, {}],
+    [false, 'had less time than an attempt', {}, { deadline: 200 }],
+    [false, 'are answered with 503', {}, { request: { url: '/busy' } }],
+    [false, 'were sent before a reply came', { attemptTimeout: 400 }, { before: () => sender.send() }],
+    [true, 'redeem a code, and find no service', {}, { request: { ...CODE, url: CLOSED_PORT } }],
+    [false, 'redeem a code, and are reset', {}, { request: { ...CODE, url: '/ill' } }],
+  ])('open the circuit (%p) by calls that %s', async (opens, _what, http, { request, deadline, before }) => {
+    sender = Sender.with(server.url, { attempts: 1, ...http });
+    const given = { url: '/hold', ...request };
+    const url = new URL(given.url, server.url).href;
+    const calls = Array.from({ length: 45 }, () => sender.send({ ...given, url }, { deadline }));
+    const results = Promise.allSettled(calls);
+    await before?.();
+    await results;
+    const next = sender.send({ ...given, url: new URL('/well', url).href });
+    await (opens ? expect(next).rejects.toMatchObject(refused) : expect(next).resolves.toMatchObject(served));
+  });
+
+  it('count no call that is aborted, however long it waited', async () => {
     const moved = new TestClock();
     sender = Sender.with(server.url, { attempts: 1 }, moved);
-    const hold = (call: { signal?: AbortSignal; deadline?: number }) =>
-      Array.from({ length: 45 }, () => sender.send({ url: `${server.url}/hold` }, call));
-    await Promise.allSettled(hold({ deadline: 200 }));
     const controller = new AbortController();
-    const aborted = hold({ signal: controller.signal });
-    await eventually(() => held.length === 90);
+    const call = { signal: controller.signal };
+    const aborted = Array.from({ length: 45 }, () => sender.send({ url: `${server.url}/hold` }, call));
+    await eventually(() => held.length === 45);
     moved.ahead = 3_900;
     controller.abort();
     await Promise.allSettled(aborted);
     await expect(sender.send()).resolves.toMatchObject(served);
-  });
-
-  it('count a call whose deadline is the time of an attempt', async () => {
-    sender = Sender.with(server.url, { attempts: 1, attemptTimeout: 300, deadline: 300 });
-    const calls = Array.from({ length: 45 }, () => sender.send({ url: `${server.url}/hold` }));
-    await Promise.allSettled(calls);
-    await expect(sender.send()).rejects.toMatchObject(refused);
   });
 
   describe('of concurrent requests', () => {

@@ -11,8 +11,6 @@ import { Transport } from '../../lib/transport/transport.service.js';
 import { registryOf } from '../support/registry.js';
 import { tenantAt } from '../support/tenant-at.js';
 
-export { tenantAt } from '../support/tenant-at.js';
-
 // The tests cause failures that operators are told of.
 Logger.overrideLogger(['fatal']);
 

@@ -47,7 +47,7 @@ export class AxiosClient {
   send(request: OwnRequest, deadline: Deadline): Promise<Outcome> {
     /** The request on the wire, once interceptors let it pass. */
     let sending: Promise<Outcome> | undefined;
-    /** The last reply: where an interceptor sends the request again, this one stays until there is a new one. */
+    /** The last reply. An interceptor may send the request again. */
     let reply: Outcome | undefined;
     /** What interceptors get in place of a response, where that reply is a failure. */
     let failure: ExhibitorError | undefined;
@@ -63,7 +63,6 @@ export class AxiosClient {
         failure = new ExhibitorError(codeOf(reply) ?? 'service_unavailable', reply.message);
         throw failure;
       }
-      failure = undefined;
       const headers = this.#hasInterceptors ? reply.headers : NO_HEADERS;
       return { data: undefined, status: reply.status, statusText: '', headers, config };
     };
