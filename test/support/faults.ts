@@ -71,7 +71,9 @@ export const rawBody = (body: Buffer): CustomFault =>
   });
 
 export const redirect = (location: string, status = 302): CustomFault =>
-  custom(async (_request, response) => sendReply(response, status, { location }, ''));
+  custom(async (_request, response) =>
+    sendReply(response, status, { location, 'content-type': 'application/json' }, '[]'),
+  );
 
 /** One of these for a share of the requests, from 0 to 1, at random; the regular reply for the others. */
 export const sometimes = (share: number, ...faults: readonly AnyFault[]): CustomFault =>
