@@ -3,8 +3,8 @@ import type { SharedStore } from '../../lib/index.js';
 /** A store in memory that several hosts share, like a Redis. */
 export class MemoryStore implements SharedStore {
   readonly raw = new Map<string, { value: string; until: number }>();
-  /** Makes every call throw, reject or hang. */
-  failure: 'none' | 'throws' | 'rejects' | 'hangs' = 'none';
+  /** Makes every call reject or hang, or those that write answer that nothing was written. */
+  failure: 'none' | 'rejects' | 'hangs' | 'full' = 'none';
   calls = 0;
 
   async get(key: string): Promise<string | undefined> {
@@ -20,7 +20,8 @@ export class MemoryStore implements SharedStore {
   ): Promise<boolean> {
     await this.#meetFailure();
     const taken = this.raw.get(key);
-    if (ifAbsent === true && taken !== undefined && taken.until > Date.now()) {
+    const isTaken = ifAbsent === true && taken !== undefined && taken.until > Date.now();
+    if (isTaken || this.failure === 'full') {
       return false;
     }
     this.raw.set(key, { value, until: Date.now() + ttl });
@@ -44,17 +45,13 @@ export class MemoryStore implements SharedStore {
     return JSON.stringify([...this.raw]);
   }
 
-  #meetFailure(): Promise<void> {
+  async #meetFailure(): Promise<void> {
     this.calls += 1;
-    switch (this.failure) {
-      case 'throws':
-        throw new Error('redis://admin:s3cret@10.0.0.1 refused');
-      case 'rejects':
-        return Promise.reject(new TypeError('the store is down'));
-      case 'hangs':
-        return new Promise(() => undefined);
-      case 'none':
-        return Promise.resolve();
+    if (this.failure === 'rejects') {
+      throw new TypeError('redis://admin:s3cret@10.0.0.1 refused');
+    }
+    if (this.failure === 'hangs') {
+      await new Promise(() => undefined);
     }
   }
 }

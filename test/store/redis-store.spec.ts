@@ -7,19 +7,10 @@ import * as ioredis5 from 'ioredis5';
 import * as redis6 from 'redis';
 import * as redis5 from 'redis5';
 import { RedisSharedStore, type IoredisClient, type NodeRedisClient } from '../../lib/redis/index.js';
-import { checkOptions } from '../../lib/options/check-options.js';
 import { storeDown } from '../../lib/problems/host-problems.js';
-import { Sealer } from '../../lib/store/sealer.service.js';
-import { ProblemLog } from '../../lib/problems/problem-log.service.js';
-import { SharedValues } from '../../lib/store/shared-values.service.js';
-import { Clock } from '../../lib/time/clock.js';
 import { storeSnippets, ROOT } from '../structure/readme.js';
-import { loggedLines } from '../support/logged-lines.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
-import { tenantAt } from '../support/tenant-at.js';
 import { eventually } from '../support/wait.js';
-
-const logged = loggedLines();
 
 type AnyClient = NodeRedisClient | IoredisClient;
 
@@ -172,32 +163,6 @@ describeWithRedis('RedisSharedStore', (path) => {
     expect(await store.set(two, 'again', { ttl, ifAbsent: false })).toBe(true);
     await store.delete(two);
     expect(await store.set(two, 'free', { ttl, ifAbsent: true })).toBe(true);
-  });
-
-  it.each([
-    ['ioredis 5', ioredis5],
-    ['ioredis 6', ioredis6],
-  ])('is down, and nothing else, where a command of %s times out', async (_name, { Redis }: Ioredis) => {
-    const client = new Redis({ port: single.port, ...settings, commandTimeout: 200 });
-    const { store } = await connected(client, () => client.disconnect());
-    await eventually(() => store.set('slow', 'kept', { ttl: 60_000 }).catch(() => false));
-    const secrets = ['a secret of the tests of Redis, 32+ characters'];
-    const options = checkOptions({ tenant: tenantAt(), secrets, store });
-    const clock = new Clock();
-    const log = new ProblemLog(options, clock);
-    const values = new SharedValues(options, new Sealer(options, clock), clock, log);
-    single.freeze();
-    const began = performance.now();
-    for (let call = 0; call < 10; call++) {
-      expect(await values.read('token', 'slow')).toBeNull();
-    }
-    single.thaw();
-    // The first call waits for the timeout; then the store rests, so that not every call waits.
-    expect(performance.now() - began).toBeLessThan(600);
-    expect(logged.warnings).toEqual([expect.stringContaining('the shared store does not answer')]);
-    // Replies that come after their timeout belong to no later command.
-    expect(await store.get('slow')).toBe('kept');
-    client.disconnect();
   });
 
   it('refuses what is not a client', () => {
