@@ -1,21 +1,18 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import ts from 'typescript';
 import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
-import { parseRecords } from '../../lib/exhibitors/parse-replies.js';
 import { OwnCookies } from '../../lib/http/cookies.js';
 import { isCrossSiteRequest } from '../../lib/http/fetch-metadata.js';
 import { HttpContext } from '../../lib/http/http-context.js';
 import { safeReturnTo } from '../../lib/login/return-to.js';
-import { checkContactEmail, checkEventId } from '../../lib/model/path-parameters.js';
+import { checkContactEmail } from '../../lib/model/path-parameters.js';
 import { hideSecrets, untrustedText } from '../../lib/model/untrusted-text.js';
-import { halfHash, isAccessTokenType } from '../../lib/oidc/check-claims.js';
 import { unverified } from '../../lib/oidc/verify-signature.js';
-import { bearerTokenOf } from '../../lib/session/bearer-identities.service.js';
-import { parseRoute } from '../../lib/testing/sandbox/server/operations.js';
-import { lifetimeOf } from '../../lib/tokens/token-lifetime.js';
-import { parseTokenReply } from '../../lib/tokens/token-reply.js';
 import { parseRetryAfter } from '../../lib/transport/limits/retry-policy.js';
-import { isJsonType, parseJson, unpack, UnreadableBody } from '../../lib/transport/wire/reply-body.js';
-import { expressionsOfSources, findAll } from './expressions.js';
+import { parseJson, UnreadableBody } from '../../lib/transport/wire/reply-body.js';
+import { ROOT } from './readme.js';
 
 const SIZE = 256 * 1024;
 /** Of the inputs that every expression meets: worse than linear time shows at this length as well. */
@@ -156,7 +153,7 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Functions that meet text from outside, with their own worst inputs. */
+/** Functions that search text from outside by more than one expression, with their own worst inputs. */
 const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...worst: string[]]>> = {
   untrustedText: [(text) => untrustedText(text), long('a@b '), long('a@b.example(')],
   hideSecrets: [
@@ -171,10 +168,7 @@ const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...wo
     long('(', 'Mon, 12:34:56 '),
     long(' 12:34:56', 'Mon, '),
   ],
-  isJsonType: [isJsonType, long('a', 'application/')],
   parseJson: [(text) => parseJson(Buffer.from(text)), long('['), long('{"a":'), long('9')],
-  unpack: [(text) => unpack(Buffer.from('x'), text, 1).catch(() => undefined)],
-  bearerTokenOf: [(text) => bearerTokenOf(contextOf('authorization', text)), long('a', 'Bearer ', '\u0001')],
   receivedCookies: [
     (text) =>
       new OwnCookies({ name: 'exhibitor', sameSite: 'lax' }).received(contextOf('cookie', text), 'login-0'),
@@ -186,34 +180,12 @@ const FUNCTIONS: Readonly<Record<string, [work: (text: string) => unknown, ...wo
     long('a="'),
   ],
   checkContactEmail: [checkContactEmail, long('a', '', '@b'), long('"', '', '"@b'), long('a@')],
-  checkEventId: [checkEventId],
   safeReturnTo: [safeReturnTo, long('/..', '/'), long('a', '/')],
-  parseRecords: [
-    (text) =>
-      parseRecords(
-        [1],
-        {
-          '~standard': {
-            version: 1,
-            vendor: 'x',
-            validate: () => ({ issues: [{ message: '', path: [text] }] }),
-          },
-        },
-        { tenant: 'a', path: '' },
-      ),
-  ],
-  halfHash: [(text) => halfHash('value', text)],
-  isAccessTokenType: [isAccessTokenType],
   unverified: [(text) => unverified(text, 'header'), long('a.'), long('eyJhbGciOiJSUzI1NiJ9')],
-  lifetimeOf: [lifetimeOf, long('1', '', '.'), long('0', '1.')],
-  parseTokenReply: [
-    (text) => parseTokenReply({ access_token: text, token_type: text, scope: text, expires_in: text }, null),
-  ],
   isCrossSiteRequest: [
     (text) => isCrossSiteRequest(contextOf('origin', text), undefined, []),
     long('a', 'https://'),
   ],
-  parseRoute: [parseRoute, long('a', '/api/v1/exhibitor/event/', '/')],
 };
 
 function contextOf(name: string, value: string): HttpContext {
@@ -228,7 +200,33 @@ function contextOf(name: string, value: string): HttpContext {
   );
 }
 
-const { literals, built } = expressionsOfSources();
+/** The regular expressions of `lib/` by file and literal, and the places that build one from text. */
+const literals: { name: string; pattern: RegExp }[] = [];
+const built: string[] = [];
+for (const file of readdirSync(join(ROOT, 'lib'), { recursive: true, encoding: 'utf8' })) {
+  const visit = (node: ts.Node): void => {
+    if (ts.isRegularExpressionLiteral(node)) {
+      const [, source = '', flags] = /^\/(.*)\/(\w*)$/s.exec(node.text) ?? [];
+      literals.push({ name: `${file} ${node.text}`, pattern: new RegExp(source, flags) });
+    }
+    if ((ts.isNewExpression(node) || ts.isCallExpression(node)) && node.expression.getText() === 'RegExp') {
+      built.push(`${file} ${node.getText()}`);
+    }
+    ts.forEachChild(node, visit);
+  };
+  if (file.endsWith('.ts')) {
+    const text = readFileSync(join(ROOT, 'lib', file), 'utf8');
+    visit(ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true));
+  }
+}
+
+/** Searches a text to its end. Without the flag g, that is one search. */
+function findAll(pattern: RegExp, text: string): void {
+  pattern.lastIndex = 0;
+  while (pattern.test(text) && pattern.global) {
+    // The next search starts behind this match.
+  }
+}
 
 describe('the regular expressions of the sources', () => {
   it('are all in the table of this file, and the table has no other', () => {
