@@ -1,10 +1,9 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { afterAll, beforeAll } from '@jest/globals';
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK, type JWTPayload } from 'jose';
 import type { TenantOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { jwksOf, startSandbox } from './sandbox.js';
-import { listen } from './server.js';
+import { sendJson, startServer, type TestServer } from './server.js';
 
 /** A sandbox and a front door for the tests of a file. */
 export function withFrontDoor(
@@ -26,7 +25,7 @@ export function withFrontDoor(
 /** Audience of the users' access tokens. */
 export const AUDIENCE = 'portal-api';
 
-export interface MintOptions {
+interface MintOptions {
   typ?: string | undefined;
   key?: CryptoKey;
   alg?: string;
@@ -34,8 +33,8 @@ export interface MintOptions {
 }
 
 /**
- * An identity provider that issues JWT access tokens to users, where the sandbox issues opaque ones. It is a proxy in
- * front of the sandbox: it signs tokens with its own key, answers userinfo itself and forwards everything else.
+ * An identity provider that issues JWT access tokens to users, where the sandbox issues opaque ones. It signs tokens with its
+ * own key and answers userinfo; everything else is that of the sandbox.
  */
 export class FrontDoor {
   /** The userinfo reply for a token; 401 without an entry. */
@@ -45,8 +44,7 @@ export class FrontDoor {
 
   private constructor(
     private readonly sandbox: ExhibitorSandbox,
-    private readonly server: Server,
-    readonly url: string,
+    private readonly server: TestServer,
     private readonly privateKey: CryptoKey,
     private readonly publicJwk: JWK,
   ) {}
@@ -54,16 +52,18 @@ export class FrontDoor {
   static async open(sandbox: ExhibitorSandbox): Promise<FrontDoor> {
     const { privateKey, publicKey } = await generateKeyPair('EdDSA', { crv: 'Ed25519', extractable: true });
     const publicJwk = { ...(await exportJWK(publicKey)), kid: 'front-door', alg: 'EdDSA', use: 'sig' };
-    const server = createServer();
-    const url = `http://127.0.0.1:${await listen(server)}`;
-    const door = new FrontDoor(sandbox, server, url, privateKey, publicJwk);
-    server.on('request', (request, response) => void door.#answer(request, response));
+    const server = await startServer((request, response) => {
+      const token = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1] ?? '';
+      door.userinfoCalls.push(token);
+      const answer = door.userinfo.get(token) ?? 401;
+      sendJson(response, ...(typeof answer === 'number' ? [{ error: 'invalid_token' }, answer] : [answer]));
+    });
+    const door = new FrontDoor(sandbox, server, privateKey, publicJwk);
     return door;
   }
 
-  async close(): Promise<void> {
-    this.server.closeAllConnections();
-    await new Promise((resolve) => this.server.close(resolve));
+  close(): Promise<void> {
+    return this.server.stop();
   }
 
   /** Options of a tenant with this identity provider, for logins by cookie and by token. */
@@ -71,7 +71,7 @@ export class FrontDoor {
     const options = this.sandbox.tenantOptions(key, { redirectUri });
     return {
       ...options,
-      authUrl: this.url,
+      endpoints: { userinfo: this.server.url },
       login: {
         ...options.login,
         algorithms: ['RS256', 'EdDSA'],
@@ -105,38 +105,5 @@ export class FrontDoor {
     return new SignJWT(this.claims(overrides))
       .setProtectedHeader({ alg, kid, ...(typ === '' ? {} : { typ }) })
       .sign(key);
-  }
-
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (request.url === '/connect/userinfo') {
-      return this.#answerUserinfo(request, response);
-    }
-    const body: Buffer[] = [];
-    for await (const chunk of request) {
-      body.push(chunk as Buffer);
-    }
-    const { host: _host, connection: _connection, 'content-length': _length, ...headers } = request.headers;
-    const reply = await fetch(`${this.sandbox.url}${request.url ?? ''}`, {
-      method: request.method ?? 'GET',
-      headers: Object.entries(headers).map(([name, value]): [string, string] => [name, String(value)]),
-      body: body.length > 0 ? Buffer.concat(body) : null,
-      redirect: 'manual',
-    });
-    const {
-      'content-encoding': _encoding,
-      'transfer-encoding': _transfer,
-      ...kept
-    } = Object.fromEntries(reply.headers);
-    const cookies = reply.headers.getSetCookie();
-    response.writeHead(reply.status, { ...kept, ...(cookies.length > 0 ? { 'set-cookie': cookies } : {}) });
-    response.end(Buffer.from(await reply.arrayBuffer()));
-  }
-
-  #answerUserinfo(request: IncomingMessage, response: ServerResponse): void {
-    const token = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1] ?? '';
-    this.userinfoCalls.push(token);
-    const answer = this.userinfo.get(token) ?? 401;
-    response.writeHead(typeof answer === 'number' ? answer : 200, { 'content-type': 'application/json' });
-    response.end(JSON.stringify(typeof answer === 'number' ? { error: 'invalid_token' } : answer));
   }
 }
