@@ -98,7 +98,10 @@ describe('a login that ended', () => {
     const [one, other] = [startProcess(), startProcess()];
     await one.endAtProvider({ subject: 'sam', at: 200 });
     await other.endAtProvider({ subject: 'sam', at: 100 });
-    for (const { has } of [one, other, startProcess()]) {
+    const alone = startProcess('none');
+    await alone.endAtProvider({ subject: 'sam', at: 200 });
+    await alone.endAtProvider({ subject: 'sam', at: 100 });
+    for (const { has } of [one, other, startProcess(), alone]) {
       expect(await has({ loggedInAt: 200 })).toBe(true);
       expect(await has({ loggedInAt: 201 })).toBe(false);
       expect(await has({ loggedInAt: 200, subject: 'olga' })).toBe(false);

@@ -34,23 +34,19 @@ export class StoppedClock extends Clock {
   }
 }
 
-/** Moves the clocks of an application: the one for waits (`now`) and the one for dates (`epochMs`). */
-export interface MovedClock {
-  skip(ms: number, which?: readonly ('now' | 'epochMs')[]): void;
-  back(): void;
-}
+export type MovedClock = ReturnType<typeof clockOf>;
 
-/** The clock of a running application. */
-export function clockOf(app: INestApplicationContext): MovedClock {
+/** Moves the clocks of a running application: the one for waits (`now`) and the one for dates (`epochMs`). */
+export function clockOf(app: INestApplicationContext) {
   const clock = app.get(Clock, { strict: false });
   return {
-    skip(ms, which = ['now', 'epochMs']) {
+    skip(ms: number, which: readonly ('now' | 'epochMs')[] = ['now', 'epochMs']): void {
       for (const name of which) {
         const before = clock[name].bind(clock);
         clock[name] = () => before() + ms;
       }
     },
-    back() {
+    back(): void {
       for (const name of ['now', 'epochMs'] as const) {
         Reflect.deleteProperty(clock, name);
       }

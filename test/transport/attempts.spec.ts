@@ -1,6 +1,5 @@
 import type { ServerResponse } from 'node:http';
 import { createServer, type Socket } from 'node:net';
-import { inspect } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { RequestMessage } from '../../lib/diagnostics/channels.js';
 import type { HttpOptions } from '../../lib/index.js';
@@ -99,24 +98,17 @@ describe('the attempts of a call', () => {
     expect(server.requests).toHaveLength(attempts);
   });
 
-  it('stop at once when the caller aborts: during a request and before a retry', async () => {
-    await serving((_request, response, count) => {
-      if (count === 2) {
-        sendJson(response, {}, 503, { 'retry-after': '5' });
-      }
-    });
-    for (const requests of [1, 2]) {
-      const controller = new AbortController();
-      const sent = sender.send({}, { signal: controller.signal });
-      await eventually(() => server.requests.length === requests);
-      await pause(20);
-      const began = performance.now();
-      controller.abort();
-      await expect(sent).rejects.toMatchObject({ code: 'aborted', attempts: 1 });
-      expect(performance.now() - began).toBeLessThan(1_000);
-    }
-    await pause(100);
-    expect(server.requests).toHaveLength(2);
+  it('end at once when the caller aborts before a retry', async () => {
+    await serving((_request, response) => sendJson(response, {}, 503, { 'retry-after': '5' }));
+    const controller = new AbortController();
+    const sent = sender.send({}, { signal: controller.signal });
+    await eventually(() => server.requests.length === 1);
+    await pause(50);
+    const began = performance.now();
+    controller.abort();
+    await expect(sent).rejects.toMatchObject({ code: 'aborted', attempts: 1 });
+    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(server.requests).toHaveLength(1);
   });
 
   it('have a budget of 100 retries, then of one for each five successes: retries do not multiply the load', async () => {
@@ -148,14 +140,19 @@ describe('nestjs-exhibitor:request', () => {
   const messagesOf = (work: () => Promise<unknown>) =>
     messagesOn<RequestMessage>('nestjs-exhibitor:request', work);
 
-  it('reports each attempt', async () => {
+  it('reports each attempt, without token, secret, address and query', async () => {
     await serving((_request, response, count) => sendJson(response, {}, [503, 429, 200][count - 1]));
-    const request = { operation: 'lookup', template: '/{eventId}' } as const;
-    const call = { tenant: 'default', method: 'GET', origin: server.url, durationMs: expect.any(Number) };
-    expect(await messagesOf(() => sender.send(request))).toEqual([
-      { ...request, ...call, attempt: 1, status: 503, code: 'service_unavailable' },
-      { ...request, ...call, attempt: 2, status: 429, code: 'rate_limited' },
-      { ...request, ...call, attempt: 3, status: 200, code: undefined },
+    const about = { operation: 'lookup', template: '/{eventId}', method: 'POST' } as const;
+    const secret = {
+      url: `${server.url}/contactEmail/zo%C3%AB%40example.com?Page=7`,
+      headers: { authorization: 'Bearer a-bearer-token' },
+      body: 'client_secret=a-client-secret',
+    };
+    const call = { tenant: 'default', origin: server.url, durationMs: expect.any(Number), ...about };
+    expect(await messagesOf(() => sender.send({ ...about, ...secret }))).toEqual([
+      { ...call, attempt: 1, status: 503, code: 'service_unavailable' },
+      { ...call, attempt: 2, status: 429, code: 'rate_limited' },
+      { ...call, attempt: 3, status: 200, code: undefined },
     ]);
   });
 
@@ -194,27 +191,5 @@ describe('nestjs-exhibitor:request', () => {
     expect(messages[0]).toMatchObject({ code, cause, attempt: 1 });
     // A request that was reset is replayed.
     expect(messages).toHaveLength(cause === 'network' ? 2 : 1);
-  });
-
-  it('contains no token, secret, address or query', async () => {
-    await serving((_request, response) => sendJson(response, { error_description: 'body' }));
-    const [token, secret, address, query] = [
-      'a-bearer-token',
-      'a-client-secret',
-      'zo%C3%AB%40example.com',
-      'Page=7',
-    ];
-    const messages = await messagesOf(() =>
-      sender.send({
-        method: 'POST',
-        url: `${server.url}/contactEmail/${address}?${query}`,
-        headers: { authorization: `Bearer ${token}` },
-        body: `client_secret=${secret}`,
-      }),
-    );
-    const shown = inspect(messages, { depth: Infinity });
-    expect(messages).toHaveLength(1);
-    const hidden = [token, secret, address, 'zoë@example.com', query];
-    expect(hidden.filter((value) => shown.includes(value))).toEqual([]);
   });
 });

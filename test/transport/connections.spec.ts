@@ -107,17 +107,7 @@ async function startProxy() {
 }
 
 describe('http.dispatcher', () => {
-  const byClient = { body: { certificate: 'client of the tests' } };
-
-  it('sends everything through a CONNECT proxy, with the client certificate to the service', async () => {
-    const [service, proxy] = [await startSecureService(), await startProxy()];
-    const sender = ending(Sender.with(service.url, proxy.http));
-    await expect(sender.send()).resolves.toMatchObject(byClient);
-    await expect(sender.send({ operation: 'code', repeat: 'never' })).resolves.toMatchObject({ status: 200 });
-    expect(new Set(proxy.tunnels)).toEqual(new Set([new URL(service.url).host]));
-  });
-
-  it('applies to the tenants that set it only', async () => {
+  it('sends what its tenants send, codes too, through a CONNECT proxy, with their client certificate', async () => {
     const [service, proxy] = [await startSecureService(), await startProxy()];
     const direct = { connect: { ca: pem('ca.pem') } };
     const sender = ending(
@@ -127,13 +117,18 @@ describe('http.dispatcher', () => {
         plain: tenantAt(service.url, { attempts: 1 }),
       }),
     );
-    const send = (tenant: string) => sender.send({}, { tenant });
-    await expect(send('direct')).resolves.toMatchObject({ body: { certificate: 'none' } });
+    await expect(sender.send({}, { tenant: 'direct' })).resolves.toMatchObject({
+      body: { certificate: 'none' },
+    });
     // Without the CA of the tests, the certificate of the service is not trusted.
-    await expect(send('plain')).rejects.toMatchObject({ code: 'service_unavailable' });
-    expect(proxy.tunnels).toHaveLength(0);
-    await expect(send('proxied')).resolves.toMatchObject(byClient);
-    expect(proxy.tunnels).toHaveLength(1);
+    const refused = { code: 'service_unavailable' };
+    await expect(sender.send({}, { tenant: 'plain' })).rejects.toMatchObject(refused);
+    expect(proxy.tunnels).toEqual([]);
+    for (const request of [{}, { operation: 'code', repeat: 'never' } as const]) {
+      const byClient = { body: { certificate: 'client of the tests' } };
+      await expect(sender.send(request, { tenant: 'proxied' })).resolves.toMatchObject(byClient);
+    }
+    expect(new Set(proxy.tunnels)).toEqual(new Set([new URL(service.url).host]));
   });
 
   it('is called once, by whichever tenants and calls, and closed by the host, not by the module', async () => {

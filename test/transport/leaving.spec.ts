@@ -68,20 +68,4 @@ describe.each(POOLS)('a request over %s that its caller leaves', (_pool, http, r
     }
     await leavesNothing();
   });
-
-  it('ends at its deadline, and is answered where the caller stays', async () => {
-    const answering = await startRecorder(() => ['an answer']);
-    const sender = Sender.with(silent.url, http);
-    for (const request of requests) {
-      for (const deadline of [1, 2, 5, 20]) {
-        expect(await endOf(sender.send(request, { deadline }))).toBe('deadline_exceeded');
-      }
-      const answered = sender.send({ ...request, url: answering.url });
-      await expect(answered).resolves.toMatchObject({ status: 200, body: ['an answer'] });
-    }
-    await eventually(() => silent.ended('open').length === 0);
-    expect(answering.ended('aborted')).toEqual([]);
-    await sender.close();
-    await answering.stop();
-  });
 });
