@@ -27,12 +27,12 @@ const tenant = () => ({
 });
 
 /** A private key with a giant member. Node imports it at once; its details took up to a minute. */
-function giantKey(member: 'n' | 'e' | 'p') {
-  const jwk = privateKey.export({ format: 'jwk' });
-  return { ...jwk, [member]: Buffer.alloc(120_000, 0xf1).toString('base64url') };
-}
-const giantPem = (member: 'n' | 'e', type: 'spki' | 'pkcs8') =>
-  (type === 'spki' ? createPublicKey : createPrivateKey)({ key: giantKey(member), format: 'jwk' })
+const giant = {
+  ...privateKey.export({ format: 'jwk' }),
+  e: Buffer.alloc(120_000, 0xf1).toString('base64url'),
+};
+const giantPem = (type: 'spki' | 'pkcs8') =>
+  (type === 'spki' ? createPublicKey : createPrivateKey)({ key: giant, format: 'jwk' })
     .export({ type, format: 'pem' })
     .toString();
 
@@ -241,9 +241,8 @@ describe('the options', () => {
         'must be a private key as PEM, JWK or KeyObject, not encrypted',
       ],
     ),
-    ...[giantKey('n'), giantKey('e'), giantKey('p'), giantPem('e', 'pkcs8')].map(
-      (key): [string, unknown, string] => ['tenant.clientAuth.privateKey', key, TOO_LONG],
-    ),
+    ['tenant.clientAuth.privateKey', giant, TOO_LONG],
+    ['tenant.clientAuth.privateKey', giantPem('pkcs8'), TOO_LONG],
     ['tenant.clientAuth.privateKey', shortKey(), 'must have at least 2048 bits'],
     [
       'tenant.clientAuth.privateKey',
@@ -275,7 +274,7 @@ describe('the options', () => {
       '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----',
       'must be a readable PEM (SPKI, PKCS#1 or certificate), with its line breaks, which may be written as \\n',
     ],
-    ['tenant.login.keys', giantPem('e', 'spki'), TOO_LONG],
+    ['tenant.login.keys', giantPem('spki'), TOO_LONG],
     ['tenant.login.keys', '{"keys":', 'must be valid JSON of a JWK or JWKS'],
     ['tenant.login.keys', 'http://login.example/jwks', HTTPS],
     ['tenant.login.keys', { keys: Array(101).fill(JWK) }, 'must hold at most 100 keys'],
