@@ -1,15 +1,12 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { LoginOptions, SharedStore, StoreMessage } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
-import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import { EndedLogins } from '../../lib/store/ended-logins.service.js';
-import { Sealer } from '../../lib/store/sealer.service.js';
-import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { StoppedClock } from '../support/clock.js';
 import { loggedLines } from '../support/logged-lines.js';
 import { messagesOn } from '../support/messages.js';
 import { KEYS } from '../support/provider-keys.js';
-import { registryOf } from '../support/registry.js';
+import { registryOf, sharedValuesOf } from '../support/registry.js';
 import { tenantAt } from '../support/tenant-at.js';
 import { MemoryStore } from './memory-store.js';
 
@@ -47,8 +44,7 @@ function startProcess(
     cookies: { identityTtl: HOUR },
     ...(shared === 'none' ? {} : { store: shared }),
   });
-  const log = new ProblemLog(options, clock);
-  const values = new SharedValues(options, new Sealer(options, clock), clock, log);
+  const values = sharedValuesOf(options, clock);
   const ended = new EndedLogins(options, values, clock);
   return {
     ended,

@@ -5,13 +5,11 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import type { SharedStore } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
-import { ProblemLog } from '../../lib/problems/problem-log.service.js';
-import { Sealer } from '../../lib/store/sealer.service.js';
-import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Clock } from '../../lib/time/clock.js';
 import { MemoryStore } from './memory-store.js';
 import { TestClock } from '../support/clock.js';
 import { loggedLines } from '../support/logged-lines.js';
+import { sharedValuesOf } from '../support/registry.js';
 import { tenantAt } from '../support/tenant-at.js';
 
 const SECRET = 'the first secret of the store tests, long';
@@ -25,7 +23,7 @@ beforeEach(() => {
 /** The values of one process of a host. */
 function startProcess(secrets = [SECRET], clock = new Clock(), shared: SharedStore | undefined = store) {
   const options = checkOptions({ tenant: tenantAt(), secrets, store: shared });
-  const values = new SharedValues(options, new Sealer(options, clock), clock, new ProblemLog(options, clock));
+  const values = sharedValuesOf(options, clock);
   return {
     values,
     read: (key = 'acme') => values.readSealed('token', key),

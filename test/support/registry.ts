@@ -1,7 +1,14 @@
 import { TenantRegistry } from '../../lib/index.js';
 import type { CheckedOptions } from '../../lib/options/check-options.js';
 import { ProblemLog } from '../../lib/problems/problem-log.service.js';
+import { Sealer } from '../../lib/store/sealer.service.js';
+import { SharedValues } from '../../lib/store/shared-values.service.js';
 import type { Clock } from '../../lib/time/clock.js';
+
+/** The values that processes with these options share, without an application. */
+export function sharedValuesOf(options: CheckedOptions, clock: Clock): SharedValues {
+  return new SharedValues(options, new Sealer(options, clock), clock, new ProblemLog(options, clock));
+}
 
 /** The tenants of these options, without an application. */
 export function registryOf(options: CheckedOptions, clock: Clock): TenantRegistry {

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { createServer, type Socket } from 'node:net';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { RequestMessage } from '../../lib/diagnostics/channels.js';
 import type { HttpOptions } from '../../lib/index.js';
-import { Sender } from './transport-bench.js';
+import { ending, Sender } from './transport-bench.js';
 import { type TestServer, follow, sendJson, startServer } from '../support/server.js';
 import { TestClock } from '../support/clock.js';
 import { messagesOn } from '../support/messages.js';
@@ -12,15 +12,10 @@ import { eventually, pause } from '../support/wait.js';
 let server: TestServer;
 let sender: Sender;
 
-afterEach(async () => {
-  await sender?.close();
-  await server?.stop();
-});
-
 /** A server whose replies a test writes. Random numbers are 0, so that retries follow at once. */
 async function serving(listener: Parameters<typeof startServer>[0], http: HttpOptions = {}): Promise<void> {
-  server = await startServer(listener);
-  sender = Sender.with(server.url, http, new TestClock(0));
+  server = ending(await startServer(listener));
+  sender = ending(Sender.with(server.url, http, new TestClock(0)));
 }
 
 const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]';
@@ -39,8 +34,8 @@ async function onSockets(handle: (socket: Socket, onConnection: number) => void,
         handle(socket, onConnection);
       });
   });
-  server = await follow(net, 'http');
-  sender = Sender.with(server.url, http, new TestClock(0));
+  server = ending(await follow(net));
+  sender = ending(Sender.with(server.url, http, new TestClock(0)));
   return seen;
 }
 

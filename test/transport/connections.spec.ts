@@ -16,24 +16,11 @@ import { NameServers } from '../support/name-servers.js';
 import { follow, type TestServer, sendJson, startServer } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
 import { tenantAt } from '../support/tenant-at.js';
-import { Sender } from './transport-bench.js';
+import { ending, Sender } from './transport-bench.js';
 
 const made: Dispatcher[] = [];
-const stops: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).toReversed()) {
-    await stop();
-  }
-  for (const dispatcher of made.splice(0)) {
-    await dispatcher.destroy();
-  }
-});
+afterEach(() => Promise.all(made.splice(0).map((dispatcher) => dispatcher.destroy())));
 
-/** What ends after the test, before what it was given earlier. */
-function ending<P extends TestServer | Sender>(part: P): P {
-  stops.push(() => ('stop' in part ? part.stop() : part.close()));
-  return part;
-}
 const serve = async (listener: Parameters<typeof startServer>[0]) => ending(await startServer(listener));
 
 describe('connections', () => {
@@ -169,9 +156,9 @@ describe('names', () => {
   beforeEach(async () => {
     server = await serve((_request, response) => sendJson(response, [], 200, { connection: 'close' }));
     names = NameServers.start();
-    stops.push(async () => names.stop());
     sender = ending(Sender.with(server.url, { attempts: 1, attemptTimeout: 8_000 }));
   });
+  afterEach(() => names.stop());
 
   /** A request to a name, on a connection of its own. */
   const ask = (name: string) => sender.send({ url: server.url.replace('127.0.0.1', name) });
@@ -208,8 +195,8 @@ describe('names', () => {
   it('may have one address, where the host turned off autoSelectFamily', async () => {
     const before = getDefaultAutoSelectFamily();
     setDefaultAutoSelectFamily(false);
-    stops.push(async () => setDefaultAutoSelectFamily(before));
-    await expect(ask('name.test')).resolves.toMatchObject({ status: 200 });
-    await expect(ask('localhost')).resolves.toMatchObject({ status: 200 });
+    const asked = Promise.all(['name.test', 'localhost'].map(ask));
+    await asked.finally(() => setDefaultAutoSelectFamily(before));
+    await expect(asked).resolves.toMatchObject([{ status: 200 }, { status: 200 }]);
   });
 });

@@ -1,10 +1,11 @@
 import { inspect } from 'node:util';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
 import axios, { type AxiosInstance, type AxiosResponse, type InternalAxiosRequestConfig } from 'axios';
 import { firstValueFrom } from 'rxjs';
 import { ExhibitorModule, isExhibitorError, type ExhibitorError } from '../../lib/index.js';
 import { startRestHost, startService, wrapper, type Answer } from '../exhibitors/rest-host.js';
+import { useClosing } from '../support/lifetimes.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { sendJson } from '../support/server.js';
 import { tenantAt } from '../support/tenant-at.js';
@@ -13,12 +14,7 @@ import { pause } from '../support/wait.js';
 const TOKEN = 'token-of-the-hand-made-service';
 const onePage: Answer = ({ page }) => wrapper(page, 1, 1);
 
-const endings: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const end of endings.splice(0)) {
-    await end();
-  }
-});
+const closing = useClosing();
 
 /** A host whose interceptors are those of `configure`, beside a real service. */
 async function hostWith(
@@ -31,8 +27,8 @@ async function hostWith(
     received.push(request.request.headers);
     return answer(request);
   });
-  const host = await startRestHost({ tenant: service.tenant, axios: configure, http });
-  endings.push(host.close, service.stop);
+  const host = closing(await startRestHost({ tenant: service.tenant, axios: configure, http }));
+  closing({ close: service.stop });
   const list = () => firstValueFrom(host.exhibitors.list('e'));
   const failure = async (): Promise<ExhibitorError> => {
     const error: unknown = await list().catch((reason: unknown) => reason);
@@ -49,19 +45,14 @@ type Config = InternalAxiosRequestConfig;
 const onRequest = (use: (config: Config) => Config | Promise<Config>, http?: OtherOptions['http']) =>
   hostWith((instance) => instance.interceptors.request.use(use), onePage, http);
 const onResponse = (
-  use: (response: AxiosResponse, instance: AxiosInstance) => AxiosResponse | Promise<AxiosResponse>,
+  use: (response: AxiosResponse) => AxiosResponse | Promise<AxiosResponse>,
   answer?: Answer,
   http?: OtherOptions['http'],
-) =>
-  hostWith(
-    (instance) => instance.interceptors.response.use((response) => use(response, instance)),
-    answer,
-    http,
-  );
+) => hostWith((instance) => instance.interceptors.response.use(use), answer, http);
 
 const notSent = { code: 'service_unavailable', attempts: 0 };
 const never = new Promise<never>(() => {});
-const BRIEF = { deadline: 400, attemptTimeout: 300 };
+const BRIEF = { deadline: 1_000 };
 const page = { data: [{ id: 0 }] };
 
 describe('a request interceptor', () => {

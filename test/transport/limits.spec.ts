@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { backOff, parseRetryAfter, waitBeforeRetry } from '../../lib/transport/limits/retry-policy.js';
 import type { HttpOptions } from '../../lib/index.js';
 import type { Outcome } from '../../lib/transport/outcome.js';
 import type { Operation } from '../../lib/transport/transport-request.interface.js';
-import { Sender } from './transport-bench.js';
+import { ending, Sender } from './transport-bench.js';
 import { TestClock } from '../support/clock.js';
 import { tenantAt } from '../support/tenant-at.js';
 import { type TestServer, sendJson, startServer } from '../support/server.js';
@@ -80,6 +80,7 @@ describe('the limits of a tenant', () => {
 
   beforeEach(async () => {
     isIll = true;
+    held.length = 0;
     server = await startServer((request, response) => {
       if (request.url?.startsWith('/hold') === true) {
         held.push(response);
@@ -91,11 +92,7 @@ describe('the limits of a tenant', () => {
         sendJson(response);
       }
     });
-  });
-  afterEach(async () => {
-    held.length = 0;
-    await sender?.close();
-    await server?.stop();
+    ending(server);
   });
 
   const tenants = () => ({ ill: tenantAt(`${server.url}/ill`), well: tenantAt(`${server.url}/well`) });
@@ -113,7 +110,7 @@ describe('the limits of a tenant', () => {
   ] as const)(
     'open the circuit of its %s only: tokens, lists, lookups and logins have one each',
     async (ill, well, shut) => {
-      sender = Sender.withTenants(tenants(), { attempts: 1 });
+      sender = ending(Sender.withTenants(tenants(), { attempts: 1 }));
       for (let call = 0; call < 45; call += 1) {
         await expect(send('ill', ill)).rejects.toMatchObject({ code: 'service_unavailable' });
       }
@@ -132,7 +129,7 @@ describe('the limits of a tenant', () => {
 
   it('let requests pass again after 5 s, and count from 0', async () => {
     const moved = new TestClock();
-    sender = Sender.with(`${server.url}/ill`, { attempts: 1 }, moved);
+    sender = ending(Sender.with(`${server.url}/ill`, { attempts: 1 }, moved));
     for (const opened of [1, 2]) {
       for (let call = 0; call < 42; call += 1) {
         await expect(sender.send()).rejects.toMatchObject({ attempts: call < 40 ? 2 : 0 });
@@ -155,7 +152,7 @@ describe('the limits of a tenant', () => {
     [true, 'redeem a code, and find no service', {}, { request: { ...CODE, url: CLOSED_PORT } }],
     [false, 'redeem a code, and are reset', {}, { request: { ...CODE, url: '/ill' } }],
   ])('open the circuit (%p) by calls that %s', async (opens, _what, http, { request, deadline, before }) => {
-    sender = Sender.with(server.url, { attempts: 1, ...http });
+    sender = ending(Sender.with(server.url, { attempts: 1, ...http }));
     const given = { url: '/hold', ...request };
     const url = new URL(given.url, server.url).href;
     const calls = Array.from({ length: 45 }, () => sender.send({ ...given, url }, { deadline }));
@@ -168,7 +165,7 @@ describe('the limits of a tenant', () => {
 
   it('count no call that is aborted, however long it waited', async () => {
     const moved = new TestClock();
-    sender = Sender.with(server.url, { attempts: 1 }, moved);
+    sender = ending(Sender.with(server.url, { attempts: 1 }, moved));
     const controller = new AbortController();
     const call = { signal: controller.signal };
     const aborted = Array.from({ length: 45 }, () => sender.send({ url: `${server.url}/hold` }, call));
@@ -185,7 +182,7 @@ describe('the limits of a tenant', () => {
     const release = () => held.splice(0).forEach((response) => sendJson(response));
     const start = (maxConcurrent: number) => {
       isIll = false;
-      sender = Sender.withTenants(tenants(), { maxConcurrent, attemptTimeout: 20_000 });
+      sender = ending(Sender.withTenants(tenants(), { maxConcurrent, attemptTimeout: 20_000 }));
     };
 
     it('let the rest wait, for each tenant, lists and lookups apart', async () => {

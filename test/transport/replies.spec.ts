@@ -2,25 +2,20 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { createServer } from 'node:net';
 import type { ServerResponse } from 'node:http';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { isExhibitorError } from '../../lib/index.js';
 import { ReplyTurns } from '../../lib/transport/wire/reply-body.js';
 import { tenantAt } from '../support/tenant-at.js';
-import { Sender } from './transport-bench.js';
+import { ending, Sender } from './transport-bench.js';
 import { type TestServer, follow, sendJson, startServer } from '../support/server.js';
 import { eventually } from '../support/wait.js';
 
 let server: TestServer;
 let sender: Sender;
 
-afterEach(async () => {
-  await sender?.close();
-  await server?.stop();
-});
-
 async function replying(write: (response: ServerResponse) => void, http = {}): Promise<void> {
-  server = await startServer((_request, response) => write(response));
-  sender = Sender.with(server.url, http);
+  server = ending(await startServer((_request, response) => write(response)));
+  sender = ending(Sender.with(server.url, http));
 }
 
 const JSON_TYPE = 'application/json';
@@ -83,8 +78,6 @@ describe('a reply', () => {
         await (bytes === 10_000
           ? expect(sent).resolves.toMatchObject({ status: 200 })
           : expect(sent).rejects.toMatchObject(malformed));
-        await sender.close();
-        await server.stop();
       }
     },
   );
@@ -156,7 +149,7 @@ describe('a request', () => {
         .on('data', (chunk: Buffer) => (received += chunk.toString()))
         .on('end', () => sendJson(response));
     });
-    sender = Sender.with(server.url);
+    sender = ending(Sender.with(ending(server).url));
     const headers = { accept: JSON_TYPE, 'x-tenant-id': 't' };
     await sender.send({ method: 'POST', operation: 'token', body: 'a=1&b=%2F+x', headers }).finally(() => {
       process.env = before;
@@ -225,11 +218,9 @@ describe('replies that end in unusual ways', () => {
         });
       }),
     );
-    const { url } = server;
-    sender = Sender.withTenants({
-      hostile: tenantAt(url, { attempts: 1, attemptTimeout: 200 }),
-      other: tenantAt(url),
-    });
+    const { url } = ending(server);
+    const hostile = tenantAt(url, { attempts: 1, attemptTimeout: 200 });
+    sender = ending(Sender.withTenants({ hostile, other: tenantAt(url) }));
     const usable: string[] = [];
     for (const [index, name] of Object.keys(ENDS).entries()) {
       const sent = sender.send({ url: `${url}/${index}` }, { tenant: 'hostile' });

@@ -1,3 +1,4 @@
+import { afterEach } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { checkOptions } from '../../lib/options/check-options.js';
 import type { HttpOptions, TenantOptions } from '../../lib/index.js';
@@ -9,10 +10,24 @@ import { Deadlines } from '../../lib/time/deadline.js';
 import type { TransportReply, TransportRequest } from '../../lib/transport/transport-request.interface.js';
 import { Transport } from '../../lib/transport/transport.service.js';
 import { registryOf } from '../support/registry.js';
+import type { TestServer } from '../support/server.js';
 import { tenantAt } from '../support/tenant-at.js';
 
 // The tests cause failures that operators are told of.
 Logger.overrideLogger(['fatal']);
+
+const parts: (TestServer | Sender)[] = [];
+afterEach(async () => {
+  for (const part of parts.splice(0).toReversed()) {
+    await ('stop' in part ? part.stop() : part.close());
+  }
+});
+
+/** What ends after the test, before what it was given earlier. */
+export function ending<P extends TestServer | Sender>(part: P): P {
+  parts.push(part);
+  return part;
+}
 
 /** A transport with tenants, without Nest. */
 export class Sender {
