@@ -76,10 +76,13 @@ const HOSTILE: readonly string[] = [
 
 /** Made of the words of an expression, which lead to its middle and are repeated there; what follows fits none. */
 function hostileTo({ source }: RegExp): string[] {
-  const plain = source.replaceAll(/\\[dws]/g, '1').replaceAll('\\', '');
+  const plain = source.replaceAll(/\\[dws]/g, '1').replaceAll(/\(\?:|\\|\?/g, '');
   const words = plain.match(/[a-z\d/:@%"=. -]{2,}/gi) ?? [];
-  return ['', ...words].flatMap((head) =>
-    ['a', '1', ' ', ...words].map((body) => common(body, head, '\u0001\n/#?%x')),
+  const heads = new Set(['', ...words, ...(plain.match(/[/:@%"=.-]/g) ?? [])]);
+  return [...heads].flatMap((head) =>
+    ['a', '1', ' ', ...words, ...words.map((word) => `${word} `)].map((body) =>
+      common(body, head, '\u0001\n/#?%x'),
+    ),
   );
 }
 
