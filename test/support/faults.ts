@@ -56,20 +56,6 @@ export const truncate = (): CustomFault =>
     socket.end();
   });
 
-/** The regular reply without `Connection: close`, then the connection is closed, although it could be used again. */
-export const closeIdle = (): CustomFault =>
-  custom(({ socket }, response, sendRegularReply) => {
-    response.once('finish', () => socket.destroySoon());
-    return sendRegularReply();
-  });
-
-/** A body that is no text. */
-export const rawBody = (body: Buffer): CustomFault =>
-  custom(async (_request, response) => {
-    response.setHeader('content-type', 'application/json');
-    response.end(body);
-  });
-
 export const redirect = (location: string, status = 302): CustomFault =>
   custom(async (_request, response) =>
     sendReply(response, status, { location, 'content-type': 'application/json' }, '[]'),

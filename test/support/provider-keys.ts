@@ -59,8 +59,8 @@ export const KEYS = {
     jwk: { ...rsa.jwk, kid: `${rsa.kid}-ps`, alg: 'PS256' },
   },
   es256: signingKey('ES256'),
-  /** The signing key after a rotation. */
-  next: rsaKey('provider-next'),
+  /** The signing key after a rotation. No sandbox is asked beside it. */
+  next: rsaKey('sandbox'),
   attacker: rsaKey('attacker'),
   attackerEs: signingKey('ES256'),
 } satisfies Record<string, SigningKey>;

@@ -51,7 +51,7 @@ describe('connections', () => {
 });
 
 const pem = (name: string): string => readFileSync(new URL(`certificates/${name}`, import.meta.url), 'utf8');
-const mutualTls = { ca: pem('ca.pem'), key: pem('client.key'), cert: pem('client.pem') };
+const mutualTls = { ca: pem('server.pem'), key: pem('client.key'), cert: pem('client.pem') };
 
 function keep<D extends Dispatcher>(dispatcher: D): D {
   made.push(dispatcher);
@@ -60,7 +60,7 @@ function keep<D extends Dispatcher>(dispatcher: D): D {
 
 /** A TLS service that requests a client certificate and answers with its name. */
 async function startSecureService(): Promise<TestServer> {
-  const certificates = { key: pem('server.key'), cert: pem('server.pem'), ca: pem('ca.pem') };
+  const certificates = { key: pem('server.key'), cert: pem('server.pem'), ca: pem('client.pem') };
   const server = createHttps(
     { ...certificates, requestCert: true, rejectUnauthorized: false },
     (request, response) => {
@@ -96,7 +96,7 @@ async function startProxy() {
 describe('http.dispatcher', () => {
   it('sends what its tenants send, codes too, through a CONNECT proxy, with their client certificate', async () => {
     const [service, proxy] = [await startSecureService(), await startProxy()];
-    const direct = { connect: { ca: pem('ca.pem') } };
+    const direct = { connect: { ca: pem('server.pem') } };
     const sender = ending(
       Sender.withTenants({
         proxied: tenantAt(service.url, proxy.http),
@@ -107,7 +107,7 @@ describe('http.dispatcher', () => {
     await expect(sender.send({}, { tenant: 'direct' })).resolves.toMatchObject({
       body: { certificate: 'none' },
     });
-    // Without the CA of the tests, the certificate of the service is not trusted.
+    // Without the option ca, its self-signed certificate is not trusted.
     const refused = { code: 'service_unavailable' };
     await expect(sender.send({}, { tenant: 'plain' })).rejects.toMatchObject(refused);
     expect(proxy.tunnels).toEqual([]);

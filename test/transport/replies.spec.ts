@@ -47,6 +47,7 @@ describe('a reply', () => {
     ['an encoding nobody asked for', 'br', brotliCompressSync(text)],
     ['a body that is not what its encoding says', 'gzip', Buffer.from(text)],
     ['deflate without the header of zlib (RFC 9110 §8.4.1.2)', 'deflate', deflateRawSync(text)],
+    ['a text that is not UTF-8', 'identity', Buffer.from([0x5b, 0x22, 0xff, 0xfe, 0x22, 0x5d])],
     ['a packed body that ends early', 'gzip', gzipSync(text.repeat(50)).subarray(0, 60)],
   ])('is malformed with %s', async (_what, encoding, body) => {
     await sending(body, { 'content-encoding': encoding });
