@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
 import { TokenService, isExhibitorError, type ExhibitorError, type TenantOptions } from '../../lib/index.js';
-import { defaultSeed, type ExhibitorSandbox, type SandboxRequest } from '../../lib/testing/index.js';
+import { defaultSeed, type SandboxRequest } from '../../lib/testing/index.js';
 import { startRestHost, type RestHost } from '../exhibitors/rest-host.js';
+import { useSandbox } from '../support/lifetimes.js';
 import { unhandledIn } from '../support/messages.js';
-import { openRequests, startSandbox } from '../support/sandbox.js';
+import { openRequests } from '../support/sandbox.js';
 import { freePort, startServer, type TestServer } from '../support/server.js';
 import { eventually } from '../support/wait.js';
 import { faultTable, type FaultOperation, type FaultRow } from './fault-table.js';
@@ -20,10 +21,10 @@ const cells = faultTable('http://unused.invalid').flatMap((_, row) =>
   OPERATIONS.map((operation) => ({ row, operation, tenant: `${operation}-${row}` })),
 );
 type Cell = (typeof cells)[number];
+const sandbox = await useSandbox({ seed: seedFor(cells) });
 
 describe('a fault of the service', () => {
   let table: FaultRow[];
-  let sandbox: ExhibitorSandbox;
   let host: RestHost;
   let other: TestServer;
   const results = new Map<string, { errors: ExhibitorError[]; ms: number }>();
@@ -32,7 +33,6 @@ describe('a fault of the service', () => {
   beforeAll(async () => {
     other = await startServer((_request, response) => void response.end());
     table = faultTable(`${other.url}/elsewhere`);
-    sandbox = await startSandbox({ seed: seedFor(cells) });
     // Not a port that a server has just left: the system may give it to the server of another suite.
     const refusing = `http://127.0.0.1:${await freePort()}`;
     const tenants = cells.map((cell) => [cell.tenant, tenantOf(cell, refusing)]);
@@ -58,7 +58,6 @@ describe('a fault of the service', () => {
   }, 120_000);
   afterAll(async () => {
     await host?.close();
-    await sandbox?.stop();
     await other?.stop();
   });
 

@@ -9,50 +9,45 @@ export type AnyFault = Fault | CustomFault;
 
 const custom = (send: CustomFault['send']): CustomFault => ({ kind: 'custom', send });
 
-type SendRegularReply = Parameters<CustomFault['send']>[2];
-
 // An RST discards data that the client has not read yet. The client gets this time to read it, in ms.
 const PAUSE_BEFORE_RESET = 10;
 
-/** A connection that is reset before the first byte, inside the headers, or after half of the regular reply's body. */
+/** A connection that is reset before the first byte, inside the headers, or after half of a body. */
 export const reset = (at: 'before-headers' | 'mid-headers' | 'mid-body'): AnyFault =>
   at === 'before-headers'
     ? { kind: 'reset' }
-    : custom(async ({ socket }, response, sendRegularReply) => {
+    : custom(async ({ socket }, response) => {
         if (at === 'mid-headers') {
           socket.write('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConte');
         } else {
-          await sendHalf(response, sendRegularReply);
+          await sendHalf(response);
         }
         await pause(PAUSE_BEFORE_RESET);
         socket.resetAndDestroy();
       });
 
-/** No bytes, or only half of the regular reply's body; the connection stays open until the client closes it. */
+/** No bytes, or only half of a body; the connection stays open until the client closes it. */
 export const stall = (at: 'before-headers' | 'mid-body'): CustomFault =>
-  custom(async (_request, response, sendRegularReply) => {
+  custom(async (_request, response) => {
     if (at === 'mid-body') {
-      await sendHalf(response, sendRegularReply);
+      await sendHalf(response);
     }
   });
 
-/** The regular reply, one byte of its body every `msPerByte` milliseconds. */
+/** A body of which one byte comes every `msPerByte` milliseconds. */
 export const drip = (msPerByte: number): CustomFault =>
-  custom(async (_request, response, sendRegularReply) => {
-    const body = await withholdBody(response, sendRegularReply);
-    response.setHeader('content-length', body.length);
-    response.flushHeaders();
-    for (let sent = 0; sent < body.length && !response.destroyed; sent += 1) {
+  custom(async (_request, response) => {
+    await sendHalf(response);
+    while (!response.destroyed) {
       await pause(msPerByte);
-      response.write(body.subarray(sent, sent + 1));
+      response.write(' ');
     }
-    response.end();
   });
 
-/** Half of the regular reply's body, then the connection is closed; `content-length` announces the whole body. */
+/** Half of a body, then the connection is closed. */
 export const truncate = (): CustomFault =>
-  custom(async ({ socket }, response, sendRegularReply) => {
-    await sendHalf(response, sendRegularReply);
+  custom(async ({ socket }, response) => {
+    await sendHalf(response);
     socket.end();
   });
 
@@ -71,29 +66,8 @@ export const sometimes = (share: number, ...faults: readonly AnyFault[]): Custom
     await sendFault(fault, request, response, sendRegularReply);
   });
 
-/**
- * The body of the regular reply, which is not sent, with status and headers already set on the response: the REST API and
- * `oidc-provider` both end a reply with one call of `end(body)`, before the promise of the reply resolves.
- */
-async function withholdBody(response: ServerResponse, sendRegularReply: SendRegularReply): Promise<Buffer> {
-  let body: Uint8Array | string = '';
-  response.end = (given?: unknown) => {
-    body = typeof given === 'string' || given instanceof Uint8Array ? given : '';
-    return response;
-  };
-  try {
-    await sendRegularReply();
-    return Buffer.from(body);
-  } finally {
-    // The method of the class again.
-    Reflect.deleteProperty(response, 'end');
-  }
-}
-
-/** Sends half of the body of the regular reply, below a `content-length` of the whole. */
-async function sendHalf(response: ServerResponse, sendRegularReply: SendRegularReply): Promise<void> {
-  const body = await withholdBody(response, sendRegularReply);
-  response.setHeader('content-length', Math.max(body.length, 2));
-  const half = body.length < 2 ? '{' : body.subarray(0, Math.floor(body.length / 2));
-  await new Promise<void>((resolve) => void response.write(half, () => resolve()));
+/** The beginning of a body, below a `content-length` of more. */
+async function sendHalf(response: ServerResponse): Promise<void> {
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': 10_000 });
+  await new Promise<void>((resolve) => void response.write('{"data":[', () => resolve()));
 }

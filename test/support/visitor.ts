@@ -20,37 +20,28 @@ export interface VisitOptions {
   json?: unknown;
 }
 
-/** A cookie for a part of a host only. */
-interface PathCookie {
-  name: string;
-  path: string;
-  value: string;
-}
-
 /**
  * A browser without pages: keeps cookies by host name (for every port, as browsers do) and by path, and follows
  * redirects only in `follow`, `open` and `post`. `origins` maps https origins to servers on loopback, as a proxy would.
  */
 export class Visitor {
   readonly #jar = new Map<string, Map<string, string>>();
-  readonly #pathCookies = new Map<string, PathCookie[]>();
+  /** Cookies of other paths, by path and name. */
+  readonly #below = new Map<string, Map<string, string>>();
 
   constructor(private readonly origins: Record<string, string> = {}) {}
 
   /** Cookies of a host with the path `/`. A test may change them. */
   cookies(host = '127.0.0.1'): Map<string, string> {
-    const cookies = this.#jar.get(host) ?? new Map<string, string>();
-    this.#jar.set(host, cookies);
-    return cookies;
+    return cookiesIn(this.#jar, host);
   }
 
   async visit(address: string | URL, options: VisitOptions = {}): Promise<Reply> {
     const url = new URL(address);
-    const cookies = this.cookies(url.hostname);
-    const below = this.#pathCookies.get(url.hostname) ?? [];
+    const below = [...cookiesIn(this.#below, url.hostname)].map(([key, value]) => [...key.split(' '), value]);
     const sent = [
-      ...below.filter(({ path }) => url.pathname.startsWith(path)).map(({ name, value }) => [name, value]),
-      ...cookies,
+      ...below.filter(([path = '']) => url.pathname.startsWith(path)).map(([, ...cookie]) => cookie),
+      ...this.cookies(url.hostname),
     ]
       .map(([name, value]) => `${name}=${value}`)
       .join('; ');
@@ -118,20 +109,20 @@ export class Visitor {
 
   #keep(host: string, header: string): void {
     const { name, value, maxAge, path = '/' } = parseSetCookie(header, { decode: (raw) => raw });
-    const isGone = value === undefined || value === '' || maxAge === 0;
-    if (path === '/') {
-      if (isGone) {
-        this.cookies(host).delete(name);
-      } else {
-        this.cookies(host).set(name, value);
-      }
-      return;
+    const [cookies, key] =
+      path === '/' ? [this.cookies(host), name] : [cookiesIn(this.#below, host), `${path} ${name}`];
+    if (value === undefined || value === '' || maxAge === 0) {
+      cookies.delete(key);
+    } else {
+      cookies.set(key, value);
     }
-    const others = (this.#pathCookies.get(host) ?? []).filter(
-      (cookie) => cookie.name !== name || cookie.path !== path,
-    );
-    this.#pathCookies.set(host, isGone ? others : [...others, { name, path, value }]);
   }
+}
+
+function cookiesIn(jar: Map<string, Map<string, string>>, host: string): Map<string, string> {
+  const cookies = jar.get(host) ?? new Map<string, string>();
+  jar.set(host, cookies);
+  return cookies;
 }
 
 interface Sent {

@@ -20,13 +20,21 @@ describe('a deadline', () => {
     shared.clear();
   });
 
+  it('that is over calls a listener that comes late at once', () => {
+    const deadline = new Deadline(clock, 5_000);
+    deadline.close();
+    let calls = 0;
+    deadline.onOver(() => (calls += 1));
+    expect(calls).toBe(1);
+  });
+
   it('that is done has released its timer and its listeners, for a thousand calls of one AbortSignal', async () => {
     const warnings: unknown[] = [];
     const collect = (warning: unknown): void => void warnings.push(warning);
     process.on('warning', collect);
     const { signal } = new AbortController();
     const deadlines = Array.from({ length: 1_000 }, () => new Deadline(clock, 20, signal));
-    deadlines.forEach((deadline) => deadline.onOver(collect));
+    deadlines.forEach((deadline) => deadline.onOver(() => collect('a listener')));
     deadlines.forEach((deadline) => deadline.clear());
     expect(getEventListeners(signal, 'abort')).toEqual([]);
     await pause(60);

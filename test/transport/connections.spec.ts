@@ -134,17 +134,14 @@ describe('http.dispatcher', () => {
     await reply?.body.dump();
   });
 
-  it.each<[string, () => Dispatcher]>([
-    [
-      'throws',
-      () => {
-        throw new Error('no certificate here');
-      },
-    ],
-    ['answers something else', () => ({}) as Dispatcher],
-  ])('that %s is a configuration error', async (_what, dispatcher) => {
-    const sender = ending(Sender.with('http://127.0.0.1:9', { dispatcher }));
-    await expect(sender.send()).rejects.toMatchObject({ code: 'configuration_invalid', tenant: 'default' });
+  it('that throws or answers something else is a configuration error', async () => {
+    const fail = () => {
+      throw new Error('no certificate here');
+    };
+    for (const dispatcher of [fail, () => ({}) as Dispatcher]) {
+      const sender = ending(Sender.with('http://127.0.0.1:9', { dispatcher }));
+      await expect(sender.send()).rejects.toMatchObject({ code: 'configuration_invalid', tenant: 'default' });
+    }
   });
 });
 
