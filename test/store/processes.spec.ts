@@ -240,6 +240,21 @@ describe('a logout while the tenant cannot be found', () => {
   );
 });
 
+describe('a logout where a bearer token comes first', () => {
+  it('denies the identity of the cookie', async () => {
+    const audience = { idToken: 'hostile-web', accessToken: 'hostile-api' };
+    const login = { audience, authorizedParties: ['hostile-web'] };
+    const host = await start((callback) => ({
+      tenant: provider.tenantOptions(callback, login),
+      session: ['bearer', 'cookie'],
+    }));
+    const { visitor, copy } = await twoLoggedIn(host);
+    expect((await logOut(visitor, host, { authorization: 'Bearer x' })).status).toBe(303);
+    expect(await isLoggedIn(copy, host)).toBe(false);
+    await host.close();
+  });
+});
+
 describe('a clock that goes back an hour', () => {
   afterEach(() => [one, other].forEach(({ app }) => clockOf(app).back()));
 

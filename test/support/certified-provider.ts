@@ -1,13 +1,13 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AdapterFactory, ClientMetadata, Configuration } from 'oidc-provider';
 import { loadProvider } from '../../lib/testing/sandbox/provider/load-provider.js';
 import { isLoopbackUrl } from '../../lib/testing/sandbox/provider/identity-provider.js';
 import { createProviderStorage } from '../../lib/testing/sandbox/provider/provider-storage.js';
 import { KEYS } from './provider-keys.js';
-import { listen } from './server.js';
+import { follow } from './server.js';
 
 /** A request to a token endpoint. */
-export interface TokenRequest {
+interface TokenRequest {
   authorization: string | undefined;
   form: URLSearchParams;
 }
@@ -18,15 +18,16 @@ export class CertifiedProvider {
   readonly paths: string[] = [];
 
   private constructor(
-    private readonly server: Server,
     readonly url: string,
+    readonly stop: () => Promise<void>,
   ) {}
 
   /** @param clients the redirect URIs of the host may be any on loopback */
   static async start(clients: readonly ClientMetadata[]): Promise<CertifiedProvider> {
     const { Provider } = await loadProvider();
     const server = createServer();
-    const started = new CertifiedProvider(server, `http://127.0.0.1:${await listen(server)}`);
+    const { url, stop } = await follow(server);
+    const started = new CertifiedProvider(url, stop);
     const provider = new Provider(started.url, configuration(clients));
     provider.Client.prototype.redirectUriAllowed = isLoopbackUrl;
     provider.use(async (context, next) => {
@@ -47,11 +48,6 @@ export class CertifiedProvider {
       }
     });
     return started;
-  }
-
-  async stop(): Promise<void> {
-    this.server.closeAllConnections();
-    await new Promise((resolve) => this.server.close(resolve));
   }
 }
 

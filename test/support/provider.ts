@@ -1,12 +1,12 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { JSONWebKeySet } from 'jose';
 import type { LoginOptions, TenantOptions } from '../../lib/index.js';
 import { addSecret } from '../setup/leaks.js';
 import { KEYS, sign, type SigningKey } from './provider-keys.js';
 import type { Claims, Script, TokenChange, WireReply } from './provider-script.js';
-import { listen } from './server.js';
+import { follow } from './server.js';
 
 /** Prefixes of every code and access token, by which one in an error is found. */
 const CODE = 'hostile-code-of-the-tests-';
@@ -59,20 +59,16 @@ export class ScriptedProvider {
   readonly #tokens = new Set<string>();
 
   private constructor(
-    private readonly server: Server,
     readonly url: string,
+    readonly stop: () => Promise<void>,
   ) {}
 
   static async start(): Promise<ScriptedProvider> {
-    const server = createServer();
-    const provider = new ScriptedProvider(server, `http://127.0.0.1:${await listen(server)}`);
-    server.on('request', (request, response) => void provider.#serve(request, response));
+    const { url, stop } = await follow(
+      createServer((request, response) => void provider.#serve(request, response)),
+    );
+    const provider = new ScriptedProvider(url, stop);
     return provider;
-  }
-
-  async stop(): Promise<void> {
-    this.server.closeAllConnections();
-    await new Promise((resolve) => this.server.close(resolve));
   }
 
   /** Options of a tenant with this provider. */
@@ -236,8 +232,7 @@ export class ScriptedProvider {
     if (!this.#tokens.has(token)) {
       return json({ error: 'invalid_token' }, 401);
     }
-    const person: Claims = { sub: 'pat', name: 'Pat', ...this.#email('userinfo') };
-    return json(person);
+    return json({ sub: 'pat', name: 'Pat', ...this.#email('userinfo') });
   }
 
   #idToken(grant: Grant, change: TokenChange = {}, hashes: Claims): Promise<string> {

@@ -5,9 +5,12 @@ import { Clock } from '../../lib/time/clock.js';
 import { Deadline, TimeoutError, withTimeout } from '../../lib/time/deadline.js';
 import { createCache } from '../../lib/time/expiring-cache.js';
 import { StoppedClock } from '../support/clock.js';
+import { nativeRequire } from '../support/native-require.js';
 import { pause } from '../support/wait.js';
 
 const clock = new Clock();
+/** That of a test is Jest's own, and hears no warning. */
+const nodeProcess: NodeJS.Process = nativeRequire('node:process');
 
 /** That a call ends by its time, its caller and the close of the module: test/transport/leaving.spec.ts. */
 describe('a deadline', () => {
@@ -31,14 +34,14 @@ describe('a deadline', () => {
   it('that is done has released its timer and its listeners, for a thousand calls of one AbortSignal', async () => {
     const warnings: unknown[] = [];
     const collect = (warning: unknown): void => void warnings.push(warning);
-    process.on('warning', collect);
+    nodeProcess.on('warning', collect);
     const { signal } = new AbortController();
     const deadlines = Array.from({ length: 1_000 }, () => new Deadline(clock, 20, signal));
     deadlines.forEach((deadline) => deadline.onOver(() => collect('a listener')));
     deadlines.forEach((deadline) => deadline.clear());
     expect(getEventListeners(signal, 'abort')).toEqual([]);
     await pause(60);
-    process.off('warning', collect);
+    nodeProcess.off('warning', collect);
     expect([warnings, deadlines.some(({ isOver }) => isOver)]).toEqual([[], false]);
   });
 });
