@@ -211,7 +211,8 @@ describe('the logout check', () => {
   });
 });
 
-it('the registration that a logout names is that of issuer, client and source of the keys', () => {
+/** That of another issuer, client or key is another one: test/login/back-channel.spec.ts. */
+it('the registration that a logout names is that of the source of the keys, however they are written', () => {
   const registration = (changed: Partial<LoginOptions>): string => {
     const issuer = 'https://login.example';
     const whole = { issuer, clientId: 'web', redirectUri: 'https://host.example/callback', ...changed };
@@ -220,20 +221,14 @@ it('the registration that a logout names is that of issuer, client and source of
   };
   const { pem, jwk } = KEYS.rs256;
   const keys = 'https://login.example/jwks';
-  const others: Partial<LoginOptions>[] = [
-    { keys: pem, clientId: 'other' },
-    { keys: pem, issuer: 'https://other.example' },
-    { keys: KEYS.attacker.jwk },
-    { keys: KEYS.attacker.pem },
-    { keys: 'https://other.example/jwks' },
-  ];
   /** Those of a list are the same. */
   const same: Partial<LoginOptions>[][] = [
     [{ keys: pem }, { keys: pem.replaceAll('\n', '\\n') }],
     [{ keys: jwk }, { keys: JSON.stringify(jwk) }],
     [{ keys }, { keys, clockTolerance: 7 }],
+    [{ keys: 'https://other.example/jwks' }],
+    [{ keys: KEYS.attacker.pem }],
     [{ discovery: true }],
-    ...others.map((one) => [one]),
   ];
   const found = same.map((all) => [...new Set(all.map(registration))]);
   expect(found).toEqual(found.map(() => [expect.stringMatching(/^[\w-]{22}$/)]));
