@@ -4,7 +4,7 @@ import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, realpath
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { describeWith } from './programs.js';
+import { describeWith, says } from './programs.js';
 import { freePort } from './server.js';
 
 /** A suite with a real PostgreSQL. Without one it is skipped, and a line says so; with `CI` set it fails. */
@@ -36,18 +36,7 @@ export class PostgresServer {
     const settings = ['fsync=off', 'listen_addresses=127.0.0.1', 'unix_socket_directories='];
     const args = ['-D', folder, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])];
     const child = spawn(program, args, { cwd: folder, stdio: ['ignore', 'inherit', 'pipe'], ...user });
-    let said = '';
-    await new Promise<void>((resolve, reject) => {
-      child.stderr.on('data', (chunk) => {
-        said += String(chunk);
-        if (said.includes('ready to accept connections')) {
-          resolve();
-        }
-      });
-      child.once('error', reject);
-      child.once('exit', () => reject(new Error(`postgres ended:\n${said}`)));
-    });
-    child.stderr.removeAllListeners('data').resume();
+    await says(child, 'ready to accept connections');
     return new PostgresServer(child, folder, port);
   }
 

@@ -1,3 +1,4 @@
+import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe } from '@jest/globals';
@@ -39,4 +40,18 @@ function find({ files, variable, elsewhere }: Program): string | undefined {
   const folders = (process.env['PATH'] ?? '').split(delimiter);
   const candidates = folders.flatMap((folder) => files.map((file) => join(folder, file)));
   return [...candidates, ...(elsewhere === undefined ? [] : [elsewhere])].find((path) => existsSync(path));
+}
+
+/** Waits until a program says one of these words. Fails with all that it said where it ends before. */
+export async function says(child: ChildProcess, ...words: readonly string[]): Promise<void> {
+  let said = '';
+  await new Promise<void>((resolve, reject) => {
+    (child.stdout ?? child.stderr)?.on('data', (chunk) => {
+      said += String(chunk);
+      if (words.some((word) => said.includes(word))) {
+        resolve();
+      }
+    });
+    child.once('error', reject).once('exit', () => reject(new Error(`${child.spawnfile} ended:\n${said}`)));
+  });
 }

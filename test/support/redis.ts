@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describeWith, type Program } from './programs.js';
+import { describeWith, says, type Program } from './programs.js';
 import { freePort } from './server.js';
 
 const REDIS: Program = { name: 'redis-server', files: ['redis-server'], variable: 'REDIS_SERVER_PATH' };
@@ -86,16 +86,6 @@ export class RedisServer {
 
 async function launch(path: string, args: readonly string[]): Promise<ChildProcess> {
   const child = spawn(path, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  let said = '';
-  await new Promise<void>((resolve, reject) => {
-    child.stdout.on('data', (chunk) => {
-      said += String(chunk);
-      if (said.includes('Ready to accept connections') || said.includes('+monitor master')) {
-        resolve();
-      }
-    });
-    child.once('error', reject);
-    child.once('exit', () => reject(new Error(`redis-server ended:\n${said}`)));
-  });
+  await says(child, 'Ready to accept connections', '+monitor master');
   return child;
 }
