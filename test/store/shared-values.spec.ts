@@ -110,19 +110,14 @@ describe('values in a shared store', () => {
     expect(await read()).toBeUndefined();
   });
 
-  it('are ignored where they are longer than 1 MiB', async () => {
+  it('are ignored where they are longer than 1 MiB; giants of many parts are not split', async () => {
     const { read, write } = startProcess();
     await write('x'.repeat(700_000));
-    expect(typeof (await read())).toBe('string');
+    expect(await read()).toHaveLength(700_000);
     await write('x'.repeat(800_000));
-    expect(typeof (await read())).toBe('undefined');
-  });
-
-  it.each(['.', 'A.'])('are not split where they are giants of many parts: %j', async (part) => {
-    const { read, write } = startProcess();
-    await write(1);
+    expect(await read()).toBeUndefined();
     const [header] = [...store.raw.values()].map(({ value }) => value.split('.', 1)[0]);
-    tamper({ value: `${header}..${part.repeat(10_000_000)}` });
+    tamper({ value: `${header}..${'A.'.repeat(10_000_000)}` });
     const began = process.cpuUsage();
     expect(await read()).toBeUndefined();
     expect(process.cpuUsage(began).user / 1_000).toBeLessThan(100);
