@@ -4,7 +4,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { Clock } from '../time/clock.js';
 
 /** Purpose of a sealed value. Each has its own key, so that a value cannot be used for another purpose. */
-export type SealPurpose = 'login' | 'identity' | 'id-token' | 'store';
+type SealPurpose = 'login' | 'identity' | 'id-token' | 'store';
 
 /** A value that was sealed with one of our secrets. It may have expired. */
 export interface Unsealed {
@@ -72,7 +72,7 @@ function parseUnsealed(text: string): Unsealed | undefined {
 const LONGEST = 1_048_576;
 
 /** A key for JWE in compact form with `dir` and A256GCM (RFC 7516 §3.1). Loads jose when it is first used. */
-export class SealingKey {
+class SealingKey {
   readonly #secret: Uint8Array;
   readonly #fields: { alg: 'dir'; enc: 'A256GCM'; kid: string };
   /** The protected header of everything that is sealed with this key. Nothing with another header is opened. */

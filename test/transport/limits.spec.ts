@@ -148,7 +148,7 @@ describe('the limits of a tenant', () => {
     [true, 'have no reply by a deadline of the same time', { attemptTimeout: 300, deadline: 300 }, {}],
     [false, 'had less time than an attempt', {}, { deadline: 200 }],
     [false, 'are answered with 503', {}, { request: { url: '/busy' } }],
-    [false, 'were sent before a reply came', { attemptTimeout: 400 }, { before: () => sender.send() }],
+    [false, 'were sent before a reply came', { attemptTimeout: 1_000 }, { before: () => sender.send() }],
     [true, 'redeem a code, and find no service', {}, { request: { ...CODE, url: CLOSED_PORT } }],
     [false, 'redeem a code, and are reset', {}, { request: { ...CODE, url: '/ill' } }],
   ])('open the circuit (%p) by calls that %s', async (opens, _what, http, { request, deadline, before }) => {

@@ -1,10 +1,8 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { createServer } from 'node:net';
 import type { ServerResponse } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
 import { isExhibitorError } from '../../lib/index.js';
-import { ReplyTurns } from '../../lib/transport/wire/reply-body.js';
 import { tenantAt } from '../support/tenant-at.js';
 import { ending, Sender } from './transport-bench.js';
 import { type TestServer, follow, sendJson, startServer } from '../support/server.js';
@@ -162,19 +160,6 @@ describe('a request', () => {
       'content-length': '11',
     });
     expect(server.requests[0]?.headers.authorization).toBeUndefined();
-  });
-});
-
-describe('the turns of replies', () => {
-  it('are of six, so that what is requested after them leaves before others are parsed', async () => {
-    const turns = new ReplyTurns();
-    let parsed = 0;
-    for (let reply = 0; reply < 10; reply += 1) {
-      turns.take(() => (parsed += 1));
-    }
-    expect(parsed).toBe(6);
-    await nextTurn();
-    expect(parsed).toBe(10);
   });
 });
 

@@ -29,7 +29,7 @@ const RETRY = 5;
 const SUCCESS = 1;
 
 /** Retries that a tenant has left at one origin: where everything fails, they must not multiply the load. */
-export class RetryBudget {
+class RetryBudget {
   #left = FULL;
 
   /** Takes one retry. Answers false, and takes nothing, where too little is left. */

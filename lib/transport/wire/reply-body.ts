@@ -80,7 +80,7 @@ function isKnownEncoding(name: string): name is keyof typeof unpackers {
 }
 
 /** True for `application/json` and every `+json` type, RFC 6839 §3.1. */
-export function isJsonType(contentType: string | undefined): boolean {
+function isJsonType(contentType: string | undefined): boolean {
   return contentType !== undefined && /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(contentType);
 }
 
