@@ -205,7 +205,7 @@ describe('replies that end in unusual ways', () => {
       }),
     );
     const { url } = ending(server);
-    const hostile = tenantAt(url, { attempts: 1, attemptTimeout: 200 });
+    const hostile = tenantAt(url, { attempts: 1, attemptTimeout: 1_000 });
     sender = ending(Sender.withTenants({ hostile, other: tenantAt(url) }));
     const usable: string[] = [];
     for (const [index, name] of Object.keys(ENDS).entries()) {
