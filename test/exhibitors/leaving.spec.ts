@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { lastValueFrom, NEVER, Subject, takeUntil, type Observable } from 'rxjs';
+import { lastValueFrom, Subject, takeUntil, type Observable } from 'rxjs';
 import { TokenService, type ExhibitorsService, type TenantSource } from '../../lib/index.js';
 import { endOf, microtasks, MOMENTS } from '../support/moments.js';
+import { useHost } from '../support/lifetimes.js';
 import { startRecorder, type Recorder } from '../support/recorder.js';
 import { tenantAt } from '../support/tenant-at.js';
 import { aWhile, eventually } from '../support/wait.js';
@@ -48,19 +49,15 @@ const open = (): string[] => service.ended('open').filter((url) => !url.includes
 async function expectSilence(): Promise<void> {
   // A request that its caller has left may still arrive, and is open until the server sees that its connection ends.
   await aWhile();
-  await eventually(() => open().length === 0, 1_000);
+  await eventually(() => open().length === 0);
   expect(service.ended('completed')).toEqual([]);
 }
 
-/** Over a host's dispatcher as well: test/transport/leaving.spec.ts. */
+/** Over a host's dispatcher as well, and when the module closes: test/transport/leaving.spec.ts. */
 describe('a call', () => {
-  let host: RestHost;
-  beforeAll(async () => {
-    host = await startRestHost({ tenant: tenant() });
-    // With a token, a call sends its request within few microtasks.
-    await host.context.get(TokenService).getToken();
-  });
-  afterAll(() => host?.close());
+  const host = useHost(() => startRestHost({ tenant: tenant() }));
+  // With a token, a call sends its request within few microtasks.
+  beforeAll(async () => void (await host.context.get(TokenService).getToken()));
 
   it('ends at every moment at which its signal aborts', async () => {
     for (const [name, method] of Object.entries(METHODS)) {
@@ -129,37 +126,23 @@ describe('a call', () => {
             void microtasks(moment).then(() => leave.next());
           }
         });
-      await eventually(() => seen === ANSWERED_PAGES && open().length === 0, 1_000);
+      await eventually(() => seen === ANSWERED_PAGES && open().length === 0);
       expect(service.ended('completed')).toHaveLength(ANSWERED_PAGES);
     }
-    service.forget();
+  });
+
+  it('over pages leaves none running when a loop ends after page 3', async () => {
     let seen = 0;
     for await (const { data } of host.exhibitors.iteratePages('answering')) {
       expect(data).toHaveLength(50);
       seen += 1;
       if (seen === ANSWERED_PAGES) {
-        await eventually(() => open().length === 4, 1_000);
+        await eventually(() => open().length === 4);
         break;
       }
     }
-    await eventually(() => open().length === 0, 1_000);
+    await eventually(() => open().length === 0);
     expect(service.ended('completed')).toHaveLength(ANSWERED_PAGES);
-  });
-
-  it('ends at every moment at which the application closes', async () => {
-    // Every moment: test/transport/leaving.spec.ts.
-    for (const moment of [0, 2, 8, 16]) {
-      const app = await startRestHost({ tenant: tenant() });
-      const calls = Object.values(METHODS).map((method) => endOf(lastValueFrom(method(app.exhibitors, {}))));
-      calls.push(endOf(app.exhibitors.iterate(EVENT).next()));
-      await microtasks(moment);
-      const closed = app.close();
-      for (const end of await Promise.all(calls)) {
-        expect([moment, end]).toEqual([moment, expect.stringMatching(/^(service|token)_unavailable$/)]);
-      }
-      await closed;
-    }
-    await expectSilence();
   });
 });
 
@@ -176,10 +159,10 @@ describe('a lookup, which equal lookups share', () => {
       const late = endOf(lastValueFrom(host.exhibitors.lookup(EVENT, email, { deadline: 10 })));
       expect([moment, await late]).toEqual([moment, 'deadline_exceeded']);
     }
-    await eventually(() => service.ended('open').length === MOMENTS.length, 1_000);
+    await eventually(() => service.ended('open').length === MOMENTS.length);
     expect(service.recorded).toHaveLength(MOMENTS.length);
     await host.close();
-    await eventually(() => service.ended('aborted').length === MOMENTS.length, 1_000);
+    await eventually(() => service.ended('aborted').length === MOMENTS.length);
   });
 });
 
@@ -227,7 +210,7 @@ describe('a call that waits for the host', () => {
     } as const;
     const host = await startRestHost({ tenant: tenant(answering.url), exhibitorSchema });
     const end = endOf(lastValueFrom(host.exhibitors.list(EVENT)));
-    await eventually(() => answering.ended('completed').length === 1, 1_000);
+    await eventually(() => answering.ended('completed').length === 1);
     await host.close();
     expect(await end).toBe('service_unavailable');
     await answering.stop();
@@ -247,27 +230,13 @@ describe('getToken', () => {
       caller.abort();
       expect([moment, await call]).toEqual([moment, 'aborted']);
     }
-    await eventually(() => endpoint.ended('open').length === 1, 1_000);
+    await eventually(() => endpoint.ended('open').length === 1);
     await aWhile();
     expect(endpoint.recorded).toHaveLength(1);
     const staying = endOf(tokens.getToken());
     await host.close();
     expect(await staying).toMatch(/^(service|token)_unavailable$/);
-    await eventually(() => endpoint.ended('aborted').length === 1, 1_000);
+    await eventually(() => endpoint.ended('aborted').length === 1);
     await endpoint.stop();
   });
-});
-
-it('answers those who stay', async () => {
-  const answering = await startRecorder((url) =>
-    url.searchParams.has('Page') ? honest(1, 50, 10) : [{ id: 1 }],
-  );
-  const host = await startRestHost({ tenant: tenant(answering.url) });
-  for (const [name, method] of Object.entries(METHODS)) {
-    const call = lastValueFrom(method(host.exhibitors, {}).pipe(takeUntil(NEVER)));
-    expect([name, await endOf(call)]).toEqual([name, 'a value']);
-  }
-  expect(answering.ended('aborted')).toEqual([]);
-  await host.close();
-  await answering.stop();
 });
