@@ -16,7 +16,7 @@ import type { OtherOptions, TenantsOption } from '../support/module-options.js';
 import { sendJson, startServer } from '../support/server.js';
 import { tenantAt } from '../support/tenant-at.js';
 
-export const SECRETS = ['a cookie secret of the tests, 32+ characters'];
+const SECRETS = ['a cookie secret of the tests, 32+ characters'];
 
 /** An application without controllers: the services as a host injects them. */
 export interface RestHost<T = Exhibitor> {

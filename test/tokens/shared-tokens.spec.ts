@@ -120,7 +120,7 @@ describe('a token that the service refused', () => {
     await textsOf(all);
     one.revoked.add('token-1');
     const calls = all.flatMap((bench) => times(5, bench)).map((bench) => bench.call());
-    expect(await Promise.all(calls)).toEqual(times(20, 200));
+    expect(await Promise.all(calls)).toEqual(times(20, 'a page'));
     expect(one.posts).toHaveLength(2);
   });
 
@@ -128,9 +128,9 @@ describe('a token that the service refused', () => {
     const { one, two } = await oneBesideStore();
     benches.forEach(({ clock }) => (clock.ahead = 6 * SECOND));
     one.revoked.add('token-1').add('token-2');
-    expect(await one.call()).toBe(200);
+    expect(await one.call()).toBe('a page');
     expect(one.received).toEqual(['token-1', 'token-3']);
-    expect(await two.call()).toBe(200);
+    expect(await two.call()).toBe('a page');
   });
 
   it('costs each call one more request: a second 401 is access_denied', async () => {
@@ -232,9 +232,9 @@ describe('the hint that a process is asking', () => {
     await textsOf(all);
     one.revoked.add('token-1');
     const began = performance.now();
-    expect(await one.call()).toBe(200);
+    expect(await one.call()).toBe('a page');
     expect(performance.now() - began).toBeLessThan(900);
-    expect(await two.call()).toBe(200);
+    expect(await two.call()).toBe('a page');
   });
 
   it.each(['rubbish', ''])(
@@ -246,7 +246,7 @@ describe('the hint that a process is asking', () => {
         Object.assign(entry, { value: rubbish, until: Number.POSITIVE_INFINITY });
       }
       one.revoked.add('token-1');
-      expect(await Promise.all(all.map((bench) => bench.call()))).toEqual([200, 200, 200]);
+      expect(await Promise.all(all.map((bench) => bench.call()))).toEqual(times(3, 'a page'));
       const late = await fleet(1, { tenants: [{ authUrl: one.url }] });
       expect(await textsOf(late.all)).toHaveLength(1);
     },
