@@ -56,16 +56,19 @@ describe('getToken', () => {
     }
   });
 
-  it('returns the cached token while it is valid, and reports tenant, outcome and code only', async () => {
+  it('returns the cached token while it is valid, not to one who left, and reports tenant, outcome and code only', async () => {
     const bench = await startBench();
     expect([await bench.text(), await bench.text()]).toEqual(['token-1', 'token-1']);
     expect(bench.posts).toHaveLength(1);
+    const left = bench.tokens.getToken({ signal: AbortSignal.abort() });
+    await expect(left).rejects.toMatchObject({ code: 'aborted' });
     bench.answer = refused('invalid_client', 401, 'acme secret/+&');
     await bench.tokens.invalidate();
     await expect(bench.text()).rejects.toMatchObject({ code: 'token_rejected' });
     expect(bench.messages).toEqual([
       { tenant: 'acme', outcome: 'fetched' },
       { tenant: 'acme', outcome: 'hit' },
+      { tenant: 'acme', outcome: 'failed', code: 'aborted' },
       { tenant: 'acme', outcome: 'failed', code: 'token_rejected' },
     ]);
   });
@@ -98,11 +101,11 @@ describe('renewal', () => {
   it('starts in the early window, while the old token is used', async () => {
     const bench = await startBench();
     await bench.text();
-    bench.clock.ahead = HOUR - 61 * SECOND;
+    bench.clock.ahead = HOUR - 65 * SECOND;
     expect(await bench.text()).toBe('token-1');
     expect(bench.posts).toHaveLength(1);
     bench.answer = slowly();
-    bench.clock.ahead = HOUR - 59 * SECOND;
+    bench.clock.ahead = HOUR - 55 * SECOND;
     const texts = [bench.text(), bench.text(), bench.text()];
     expect(await Promise.all(texts)).toEqual(['token-1', 'token-1', 'token-1']);
     await eventually(() => bench.outcomes.includes('renewed-early'));
@@ -114,27 +117,27 @@ describe('renewal', () => {
     const bench = await startBench();
     bench.clock.chance = 1;
     await bench.text();
-    bench.clock.ahead = HOUR - 31 * SECOND;
+    bench.clock.ahead = HOUR - 35 * SECOND;
     await bench.text();
     await pause(50);
     expect(bench.posts).toHaveLength(1);
-    bench.clock.ahead = HOUR - 29 * SECOND;
+    bench.clock.ahead = HOUR - 25 * SECOND;
     await bench.text();
     await eventually(() => bench.posts.length === 2);
   });
 
   it.each<[string, Answer, number]>([
-    ['fails', failing(503), 5_500],
-    ['is refused', refused('invalid_client', 401), 30_500],
+    ['fails', failing(503), 5 * SECOND],
+    ['is refused', refused('invalid_client', 401), 30 * SECOND],
   ])('that %s early is not reported, and not repeated for a while', async (_what, answer, quiet) => {
     const bench = await startBench(granted(), { http: { attempts: 1 } });
     await bench.text();
     bench.answer = answer;
-    bench.clock.ahead = HOUR - 59 * SECOND;
+    bench.clock.ahead = HOUR - 55 * SECOND;
     for (const { skip, posts } of [
       { skip: 0, posts: 2 },
-      { skip: quiet - 1_000, posts: 2 },
-      { skip: 1_000, posts: 3 },
+      { skip: quiet - 3 * SECOND, posts: 2 },
+      { skip: 4 * SECOND, posts: 3 },
     ]) {
       bench.clock.ahead += skip;
       for (let call = 0; call < 5; call += 1) {
@@ -173,30 +176,15 @@ describe('renewal', () => {
   });
 });
 
-describe('a caller', () => {
-  it('that leaves gets aborted; the renewal continues for the others, and its token is cached', async () => {
-    const bench = await startBench(slowly());
-    const controller = new AbortController();
-    const leaving = bench.tokens.getToken({ signal: controller.signal });
-    const staying = bench.text();
-    controller.abort();
-    await expect(leaving).rejects.toMatchObject({ code: 'aborted' });
-    await expect(staying).resolves.toBe('token-1');
-    expect([await bench.text(), bench.posts.length]).toEqual(['token-1', 1]);
-    const late = bench.tokens.getToken({ signal: AbortSignal.abort() });
-    await expect(late).rejects.toMatchObject({ code: 'aborted' });
-  });
-
-  it('that comes late does not fail by the deadline of earlier ones', async () => {
-    const http = { deadline: 600, attemptTimeout: 600, attempts: 1 };
-    const bench = await startBench(() => undefined, { http });
-    const early = bench.text().catch(({ code }) => code);
-    await eventually(() => bench.posts.length === 1);
-    const late = bench.call(5_000);
-    bench.answer = granted();
-    expect(await early).toMatch(/deadline_exceeded|token_unavailable/);
-    expect([await late, bench.received]).toEqual(['a page', ['token-2']]);
-  });
+it('a caller that comes late does not fail by the deadline of earlier ones', async () => {
+  const http = { deadline: 600, attemptTimeout: 600, attempts: 1 };
+  const bench = await startBench(() => undefined, { http });
+  const early = bench.text().catch(({ code }) => code);
+  await eventually(() => bench.posts.length === 1);
+  const late = bench.call(5_000);
+  bench.answer = granted();
+  expect(await early).toMatch(/deadline_exceeded|token_unavailable/);
+  expect([await late, bench.received]).toEqual(['a page', ['token-2']]);
 });
 
 describe('invalidate', () => {
@@ -273,11 +261,7 @@ describe('a permanent refusal', () => {
     });
     const error: unknown = await bench.text().catch((reason: unknown) => reason);
     expect(error).toMatchObject({ code: 'token_rejected', oauthErrorDescription: '[removed]' });
-    const shown = [inspect(error, { depth: Infinity }), JSON.stringify(error), String(error)].join('\n');
-    const base64 = Buffer.from('acme secret').toString('base64').slice(0, 12);
-    for (const form of ['acme secret/+&', 'acme%20secret', 'acme+secret', base64]) {
-      expect(shown).not.toContain(form);
-    }
+    expect(inspect(error, { depth: Infinity })).not.toMatch(/acme(%20|[ +])secret|YWNtZSBzZWNy/);
   });
 });
 
