@@ -6,7 +6,6 @@ import { useHost } from '../support/lifetimes.js';
 import { startRecorder, type Recorder } from '../support/recorder.js';
 import { tenantAt } from '../support/tenant-at.js';
 import { aWhile, eventually } from '../support/wait.js';
-import { MemoryStore } from '../store/memory-store.js';
 import { honest, startRestHost, type RestHost } from './rest-host.js';
 
 const EVENT = 'world-2026';
@@ -190,30 +189,6 @@ describe('a call that waits for the host', () => {
     expect(await left).toEqual(CALLS.map(([name]) => [name, 'aborted']));
     await host.close();
     expect(await stayed).toEqual(CALLS.map(([name]) => [name, 'service_unavailable']));
-  });
-
-  it('for its shared store: getToken ends when the application closes', async () => {
-    const store = Object.assign(new MemoryStore(), { failure: 'hangs' as const });
-    const host = await startRestHost({ tenant: tenant(), store });
-    const end = endOf(host.context.get(TokenService).getToken());
-    const began = performance.now();
-    await microtasks(5);
-    await host.close();
-    expect(await end).toMatch(/^(service|token)_unavailable$/);
-    expect(performance.now() - began).toBeLessThan(900);
-  });
-
-  it('for its asynchronous schema ends when the application closes', async () => {
-    const answering = await startRecorder(() => honest(1, 50, 10));
-    const exhibitorSchema = {
-      '~standard': { version: 1, vendor: 'test', validate: () => new Promise<never>(() => {}) },
-    } as const;
-    const host = await startRestHost({ tenant: tenant(answering.url), exhibitorSchema });
-    const end = endOf(lastValueFrom(host.exhibitors.list(EVENT)));
-    await eventually(() => answering.ended('completed').length === 1);
-    await host.close();
-    expect(await end).toBe('service_unavailable');
-    await answering.stop();
   });
 });
 

@@ -147,40 +147,21 @@ describe('the cache of lookups', () => {
   });
 });
 
-describe('callers of one shared lookup', () => {
-  /** A service that holds its replies, and the lookup of one contact there. */
-  function holding() {
-    const held: ServerResponse[] = [];
-    const { exhibitors, service } = against(({ response }) => void held.push(response));
-    const ask = (options: object = {}) => firstValueFrom(exhibitors.lookup(EVENT, SAM, options));
-    return { ask, service, answer: () => held.forEach((response) => sendJson(response, [{ id: 1 }])) };
-  }
-
-  it('do not cancel it for the others by an abort or a shorter deadline', async () => {
-    const { ask, service, answer } = holding();
-    const controller = new AbortController();
-    const left = expect(ask({ signal: controller.signal })).rejects.toMatchObject({ code: 'aborted' });
-    const late = expect(ask({ deadline: 50 })).rejects.toMatchObject({ code: 'deadline_exceeded' });
-    const waits = ask();
-    await eventually(() => service.urls.length === 1);
-    controller.abort();
-    await Promise.all([left, late]);
-    answer();
-    await expect(waits).resolves.toEqual([{ id: 1 }]);
-    expect([service.urls.length, service.aborted]).toEqual([1, 0]);
-  });
-
-  it('leave it running when all of them left: its answer is cached', async () => {
-    const { ask, service, answer } = holding();
-    const controller = new AbortController();
-    const leaving = [1, 2, 3].map(() => ask({ signal: controller.signal }).catch(({ code }) => code));
-    await eventually(() => service.urls.length === 1);
-    controller.abort();
-    expect(await Promise.all(leaving)).toEqual(['aborted', 'aborted', 'aborted']);
-    answer();
-    await expect(ask()).resolves.toEqual([{ id: 1 }]);
-    expect([service.urls.length, service.aborted]).toEqual([1, 0]);
-  });
+/** Whenever they leave: leaving.spec.ts. */
+it('callers of one shared lookup do not cancel it by an abort or a shorter deadline; its answer is cached', async () => {
+  const held: ServerResponse[] = [];
+  const { exhibitors, service } = against(({ response }) => void held.push(response));
+  const ask = (options: object = {}) => firstValueFrom(exhibitors.lookup(EVENT, SAM, options));
+  const controller = new AbortController();
+  const left = expect(ask({ signal: controller.signal })).rejects.toMatchObject({ code: 'aborted' });
+  const late = expect(ask({ deadline: 50 })).rejects.toMatchObject({ code: 'deadline_exceeded' });
+  const waits = ask();
+  await eventually(() => held.length === 1);
+  controller.abort();
+  await Promise.all([left, late]);
+  held.forEach((response) => sendJson(response, [{ id: 1 }]));
+  expect([await waits, await ask()]).toEqual([[{ id: 1 }], [{ id: 1 }]]);
+  expect([service.urls.length, service.aborted]).toEqual([1, 0]);
 });
 
 describe('lookupCache', () => {

@@ -309,21 +309,27 @@ describe('while the source fails', () => {
     expect(asked).toHaveLength(3);
   });
 
-  it('they are used for staleIfError ms after the ttl, an hour by default', async () => {
-    const { get, skip } = await failing();
-    skip(3_600_000 - 1_000);
-    expect(await get()).toMatchObject({ key: 'acme' });
-    skip(6_000);
-    await expect(get()).rejects.toMatchObject(unavailable);
-  });
+  it.each<[tenantCache: object, usable: number]>([
+    [{}, 3_600_000],
+    [{ staleIfError: 0 }, 0],
+  ])(
+    'they are used for staleIfError ms after the ttl, an hour by default: %j, %i',
+    async (options, usable) => {
+      const { get, skip } = await failing(rejects, options);
+      if (usable > 0) {
+        skip(usable - 10_000);
+        expect(await get()).toMatchObject({ key: 'acme' });
+      }
+      skip(11_000);
+      await expect(get()).rejects.toMatchObject(unavailable);
+    },
+  );
 
-  it('they are not used with staleIfError: 0, nor after forget', async () => {
-    const none = await failing(rejects, { staleIfError: 0 });
-    await expect(none.get()).rejects.toMatchObject(unavailable);
-    const forgotten = await failing();
-    await forgotten.get();
-    forgotten.registry.forget('acme');
-    await expect(forgotten.get()).rejects.toMatchObject(unavailable);
+  it('they are not used after forget', async () => {
+    const { get, registry } = await failing();
+    await get();
+    registry.forget('acme');
+    await expect(get()).rejects.toMatchObject(unavailable);
   });
 
   it.each<[string, Find, string]>([

@@ -197,28 +197,16 @@ describe('a permanent refusal', () => {
 });
 
 describe('the hint that a process is asking', () => {
-  /** A process that asks and never gets an answer, and others that need the same token. */
-  async function fleetWithLost(count: number, http: HttpOptions = {}) {
-    const { one, two, all } = await fleet(count, { http });
-    one.answer = () => new Promise(() => undefined);
+  it('delays the others by a second where its process was killed, and fails no call', async () => {
+    const { one, two, all } = await fleet(5, { answer: () => new Promise(() => undefined) });
     void two.text().catch(() => undefined);
     await eventually(() => one.posts.length === 1);
     one.answer = slowly();
-    return { one, others: all.slice(2) };
-  }
-
-  it('delays the others by a second where its process was killed, and fails no call', async () => {
-    const { one, others } = await fleetWithLost(5);
-    const texts = textsOf(others);
+    const texts = textsOf(all.slice(2));
     await pause(200);
     expect(one.posts).toHaveLength(1);
     expect(await texts).toHaveLength(3);
     expect(one.posts.length).toBeLessThanOrEqual(4);
-  });
-
-  it('is waited for half of a deadline at most', async () => {
-    const { others } = await fleetWithLost(4, { deadline: 1_000 });
-    expect(await textsOf(others)).toHaveLength(2);
   });
 
   it('is none of another token: that of the last renewal delays no next one', async () => {
