@@ -165,7 +165,7 @@ describe('a lookup, which equal lookups share', () => {
   });
 });
 
-describe('a call that waits for the host', () => {
+describe('a call that waits for its tenant', () => {
   /** A source that does not answer. */
   const silent: TenantSource = { find: () => new Promise(() => {}) };
   type Call = (host: RestHost, signal?: AbortSignal) => Promise<unknown>;
@@ -178,7 +178,7 @@ describe('a call that waits for the host', () => {
     ['getToken', (host, signal) => host.context.get(TokenService).getToken({ tenant: 'acme', signal })],
   ];
 
-  it('for its tenant ends when its signal aborts, and when the application closes', async () => {
+  it('ends when its signal aborts, and when the application closes', async () => {
     const host = await startRestHost({ tenants: silent, allowedOrigins: () => true });
     const caller = new AbortController();
     const endsOf = (signal?: AbortSignal) =>

@@ -48,10 +48,7 @@ describe('a whole event', () => {
     expect(pages.flatMap(({ data }) => data)).toEqual(whole);
   });
 
-  it('is one empty page where it has no exhibitors, and fails with not_found where it does not exist', async () => {
-    const pages = await all(acme().pages('empty-2026'));
-    expect(pages).toMatchObject([{ paginationMetadata: { totalCount: 0, currentPage: 1 }, data: [] }]);
-    await expect(all(acme().stream('empty-2026'))).resolves.toEqual([]);
+  it('fails with not_found where it does not exist', async () => {
     await expect(all(acme().pages('nowhere'))).rejects.toMatchObject({ code: 'not_found', tenant: 'acme' });
   });
 

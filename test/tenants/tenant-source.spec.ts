@@ -15,7 +15,7 @@ import { stall } from '../support/faults.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { loggedLines } from '../support/logged-lines.js';
 import type { OtherOptions } from '../support/module-options.js';
-import { pause } from '../support/wait.js';
+import { eventually, pause } from '../support/wait.js';
 
 type Find = (key: string) => TenantOptions | undefined | null | Promise<TenantOptions | undefined>;
 
@@ -155,6 +155,8 @@ describe('tenants of a source', () => {
     await expect(tokenOf()).rejects.toMatchObject({ ...late, tenant: 'acme' });
     await expect(list('globex')).rejects.toMatchObject({ ...late, tenant: 'globex' });
     expect(performance.now() - began).toBeLessThan(3_000);
+    // Their renewals run on, and must not arrive in the next test.
+    await eventually(() => tokenRequests() === 2);
   });
 
   it('are checked when they are found, and all problems are reported', async () => {
@@ -425,23 +427,13 @@ describe('functions of a tenant that was read again', () => {
     };
     const withDispatcher = (read: number) => () =>
       apiOnly('acme', { http: { dispatcher: dispatcherOf(read) } });
-    const { source, tokenOf, list, get, skip } = await boot(withDispatcher(1));
+    const { source, tokenOf, list, skip } = await boot(withDispatcher(1));
     const accessToken = await tokenOf();
-    for (const [find, keepsToken, sent] of [
-      [withDispatcher(2), true, [2, 2]],
-      // Where the function goes or comes, the options are others.
-      [apiOnly, false, []],
-      [withDispatcher(3), false, [3, 3]],
-    ] as const) {
-      source.find = find;
-      skip(300_000);
-      await get();
-      expect((await tokenOf()) === accessToken).toBe(keepsToken);
-      used.length = 0;
-      await Promise.all([list(), list()]);
-      expect(used).toEqual(sent);
-    }
-    expect(agents).toHaveLength(3);
+    source.find = withDispatcher(2);
+    skip();
+    await Promise.all([list(), list()]);
+    expect([await tokenOf(), used]).toEqual([accessToken, [1, 2, 2]]);
+    expect(agents).toHaveLength(2);
     await Promise.all(agents.map((agent) => agent.close()));
   });
 });
