@@ -23,19 +23,9 @@ describe('compareExhibitors', () => {
     });
   });
 
-  type Make = (version: number) => Record<string, unknown>;
-  it.each<[string, Make]>([
+  it.each<[string, (version: number) => object]>([
     ['deeply', (version) => ({ booth: { hall: 1, rows: [version] } })],
     ['dates, which a schema creates', (version) => ({ since: new Date(version) })],
-    ['sets, which a schema creates', (version) => ({ tags: new Set([version]) })],
-    [
-      'records that refer to themselves',
-      (version) => {
-        const one: Record<string, unknown> = { version };
-        one['self'] = one;
-        return one;
-      },
-    ],
   ])('compares %s, and ignores the order of members', (_what, make) => {
     const [before, equal, other] = [make(1), make(1), make(2)];
     expect(compareExhibitors([{ id: 'a', ...before }], [{ ...equal, id: 'a' }]).unchanged).toHaveLength(1);

@@ -27,8 +27,6 @@ afterAll(async () => {
 });
 beforeEach(() => service.forget());
 
-const tenant = (url = service.url) => tenantAt(url);
-
 type Options = { signal?: AbortSignal; deadline?: number };
 type Method = (exhibitors: ExhibitorsService, options: Options) => Observable<unknown>;
 
@@ -54,7 +52,7 @@ async function expectSilence(): Promise<void> {
 
 /** Over a host's dispatcher as well, and when the module closes: test/transport/leaving.spec.ts. */
 describe('a call', () => {
-  const host = useHost(() => startRestHost({ tenant: tenant() }));
+  const host = useHost(() => startRestHost({ tenant: tenantAt(service.url) }));
   // With a token, a call sends its request within few microtasks.
   beforeAll(async () => void (await host.context.get(TokenService).getToken()));
 
@@ -147,7 +145,7 @@ describe('a call', () => {
 
 describe('a lookup, which equal lookups share', () => {
   it('runs on when its callers have left, whenever that is, and is aborted when the application closes', async () => {
-    const host = await startRestHost({ tenant: tenant() });
+    const host = await startRestHost({ tenant: tenantAt(service.url) });
     await host.context.get(TokenService).getToken();
     service.forget();
     for (const moment of MOMENTS) {
@@ -195,7 +193,7 @@ describe('a call that waits for its tenant', () => {
 describe('getToken', () => {
   it('ends at every moment at which its signal aborts, and its request runs on for the others', async () => {
     const endpoint = await startRecorder();
-    const silent = { ...tenant(), authUrl: `${endpoint.url}/held` };
+    const silent = { ...tenantAt(service.url), authUrl: `${endpoint.url}/held` };
     const host = await startRestHost({ tenant: silent });
     const tokens = host.context.get(TokenService);
     for (const moment of MOMENTS) {

@@ -103,10 +103,15 @@ describe('list', () => {
     await failure;
   });
 
-  it('sends nothing where the signal is already aborted, and leaves no unhandled rejection', async () => {
+  it('sends nothing where the signal is already aborted, like lookup, and leaves no unhandled rejection', async () => {
     const unhandled = await unhandledIn(async () => {
-      for (const tenant of ['acme', 'umbrella']) {
-        const call = list({ tenant, signal: AbortSignal.abort() });
+      const signal = AbortSignal.abort();
+      const options = { tenant: 'acme', signal, fresh: true };
+      for (const call of [
+        list({ signal }),
+        list({ tenant: 'umbrella', signal }),
+        firstValueFrom(host.exhibitors.lookup('regional-2026', 'olga.one@example.com', options)),
+      ]) {
         await expect(call).rejects.toMatchObject({ code: 'aborted' });
       }
       await aWhile();

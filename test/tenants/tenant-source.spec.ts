@@ -330,13 +330,6 @@ describe('while the source fails', () => {
     },
   );
 
-  it('they are not used after forget', async () => {
-    const { get, registry } = await failing();
-    await get();
-    registry.forget('acme');
-    await expect(get()).rejects.toMatchObject(unavailable);
-  });
-
   it.each<[string, Find, string]>([
     ['no tenant', () => undefined, 'unknown_tenant'],
     ['unknown_tenant', () => Promise.reject(noSuchCustomer), 'unknown_tenant'],

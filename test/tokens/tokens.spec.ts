@@ -98,33 +98,28 @@ describe('getToken', () => {
 });
 
 describe('renewal', () => {
-  it('starts in the early window, while the old token is used', async () => {
-    const bench = await startBench();
-    await bench.text();
-    bench.clock.ahead = HOUR - 65 * SECOND;
-    expect(await bench.text()).toBe('token-1');
-    expect(bench.posts).toHaveLength(1);
-    bench.answer = slowly();
-    bench.clock.ahead = HOUR - 55 * SECOND;
-    const texts = [bench.text(), bench.text(), bench.text()];
-    expect(await Promise.all(texts)).toEqual(['token-1', 'token-1', 'token-1']);
-    await eventually(() => bench.outcomes.includes('renewed-early'));
-    expect(await bench.text()).toBe('token-2');
-    expect(bench.posts).toHaveLength(2);
-  });
-
-  it('starts up to half of the window later, randomly', async () => {
-    const bench = await startBench();
-    bench.clock.chance = 1;
-    await bench.text();
-    bench.clock.ahead = HOUR - 35 * SECOND;
-    await bench.text();
-    await pause(50);
-    expect(bench.posts).toHaveLength(1);
-    bench.clock.ahead = HOUR - 25 * SECOND;
-    await bench.text();
-    await eventually(() => bench.posts.length === 2);
-  });
+  it.each([
+    [60, 0],
+    [30, 1],
+  ])(
+    'starts in the last minute, up to half of it later: %i s, by the random number %i',
+    async (last, chance) => {
+      const bench = await startBench();
+      bench.clock.chance = chance;
+      await bench.text();
+      bench.clock.ahead = HOUR - (last + 5) * SECOND;
+      expect(await bench.text()).toBe('token-1');
+      await pause(50);
+      expect(bench.posts).toHaveLength(1);
+      bench.answer = slowly();
+      bench.clock.ahead = HOUR - (last - 5) * SECOND;
+      // The old token is used meanwhile.
+      const texts = [bench.text(), bench.text(), bench.text()];
+      expect(await Promise.all(texts)).toEqual(['token-1', 'token-1', 'token-1']);
+      await eventually(() => bench.outcomes.includes('renewed-early'));
+      expect([await bench.text(), bench.posts.length]).toEqual(['token-2', 2]);
+    },
+  );
 
   it.each<[string, Answer, number]>([
     ['fails', failing(503), 5 * SECOND],
@@ -221,35 +216,31 @@ describe('invalidate', () => {
   });
 });
 
-describe('a permanent refusal', () => {
-  it.each([
-    ['invalid_client', 401],
-    ['invalid_scope', 400],
-    ['access_denied', 403],
-    ['invalid_client', 200],
-  ])('is remembered for 30 s: %s with %i', async (oauthError, status) => {
-    const bench = await startBench(refused(oauthError, status, 'as described'));
-    const oauthErrorDescription = 'as described';
-    const refusal = { code: 'token_rejected', oauthError, oauthErrorDescription, status, tenant: 'acme' };
-    await expect(bench.text()).rejects.toMatchObject({ ...refusal, attempts: 1 });
-    bench.answer = granted();
-    bench.clock.ahead = 29 * SECOND;
-    await expect(bench.text()).rejects.toMatchObject({ ...refusal, attempts: 0 });
-    expect([bench.outcomes, bench.posts.length]).toEqual([['failed', 'failed'], 1]);
-    bench.clock.ahead = 31 * SECOND;
-    await expect(bench.text()).resolves.toBe('token-2');
-  });
-
-  it.each<[what: string, answer: Answer, error: object]>([
-    ['server_error', refused('server_error'), { code: 'token_unavailable' }],
-    ['a 400 without an OAuth error', failing(400), { code: 'token_rejected', oauthError: 'http_400' }],
-    ['a 503', failing(503), { code: 'token_unavailable', status: 503 }],
-    ['a 429', failing(429), { code: 'rate_limited', status: 429 }],
-  ])('is not %s', async (_what, answer, error) => {
+describe('a refusal', () => {
+  const described = (oauthError: string, status: number): [string, Answer, object, boolean] => {
+    const error = { code: 'token_rejected', oauthError, oauthErrorDescription: 'why', status };
+    return [oauthError, refused(oauthError, status, 'why'), error, true];
+  };
+  it.each<[what: string, answer: Answer, error: object, remembered: boolean]>([
+    described('invalid_client', 401),
+    described('invalid_scope', 400),
+    described('access_denied', 403),
+    described('invalid_client', 200),
+    ['server_error', refused('server_error'), { code: 'token_unavailable' }, false],
+    ['no OAuth error', failing(400), { code: 'token_rejected', oauthError: 'http_400' }, false],
+    ['503', failing(503), { code: 'token_unavailable', status: 503 }, false],
+    ['429', failing(429), { code: 'rate_limited', status: 429 }, false],
+  ])('by %s is remembered for 30 s, or not at all', async (_what, answer, error, remembered) => {
     const bench = await startBench(answer, { http: { attempts: 1 } });
-    await expect(bench.text()).rejects.toMatchObject(error);
+    await expect(bench.text()).rejects.toMatchObject({ ...error, tenant: 'acme', attempts: 1 });
     bench.answer = granted();
-    await expect(bench.text()).resolves.toBe('token-2');
+    if (remembered) {
+      bench.clock.ahead = 29 * SECOND;
+      await expect(bench.text()).rejects.toMatchObject({ ...error, tenant: 'acme', attempts: 0 });
+      expect([bench.outcomes, bench.posts.length]).toEqual([['failed', 'failed'], 1]);
+      bench.clock.ahead = 31 * SECOND;
+    }
+    expect(await bench.text()).toBe('token-2');
   });
 
   it('shows nothing of the request that it repeats', async () => {
