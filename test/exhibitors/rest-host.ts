@@ -75,7 +75,8 @@ async function startServices() {
     listeners[Number(index)]?.(url, request, response);
   });
   const add = (answer: Answer): HandMadeService => {
-    const service = { tenant: tenantAt(`${origin}/${listeners.length}`), urls: [], aborted: 0, stop };
+    const tenant = { ...tenantAt(`${origin}/${listeners.length}`), tenantId: 'hand-made' };
+    const service = { tenant, urls: [], aborted: 0, stop };
     listeners.push((...received) => serve(service, answer, ...received));
     return service;
   };
