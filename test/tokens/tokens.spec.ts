@@ -6,7 +6,7 @@ import { decodeJwt } from 'jose';
 import { earlyWindow, lifetimeOf } from '../../lib/tokens/token-lifetime.js';
 import { granted, heldBack, refused, slowly, startBench, type Answer } from './token-bench.js';
 import { sendJson } from '../support/server.js';
-import { eventually, pause } from '../support/wait.js';
+import { aWhile, eventually, pause } from '../support/wait.js';
 
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
@@ -109,7 +109,7 @@ describe('renewal', () => {
       await bench.text();
       bench.clock.ahead = HOUR - (last + 5) * SECOND;
       expect(await bench.text()).toBe('token-1');
-      await pause(50);
+      await aWhile();
       expect(bench.posts).toHaveLength(1);
       bench.answer = slowly();
       bench.clock.ahead = HOUR - (last - 5) * SECOND;
