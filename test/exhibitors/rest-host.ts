@@ -16,8 +16,6 @@ import type { OtherOptions, TenantsOption } from '../support/module-options.js';
 import { sendJson, startServer } from '../support/server.js';
 import { tenantAt } from '../support/tenant-at.js';
 
-const SECRETS = ['a cookie secret of the tests, 32+ characters'];
-
 /** An application without controllers: the services as a host injects them. */
 export interface RestHost<T = Exhibitor> {
   context: INestApplicationContext;
@@ -26,7 +24,8 @@ export interface RestHost<T = Exhibitor> {
 }
 
 export async function startRestHost<T = Exhibitor>(options: ExhibitorModuleOptions): Promise<RestHost<T>> {
-  const imports = ExhibitorModule.forRoot({ secrets: SECRETS, ...options });
+  const secrets = ['a cookie secret of the tests, 32+ characters'];
+  const imports = ExhibitorModule.forRoot({ secrets, ...options });
   const context = await NestFactory.createApplicationContext(imports, { logger: ['fatal'] });
   const exhibitors = context.get<ExhibitorsService<T>>(ExhibitorsService);
   return { context, exhibitors, close: () => context.close() };
