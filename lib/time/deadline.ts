@@ -162,7 +162,7 @@ export function onAbort(signal: AbortSignal | undefined, callback: () => void): 
     return () => {};
   }
   // A host may pass one signal to thousands of calls: Node would warn of a leak at the eleventh listener.
-  setMaxListeners(0, signal);
+  setMaxListeners(Infinity, signal);
   const listener = (): void => callback();
   signal.addEventListener('abort', listener, { once: true });
   return () => signal.removeEventListener('abort', listener);

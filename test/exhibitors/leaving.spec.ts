@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { lastValueFrom, NEVER, Subject, takeUntil, type Observable } from 'rxjs';
+import { lastValueFrom, Subject, takeUntil, type Observable } from 'rxjs';
 import { TokenService, type ExhibitorsService, type TenantSource } from '../../lib/index.js';
 import { endOf, microtasks, MOMENTS } from '../support/moments.js';
+import { useHost } from '../support/lifetimes.js';
 import { startRecorder, type Recorder } from '../support/recorder.js';
 import { tenantAt } from '../support/tenant-at.js';
 import { aWhile, eventually } from '../support/wait.js';
-import { MemoryStore } from '../store/memory-store.js';
 import { honest, startRestHost, type RestHost } from './rest-host.js';
 
 const EVENT = 'world-2026';
@@ -27,8 +27,6 @@ afterAll(async () => {
 });
 beforeEach(() => service.forget());
 
-const tenant = (url = service.url) => tenantAt(url);
-
 type Options = { signal?: AbortSignal; deadline?: number };
 type Method = (exhibitors: ExhibitorsService, options: Options) => Observable<unknown>;
 
@@ -48,19 +46,15 @@ const open = (): string[] => service.ended('open').filter((url) => !url.includes
 async function expectSilence(): Promise<void> {
   // A request that its caller has left may still arrive, and is open until the server sees that its connection ends.
   await aWhile();
-  await eventually(() => open().length === 0, 1_000);
+  await eventually(() => open().length === 0);
   expect(service.ended('completed')).toEqual([]);
 }
 
-/** Over a host's dispatcher as well: test/transport/leaving.spec.ts. */
+/** Over a host's dispatcher as well, and when the module closes: test/transport/leaving.spec.ts. */
 describe('a call', () => {
-  let host: RestHost;
-  beforeAll(async () => {
-    host = await startRestHost({ tenant: tenant() });
-    // With a token, a call sends its request within few microtasks.
-    await host.context.get(TokenService).getToken();
-  });
-  afterAll(() => host?.close());
+  const host = useHost(() => startRestHost({ tenant: tenantAt(service.url) }));
+  // With a token, a call sends its request within few microtasks.
+  beforeAll(async () => void (await host.context.get(TokenService).getToken()));
 
   it('ends at every moment at which its signal aborts', async () => {
     for (const [name, method] of Object.entries(METHODS)) {
@@ -129,43 +123,29 @@ describe('a call', () => {
             void microtasks(moment).then(() => leave.next());
           }
         });
-      await eventually(() => seen === ANSWERED_PAGES && open().length === 0, 1_000);
+      await eventually(() => seen === ANSWERED_PAGES && open().length === 0);
       expect(service.ended('completed')).toHaveLength(ANSWERED_PAGES);
     }
-    service.forget();
+  });
+
+  it('over pages leaves none running when a loop ends after page 3', async () => {
     let seen = 0;
     for await (const { data } of host.exhibitors.iteratePages('answering')) {
       expect(data).toHaveLength(50);
       seen += 1;
       if (seen === ANSWERED_PAGES) {
-        await eventually(() => open().length === 4, 1_000);
+        await eventually(() => open().length === 4);
         break;
       }
     }
-    await eventually(() => open().length === 0, 1_000);
+    await eventually(() => open().length === 0);
     expect(service.ended('completed')).toHaveLength(ANSWERED_PAGES);
-  });
-
-  it('ends at every moment at which the application closes', async () => {
-    // Every moment: test/transport/leaving.spec.ts.
-    for (const moment of [0, 2, 8, 16]) {
-      const app = await startRestHost({ tenant: tenant() });
-      const calls = Object.values(METHODS).map((method) => endOf(lastValueFrom(method(app.exhibitors, {}))));
-      calls.push(endOf(app.exhibitors.iterate(EVENT).next()));
-      await microtasks(moment);
-      const closed = app.close();
-      for (const end of await Promise.all(calls)) {
-        expect([moment, end]).toEqual([moment, expect.stringMatching(/^(service|token)_unavailable$/)]);
-      }
-      await closed;
-    }
-    await expectSilence();
   });
 });
 
 describe('a lookup, which equal lookups share', () => {
   it('runs on when its callers have left, whenever that is, and is aborted when the application closes', async () => {
-    const host = await startRestHost({ tenant: tenant() });
+    const host = await startRestHost({ tenant: tenantAt(service.url) });
     await host.context.get(TokenService).getToken();
     service.forget();
     for (const moment of MOMENTS) {
@@ -176,14 +156,14 @@ describe('a lookup, which equal lookups share', () => {
       const late = endOf(lastValueFrom(host.exhibitors.lookup(EVENT, email, { deadline: 10 })));
       expect([moment, await late]).toEqual([moment, 'deadline_exceeded']);
     }
-    await eventually(() => service.ended('open').length === MOMENTS.length, 1_000);
+    await eventually(() => service.ended('open').length === MOMENTS.length);
     expect(service.recorded).toHaveLength(MOMENTS.length);
     await host.close();
-    await eventually(() => service.ended('aborted').length === MOMENTS.length, 1_000);
+    await eventually(() => service.ended('aborted').length === MOMENTS.length);
   });
 });
 
-describe('a call that waits for the host', () => {
+describe('a call that waits for its tenant', () => {
   /** A source that does not answer. */
   const silent: TenantSource = { find: () => new Promise(() => {}) };
   type Call = (host: RestHost, signal?: AbortSignal) => Promise<unknown>;
@@ -196,7 +176,7 @@ describe('a call that waits for the host', () => {
     ['getToken', (host, signal) => host.context.get(TokenService).getToken({ tenant: 'acme', signal })],
   ];
 
-  it('for its tenant ends when its signal aborts, and when the application closes', async () => {
+  it('ends when its signal aborts, and when the application closes', async () => {
     const host = await startRestHost({ tenants: silent, allowedOrigins: () => true });
     const caller = new AbortController();
     const endsOf = (signal?: AbortSignal) =>
@@ -208,36 +188,12 @@ describe('a call that waits for the host', () => {
     await host.close();
     expect(await stayed).toEqual(CALLS.map(([name]) => [name, 'service_unavailable']));
   });
-
-  it('for its shared store: getToken ends when the application closes', async () => {
-    const store = Object.assign(new MemoryStore(), { failure: 'hangs' as const });
-    const host = await startRestHost({ tenant: tenant(), store });
-    const end = endOf(host.context.get(TokenService).getToken());
-    const began = performance.now();
-    await microtasks(5);
-    await host.close();
-    expect(await end).toMatch(/^(service|token)_unavailable$/);
-    expect(performance.now() - began).toBeLessThan(900);
-  });
-
-  it('for its asynchronous schema ends when the application closes', async () => {
-    const answering = await startRecorder(() => honest(1, 50, 10));
-    const exhibitorSchema = {
-      '~standard': { version: 1, vendor: 'test', validate: () => new Promise<never>(() => {}) },
-    } as const;
-    const host = await startRestHost({ tenant: tenant(answering.url), exhibitorSchema });
-    const end = endOf(lastValueFrom(host.exhibitors.list(EVENT)));
-    await eventually(() => answering.ended('completed').length === 1, 1_000);
-    await host.close();
-    expect(await end).toBe('service_unavailable');
-    await answering.stop();
-  });
 });
 
 describe('getToken', () => {
   it('ends at every moment at which its signal aborts, and its request runs on for the others', async () => {
     const endpoint = await startRecorder();
-    const silent = { ...tenant(), authUrl: `${endpoint.url}/held` };
+    const silent = { ...tenantAt(service.url), authUrl: `${endpoint.url}/held` };
     const host = await startRestHost({ tenant: silent });
     const tokens = host.context.get(TokenService);
     for (const moment of MOMENTS) {
@@ -247,27 +203,13 @@ describe('getToken', () => {
       caller.abort();
       expect([moment, await call]).toEqual([moment, 'aborted']);
     }
-    await eventually(() => endpoint.ended('open').length === 1, 1_000);
+    await eventually(() => endpoint.ended('open').length === 1);
     await aWhile();
     expect(endpoint.recorded).toHaveLength(1);
     const staying = endOf(tokens.getToken());
     await host.close();
     expect(await staying).toMatch(/^(service|token)_unavailable$/);
-    await eventually(() => endpoint.ended('aborted').length === 1, 1_000);
+    await eventually(() => endpoint.ended('aborted').length === 1);
     await endpoint.stop();
   });
-});
-
-it('answers those who stay', async () => {
-  const answering = await startRecorder((url) =>
-    url.searchParams.has('Page') ? honest(1, 50, 10) : [{ id: 1 }],
-  );
-  const host = await startRestHost({ tenant: tenant(answering.url) });
-  for (const [name, method] of Object.entries(METHODS)) {
-    const call = lastValueFrom(method(host.exhibitors, {}).pipe(takeUntil(NEVER)));
-    expect([name, await endOf(call)]).toEqual([name, 'a value']);
-  }
-  expect(answering.ended('aborted')).toEqual([]);
-  await host.close();
-  await answering.stop();
 });

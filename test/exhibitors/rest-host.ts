@@ -1,5 +1,5 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { afterAll, beforeAll } from '@jest/globals';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { afterAll } from '@jest/globals';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import {
@@ -11,10 +11,10 @@ import {
   type TenantOptions,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { listen, sendJson } from '../support/server.js';
+import { useHost } from '../support/lifetimes.js';
 import type { OtherOptions, TenantsOption } from '../support/module-options.js';
-
-export const SECRETS = ['a cookie secret of the tests, 32+ characters'];
+import { sendJson, startServer } from '../support/server.js';
+import { tenantAt } from '../support/tenant-at.js';
 
 /** An application without controllers: the services as a host injects them. */
 export interface RestHost<T = Exhibitor> {
@@ -24,7 +24,8 @@ export interface RestHost<T = Exhibitor> {
 }
 
 export async function startRestHost<T = Exhibitor>(options: ExhibitorModuleOptions): Promise<RestHost<T>> {
-  const imports = ExhibitorModule.forRoot({ secrets: SECRETS, ...options });
+  const secrets = ['a cookie secret of the tests, 32+ characters'];
+  const imports = ExhibitorModule.forRoot({ secrets, ...options });
   const context = await NestFactory.createApplicationContext(imports, { logger: ['fatal'] });
   const exhibitors = context.get<ExhibitorsService<T>>(ExhibitorsService);
   return { context, exhibitors, close: () => context.close() };
@@ -52,7 +53,7 @@ export type Answer = (request: PageRequest) => unknown;
 
 /** A service whose replies a test writes; it grants every token request. */
 export interface HandMadeService {
-  tenant: NonNullable<ExhibitorModuleOptions['tenant']>;
+  tenant: TenantOptions;
   /** Paths and queries of the REST requests, in order of arrival. */
   urls: string[];
   /** REST requests whose connection the client closed before the reply was sent. */
@@ -61,30 +62,20 @@ export interface HandMadeService {
 }
 
 export async function startService(answer: Answer): Promise<HandMadeService> {
-  const services = await startServices();
-  return Object.assign(services.add(answer), { stop: services.stop });
+  const { add } = await startServices();
+  return add(answer);
 }
 
 /** Hand-made services on one server, each below a path of its own. */
 async function startServices() {
-  type Listener = (url: string, request: IncomingMessage, response: ServerResponse) => void;
-  const listeners: Listener[] = [];
-  const server = createServer((request, response) => {
+  const listeners: ((url: string, request: IncomingMessage, response: ServerResponse) => void)[] = [];
+  const { url: origin, stop } = await startServer((request, response) => {
     const [, index, url = ''] = /^\/(\d+)(.*)$/.exec(request.url ?? '') ?? [];
-    request.resume();
     listeners[Number(index)]?.(url, request, response);
   });
-  const origin = `http://127.0.0.1:${await listen(server)}`;
-  const stop = (): Promise<void> =>
-    new Promise((resolve) => {
-      server.closeAllConnections();
-      server.close(() => resolve());
-    });
   const add = (answer: Answer): HandMadeService => {
-    const url = `${origin}/${listeners.length}`;
-    const login = { clientId: 'client', clientSecret: 'hand-made-secret' };
-    const tenant = { tenantId: 'hand-made', baseUrl: url, authUrl: url, ...login };
-    const service: HandMadeService = { tenant, urls: [], aborted: 0, stop: async () => {} };
+    const tenant = { ...tenantAt(`${origin}/${listeners.length}`), tenantId: 'hand-made' };
+    const service = { tenant, urls: [], aborted: 0, stop };
     listeners.push((...received) => serve(service, answer, ...received));
     return service;
   };
@@ -100,8 +91,7 @@ function serve(
 ): void {
   if (url === '/connect/token') {
     const token = { access_token: 'token-of-the-hand-made-service', expires_in: 3600, token_type: 'Bearer' };
-    sendJson(response, token);
-    return;
+    return sendJson(response, token);
   }
   const count = service.urls.push(url);
   response.on('close', () => {
@@ -117,14 +107,6 @@ function serve(
   }
 }
 
-/** A hand-made service, and the module as its tenant. */
-export interface HandMadeCase<T> {
-  service: HandMadeService;
-  exhibitors: ExhibitorsService<T>;
-  /** Key of the tenant. */
-  tenant: string;
-}
-
 /**
  * One server and one application for the cases of a file. Each case is a tenant: it has its own replies, token, circuits and
  * cached lookups.
@@ -132,18 +114,15 @@ export interface HandMadeCase<T> {
 export function handMadeCases<T = Exhibitor>(options: OtherOptions = {}) {
   const tenants = new Map<string, TenantOptions>();
   let services: Awaited<ReturnType<typeof startServices>>;
-  let host: RestHost<T>;
-  beforeAll(async () => {
+  const host = useHost(async () => {
     services = await startServices();
     const source = { find: (key: string) => tenants.get(key) };
-    host = await startRestHost<T>({ tenants: source, allowedOrigins: () => true, ...options });
+    return startRestHost<T>({ tenants: source, allowedOrigins: () => true, ...options });
   });
-  afterAll(async () => {
-    await host?.close();
-    await services?.stop();
-  });
-  const against = (answer: Answer, http?: HttpOptions): HandMadeCase<T> => {
+  afterAll(() => services?.stop());
+  const against = (answer: Answer, http?: HttpOptions) => {
     const service = services.add(answer);
+    /** Its key. */
     const tenant = `case-${tenants.size}`;
     tenants.set(tenant, { ...service.tenant, http });
     return { service, exhibitors: host.exhibitors.forTenant(tenant), tenant };

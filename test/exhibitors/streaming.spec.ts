@@ -1,32 +1,20 @@
 import type { ServerResponse } from 'node:http';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { firstValueFrom, lastValueFrom, tap, toArray, type Observable } from 'rxjs';
-import type { ExhibitorSandbox, SandboxExhibitor } from '../../lib/testing/index.js';
-import { handMadeCases, honest, startRestHost, threeTenants, type RestHost } from './rest-host.js';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { firstValueFrom, lastValueFrom, toArray, type Observable } from 'rxjs';
+import type { ExhibitorPage } from '../../lib/index.js';
+import type { SandboxExhibitor } from '../../lib/testing/index.js';
+import { handMadeCases, honest, startRestHost, threeTenants } from './rest-host.js';
+import { useHost, useSandbox } from '../support/lifetimes.js';
 import { aWhile, eventually, pause } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
-import { openRequests, startSandbox } from '../support/sandbox.js';
-import { reset, truncate } from '../support/faults.js';
+import { openRequests } from '../support/sandbox.js';
 
 const WORLD = 'world-2026';
 
 const { against } = handMadeCases();
-let sandbox: ExhibitorSandbox;
-let host: RestHost<SandboxExhibitor>;
-
-beforeAll(async () => {
-  sandbox = await startSandbox();
-  host = await startRestHost<SandboxExhibitor>(threeTenants(sandbox));
-});
-afterAll(async () => {
-  await host?.close();
-  await sandbox?.stop();
-});
+const sandbox = await useSandbox();
+const host = useHost(() => startRestHost<SandboxExhibitor>(threeTenants(sandbox)));
 beforeEach(() => sandbox.clearRequests());
-afterEach(() => {
-  sandbox.latency = 0;
-  sandbox?.clearFaults();
-});
 
 const acme = () => host.exhibitors.forTenant('acme');
 const lists = () => sandbox.requests.filter(({ operation }) => operation === 'list');
@@ -39,13 +27,13 @@ async function collected<V>(items: AsyncIterable<V>): Promise<V[]> {
   return values;
 }
 const world = () => sandbox.exhibitors(WORLD, 'acme');
-const numbers = (from: number, to: number) =>
-  Array.from({ length: to - from + 1 }, (_, index) => from + index);
+const numbersOf = (pages: readonly ExhibitorPage<unknown>[]) =>
+  pages.map(({ paginationMetadata }) => paginationMetadata.currentPage);
 
 describe('a whole event', () => {
   it('is 25 pages of 50 in order, with its 1,234 exhibitors exactly', async () => {
     const pages = await all(acme().pages(WORLD));
-    expect(pages.map(({ paginationMetadata }) => paginationMetadata.currentPage)).toEqual(numbers(1, 25));
+    expect(numbersOf(pages)).toEqual(Array.from({ length: 25 }, (_, index) => index + 1));
     expect(pages.map(({ data }) => data.length)).toEqual([...Array(24).fill(50), 34]);
     expect(pages.flatMap(({ data }) => data)).toEqual(world());
     expect(lists()).toHaveLength(25);
@@ -60,46 +48,15 @@ describe('a whole event', () => {
     expect(pages.flatMap(({ data }) => data)).toEqual(whole);
   });
 
-  it('keeps its order although replies arrive in another order', async () => {
-    for (const page of [2, 5, 9]) {
-      sandbox.failNext({ operation: 'list' }, { kind: 'delay', ms: page * 15 });
-    }
-    await expect(all(acme().stream(WORLD, { prefetch: 8 }))).resolves.toEqual(world());
-  });
-
-  it('is complete although requests fail temporarily', async () => {
-    const faults = [
-      { kind: 'status', status: 503 },
-      reset('mid-body'),
-      truncate(),
-      { kind: 'status', status: 429, headers: { 'retry-after': '0' } },
-    ] as const;
-    const reading = acme()
-      .pages(WORLD)
-      .pipe(
-        tap(({ paginationMetadata }) => {
-          const fault = faults[paginationMetadata.currentPage / 5 - 1];
-          if (fault !== undefined) {
-            sandbox.failNext('list', fault);
-          }
-        }),
-      );
-    expect((await all(reading)).flatMap(({ data }) => data)).toEqual(world());
-    expect(lists()).toHaveLength(25 + faults.length);
-  });
-
-  it('is one empty page where it has no exhibitors, and fails with not_found where it does not exist', async () => {
-    const pages = await all(acme().pages('empty-2026'));
-    expect(pages).toMatchObject([{ paginationMetadata: { totalCount: 0, currentPage: 1 }, data: [] }]);
-    await expect(all(acme().stream('empty-2026'))).resolves.toEqual([]);
+  it('fails with not_found where it does not exist', async () => {
     await expect(all(acme().pages('nowhere'))).rejects.toMatchObject({ code: 'not_found', tenant: 'acme' });
   });
 
   it('has a deadline for each page', async () => {
-    sandbox.latency = 100;
+    sandbox.failNext('list', { kind: 'delay', ms: 400 }, 3);
     const began = performance.now();
-    await all(acme().pages(WORLD, { prefetch: 1, maxPages: 6, deadline: 500 }));
-    expect(performance.now() - began).toBeGreaterThan(500);
+    await all(acme().pages(WORLD, { prefetch: 1, maxPages: 3, deadline: 1_000 }));
+    expect(performance.now() - began).toBeGreaterThan(1_000);
   });
 
   it('reports a wrong argument through the Observable, or by the first step of the iteration', async () => {
@@ -134,6 +91,19 @@ describe('the window', () => {
     await all(exhibitors.pages('e', { prefetch }));
     expect(most).toBe(prefetch);
   });
+
+  it('does not move on while a loop is slow', async () => {
+    const { exhibitors, service } = against(({ page }) => honest(page, 2, 20));
+    let seen = 0;
+    for await (const _ of exhibitors.iterate('e', { prefetch: 2, itemsPerPage: 2 })) {
+      seen += 1;
+      const ahead = Math.min(10, Math.ceil(seen / 2) + 2);
+      await eventually(() => service.urls.length === ahead);
+      await pause(10);
+      expect(service.urls).toHaveLength(ahead);
+    }
+    expect(seen).toBe(20);
+  });
 });
 
 /** Every other way and moment to leave: leaving.spec.ts. */
@@ -157,7 +127,7 @@ describe('a consumer that leaves', () => {
     await eventually(() => seen.length === 60);
     await aWhile();
     expect(seen).toHaveLength(60);
-    expect(openRequests(sandbox)).toBe(0);
+    await eventually(() => openRequests(sandbox) === 0);
     expect(lists().length).toBeLessThanOrEqual(6);
   });
 
@@ -175,61 +145,33 @@ describe('a consumer that leaves', () => {
 describe('a part of an event', () => {
   it('begins at startPage and ends after maxPages', async () => {
     const pages = await all(acme().pages(WORLD, { startPage: 20, maxPages: 3 }));
-    expect(pages.map(({ paginationMetadata }) => paginationMetadata.currentPage)).toEqual([20, 21, 22]);
+    expect(numbersOf(pages)).toEqual([20, 21, 22]);
     expect(pages.flatMap(({ data }) => data)).toEqual(world().slice(950, 1_100));
     expect(lists()).toHaveLength(3);
   });
-
-  it('resumes where a reading failed', async () => {
-    const seen: SandboxExhibitor[] = [];
-    let lastPage = 0;
-    const read = async (startPage: number): Promise<void> => {
-      for await (const { paginationMetadata, data } of acme().iteratePages(WORLD, {
-        startPage,
-        prefetch: 2,
-      })) {
-        lastPage = paginationMetadata.currentPage;
-        seen.push(...data);
-        if (lastPage === 7) {
-          sandbox.failNext('list', { kind: 'status', status: 403 });
-        }
-      }
-    };
-    await expect(read(1)).rejects.toMatchObject({ code: 'access_denied' });
-    expect(lastPage).toBeLessThan(25);
-    await read(lastPage + 1);
-    expect(seen).toEqual(world());
-  });
 });
 
-const records = (count: number) =>
-  Array.from({ length: count }, (_, index) => ({ id: `x${index}`, contactEmails: [] }));
+describe('snapshot', () => {
+  /** Counts 300 exhibitors when an event is read for the first time, and one more at each reading of page 2. */
+  const growing = () => {
+    let count = 300;
+    return against(({ page }) => honest(page, 50, page === 2 && count < 302 ? (count += 1) : count));
+  };
 
-describe('an event that changes while it is read', () => {
-  const LIVE = 'live-2026';
-
-  it('is read again by snapshot until it does not change', async () => {
-    sandbox.setExhibitors(LIVE, records(300), 'acme');
-    sandbox.latency = 30;
+  it('reads an event again until it does not change', async () => {
+    const { exhibitors } = growing();
     const before = Date.now();
-    const reading = lastValueFrom(acme().snapshot(LIVE, { prefetch: 1 }));
-    await eventually(() => lists().length === 3);
-    sandbox.setExhibitors(LIVE, records(301), 'acme');
-    const snapshot = await reading;
-    expect(snapshot).toMatchObject({ totalCount: 301, restarts: 1 });
-    expect(snapshot.exhibitors).toEqual(records(301));
-    expect(snapshot.takenAt.getTime()).toBeGreaterThanOrEqual(before);
-    expect(snapshot.takenAt.getTime()).toBeLessThanOrEqual(Date.now());
+    const { takenAt, ...snapshot } = await lastValueFrom(exhibitors.snapshot('e'));
+    const data = Array.from({ length: 302 }, (_, id) => ({ id }));
+    expect(snapshot).toEqual({ exhibitors: data, totalCount: 302, restarts: 2 });
+    expect(takenAt.getTime()).toBeGreaterThanOrEqual(before);
+    expect(takenAt.getTime()).toBeLessThanOrEqual(Date.now());
   });
 
-  it('fails the snapshot after its attempts where it always changes', async () => {
-    let count = 300;
-    const { exhibitors, service } = against(({ page }) =>
-      honest(page, 50, page === 2 ? (count += 1) : count),
-    );
-    await expect(lastValueFrom(exhibitors.snapshot('e', { attempts: 2 }))).rejects.toMatchObject({
-      code: 'pagination_drift',
-    });
+  it('fails after its attempts where the event always changes', async () => {
+    const { exhibitors, service } = growing();
+    const reading = lastValueFrom(exhibitors.snapshot('e', { attempts: 2 }));
+    await expect(reading).rejects.toMatchObject({ code: 'pagination_drift' });
     expect(service.urls.filter((url) => url.includes('Page=1&'))).toHaveLength(2);
   });
 });

@@ -1,11 +1,10 @@
 /** The recipe of docs/reading-events.md, its own text, killed at every page of an event that changes. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { isExhibitorError, type ExhibitorsService } from '../../lib/index.js';
-import { namedSnippets, ROOT } from '../structure/readme.js';
-import { startRestHost, startService, wrapper, type HandMadeService, type RestHost } from './rest-host.js';
+import { useHost } from '../support/lifetimes.js';
+import { loadSnippets } from '../support/snippets.js';
+import { startRestHost, startService, wrapper, type HandMadeService } from './rest-host.js';
 
 interface Row {
   id: number;
@@ -16,33 +15,37 @@ interface Progress {
   reading: number;
   lastPage: number;
 }
-type Sync = (exhibitors: ExhibitorsService<Row>, eventId: string, copy: Database) => Promise<void>;
+type Sync = (exhibitors: ExhibitorsService<Row>, eventId: string, copy: World) => Promise<void>;
 
-/** How a service answers a page that it does not have. */
-type Ending = 'an empty page' | 404;
+/** Positions at which exhibitors leave an event, and then join it. */
+interface Change {
+  leave: readonly number[];
+  join: readonly number[];
+}
 
-/** The service's side of an event, with pages of 5. */
-class Event {
-  static readonly size = 5;
+const PAGE_SIZE = 5;
+const byId = (rows: readonly Row[]): Row[] => rows.toSorted((one, other) => one.id - other.id);
+
+/** An event of 12 exhibitors in pages of 5, and its copy in tables of a host, which survive a kill. */
+class World {
   rows: Row[] = [];
   #nextId = 0;
   readonly #counts = new Set<number>();
 
-  constructor(
-    count: number,
-    readonly ending: Ending,
-  ) {
-    this.change({ join: Array.from({ length: count }, (_, at) => at), leave: [] });
+  #progress: Progress | undefined;
+  #copy = new Map<number, { row: Row; reading: number }>();
+  /** Called before and after each transaction. */
+  #around: () => Promise<void> | void = () => {};
+
+  /** @param ending what the service answers to a page that it does not have */
+  constructor(readonly ending: 'an empty page' | 404) {
+    this.change({ leave: [], join: Array.from({ length: 12 }, (_, at) => at) });
   }
 
-  /** Rows leave and join at these positions. The event then has a count that it never had before: a change can be seen. */
-  change({ join: joins, leave }: Change): void {
-    for (const at of leave) {
-      this.rows.splice(at % (this.rows.length || 1), 1);
-    }
-    for (const at of joins) {
-      this.#join(at);
-    }
+  /** The event then has a count that it never had before: a change can be seen. */
+  change({ leave, join }: Change): void {
+    leave.forEach((at) => this.rows.splice(at % (this.rows.length || 1), 1));
+    join.forEach((at) => this.#join(at));
     while (this.#counts.has(this.rows.length)) {
       this.#join(0);
     }
@@ -54,34 +57,15 @@ class Event {
   }
 
   answer(page: number, response: ServerResponse): unknown {
-    const last = Math.max(1, Math.ceil(this.rows.length / Event.size));
-    if (page > last && this.ending === 404) {
-      response.writeHead(this.ending).end();
-      return undefined;
+    const { paginationMetadata } = wrapper(page, 0, this.rows.length, PAGE_SIZE);
+    if (page > Math.max(1, paginationMetadata.totalPages) && this.ending === 404) {
+      return void response.writeHead(404).end();
     }
-    const data = this.rows.slice((page - 1) * Event.size, page * Event.size);
-    return { ...wrapper(page, 0, this.rows.length, Event.size), data };
+    return { paginationMetadata, data: this.rows.slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE) };
   }
-}
 
-interface Change {
-  join: readonly number[];
-  leave: readonly number[];
-}
-
-function byId(rows: readonly Row[]): Row[] {
-  return rows.toSorted((one, other) => one.id - other.id);
-}
-
-/** The host's side: tables that survive a kill. */
-class Database {
-  #progress: Progress | undefined;
-  #rows = new Map<number, { row: Row; reading: number }>();
-  /** Called before and after each transaction. What it answers is waited for: nothing, or a promise that never settles. */
-  around: () => Promise<void> | void = () => {};
-
-  get rows(): Row[] {
-    return byId([...this.#rows.values()].map(({ row }) => row));
+  get copied(): Row[] {
+    return byId([...this.#copy.values()].map(({ row }) => row));
   }
 
   async progress(): Promise<Progress | undefined> {
@@ -89,70 +73,25 @@ class Database {
   }
 
   async save(progress: Progress, rows: readonly Row[]): Promise<void> {
-    await this.#transaction(() => {
-      this.#progress = structuredClone(progress);
-      rows.forEach((row) => this.#rows.set(row.id, { row, reading: progress.reading }));
-    });
+    await this.#around();
+    this.#progress = structuredClone(progress);
+    rows.forEach((row) => this.#copy.set(row.id, { row, reading: progress.reading }));
+    await this.#around();
   }
 
   async complete(progress: Progress): Promise<void> {
-    await this.#transaction(() => {
-      this.#progress = structuredClone(progress);
-      this.#rows = new Map([...this.#rows].filter(([, { reading }]) => reading === progress.reading));
-    });
+    await this.#around();
+    this.#progress = structuredClone(progress);
+    this.#copy = new Map([...this.#copy].filter(([, { reading }]) => reading === progress.reading));
+    await this.#around();
   }
 
-  async #transaction(work: () => void): Promise<void> {
-    await this.around();
-    work();
-    await this.around();
-  }
-}
-
-let folder: string;
-let service: HandMadeService;
-let host: RestHost<Row>;
-let sync: Sync;
-/** By the name that the running process uses: a request that a killed one has left behind is not counted. */
-const events = new Map<string, Event>();
-
-beforeAll(async () => {
-  folder = mkdtempSync(join(ROOT, 'test', '.readme-'));
-  service = await startService(({ page, url, response }) => {
-    const event = events.get(/event\/([^?]+)/.exec(url)?.[1] ?? '');
-    return event === undefined ? {} : event.answer(page, response);
-  });
-  host = await startRestHost<Row>({ tenant: service.tenant });
-  const file = join(folder, 'recipe.ts');
-  writeFileSync(file, namedSnippets('docs/reading-events.md', 'sync')[0]);
-  ({ sync } = await import(file));
-});
-afterAll(async () => {
-  await host?.close();
-  await service?.stop();
-  rmSync(folder, { recursive: true });
-});
-
-let processes = 0;
-
-/** A copy and its event, as processes of a host see them. */
-class World {
-  readonly database = new Database();
-  readonly event: Event;
-
-  constructor(count: number, ending: Ending) {
-    this.event = new Event(count, ending);
-  }
-
-  /** A process that is killed at a moment, where it has so many. */
-  async run(killedAt = Infinity): Promise<'killed' | Progress['state']> {
-    processes += 1;
-    const name = `process-${processes}`;
-    events.clear();
-    events.set(name, this.event);
+  /** A process of the host that is killed at a moment, where it has so many. */
+  async run(killedAt = Infinity): Promise<'killed' | Progress['state'] | undefined> {
+    answer = (...request) => this.answer(...request);
     let moment = 0;
     const killed = new Promise<'killed'>((resolve) => {
-      this.database.around = () => {
+      this.#around = () => {
         moment += 1;
         if (moment - 1 === killedAt) {
           resolve('killed');
@@ -161,13 +100,12 @@ class World {
         return undefined;
       };
     });
-    const end = sync(host.exhibitors, name, this.database).catch((error: unknown) => {
+    const end = sync(host.exhibitors, 'event', this).catch((error: unknown) => {
       if (!isExhibitorError(error) || error.code !== 'pagination_drift') {
         throw error;
       }
     });
-    const was = await Promise.race([end, killed]);
-    return was ?? (await this.database.progress())?.state ?? 'reading';
+    return (await Promise.race([end, killed])) ?? this.#progress?.state;
   }
 
   /** Runs until the copy is complete. */
@@ -175,51 +113,57 @@ class World {
     const end = await this.run();
     // Where the event has changed since the last run, the first one ends with pagination_drift.
     expect(end === 'complete' ? end : await this.run()).toBe('complete');
-    expect(this.database.rows).toEqual(byId(this.event.rows));
+    expect(this.copied).toEqual(byId(this.rows));
   }
 }
+
+/** Answers for the event that the running process reads. */
+let answer: World['answer'];
+let service: HandMadeService;
+const host = useHost(async () => {
+  service = await startService(({ page, response }) => answer(page, response));
+  return startRestHost<Row>({ tenant: service.tenant });
+});
+afterAll(() => service?.stop());
+const { sync } = await loadSnippets<{ sync: Sync }>('reading-events.md', 'sync');
 
 const CHANGES: readonly Change[] = [
-  { join: [0], leave: [] },
-  { join: [], leave: Array<number>(9).fill(0) },
-  { join: [0, 3], leave: [7] },
+  { leave: [], join: [0] },
+  { leave: Array<number>(9).fill(0), join: [] },
+  { leave: [7], join: [0, 3] },
 ];
 /** Three pages and the end: before and after each of the four transactions. */
-const MOMENTS = 8;
-
-/** Kills the recipe at every moment, and compares what later runs end with. */
-async function killEverywhere(ending: Ending, changes = CHANGES): Promise<void> {
-  for (const change of changes) {
-    for (let moment = 0; moment < MOMENTS; moment += 1) {
-      const world = new World(12, ending);
-      expect(await world.run(moment)).toBe('killed');
-      world.event.change(change);
-      await world.finish();
-      world.event.change({ join: [4], leave: [9, 10] });
-      await world.finish();
-      // No number shows this.
-      world.event.rows = world.event.rows.map((row) => ({ ...row, hall: 'B' }));
-      await world.finish();
-    }
-  }
-}
+const MOMENTS = [0, 1, 2, 3, 4, 5, 6, 7];
 
 describe('the copy of an event', () => {
-  it('is that of the service after a kill at any moment', () => killEverywhere('an empty page'));
-
-  it('is so also where the service answers 404 to a page that it does not have', async () => {
-    await killEverywhere(404, CHANGES.slice(1, 2));
+  it.each([
+    ['an empty page' as const, CHANGES],
+    [404 as const, CHANGES.slice(1, 2)],
+  ])('is that of the service after a kill at any moment, where it ends with %s', async (ending, changes) => {
+    for (const change of changes) {
+      for (const moment of MOMENTS) {
+        const killed = new World(ending);
+        expect(await killed.run(moment)).toBe('killed');
+        killed.change(change);
+        await killed.finish();
+        killed.change({ leave: [9, 10], join: [4] });
+        await killed.finish();
+        // No number shows this.
+        killed.rows = killed.rows.map((row) => ({ ...row, hall: 'B' }));
+        await killed.finish();
+      }
+    }
   });
 
   it('may differ where as many joined as left, until the next reading', async () => {
-    const world = new World(12, 404);
-    const [, ...others] = world.event.rows;
+    const killed = new World(404);
+    const [, ...others] = killed.rows;
     // Pages 1 and 2 are stored.
-    expect(await world.run(3)).toBe('killed');
-    world.event.rows = [...others, { id: 99, hall: 'A' }];
-    expect(await world.run()).toBe('complete');
+    expect(await killed.run(3)).toBe('killed');
+    killed.rows = [...others, { id: 99, hall: 'A' }];
+    expect(await killed.run()).toBe('complete');
     // 1 has left, and 11 has moved to page 2.
-    expect(world.database.rows.map(({ id }) => id)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 99]);
-    await world.finish();
+    expect(killed.copied.map(({ id }) => id)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 99]);
+    await killed.finish();
   });
 });

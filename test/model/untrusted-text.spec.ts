@@ -4,17 +4,12 @@ import { hideSecrets, untrustedText } from '../../lib/model/untrusted-text.js';
 import { anyText } from '../support/any-text.js';
 
 describe('text from outside', () => {
-  it('is shown as it is where it is short and plain', () => {
-    for (const text of [
-      '',
-      'preferred_username',
-      'https://example.com/claims/größe',
-      '売り場 7',
-      'a'.repeat(100),
-    ]) {
+  it.each(['', 'preferred_username', 'https://example.com/claims/größe', '売り場 7', 'a'.repeat(100)])(
+    'is shown as it is where it is short and plain: %j',
+    (text) => {
       expect(untrustedText(text)).toBe(text);
-    }
-  });
+    },
+  );
 
   it('is cut to 100 characters, or to another length', () => {
     expect(untrustedText('a'.repeat(101))).toBe(`${'a'.repeat(100)}…`);

@@ -1,7 +1,6 @@
 /** What starts before the tests of a file or a `describe`, and stops after them. */
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import type { ExhibitorSandbox, SandboxOptions } from '../../lib/testing/index.js';
-import type { Host } from './host.js';
 import { startSandbox } from './sandbox.js';
 
 /** A sandbox for the tests of a file. */
@@ -12,11 +11,11 @@ export async function useSandbox(options?: SandboxOptions): Promise<ExhibitorSan
   return sandbox;
 }
 
-/** A host for the tests of a `describe`. It has its members when they run. */
-export function useHost(start: () => Promise<Host>): Host {
-  const host = {} as Host;
+/** A host for the tests of a file or a `describe`. It has its members when they run. */
+export function useHost<H extends { close(): Promise<unknown> }>(start: () => Promise<H>): H {
+  const host = {} as H;
   beforeAll(async () => void Object.assign(host, await start()));
-  afterAll(() => (host as Partial<Host>).close?.());
+  afterAll(() => (host as Partial<H>).close?.());
   return host;
 }
 

@@ -12,14 +12,15 @@ import {
   TenantRegistry,
   type Exhibitor,
 } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { namedSnippets } from '../structure/readme.js';
 import { describeWithPostgres, PostgresServer } from '../support/postgres.js';
-import { startSandbox } from '../support/sandbox.js';
+import { useSandbox } from '../support/lifetimes.js';
 import { freePort } from '../support/server.js';
 import { loadSnippets } from '../support/snippets.js';
 import { Visitor } from '../support/visitor.js';
+
+const sandbox = await useSandbox();
 
 /** As in the README: no path names a tenant, and `routes` registers the login. */
 @Controller()
@@ -39,7 +40,6 @@ class PortalController {
 
 describeWithPostgres('tenants by host name from a database', (path) => {
   let postgres: PostgresServer;
-  let sandbox: ExhibitorSandbox;
   let app: INestApplication;
   let client: pg.Client;
   let port: number;
@@ -48,7 +48,7 @@ describeWithPostgres('tenants by host name from a database', (path) => {
   const HOSTS = { '127.0.0.1': 'acme', localhost: 'globex' } as const;
 
   beforeAll(async () => {
-    [postgres, sandbox, port] = await Promise.all([PostgresServer.start(path), startSandbox(), freePort()]);
+    [postgres, port] = await Promise.all([PostgresServer.start(path), freePort()]);
     const documented = (name: string): string =>
       namedSnippets('docs/tenants.md', name)[0].replaceAll('http://127.0.0.1:4010', sandbox.url);
     Object.assign(process.env, parseEnv(documented('portal variables')), { DATABASE_URL: postgres.url });
@@ -59,21 +59,15 @@ describeWithPostgres('tenants by host name from a database', (path) => {
     const row = documented('portal row').replaceAll('acme.localhost:3000', `127.0.0.1:${port}`);
     await client.query(row.replaceAll('acme.localhost', '127.0.0.1'));
     const { tenantId, baseUrl, authUrl, clientId, clientSecret, login } = sandbox.tenantOptions('globex');
-    await client.query('INSERT INTO portal VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)', [
-      'localhost',
-      tenantId,
-      baseUrl,
-      authUrl,
-      clientId,
-      login.clientId,
-      `http://localhost:${port}/auth/callback`,
-      login.issuer,
-      `${sandbox.url}/connect/jwks`,
-    ]);
-    Object.assign(process.env, {
+    const api = ['localhost', tenantId, baseUrl, authUrl, clientId];
+    const redirectUri = `http://localhost:${port}/auth/callback`;
+    const values = [...api, login.clientId, redirectUri, login.issuer, `${sandbox.url}/connect/jwks`];
+    await client.query('INSERT INTO portal VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)', values);
+    const secrets = {
       API_SECRET_OF_globex_api: clientSecret,
       LOGIN_SECRET_OF_globex_web: login.clientSecret,
-    });
+    };
+    Object.assign(process.env, secrets);
     const module = await Test.createTestingModule({
       imports: [snippet.exhibitorModule],
       controllers: [PortalController],
@@ -85,7 +79,7 @@ describeWithPostgres('tenants by host name from a database', (path) => {
     await app?.close();
     await client?.end();
     process.env = before;
-    await Promise.all([postgres?.stop(), sandbox?.stop()]);
+    await postgres?.stop();
   });
 
   it('are logged in apart, each by its own client and with its own exhibitors', async () => {

@@ -1,29 +1,14 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterEach } from '@jest/globals';
-import { Logger } from '@nestjs/common';
-import { isExhibitorError, type HttpOptions, type SharedStore, type TenantOptions } from '../../lib/index.js';
+import { firstValueFrom } from 'rxjs';
+import { TokenService, type HttpOptions, type SharedStore, type TenantOptions } from '../../lib/index.js';
 import type { TokenMessage } from '../../lib/diagnostics/channels.js';
-import { RestClient } from '../../lib/exhibitors/rest-client.service.js';
-import { checkOptions } from '../../lib/options/check-options.js';
-import { ProblemLog } from '../../lib/problems/problem-log.service.js';
-import type { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
-import { Sealer } from '../../lib/store/sealer.service.js';
-import { SharedValues } from '../../lib/store/shared-values.service.js';
-import { Deadlines } from '../../lib/time/deadline.js';
-import { TokenEndpoint } from '../../lib/tokens/token-endpoint.service.js';
-import { TokenService } from '../../lib/tokens/token.service.js';
-import { Transport } from '../../lib/transport/transport.service.js';
-import { TestClock } from '../support/clock.js';
-import { listen, sendJson } from '../support/server.js';
-import { registryOf } from '../support/registry.js';
+import { Clock } from '../../lib/time/clock.js';
+import { startRestHost, wrapper, type RestHost } from '../exhibitors/rest-host.js';
+import { sendJson, startServer, type TestServer } from '../support/server.js';
 import { tenantAt } from '../support/tenant-at.js';
 import { pause } from '../support/wait.js';
-
-// The tests cause failures that operators are told of.
-Logger.overrideLogger(['fatal']);
-
-const SECRETS = ['a secret of the token tests, 32+ characters'];
 
 /** The reply of a token endpoint: a body for 200, or nothing where it wrote the response itself. */
 export type Answer = (form: URLSearchParams, count: number, response: ServerResponse) => unknown;
@@ -36,51 +21,51 @@ export interface BenchOptions {
 }
 
 const started: TokenBench[] = [];
+afterEach(() => Promise.all(started.splice(0).map((bench) => bench.stop())));
 
-/** Starts a token endpoint and a token service, which end after the test. */
-export async function startBench(answer = granted(), options: BenchOptions = {}): Promise<TokenBench> {
-  const server = createServer((request, response) => void bench.serve(request, response));
-  const bench = new TokenBench(server, `http://127.0.0.1:${await listen(server)}`, answer, options);
+/** Starts a token endpoint and an application, which end after the test. */
+export async function startBench(
+  answer = granted(),
+  { tenants = { acme: {} }, ...options }: BenchOptions = {},
+): Promise<TokenBench> {
+  const server = await startServer((request, response) => void bench.serve(request, response));
+  const whole = Object.entries(tenants).map(([key, changed]) => {
+    const client = { tenantId: key, clientId: `${key}-api`, clientSecret: `${key} secret/+&` };
+    return [key, { ...tenantAt(server.url), ...client, ...changed }];
+  });
+  const host = await startRestHost({ tenants: Object.fromEntries(whole), ...options });
+  const bench = new TokenBench(server, host, answer);
   started.push(bench);
   return bench;
 }
-afterEach(() => Promise.all(started.splice(0).map((bench) => bench.stop())));
 
-/** A token endpoint and a REST API on loopback, and a token service that uses them. */
+/** A token endpoint and a REST API on loopback, and an application whose tokens are theirs. */
 export class TokenBench {
   /** The posted forms, in order, and their `Authorization` headers. */
   readonly posts: URLSearchParams[] = [];
   readonly authorizations: (string | undefined)[] = [];
   readonly messages: TokenMessage[] = [];
-  readonly clock = new TestClock(0);
-  readonly registry: TenantRegistry;
+  /** How far the clock of the application is ahead, in ms, and its random number. */
+  readonly clock = { ahead: 0, chance: 0 };
   readonly tokens: TokenService;
-  readonly deadlines = new Deadlines(this.clock);
+  readonly url: string;
   /** Access tokens that the REST API refuses, and those that it received. */
   readonly revoked = new Set<string>();
   readonly received: string[] = [];
-  readonly #transport: Transport;
-  readonly #rest: RestClient;
   readonly #collect = (message: unknown): void => void this.messages.push(message as TokenMessage);
 
   constructor(
-    private readonly server: ReturnType<typeof createServer>,
-    readonly url: string,
+    private readonly server: TestServer,
+    private readonly host: RestHost,
     public answer: Answer,
-    { tenants = { acme: {} }, http = {}, store }: BenchOptions,
   ) {
-    const whole = Object.entries(tenants).map(([key, options]) => {
-      const client = { tenantId: key, clientId: `${key}-api`, clientSecret: `${key} secret/+&` };
-      return [key, { ...tenantAt(url), ...client, ...options }];
-    });
-    const checked = checkOptions({ tenants: Object.fromEntries(whole), http, store, secrets: SECRETS });
-    this.registry = registryOf(checked, this.clock);
-    const log = new ProblemLog(checked, this.clock);
-    this.#transport = new Transport(this.clock, this.deadlines, log, checked);
-    const values = new SharedValues(checked, new Sealer(checked, this.clock), this.clock, log);
-    const endpoint = new TokenEndpoint(this.clock, this.#transport);
-    this.tokens = new TokenService(this.registry, this.clock, this.deadlines, endpoint, values, log);
-    this.#rest = new RestClient(this.#transport, this.tokens, log);
+    this.url = server.url;
+    this.tokens = host.context.get(TokenService);
+    const clock = host.context.get(Clock, { strict: false });
+    const [now, epochMs] = [clock.now.bind(clock), clock.epochMs.bind(clock)];
+    clock.now = () => now() + this.clock.ahead;
+    clock.epochMs = () => epochMs() + this.clock.ahead;
+    clock.random = () => this.clock.chance;
     subscribe('nestjs-exhibitor:token', this.#collect);
   }
 
@@ -89,46 +74,34 @@ export class TokenBench {
     return this.messages.map(({ outcome }) => outcome);
   }
 
-  async text(tenant = 'acme'): Promise<string> {
+  async text(tenant?: string): Promise<string> {
     return (await this.tokens.getToken({ tenant })).accessToken;
   }
 
-  /** A call of the REST API; answers its status or the code of its error. */
-  async call(): Promise<number | string> {
-    const tenant = await this.registry.get('acme');
-    const deadline = this.deadlines.start(10_000);
-    try {
-      const request = { operation: 'list', path: '/list', template: '/list' } as const;
-      return (await this.#rest.get(tenant, request, deadline)).status;
-    } catch (error) {
-      return isExhibitorError(error) ? error.code : String(error);
-    } finally {
-      deadline.clear();
-    }
+  /** A call of the REST API; answers `a page` or the code of its error. */
+  call(deadline?: number): Promise<string> {
+    return firstValueFrom(this.host.exhibitors.list('event', { deadline })).then(
+      () => 'a page',
+      ({ code }) => code,
+    );
   }
 
   async stop(): Promise<void> {
     unsubscribe('nestjs-exhibitor:token', this.#collect);
-    await this.#transport.onApplicationShutdown();
-    this.server.closeAllConnections();
-    await new Promise((resolve) => this.server.close(resolve));
+    await this.host.close();
+    await this.server.stop();
   }
 
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (request.method === 'GET') {
-      const token = (request.headers.authorization ?? '').slice('Bearer '.length);
+    const { method, headers } = request;
+    if (method === 'GET') {
+      const token = (headers.authorization ?? '').slice('Bearer '.length);
       this.received.push(token);
-      sendJson(response, {}, this.revoked.has(token) ? 401 : 200);
-      return;
+      return sendJson(response, wrapper(1, 0, 0), this.revoked.has(token) ? 401 : 200);
     }
-    let text = '';
-    for await (const chunk of request) {
-      text += String(chunk);
-    }
-    const form = new URLSearchParams(text);
-    const count = this.posts.push(form);
-    this.authorizations.push(request.headers.authorization);
-    const body = await this.answer(form, count, response);
+    const form = new URLSearchParams(String(Buffer.concat(await request.toArray())));
+    this.authorizations.push(headers.authorization);
+    const body = await this.answer(form, this.posts.push(form), response);
     if (body !== undefined) {
       sendJson(response, body);
     }

@@ -50,21 +50,14 @@ export class PageReader<T> {
    * The next page; `undefined` after the last one.
    *
    * @throws {PaginationDriftError} where the page contradicts the first one and `onDrift` is `error`
-   * @throws {ExhibitorError} `aborted`, whatever the requests that were aborted end with
+   * @throws {ExhibitorError} `aborted` where the consumer has left
    */
   async next(): Promise<ExhibitorPage<T> | undefined> {
-    const { consumer } = this.plan;
-    try {
-      const fetched = await this.#window.next();
-      if (consumer?.closed !== true) {
-        return fetched && this.#check(fetched);
-      }
-    } catch (error) {
-      if (consumer?.closed !== true) {
-        throw error;
-      }
+    const fetched = await this.#window.next();
+    if (this.plan.consumer?.closed === true) {
+      throw abortedCall();
     }
-    throw abortedCall();
+    return fetched && this.#check(fetched);
   }
 
   /** Fetches ahead while the last page is being consumed. */

@@ -1,16 +1,12 @@
 import { Subscription } from 'rxjs';
 
-/**
- * Fetches pages ahead and delivers them in order. At most `size` pages are being fetched or waiting. After a page fails, no
- * further page is requested; the pages before it are still delivered.
- */
+/** Fetches pages ahead and delivers them in order, those before a failed one too. At most `size` pages are being fetched or waiting. */
 export class PageWindow<P> {
   /** Its end aborts the requests under way. */
   readonly #requests = new Subscription();
   readonly #replies: Promise<P>[] = [];
   #nextPage: number;
   #lastPage: number;
-  #isStopped = false;
 
   /** Fetches only the page `first`, until {@link extendTo} is called. */
   constructor(
@@ -27,8 +23,11 @@ export class PageWindow<P> {
   }
 
   fetchAhead(): void {
-    while (!this.#isStopped && this.#replies.length < this.size && this.#nextPage <= this.#lastPage) {
-      this.#replies.push(this.#start(this.#nextPage));
+    while (!this.#requests.closed && this.#replies.length < this.size && this.#nextPage <= this.#lastPage) {
+      const reply = this.fetch(this.#nextPage, this.#requests);
+      // Handles the rejection of a page that the reader never asks for.
+      reply.catch(() => {});
+      this.#replies.push(reply);
       this.#nextPage += 1;
     }
   }
@@ -40,16 +39,6 @@ export class PageWindow<P> {
   }
 
   close(): void {
-    this.#isStopped = true;
     this.#requests.unsubscribe();
-  }
-
-  #start(page: number): Promise<P> {
-    const reply = this.fetch(page, this.#requests);
-    // Also handles the rejection of a page that the reader never asks for.
-    reply.catch(() => {
-      this.#isStopped = true;
-    });
-    return reply;
   }
 }
