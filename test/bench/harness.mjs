@@ -8,9 +8,10 @@ import { fork } from 'node:child_process';
 import { availableParallelism, cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 
-/** Starts a module as a process and waits for its first message. */
-export async function start(url, args = [], execArgv = []) {
-  const child = fork(fileURLToPath(url), args, { execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+/** Starts a module of this folder as a process and waits for its first message. */
+export async function start(name, args = [], execArgv = []) {
+  const file = fileURLToPath(new URL(name, import.meta.url));
+  const child = fork(file, args, { execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const ready = await nextMessage(child);
   return { ready, ask: (question) => ask(child, question), stop: () => stop(child) };
 }
@@ -146,6 +147,21 @@ export function seededRandom(seed) {
     let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** The services of an application without HTTP. */
+export async function contextOf(options) {
+  await import('reflect-metadata');
+  const { NestFactory } = await import('@nestjs/core');
+  const { ExhibitorModule, ExhibitorsService, TenantRegistry, TokenService } =
+    await import('../../dist/index.js');
+  const app = await NestFactory.createApplicationContext(ExhibitorModule.forRoot(options), { logger: false });
+  return {
+    close: () => app.close(),
+    exhibitors: app.get(ExhibitorsService),
+    tenants: app.get(TenantRegistry),
+    tokens: app.get(TokenService),
   };
 }
 

@@ -1,140 +1,83 @@
-/** Whole events: time against the limit of the window, throughput, memory, and the cost of an exhibitor. */
+/** Whole events: time against the limit of the window, exhibitors a second, memory, and the cost of an exhibitor in a loop. */
 import { check, describeMachine, interleave, printTable, show, spread, start } from './harness.mjs';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
 const [PAGES, LATENCY] = [200, 20];
 const PREFETCH = [1, 4, 8, 16];
-/** Events read before anything is measured, by each variant. */
+/** Events read before anything is measured. V8 compiles code that runs often: before, a page takes twice the CPU time. */
 const WARM_UP = 20;
 
-const here = (name) => new URL(name, import.meta.url);
-const stub = await start(here('streaming-stub.mjs'));
-const variant = (name, flags) => start(here('streaming-variants.mjs'), [name, stub.ready], flags);
-const [exhibitor, expand, pMap] = await Promise.all(
-  ['exhibitor', 'expand', 'pMap'].map((name) => variant(name)),
+const stub = await start('stub.mjs');
+const [pMap, stream, generator, iterate] = await Promise.all(
+  ['event p-map', 'event stream', 'items generator', 'items iterate'].map((name) =>
+    start('variants.mjs', [name, stub.ready]),
+  ),
 );
-const heap = await variant('heap', ['--expose-gc']);
 
 console.log(`## Whole events — ${describeMachine()}\n`);
-await warmUp();
-await latencyBound();
-await processorBound();
-await memory();
-await perItem();
-await Promise.all([exhibitor, expand, pMap, heap, stub].map((process) => process.stop()));
+const atOnce = { pages: PAGES, latency: 0, prefetch: 8 };
+await interleave({ pMap, stream }, atOnce, WARM_UP);
+reportLatency(await interleave(windows(), undefined, ROUNDS));
+reportThroughput(await interleave({ pMap, stream }, atOnce, ROUNDS));
+await reportMemory();
+reportItems(await interleave({ generator, iterate }, {}, ROUNDS * 4));
+await Promise.all([pMap, stream, generator, iterate, stub].map((process) => process.stop()));
 
-/** V8 compiles code that runs often: in the first events of a process, each page takes twice the CPU time. */
-async function warmUp() {
-  const question = { pages: PAGES, latency: 0, prefetch: 8 };
-  await interleave({ expand, pMap, exhibitor }, question, WARM_UP);
+/** A variant for each prefetch. */
+function windows() {
+  const ask = (prefetch) => stream.ask({ pages: PAGES, latency: LATENCY, prefetch });
+  return Object.fromEntries(PREFETCH.map((prefetch) => [prefetch, { ask: () => ask(prefetch) }]));
 }
 
-/** After page 1, a window of C pages can do no better than this. */
-function limit(prefetch) {
-  return LATENCY + Math.ceil((PAGES - 1) / prefetch) * LATENCY;
-}
-
-async function latencyBound() {
-  const ask = (process, prefetch) => ({
-    ask: () => process.ask({ pages: PAGES, latency: LATENCY, prefetch }),
-  });
-  const variants = {
-    ...Object.fromEntries(PREFETCH.map((prefetch) => [`stream ${prefetch}`, ask(exhibitor, prefetch)])),
-    ...Object.fromEntries(PREFETCH.map((prefetch) => [`p-map ${prefetch}`, ask(pMap, prefetch)])),
-    expand: ask(expand),
-  };
-  const seen = await interleave(variants, undefined, ROUNDS);
-  const wall = (name) => spread(seen[name].map(({ wallMs }) => wallMs));
-  const sequential = wall('expand').median;
-  const row = (label, name, prefetch) => [
-    label,
-    prefetch,
-    show(wall(name), 0),
-    (wall(name).median / limit(prefetch)).toFixed(2),
-    (sequential / wall(name).median).toFixed(1),
-  ];
+function reportLatency(seen) {
+  const wall = (prefetch) => spread(seen[prefetch].map(({ wallMs }) => wallMs));
+  /** After page 1, a window of C pages can do no better than this. */
+  const limit = (prefetch) => LATENCY + Math.ceil((PAGES - 1) / prefetch) * LATENCY;
+  const toLimit = (prefetch) => wall(prefetch).median / limit(prefetch);
   printTable(
-    [`${PAGES} pages at ${LATENCY} ms`, 'at once', 'ms', '× limit', '× faster than expand'],
-    [
-      row('rxjs `expand` + axios', 'expand', 1),
-      ...PREFETCH.map((prefetch) => row('`p-map` + axios', `p-map ${prefetch}`, prefetch)),
-      ...PREFETCH.map((prefetch) => row('`stream`', `stream ${prefetch}`, prefetch)),
-    ],
+    [`${PAGES} pages at ${LATENCY} ms, prefetch`, 'ms', '× limit'],
+    PREFETCH.map((prefetch) => [prefetch, show(wall(prefetch), 0), toLimit(prefetch).toFixed(2)]),
   );
-  const toLimit = wall('stream 16').median / limit(16);
-  const toExpand = sequential / wall('stream 8').median;
-  check('stream at prefetch 16 ≤ 1.15 × limit', toLimit.toFixed(2), toLimit <= 1.15);
-  check('stream at prefetch 8 ≥ 6 × faster than expand', toExpand.toFixed(1), toExpand >= 6);
+  check('stream at prefetch 16 ≤ 1.15 × limit', toLimit(16).toFixed(2), toLimit(16) <= 1.15);
   console.log();
 }
 
-async function processorBound() {
-  const question = { pages: PAGES, latency: 0, prefetch: 8 };
-  const seen = await interleave({ expand, pMap, exhibitor }, question, ROUNDS);
+function reportThroughput(seen) {
   const rate = (name) => spread(seen[name].map(({ wallMs, count }) => (count * 1000) / wallMs));
   const cpu = (name) => spread(seen[name].map(({ cpuUs, count }) => cpuUs / count));
-  const labels = {
-    expand: 'rxjs `expand` + axios',
-    pMap: '`p-map` + axios, 8',
-    exhibitor: '`stream`, prefetch 8',
-  };
   printTable(
-    [`${PAGES} pages, no latency`, 'exhibitors per second', 'CPU per exhibitor, µs'],
-    Object.entries(labels).map(([name, label]) => [label, show(rate(name), 0), show(cpu(name))]),
+    [`${PAGES} pages, no latency, 8 at once`, 'exhibitors per second', 'CPU per exhibitor, µs'],
+    [
+      ['`p-map` + axios', show(rate('pMap'), 0), show(cpu('pMap'))],
+      ['`stream`', show(rate('stream'), 0), show(cpu('stream'))],
+    ],
   );
 }
 
-function megabytes(bytes) {
-  return (bytes / 1024 / 1024).toFixed(1);
-}
-
-async function memory() {
-  const sizes = [
-    [20, 1],
-    [2_000, 20],
-  ];
-  // Code that is compiled on the way is no part of what a walk keeps.
-  await heap.ask({ pages: 200, latency: 0, prefetch: 4, every: 20 });
-  const peaks = [];
-  for (const [pages, every] of sizes) {
-    const { before, peak } = await heap.ask({ pages, latency: 0, prefetch: 4, every });
-    peaks.push({ pages, before, peak });
-  }
-  printTable(
-    ['alive on the heap, MiB', 'before', 'peak', 'walk'],
-    peaks.map(({ pages, before, peak }) => [
-      `${pages} pages`,
-      megabytes(before),
-      megabytes(peak),
-      megabytes(peak - before),
-    ]),
+async function reportMemory() {
+  const reader = await start('variants.mjs', ['event memory', stub.ready], ['--expose-gc']);
+  // Code that is compiled on the way is no part of what a reading keeps.
+  await reader.ask({ pages: 200 });
+  const [few, many] = [await reader.ask({ pages: 20 }), await reader.ask({ pages: 2_000 })];
+  await reader.stop();
+  const [small, large] = [few, many].map(({ peak }) => (peak / 2 ** 20).toFixed(1));
+  check(
+    'live heap at 2,000 pages ≤ 1.3 × that at 20',
+    `${large} and ${small} MiB`,
+    many.peak <= 1.3 * few.peak,
   );
-  const growth = peaks[1].peak / peaks[0].peak;
-  check('heap at 2,000 pages ≤ 1.3 × that at 20', growth.toFixed(2), growth <= 1.3);
   console.log();
 }
 
-function items(name) {
-  return start(here('streaming-items.mjs'), [name]);
-}
-
-async function perItem() {
-  const names = ['loop', 'stream', 'generator', 'iterate'];
-  const ways = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await items(name)])));
-  const seen = await interleave(ways, {}, ROUNDS * 4);
+function reportItems(seen) {
   const each = (name) => spread(seen[name].map(({ cpuUs, count }) => (cpuUs * 1e3) / count));
   printTable(
     ['100,000 exhibitors, parsed beforehand', 'CPU each, ns'],
     [
-      ['a plain loop', show(each('loop'))],
-      ['`stream`', show(each('stream'))],
       ['a plain async generator', show(each('generator'))],
       ['`iterate`', show(each('iterate'))],
     ],
   );
-  const beyond = each('stream').median - each('loop').median;
-  check('stream ≤ 60 ns per exhibitor beyond parsing', beyond.toFixed(1), beyond <= 60);
-  const toGenerator = each('iterate').median / each('generator').median;
-  check('iterate ≤ 1.5 × a plain async generator', toGenerator.toFixed(2), toGenerator <= 1.5);
-  await Promise.all(Object.values(ways).map((way) => way.stop()));
+  const ratio = each('iterate').median / each('generator').median;
+  check('iterate ≤ 1.5 × a plain async generator', ratio.toFixed(2), ratio <= 1.5);
 }

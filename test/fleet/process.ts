@@ -1,37 +1,66 @@
-/** One process of the fleet: a host without HTTP. It runs compiled, in plain Node, and obeys its parent. */
-import { subscribe } from 'node:diagnostics_channel';
+/** A process of the fleet: a host whose tenants come from a source. It runs compiled, in plain Node, and obeys its parent. */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { INestApplicationContext } from '@nestjs/common';
+import {
+  Controller,
+  Get,
+  Inject,
+  Module,
+  Param,
+  Sse,
+  type INestApplication,
+  type MessageEvent,
+} from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { Redis } from 'ioredis';
-import { createClient } from 'redis';
-import { firstValueFrom } from 'rxjs';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { concatMap, firstValueFrom, interval, map, type Observable } from 'rxjs';
 import {
   ExhibitorModule,
   ExhibitorsService,
   isExhibitorError,
+  TenantRegistry,
   TokenService,
-  type ExhibitorModuleOptions,
+  type Exhibitor,
+  type TenantOptions,
 } from '../../lib/index.js';
 import { RedisSharedStore } from '../../lib/redis/index.js';
+import { BoothController } from '../support/booth.controller.js';
+import type {
+  ConnectionNotice,
+  ProcessCall,
+  ProcessCommands,
+  ProcessConfig,
+  ProcessResult,
+} from './commands.js';
 import { obey } from './obey.js';
-import type { FleetCall, FleetCommands, FleetConfig, FleetResult } from './commands.js';
 
-let app: INestApplicationContext | undefined;
-let closeRedis = (): unknown => undefined;
-const outcomes: Record<string, number> = {};
+const tenants = new Map<string, TenantOptions>();
+let app: INestApplication | undefined;
 
-for (const channel of ['token', 'store', 'lookup']) {
-  subscribe(`nestjs-exhibitor:${channel}`, (message) => {
-    const { kind, outcome } = message as { kind?: string; outcome: string };
-    const name = [channel, kind, outcome].filter((part) => part !== undefined).join(' ');
-    outcomes[name] = (outcomes[name] ?? 0) + 1;
-  });
+/** Without guards. */
+@Controller('portals/:tenant')
+class EventController {
+  constructor(@Inject(ExhibitorsService) private readonly exhibitors: ExhibitorsService) {}
+
+  @Get('events/:eventId')
+  list(@Param('tenant') tenant: string, @Param('eventId') eventId: string) {
+    return this.exhibitors.list(eventId, { tenant, itemsPerPage: 1 });
+  }
+
+  /** Never completes. */
+  @Sse('live/:eventId')
+  live(@Param('tenant') tenant: string, @Param('eventId') eventId: string): Observable<MessageEvent> {
+    return interval(500).pipe(
+      concatMap(() => this.exhibitors.list(eventId, { tenant, itemsPerPage: 1 })),
+      map(({ paginationMetadata }) => ({ data: paginationMetadata })),
+    );
+  }
 }
 
-/** The clients of the README. */
-async function connect({ url, client, prefix }: FleetConfig['redis']): Promise<RedisSharedStore> {
+/** The clients of docs/scaling.md. */
+async function connect({ url, client }: { url: string; client: 'redis' | 'ioredis' }) {
   if (client === 'redis') {
+    const { createClient } = await import('redis');
     const redis = createClient({
       url,
       disableOfflineQueue: true,
@@ -39,9 +68,9 @@ async function connect({ url, client, prefix }: FleetConfig['redis']): Promise<R
     });
     redis.on('error', () => {});
     await redis.connect();
-    closeRedis = () => redis.destroy();
-    return new RedisSharedStore(redis, { prefix });
+    return new RedisSharedStore(redis);
   }
+  const { Redis } = await import('ioredis');
   const redis = new Redis(url, {
     enableOfflineQueue: false,
     maxRetriesPerRequest: 1,
@@ -51,53 +80,87 @@ async function connect({ url, client, prefix }: FleetConfig['redis']): Promise<R
   });
   redis.on('error', () => {});
   await redis.connect();
-  closeRedis = () => redis.disconnect();
-  return new RedisSharedStore(redis, { prefix });
+  return new RedisSharedStore(redis);
 }
 
-function running(): INestApplicationContext {
+/** Each request names the key of its tenant in a header, or in the query. */
+function tenantOf({ headers, query }: { headers?: object; query?: object }): string | undefined {
+  const named: unknown = Reflect.get(headers ?? {}, 'x-portal') ?? Reflect.get(query ?? {}, 'portal');
+  return typeof named === 'string' ? named : undefined;
+}
+
+function running(): INestApplication {
   if (app === undefined) {
     throw new Error('this process was not started');
   }
   return app;
 }
 
-async function send({ tenant, kind, eventId = 'boutique-2026', contactEmail }: FleetCall): Promise<void> {
-  const exhibitors = running().get(ExhibitorsService);
-  switch (kind) {
-    case 'token':
-      await running().get(TokenService).getToken({ tenant });
-      return;
-    case 'list':
-      await firstValueFrom(exhibitors.list(eventId, { tenant }));
-      return;
-    case 'lookup':
-      await firstValueFrom(exhibitors.lookup(eventId, contactEmail ?? 'olga.one@example.com', { tenant }));
+async function answer(call: ProcessCall): Promise<Omit<ProcessResult, 'ms'>> {
+  const { kind, tenant, eventId, contactEmail, abortAfter } = call;
+  const signal = abortAfter === undefined ? undefined : AbortSignal.timeout(abortAfter);
+  const exhibitors = running().get<ExhibitorsService>(ExhibitorsService);
+  const ids = (records: readonly Exhibitor[]): string[] => records.map(({ id }) => String(id));
+  if (kind === 'token') {
+    const { accessToken } = await running().get(TokenService).getToken({ tenant, signal });
+    const claims: unknown = JSON.parse(Buffer.from(accessToken.split('.')[1] ?? '', 'base64url').toString());
+    return { clientId: String(Reflect.get(Object(claims), 'client_id')) };
   }
+  if (kind === 'list') {
+    return { ids: ids((await firstValueFrom(exhibitors.list(eventId, { tenant, signal }))).data) };
+  }
+  const options = { tenant, signal, fresh: kind === 'fresh' };
+  const found = await firstValueFrom(exhibitors.lookup(eventId, contactEmail, options));
+  const isOfContact = found.every(({ contactEmails }) => {
+    return Array.isArray(contactEmails) && contactEmails.includes(contactEmail);
+  });
+  return { ids: ids(found), isOfContact };
 }
 
-async function measure(call: FleetCall): Promise<FleetResult> {
+async function measure(call: ProcessCall): Promise<ProcessResult> {
   const began = performance.now();
-  let code: string | undefined;
-  try {
-    await send(call);
-  } catch (error) {
-    code = isExhibitorError(error) ? error.code : String(error);
-  }
-  return { tenant: call.tenant, ms: performance.now() - began, ...(code === undefined ? {} : { code }) };
+  const answered = await answer(call).catch((error: unknown) => ({
+    code: isExhibitorError(error) ? error.code : `not ours: ${String(error)}`,
+  }));
+  return { ...answered, ms: performance.now() - began };
 }
 
-const commands: FleetCommands = {
-  async start({ options, redis }) {
-    const store = await connect(redis);
-    const whole = { ...options, store } as unknown as ExhibitorModuleOptions;
-    app = await NestFactory.createApplicationContext(ExhibitorModule.forRoot(whole), { logger: false });
-  },
+async function start({ kind, port = 0, redis, secrets, tenants: first }: ProcessConfig): Promise<void> {
+  for (const [key, options] of Object.entries(first)) {
+    tenants.set(key, options);
+  }
+  const module = ExhibitorModule.forRoot({
+    tenants: { find: async (key) => tenants.get(key) },
+    allowedOrigins: () => true,
+    resolveTenant: tenantOf,
+    session: ['cookie', 'bearer'],
+    secrets: [...secrets],
+    logoutCheck: { provider: true },
+    ...(redis === undefined ? {} : { store: await connect(redis) }),
+    // Answers expire during a proof, so that they come from the memory and from the service.
+    lookupCache: { ttl: 3_000, staleIfError: 3_000, max: 2_000 },
+    tenantCache: { ttl: 5_000 },
+  });
+  @Module({ imports: [module], controllers: [BoothController, EventController] })
+  class HostModule {}
+
+  const adapter =
+    kind === 'express' ? new ExpressAdapter() : new FastifyAdapter({ return503OnClosing: false });
+  app = await NestFactory.create(HostModule, adapter, { logger: false });
+  app.enableShutdownHooks();
+  await app.listen(port, '127.0.0.1');
+  app.getHttpServer().on('connection', ({ remotePort }: { remotePort: number }) => {
+    process.send?.({ accepted: remotePort } satisfies ConnectionNotice);
+  });
+}
+
+const commands: ProcessCommands = {
+  start,
   run: (calls) => Promise.all(calls.map(measure)),
   async load({ calls, duration, pause: between }) {
     const end = performance.now() + duration;
-    const repeat = async (call: FleetCall): Promise<FleetResult[]> => {
-      const results: FleetResult[] = [];
+    const repeat = async (call: ProcessCall): Promise<ProcessResult[]> => {
+      const results: ProcessResult[] = [];
       while (performance.now() < end) {
         results.push(await measure(call));
         await pause(between * (0.5 + Math.random()));
@@ -106,12 +169,9 @@ const commands: FleetCommands = {
     };
     return (await Promise.all(calls.map(repeat))).flat();
   },
-  outcomes: async () => outcomes,
-  async close() {
-    await app?.close();
-    closeRedis();
-    process.disconnect();
-  },
+  assign: async ({ key, options }) => void tenants.set(key, options),
+  forget: async (key) => running().get(TenantRegistry).forget(key),
+  invalidate: (filter) => running().get(ExhibitorsService).invalidateLookups(filter),
 };
 
 obey({ ...commands });

@@ -1,159 +1,136 @@
 /** Processes that are replaced under load, behind a proxy that repeats refused connections only. */
-import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { startSandbox } from '../support/sandbox.js';
 import { freePort } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
-import { CompiledSources } from './compile.js';
-import type { RestartConfig, RestartMessage } from './restart-process.js';
+import type { ConnectionNotice, ProcessConfig } from './commands.js';
+import type { CompiledSources } from './compile.js';
+import { compileHost, startProcess, type FleetProcess } from './fleet.js';
+import { FleetWorld } from './world.js';
 
-const PROGRAM = 'test/fleet/restart-process.ts';
 const PROCESSES = 3;
 const REPLACEMENTS = 3;
 /** In ms: 200 requests a second. */
 const EVERY = 5;
 /** Within which a process ends by itself, in ms. */
 const END_WITHIN = 15_000;
+const SECRETS = ['the secret of the restart, with 32 characters'];
 
-let sandbox: ExhibitorSandbox;
+let world: FleetWorld;
 let sources: CompiledSources;
 beforeAll(async () => {
-  sandbox = await startSandbox();
-  sources = CompiledSources.create([PROGRAM]);
+  world = await FleetWorld.start(['acme']);
+  sources = compileHost();
 });
 afterAll(async () => {
-  await sandbox?.stop();
+  await world?.sandbox.stop();
   sources?.remove();
 });
 
 /** A place in the fleet: one process after the other on a port. */
 class Place {
-  #child: ChildProcess | undefined;
+  #process: FleetProcess | undefined;
   /** When the processes here have taken the last connection of a client port from the kernel. Ports are used again. */
   readonly #accepted = new Map<number, number>();
 
-  constructor(private readonly config: RestartConfig) {}
-
-  get port(): number {
-    return this.config.port;
-  }
-
-  /** False where the kernel had queued the connection and the process closed its listening socket first. */
-  hasAccepted(clientPort: number, since: number): boolean {
-    return (this.#accepted.get(clientPort) ?? 0) >= since;
-  }
+  constructor(private readonly config: ProcessConfig) {}
 
   async start(): Promise<void> {
-    const child = fork(sources.path(PROGRAM), {
-      env: { ...process.env, RESTART_CONFIG: JSON.stringify(this.config) },
-      execArgv: ['--import', 'reflect-metadata'],
-    });
-    this.#child = child;
-    await new Promise<void>((resolve, reject) => {
-      child.on('message', (message: RestartMessage) => {
-        if (message === 'listening') {
-          resolve();
-        } else {
-          this.#accepted.set(message.accepted, performance.now());
+    await startProcess(sources, this.config, (started) => {
+      this.#process = started;
+      started.child.on('message', ({ accepted }: ConnectionNotice) => {
+        if (accepted !== undefined) {
+          this.#accepted.set(accepted, performance.now());
         }
       });
-      child.once('exit', (code, signal) => reject(new Error(`the process ended: ${signal ?? code}`)));
     });
   }
 
   /** Sends SIGTERM. Answers how long the process took to end. */
   async end(): Promise<number> {
+    const { child } = this.#process as FleetProcess;
     const began = performance.now();
-    const gone = once(this.#child as ChildProcess, 'exit');
-    this.#child?.kill('SIGTERM');
+    const gone = once(child, 'exit');
+    child.kill('SIGTERM');
     await gone;
     return performance.now() - began;
   }
 
-  kill(): void {
-    this.#child?.kill('SIGKILL');
+  async kill(): Promise<void> {
+    await this.#process?.kill();
+  }
+
+  /** The status of a reply to a request on a new connection, or the code of the failure. */
+  get(): Promise<string> {
+    return new Promise((resolve) => {
+      const began = performance.now();
+      const address = `http://127.0.0.1:${this.config.port}/portals/acme/events/fair`;
+      const sent = request(address, { agent: false }, (response) => {
+        response.resume().on('error', (error) => resolve(String(error)));
+        response.on('end', () => resolve(String(response.statusCode)));
+      });
+      let clientPort = 0;
+      sent.on('socket', (socket) => socket.on('connect', () => (clientPort = socket.localPort ?? 0)));
+      sent.on('error', async (error: NodeJS.ErrnoException) => {
+        // The message of the process that it took the connection may be under way.
+        await pause(200);
+        // Not taken: the kernel had queued the connection, and the process closed its listening socket first.
+        const isTaken = (this.#accepted.get(clientPort) ?? 0) >= began;
+        resolve(isTaken ? (error.code ?? String(error)) : 'refused');
+      });
+      sent.end();
+    });
+  }
+
+  /** Opens an endless stream; resolves with the first event. Its end is not an error. */
+  openStream(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const address = `http://127.0.0.1:${this.config.port}/portals/acme/live/fair`;
+      request(address, { agent: false }, (response) => {
+        response.on('error', () => {}).on('data', () => resolve());
+      })
+        .on('error', reject)
+        .end();
+    });
   }
 }
 
-/** Sends each request on a new connection to the next process; where that is refused, to the one after it. */
+/** Sends each request to the next process; where that refuses the connection, to the one after it. */
 class Proxy {
   /** Number of replies by status, and of errors by code. */
   readonly results: Record<string, number> = {};
   sent = 0;
-  done = 0;
+  #done = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly places: readonly Place[]) {}
 
   start(): void {
-    this.#timer = setInterval(() => void this.#count(), EVERY);
+    this.#timer = setInterval(() => void this.#send(this.sent++), EVERY);
   }
 
   async stop(): Promise<void> {
     clearInterval(this.#timer);
-    await eventually(() => this.done === this.sent, 30_000);
+    await eventually(() => this.#done === this.sent, 30_000);
   }
 
-  async #count(): Promise<void> {
-    const turn = this.sent;
-    this.sent += 1;
-    const result = await this.#send(turn);
-    this.results[result] = (this.results[result] ?? 0) + 1;
-    this.done += 1;
-  }
-
-  async #send(turn: number): Promise<string> {
-    for (let attempt = 0; attempt < PROCESSES; attempt += 1) {
-      const place = this.places[(turn + attempt) % PROCESSES] as Place;
-      const result = await get(place);
-      if (result !== 'refused') {
-        return result;
-      }
+  async #send(turn: number): Promise<void> {
+    let result = 'refused';
+    for (let attempt = 0; result === 'refused' && attempt < PROCESSES; attempt += 1) {
+      result = await (this.places[(turn + attempt) % PROCESSES] as Place).get();
     }
-    return 'refused by all';
+    this.results[result] = (this.results[result] ?? 0) + 1;
+    this.#done += 1;
   }
-}
-
-/** The status of a reply, or the code of the failure. */
-function get(place: Place): Promise<string> {
-  return new Promise((resolve) => {
-    const began = performance.now();
-    const sent = request(`http://127.0.0.1:${place.port}/events/world-2026`, { agent: false }, (response) => {
-      response.resume().on('error', (error) => resolve(String(error)));
-      response.on('end', () => resolve(String(response.statusCode)));
-    });
-    let clientPort: number | undefined;
-    sent.on('socket', (socket) => socket.on('connect', () => (clientPort = socket.localPort)));
-    sent.on('error', async (error: NodeJS.ErrnoException) => {
-      // The message of the process that it took the connection may be under way.
-      await pause(200);
-      const isRefused = clientPort === undefined || !place.hasAccepted(clientPort, began);
-      resolve(isRefused ? 'refused' : (error.code ?? String(error)));
-    });
-    sent.end();
-  });
-}
-
-/** Opens an endless stream; resolves with the first event. Its end is not an error. */
-function openStream(place: Place): Promise<void> {
-  return new Promise((resolve, reject) => {
-    request(`http://127.0.0.1:${place.port}/live`, { agent: false }, (response) => {
-      response.on('error', () => {}).on('data', () => resolve());
-    })
-      .on('error', reject)
-      .end();
-  });
 }
 
 describe.each(['express', 'fastify'] as const)('a rolling restart of %s', (kind) => {
   it('fails no request, and each process ends by itself, also with a stream open', async () => {
-    const { login: _, ...tenant } = sandbox.tenantOptions('acme');
     const places: Place[] = [];
     for (let count = 0; count < PROCESSES; count += 1) {
-      places.push(new Place({ kind, port: await freePort(), tenant }));
+      const tenants = { acme: world.optionsOf('acme') };
+      places.push(new Place({ kind, port: await freePort(), secrets: SECRETS, tenants }));
     }
     const proxy = new Proxy(places);
     const times: number[] = [];
@@ -163,16 +140,15 @@ describe.each(['express', 'fastify'] as const)('a rolling restart of %s', (kind)
       for (let replacement = 1; replacement <= REPLACEMENTS; replacement += 1) {
         for (const place of places) {
           if (replacement === REPLACEMENTS && place === places.at(-1)) {
-            await openStream(place);
+            await place.openStream();
           }
           times.push(await place.end());
           await place.start();
         }
       }
-      await proxy.stop();
     } finally {
       await proxy.stop();
-      places.forEach((place) => place.kill());
+      await Promise.all(places.map((place) => place.kill()));
     }
     expect(proxy.results).toEqual({ 200: proxy.sent });
     expect(proxy.sent).toBeGreaterThan(1_000);

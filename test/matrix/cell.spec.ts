@@ -1,11 +1,14 @@
-import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { acceptsEveryLogin } from '../package/every-login.js';
-import { environment, startSandboxCommand, useHost, useSandboxCommand } from '../package/host-process.js';
+import {
+  environment,
+  HostProcess,
+  startSandboxCommand,
+  useHost,
+  useSandboxCommand,
+} from '../package/host-process.js';
 import type { Outside } from '../package/tarball.js';
-import { freePort } from '../support/server.js';
 import { given, prepareHost, type Cell } from './host.js';
 
 const ENTRY_POINTS = ['', '/redis', '/terminus', '/doctor', '/testing', '/mirror'].map(
@@ -16,12 +19,10 @@ const { node, nest, adapter, manager } = JSON.parse(given('MATRIX_CELL')) as Cel
 describe(`a host that ${manager} installed, with Nest ${nest} and ${adapter} on Node ${node}`, () => {
   let host: Outside;
   let sandbox: ExhibitorSandbox;
-  let child: ChildProcess | undefined;
   beforeAll(async () => {
     host = await prepareHost(nest, manager);
     sandbox = await ExhibitorSandbox.start();
   });
-  afterEach(() => void child?.kill('SIGKILL'));
   afterAll(() => sandbox?.stop());
 
   it('has these versions', async () => {
@@ -33,11 +34,13 @@ describe(`a host that ${manager} installed, with Nest ${nest} and ${adapter} on 
   it.each(['code', 'code id_token', 'code token id_token'] as const)(
     'logs a person in by %s',
     async (flow) => {
-      const port = await freePort();
-      const redirectUri = `http://127.0.0.1:${port}/auth/callback`;
-      const env = environment(sandbox, 'globex', { redirectUri, responseType: flow }, port);
-      child = host.start('built/main.js', { ...env, ADAPTER: adapter });
-      await useHost(sandbox, `http://127.0.0.1:${port}`, child);
+      const running = await HostProcess.start(host, ['built/main.js'], (url) => ({
+        ...environment(sandbox, 'globex', url),
+        ADAPTER: adapter,
+        RESPONSE_TYPE: flow,
+      }));
+      await useHost(sandbox, running);
+      await running.end();
     },
   );
 
@@ -70,12 +73,10 @@ describe(`a host that ${manager} installed, with Nest ${nest} and ${adapter} on 
     await useSandboxCommand(await startSandboxCommand(bin, host.folder));
   });
 
-  describe('that serves many tenants', () => acceptsEveryLogin(adapter, () => host));
-
   if (nest === '11') {
     it('runs Jest with the configuration of the README', async () => {
-      const env = environment(sandbox, 'acme', {}, 0);
-      const said = await host.run('node', ['node_modules/jest/bin/jest.js', '--ci'], env);
+      const jest = ['node_modules/jest/bin/jest.js', '--ci'];
+      const said = await host.run('node', jest, sandbox.environment('acme'));
       expect(said).toMatch(/Tests:\s+4 passed, 4 total/);
     });
   }

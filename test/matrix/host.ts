@@ -2,7 +2,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { readmeInstall, sandboxInstall } from '../structure/readme.js';
-import { Outside, ROOT, versions } from '../package/tarball.js';
+import { Outside, versions } from '../package/tarball.js';
 
 /** A cell of `cells.json`, as `run.mjs` gives it. */
 export interface Cell {
@@ -30,13 +30,13 @@ export async function prepareHost(nest: string, manager: string): Promise<Outsid
   if (existsSync(join(host.folder, 'built/main.js'))) {
     return host;
   }
-  host.copy(join(ROOT, 'test/package/hosts/app'));
+  host.copy('test/package/hosts/app');
   if (nest === '12') {
     host.edit('package.json', (manifest) => ({ ...manifest, type: 'module' }));
     rmSync(join(host.folder, 'app.spec.ts'));
   }
   await install(host, manager, packagesFor(nest));
-  await host.run('node', ['node_modules/typescript/bin/tsc', '-p', '.']);
+  await host.compile();
   return host;
 }
 

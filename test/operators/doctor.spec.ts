@@ -9,7 +9,6 @@ import { run } from '../../lib/doctor/doctor.command.js';
 import { diagnose, type DiagnosisHints, type Finding } from '../../lib/doctor/index.js';
 import type { TenantOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { environment } from '../package/host-process.js';
 import { KEYS } from '../support/provider-keys.js';
 import { jwksOf, openConnections, startSandbox } from '../support/sandbox.js';
 import { follow, freePort, sendJson, startServer, type TestServer } from '../support/server.js';
@@ -470,7 +469,7 @@ describe('the command', () => {
   });
 
   it('reads the environment by the names of the host of the README, with a prefix', async () => {
-    const variables = environment(sandbox, 'acme', {}, 0);
+    const variables = sandbox.environment('acme');
     const before = { ...process.env };
     try {
       for (const [name, value] of Object.entries(variables)) {

@@ -1,16 +1,17 @@
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { manifest, pack, ROOT, type PackedFile } from './tarball.js';
+import { ROOT } from '../structure/readme.js';
+import { manifest, pack, type Packed } from './tarball.js';
 
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE', 'llms.txt'];
 
 describe('the package', () => {
-  let files: PackedFile[];
+  let files: Packed['files'];
   let tarball: string;
   beforeAll(async () => {
     ({ files, tarball } = await pack());
@@ -84,16 +85,6 @@ describe('the package', () => {
     expect(foreign).toEqual([]);
   });
 
-  it('links from the README to files of the repository and to https addresses', () => {
-    const links = [...readFileSync(join(ROOT, 'README.md'), 'utf8').matchAll(/\]\(([^)]+)\)/g)].map(
-      ([, to = '']) => to,
-    );
-    const broken = links
-      .filter((to) => !to.startsWith('https://') && !to.startsWith('#'))
-      .filter((to) => !existsSync(join(ROOT, to.replace(/#.*/, ''))));
-    expect(broken).toEqual([]);
-  });
-
   it('declares everything it imports', () => {
     const declared = new Set([
       ...Object.keys(manifest.dependencies),
@@ -112,11 +103,6 @@ describe('the package', () => {
       (name) => !imported.has(name) && name !== 'reflect-metadata',
     );
     expect(unused).toEqual([]);
-  });
-
-  it('has no top-level await, so that CommonJS hosts can require it', () => {
-    const waiting = buildFiles().filter((file) => /^(const .*= )?await /m.test(readFileSync(file, 'utf8')));
-    expect(waiting).toEqual([]);
   });
 });
 

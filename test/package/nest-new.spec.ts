@@ -1,55 +1,103 @@
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import * as testing from '../../lib/testing/index.js';
+import { hostFiles, jestSettings, namedSnippets, readPage } from '../structure/readme.js';
+import { eventually } from '../support/wait.js';
 import {
-  hostFiles,
-  jestSettings,
-  namedSnippets,
-  readmeInstall,
-  sandboxInstall,
-} from '../structure/readme.js';
-import { logInByTheCommand } from './host-process.js';
-import { Outside, pack } from './tarball.js';
+  environment,
+  HostProcess,
+  logInAt,
+  startSandboxCommand,
+  type SandboxCommand,
+} from './host-process.js';
+import { stockProject, type Outside } from './tarball.js';
 
 /** Own files without `.js`, which the Jest of a CommonJS project does not find. */
 const forNest11 = (code: string): string => code.replaceAll(/(from '\.[^']+)\.js'/g, "$1'");
 
-/** Installs the packages of the README's commands, and adds the tests of docs/testing.md. */
-async function complete(project: Outside, nest: 11 | 12, tarball: string): Promise<void> {
-  // npm refuses a later package where the peers of an earlier one are too new for it.
-  const later = ['npm', 'install', `@nestjs/terminus@${nest}`];
-  for (const command of [readmeInstall(nest), sandboxInstall(), later]) {
-    const [npm = '', ...args] = command.map((word) => (word === 'nestjs-exhibitor' ? tarball : word));
-    await project.run(npm, args, { npm_config_prefer_offline: 'true' });
-  }
-  project.write('src/booth.controller.spec.ts', namedSnippets('docs/testing.md', 'unit test')[0]);
-  const inProject = nest === 11 ? forNest11 : (code: string) => code;
-  project.write('src/host.spec.ts', inProject(namedSnippets('README.md', 'host test')[0]));
-  // In place of the one of the project, which expects its AppModule.
-  project.write('test/app.e2e-spec.ts', inProject(namedSnippets('docs/testing.md', 'app test')[0]));
-  project.write('test/booth.e2e-spec.ts', namedSnippets('docs/testing.md', 'end-to-end test')[0]);
-  if (nest === 11) {
-    project.edit('package.json', ({ jest, ...others }) => ({
-      ...others,
-      jest: { ...Object(jest), ...jestSettings() },
-    }));
-    project.edit('test/jest-e2e.json', (jest) => ({ ...jest, ...jestSettings() }));
-  }
-}
+/** Beside the `main.ts` of the project: that of docs/recipes.md. */
+const ON_FASTIFY = `
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { AppModule } from './app.module.js';
 
-const PROJECTS = { 11: new Outside(), 12: new Outside() };
+void NestFactory.create(AppModule, new FastifyAdapter()).then((app) => app.listen(process.env['PORT'] ?? 3000));
+`;
 
-describe('in a stock project of nest new, after the install command of the README', () => {
-  beforeAll(async () => {
-    const scaffolded = ([11, 12] as const).map((nest) => PROJECTS[nest].scaffold(nest));
-    const [{ tarball }] = await Promise.all([pack(), ...scaffolded]);
-    await Promise.all(([11, 12] as const).map((nest) => complete(PROJECTS[nest], nest, tarball)));
-  }, 600_000);
-  afterAll(() => Object.values(PROJECTS).forEach((project) => project.remove()));
+/** Exactly the names that each entry point has: every public name must be kept. */
+const PUBLIC_NAMES = {
+  '': [
+    'AllowAnonymous',
+    'ConfigurationError',
+    'CurrentEvent',
+    'CurrentExhibitor',
+    'CurrentExhibitors',
+    'CurrentIdentity',
+    'CurrentTenant',
+    'ExhibitorBackChannelLogoutGuard',
+    'ExhibitorCallbackGuard',
+    'ExhibitorError',
+    'ExhibitorExceptionFilter',
+    'ExhibitorGuard',
+    'ExhibitorGuardServices',
+    'ExhibitorIdentityGuard',
+    'ExhibitorLoginGuard',
+    'ExhibitorLogins',
+    'ExhibitorLogoutGuard',
+    'ExhibitorModule',
+    'ExhibitorSelection',
+    'ExhibitorsService',
+    'HTTP_STATUS_BY_CODE',
+    'LoginFailedError',
+    'PaginationDriftError',
+    'TenantRegistry',
+    'TokenRejectedError',
+    'TokenService',
+    'TokenValidator',
+    'compareExhibitors',
+    'defineExhibitorOptions',
+    'exhibitorOptionsFrom',
+    'isExhibitorError',
+  ],
+  '/doctor': ['diagnose'],
+  '/mirror': ['copyEvent'],
+  '/opentelemetry': ['exhibitorMetrics', 'hideAddresses'],
+  '/redis': ['RedisSharedStore'],
+  '/terminus': ['ExhibitorHealthIndicator'],
+  '/testing': Object.keys(testing).toSorted(),
+};
 
-  it.each([11, 12] as const)(
-    'the documented tests pass, and a person logs in at the host of the README, on Nest %i',
-    async (nest) => {
-      const project = PROJECTS[nest];
-      hostFiles().forEach(([path, code]) => project.write(path, nest === 11 ? forNest11(code) : code));
+describe.each([11, 12] as const)(
+  'a stock project of nest new %i, after the install command of the README',
+  (nest) => {
+    let project: Outside;
+    let sandbox: testing.ExhibitorSandbox;
+    beforeAll(async () => {
+      project = await stockProject(nest);
+      const inProject = nest === 11 ? forNest11 : (code: string) => code;
+      const files: [path: string, code: string][] = [
+        ...hostFiles(),
+        ['src/fastify.ts', ON_FASTIFY],
+        ['src/booth.controller.spec.ts', namedSnippets('docs/testing.md', 'unit test')[0]],
+        ['src/host.spec.ts', namedSnippets('README.md', 'host test')[0]],
+        // In place of the one of the project, which expects its AppModule.
+        ['test/app.e2e-spec.ts', namedSnippets('docs/testing.md', 'app test')[0]],
+        ['test/booth.e2e-spec.ts', namedSnippets('docs/testing.md', 'end-to-end test')[0]],
+      ];
+      files.forEach(([path, code]) => project.write(path, inProject(code)));
+      if (nest === 11) {
+        project.edit('package.json', ({ jest, ...others }) => ({
+          ...others,
+          jest: { ...Object(jest), ...jestSettings() },
+        }));
+        project.edit('test/jest-e2e.json', (jest) => ({ ...jest, ...jestSettings() }));
+      }
+      sandbox = await testing.ExhibitorSandbox.start();
+      await project.run('npm', ['run', 'build']);
+    });
+    afterAll(() => sandbox?.stop());
+
+    it('passes the documented tests', async () => {
       const plain = { FORCE_COLOR: '0', NO_COLOR: '1' };
       const unit = await project.run('npm', ['test'], plain);
       const endToEnd = await project.run('npm', ['run', 'test:e2e'], plain);
@@ -58,8 +106,73 @@ describe('in a stock project of nest new, after the install command of the READM
         ['3 passed', '5 passed'],
         ['2 passed', '2 passed'],
       ]);
-      await project.run('npm', ['run', 'build']);
-      await logInByTheCommand(project);
-    },
-  );
-});
+    });
+
+    it('compiles, the declarations of its packages included', async () => {
+      const settings = [
+        '-p',
+        'tsconfig.build.json',
+        '--noEmit',
+        '--skipLibCheck',
+        'false',
+        '--types',
+        'node',
+      ];
+      expect((await project.run('npx', ['tsc', ...settings])).trim()).toBe('');
+    });
+
+    it.each(['main', 'fastify'])(
+      'boots %s.js without a warning, and a person logs in and sees no address of a contact',
+      async (script) => {
+        const env = (url: string) => environment(sandbox, 'acme', url);
+        const host = await HostProcess.start(project, [`dist/${script}.js`], env);
+        const { visitor, mine } = await logInAt(sandbox, host);
+        expect(mine).not.toContain('@');
+        const me = await visitor.visit(`${host.url}/auth/me`);
+        expect(JSON.parse(me.text)).toMatchObject({
+          email: 'sam.several@example.com',
+          eventId: 'world-2026',
+        });
+        expect(host.said).toContain('Mapped {/auth/callback, GET}');
+        expect(host.said).not.toContain('WARN');
+        await host.end();
+      },
+    );
+
+    it('warns of a redirectUri that is the path of no route with ExhibitorCallbackGuard', async () => {
+      const env = (url: string) => sandbox.environment('acme', { redirectUri: `${url}/callback` });
+      const host = await HostProcess.start(project, ['dist/main.js'], env);
+      await eventually(() =>
+        host.said.includes('no route with ExhibitorCallbackGuard has the path /callback'),
+      );
+    });
+
+    it('serves a person who logs in at the sandbox command, as docs/sandbox.md tells', async () => {
+      const bin = join(project.folder, 'node_modules/.bin/nestjs-exhibitor');
+      let command: SandboxCommand | undefined;
+      const host = await HostProcess.start(project, ['--env-file=host.env', 'dist/main.js'], async (url) => {
+        const options = ['--redirect-uri', `${url}/auth/callback`, '--write-env', 'host.env'];
+        command = await startSandboxCommand(bin, project.folder, ...options);
+        return {};
+      });
+      const home = await (await fetch(host.url)).text();
+      expect(home).toContain('href="/auth/login?returnTo=/events/world-2026/mine"');
+      const [, script = ''] = /```sh\n(page=[\s\S]*?)```/.exec(readPage('docs/sandbox.md')) ?? [];
+      const mine = await project.run('sh', ['-c', script.replaceAll('http://127.0.0.1:3000', host.url)]);
+      expect(JSON.parse(mine)).toHaveLength(3);
+      expect(await command?.stop()).toBe(143);
+    });
+
+    it('has these entry points and names, by import and by require', async () => {
+      const script = `
+      const names = async (path) => {
+        const [imported, required] = [await import(path), require(path)];
+        return Object.keys(imported).filter((name) => imported[name] === required[name]);
+      };
+      Promise.all(${JSON.stringify(Object.keys(PUBLIC_NAMES))}.map(async (path) => [path, await names('nestjs-exhibitor' + path)]))
+        .then((all) => console.log(JSON.stringify(Object.fromEntries(all))));`;
+      const said = await project.run('node', ['--input-type=commonjs', '-e', script]);
+      expect(JSON.parse(said)).toEqual(PUBLIC_NAMES);
+    });
+  },
+);

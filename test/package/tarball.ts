@@ -7,16 +7,16 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { readmeInstall, ROOT, sandboxInstall } from '../structure/readme.js';
 import { eventually } from '../support/wait.js';
 
 const run = promisify(execFile);
-
-export const ROOT = join(import.meta.dirname, '../..');
 
 interface Manifest {
   version: string;
@@ -27,77 +27,96 @@ interface Manifest {
 
 export const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
 
-/** Files of the tarball. */
-export interface PackedFile {
-  path: string;
-}
-
-interface Packed {
-  filename: string;
-  files: PackedFile[];
-}
-
-/** Options of TypeScript for the host of a page. */
-export const HOST_COMPILER_OPTIONS = {
-  module: 'nodenext',
-  target: 'ES2022',
-  strict: true,
-  experimentalDecorators: true,
-  emitDecoratorMetadata: true,
-  types: ['node'],
-  rootDir: 'src',
-  outDir: 'dist',
-};
-
 /** A folder of this run of Jest, which its configuration creates. */
 const PACKED = process.env['PACKED'] ?? '';
 
-/** Packs the project as for publishing. The first suite of a run does it, the others wait for it. */
-export async function pack(): Promise<{ tarball: string; files: PackedFile[] }> {
-  const report = join(PACKED, 'report.json');
-  if (isFirst()) {
-    const result = await packProject().catch((error: unknown) => ({ failure: String(error) }));
-    writeFileSync(`${report}.new`, JSON.stringify(result));
+/** Work of the whole run, whose result is JSON: the first suite that asks does it, and the others wait. */
+async function once<T>(name: string, work: () => Promise<T>): Promise<T> {
+  const report = join(PACKED, `${name}.json`);
+  if (isFirst(name)) {
+    const done = await work().then(
+      (result) => ({ result }),
+      (error: unknown) => ({ failure: String(error) }),
+    );
+    writeFileSync(`${report}.new`, JSON.stringify(done));
     // It is complete when it has its name.
     renameSync(`${report}.new`, report);
   }
-  await eventually(() => existsSync(report), 240_000);
-  const { failure, filename, files } = JSON.parse(readFileSync(report, 'utf8')) as Packed & {
-    failure?: string;
-  };
+  await eventually(() => existsSync(report), 280_000);
+  const { result, failure } = JSON.parse(readFileSync(report, 'utf8')) as { result: T; failure?: string };
   if (failure !== undefined) {
     throw new Error(failure);
   }
-  return { tarball: join(PACKED, filename), files };
+  return result;
 }
 
-function isFirst(): boolean {
+function isFirst(name: string): boolean {
   try {
-    mkdirSync(join(PACKED, 'packing'));
+    mkdirSync(join(PACKED, `${name}.begun`));
     return true;
   } catch {
     return false;
   }
 }
 
-async function packProject(): Promise<Packed> {
-  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', PACKED], { cwd: ROOT });
-  // The build that `prepack` runs may print before the JSON.
-  const report: unknown = JSON.parse(stdout.slice(stdout.search(/[[{]\s*["{]/)));
-  const [packed] = Object.values(report as Record<string, Packed>);
-  if (packed === undefined) {
-    throw new Error(`npm pack said: ${stdout}`);
-  }
-  return packed;
+/** The packed project, and the files that it has. */
+export interface Packed {
+  tarball: string;
+  files: { path: string }[];
+}
+
+/** Packs the project as for publishing. */
+export function pack(): Promise<Packed> {
+  return once('pack', async () => {
+    const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', PACKED], { cwd: ROOT });
+    // The build that `prepack` runs may print before the JSON.
+    const report: unknown = JSON.parse(stdout.slice(stdout.search(/[[{]\s*["{]/)));
+    const [packed] = Object.values(report as Record<string, { filename: string; files: Packed['files'] }>);
+    if (packed === undefined) {
+      throw new Error(`npm pack said: ${stdout}`);
+    }
+    return { tarball: join(PACKED, packed.filename), files: packed.files };
+  });
+}
+
+/** What hosts of several suites need beside the packages of the README. */
+const FURTHER = {
+  11: ['@nestjs/terminus@11', '@nestjs/platform-fastify@11'],
+  12: [
+    '@nestjs/terminus@12',
+    '@nestjs/platform-fastify@12',
+    '@nestjs/observe@0.3',
+    ...versions('@nestjs/bullmq', 'bullmq', 'ioredis', 'pg', '@types/pg'),
+  ],
+};
+
+/** A project of `nest new` for a major of Nest, in which the commands of the README have been run. */
+export async function stockProject(nest: 11 | 12): Promise<Outside> {
+  const folder = await once(`nest-${nest}`, async () => {
+    const project = new Outside(join(PACKED, `project-${nest}`));
+    const flags = ['--skip-install', '--skip-git', '--package-manager', 'npm'];
+    const scaffold = ['--yes', `@nestjs/cli@${nest}`, 'new', '.', ...flags, '--directory', '.'];
+    const [{ tarball }] = await Promise.all([pack(), project.run('npx', scaffold)]);
+    for (const command of [readmeInstall(nest), sandboxInstall()]) {
+      const [npm = '', ...args] = command.map((word) => (word === 'nestjs-exhibitor' ? tarball : word));
+      await project.run(npm, args, { npm_config_prefer_offline: 'true' });
+    }
+    // npm refuses a later package where the peers of an earlier one are too new for it.
+    await project.install(...FURTHER[nest]);
+    return project.folder;
+  });
+  return new Outside(folder);
 }
 
 /** A folder outside the repository: a new one by default. */
 export class Outside {
-  constructor(readonly folder = mkdtempSync(join(tmpdir(), 'exhibitor-host-'))) {}
+  constructor(readonly folder = mkdtempSync(join(tmpdir(), 'exhibitor-host-'))) {
+    mkdirSync(folder, { recursive: true });
+  }
 
   /** Copies a folder of the repository here. */
   copy(from: string): void {
-    cpSync(from, this.folder, { recursive: true });
+    cpSync(join(ROOT, from), this.folder, { recursive: true });
   }
 
   write(name: string, content: string | object): void {
@@ -123,12 +142,6 @@ export class Outside {
     }
   }
 
-  /** The project of `nest new` for a major of Nest, before its packages are installed. */
-  async scaffold(major: number): Promise<void> {
-    const flags = ['--skip-install', '--skip-git', '--package-manager', 'npm'];
-    await this.run('npx', ['--yes', `@nestjs/cli@${major}`, 'new', '.', ...flags, '--directory', '.']);
-  }
-
   /** Changes a JSON file. */
   edit(name: string, change: (content: Record<string, unknown>) => object): void {
     const file = join(this.folder, name);
@@ -141,14 +154,23 @@ export class Outside {
     return this.run('npm', ['install', '--prefer-offline', ...quiet, ...packages]);
   }
 
+  /** Uses the packages of another folder. */
+  link({ folder }: Outside): void {
+    symlinkSync(join(folder, 'node_modules'), join(this.folder, 'node_modules'));
+  }
+
+  compile(...flags: string[]): Promise<string> {
+    return this.run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', '.', ...flags]);
+  }
+
   /** Version of a package, as installed. */
   versionOf(name: string): string {
     const file = join(this.folder, 'node_modules', name, 'package.json');
     return (JSON.parse(readFileSync(file, 'utf8')) as Manifest).version;
   }
 
-  start(script: string, env: NodeJS.ProcessEnv): ChildProcess {
-    return spawn(process.execPath, [script], {
+  start(args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
+    return spawn(process.execPath, args, {
       cwd: this.folder,
       env: { PATH: process.env['PATH'], ...env },
       stdio: 'pipe',
@@ -163,14 +185,4 @@ export class Outside {
 /** `name@version` of development dependencies, as installed here. */
 export function versions(...names: string[]): string[] {
   return names.map((name) => `${name}@${manifest.devDependencies[name] ?? manifest.peerDependencies[name]}`);
-}
-
-/** The peer dependencies, each in the lowest version that is accepted. */
-export function lowestPeers(): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(manifest.peerDependencies).map(([name, range]) => {
-      const [, major = '', minor = '0', patch = '0'] = /^\^(\d+)(?:\.(\d+))?(?:\.(\d+))?/.exec(range) ?? [];
-      return [name, `${major}.${minor}.${patch}`];
-    }),
-  );
 }

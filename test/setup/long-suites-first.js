@@ -5,6 +5,7 @@ const LONG = [
   'exhibitors/leaving.spec.ts',
   'login/browser.spec.ts',
   'login/conformance.spec.ts',
+  'package/nest-11.spec.ts',
   'package/nest-new.spec.ts',
   'browser/npm-start.spec.ts',
   'browser/portal.spec.ts',
