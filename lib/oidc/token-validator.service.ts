@@ -98,16 +98,14 @@ export class TokenValidator {
         throw error;
       }
       const { reason, message } = error;
-      if (reason === 'provider') {
-        this.log.report(tenant, { cause: 'keys', options: [tenant.keysOption], message });
-      } else {
+      if (reason === 'algorithm' || reason === 'signature') {
         this.#report(tenant, given, signatureRefusal(reason, token, login), given.isFromProvider !== true);
       }
       throw new LoginFailedError(reason, message, { tenant: tenant.key });
     }
   }
 
-  /** With the keys of the provider, which may have to be fetched anew. */
+  /** Keys are fetched again where they have no key of this `kid`; without `kid`, where none fits the signature. */
   async #verifyWithKeys(
     tenant: Tenant,
     { algorithms }: LoginSettings,
@@ -115,16 +113,16 @@ export class TokenValidator {
     deadline: Deadline,
   ): Promise<VerifiedToken> {
     const { kid } = checkHeader(token, algorithms);
-    const keys = await this.provider.keysFor(tenant, kid, deadline);
+    const keys = await this.provider.keysOf(tenant, deadline);
     try {
-      return await verifyToken(token, keys, algorithms);
+      return await verifyToken(token, keys.getKey, algorithms);
     } catch (error) {
-      // Without a `kid`, whether a key is missing shows only when none fits the signature.
-      const newer = kid === undefined ? await this.provider.keysFor(tenant, kid, deadline, keys) : keys;
+      const isKnown = kid !== undefined && keys.kids.has(kid);
+      const newer = isKnown ? keys : await this.provider.keysOf(tenant, deadline, keys);
       if (newer === keys) {
         throw error;
       }
-      return verifyToken(token, newer, algorithms);
+      return verifyToken(token, newer.getKey, algorithms);
     }
   }
 
