@@ -172,7 +172,7 @@ const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
  * Claims of the user. Those of the token, which is signed, take precedence over userinfo; those about the authentication are
  * taken from it alone. `email_verified` is only taken from a source whose `email` is taken.
  */
-export function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
+function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
   const ofPerson = without(AUTHENTICATION_CLAIMS, userinfo);
   const { email_verified: _ofSomeSource, ...claims }: Claims = { ...ofPerson, ...token };
   const ofEmail = [token, userinfo].find(
