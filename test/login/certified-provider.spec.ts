@@ -20,7 +20,6 @@ import { identityOf, isLoggedIn, logOut } from './journey.js';
 
 const LOGIN_KEY = KEYS.es256;
 const API_KEY = KEYS.next;
-const WEB_SECRET = 'a secret of the web client';
 
 const clientWith = (key: SigningKey) => ({
   token_endpoint_auth_method: 'private_key_jwt' as const,
@@ -35,7 +34,6 @@ beforeAll(async () => {
   sandbox = await startSandbox();
   certified = await CertifiedProvider.start([
     { client_id: 'web', ...clientWith(LOGIN_KEY) },
-    { client_id: 'discovering', client_secret: WEB_SECRET },
     {
       client_id: 'api',
       grant_types: ['client_credentials'],
@@ -94,14 +92,14 @@ async function lastAssertion({ publicKey }: SigningKey) {
   return jwtVerify(form?.get('client_assertion') ?? '', key);
 }
 
-it('private_key_jwt authenticates a login and the API client, each with its audience', async () => {
+it('private_key_jwt authenticates a login by discovery and the API client, each with its audience', async () => {
   const { url } = certified;
   const pem = LOGIN_KEY.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
   const host = await startWith((redirectUri) => ({
     tenantId: 't',
     baseUrl: url,
     authUrl: url,
-    endpoints: { authorize: `${url}/auth`, token: `${url}/token`, userinfo: `${url}/me` },
+    endpoints: { token: `${url}/token` },
     clientId: 'api',
     clientAuth: { privateKey: API_KEY.privateKey, kid: API_KEY.kid },
     login: {
@@ -109,7 +107,7 @@ it('private_key_jwt authenticates a login and the API client, each with its audi
       clientAuth: { privateKey: pem },
       redirectUri,
       issuer: url,
-      keys: KEYS.rs256.pem,
+      discovery: true,
     },
   }));
   await expectLogin(new Visitor(), host, 'pat');
@@ -126,15 +124,6 @@ it('private_key_jwt authenticates a login and the API client, each with its audi
   await tokens.invalidate();
   await tokens.getToken();
   expect((await lastAssertion(API_KEY)).payload.jti).not.toBe(first.payload.jti);
-});
-
-it('discovery finds the endpoints and the keys', async () => {
-  const client = { clientId: 'discovering', clientSecret: WEB_SECRET, clientAuth: 'basic' as const };
-  const host = await startWith((redirectUri) => ({
-    ...sandbox.tenantOptions('acme'),
-    login: { ...client, redirectUri, issuer: certified.url, discovery: true },
-  }));
-  await expectLogin(new Visitor(), host, 'pat');
 });
 
 it('the parameters of a login probe in silence, log in as somebody else, and ask again', async () => {

@@ -6,8 +6,8 @@ import { ExhibitorModule, TokenValidator, type LoginOptions, type TenantOptions 
 import { withProvider } from '../login/hosts.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET } from '../support/host.js';
+import { pemOf } from '../support/keys.js';
 import { OperatorLines } from '../support/operator-lines.js';
-import { certificateOf } from '../support/provider-certificate.js';
 import { KEYS, sign, signingKey, type SigningKey } from '../support/provider-keys.js';
 import { answers, changes, sends } from '../support/provider-script.js';
 import { CLIENT_ID, type LoginOverrides, type ScriptedProvider } from '../support/provider.js';
@@ -334,7 +334,7 @@ describe('a public key as', () => {
   it.each<[form: string, keys: LoginOptions['keys'], signed: readonly SigningKey[]]>([
     ['PEM (SPKI)', rs256.pem, [rs256, ps256]],
     ['PEM (PKCS#1)', pkcs1, [rs256, ps256]],
-    ['PEM (certificate)', certificateOf(rs256), [rs256, ps256]],
+    ['PEM (certificate)', pemOf('provider-certificate'), [rs256, ps256]],
     ['PEM of an elliptic curve', es256.pem, [es256]],
     ['PEM with Windows line ends and spaces', `\r\n${rs256.pem.replaceAll('\n', '\r\n')} `, [rs256]],
     ['JWK without kid and alg', bareJwk, [rs256, ps256]],
