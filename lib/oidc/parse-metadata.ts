@@ -3,6 +3,7 @@ import { isRecord } from '../model/json-values.js';
 import { endpointUrl, isAllowedUrl, type AllowedOrigins } from '../options/value-schemas.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import type { EndpointName } from '../tenants/tenant.js';
+import { described } from './check-claims.js';
 
 /** Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). */
 const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
@@ -32,7 +33,7 @@ export function parseMetadata(body: unknown, issuer: string): Metadata | Refusal
     return { reason: 'provider', option, expected, received: 'no object' };
   }
   if (body['issuer'] !== issuer) {
-    return { reason: 'issuer', option, expected, received: `issuer ${shown(body['issuer'])}` };
+    return { reason: 'issuer', option, expected, received: `issuer ${described(body['issuer'])}` };
   }
   const urls = Object.fromEntries(Object.entries(MEMBERS).map(([name, member]) => [name, body[member]]));
   return { urls, sendsIss: body['authorization_response_iss_parameter_supported'] === true };
@@ -55,17 +56,13 @@ export function publishedUrl(
   const parsed = v.safeParse(endpointUrl, value);
   if (!parsed.success) {
     const expected = `${MEMBERS[name]} ${parsed.issues[0].message}`;
-    return { reason: 'provider', expected, received: shown(value) };
+    return { reason: 'provider', expected, received: described(value) };
   }
   if (!isAllowedUrl(parsed.output, tenantKey, allowedOrigins)) {
     const expected = `${MEMBERS[name]} on one of allowedOrigins`;
     return { reason: 'provider', expected, received: parsed.output };
   }
   return parsed.output;
-}
-
-function shown(value: unknown): string {
-  return typeof value === 'string' ? value : typeof value;
 }
 
 /** Discovery 1.0 §4: a trailing slash is removed from the issuer, so that two issuers may have one address. */
