@@ -62,11 +62,10 @@ function acceptedOf(kind: HostKind, flow: Flow): AcceptedCase[] {
 
 /**
  * Every change is made once: to the ID token of the token endpoint and to replies in the flow `code`. The front-channel ID tokens of
- * the hybrid flows, and the second adapter, have one change for each reason.
+ * the hybrid flows, which run on the second adapter, have one change for each reason.
  */
 const REFUSED: readonly [kind: HostKind, flow: Flow, cases: readonly RefusedCase[]][] = [
   ['express', 'code', [...idTokenCasesOf('backToken'), ...hashCasesIn('code'), ...replyCasesIn('code')]],
-  ['fastify', 'code', oneOfEachReason([...idTokenCasesOf('backToken'), ...replyCasesIn('code')])],
   ['express', 'code token id_token', hashCasesIn('code token id_token')],
   [
     'fastify',
