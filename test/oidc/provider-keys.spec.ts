@@ -119,6 +119,8 @@ describe('the keys of a URL', () => {
     await boot();
     await validate(withoutKid(rs256));
     await validate(withoutKid(rs256));
+    // A signature that does not fit a known kid is no reason.
+    await expectRefused('signature', { ...attacker, kid: rs256.kid });
     expect(fetches()).toBe(1);
     publish(next);
     await Promise.all([validate(withoutKid(next)), validate(withoutKid(next))]);
