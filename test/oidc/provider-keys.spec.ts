@@ -225,7 +225,8 @@ describe('the keys of a URL', () => {
     provider.script = { keys: setOf(101, next) };
     pass(10 * MINUTE);
     await validate();
-    expect(lines.all).toEqual([expect.stringContaining('at most 100 keys')]);
+    const line = /^tenants\.acme\.login\.keys: the keys .* cannot be used; expected '.* at most 100 keys/;
+    expect(lines.all).toEqual([expect.stringMatching(line)]);
     pass(DAY);
     await expectRefused('provider');
   });
@@ -353,6 +354,12 @@ describe('a public key as', () => {
       const { alg } = key;
       await expectRefused('signature', withoutKid({ ...attacker, alg: alg === 'ES256' ? 'RS256' : alg }));
     }
+  });
+
+  it('JWKS without a usable key refuses every token, and the operator hears of it', async () => {
+    await bootWith({ keys: { keys: [{ ...rs256.jwk, n: 'sXch' }] } });
+    await expectRefused('provider');
+    expect(lines.all).toEqual([expect.stringMatching(/^tenants\.acme\.login\.keys: .* cannot be used/)]);
   });
 
   it('JWKS with kid and alg verifies a token of that kid and that algorithm only', async () => {
